@@ -35,11 +35,11 @@ pub struct Failure {
     pub input: Vec<u8>,
     /// The file it was kept in, or how it was made.
     pub origin: String,
-    /// What the target said.
+    /// Message of the target.
     pub said: String,
 }
 
-/// What a smoke run of one target did.
+/// Report of a smoke run of one target.
 #[derive(Debug)]
 pub struct Report {
     /// Inputs run, of all kinds.

@@ -135,7 +135,7 @@ fn list() -> String {
     text
 }
 
-/// What has to be run one after the other.
+/// The commands that have to be run one after the other.
 fn commands(benchmark: &Benchmark, arguments: &[String]) -> Vec<Command> {
     let mut last = cargo();
     match &benchmark.program {

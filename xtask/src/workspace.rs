@@ -1,4 +1,4 @@
-//! What cargo knows of the workspace: its packages, their targets and dependencies.
+//! The workspace as cargo knows it: its packages, their targets and dependencies.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

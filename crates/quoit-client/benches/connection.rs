@@ -1,4 +1,4 @@
-//! What a read costs its client in CPU time, beside bare sockets that move the same bytes.
+//! Processor time of a read for its client, beside bare sockets that move the same bytes.
 //!
 //! `cargo bench -p quoit-client`. The server is a thread that knows one answer. Figures are the
 //! least of several rounds of on-CPU time of the client's thread, system calls included.

@@ -1,4 +1,4 @@
-//! What can go wrong between a request and its answer.
+//! Errors between a request and its answer.
 
 use crate::layout::LayoutError;
 use crate::location::Location;
@@ -17,7 +17,7 @@ pub enum Error {
     Connect {
         /// The node's address.
         address: String,
-        /// What the system said.
+        /// Error of the system.
         source: Arc<io::Error>,
     },
     /// The connection broke after the request was sent. It may have been carried out.
@@ -25,7 +25,7 @@ pub enum Error {
     Lost {
         /// The node's address.
         address: String,
-        /// What the system said.
+        /// Error of the system.
         source: Arc<io::Error>,
     },
     /// No answer came in time. The request may have been carried out.
@@ -42,12 +42,12 @@ pub enum Error {
     /// The server refused the request or failed at it.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// What came from the server are no frames, or a request fits in none.
+    /// The server sent bytes that are no frames, or a request fits in none.
     #[error("talking to {address}: {source}")]
     Frame {
         /// The node's address.
         address: String,
-        /// What is wrong.
+        /// Fault of the frame.
         source: FrameError,
     },
     /// The server's answer is not the message it should be.
@@ -55,13 +55,13 @@ pub enum Error {
     Decode {
         /// The node's address.
         address: String,
-        /// What is wrong.
+        /// Fault of the message.
         source: DecodeError,
     },
     /// The layout that a node told contradicts itself.
     #[error("layout of the cluster: {source}; is this a Quoit node's PB port?")]
     Layout {
-        /// What is wrong.
+        /// Fault of the layout.
         source: LayoutError,
     },
     /// A call on a [`Connection`](crate::Connection) that still owes answers to others.
@@ -80,7 +80,7 @@ pub enum Error {
     Unresolved {
         /// The object.
         location: Location,
-        /// What the resolver said.
+        /// Error of the resolver.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// An update gave up because others changed the object each time.
@@ -104,7 +104,7 @@ pub enum Error {
         setting: &'static str,
         /// Its value.
         value: String,
-        /// What would be right.
+        /// The valid form.
         remedy: &'static str,
     },
 }

@@ -37,7 +37,7 @@ struct Rule {
     placement: PlacementRule,
 }
 
-/// What holds where nothing is known.
+/// Rule for buckets about which nothing is known.
 const RULE_DEFAULT: Rule = Rule { n_val: 3, placement: PlacementRule::BucketAndKey };
 
 /// The rules of a bucket type and of those of its buckets that have their own.

@@ -45,7 +45,7 @@ impl Location {
     }
 }
 
-/// What a request is about.
+/// Record or bucket of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct About<'a> {
     pub(crate) bucket_type: Option<&'a [u8]>,

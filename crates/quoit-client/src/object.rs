@@ -4,7 +4,8 @@ use bytes::Bytes;
 use quoit_wire::messages::{RpbContent, RpbLink, RpbPair};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What a client has seen of an object, given out by the server with each read.
+/// Causal context of an object: the events that a client has seen, given out by the server with
+/// each read.
 ///
 /// Sent back with a write or a delete it says what is replaced. Its bytes mean nothing outside
 /// of the server and must not be changed.
@@ -70,7 +71,7 @@ pub struct Link {
     pub bucket: Bytes,
     /// The key it points to.
     pub key: Bytes,
-    /// What the link means.
+    /// Meaning of the link.
     pub tag: Bytes,
 }
 

@@ -36,8 +36,8 @@ pub struct GetOptions {
 /// Options of a write.
 #[derive(Debug, Clone, Default)]
 pub struct PutOptions {
-    /// What the write replaces; without it, what is there stays beside it where siblings are
-    /// kept.
+    /// Context of the values that the write replaces; without it, stored values stay beside it
+    /// where siblings are kept.
     pub context: Option<Context>,
     /// Replicas that must have accepted the write.
     pub w: Quorum,
@@ -72,7 +72,8 @@ pub struct PutOptions {
 /// Options of a delete.
 #[derive(Debug, Clone, Default)]
 pub struct DeleteOptions {
-    /// What is deleted; without it the server reads the object first and deletes what it finds.
+    /// Context of the values that are deleted; without it the server reads the object first and
+    /// deletes what it finds.
     pub context: Option<Context>,
     /// Read and write quorum in one, the oldest form.
     pub rw: Quorum,

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-/// What became of a request that has no answer.
+/// Fate of a request that has no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The server has seen nothing of it.
@@ -37,7 +37,8 @@ impl Drop for Slot {
     }
 }
 
-/// Who waits for an answer. The slot is kept until it comes, whether or not anybody still waits.
+/// A caller that waits for an answer. The slot is kept until it comes, whether or not anybody still
+/// waits. The slot is kept until it comes, whether or not anybody still waits.
 #[derive(Debug)]
 struct Waiter {
     reply: oneshot::Sender<Result<Frame, Failure>>,

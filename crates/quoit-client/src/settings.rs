@@ -9,7 +9,7 @@ use std::time::Duration;
 /// say, and short enough to be added to a clock.
 pub(crate) const DURATION_MAX: Duration = Duration::from_secs(100 * 24 * 3600);
 
-/// What the pool goes by.
+/// Settings of the pool.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) nodes: Vec<String>,

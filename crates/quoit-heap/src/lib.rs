@@ -9,7 +9,7 @@
 //! and another frees leaves holes in all of them. As many heaps as processors are enough for threads not to
 //! wait for each other. `docs/decisions/` says why not another allocator.
 
-/// What an operator sets the C library's allocator with.
+/// Variables by which an operator sets the C library's allocator.
 const SETTINGS: [&str; 6] = [
     "GLIBC_TUNABLES",
     "MALLOC_ARENA_MAX",

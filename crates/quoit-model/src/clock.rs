@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
-/// Who makes events: an opaque byte string. Quoit's own actors have 8 bytes.
+/// Identity under which events are made: an opaque byte string. Quoit's own actors have 8 bytes.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Actor(pub SmallVec<[u8; 16]>);
 
@@ -18,7 +18,7 @@ impl Clone for Actor {
 /// One event: the `counter`-th of `actor`. Compared by actor and counter alone.
 #[derive(Clone, Debug)]
 pub struct Dot {
-    /// Who made the event.
+    /// Actor that made the event.
     pub actor: Actor,
     /// The event's number, from 1.
     pub counter: u64,

@@ -54,7 +54,7 @@ pub enum ContextError {
         size_bytes: usize,
         /// Its first bytes in hexadecimal.
         start: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         why: String,
     },
     /// More entries than any clock of a working cluster has.

@@ -16,7 +16,7 @@ pub struct Placement(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Identity(pub u64);
 
-/// What decides the placement of a bucket's records (the property `chash_keyfun`).
+/// Rule for the placement of a bucket's records (the property `chash_keyfun`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum PlacementRule {
     /// Bucket and key: records of a bucket spread over all partitions.

@@ -99,7 +99,7 @@ impl Default for Precision {
 pub struct Register {
     /// Its number, from 0.
     pub index: u16,
-    /// What it holds, from 1.
+    /// Value of the register, from 1.
     pub value: u8,
 }
 

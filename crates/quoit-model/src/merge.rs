@@ -13,7 +13,7 @@ use quoit_planted::planted;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
-/// What a bucket does with values that the writer did not know of.
+/// A bucket's way with values that the writer had not seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WritePolicy {
     /// They stay beside the new one (`allow_mult` = true).
@@ -49,8 +49,8 @@ impl NewValue {
 }
 
 impl Object {
-    /// What two replicas of a record hold together: each value that one of them has and the other
-    /// has not replaced. Siblings of `self` come first, each in its order.
+    /// Merges two replicas of a record: keeps each value that one of them has and the other has not
+    /// replaced. Siblings of `self` come first, each in its order.
     ///
     /// Commutative and idempotent as far as [`Object::digest`] looks, and associative between
     /// objects whose siblings all have dots; a value without one may come back as a false sibling,
@@ -92,9 +92,9 @@ impl Object {
             && self.siblings.iter().all(is_unknown)
     }
 
-    /// What two replicas of a record hold together where the last write wins: the value with the latest
-    /// time, as [`Object::resolve_latest`] chooses, under the clock that it has. The events of what is
-    /// dropped are not kept: replicas drop different values, and would differ in their clocks for ever.
+    /// Merges two replicas of a record where the last write wins: keeps the value with the latest time, as
+    /// [`Object::resolve_latest`] chooses, under its own clock. The events of what is dropped are not kept:
+    /// replicas drop different values, and would differ in their clocks for ever.
     ///
     /// Commutative, associative and idempotent as far as [`Object::digest`] looks, once both hold one
     /// value: the choice is the greatest in a total order of all values ever written, which no replica

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// What a node is known by for ever, whatever its name and addresses: random bytes, made once with
-/// the data directory.
+/// Permanent identity of a node, whatever its name and addresses: random bytes, made once with the
+/// data directory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub [u8; 16]);
 

@@ -35,7 +35,7 @@ pub struct Sibling {
     pub value: Bytes,
 }
 
-/// What describes a value. Absent and empty are different for the optional fields.
+/// Metadata of a value. Absent and empty are different for the optional fields.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Metadata {
     /// Media type without parameters.
@@ -64,7 +64,7 @@ pub struct Link {
     pub bucket: Bytes,
     /// Key of the target.
     pub key: Bytes,
-    /// What the link means to the application.
+    /// Meaning of the link to the application.
     pub tag: Bytes,
 }
 

@@ -25,7 +25,7 @@ use bytes::Bytes;
 /// First byte of the value.
 const DATA_TYPE: u8 = 69;
 
-/// What a stored data type may be: maps nested a hundred deep and sets of a million elements pass.
+/// Bounds of a stored data type: maps nested a hundred deep and sets of a million elements pass.
 const LIMITS: Limits =
     Limits { depth_max: 1024, terms_max: 8_000_000, inflated_bytes_max: 256 << 20 };
 
@@ -56,10 +56,10 @@ pub enum RiakDataType {
     Hll(HyperLogLog),
 }
 
-/// What an actor has added to a counter and taken from it.
+/// Increments and decrements of a counter by one actor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RiakCount {
-    /// Who counted.
+    /// Actor that counted.
     pub actor: Actor,
     /// The sum of its increments.
     pub increments: u64,
@@ -108,7 +108,7 @@ pub struct RiakField {
     pub name: FieldName,
     /// One state for each update that no other has seen.
     pub states: Vec<(Dot, RiakEmbedded)>,
-    /// What removes of the field have taken away.
+    /// State of the field that removes have taken away.
     pub tombstone: RiakEmbedded,
 }
 
@@ -119,7 +119,7 @@ pub enum RiakEmbedded {
     Counter {
         /// Every event that it has seen.
         clock: VersionVector,
-        /// What each actor has counted, with the number of the actor's last event.
+        /// Counts of each actor, with the number of its last event.
         counts: Vec<(u64, RiakCount)>,
     },
     /// A register.

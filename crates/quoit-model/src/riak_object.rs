@@ -65,7 +65,7 @@ pub enum RiakObjectError {
     /// The term of a version 0 object is something else.
     #[error("Riak object of version 0 has no {what} where one belongs")]
     BadRecord {
-        /// What is missing.
+        /// Missing part.
         what: &'static str,
     },
 }

@@ -33,7 +33,7 @@ pub enum IndexEntryTooLarge {
          {INDEX_PLACE_BYTES_MAX} that it may have; use a shorter term"
     )]
     One {
-        /// What it takes.
+        /// Size of the entry.
         size_bytes: usize,
     },
     /// All together are.
@@ -61,7 +61,7 @@ impl IndexEntry {
     }
 }
 
-/// What the places of all entries of a field begin with.
+/// Beginning of the places of all entries of a field.
 fn field_front(bucket: BucketRef<'_>, field: &[u8]) -> Vec<u8> {
     let mut front = Vec::with_capacity(128);
     push_part(&mut front, bucket.bucket_type);

@@ -29,7 +29,7 @@ pub enum TreeSize {
     XLarge,
 }
 
-/// What is no size of a tree.
+/// Error of a text that is not the size of a tree.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0} is none of the sizes of trees xxsmall, xsmall, small, medium, large, xlarge")]
 pub struct NoTreeSize(pub String);

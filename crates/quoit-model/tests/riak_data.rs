@@ -33,7 +33,7 @@ fn data_dir() -> Option<PathBuf> {
     None
 }
 
-/// What the data files of an archive hold: per partition, the last record of each key counts.
+/// Reads the data files of an archive: per partition, the last record of each key counts.
 fn read_archive(path: &Path) -> Stored {
     let file = File::open(path).expect("the archive opens");
     let mut data_files = BTreeMap::new();

@@ -1,10 +1,11 @@
-//! What the return of a node heals that was away under load, and what is left to anti-entropy.
+//! Healing of a node that was away under load: how much is delivered at its return, and how much is
+//! left to anti-entropy.
 
 use crate::live::{Live, LiveOptions};
 use anyhow::{Result, ensure};
 use clap::Args;
 
-/// What the measurement needs.
+/// Options of the measurement.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What a get costs the load generator, beside what it costs redis-benchmark: processor time of the
+//! Cost of a get for the load generator, beside that for redis-benchmark: processor time of the
 //! client, with 50 connections of one request in flight each, on one thread.
 
 use crate::report::{median, spread};
@@ -15,7 +15,7 @@ const VALUE_BYTES: u32 = 1024;
 /// Ticks a second of the times in `/proc/self/stat`.
 const TICKS_PER_S: f64 = 100.0;
 
-/// What the comparison needs.
+/// Options of the comparison.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// The quoit binary, a release build [default: the one beside this program].

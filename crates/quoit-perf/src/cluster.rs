@@ -1,4 +1,4 @@
-//! What replication costs: three nodes beside one.
+//! Cost of replication: three nodes beside one.
 
 use crate::Common;
 use crate::dev_cluster::DevCluster;

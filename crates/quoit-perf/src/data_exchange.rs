@@ -14,7 +14,7 @@ const BUCKET: &[u8] = b"test";
 /// The field of maps that holds a set.
 const FIELD: &[u8] = b"tags";
 
-/// What is asked of one record; keys of the load name elements and fields.
+/// A query of one record; keys of the load name elements and fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asked {
     /// Adds an element to a set.

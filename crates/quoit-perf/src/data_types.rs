@@ -1,4 +1,4 @@
-//! What operations on data types cost the server, whatever the size.
+//! Cost of operations on data types for the server, whatever the size.
 
 use crate::Common;
 use crate::data_exchange::{Asked, DataExchange};

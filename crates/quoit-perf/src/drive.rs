@@ -22,7 +22,7 @@ const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Room for one read of answers.
 const READ_BYTES: usize = 64 * 1024;
 
-/// What to drive.
+/// A load to drive.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) exchange: Exchange,
@@ -42,7 +42,7 @@ pub(crate) struct Load {
     pub(crate) seed: u64,
 }
 
-/// What a run gave.
+/// Measurement of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) elapsed: Duration,
@@ -86,7 +86,7 @@ pub(crate) fn cpu_of(pid: u32) -> Result<Duration> {
     }
 }
 
-/// What is driven: the connections go round the addresses, the time of all processes counts.
+/// Servers to drive: the connections go round the addresses, the time of all processes counts.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) addresses: Vec<SocketAddr>,

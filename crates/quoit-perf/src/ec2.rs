@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the comparison needs.
+/// Options of the comparison.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// The quoit binary, a release build [default: the one beside this program].

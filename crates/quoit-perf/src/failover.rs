@@ -1,4 +1,4 @@
-//! What requests notice when a node of a cluster is killed under load.
+//! Latencies of requests when a node of a cluster is killed under load.
 
 use crate::live::{Live, LiveOptions};
 use crate::report::median;
@@ -8,7 +8,7 @@ use clap::Args;
 /// Seconds after the death that are shown one by one.
 const SHOWN_S: u64 = 5;
 
-/// What the measurement needs.
+/// Options of the measurement.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     #[command(flatten)]

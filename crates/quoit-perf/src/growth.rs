@@ -16,7 +16,7 @@ const N_VAL: u64 = 3;
 /// Partitions of a cluster that is not told another number.
 const RING_SIZE: u64 = 64;
 
-/// What the growth needs.
+/// Options of the growth.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     #[command(flatten)]

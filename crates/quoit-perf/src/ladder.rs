@@ -17,7 +17,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the ladder needs.
+/// Options of the ladder.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// The quoit binary, a release build [default: the one beside this program].
@@ -50,7 +50,7 @@ pub(crate) struct Options {
 /// Operations a second of each node that were published for eight nodes and more of Riak.
 const PUBLISHED_PER_NODE: u32 = 1300;
 
-/// What the mesh passes on and answers, in bytes: a put, and its answer.
+/// Sizes of the mesh's requests and answers in bytes: a put, and its answer.
 const MESH_SIZES: Sizes = Sizes { request: 1080, response: 5 };
 /// Requests to the mesh, of each of its processes.
 const MESH_OPERATIONS: u64 = 20_000;
@@ -95,7 +95,7 @@ pub(crate) fn ladder(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What an operation costs a bare mesh of so many processes, with as many clients as the cluster has.
+/// The cost of an operation in a bare mesh of so many processes, with as many clients as the cluster has.
 fn mesh_us(options: &Options, node_count: usize) -> Result<f64> {
     let mesh = Mesh::start(node_count, MESH_SIZES)?;
     let Sizes { request, response } = MESH_SIZES;

@@ -19,7 +19,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How often nodes are asked, each time by a process of its own: more often would be a load, too.
 const ASK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What these benchmarks need.
+/// Options of these benchmarks.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LiveOptions {
     /// The quoit binary, a release build [default: the one beside this program].
@@ -54,7 +54,7 @@ pub(crate) struct LiveOptions {
     set: Vec<String>,
 }
 
-/// What comparing copies came to, since the start of each node.
+/// Totals of comparing copies since the start of each node.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Exchanged {
     /// Exchanges that found no difference.
@@ -167,7 +167,7 @@ impl<'o> Live<'o> {
         self.exchanged()
     }
 
-    /// What all nodes that run have found out by comparing copies.
+    /// The totals of comparing copies on all running nodes.
     pub(crate) fn exchanged(&self) -> Result<Exchanged> {
         let mut exchanged = Exchanged::default();
         for number in self.running() {
@@ -202,7 +202,7 @@ impl<'o> Live<'o> {
         Ok((total("records_total")?, total("bytes_total")?))
     }
 
-    /// What an administration command says, as JSON.
+    /// The output of an administration command, as JSON.
     fn admin(&self, number: usize, arguments: &[&str]) -> Result<Value> {
         let node = self.nodes[number - 1].as_ref().context("the node runs")?;
         let url = format!("http://{}", node.http.context("the node's HTTP address")?);
@@ -349,7 +349,7 @@ impl Drop for LiveLoad {
     }
 }
 
-/// What verification found that should not be.
+/// The faults that the verification found.
 fn faults(report: &serde_json::Map<String, Value>) -> impl Iterator<Item = String> + '_ {
     let kinds = report.get("faults").and_then(Value::as_object).into_iter().flatten();
     let unread = report.get("keys_unread").and_then(Value::as_u64).filter(|count| *count > 0);

@@ -42,7 +42,7 @@ struct Cli {
     command: Command,
 }
 
-/// What all comparisons need.
+/// Options that all comparisons have.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Common {
     /// The quoit binary, a release build [default: the one beside this program].
@@ -103,7 +103,7 @@ enum Command {
     Ladder(ladder::Options),
     /// Latencies by the second when a node of a cluster under verified load is killed.
     Failover(failover::Options),
-    /// What the return of a node heals that was away under verified load.
+    /// Healing of a node that was away under verified load.
     Away(away::Options),
     /// A cluster that grows under verified load: what moves, and what requests notice.
     Growth(growth::Options),
@@ -123,7 +123,7 @@ enum Command {
         /// Its process id.
         #[arg(long)]
         pid: u32,
-        /// What to drive.
+        /// Exchange to drive.
         #[arg(long, value_enum)]
         exchange: compare::Named,
     },

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 const LISTENER: u64 = u64::MAX;
 /// First byte of a connection between two of the processes; no request begins with it.
 const PEER: u8 = b'P';
-/// What a confirmation takes.
+/// Size of a confirmation.
 const CONFIRMATION_BYTES: usize = 24;
 /// How many others a request is passed on to.
 const COPIES: usize = 2;
@@ -72,7 +72,7 @@ impl Drop for Mesh {
     }
 }
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     /// Not known before the first byte.

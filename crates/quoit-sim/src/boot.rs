@@ -32,7 +32,7 @@ pub const NODE_PORT: u16 = 8099;
 /// Why a node did not start, in words.
 pub type StartError = Box<dyn Error + Send + Sync>;
 
-/// What the machines of a run have in common.
+/// Surroundings that the machines of a run share.
 #[derive(Clone)]
 pub struct Surroundings {
     /// The seed of the run.
@@ -53,7 +53,7 @@ pub struct Surroundings {
 
 /// A node that runs.
 pub struct Node {
-    /// What clients ask.
+    /// The store that clients send requests to.
     pub store: Arc<ReplicatedStore>,
     /// Its connections to others.
     pub internode: Arc<Internode>,

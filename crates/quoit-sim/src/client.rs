@@ -26,14 +26,14 @@ use std::time::Duration;
 /// A client waits so much longer than the store.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What the clients of a run share.
+/// State that the clients of a run share.
 #[derive(Clone)]
 pub struct Ground {
     /// All machines, spares among them.
     pub machines: Arc<[Arc<Machine>]>,
-    /// What the operator wants to be done with machines, for the run to do.
+    /// Orders of the operator for the run to carry out on machines.
     pub orders: Orders,
-    /// What happened so far.
+    /// History of the run so far.
     pub history: Arc<Mutex<History>>,
     /// The same of data types.
     pub data_types: Arc<Mutex<DataTypeHistory>>,
@@ -138,7 +138,7 @@ pub struct Client {
     ground: Ground,
     random: Random,
     workload: Workload,
-    /// What it was shown last, by key.
+    /// Last read of each key by this client.
     known: BTreeMap<KeyNumber, (ReadNumber, VersionVector)>,
 }
 
@@ -266,7 +266,7 @@ fn copies_of(quorum: Quorum) -> u32 {
     quorum.resolve(3)
 }
 
-/// What was found, for the trace.
+/// Describes the values that were found, for the trace.
 fn words(found: &[Found]) -> String {
     if found.is_empty() {
         return "nothing".to_owned();

@@ -326,7 +326,7 @@ fn start_clients(ground: &Ground, settings: &Settings, seed: u64) -> Vec<JoinHan
     clients.chain(of_data_types).chain(of_registers).collect()
 }
 
-/// What the clients do, from the first request to the last read.
+/// Runs the clients, from the first request to the last read.
 async fn drive(
     ground: Ground,
     settings: Settings,

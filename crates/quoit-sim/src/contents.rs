@@ -1,4 +1,4 @@
-//! What the nodes have stored, seen from inside.
+//! Contents of the nodes' stores, seen from inside.
 
 use crate::history::{KeyNumber, Policy};
 use crate::names::Name;
@@ -51,7 +51,7 @@ impl Contents {
     }
 }
 
-/// What all nodes hold of a key together, as readers would be shown it.
+/// Merges the copies of a key on all nodes, as readers would be shown it.
 #[must_use]
 pub fn merged(all: &[Contents], key: KeyNumber, policy: Policy) -> Option<Object> {
     let replicas = all.iter().filter_map(|contents| contents.objects.get(&key)).cloned();

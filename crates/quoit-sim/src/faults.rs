@@ -1,4 +1,4 @@
-//! What goes wrong in a run, and when: all of it is decided by the seed before the run begins.
+//! Faults of a run, and their times: all of it is decided by the seed before the run begins.
 
 use crate::family::Family;
 use crate::random::Random;
@@ -15,7 +15,7 @@ pub enum Fault {
     Start(usize),
     /// The process does not get to run any more; or it does again.
     Stall(usize, bool),
-    /// What the first machine sends the second is held back; or it goes on.
+    /// Holds back the messages of the first machine to the second; or releases them.
     Cut(usize, usize, bool),
     /// Messages take up to so many microseconds from now on.
     Latency(u64),
@@ -73,7 +73,7 @@ impl Fault {
 pub struct Planned {
     /// When, in simulated microseconds.
     pub at_us: u64,
-    /// What.
+    /// The fault.
     pub fault: Fault,
 }
 

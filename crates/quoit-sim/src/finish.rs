@@ -50,7 +50,7 @@ pub(crate) fn keys(ground: &Ground) -> impl Iterator<Item = KeyNumber> + use<> {
     (0..ground.history.lock().keys.len() as u32).map(KeyNumber)
 }
 
-/// What reads of all primaries find, by key.
+/// Reads from all primaries, by key.
 async fn read_all(
     ground: &Ground,
     machine: &Machine,
@@ -208,7 +208,7 @@ pub(crate) fn primaries(store: &ReplicatedStore, name: &Name) -> BTreeSet<NodeId
     name.primaries(state.layouts().newest(), state.ring_size(), name.n_val(&state))
 }
 
-/// What each node in service holds of a key, in words.
+/// Describes the copies of a key on all nodes in service.
 pub(crate) fn all_held(ground: &Ground, contents: &[Contents], key: KeyNumber) -> String {
     let machines = ground.in_service();
     let words = machines.iter().zip(contents).map(|(machine, contents)| {

@@ -1,10 +1,10 @@
-//! What clients asked for and what they were answered.
+//! Requests of clients and their answers.
 
 use crate::replica_counts::ReplicaCounts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What the store does with writes that did not know of each other.
+/// Policy of the store for writes that had not seen each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
     /// Both stay (`allow_mult = true`).
@@ -77,7 +77,7 @@ impl WriteKind {
     }
 }
 
-/// What is known of a write at the end.
+/// Outcome of a write, as far as it is known at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The store has said that it is done.
@@ -93,7 +93,7 @@ pub enum Outcome {
 pub struct Write {
     /// The key.
     pub key: KeyNumber,
-    /// What was written.
+    /// Kind of the write.
     pub kind: WriteKind,
     /// The read whose context it was made with.
     pub context: Option<ReadNumber>,
@@ -132,7 +132,7 @@ pub enum Found {
     Foreign(String),
 }
 
-/// Who read.
+/// Source of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
     /// A client, with quorums that may miss what others have written.
@@ -143,7 +143,7 @@ pub enum Reader {
     Writer(WriteNumber),
     /// The run itself, after the faults, of all primaries.
     Final,
-    /// What all nodes hold together, after the faults.
+    /// All nodes together, after the faults.
     Union,
 }
 
@@ -152,7 +152,7 @@ pub enum Reader {
 pub struct Read {
     /// The key.
     pub key: KeyNumber,
-    /// Who read.
+    /// Source of the read.
     pub reader: Reader,
     /// When it was asked for, in simulated microseconds.
     pub start_us: u64,
@@ -162,7 +162,7 @@ pub struct Read {
     pub found: Vec<Found>,
 }
 
-/// What a listing has shown.
+/// Result of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listed {
     /// Keys of the bucket; a foreign one is a number that no key has.
@@ -184,7 +184,7 @@ pub struct Listing {
     pub start_us: u64,
     /// When it was complete.
     pub end_us: u64,
-    /// What it has shown.
+    /// Result of the listing.
     pub listed: Listed,
     /// Keys that everybody held all the time who may have been asked for them.
     pub there: BTreeSet<KeyNumber>,
@@ -192,7 +192,7 @@ pub struct Listing {
     pub entries_there: BTreeSet<Entry>,
 }
 
-/// What the run did to the machines, as far as it says what clients may count on.
+/// Faults of machines in a run, as far as they decide what clients may count on.
 #[derive(Debug, Clone, Default)]
 pub struct Hardships {
     /// When machines lost their power, and with it what was not synced.
@@ -227,11 +227,11 @@ pub struct History {
     pub events: BTreeMap<WriteNumber, BTreeSet<Event>>,
     /// How many replicas records had, and when that changed.
     pub replica_counts: ReplicaCounts,
-    /// What the run did meanwhile.
+    /// Hardships of the run meanwhile.
     pub hardships: Hardships,
 }
 
-/// What a store makes of a write: actor and counter.
+/// Event that a store makes of a write: actor and counter.
 pub type Event = (Vec<u8>, u64);
 
 impl History {

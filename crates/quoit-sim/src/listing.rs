@@ -19,7 +19,7 @@ use tokio::time::timeout;
 /// Time that a listing may take.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// What there was at a moment.
+/// Expected content of listings at one moment.
 struct Look {
     /// Machines whose nodes may be asked for a key, with the number of their last start.
     asked: BTreeMap<KeyNumber, BTreeSet<(usize, u64)>>,
@@ -76,7 +76,7 @@ impl Ground {
         text
     }
 
-    /// What there is for a node that lists; `None` when it does not run.
+    /// The expected content for a node that lists; `None` when it does not run.
     fn look(&self, machine: &Machine, policy: Policy) -> Option<Look> {
         let store = machine.store()?;
         let keys = self.keys_of(policy);

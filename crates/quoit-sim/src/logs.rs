@@ -1,4 +1,4 @@
-//! What nodes log, as part of the story.
+//! Log lines of nodes, as part of the story.
 
 use crate::trace::Trace;
 use std::fmt::{Debug, Write};

@@ -36,11 +36,11 @@ pub struct Machine {
 /// The directories of a node's disk.
 #[derive(Clone)]
 pub struct Disks {
-    /// What the cluster has agreed on.
+    /// Disk of the control plane.
     pub control: FaultyDisk,
-    /// What clients have stored.
+    /// Disk of the store.
     pub data: FaultyDisk,
-    /// What other nodes have missed.
+    /// Disk of the hints.
     pub hints: FaultyDisk,
     /// Reap records.
     pub reaped: FaultyDisk,
@@ -88,7 +88,7 @@ impl Disks {
     }
 }
 
-/// What the operator does with a machine.
+/// Role of a machine in the operator's cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// It is switched off, and there to be had.
@@ -120,7 +120,7 @@ struct Door {
     internode: Arc<Internode>,
 }
 
-/// What came of asking a node.
+/// Outcome of a request to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked<T> {
     /// Nobody was there to be asked.
@@ -161,7 +161,7 @@ impl Machine {
         NodeId([place as u8 + 1; 16])
     }
 
-    /// What the operator does with it.
+    /// The machine's role.
     #[must_use]
     pub fn used(&self) -> Use {
         self.state.lock().used

@@ -54,7 +54,7 @@ struct RunArgs {
     hangs_after: u64,
     #[command(flatten)]
     extremes: Extremes,
-    /// What nodes log up to this level is part of the story: warn, info, debug, trace
+    /// Log level up to which the nodes' lines are part of the story: warn, info, debug, trace
     #[arg(long, default_value = "info")]
     log: Level,
     /// Print the whole story, also of a run in which nothing went wrong

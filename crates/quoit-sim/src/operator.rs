@@ -32,7 +32,8 @@ const LEAVERS_DIE_PERCENT: u64 = 30;
 /// Primaries of a key: with fewer nodes one of them has several votes.
 const PRIMARY_COUNT: usize = 3;
 
-/// What the run itself has to do for the operator. Machines are told by their places, from 0.
+/// An order of the operator to the run. Machines are told by their places, from 0. Machines are
+/// told by their places, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Switch on a spare machine.
@@ -100,7 +101,7 @@ impl Change {
         }
     }
 
-    /// What has to be staged; a join stages itself.
+    /// The change that has to be staged; a join stages itself.
     fn staged(self) -> Option<StagedChange> {
         let id = Machine::node_id_at;
         match self {
@@ -207,7 +208,7 @@ impl Operator {
         }
     }
 
-    /// What to do next, of what is possible.
+    /// Draws the next change of those that are possible.
     fn draw(&mut self, is_settled: bool) -> Change {
         let machines = Arc::clone(&self.ground.machines);
         let spare = machines.iter().find(|machine| machine.used() == Use::Spare);

@@ -1,4 +1,4 @@
-//! What clients send, and what its failure tells.
+//! Requests of clients, and the meaning of their failures.
 
 use crate::history::{Entry, KeyNumber, Outcome, Policy, WriteKind, WriteNumber};
 use crate::names::{Name, bucket_type};
@@ -28,7 +28,7 @@ pub struct Quorums {
 }
 
 impl Quorums {
-    /// What a client asks for by chance.
+    /// Draws the quorums of a request.
     pub fn draw(random: &mut Random) -> Self {
         let timeout_ms = random.within(500..4_000) as u32;
         let any = [Quorum::One, Quorum::Quorum, Quorum::Quorum, Quorum::All];
@@ -123,11 +123,11 @@ pub async fn get(
 pub struct WriteRequest {
     /// Its number.
     pub number: WriteNumber,
-    /// What is written.
+    /// Kind of the write.
     pub kind: WriteKind,
     /// Where to.
     pub name: Name,
-    /// What its writer knows.
+    /// Context that its writer knows.
     pub context: VersionVector,
     /// Size of a value, in bytes.
     pub size_bytes: usize,
@@ -191,7 +191,7 @@ pub async fn write(
     Ok(None)
 }
 
-/// What a failed write has come to.
+/// The outcome of a failed write.
 #[must_use]
 pub const fn outcome_of(error: &RequestError) -> Outcome {
     match error {

@@ -73,7 +73,7 @@ pub async fn come_to_rest(
     Ok(())
 }
 
-/// What may be asked of a cluster after what it has been through.
+/// Demands on the cluster when it is at rest after the faults.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     equal_replicas: bool,

@@ -31,7 +31,7 @@ pub struct Settings {
     pub with_rot: bool,
     /// Whether there are clients of data types too, where all machines know what that is.
     pub with_data_types: bool,
-    /// What nodes log up to this level is part of the story.
+    /// Log level up to which the nodes' lines are part of the story.
     pub log_level: Level,
     /// Gets each line of the trace when it is written.
     pub tell: Option<fn(&str)>,
@@ -222,11 +222,11 @@ const FAST_RATES: Range<u64> = 1_000_000..100_000_000;
 /// So many runs of a hundred do without anti-entropy, which mends what other parts have missed.
 const NO_EXCHANGES_PERCENT: u64 = 25;
 
-/// What came of a run.
+/// Report of a run.
 pub struct Report {
     /// Its seed.
     pub seed: u64,
-    /// What went wrong, if anything.
+    /// The violation that was found, if there is one.
     pub verdict: Result<(), Violation>,
     /// Its story.
     pub trace: Trace,

@@ -116,7 +116,7 @@ impl Extremes {
     }
 }
 
-/// What to run.
+/// Options of a soak.
 #[derive(Args)]
 pub(crate) struct SoakArgs {
     /// Seeds to run, the last one excluded; from 0 on until the time is up if this is left out
@@ -132,7 +132,7 @@ pub(crate) struct SoakArgs {
     jobs: Option<usize>,
 }
 
-/// What came of many seeds.
+/// Totals of many seeds.
 #[derive(Default)]
 struct Tally {
     passed: u64,

@@ -4,7 +4,7 @@ use quoit_store::seam::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// What the clocks of a run show at its start: 2025-01-01, microseconds since 1970.
+/// Time that the clocks of a run show at its start: 2025-01-01, microseconds since 1970.
 const START_US: u64 = 1_735_689_600_000_000;
 
 /// Simulated time, in microseconds since the start of the run. Clones are the same time.
@@ -28,7 +28,7 @@ impl SimTime {
 #[derive(Debug)]
 pub struct SimClock {
     time: SimTime,
-    /// What the wall clock shows too much, in microseconds.
+    /// Error of the wall clock: how far it is ahead, in microseconds.
     skew_us: AtomicI64,
 }
 

@@ -1,4 +1,4 @@
-//! What happened, for people.
+//! The story of a run, for people.
 
 use crate::time::SimTime;
 use parking_lot::Mutex;

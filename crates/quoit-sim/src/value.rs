@@ -23,7 +23,7 @@ fn number_of(value: &[u8]) -> Option<WriteNumber> {
     (size_bytes <= value.len() && value_of(number, size_bytes) == value).then_some(number)
 }
 
-/// What a sibling is.
+/// The value of a sibling.
 #[must_use]
 pub fn found_in(sibling: &Sibling) -> Found {
     match (&sibling.dot, sibling.deleted) {

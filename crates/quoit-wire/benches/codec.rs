@@ -1,4 +1,4 @@
-//! What the hot messages cost to decode and encode, in nanoseconds a message.
+//! Cost of decoding and encoding the hot messages, in nanoseconds a message.
 //!
 //! `cargo bench -p quoit-wire`. Each figure is the least of several rounds, since what disturbs a
 //! round only ever makes it slower.

@@ -1,4 +1,4 @@
-//! What can be wrong with outside bytes.
+//! Errors of outside bytes.
 
 use crate::code::MessageCode;
 use thiserror::Error;
@@ -82,7 +82,7 @@ pub enum DecodeError {
     Malformed {
         /// The message, or the nested message.
         message: &'static str,
-        /// What is wrong.
+        /// Error of the decoder.
         source: prost::DecodeError,
     },
 }

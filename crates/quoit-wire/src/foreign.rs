@@ -15,7 +15,7 @@ pub(crate) fn protocol_of_length(length: u64) -> Option<&'static str> {
     }
 }
 
-/// What is said of a frame that is too large: the protocol that it belongs to, or its length and the remedy.
+/// The text about a frame that is too large: the protocol that it belongs to, or its length and the remedy.
 pub(crate) fn too_large(
     (length, length_max): (u64, u32),
     own: &str,

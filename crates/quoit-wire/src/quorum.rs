@@ -18,7 +18,7 @@ pub enum Quorum {
     Majority,
     /// All n_val replicas: the word `all`.
     All,
-    /// What the bucket's properties say: the word `default`, and a field that is absent.
+    /// The quorum of the bucket's properties: the word `default`, and a field that is absent.
     #[default]
     Default,
     /// That many replicas. Counts above n_val, and counts that are one of the four reserved

@@ -1,4 +1,4 @@
-//! What a message must look like, checked on the bytes before they are decoded.
+//! Form of a message, checked on the bytes before they are decoded.
 //!
 //! `prost` takes an absent required field for a default value, and keeps enumeration values that
 //! nobody knows. The protocol has required fields, and a server that guessed a missing bucket to
@@ -30,11 +30,11 @@ pub struct Field {
     pub tag: u32,
     /// Whether a message without it is malformed.
     pub required: bool,
-    /// What it holds.
+    /// Kind of the field's content.
     pub kind: Kind,
 }
 
-/// What a field holds.
+/// Kind of a field's content.
 #[derive(Debug)]
 pub enum Kind {
     /// A number or a truth value.

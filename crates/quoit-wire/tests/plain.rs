@@ -119,7 +119,7 @@ fn without_denials(put: &RpbPutReq) -> RpbPutReq {
     }
 }
 
-/// What both say of a body; the general decoder must take what is plain.
+/// Checks that both decoders agree on a body; the general decoder must take what is plain.
 fn check_body(body: &[u8]) {
     let whole = Bytes::copy_from_slice(body);
     if let Some(get) = PlainGet::read(body) {

@@ -6,8 +6,8 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "compressed-frames", run, seeds };
 
-/// What is read is no larger than LZ4 can make it, has nothing of what was in the buffer before, and comes
-/// back when it is stored again, either way.
+/// Checks that a frame that is read is no larger than LZ4 can make it, has nothing of what was in the buffer
+/// before, and comes back when it is stored again, either way.
 fn run(input: &[u8]) {
     let Ok(value) = unpack(input) else { return };
     assert!(value.len() <= input.len().saturating_mul(255), "more than the frame can stand for");

@@ -8,7 +8,8 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "contexts", run, seeds };
 
-/// What decodes is a clock whose own context means the same, and can be checked.
+/// Checks that a decoded context is a clock whose own context means the same, and that it can be
+/// checked.
 fn run(input: &[u8]) {
     let Ok(clock) = decode_context(input) else { return };
     let again = decode_context(&encode_context(&clock)).expect("a context of our own decodes");

@@ -26,7 +26,8 @@ pub(crate) const OPERATIONS: Target =
 /// The record that contexts are of.
 const RECORD: u64 = 42;
 
-/// What decodes survives being written and read again, has a value, and merges with itself to itself.
+/// Checks that a decoded state survives being written and read again, has a value, and merges with itself to
+/// itself.
 fn run_state(input: &[u8]) {
     let Ok(state) = State::decode(&Bytes::copy_from_slice(input)) else { return };
     assert_eq!(
@@ -40,7 +41,7 @@ fn run_state(input: &[u8]) {
     assert_eq!(merged.value(), state.value(), "a state merges with itself to another");
 }
 
-/// What decodes survives being sent, and can be joined twice to any state.
+/// Checks that a decoded delta survives being sent, and can be joined twice to any state.
 fn run_delta(input: &[u8]) {
     let Ok(delta) = Delta::decode(&Bytes::copy_from_slice(input)) else { return };
     assert_eq!(Delta::decode(&sent(&delta)), Ok(delta.clone()), "a delta changes by being sent");
@@ -56,7 +57,8 @@ fn run_delta(input: &[u8]) {
     }
 }
 
-/// What decodes is a clock whose own context means the same, and can be removed with.
+/// Checks that a decoded context is a clock whose own context means the same, and can be removed
+/// with.
 fn run_context(input: &[u8]) {
     let Ok(context) = decode_context(input, RECORD) else { return };
     let again = decode_context(&encode_context(&context, RECORD), RECORD);
@@ -68,7 +70,8 @@ fn run_context(input: &[u8]) {
     }
 }
 
-/// What decodes survives being sent, and is done or refused; done or not, all replicas can be told.
+/// Checks that a decoded operation survives being sent, and is done or refused; done or not, all
+/// replicas can be told.
 fn run_operation(input: &[u8]) {
     let Ok(operation) = Operation::decode(&Bytes::copy_from_slice(input)) else { return };
     let again = Operation::decode(&operation.encode().into());

@@ -7,7 +7,7 @@ use crate::targets::bench_configs;
 
 pub(crate) const TARGET: Target = Target { name: "erlang-terms", run, seeds };
 
-/// What parses prints as a text that parses to the same terms.
+/// Checks that terms print as a text that parses to the same terms.
 fn run(input: &[u8]) {
     let Ok(terms) = parse_bytes(input) else { return };
     let text: String = terms.iter().map(|located| format!("{}.\n", located.term)).collect();

@@ -7,7 +7,7 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "external-terms", run, seeds };
 
-/// What decodes survives being encoded and decoded again.
+/// Checks that a decoded term survives being encoded and decoded again.
 fn run(input: &[u8]) {
     let Ok(term) = Term::decode(&Bytes::copy_from_slice(input), &Limits::STORED) else { return };
     let mut written = Vec::new();

@@ -6,7 +6,8 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "hyperloglogs", run, seeds };
 
-/// What decodes is the one encoding of its registers, and can be estimated, reduced and merged.
+/// Checks that a decoded HyperLogLog is the one encoding of its registers, and can be estimated,
+/// reduced and merged.
 fn run(input: &[u8]) {
     let Ok(mut hll) = HyperLogLog::decode(input) else { return };
     let mut again = Vec::new();

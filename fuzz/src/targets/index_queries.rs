@@ -8,7 +8,7 @@ use quoit_model::secondary_index::IndexPosition;
 
 pub(crate) const TARGET: Target = Target { name: "index-queries", run, seeds };
 
-/// What is a pattern says of itself what it was made of, and what is a continuation of one query is none of
+/// Checks that a pattern keeps the text that it was made of, and that a continuation of one query is none of
 /// another.
 fn run(input: &[u8]) {
     let end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());

@@ -8,7 +8,7 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "layouts", run, seeds };
 
-/// What decodes can be read, written down, and be followed by another layout.
+/// Checks that a decoded layout can be read, written down, and be followed by another layout.
 fn run(input: &[u8]) {
     let Ok(layout) = Layout::decode(input) else { return };
     assert_eq!(Layout::decode(&layout.encode()).as_ref(), Ok(&layout), "a layout changes");

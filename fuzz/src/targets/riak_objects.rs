@@ -8,7 +8,7 @@ use crate::targets::stored_objects::sample_objects;
 
 pub(crate) const TARGET: Target = Target { name: "riak-objects", run, seeds };
 
-/// What decodes survives being written in Riak's form and read again.
+/// Checks that a decoded object survives being written in Riak's form and read again.
 fn run(input: &[u8]) {
     let Ok(object) = decode_riak_object(&Bytes::copy_from_slice(input)) else { return };
     let mut written = Vec::new();

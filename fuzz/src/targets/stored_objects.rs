@@ -10,7 +10,8 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "stored-objects", run, seeds };
 
-/// What decodes survives being written and read again, and its clock reads the same by itself.
+/// Checks that a decoded object survives being written and read again, and its clock reads the same
+/// by itself.
 fn run(input: &[u8]) {
     let input = Bytes::copy_from_slice(input);
     let clock = Object::decode_clock(&input);

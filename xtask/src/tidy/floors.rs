@@ -21,8 +21,8 @@ const FLOORS: [(&str, u8); 11] = [
 /// Crates beside the house: they may use every other, and none may use them.
 const BESIDE: [&str; 4] = ["quoit-fuzz", "quoit-perf", "quoit-sim", "xtask"];
 
-/// What the floors alone would allow and the purpose of the crate forbids: a client and a load
-/// generator that contain server code would measure and publish more than themselves.
+/// Dependencies that the floors alone would allow and the purpose of the crate forbids: a client
+/// and a load generator that contain server code would measure and publish more than themselves.
 const NEVER: [(&str, &str); 3] = [
     ("quoit-client", "quoit-store"),
     ("quoit-bench", "quoit-cluster"),

@@ -73,7 +73,7 @@ impl Visitor<'_> {
         }
     }
 
-    /// What is inside a macro call is only tokens: looks for `.unwrap()` among them.
+    /// Looks for `.unwrap()` among the tokens of a macro call.
     fn tokens(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         for (index, token) in tokens.iter().enumerate() {

@@ -15,7 +15,7 @@ fn package(name: &str, uses: &[&str]) -> Package {
     }
 }
 
-/// What the rules of Rust files say about a text.
+/// The problems that the rules of Rust files find in a text.
 fn rust(text: &str) -> Vec<String> {
     let source =
         Source { text: text.into(), syntax: syn::parse_file(text).unwrap(), test_only: false };
@@ -24,7 +24,7 @@ fn rust(text: &str) -> Vec<String> {
     problems.into_iter().map(|problem| problem.to_string()).collect()
 }
 
-/// What the rules of text say about a file of that name.
+/// The problems that the rules of text find in a file of that name.
 fn text(name: &str, text: &str) -> Vec<String> {
     let path = Path::new(name);
     let known = BTreeSet::from([path, Path::new("docs/there.md")]);

@@ -8,7 +8,7 @@ use super::Problem;
 
 const COLUMNS_MAX: usize = 110;
 
-/// What a text file is, as far as the rules differ.
+/// Kind of a text file, as far as the rules differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Markdown,
@@ -102,7 +102,7 @@ fn links(line: &str) -> Vec<&str> {
     found
 }
 
-/// What is wrong with a link of the file `path`, if anything is.
+/// The fault of a link of the file `path`, if it has one.
 fn broken(path: &Path, target: &str, known: &BTreeSet<&Path>) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;

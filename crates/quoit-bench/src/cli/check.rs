@@ -163,7 +163,7 @@ fn data_text(config: &Config) -> Option<String> {
     Some(format!("about {} of values when every key is written", size_text(size_bytes as u64)))
 }
 
-/// What the pacing comes to, where it sets a rate.
+/// Describes the operations that are to be expected, where the pacing sets a rate.
 fn expected_text(config: &Config) -> Option<String> {
     if let Some(plan) = config.knee {
         let bound = plan.p99_max;

@@ -1,4 +1,4 @@
-//! What the command `quoit bench` and its subcommands call.
+//! Entry points of `quoit bench` and its subcommands.
 
 mod check;
 mod convert;
@@ -24,7 +24,7 @@ pub use convert::convert;
 /// Open files besides one for each connection: logs, tables, event loops.
 const FILES_BESIDES: u64 = 100;
 
-/// What the command line says.
+/// Options of the command line.
 #[derive(Debug, Clone, Default)]
 pub struct BenchOptions {
     /// The configuration files; where two set one key, the later file wins.

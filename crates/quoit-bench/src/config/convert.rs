@@ -80,7 +80,7 @@ fn write(
     toml
 }
 
-/// What was written must read back as it was.
+/// Checks that the written text reads back as it was.
 fn check(
     path: &Path,
     toml: &str,

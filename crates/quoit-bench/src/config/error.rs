@@ -48,7 +48,7 @@ pub enum ConfigError {
     Read {
         /// Its path.
         path: PathBuf,
-        /// What reading it gave.
+        /// Error of reading it.
         error: std::io::Error,
     },
     /// A file is no sequence of Erlang terms.
@@ -72,7 +72,7 @@ pub enum ConfigError {
     Write {
         /// Its path.
         path: PathBuf,
-        /// What writing it gave.
+        /// Error of writing it.
         error: std::io::Error,
     },
     /// A configuration that TOML cannot hold.
@@ -92,7 +92,7 @@ pub enum ConfigError {
         key: String,
         /// The value as it is written.
         value: String,
-        /// What it should be.
+        /// Expected form.
         expected: String,
     },
     /// A generator that cannot be built.
@@ -114,7 +114,7 @@ pub enum ConfigError {
         key: &'static str,
         /// The file.
         path: PathBuf,
-        /// What reading it gave.
+        /// Error of reading it.
         error: std::io::Error,
     },
     /// A command before or after the run that failed.
@@ -158,7 +158,7 @@ pub enum ConfigError {
         driver: &'static str,
         /// The operation.
         operation: Box<Term>,
-        /// What it would need, and what to use instead.
+        /// Part of the system that it would need, and the alternative.
         reason: &'static str,
     },
     /// A duration given on the command line that is none.

@@ -9,7 +9,7 @@ use crate::keygen::{KeyGenerator, SequenceSettings, notes};
 use crate::term::Term;
 use crate::valgen::{SourceKind, SourceSettings, ValueGenerator};
 
-/// What keys and values come from.
+/// Sources of keys and values.
 pub(super) struct Generators {
     pub(super) keys: KeyGenerator,
     pub(super) values: ValueGenerator,

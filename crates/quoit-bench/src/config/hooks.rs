@@ -10,7 +10,7 @@ use crate::term::Term;
 /// The variable that tells a hook where the files of the run are.
 const DIRECTORY_VARIABLE: &str = "QUOIT_BENCH_DIR";
 
-/// What runs before the workers start and after they have ended.
+/// Programs that run before the workers start and after they have ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hooks {
     /// Before the workers start (`pre_hook`).

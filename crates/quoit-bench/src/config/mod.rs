@@ -46,13 +46,13 @@ const CONCURRENT_MAX: u64 = 100_000;
 pub enum LogLevel {
     /// Details of the tool itself.
     Debug,
-    /// What happens.
+    /// Progress of the run.
     Info,
-    /// What is unusual.
+    /// Unusual events.
     Notice,
-    /// What is probably not meant.
+    /// Settings and events that are probably not meant.
     Warning,
-    /// What failed.
+    /// Failures.
     Error,
     /// Nothing that the tool writes.
     Critical,
@@ -67,7 +67,7 @@ pub struct Config {
     pub knee: Option<KneePlan>,
     /// How long operations run before they are measured (`warmup`, an extension).
     pub warmup: Duration,
-    /// What is verified, if anything (`verify`, an extension).
+    /// Settings of the verification, if there is one (`verify`, an extension).
     pub verify: Option<VerifySettings>,
     /// When the run ends (`duration`).
     pub length: RunLength,
@@ -99,7 +99,7 @@ pub struct Config {
     pub thread_count: u32,
     /// Commands before and after the run (`pre_hook`, `post_hook`).
     pub hooks: Hooks,
-    /// What should be told before the run.
+    /// Warnings to print before the run.
     pub warnings: Vec<String>,
     /// All keys, for drivers.
     pub settings: Settings,

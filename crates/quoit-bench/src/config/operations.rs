@@ -7,7 +7,7 @@ use crate::term::Term;
 /// One entry of the list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationEntry {
-    /// What reports call it.
+    /// Name of the operation in reports.
     pub label: Term,
     /// The driver's operation with its arguments.
     pub operation: Term,

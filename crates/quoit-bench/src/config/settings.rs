@@ -118,7 +118,7 @@ impl Settings {
         }
     }
 
-    /// What helps a reader of `expected`, which is in Erlang's spelling, with a key of a TOML file.
+    /// A hint for a reader of `expected`, which is in Erlang's spelling, with a key of a TOML file.
     fn spelling_hint(&self, key: &str, expected: &str) -> &'static str {
         match self.entries.get(key) {
             Some(entry) if entry.is_toml && expected.contains('{') => {

@@ -1,4 +1,4 @@
-//! What is verified: `verify`.
+//! The setting `verify`.
 
 use super::error::ConfigError;
 use super::settings::Settings;

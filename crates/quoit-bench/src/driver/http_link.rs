@@ -18,7 +18,8 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct HttpLink {
     connection: Option<Connection>,
     keeps_bodies: bool,
-    /// What writes is sent once: a second time it would be a second write.
+    /// Whether the run is verified. A request that writes is then sent once: a second time it would
+    /// be a second write.
     is_verified: bool,
 }
 
@@ -65,7 +66,7 @@ impl HttpLink {
         Ok(Self { connection: Some(connection), ..Self::default() })
     }
 
-    /// What is read and written from now on is verified: bodies are kept, too.
+    /// Verifies all reads and writes from now on: bodies are kept, too.
     pub(super) fn verify(&mut self) {
         self.is_verified = true;
         self.keep_bodies();
@@ -167,7 +168,7 @@ pub(super) fn header_lines(term: &Term) -> Option<Vec<u8>> {
     Some(headers)
 }
 
-/// What may stand in a path besides letters and digits.
+/// Characters that a path may have besides letters and digits.
 pub(super) const PATH: &[u8] = b"-._~!$&'()*+,;=:@/";
 
 /// The same, of text that may hold percent-encodings already.
@@ -176,7 +177,7 @@ pub(super) const ENCODED_PATH: &[u8] = b"-._~!$&'()*+,;=:@/%";
 /// The same with a query behind it.
 pub(super) const PATH_AND_QUERY: &[u8] = b"-._~!$&'()*+,;=:@/%?";
 
-/// What may stand in one segment of a path.
+/// Characters that one segment of a path may have.
 pub(super) const SEGMENT: &[u8] = b"-._~!$&'()*+,;=:@";
 
 /// Appends a name to a path; bytes other than letters, digits and those of `kept` are

@@ -49,11 +49,11 @@ pub(super) struct Plan {
     disconnect: Disconnect,
     key_kind: Kind,
     is_verified: bool,
-    /// What `put_file` stores, in order of their names; nothing without `file_dir`.
+    /// Files that `put_file` stores, in order of their names; nothing without `file_dir`.
     files: Option<Vec<PathBuf>>,
 }
 
-/// What to request.
+/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Get,
@@ -179,11 +179,11 @@ impl Driver for HttpRaw {
     }
 }
 
-/// What is kept of the answer to a GET.
+/// The kept parts of the answer to a GET.
 struct Answer {
     /// There is a vector clock to send back.
     has_vclock: bool,
-    /// What was found, where it is verified.
+    /// Context of the value that was found, where it is verified.
     context: Option<Context>,
 }
 

@@ -56,7 +56,7 @@ pub(super) struct Plan {
     key_max: Option<i128>,
 }
 
-/// What to request.
+/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Get,
@@ -65,7 +65,7 @@ pub(super) enum Operation {
     QueryByHttp { range: u64 },
 }
 
-/// What an answer held in place of what it should have.
+/// The count of an answer's entries, and the count that it should have had.
 struct WrongCount {
     found: u64,
     expected: u64,

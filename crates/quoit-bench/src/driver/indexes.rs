@@ -78,7 +78,7 @@ fn four_bytes(random: &mut Random) -> String {
     STANDARD.encode((random.bits() as u32).to_be_bytes())
 }
 
-/// What follows the district in the lower ends of ranges of postcodes.
+/// Ends of the lower bounds of ranges of postcodes, after the district.
 const RANGE_STARTS: [&str; 8] = ["ba", "ca", "da", "ea", "fa", "ga", "gb", "gc"];
 
 fn district(random: &mut Random) -> String {

@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::valgen::{Value, ValueGenerator};
 use crate::verify::{Context, Read, Verifier, Write};
 
-/// What a worker draws its operations, keys and values from.
+/// Generators from which a worker draws its operations, keys and values.
 #[derive(Debug, Clone)]
 pub struct Inputs {
     random: Random,

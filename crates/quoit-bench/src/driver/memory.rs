@@ -15,11 +15,11 @@ use crate::worker_place::WorkerPlace;
 /// One worker on the engine of all.
 pub(super) struct Memory(EngineWorker);
 
-/// What all workers share.
+/// State that all workers share.
 pub(super) struct Plan {
     engine: Arc<MemoryEngine>,
     key_kind: Kind,
-    /// What the configuration calls the driver.
+    /// Name of the driver in the configuration.
     name: String,
 }
 

@@ -44,7 +44,7 @@ use crate::valgen::SourceError;
 use crate::verify::Read;
 use crate::worker_place::WorkerPlace;
 
-/// What one operation came to.
+/// Outcome of one operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It succeeded; its latency counts.
@@ -65,7 +65,7 @@ pub enum StartError {
     Connect {
         /// Host and port.
         target: String,
-        /// What connecting gave.
+        /// Error of connecting.
         reason: String,
     },
     /// The server does not tell which nodes hold which keys.
@@ -76,7 +76,7 @@ pub enum StartError {
     Layout {
         /// Host and port.
         target: String,
-        /// What it answered.
+        /// Answer of the server.
         reason: String,
     },
     /// There are no bytes to make values of.
@@ -87,18 +87,19 @@ pub enum StartError {
     Store {
         /// Its directory.
         path: PathBuf,
-        /// What opening it gave.
+        /// Error of opening it.
         reason: String,
     },
 }
 
-/// What a driver's settings ask of the system under test, for somebody who looks before a run.
+/// Requirements of a driver's settings on the system under test, for somebody who looks before a
+/// run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asks {
     /// The servers, in the order in which workers take them; none for a driver without one.
     pub targets: Vec<Target>,
-    /// What a write waits for before it is acknowledged: the quorums that requests carry, or the
-    /// syncs of an engine.
+    /// Guarantee that a write waits for before it is acknowledged: the quorums that requests carry,
+    /// or the syncs of an engine.
     pub durability: String,
 }
 
@@ -115,7 +116,7 @@ pub trait Driver: Sized + 'static {
     /// An operation with its arguments, checked.
     type Operation: Copy + Send + Sync + 'static;
 
-    /// What all workers share: the driver's settings, read once.
+    /// State that all workers share: the driver's settings, read once.
     type Plan: Send + Sync + 'static;
 
     /// Reads the driver's settings.
@@ -125,10 +126,10 @@ pub trait Driver: Sized + 'static {
     /// When a setting, or a generator's kind, does not fit the driver.
     fn plan(config: &Config) -> Result<Self::Plan, ConfigError>;
 
-    /// What these settings ask of the system under test.
+    /// The requirements of these settings on the system under test.
     fn asks(plan: &Self::Plan) -> Asks;
 
-    /// What should be told about these settings before a run.
+    /// Notices about these settings, to be printed before a run.
     fn notices(_plan: &Self::Plan) -> Vec<String> {
         Vec::new()
     }
@@ -182,7 +183,7 @@ pub trait Driver: Sized + 'static {
 
 /// Something to do with the driver that a configuration names.
 pub(crate) trait DriverTask {
-    /// What comes of it.
+    /// Result of the task.
     type Output;
 
     /// Does it with that driver.

@@ -13,13 +13,13 @@ use crate::worker_place::WorkerPlace;
 #[derive(Debug)]
 pub(super) struct Null;
 
-/// What all workers share.
+/// State that all workers share.
 #[derive(Debug)]
 pub(super) struct Plan {
     key_kind: Kind,
 }
 
-/// What to draw and what to answer.
+/// An operation: the values to draw and the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Nothing,

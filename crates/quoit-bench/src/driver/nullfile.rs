@@ -17,7 +17,7 @@ pub(super) struct NullFile {
     file: BufWriter<File>,
 }
 
-/// What all workers share.
+/// State that all workers share.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Directory of the workers' files.
@@ -25,7 +25,7 @@ pub(super) struct Plan {
     key_kind: Kind,
 }
 
-/// What to do.
+/// An operation on the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     WriteKey,

@@ -115,7 +115,7 @@ pub(super) struct OnOrdered<W> {
     which: PhantomData<W>,
 }
 
-/// What all workers share.
+/// State that all workers share.
 pub(super) struct Plan {
     directory: PathBuf,
     is_synced: bool,

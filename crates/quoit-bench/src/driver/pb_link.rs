@@ -71,7 +71,7 @@ impl PbLink {
         &self.address
     }
 
-    /// What bounds connecting.
+    /// The bound on connecting.
     pub(super) fn connect_timeout(&self) -> Duration {
         self.connect_timeout
     }
@@ -203,8 +203,8 @@ impl PbLink {
         }
     }
 
-    /// What a failed request is counted as. Only an error that the server sent leaves the
-    /// connection as it was.
+    /// The outcome of a failed request. Only an error that the server sent leaves the connection as
+    /// it was.
     fn failed(&mut self, error: Error) -> CallError {
         if let Error::Server(error) = error {
             return CallError::Failed(Term::Binary(error.message.clone().into_bytes()));
@@ -230,7 +230,7 @@ async fn read_keys(connection: &mut Connection, request: &RpbListKeysReq) -> Res
     Ok(())
 }
 
-/// What an update writes back of a sibling that it read: all but what the server chose.
+/// The metadata of a sibling that an update writes back: all but what the server chose.
 pub(super) fn kept_metadata(sibling: RpbContent) -> RpbContent {
     RpbContent { vtag: None, last_mod: None, last_mod_usecs: None, deleted: None, ..sibling }
 }

@@ -30,7 +30,7 @@ pub(super) struct PbLinks {
     replicas: Option<Replicas>,
 }
 
-/// What requests are routed by.
+/// Layout by which requests are routed.
 #[derive(Debug)]
 struct Replicas {
     layout: Layout,

@@ -26,7 +26,7 @@ pub(super) struct Redis {
 #[derive(Debug)]
 pub(super) struct Plan {
     targets: Vec<Target>,
-    /// What keys begin with: the name of the bucket and a colon, or nothing.
+    /// Prefix of keys: the name of the bucket and a colon, or nothing.
     prefix: Vec<u8>,
     retry_count: u64,
     retry_delay: Duration,
@@ -35,7 +35,7 @@ pub(super) struct Plan {
     key_kind: Kind,
 }
 
-/// What to request.
+/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Set,

@@ -1,4 +1,4 @@
-//! What is said to configurations that name a driver which is not there.
+//! Messages about configurations that name a driver which does not exist.
 
 use crate::config::{Config, ConfigError};
 use crate::names::nearest;

@@ -16,10 +16,10 @@ use crate::run::Signals;
 /// Where results go unless the command line says otherwise.
 const RESULTS_DIR: &str = "tests";
 
-/// What the command line says.
+/// Options of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrowthOptions {
-    /// What grows.
+    /// Kind of the containers that grow.
     pub kind: GrowthKind,
     /// Items that each container gets.
     pub item_count: u64,
@@ -33,14 +33,14 @@ pub struct GrowthOptions {
     pub name: Option<String>,
 }
 
-/// What came of an experiment, whole or not.
+/// Report of an experiment, whole or not.
 #[derive(Debug)]
 pub struct GrowthReport {
     /// Where its files are.
     pub directory: PathBuf,
-    /// What was measured.
+    /// Measured rows.
     pub rows: Vec<GrowthRow>,
-    /// What ended it early, if anything did.
+    /// Failure that ended it early, if there was one.
     pub failure: Option<GrowthError>,
 }
 

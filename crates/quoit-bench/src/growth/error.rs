@@ -28,7 +28,7 @@ pub enum GrowthError {
     BucketType {
         /// The bucket type's name.
         bucket_type: &'static str,
-        /// What the client or the server said.
+        /// Error of the client or the server.
         source: Box<Error>,
         /// How to make the bucket type, if the server has none of that name.
         remedy: String,
@@ -43,7 +43,7 @@ pub enum GrowthError {
         bucket_type: &'static str,
         /// Its property `datatype`; empty when it has none.
         found: String,
-        /// What it should be.
+        /// Expected form.
         expected: &'static str,
     },
     /// A request failed.
@@ -55,7 +55,7 @@ pub enum GrowthError {
         location: String,
         /// Which request.
         doing: &'static str,
-        /// What the client or the server said.
+        /// Error of the client or the server.
         source: Box<Error>,
     },
     /// A read does not show what was written.

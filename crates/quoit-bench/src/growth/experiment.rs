@@ -17,7 +17,7 @@ const FIELD: &str = "set";
 /// How long one request may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 
-/// What grows.
+/// Kind of the containers that grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrowthKind {
     /// Sets, in the bucket type `sets`.
@@ -35,7 +35,7 @@ impl GrowthKind {
         }
     }
 
-    /// What its property `datatype` has to be.
+    /// The value that the bucket type's property `datatype` must have.
     fn datatype(self) -> &'static str {
         match self {
             Self::Sets => "set",

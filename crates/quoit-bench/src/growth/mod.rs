@@ -1,4 +1,4 @@
-//! What a set or a map costs while it grows: `quoit bench crdt-growth`.
+//! Cost of a set or a map while it grows: `quoit bench crdt-growth`.
 //!
 //! Not a load but an experiment with one client and one connection: items are added one by one, and
 //! around each write the record is read as the data type that it is and as a plain object. Where a

@@ -17,8 +17,8 @@ pub(crate) const COLUMNS: [&str; 8] = [
     "read_postwrite_elapsed2",
 ];
 
-/// What was measured around the addition of one item to one container. Times are in seconds, by the
-/// monotonic clock, from before the request is encoded until its answer is decoded.
+/// Measurement of the addition of one item to one container. Times are in seconds, by the monotonic
+/// clock, from before the request is encoded until its answer is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GrowthRow {
     /// Items of the container after the write, from 1.

@@ -40,7 +40,7 @@ pub(crate) struct Connection {
     is_reusable: bool,
 }
 
-/// What is kept of a response.
+/// The kept parts of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Response {
     /// Status code.

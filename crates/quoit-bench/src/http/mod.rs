@@ -22,7 +22,7 @@ pub(crate) enum HttpError {
     /// No whole response came in time.
     #[error("no response in time")]
     Timeout,
-    /// What came is no HTTP response.
+    /// The bytes that came are no HTTP response.
     #[error("no HTTP response: {0}")]
     Malformed(&'static str),
 }

@@ -33,7 +33,7 @@ pub enum GeneratorError {
         term: Box<Term>,
         /// A function that is known, close to it.
         nearest: Option<&'static str>,
-        /// What to use in its place.
+        /// Alternative to it.
         remedy: &'static str,
     },
     /// A generator that ends, where there must always be a next value.
@@ -47,7 +47,7 @@ pub enum GeneratorError {
     Inner {
         /// The wrapper.
         term: Box<Term>,
-        /// What the inner generator must give.
+        /// Kind of values that the inner generator must give.
         wanted: &'static str,
     },
 }

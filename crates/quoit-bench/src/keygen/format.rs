@@ -18,9 +18,9 @@ pub enum FormatError {
     Directive {
         /// The directive with its `~`.
         directive: String,
-        /// What the generator gives.
+        /// Kind of values that the generator gives.
         argument: &'static str,
-        /// What to write in its place.
+        /// Alternative to it.
         remedy: &'static str,
     },
     /// More or fewer directives take a value than there are values.

@@ -40,7 +40,7 @@ pub use sequence::SequenceSettings;
 use crate::random::Random;
 use crate::valgen::{Value, ValueGenerator};
 
-/// What a generator gives.
+/// Kind of values that a generator gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Integers.
@@ -101,7 +101,7 @@ pub enum KeyGenerator {
     Retyped(Kind, Box<KeyGenerator>),
     /// The value through an Erlang format string.
     Formatted {
-        /// What comes out: string or binary.
+        /// Kind of the output: string or binary.
         kind: Kind,
         /// The format string.
         format: Format,
@@ -132,7 +132,7 @@ pub enum KeyGenerator {
     Digest(DigestKind, Box<KeyGenerator>),
     /// Two results joined.
     Joined {
-        /// What comes out: string or binary.
+        /// Kind of the output: string or binary.
         kind: Kind,
         /// The first and the second part.
         parts: Box<(KeyGenerator, KeyGenerator)>,
@@ -159,7 +159,7 @@ pub enum KeyGenerator {
 }
 
 impl KeyGenerator {
-    /// What the generator gives.
+    /// The kind of values that the generator gives.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Integers(_) => Kind::Integer,

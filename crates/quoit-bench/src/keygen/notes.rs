@@ -1,4 +1,4 @@
-//! What should be said of generators that work, but perhaps not as their user means.
+//! Notes about generators that work, but perhaps not as their user means.
 
 use crate::term::Term;
 

@@ -16,7 +16,7 @@ const SAVE_OFFSET: u64 = 400;
 /// Positions between two progress reports.
 const REPORT_INTERVAL: u64 = 5000;
 
-/// What the configuration says about all sequences.
+/// Settings of all sequences from the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct SequenceSettings {
     /// Where positions are kept from run to run; nowhere when not given.

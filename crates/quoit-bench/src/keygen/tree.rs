@@ -1,4 +1,4 @@
-//! What concerns a generator and all generators inside it.
+//! Facts about a generator and all generators inside it.
 
 use std::io;
 use std::path::Path;

@@ -17,7 +17,7 @@ pub const SATURATED_SHARE: f64 = 0.9;
 /// the time.
 pub const CLIENT_BOUND_SHARE: f64 = 0.1;
 
-/// What the calling thread has used since it began.
+/// Processor time that the calling thread has used since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ThreadTime {
     busy: Duration,
@@ -109,7 +109,7 @@ impl ClientLoad {
         }
     }
 
-    /// What is told when the run is client-bound.
+    /// The warning of a client-bound run.
     pub(crate) fn warning(&self) -> Option<String> {
         let worst = self.threads.iter().map(|thread| thread.saturated_s / thread.watched_s);
         let worst = worst.filter(|share| share.is_finite()).fold(0.0, f64::max);

@@ -24,7 +24,7 @@ struct State {
     loads: Vec<ThreadLoad>,
 }
 
-/// What a thread delivers when a window is over.
+/// Counts that a thread delivers when a window is over.
 #[derive(Debug)]
 pub(super) struct Delivery<'a> {
     pub(super) second: u64,

@@ -58,8 +58,8 @@ impl OperationStats {
         Self { latencies_ns, sum_ns: 0, min_ns: u64::MAX, max_ns: 0, error_count: 0 }
     }
 
-    /// What an interval log holds: its histogram, if anything succeeded, with the exact sum,
-    /// least and greatest latency, and the failures.
+    /// Puts the statistics of an interval log together: its histogram, if anything succeeded, with
+    /// the exact sum, least and greatest latency, and the failures.
     pub(super) fn from_parts(
         histogram_ns: Option<Histogram<u64>>,
         sum_ns: u128,

@@ -15,7 +15,7 @@ use crate::config::Target;
 /// Name of the file in the directory of a run.
 pub const ENVIRONMENT_FILE: &str = "environment.json";
 
-/// What a run was made on and with.
+/// Machine and program of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// Version of the load generator.
@@ -24,7 +24,7 @@ pub struct Environment {
     pub command_line: Vec<String>,
     /// The machine of the load generator.
     pub host: Host,
-    /// What the configuration comes to: pairs of a name and a text.
+    /// Effects of the configuration: pairs of a name and a text.
     pub plan: Vec<(String, String)>,
     /// File names of the configurations in the run's directory.
     pub configurations: Vec<String>,

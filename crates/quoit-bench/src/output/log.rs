@@ -89,7 +89,7 @@ impl RunLog {
         files.crash.append(&line, &now);
     }
 
-    /// What could not be written, for people: `console.log (2 lines)`.
+    /// Descriptions, for people, of lines that could not be written: `console.log (2 lines)`.
     pub(crate) fn lost(&self) -> Vec<String> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         [&files.console, &files.error, &files.crash].into_iter().filter_map(LogFile::lost).collect()

@@ -1,5 +1,5 @@
-//! What a run leaves and shows: its directory with basho_bench's tables and logs, the progress
-//! line, the summary.
+//! Output of a run: its directory with basho_bench's tables and logs, the progress line, the
+//! summary.
 
 mod directory;
 pub mod environment;
@@ -36,7 +36,7 @@ pub enum OutputError {
     Write {
         /// Its path.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
 }

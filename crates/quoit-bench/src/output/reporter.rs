@@ -27,14 +27,14 @@ pub(crate) struct Reporter<'a> {
     has_told_loss: bool,
 }
 
-/// What a run came to, as the reporter added it up.
+/// Totals of a run, as the reporter added them up.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// What was counted, in the order of the configuration.
+    /// Counts, in the order of the configuration.
     pub(crate) operations: Vec<ReportedOperation>,
     /// All windows together.
     pub(crate) total: Window,
-    /// What could not be written, for people.
+    /// Descriptions, for people, of data that could not be written.
     pub(crate) lost: Vec<String>,
 }
 

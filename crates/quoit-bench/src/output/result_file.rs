@@ -52,7 +52,7 @@ impl ResultFile {
         let _ = self.file.seek(SeekFrom::Start(self.size_bytes));
     }
 
-    /// What could not be written, for people: `summary.csv (2 rows)`.
+    /// A description, for people, of rows that could not be written: `summary.csv (2 rows)`.
     pub(crate) fn lost(&self, record: &str) -> Option<String> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         match self.lost_count {

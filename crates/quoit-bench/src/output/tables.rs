@@ -80,7 +80,7 @@ impl Tables {
         written
     }
 
-    /// What could not be written, for people: `summary.csv (2 rows)`.
+    /// Descriptions, for people, of rows that could not be written: `summary.csv (2 rows)`.
     pub(super) fn lost(&self) -> Vec<String> {
         let tables = [&self.summary, &self.errors].into_iter().chain(&self.latencies);
         tables.filter_map(|table| table.0.lost("row")).collect()

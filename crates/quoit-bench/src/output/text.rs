@@ -41,11 +41,11 @@ pub(crate) fn size_text(size_bytes: u64) -> String {
     if unit == "bytes" { format!("{size_bytes} bytes") } else { format!("{size:.1} {unit}") }
 }
 
-/// What is shown while a run goes on.
+/// Progress line of a run.
 #[derive(Debug)]
 pub(super) struct Progress<'a> {
     pub(super) operations: &'a [ReportedOperation],
-    /// What was done in the last `span`.
+    /// Counts of the last `span`.
     pub(super) window: &'a Window,
     pub(super) span: Duration,
     /// Since the release of the workers.

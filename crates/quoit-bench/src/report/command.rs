@@ -13,7 +13,7 @@ use super::{ChartOptions, Growth, ReportError, Results, draw_chart, draw_page};
 /// The chart and the page in the directory of their run.
 const NAMES: [&str; 2] = ["summary.svg", "report.html"];
 
-/// What to report, and how.
+/// Results to report, and the form of the report.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReportOptions {
     /// The directory of a run.
@@ -28,12 +28,12 @@ pub struct ReportOptions {
     pub chart: ChartOptions,
 }
 
-/// What was written.
+/// Files that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// The files.
     pub files: Vec<PathBuf>,
-    /// What was missing in the results, or passed over.
+    /// Results that were missing or passed over.
     pub notes: Vec<String>,
 }
 

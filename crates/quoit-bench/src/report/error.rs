@@ -25,7 +25,7 @@ pub enum ReportError {
     Read {
         /// Its path.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
     /// A file is larger than any run makes it.
@@ -45,7 +45,7 @@ pub enum ReportError {
         path: PathBuf,
         /// Number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Description of the fault.
         problem: String,
     },
     /// The distribution of the seconds cannot be read.
@@ -84,7 +84,7 @@ pub enum ReportError {
     Write {
         /// Its path.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
 }

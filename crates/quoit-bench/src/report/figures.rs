@@ -1,5 +1,5 @@
-//! What each operation came to, from the distributions of its seconds or, where there are none,
-//! from the rows of its table.
+//! Figures of each operation, from the distributions of its seconds or, where there are none, from
+//! the rows of its table.
 
 use super::results::{LatencyRow, OperationRows};
 use super::{ReportError, Results};

@@ -10,14 +10,14 @@ use crate::growth::{COLUMNS, FILE_NAME, GrowthRow, TIMES};
 /// The colours of the times, in their order.
 pub(super) const CLASSES: [&str; 5] = ["median", "mean", "p95", "p99", "max"];
 
-/// What an experiment left.
+/// Results of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Growth {
     /// Where it was read.
     pub directory: PathBuf,
     /// In the order of the requests; at least one.
     pub rows: Vec<GrowthRow>,
-    /// What was passed over.
+    /// Rows that were passed over.
     pub notes: Vec<String>,
 }
 

@@ -38,13 +38,13 @@ pub(super) struct Panel<'a> {
     pub(super) facets: Vec<Facet<'a>>,
 }
 
-/// What a chart shows beside its panels.
+/// Parts of a chart beside its panels.
 pub(super) struct Sheet<'a> {
     /// Width and height in pixels.
     pub(super) size: (u32, u32),
-    /// What it is.
+    /// Title of the chart.
     pub(super) title: String,
-    /// What it shows, for those who don't see it.
+    /// Description of the chart for readers who can't see it.
     pub(super) about: String,
     pub(super) x_label: &'a str,
     pub(super) x_range: (f64, f64),

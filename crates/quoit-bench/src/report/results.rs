@@ -86,7 +86,7 @@ pub struct ErrorCount {
     pub count: u64,
 }
 
-/// What a run left.
+/// Results of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {
     /// Where it was read.
@@ -97,7 +97,7 @@ pub struct Results {
     pub operations: Vec<OperationRows>,
     /// The rows of `errors.csv`, the most frequent first.
     pub errors: Vec<ErrorCount>,
-    /// What is missing or was passed over.
+    /// Results that are missing or were passed over.
     pub notes: Vec<String>,
     /// Least and greatest elapsed time of a row, as [`cut`](Self::cut) set them.
     pub(super) range_s: (f64, f64),

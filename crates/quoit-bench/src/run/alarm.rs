@@ -25,7 +25,7 @@ pub(super) struct Alarm {
     sleepers: RefCell<Sleepers>,
 }
 
-/// Who waits, the latest first; the number tells those of one instant apart.
+/// Tasks that wait, the latest first; the number tells those of one instant apart.
 #[derive(Default)]
 struct Sleepers {
     by_time: BTreeMap<Reverse<(Instant, u64)>, oneshot::Sender<()>>,

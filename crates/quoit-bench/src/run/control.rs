@@ -50,7 +50,7 @@ pub(super) enum Phase {
     Stopping,
 }
 
-/// What the coordinator tells the threads, and the threads the coordinator.
+/// Messages between the coordinator and the threads.
 #[derive(Debug)]
 pub(super) struct Control {
     phase: watch::Sender<Phase>,

@@ -266,7 +266,7 @@ struct Conducted {
     started_at: jiff::Timestamp,
     /// From the start of the measurement to the end of the last worker.
     elapsed: Duration,
-    /// What the process used from the release on.
+    /// Processor time of the process from the release on.
     process_cpu: Duration,
     /// Arrivals of an open loop that were due and never started.
     unstarted: u64,

@@ -1,4 +1,4 @@
-//! What is told of operations that failed.
+//! Reports of operations that failed.
 
 use super::RunReport;
 use crate::config::LogLevel;

@@ -57,7 +57,7 @@ impl Search {
     }
 }
 
-/// What a step came to.
+/// Result of a step.
 #[derive(Debug)]
 struct Step {
     offered_per_s: f64,

@@ -5,7 +5,7 @@ use crate::driver::Driver;
 use crate::random::Random;
 use crate::term::Term;
 
-/// What is counted together: the entries of one file label.
+/// Operations that are counted together: the entries of one file label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportedOperation {
     /// The label of the configuration.

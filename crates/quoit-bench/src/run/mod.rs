@@ -41,7 +41,7 @@ use crate::output::{OutputError, RunDirectory, RunLog, Terminal};
 use crate::valgen::SourceError;
 use crate::verify::VerifyReport;
 
-/// What a run needs besides its driver.
+/// Everything that a run needs besides its driver.
 #[derive(Debug)]
 pub(crate) struct RunSetup<'a> {
     pub(crate) config: &'a Config,
@@ -97,7 +97,7 @@ pub enum RunEnd {
     Crashed,
 }
 
-/// What a run came to.
+/// Report of a run.
 #[derive(Debug)]
 pub struct RunReport {
     /// Where its files are.
@@ -106,7 +106,7 @@ pub struct RunReport {
     pub end: RunEnd,
     /// From the start of the measurement to the end of the last operation.
     pub elapsed: Duration,
-    /// What was counted, in the order of the configuration.
+    /// Counts, in the order of the configuration.
     pub operations: Vec<ReportedOperation>,
     /// Counts and latencies of the entire run, in the order of `operations`.
     pub total: Window,
@@ -114,7 +114,7 @@ pub struct RunReport {
     pub unstarted: u64,
     /// The load generator's own processor time.
     pub client: ClientLoad,
-    /// What verification found; nothing for a run that is not verified.
+    /// Findings of the verification; nothing for a run that is not verified.
     pub verification: Option<VerifyReport>,
     /// Files of the results that could not be written, with what is missing of them.
     pub lost: Vec<String>,

@@ -27,9 +27,9 @@ const READER_COUNT_MAX: u32 = 128;
 /// Which reads count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pass {
-    /// What is behind may get repaired.
+    /// First pass: replicas that are behind may get repaired.
     Repair,
-    /// What is found counts.
+    /// Last pass: its findings count.
     Final,
 }
 

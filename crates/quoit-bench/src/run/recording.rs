@@ -21,13 +21,13 @@ pub(super) struct Recording<'a> {
     steady: Steady,
 }
 
-/// What a run came to and how fast.
+/// Totals of a run, and its rate.
 pub(super) struct Recorded {
     pub(super) operations: Vec<ReportedOperation>,
     pub(super) total: Window,
     /// Successful operations a second, of each operation.
     pub(super) rates_per_s: Vec<f64>,
-    /// What could not be written, for people.
+    /// Descriptions, for people, of data that could not be written.
     pub(super) lost: Vec<String>,
 }
 

@@ -19,7 +19,7 @@ pub const SUMMARY_FILE: &str = "summary.json";
 /// not make a new version.
 pub const SUMMARY_FORMAT: u32 = 1;
 
-/// What a run came to.
+/// Summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// [`SUMMARY_FORMAT`].
@@ -54,7 +54,7 @@ pub struct RunSummary {
     pub errors: Vec<ErrorSummary>,
     /// The load generator's own processor time.
     pub client: ClientLoad,
-    /// What verification found; nothing for a run that was not verified.
+    /// Findings of the verification; nothing for a run that was not verified.
     pub verification: Option<VerifyReport>,
 }
 
@@ -103,7 +103,7 @@ pub enum SummaryError {
     File {
         /// Its path.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
     /// The file is no summary.
@@ -111,7 +111,7 @@ pub enum SummaryError {
     Malformed {
         /// Its path.
         path: PathBuf,
-        /// What is wrong.
+        /// Fault of the file.
         error: serde_json::Error,
     },
     /// A newer program wrote it.
@@ -150,7 +150,7 @@ impl RunSummary {
     }
 }
 
-/// What a summary is made of.
+/// Input of a summary.
 pub(super) struct SummaryInputs<'a> {
     pub(super) config: &'a Config,
     pub(super) started_at: jiff::Timestamp,

@@ -1,4 +1,4 @@
-//! What is told of a verified run.
+//! Report of a verified run.
 
 use crate::config::LogLevel;
 use crate::output::{RunLog, Terminal};

@@ -22,7 +22,7 @@ use crate::valgen::{Sources, ValueGenerator};
 use crate::verify::Verifier;
 use crate::worker_place::WorkerPlace;
 
-/// What all workers of a run share.
+/// State that all workers of a run share.
 pub(super) struct Shared<D: Driver> {
     pub(super) plan: D::Plan,
     pub(super) mix: Mix<D::Operation>,
@@ -45,7 +45,7 @@ pub(super) struct Shared<D: Driver> {
     pub(super) ready: mpsc::Sender<(u32, Result<(), StartError>)>,
 }
 
-/// What the workers of one thread share.
+/// State that the workers of one thread share.
 pub(super) struct Local {
     pub(super) thread: usize,
     /// Made when the workers are released.

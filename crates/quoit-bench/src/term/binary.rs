@@ -5,7 +5,7 @@ use super::Term;
 /// Largest binary that a configuration may write out, in bits.
 const SIZE_BITS_MAX: u128 = 8 << 20;
 
-/// What one segment is encoded as.
+/// Encoding of one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Integer,

@@ -25,7 +25,7 @@ pub struct LocatedTerm {
 pub struct SyntaxError {
     /// Where it was noticed.
     pub position: Position,
-    /// What is wrong.
+    /// Description of the fault.
     pub problem: Problem,
     /// A remedy found by looking at the whole text, or nothing.
     pub hint: &'static str,
@@ -37,7 +37,7 @@ impl SyntaxError {
     }
 }
 
-/// What is wrong with a text that should be Erlang terms.
+/// Fault of a text that should be Erlang terms.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
     /// A token that cannot stand here.
@@ -45,7 +45,7 @@ pub enum Problem {
     Unexpected {
         /// The token.
         found: String,
-        /// What could have stood here.
+        /// Tokens that could have stood here.
         expected: &'static str,
     },
     /// A character that begins no token.

@@ -1,4 +1,4 @@
-//! What is known of the values of a generator before any is made.
+//! Facts about the values of a generator, known before any is made.
 
 use super::{ValueGenerator, ValueSpec};
 

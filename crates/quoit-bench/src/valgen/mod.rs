@@ -88,7 +88,7 @@ pub enum ValueSpec {
         /// Size in bytes.
         size: u64,
     },
-    /// What a key generator gives.
+    /// Values of a key generator.
     Keys(Box<KeyGenerator>),
 }
 
@@ -117,7 +117,7 @@ impl ValueGenerator {
         &self.spec
     }
 
-    /// What the generator gives.
+    /// The kind of values that the generator gives.
     pub fn kind(&self) -> Kind {
         match &self.spec {
             ValueSpec::UniformInteger { .. } => Kind::Integer,

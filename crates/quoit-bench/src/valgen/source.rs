@@ -142,7 +142,7 @@ pub enum SourceError {
     File {
         /// Its path.
         path: PathBuf,
-        /// What reading it gave.
+        /// Error of reading it.
         error: std::io::Error,
     },
     /// A size that memory will not hold.
@@ -150,7 +150,7 @@ pub enum SourceError {
     Size(u64),
 }
 
-/// What the configuration says about sources.
+/// Settings of sources from the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct SourceSettings {
     /// Size of the random block in bytes; 96 MiB when not given.

@@ -1,4 +1,4 @@
-//! What may and what must be found under one key: the rules, without locks, bytes or I/O.
+//! Rules for the values that may and must be found under one key, without locks, bytes or I/O.
 //!
 //! Times are stamps of one counter. A write is known by the stamp of its start, which its value
 //! carries. It is *acknowledged* at a later stamp, or stays *in doubt* for ever.
@@ -46,7 +46,7 @@ struct Write {
     sequence: Sequence,
     kind: Kind,
     state: State,
-    /// What it replaces once it has taken effect.
+    /// Writes that it replaces once it has taken effect.
     covers: Sequences,
     /// A delete of unknown reach ran beside it: it may be gone.
     is_optional: bool,
@@ -70,11 +70,11 @@ pub(super) struct History {
     pub(super) is_noted: bool,
 }
 
-/// What a key is known as when nothing is unsettled: one acknowledged write.
+/// State of a key when nothing is unsettled: one acknowledged write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Settled(u64);
 
-/// What a read may find: taken at its start.
+/// Values that a read may find: taken at its start.
 #[derive(Debug, Clone)]
 pub(super) struct Snapshot {
     started: u64,
@@ -99,7 +99,7 @@ pub(super) enum Found {
     Before,
 }
 
-/// What is wrong with what a read found.
+/// Fault of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Violation {
     /// An acknowledged write is missing.
@@ -213,7 +213,7 @@ impl History {
         self.active += 1;
     }
 
-    /// What a read found, and what that had replaced.
+    /// Adds the values that a read found, and those that they had replaced.
     fn add_context(&self, covers: &mut Sequences, context: &[Sequence]) {
         // Nothing written yet is replaced by anything.
         covers.push(0);
@@ -297,7 +297,7 @@ impl History {
         self.active -= 1;
     }
 
-    /// What is wrong with what a read found, first of all.
+    /// The first fault of a read, if it has one.
     pub(super) fn check(
         &self,
         semantics: Semantics,
@@ -458,7 +458,7 @@ impl Snapshot {
         self.before
     }
 
-    /// What a read may find, in words.
+    /// Describes the values that a read may find.
     pub(super) fn expected(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         for one in &self.candidates {

@@ -48,7 +48,7 @@ use table::Table;
 pub use value::VALUE_SIZE_BYTES_MIN;
 use value::{Decoded, decode, key_hash, write_value};
 
-/// What a key is to its clients.
+/// Meaning of a key to its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Semantics {
     /// One value; the later of two writes wins (`allow_mult = false`, `last_write_wins = true`).
@@ -59,10 +59,10 @@ pub enum Semantics {
     Siblings,
 }
 
-/// What a verifier goes by.
+/// Settings of a verifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerifySettings {
-    /// What a key is to its clients.
+    /// Meaning of a key to its clients.
     pub semantics: Semantics,
     /// Nothing is stored under the keys before the run. Otherwise values from before are accepted
     /// until a write of the run has replaced them.
@@ -129,7 +129,7 @@ impl Verifier {
         }))
     }
 
-    /// What it goes by.
+    /// The verifier's settings.
     pub fn settings(&self) -> &VerifySettings {
         &self.settings
     }
@@ -193,7 +193,7 @@ impl Verifier {
         self.outcome().keys_unread += key_count;
     }
 
-    /// What was found so far.
+    /// The findings so far.
     pub fn report(&self) -> VerifyReport {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         VerifyReport {

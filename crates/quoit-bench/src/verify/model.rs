@@ -81,7 +81,7 @@ enum Pending {
     Read { read: Read, seen: Option<Vec<Vec<u8>>> },
 }
 
-/// What is left of an operation whose client has given up.
+/// Operation whose client has given up, and that may still take effect.
 enum Late {
     Put { value: Vec<u8>, covers: Vec<Vec<u8>> },
     Delete,

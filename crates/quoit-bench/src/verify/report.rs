@@ -1,11 +1,11 @@
-//! What verification found.
+//! Findings of the verification.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-/// What can be wrong with a read.
+/// Kind of fault of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
@@ -42,19 +42,19 @@ impl Display for Fault {
 /// One read that was wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultCase {
-    /// What is wrong.
+    /// Kind of fault.
     pub fault: Fault,
     /// The key; bytes that are not printable ASCII as `\xNN`.
     pub key: String,
-    /// What would have been right.
+    /// Description of the right result.
     pub expected: String,
-    /// What was read.
+    /// Description of the values that were read.
     pub found: String,
     /// It was found by the read-back at the end.
     pub by_read_back: bool,
 }
 
-/// What a verified run came to.
+/// Findings of a verified run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// Reads whose values were checked, those of the read-back included.

@@ -21,7 +21,7 @@ pub const VALUE_SIZE_BYTES_MIN: usize = 32;
 
 const MAGIC: [u8; 4] = *b"QVF1";
 
-/// What a value says.
+/// Content of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoded {
     /// A write of this run, of the key with this hash.

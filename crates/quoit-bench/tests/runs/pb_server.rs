@@ -24,7 +24,7 @@ pub enum Seen {
     Layout(RpbGetLayoutReq),
 }
 
-/// What the server does with a request.
+/// Behaviour of the server towards a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Manner {
     Answer,
@@ -38,7 +38,7 @@ pub struct Server {
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
-/// What comes of a request: bytes to send, nothing ever, or the end of the connection.
+/// Reply to a request: bytes to send, nothing ever, or the end of the connection.
 pub enum Reply {
     Bytes(Vec<u8>),
     Nothing,

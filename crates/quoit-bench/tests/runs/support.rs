@@ -23,7 +23,7 @@ pub struct Seen {
     pub body: Vec<u8>,
 }
 
-/// What the server answers, decided by a function of the request and of its number from 0.
+/// Answers of the server, decided by a function of the request and of its number from 0.
 pub type Answer = dyn Fn(&Seen, usize) -> Vec<u8> + Send + Sync;
 
 /// A server on a free port that keeps every request.
@@ -156,7 +156,7 @@ impl Run {
     }
 }
 
-/// What a run notes of its errors, without the header.
+/// The errors that a run notes, without the header.
 pub fn errors_of(run: &Run) -> String {
     run.file("errors.csv").lines().skip(1).collect::<Vec<_>>().join("\n")
 }
@@ -196,7 +196,7 @@ pub fn run(config: &str) -> Run {
     try_run(config, |_| {}).unwrap_or_else(|error| panic!("{config}: {error}"))
 }
 
-/// What checking a configuration shows, and whether it left anything beside its file.
+/// The output of checking a configuration, which must leave nothing beside its file.
 pub fn try_check(config: &str) -> Result<String, ConfigError> {
     let base = tempfile::tempdir().unwrap();
     let plan = plan_of(&write_config(base.path(), config))?;

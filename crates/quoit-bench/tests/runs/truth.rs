@@ -1,4 +1,4 @@
-//! What the load generator says, beside what the server knows to be true.
+//! Reports of the load generator, beside what the server knows to be true.
 
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;

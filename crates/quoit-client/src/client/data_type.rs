@@ -18,7 +18,8 @@ use quoit_wire::messages::{
 pub struct FetchedDataType {
     /// Its value.
     pub value: DataTypeValue,
-    /// What was seen, to be sent with removes. Only sets and maps have one.
+    /// Causal context of the value, to be sent with removes. Only sets and maps have one. Only sets
+    /// and maps have one.
     pub context: Option<Context>,
 }
 

@@ -210,8 +210,8 @@ fn matches(answer: &mut RpbIndexResp) -> Vec<IndexMatch> {
 pub struct IndexPage {
     /// The matches.
     pub matches: Vec<IndexMatch>,
-    /// What [`IndexQuery::go_on_from`] needs for the next page; `None` when there are no more. The next page
-    /// may be empty.
+    /// Position from which [`IndexQuery::go_on_from`] reads the next page; `None` when there are no more. The
+    /// next page may be empty. The next page may be empty.
     pub continuation: Option<Bytes>,
 }
 

@@ -5,7 +5,7 @@ use quoit_wire::messages::{
     CounterOp, DtOp, FlagOp, GSetOp, HllOp, MapField, MapFieldType, MapOp, SetOp,
 };
 
-/// What a field of a map holds.
+/// Kind of a map's field.
 pub use quoit_wire::messages::MapFieldType as FieldKind;
 
 fn copy(bytes: impl AsRef<[u8]>) -> Bytes {

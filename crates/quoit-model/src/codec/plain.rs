@@ -8,7 +8,7 @@ use super::{
 use crate::cursor::{Cursor, put_counted, put_varint};
 use crate::plain::{DotPlace, PlainObject};
 
-/// What a plain object must not have.
+/// Parts that a plain object must not have.
 const NOT_PLAIN: u16 = DELETED | LINKS | USER_META | INDEXES | OTHER;
 
 /// Reads an object that is plain, or what comes before its value; `None` when it is not plain, or damaged.

@@ -61,7 +61,7 @@ pub enum ApplyError {
     NoEventLeft,
 }
 
-/// Who does an operation, and when.
+/// Maker of an operation's events, and their time.
 #[derive(Clone, Copy, Debug)]
 pub struct Coordinator<'a> {
     /// The incarnation that makes the events.
@@ -76,7 +76,7 @@ pub struct Coordinator<'a> {
 
 /// One request under way.
 pub(super) struct Request<'a> {
-    /// What the client had read, if it said so.
+    /// Context that the client had read, if it sent one.
     context: Option<&'a CausalClock>,
     /// The part of the context that the state has not seen.
     ahead: EventSet,
@@ -94,7 +94,7 @@ pub(super) struct Request<'a> {
     removed: BTreeSet<*const Field>,
 }
 
-/// What a request has undone in the fields around an item.
+/// Events that a request has undone in the fields around an item.
 #[derive(Clone, Copy)]
 struct Undone<'a> {
     events: &'a EventSet,
@@ -129,8 +129,8 @@ impl<'a> Request<'a> {
         Ok(Self { context, ahead, deferred_run_count, coordinator, first, last, shared, removed })
     }
 
-    /// What an operation does to a record, and the events that it makes. The first one says that the
-    /// record is there.
+    /// Changes that an operation makes to a record, and the events of these changes. The first one says that
+    /// the record is there.
     pub(super) fn operate(
         mut self,
         record: &Field,

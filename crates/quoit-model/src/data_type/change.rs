@@ -1,4 +1,4 @@
-//! What an operation does to a state, item by item.
+//! Changes that an operation makes to a state, item by item.
 
 use super::content::{Assigned, Content, Field, Totals};
 use super::item::{Item, ItemChange, to_come};
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What an operation does to a [`Content`] of the same kind.
+/// Changes that an operation makes to a [`Content`] of the same kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Change {
     Counter(ItemChange<Totals>),
@@ -20,14 +20,14 @@ pub(super) enum Change {
     Hll(ItemChange<Arc<HyperLogLog>>),
 }
 
-/// What an operation does to a field.
+/// Changes that an operation makes to a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct FieldChange {
     /// Events of which nothing in the field counts any more.
     pub(super) undone: EventSet,
-    /// What it does to the field's presence.
+    /// Change of the field's presence.
     pub(super) presence: ItemChange<()>,
-    /// What it does to what the field holds.
+    /// Change of the field's content.
     pub(super) content: Change,
 }
 

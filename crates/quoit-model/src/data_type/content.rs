@@ -1,4 +1,4 @@
-//! What records and fields hold: items, arranged by type.
+//! Contents of records and fields: items, arranged by type.
 
 use super::item::Item;
 use super::pages::Branch;
@@ -30,7 +30,7 @@ pub(super) enum Content {
     Branch(Box<Branch>),
 }
 
-/// What an incarnation has counted since the counter was last reset.
+/// Sums that an incarnation has counted since the counter was last reset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Totals {
     /// Sum of what was added.
@@ -44,7 +44,7 @@ pub(super) struct Totals {
 pub(super) struct Assigned {
     /// When, microseconds since 1970 by the coordinator's clock.
     pub(super) time_us: u64,
-    /// What.
+    /// Assigned value.
     pub(super) value: Bytes,
 }
 
@@ -75,7 +75,7 @@ impl Totals {
 pub(super) struct Field {
     /// The updates of the field: while one counts, the field is there, though it may hold nothing.
     pub(super) presence: Item<()>,
-    /// What it holds.
+    /// Content of the field.
     pub(super) content: Content,
     /// Events that are still to come, of which nothing in the field counts: it was removed by somebody
     /// who had seen them.

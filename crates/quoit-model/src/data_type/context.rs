@@ -1,4 +1,5 @@
-//! What clients are told about the state that they read, and hand back with removes.
+//! Contexts of data types: clients receive them with the state that they read, and hand them back
+//! with removes.
 //!
 //! To clients a context is an opaque byte string. It is, in this order:
 //!
@@ -47,7 +48,7 @@ pub enum ContextError {
         size_bytes: usize,
         /// Its first bytes in hexadecimal.
         start: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         why: &'static str,
     },
     /// More entries than any clock of a working cluster has.

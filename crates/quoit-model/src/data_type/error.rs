@@ -19,13 +19,13 @@ pub enum StoredFormError {
     UnknownFormat {
         /// The first byte.
         format: u8,
-        /// What it should be.
+        /// Expected version or tag.
         expected: u8,
     },
     /// Something that no writer makes.
     #[error("stored data type has {what} at byte {at}; restore the record from another replica")]
     BadForm {
-        /// What is wrong.
+        /// Description of the fault.
         what: &'static str,
         /// Offset behind the field.
         at: usize,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::fmt;
 
-/// What a field of a map holds. Grow-only sets and HyperLogLogs can't be in maps.
+/// Kind of a map's field. Grow-only sets and HyperLogLogs can't be in maps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FieldKind {
     /// A number that is incremented and decremented.
@@ -42,7 +42,7 @@ impl FieldKind {
 pub struct FieldName {
     /// The name that clients gave, without the kind.
     pub name: Bytes,
-    /// What the field holds.
+    /// Kind of the field's content.
     pub kind: FieldKind,
 }
 

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 pub(super) struct Write<P> {
     /// The event.
     pub(super) dot: Dot,
-    /// What it wrote.
+    /// Written payload.
     pub(super) payload: P,
 }
 
@@ -30,10 +30,10 @@ pub(super) struct Item<P> {
     deferred: Option<Box<EventSet>>,
 }
 
-/// What one operation does to an item.
+/// Change that one operation makes to an item.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ItemChange<P> {
-    /// What it writes.
+    /// The write, if there is one.
     pub(super) write: Option<Write<P>>,
     /// The events whose writes to the item it undoes.
     pub(super) undone: EventSet,

@@ -43,9 +43,9 @@ pub enum UpdateError {
         .stored.as_str(), .bucket.as_str()
     )]
     OtherType {
-        /// What is there.
+        /// Data type that is stored.
         stored: Datatype,
-        /// What the operation is for.
+        /// Data type that the operation is for.
         bucket: Datatype,
     },
 }
@@ -71,7 +71,7 @@ impl Life {
     }
 }
 
-/// What an object has to know of a state that it holds.
+/// Facts about a state that the object around it has to know.
 pub(super) struct Described {
     pub(super) datatype: Datatype,
     pub(super) is_live: bool,

@@ -1,4 +1,4 @@
-//! What clients ask a data type to do.
+//! Operations of clients on data types.
 
 use super::{FieldKind, FieldName};
 use crate::props::Datatype;
@@ -52,11 +52,11 @@ pub struct MapOperation {
 pub struct FieldUpdate {
     /// The field's name without its kind, which is the operation's.
     pub name: Bytes,
-    /// What to do.
+    /// Operation on the field.
     pub operation: FieldOperation,
 }
 
-/// What to do with a field.
+/// Operation on a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FieldOperation {
     /// Adds to a counter; negative numbers take away.
@@ -81,9 +81,9 @@ pub enum OperationError {
         .operation.as_str(), .bucket.as_str(), .operation.as_str()
     )]
     WrongType {
-        /// What the operation is for.
+        /// Data type that the operation is for.
         operation: Datatype,
-        /// What the bucket type holds.
+        /// Data type of the bucket type.
         bucket: Datatype,
     },
     /// Maps in maps in maps.

@@ -8,16 +8,16 @@ use crate::props::Datatype;
 use bytes::Bytes;
 use thiserror::Error;
 
-/// What is asked of a record, or of a set or map in a field of one.
+/// A query of a record, or of a set or map in a field of one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Question {
     /// The field and those around it, the outermost first; empty for the record itself.
     pub path: Vec<FieldName>,
-    /// What.
+    /// The query itself.
     pub query: Query,
 }
 
-/// What is asked of a data type.
+/// A query of a data type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Query {
     /// How many elements a set has, or fields a map.
@@ -130,7 +130,7 @@ impl Query {
     }
 }
 
-/// What the items of a field are seeded with; 0 for those of the record.
+/// Seed of the hashes of a field's items; 0 for those of the record.
 fn seed_of(path: &[FieldName]) -> u64 {
     path.iter().fold(0, |seed, name| ItemHash::of_field_in(name, seed).0)
 }

@@ -25,7 +25,7 @@ pub struct State {
     has_deferred: bool,
 }
 
-/// What one operation does to a state: what replicas tell each other.
+/// Change that one operation makes to a state; replicas send it to each other.
 ///
 /// May come late, twice, before others that it follows, or never; see [`State::join`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,13 +91,13 @@ impl State {
         self.record.is_void()
     }
 
-    /// What clients read.
+    /// The value that clients read.
     #[must_use]
     pub fn value(&self) -> Value {
         value_of(&self.record.content)
     }
 
-    /// What an operation does. `clock` is the state's, `context` what the client had read; without one,
+    /// The delta of an operation. `clock` is the state's, `context` what the client had read; without one,
     /// removes concern what is here. Types without removes ignore it.
     ///
     /// # Errors

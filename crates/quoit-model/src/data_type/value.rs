@@ -1,4 +1,4 @@
-//! What clients read.
+//! Values that clients read.
 
 use super::FieldName;
 use super::content::{Content, Field, Totals};
@@ -11,7 +11,7 @@ pub enum Value {
     Counter(i128),
     /// The elements of a set, grow-only or not, sorted.
     Set(Vec<Bytes>),
-    /// What was assigned last; empty when nothing was.
+    /// Value that was assigned last; empty when nothing was.
     Register(Bytes),
     /// Whether it is enabled.
     Flag(bool),

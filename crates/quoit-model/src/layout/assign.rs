@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 /// Exchanges compared before one is taken.
 const EXCHANGES_COMPARED: usize = 24;
 
-/// Who is to hold how much.
+/// Quotas of the nodes.
 pub(super) struct Wanted {
     /// For each node, the rows that it is to be in.
     pub(super) quotas: Vec<u32>,

@@ -20,7 +20,7 @@ pub struct Replacement {
     pub new: NodeId,
 }
 
-/// What a new layout is computed from.
+/// Input from which a new layout is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct LayoutRequest<'a> {
     /// The layout before; none for a cluster's first.
@@ -29,7 +29,7 @@ pub struct LayoutRequest<'a> {
     pub members: &'a [LayoutMember],
     /// Members that take over the positions of nodes of the layout before, one for one.
     pub replacements: &'a [Replacement],
-    /// What to aim at.
+    /// Aims of the computation.
     pub rules: LayoutRules,
     /// Number of partitions; that of the layout before.
     pub ring_size: RingSize,
@@ -94,7 +94,7 @@ impl Layout {
     }
 }
 
-/// What a [`Spread`] borrows.
+/// Data that a [`Spread`] borrows.
 pub(super) struct SpreadParts {
     partition_count: usize,
     capacities: Vec<u32>,

@@ -1,4 +1,4 @@
-//! What can be wrong with a wish for a layout, and with bytes that should be one.
+//! Errors of requests for a layout, and of bytes that should be one.
 
 use super::member::{CAPACITY_MAX, LOCATION_BYTES_MAX, NODES_MAX, TARGET_N_VAL_MAX};
 use crate::node::NodeId;
@@ -65,7 +65,7 @@ pub enum LayoutError {
     Replaced {
         /// The node.
         node: NodeId,
-        /// What is in the way.
+        /// Description of the obstacle.
         why: &'static str,
     },
     /// The node that should take another's place can't.
@@ -73,7 +73,7 @@ pub enum LayoutError {
     Replacing {
         /// The node.
         node: NodeId,
-        /// What is in the way.
+        /// Description of the obstacle.
         why: &'static str,
     },
 }
@@ -94,7 +94,7 @@ pub enum LayoutDecodeError {
         size_bytes: usize,
         /// Where it stops to make sense.
         at: usize,
-        /// What is wrong there.
+        /// Description of the fault.
         what: &'static str,
     },
 }

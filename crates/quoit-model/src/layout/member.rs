@@ -1,4 +1,4 @@
-//! What a layout is computed from: members and rules.
+//! Input of layouts: members and rules.
 
 use super::error::LayoutError;
 use crate::node::NodeId;
@@ -39,7 +39,7 @@ impl LayoutMember {
     }
 }
 
-/// What layouts of a cluster aim at.
+/// Aims of a cluster's layouts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LayoutRules {
     /// How many first positions of each partition are balanced, 1 to [`TARGET_N_VAL_MAX`]: the

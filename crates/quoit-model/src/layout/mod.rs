@@ -103,7 +103,7 @@ impl Layout {
         self.ring_size
     }
 
-    /// What it was computed by.
+    /// The rules by which the layout was computed.
     #[must_use]
     pub const fn rules(&self) -> LayoutRules {
         self.rules

@@ -1,4 +1,4 @@
-//! What moves between two layouts.
+//! Movement between two layouts.
 
 use super::Layout;
 use super::shares::Share;
@@ -18,7 +18,7 @@ pub struct Transfer {
     pub from: NodeId,
 }
 
-/// What moves between two layouts for buckets with one `n_val`.
+/// Copies that move between two layouts for buckets with one `n_val`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Movement {
     /// Every copy of a partition that a node gets, by partition.

@@ -5,7 +5,7 @@ use super::member::locations_of;
 use crate::node::NodeId;
 use thiserror::Error;
 
-/// What a node holds by a layout.
+/// A node's share of a layout.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NodeShare {
     /// The node.
@@ -16,7 +16,7 @@ pub struct NodeShare {
     pub percent: f64,
 }
 
-/// What a layout can't give, because there are too few nodes or locations.
+/// An aim that a layout misses, because there are too few nodes or locations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum LayoutWarning {
     /// Some nodes take several positions of each partition.
@@ -46,7 +46,7 @@ pub enum LayoutWarning {
 }
 
 impl Layout {
-    /// What each node holds, in the order of [`Layout::nodes`].
+    /// The share of each node, in the order of [`Layout::nodes`].
     #[must_use]
     pub fn shares(&self) -> Vec<NodeShare> {
         let mut held = vec![0u32; self.nodes.len()];
@@ -64,7 +64,7 @@ impl Layout {
         self.nodes.iter().zip(held).map(share).collect()
     }
 
-    /// What an operator should know before this layout is used.
+    /// Warnings that an operator should read before this layout is used.
     #[must_use]
     pub fn warnings(&self) -> Vec<LayoutWarning> {
         let mut warnings = Vec::new();

@@ -41,7 +41,7 @@ impl Share {
         ((2 * self.numerator + self.denominator) / (2 * self.denominator)) as u32
     }
 
-    /// What is left above `floor`, as numerator.
+    /// The part above `floor`, as numerator.
     pub(super) const fn rest(self) -> u64 {
         self.numerator % self.denominator
     }

@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// What two replicas hold together under the policy.
+    /// Merges two replicas under the policy.
     fn merged(&self, a: &Object, b: &Object) -> Object {
         match self.policy {
             WritePolicy::LastWriteWins => a.merge_last_write_wins(b),

@@ -80,7 +80,7 @@ impl fmt::Display for TypeState {
 pub struct BucketType {
     /// How far it has come; never [`TypeState::Undefined`].
     pub state: TypeState,
-    /// What its buckets inherit.
+    /// Properties that its buckets inherit.
     pub props: Arc<BucketProps>,
 }
 

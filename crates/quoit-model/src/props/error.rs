@@ -145,7 +145,7 @@ impl Reason {
         )
     }
 
-    /// What would be right, for reasons that are a bare word.
+    /// The rule that was broken, for reasons that are a bare word.
     const fn rule(&self) -> &'static str {
         match self {
             Self::NotBoolean => ": must be true or false",

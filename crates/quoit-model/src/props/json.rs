@@ -115,7 +115,7 @@ fn hooks_to_json(hooks: &[CommitHook]) -> Value {
 pub struct StoredPropsError {
     /// Name of the property.
     pub property: String,
-    /// What is wrong with its value.
+    /// Fault of its value.
     pub reason: Reason,
 }
 

@@ -97,13 +97,13 @@ pub struct BucketProps {
     pub basic_quorum: bool,
     /// Whether "not found" counts towards `r`.
     pub notfound_ok: bool,
-    /// Who syncs a put before it is acknowledged.
+    /// Replicas that sync a put before it is acknowledged.
     pub sync_on_write: SyncOnWrite,
     /// Hooks run before storing.
     pub precommit: Vec<CommitHook>,
     /// Hooks run after storing.
     pub postcommit: Vec<CommitHook>,
-    /// What decides the placement of the bucket's records.
+    /// Rule for the placement of the bucket's records.
     pub chash_keyfun: PlacementRule,
     /// Extraction of links.
     pub linkfun: LinkFun,
@@ -212,7 +212,7 @@ impl BucketProps {
         self.consistent == Some(true)
     }
 
-    /// What the bucket does with values that a writer did not know of.
+    /// The bucket's policy for values that a writer had not seen.
     #[must_use]
     pub fn write_policy(&self) -> WritePolicy {
         if self.is_write_once() {
@@ -272,7 +272,7 @@ impl BucketProps {
     }
 }
 
-/// What the properties belong to, as far as it decides which changes are allowed.
+/// Owner of the properties, as far as it decides which changes are allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// A bucket type that is created, or changed before it is active.

@@ -1,4 +1,4 @@
-//! What a request waits for: its parameters, else the bucket's properties, as numbers.
+//! Quorums of a request: its parameters, else the bucket's properties, as numbers.
 
 use super::{BucketProps, NValViolation, Quorum};
 
@@ -53,7 +53,7 @@ pub struct DeleteParams {
     pub pw: Option<Quorum>,
 }
 
-/// What a read waits for.
+/// Quorums of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadQuorums {
     /// Replicas of this read.
@@ -70,7 +70,7 @@ pub struct ReadQuorums {
     pub notfound_ok: bool,
 }
 
-/// What a write waits for. 0 is a legal value of every field but `n_val`.
+/// Quorums of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteQuorums {
     /// Replicas of this write.
@@ -85,7 +85,7 @@ pub struct WriteQuorums {
     pub node_confirms: u32,
 }
 
-/// What a delete waits for.
+/// Quorums of a delete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeleteQuorums {
     /// The read that finds the causal context when the client gave none.
@@ -95,7 +95,7 @@ pub struct DeleteQuorums {
 }
 
 impl BucketProps {
-    /// What a read with these parameters waits for. Costs a few comparisons.
+    /// The quorums of a read with these parameters. Costs a few comparisons.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl BucketProps {
         })
     }
 
-    /// What a write with these parameters waits for. Costs a few comparisons.
+    /// The quorums of a write with these parameters. Costs a few comparisons.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl BucketProps {
         })
     }
 
-    /// What a delete with these parameters waits for: the read for `r` when `r` or `w` is given,
+    /// The quorums of a delete with these parameters: the read for `r` when `r` or `w` is given,
     /// else for `rw`; the write for `w` when given, else for `rw`.
     ///
     /// # Errors

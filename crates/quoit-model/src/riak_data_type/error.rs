@@ -22,7 +22,7 @@ pub enum RiakDataTypeError {
     /// A version that no Riak up to 3.2 writes.
     #[error("{what} of Riak has version {version}, which is not known here")]
     UnknownVersion {
-        /// What has it.
+        /// Part with the fault.
         what: &'static str,
         /// The version byte.
         version: u8,
@@ -53,7 +53,7 @@ pub enum RiakDataTypeError {
     /// The term says something else.
     #[error("data type of Riak: a term should be {expected}")]
     Shape {
-        /// What should be there.
+        /// Expected form.
         expected: &'static str,
     },
 }

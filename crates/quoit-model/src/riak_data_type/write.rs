@@ -126,7 +126,7 @@ fn pairs<K: Ord>(items: impl Iterator<Item = (K, [Term; 2])>) -> Term {
     Term::List(sorted.into_iter().map(|(_, pair)| tuple(pair)).collect())
 }
 
-/// What lists of events are ordered by.
+/// The key by which lists of events are ordered.
 fn clock_order(clock: &VersionVector) -> Vec<(&Actor, u64)> {
     let mut events: Vec<_> = clock.entries().iter().map(|dot| (&dot.actor, dot.counter)).collect();
     events.sort_unstable();

@@ -37,7 +37,7 @@ const CACHED_PART: u64 = 20;
 const PROBE_KEY_COUNT: u64 = 100;
 const PROBE_RATE: u32 = 200;
 
-/// What one engine came to.
+/// Outcome of one engine.
 struct Outcome {
     label: String,
     fill: Figures,
@@ -83,7 +83,7 @@ enum How {
     Dropping(String),
 }
 
-/// What was not as it should be goes above the table, for each node that it was so for.
+/// Notes above the table about nodes that did not start as they should.
 fn words(starts: &[Start]) -> String {
     let mib = MEMORY_BYTES >> 20;
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What a head costs beside the whole record, at the engine, in this process.
+//! Cost of reading a head beside that of the whole record, at the engine, in this process.
 
 use super::usage::{Moved, forget_cached};
 use super::{EngineName, Options, interrupt};
@@ -37,7 +37,7 @@ const WRITE_BUFFER_BYTES: u64 = 2 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What an operation took.
+/// Cost of an operation.
 struct Cost {
     us: f64,
     /// Processor time of the caller.

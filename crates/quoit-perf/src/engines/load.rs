@@ -1,4 +1,4 @@
-//! What `quoit bench` is told to do.
+//! Configurations for `quoit bench`.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Load {
 /// One run of `quoit bench`.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
-    /// What it is called in tables.
+    /// Name in tables.
     pub(super) name: &'static str,
     pub(super) asks: Asks,
     /// The run ends after so long at the latest.

@@ -23,7 +23,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What the comparison needs.
+/// Options of the comparison.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// The quoit binary, a release build [default: the one beside this program].

@@ -15,7 +15,7 @@ const EC2_CONFIG: &str = "crates/quoit-bench/configs/ec2-http.config";
 /// Runs that end by themselves may take so many times the length of others.
 const FILL_LIMIT_FACTOR: u64 = 10;
 
-/// What is measured.
+/// A profile of load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Profile {
     /// Get 1 : update 2 over HTTP, every key new, as published for Riak in 2010.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// A node that has written next to nothing for so long is done.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// What is next to nothing: notes of positions and the like.
+/// Writes in an interval that count as none: notes of positions and the like.
 const QUIET_BYTES: u64 = 1 << 20;
 
 /// How long a node may take.

@@ -1,4 +1,4 @@
-//! What a run came to.
+//! Outcome of a run.
 
 use super::usage::Moved;
 use anyhow::{Context, Result};
@@ -59,7 +59,7 @@ impl Summary {
     }
 }
 
-/// What a run came to, and what it cost the node.
+/// Outcome of a run, and its cost for the node.
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
     pub(super) summary: Summary,

@@ -9,7 +9,7 @@ pub(super) struct Row {
     pub(super) figures: Figures,
 }
 
-/// What every profile tells of its runs.
+/// The table that every profile prints of its runs.
 pub(super) fn main_table(rows: &[Row]) -> String {
     let mut text = String::from(
         "| engine | run | op/s | failed | get, ms: p50 / p95 / p99 / p99.9 | put or update, ms | CPU us/op \

@@ -1,4 +1,4 @@
-//! What a process has read and written, and what a directory takes.
+//! Bytes that a process has read and written, and the size of a directory.
 
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -35,7 +35,7 @@ impl Moved {
         })
     }
 
-    /// What was moved since `before`.
+    /// The bytes moved since `before`.
     pub(super) const fn since(self, before: Self) -> Self {
         Self {
             read_bytes: self.read_bytes.saturating_sub(before.read_bytes),

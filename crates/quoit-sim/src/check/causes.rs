@@ -77,7 +77,7 @@ impl<'h> Causes<'h> {
         seen
     }
 
-    /// What the values that a read found have replaced, together, themselves included.
+    /// The writes that the values of a read have replaced, together, themselves included.
     pub(super) fn seen_in(&self, read: &Read) -> Seen {
         let mut all = Seen::default();
         for found in &read.found {
@@ -88,7 +88,7 @@ impl<'h> Causes<'h> {
         all
     }
 
-    /// What one value has replaced; `None` when nobody can have written it.
+    /// The writes that one value has replaced; `None` when nobody can have written it.
     pub(super) fn seen_in_one(&self, key: KeyNumber, found: &Found) -> Option<Seen> {
         match found {
             Found::Value(number) => self.seen.get(number.0 as usize).cloned(),

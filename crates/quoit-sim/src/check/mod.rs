@@ -14,7 +14,7 @@ use causes::Causes;
 use listings::check_listing;
 use std::fmt;
 
-/// What went wrong.
+/// Kind of a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// A read found what nobody wrote, or what was refused.
@@ -33,7 +33,7 @@ pub enum Fault {
     Unanswered,
     /// A listing lacks keys, or has keys that do not exist.
     WrongListing,
-    /// What a member would misunderstand may be used.
+    /// A feature may be used that some member would misunderstand.
     TooNew,
     /// Something grows without bound.
     Grows,
@@ -44,7 +44,7 @@ pub enum Fault {
 /// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// What went wrong.
+    /// Kind of the violation.
     pub fault: Fault,
     /// Where and how, for people.
     pub text: String,

@@ -1,4 +1,4 @@
-//! What a read may and must have found.
+//! Rules for the values that a read may and must have found.
 
 use super::causes::Causes;
 use super::{Fault, Violation};

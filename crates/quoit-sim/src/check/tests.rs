@@ -352,7 +352,7 @@ fn writers_of_what_is_written_once_replace_nothing() {
     assert_eq!(script.fault(), Some(Fault::Lost));
 }
 
-/// What a client does next.
+/// Next step of a client.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Put { knowing: usize },

@@ -9,7 +9,7 @@ use crate::check::{Fault, Violation};
 use crate::history::Outcome;
 use std::collections::BTreeSet;
 
-/// What a read may have missed.
+/// Updates that a read may have missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sight {
     /// Some of what was acknowledged.

@@ -34,7 +34,7 @@ pub struct DataTypeClient {
     place: String,
     ground: Ground,
     random: Random,
-    /// What it was shown last, by record: the number of the fetch, and the context.
+    /// Last fetch of each record by this client: its number, and the context.
     known: BTreeMap<Record, (usize, Option<Bytes>)>,
 }
 
@@ -95,7 +95,7 @@ impl DataTypeClient {
         }
     }
 
-    /// What to do to a record; `None` is to read it.
+    /// Draws a change of a record; `None` is to read it.
     fn draw_change(&mut self, record: Record) -> Option<Change> {
         let item = self.random.within(ITEMS.start.into()..ITEMS.end.into()) as u8;
         let chance = self.random.below(100);

@@ -1,4 +1,4 @@
-//! What was asked of data types, and what reads have shown.
+//! Requests on data types, and the values that reads have shown.
 
 use super::{Kind, Record};
 use crate::history::{Hardships, History, KeyNumber, Outcome, Write, WriteKind};
@@ -22,7 +22,7 @@ pub struct Fetch {
     pub end_us: u64,
     /// Whether a majority of the primaries was asked.
     pub is_strict: bool,
-    /// What it has shown.
+    /// Value that it has shown.
     pub seen: Seen,
 }
 
@@ -33,14 +33,14 @@ pub struct Seen {
     pub count: i128,
     /// Elements of the set, or of that of the map, and its flag.
     pub items: BTreeSet<u8>,
-    /// What was assigned, by number.
+    /// Number of the assigned value.
     pub assigned: Option<u32>,
-    /// What nobody has written.
+    /// Values that nobody has written.
     pub foreign: Vec<String>,
 }
 
 impl Seen {
-    /// What a value says; nothing of a record that is not there.
+    /// Takes a value apart; a record that does not exist has nothing.
     #[must_use]
     pub fn of(value: Option<&Value>) -> Self {
         let mut seen = Self::default();
@@ -94,7 +94,7 @@ pub fn element_of(item: u8) -> Vec<u8> {
     vec![item; length]
 }
 
-/// What a request does.
+/// Change that a request makes.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// Adds a power of four, or takes it away.
@@ -124,7 +124,7 @@ pub enum Change {
 pub struct Update {
     /// Which record.
     pub record: Record,
-    /// What it does.
+    /// Change that it makes.
     pub change: Change,
     /// When it was asked for, in simulated microseconds.
     pub start_us: u64,
@@ -162,7 +162,7 @@ pub struct DataTypeHistory {
     pub updates: Vec<Update>,
     /// In the order of their ends.
     pub fetches: Vec<Fetch>,
-    /// What the run did meanwhile.
+    /// Hardships of the run meanwhile.
     pub hardships: Hardships,
 }
 

@@ -21,7 +21,7 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::props::PropUpdates;
 use serde_json::json;
 
-/// What a record of the run holds.
+/// Kind of a record of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A counter.
@@ -72,7 +72,7 @@ impl Record {
         (0..Self::COUNT).map(Self)
     }
 
-    /// What it holds.
+    /// The kind of the record.
     #[must_use]
     pub const fn kind(self) -> Kind {
         Kind::ALL[self.0 as usize % Kind::ALL.len()]

@@ -37,7 +37,7 @@ fn undo(text: &str, knew: Option<usize>) -> Change {
     Change::Undo { items: text.bytes().collect(), is_delete: false, knew }
 }
 
-/// What a history says of values at its end.
+/// The verdict on a history whose values are `end` when it ends.
 fn verdict(updates: &[Update], fetches: &[Fetch], record: Record, end: Seen) -> Result<(), Fault> {
     let (updates, fetches) = (updates.to_vec(), fetches.to_vec());
     let history = DataTypeHistory { updates, fetches, ..DataTypeHistory::default() };

@@ -90,7 +90,7 @@ pub struct Fetch {
     pub part_path: Vec<FieldStep>,
 }
 
-/// What a replica has; the object is the payload if it was wanted.
+/// A replica's copy; the object is the payload if it was wanted.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Fetched {
     /// Whether there is anything.
@@ -292,7 +292,7 @@ pub struct Forward {
     /// Whether this is a delete.
     #[prost(bool, tag = "3")]
     pub delete: bool,
-    /// What a delete's client had read, encoded as a context; absent = whatever is stored.
+    /// Context that a delete's client had read; absent = whatever is stored.
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub context: Option<Bytes>,
     /// Store the value under the context itself.
@@ -315,7 +315,7 @@ pub struct Forward {
     pub updates_data_type: bool,
 }
 
-/// What a forwarded write came to; the object, if it was wanted, is the payload.
+/// Outcome of a forwarded write; the object, if it was wanted, is the payload.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Forwarded {
     /// Whether something was written; false for a delete of nothing.
@@ -332,7 +332,7 @@ pub struct Forwarded {
 /// Why a forwarded request failed.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Fault {
-    /// What kind; the store's own numbers.
+    /// Kind of the fault; the store's own numbers.
     #[prost(uint32, tag = "1")]
     pub kind: u32,
     /// Numbers of the fault, by kind.

@@ -76,7 +76,7 @@ pub struct Ranges {
     /// its records is no tombstone. Distances begin anew, at 0, with each range.
     #[prost(uint64, repeated, tag = "7")]
     pub tags: Vec<u64>,
-    /// What the records of each tag are: the sum of their salted digests.
+    /// State of the records of each tag: the sum of their salted digests.
     #[prost(fixed32, repeated, tag = "8")]
     pub states: Vec<u32>,
 }
@@ -90,15 +90,15 @@ pub struct Descend {
     /// As in [`Compare`].
     #[prost(uint32, tag = "2")]
     pub hour_min: u32,
-    /// What digests are salted with.
+    /// Salt of the digests.
     #[prost(fixed64, tag = "3")]
     pub salt: u64,
-    /// What to compare.
+    /// Ranges to compare.
     #[prost(message, repeated, tag = "4")]
     pub ranges: Vec<Ranges>,
 }
 
-/// What differs among [`Ranges`].
+/// Differences among [`Ranges`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Differences {
     /// For each range whose parts were compared, the parts that differ, lowest bit first.
@@ -113,12 +113,12 @@ pub struct Differences {
     /// These tags, as in [`Ranges::tags`].
     #[prost(uint64, repeated, tag = "4")]
     pub tags: Vec<u64>,
-    /// What the receiver's records of each tag are; 0 where it has none.
+    /// State of the receiver's records of each tag; 0 where it has none.
     #[prost(fixed32, repeated, tag = "5")]
     pub states: Vec<u32>,
 }
 
-/// What differs.
+/// Answer to [`Descend`]: the ranges that differ.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Descended {
     /// For each element of [`Descend::ranges`].
@@ -152,7 +152,7 @@ pub struct Pull {
     /// Tags whose records are fetched, as in [`Ranges::tags`] without the bit.
     #[prost(uint64, repeated, tag = "3")]
     pub tags: Vec<u64>,
-    /// What the sender has of these tags.
+    /// Records that the sender has of these tags.
     #[prost(message, repeated, tag = "4")]
     pub known: Vec<Known>,
     /// Whether tombstones are fetched of which the sender knows nothing: it has lost what it had.

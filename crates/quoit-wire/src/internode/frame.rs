@@ -18,7 +18,8 @@ pub const FLAG_LAST: u8 = 1;
 /// [`Kind::Cancel`] ends.
 pub const FLAG_STREAM: u8 = 2;
 
-/// What a frame is. A receiver skips kinds that it does not know.
+/// Kind of a frame. A receiver skips kinds that it does not know. A receiver skips kinds that it
+/// does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -68,7 +69,7 @@ pub struct FramePrefix {
     pub kind: u8,
     /// [`FLAG_LAST`], [`FLAG_STREAM`]; others are ignored.
     pub flags: u8,
-    /// What a request asks for; 0 in other frames.
+    /// Method of a request; 0 in other frames.
     pub method: u16,
     /// Which call of the connection the frame belongs to; 0 where it belongs to none.
     pub call: u32,
@@ -94,7 +95,7 @@ pub struct InternodeFrame {
 }
 
 impl InternodeFrame {
-    /// What the frame takes on the wire.
+    /// The size of the frame on the wire.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         FRAME_OVERHEAD_BYTES + self.header.len() + self.payload.len()

@@ -47,7 +47,7 @@ pub const LANE_SMALL: u32 = 0;
 /// Lane of large messages, which must not delay small ones.
 pub const LANE_LARGE: u32 = 1;
 
-/// Who a node is and what it speaks.
+/// Greeting: identity of a node and the versions that it speaks.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Hello {
     /// The oldest version of the protocol that the sender speaks.
@@ -101,7 +101,7 @@ pub struct Hello {
     pub unix_us: u64,
 }
 
-/// What the first frame of a connection is when it is no greeting.
+/// Fault of a connection's first frame that is no greeting.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HelloError {
     /// The frame is something else.
@@ -176,10 +176,10 @@ pub struct VersionRange {
 }
 
 impl VersionRange {
-    /// What this build speaks.
+    /// The versions that this build speaks.
     pub const CURRENT: VersionRange = VersionRange { min: VERSION_MIN, max: VERSION_MAX };
 
-    /// What this build speaks up to `newest`.
+    /// The versions that this build speaks up to `newest`.
     #[must_use]
     pub const fn up_to(newest: u32) -> VersionRange {
         VersionRange { min: VERSION_MIN, max: newest }

@@ -14,7 +14,7 @@ pub const METHOD_SET_TRANSFERS: u16 = 0x0119;
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct AskTransfers {}
 
-/// What is to be changed; what is not there stays as it is.
+/// Settings to change; an absent one stays as it is.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct SetTransfers {
     /// Partitions handed over at the same time.
@@ -31,7 +31,7 @@ pub struct SetTransfers {
     pub outbound: Option<bool>,
 }
 
-/// What a node stores and hands over.
+/// Records that a node stores and hands over.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TransferReport {
     /// Bytes that its live records take.
@@ -49,7 +49,7 @@ pub struct TransferReport {
     /// Whether it hands over records.
     #[prost(bool, tag = "5")]
     pub outbound: bool,
-    /// What it hands over now.
+    /// Transfers that go out now.
     #[prost(message, repeated, tag = "6")]
     pub active: Vec<ActiveTransfer>,
     /// Partitions that may have records that belong to others.
@@ -61,7 +61,7 @@ pub struct TransferReport {
     /// Bytes of their objects.
     #[prost(uint64, tag = "9")]
     pub byte_count: u64,
-    /// What other nodes have missed of its writes.
+    /// Writes of this node that other nodes have missed.
     #[prost(message, repeated, tag = "10")]
     pub hints: Vec<WaitingHints>,
     /// The part of the time in which its transfers work, up to 1; 0 = 1.
@@ -69,10 +69,10 @@ pub struct TransferReport {
     pub share: f64,
 }
 
-/// What a node has missed and waits until it is back.
+/// Writes that a node has missed and that wait until it is back.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct WaitingHints {
-    /// Who has missed it.
+    /// Node that has missed them.
     #[prost(bytes = "bytes", tag = "1")]
     pub to: Bytes,
     /// Records.

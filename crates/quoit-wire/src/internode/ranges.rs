@@ -111,7 +111,7 @@ pub struct TakeRanges {
     pub rest: u64,
 }
 
-/// What became of them.
+/// Result of taking items of ranges.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct RangesTaken {
     /// Whether the two copies differ elsewhere by now, so that nothing was merged: compare again.

@@ -8,7 +8,7 @@ pub struct Refusal {
     /// One of [`code`], or a service's own: below [`code::TRANSPORT_MIN`] or from [`code::SERVICE_MIN`] on.
     #[prost(uint32, tag = "1")]
     pub code: u32,
-    /// What happened and what to do, for people.
+    /// Cause and remedy, for people.
     #[prost(string, tag = "2")]
     pub text: String,
 }

@@ -36,7 +36,7 @@ pub struct OpenStaging {
     pub is_least: bool,
 }
 
-/// What is to be done with a record that lies in pages at the sender.
+/// Next step for a record that lies in pages at the sender.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum Room {
@@ -55,7 +55,7 @@ pub enum Room {
 /// Whether there is room.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct StagingOpened {
-    /// What is to be done: a [`Room`].
+    /// Next step: a [`Room`].
     #[prost(enumeration = "Room", tag = "1")]
     pub room: i32,
     /// Where there is room, its number, which all that follows names.
@@ -94,7 +94,7 @@ pub struct StagePages {
     pub is_least: bool,
 }
 
-/// What became of them.
+/// Result of staging pages.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct PagesStaged {
     /// Whether the receiver knows nothing of such pages, or not any more: all has to be sent anew.
@@ -119,7 +119,7 @@ pub struct FinishStaging {
     pub record: DeliveredRecord,
 }
 
-/// What became of the record.
+/// Result of finishing the record.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct StagingFinished {
     /// [`Room::Known`]: the receiver has it on disk, merged with what was there. Else the pages are gone, and

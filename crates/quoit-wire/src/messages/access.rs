@@ -5,7 +5,7 @@ use super::declare::messages;
 messages! {
     /// The answer of any request that failed.
     message RpbErrorResp: ErrorResp {
-        /// What is wrong, for people and for the few clients that match on it.
+        /// Description of the error, for people and for the few clients that match on it.
         required bytes errmsg = 1;
         /// 0 from Riak and from Quoit; clients show it.
         required uint32 errcode = 2;

@@ -9,7 +9,7 @@ messages! {
         required bytes bucket = 1;
         /// Key.
         required bytes key = 2;
-        /// What to add; negative to subtract.
+        /// Amount to add; negative to subtract.
         required sint64 amount = 3;
         /// Replicas that must have accepted the write.
         optional uint32 w = 4;

@@ -34,7 +34,7 @@ pub enum MapFieldType {
     Map = 5,
 }
 
-/// What to do to a flag.
+/// Operation on a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum FlagOp {
@@ -148,7 +148,7 @@ messages! {
         optional uint32 node_confirms = 12;
         /// Is this an element of the set?
         optional bytes element = 13;
-        /// What is the value of this field of the map?
+        /// Asks for the value of this field of the map.
         optional message(MapField) field = 14;
         /// So many elements or fields, in an order of the server's; 0 counts as 1.
         optional uint32 page_size = 15;
@@ -176,7 +176,7 @@ messages! {
 
     /// Adds to a counter.
     message CounterOp {
-        /// What to add; 1 when absent.
+        /// Amount to add; 1 when absent.
         optional sint64 increment = 1;
     }
 

@@ -2,7 +2,7 @@
 
 use super::declare::messages;
 
-/// What [`RpbAaeFoldFindKeysReq`] looks for.
+/// Kind of records that [`RpbAaeFoldFindKeysReq`] looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum FindType {
@@ -69,7 +69,7 @@ messages! {
         optional uint32 last_mod_start = 41;
         /// The last second, since 1970.
         optional uint32 last_mod_end = 42;
-        /// What to look for.
+        /// Kind of records to look for.
         required enumeration(FindType) finder = 50;
         /// Those with more than this.
         required uint32 find_limit = 51;
@@ -209,7 +209,7 @@ messages! {
 
     /// Keys with their clocks.
     message RpbAaeFoldKeyValueResp: AaeFoldKeyValueResp {
-        /// What the values are: `clock`.
+        /// Kind of the values: `clock`.
         required bytes response_type = 1;
         /// The entries.
         repeated message(RpbKeysValue) keys_value = 2;

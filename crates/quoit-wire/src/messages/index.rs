@@ -136,9 +136,9 @@ messages! {
         required bytes ip = 1;
         /// The port of its Protocol Buffers interface.
         required uint32 port = 2;
-        /// What it covers, for people.
+        /// Description of the part that it covers, for people.
         optional bytes keyspace_desc = 3;
-        /// What it covers, to be sent with [`RpbIndexReq`].
+        /// The part that it covers, to be sent with [`RpbIndexReq`].
         required bytes cover_context = 4;
     }
 

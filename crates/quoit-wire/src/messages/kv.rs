@@ -20,7 +20,7 @@ messages! {
         optional bytes bucket = 1;
         /// The key it points to.
         optional bytes key = 2;
-        /// What the link means.
+        /// Meaning of the link.
         optional bytes tag = 3;
     }
 

@@ -113,7 +113,7 @@ messages! {
     message RpbSetBucketReq: SetBucketReq {
         /// Bucket.
         required bytes bucket = 1;
-        /// What changes.
+        /// Properties that change.
         required message(RpbBucketProps) props = 2;
         /// Bucket type.
         optional bytes bucket_type = 3;
@@ -143,7 +143,7 @@ messages! {
     message RpbSetBucketTypeReq: SetBucketTypeReq {
         /// Bucket type.
         required bytes bucket_type = 1;
-        /// What changes.
+        /// Properties that change.
         required message(RpbBucketProps) props = 2;
     }
 }

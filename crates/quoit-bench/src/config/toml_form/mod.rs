@@ -39,7 +39,7 @@ fn is_atom_text(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '@')
 }
 
-/// What arrays are told apart by.
+/// Classes of arrays that have to be told apart.
 #[derive(PartialEq, Eq)]
 enum Class {
     Number,

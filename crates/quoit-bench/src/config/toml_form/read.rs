@@ -15,7 +15,7 @@ use crate::term::{Places, Position, Term};
 pub struct TomlError {
     /// Where it was noticed.
     pub position: Position,
-    /// What is wrong.
+    /// Description of the fault.
     pub message: String,
 }
 

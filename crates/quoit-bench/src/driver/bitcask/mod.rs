@@ -23,7 +23,7 @@ pub(super) struct Bitcask {
     worker: EngineWorker,
 }
 
-/// What all workers share.
+/// State that all workers share.
 pub(super) struct Plan {
     settings: StoreSettings,
     key_kind: Kind,
@@ -31,7 +31,7 @@ pub(super) struct Plan {
     store: Mutex<Option<Arc<Store>>>,
 }
 
-/// What to do.
+/// An operation on the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     OnRecord(engine::Operation),

@@ -15,7 +15,7 @@ const SECONDS_MAX: u64 = 1 << 31;
 /// Options of Erlang's Bitcask that need nothing here: the store is made and written anyway.
 const GIVEN_OPTIONS: [&str; 2] = ["read_write", "open_timeout"];
 
-/// What the configuration says.
+/// Settings of the store from the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoreSettings {
     /// Directory of the store.

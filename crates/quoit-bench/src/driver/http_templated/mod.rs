@@ -34,7 +34,7 @@ pub(super) struct HttpTemplated {
     body: Vec<u8>,
 }
 
-/// What to request; indexes of the plan.
+/// A request, as indexes of the plan.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operation {
     method: Method,

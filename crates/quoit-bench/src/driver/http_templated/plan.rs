@@ -27,7 +27,7 @@ pub(in crate::driver) struct Plan {
     pub(super) disconnect: Disconnect,
     pub(super) key_kind: Kind,
     pub(super) source: SourceSettings,
-    /// What values are cut from; made by the first worker.
+    /// Sources from which values are cut; made by the first worker.
     pub(super) sources: Mutex<Option<Sources>>,
 }
 

@@ -12,7 +12,7 @@ pub(super) type Named = Vec<(Term, KeyGenerator)>;
 pub(super) enum Text {
     /// Always the same.
     Literal(Vec<u8>),
-    /// What one generator gives; an index of the generators.
+    /// Text of one generator; an index of the generators.
     Generated(usize),
     /// A format string with what generators give.
     Formatted(Format, Vec<usize>),

@@ -28,7 +28,7 @@ pub(super) fn name_hash(name: &[u8]) -> u32 {
     (hash >> (u64::BITS - HASH_BITS)) as u32
 }
 
-/// What keeps the keys of one worker of one load generator apart from all others: 21 bits.
+/// Number that keeps the keys of one worker of one load generator apart from all others: 21 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Identity(u32);
 

@@ -58,7 +58,7 @@ pub(super) struct Nhs {
     oldest_document: u64,
 }
 
-/// What to request.
+/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     GetRecord,

@@ -1,4 +1,4 @@
-//! What is set up once before the workers start.
+//! Preparation that runs once before the workers start.
 
 use super::REPL_CONNECT_TIMEOUT;
 use super::plan::Plan;

@@ -36,7 +36,7 @@ pub(super) struct RiakcDtPb {
     batch_key: Option<Bytes>,
 }
 
-/// What to request.
+/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Set(SetOperation),

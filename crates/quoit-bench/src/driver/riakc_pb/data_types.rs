@@ -30,7 +30,7 @@ const MEMBERS: &str = "members";
 /// The field of a game.
 const SCORE: &str = "score";
 
-/// What to request.
+/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::driver) enum DataTypeOperation {
     LegacyIncrement,

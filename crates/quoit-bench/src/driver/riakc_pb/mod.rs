@@ -45,7 +45,7 @@ pub(super) struct RiakcPb {
     frame: Vec<u8>,
 }
 
-/// What to request.
+/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Get,

@@ -33,7 +33,7 @@ use super::OperationStats;
 /// The folder of a run that holds the interval logs.
 pub const FOLDER: &str = "hdr";
 
-/// What follows the label in the name of an interval log.
+/// Ends the name of an interval log, after the label.
 pub const EXTENSION: &str = "hlog";
 
 /// One operation in one interval of a run: a second, or less for the last one.
@@ -43,7 +43,7 @@ pub struct Interval {
     pub start: Duration,
     /// How long it is.
     pub length: Duration,
-    /// What ended in it.
+    /// Statistics of the operations that ended in it.
     pub stats: OperationStats,
 }
 
@@ -55,7 +55,7 @@ pub enum IntervalError {
     File {
         /// Its path.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
     /// The file is no interval log of this program, or is damaged.
@@ -65,7 +65,7 @@ pub enum IntervalError {
         path: PathBuf,
         /// The number of the line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Description of the fault.
         problem: &'static str,
     },
 }

@@ -75,7 +75,7 @@ impl IntervalWriter {
         written
     }
 
-    /// What could not be written, for people.
+    /// Descriptions, for people, of data that could not be written.
     pub(crate) fn lost(&self) -> Vec<String> {
         self.files.iter().filter_map(|file| file.lost("interval")).collect()
     }

@@ -1,4 +1,4 @@
-//! What servers say of themselves.
+//! Descriptions that servers give of themselves.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};

@@ -67,7 +67,7 @@ impl LogFile {
         self.path.with_added_extension(number.to_string())
     }
 
-    /// What could not be written, for people.
+    /// A description, for people, of lines that could not be written.
     pub(super) fn lost(&self) -> Option<String> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let count = self.lost_line_count;

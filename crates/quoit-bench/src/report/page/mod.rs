@@ -211,7 +211,7 @@ fn operations_section(figures: &[Figures]) -> String {
     parts::section("operations", "Operations", hint, &parts::operations(figures))
 }
 
-/// What a point stands for, where it is more than a row; `rest` is said of such points.
+/// Explains the points that stand for more than one row; `rest` is appended for such points.
 fn thinned_text(results: &Results, rest: &str) -> String {
     match thinned::rows_a_point(results.summary.len()) {
         1 => String::new(),

@@ -35,7 +35,7 @@ pub(super) struct Series {
 pub(super) struct Plot {
     /// Tells this plot from the page's others.
     pub(super) id: String,
-    /// What it shows, for those who don't see it.
+    /// Description of the chart for readers who can't see it.
     pub(super) about: String,
     pub(super) size: (f64, f64),
     pub(super) xs: Vec<f64>,
@@ -159,7 +159,7 @@ impl Plot {
         }
     }
 
-    /// What the script reads; inside of a script element no `<` may stand.
+    /// The points that the script reads; inside of a script element no `<` may stand.
     fn points(&self, x: &Scale) -> String {
         let rounded = |value: f64| (value * 10.0).round() / 10.0;
         let series: Vec<_> = self

@@ -1,4 +1,4 @@
-//! What verification found, where a run was verified.
+//! Findings of the verification, where a run was verified.
 
 use std::fmt::Write as _;
 

@@ -25,7 +25,7 @@ pub(in crate::data_type) struct Excerpt {
     used: u64,
     /// Where the number of entries is.
     count_at: usize,
-    /// What was left, in order.
+    /// Entries that were left, in order.
     left: Vec<Entry>,
 }
 
@@ -38,7 +38,7 @@ struct Entry {
     name: Range<usize>,
 }
 
-/// What is seen of a piece that is passed over.
+/// The parts of a skipped piece that are read.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Passed {
     /// Whether a write counts.

@@ -23,7 +23,7 @@ const ENTRIES_RESERVED_MAX: usize = 32;
 
 type Read<T> = Result<T, StoredFormError>;
 
-/// What a write brings, as it was stored.
+/// Payload of a write, read from its stored form.
 pub(super) trait Payload: Sized {
     fn read(cursor: &mut Cursor<'_>) -> Read<Self>;
 }

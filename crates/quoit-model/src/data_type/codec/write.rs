@@ -9,7 +9,7 @@ use crate::data_type::{FieldName, State};
 use crate::hll::HyperLogLog;
 use smallvec::SmallVec;
 
-/// What a write brings, as it is stored.
+/// Payload of a write, encoded to its stored form.
 pub(super) trait Payload {
     fn put(&self, out: &mut Vec<u8>);
 }

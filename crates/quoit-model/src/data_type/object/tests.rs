@@ -31,7 +31,7 @@ impl Replica {
         }
     }
 
-    /// What an update is going to change.
+    /// The change that an update would make.
     fn delta(&self, operation: &Operation, context: Option<&CausalClock>) -> Delta {
         let object = self.object.clone().unwrap_or_default();
         let state = object.data_type().unwrap();

@@ -1,4 +1,4 @@
-//! What is known of items that lie in pages of their own, beside these.
+//! Knowledge about items in pages of their own, kept beside the content that they belong to.
 
 use super::{ItemHash, PageName, PageRange, PageTable, Pages};
 use crate::cursor::{Cursor, put_varint};
@@ -14,7 +14,7 @@ use bytes::Bytes;
 /// bytes of the pages of branches in them (varints), and the digest of all items (8 bytes, little-endian).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::data_type) struct Branch {
-    /// What holds the items: sets in fields are plain ones.
+    /// Data type of the container: sets in fields are plain ones.
     pub(in crate::data_type) datatype: Datatype,
     /// Its number in the record; 0 is the record itself.
     pub(super) number: u64,
@@ -28,11 +28,11 @@ pub(in crate::data_type) struct Branch {
     pub(super) page_bytes: u64,
     /// Bytes of all pages of branches in its pages.
     pub(super) inner_bytes: u64,
-    /// What the items add to the state's digest.
+    /// The part of the state's digest that comes from the items.
     pub(in crate::data_type) digest: u64,
 }
 
-/// What items add to the figures of their branch.
+/// The part of a branch's figures that comes from items.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Figures {
     item_count: u64,

@@ -18,7 +18,8 @@ use crate::merge::{NewValue, WritePolicy};
 use crate::object::{Object, Sibling};
 use std::collections::BTreeMap;
 
-/// What a record in pages is merged with. Either way its items are taken by ranges of hashes.
+/// The copy with which a record in pages is merged. Either way its items are taken by ranges of
+/// hashes.
 pub enum OtherCopy<'o, E> {
     /// A whole object.
     Whole(&'o Object),
@@ -26,7 +27,7 @@ pub enum OtherCopy<'o, E> {
     Paged(&'o PagedObject, &'o mut dyn Pages<Error = E>),
 }
 
-/// What a record in pages has become.
+/// Result of merging a record in pages.
 #[expect(clippy::large_enum_variant, reason = "there is one for each merge of a large record")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PagesMerged {
@@ -174,9 +175,9 @@ impl PagedObject {
         Ok(PagesMerged::Whole(latest))
     }
 
-    /// What other replicas have to be told of a write by [`PagedObject::write`] that this is the outcome of,
-    /// where that is less than all of it: an object that has seen what the writer had seen, and all plain
-    /// values that this store has written. `None` where only the whole object tells it.
+    /// The smaller object that tells other replicas of a write by [`PagedObject::write`] that this is the
+    /// outcome of: an object that has seen what the writer had seen, and all plain values that this store has
+    /// written. `None` where only the whole object tells it.
     ///
     /// Of the events of this store's own plain values, which `dot` is the last of, none is unknown here, so
     /// the object may claim all of them.
@@ -194,7 +195,7 @@ impl PagedObject {
         Some(Object { clock, siblings })
     }
 
-    /// What it is with another root, and these siblings beside it.
+    /// The outcome with another root, and these siblings beside it.
     fn become_of(
         &self,
         mut object: Object,
@@ -229,7 +230,7 @@ impl Root {
 /// Merges the state of another copy into that of one in pages.
 struct Merging<'m, 'o, P: Pages> {
     closing: Closing<'m, P>,
-    /// What each copy had seen, and both together.
+    /// Events that each copy had seen, and those of both together.
     clock: CausalClock,
     other_clock: CausalClock,
     joined: CausalClock,

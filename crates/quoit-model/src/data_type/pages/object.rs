@@ -74,7 +74,7 @@ impl PagedObject {
         object.siblings.iter().any(is_large) && object.expires_at_secs().is_none()
     }
 
-    /// What tells these pages from others that the record had before; part of their names.
+    /// Number that tells these pages from others that the record had before; part of their names.
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.generation

@@ -14,7 +14,7 @@ use std::collections::btree_map::Entry;
 /// The pages that were read, by their lowest hash.
 pub(super) type Known = BTreeMap<ItemHash, KnownPage>;
 
-/// What was read of a page.
+/// A page as far as it was read.
 #[derive(Clone, Debug)]
 pub(super) enum KnownPage {
     /// There is none.
@@ -43,7 +43,7 @@ pub(super) struct OpenBranch {
     pub(super) known: Known,
 }
 
-/// What was opened in a content.
+/// The parts of a content that were opened.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Opened {
     /// The branch that it was itself.
@@ -59,21 +59,21 @@ impl Opened {
     }
 }
 
-/// What is to be opened in a content.
+/// The parts of a content that are to be opened.
 #[derive(Clone, Copy)]
 pub(super) enum Opening<'w> {
     /// All that is in it.
     All,
     /// Those branches in which something waits for events.
     Waiting,
-    /// What is wanted.
+    /// The parts that are wanted.
     Some(&'w Wanted),
-    /// What is in a region.
+    /// The parts in a region.
     Region(&'w Region),
 }
 
 impl<'w> Opening<'w> {
-    /// What is to be opened in a field; `None` for nothing.
+    /// The parts of a field that are to be opened; `None` for nothing.
     fn within(self, name: &FieldName, field: ItemHash) -> Option<Self> {
         match self {
             Self::All | Self::Waiting => Some(self),

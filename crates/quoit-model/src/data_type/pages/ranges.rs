@@ -107,7 +107,7 @@ pub(super) fn place_of(ranges: &[HashRange], hash: ItemHash) -> Option<usize> {
     ranges.get(place).is_some_and(|range| range.first() <= hash).then_some(place)
 }
 
-/// What is in a range.
+/// Figures of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RangeFigures {
     /// Sum of the digests of its items, with what they wait for.
@@ -116,7 +116,7 @@ pub struct RangeFigures {
     pub item_count: u64,
 }
 
-/// What one copy has in a region, as of one moment.
+/// Copy of a region's items, as of one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RangeCopy {
     /// The object, of whose state only the items of the region are there.
@@ -125,7 +125,7 @@ pub struct RangeCopy {
     pub rest: u64,
 }
 
-/// What became of items that another copy has sent.
+/// Result of taking items that another copy has sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RangesTaken {
     /// They were merged.

@@ -63,7 +63,7 @@ impl Region {
         place_of(&self.ranges, item).is_some()
     }
 
-    /// What is meant of a field; `None` when that is all or nothing of it.
+    /// The part of the region within a field; `None` when that is all or nothing of it.
     pub(super) fn within(&self, name: &FieldName) -> Option<&Self> {
         self.fields.get(name)
     }

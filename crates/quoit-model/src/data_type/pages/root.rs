@@ -1,4 +1,4 @@
-//! What a large record keeps beside its pages.
+//! Root of a large record: everything that it keeps beside its pages.
 
 use super::branch::{Branch, read_table};
 use super::table::PageTable;

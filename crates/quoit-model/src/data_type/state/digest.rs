@@ -32,8 +32,8 @@ impl State {
 }
 
 impl Content {
-    /// What the content of a record or field adds to the state's digest. `seed` stands for the names of the
-    /// fields around it; of a record it is 0.
+    /// The part of the state's digest that comes from the content of a record or field. `seed` stands for the
+    /// names of the fields around it; of a record it is 0.
     pub(in crate::data_type) fn digest(&self, seed: u64) -> u64 {
         of_content(self, seed).0
     }

@@ -1,4 +1,4 @@
-//! What a plan says.
+//! Figures of a plan.
 
 use super::{first, located, members, node, ring};
 use crate::layout::{

@@ -10,7 +10,7 @@ use crate::layout::{
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// What happens to a cluster between two layouts.
+/// A change of a cluster between two layouts.
 #[derive(Clone, Debug)]
 enum Change {
     Join { capacity: u32, location: u8 },

@@ -3,8 +3,8 @@
 use crate::layout::Layout;
 use std::collections::BTreeMap;
 
-/// What each node should hold of the first `copies` positions: all nodes are filled evenly by
-/// capacity, and a node stops when some limit that it is under is met.
+/// The share that each node should have of the first `copies` positions: all nodes are filled
+/// evenly by capacity, and a node stops when some limit that it is under is met.
 pub(super) fn fair_shares(layout: &Layout, copies: usize) -> Vec<f64> {
     let members = layout.members();
     let partitions = f64::from(layout.ring_size().get());

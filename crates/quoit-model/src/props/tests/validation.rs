@@ -1,4 +1,4 @@
-//! What single properties may be, and how refusals are said.
+//! Values that single properties may have, and the texts of refusals.
 
 use super::*;
 use crate::props::{

@@ -1,4 +1,4 @@
-//! What nodes ask of each other.
+//! Requests of nodes to each other.
 
 use super::{Ballot, ChangeMessage, LogEntry, MemberMessage, Position, StoredElectorate};
 use bytes::Bytes;
@@ -27,7 +27,7 @@ pub struct Append {
 /// Answer to [`Append`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Appended {
-    /// What came of it.
+    /// Outcome of the append: an [`AppendOutcome`].
     #[prost(enumeration = "AppendOutcome", tag = "1")]
     pub outcome: i32,
     /// A higher ballot that the receiver knows.
@@ -38,7 +38,7 @@ pub struct Appended {
     pub partial: Option<Position>,
 }
 
-/// What came of an append.
+/// Outcome of an append.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum AppendOutcome {
@@ -57,7 +57,7 @@ pub enum AppendOutcome {
 /// Asks for a vote.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct VoteAsked {
-    /// Who wants to lead.
+    /// Ballot of the node that wants to lead.
     #[prost(message, optional, tag = "1")]
     pub ballot: Option<Ballot>,
     /// The end of its log.
@@ -88,7 +88,7 @@ pub struct SnapshotPart {
     /// The last entry that the snapshot contains.
     #[prost(message, optional, tag = "2")]
     pub last: Option<Position>,
-    /// Who votes as of the snapshot.
+    /// Voters and learners as of the snapshot.
     #[prost(message, optional, tag = "3")]
     pub electorate: Option<StoredElectorate>,
     /// Name of the snapshot.
@@ -141,7 +141,7 @@ pub struct StartNoted {
     /// The latest start that it knows of.
     #[prost(uint64, tag = "2")]
     pub known_starts: u64,
-    /// Who votes, as far as the receiver knows.
+    /// Voters and learners, as far as the receiver knows.
     #[prost(message, optional, tag = "3")]
     pub electorate: Option<StoredElectorate>,
     /// Those voters: the node that has started may never have heard of them.
@@ -179,7 +179,7 @@ pub struct StandingAsked {
     pub name: String,
 }
 
-/// What the receiver thinks of the sender.
+/// Standing of the sender, as the receiver knows it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Standing {
     /// Whether the sender was removed for ever.

@@ -17,7 +17,7 @@ pub struct Position {
     pub index: u64,
 }
 
-/// Who leads, or wants to.
+/// Leader, or candidate, and its term.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Ballot {
     /// The term.
@@ -39,7 +39,7 @@ pub struct NodeSet {
     pub nodes: Vec<Bytes>,
 }
 
-/// Who votes and who learns.
+/// Voters and learners.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Electorate {
     /// Sets of voters; a majority of each is needed. More than one while voters are replaced.

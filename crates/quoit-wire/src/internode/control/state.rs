@@ -74,7 +74,7 @@ pub struct StagedMessages {
 /// A change of membership that waits for a commit.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StagedMessage {
-    /// What shall be done.
+    /// Kind of the change: a [`StagedKind`].
     #[prost(enumeration = "StagedKind", tag = "1")]
     pub kind: i32,
     /// The node; of a replacement the one that goes.
@@ -91,7 +91,7 @@ pub struct StagedMessage {
     pub capacity: u32,
 }
 
-/// What a staged change shall do.
+/// Kind of a staged change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum StagedKind {
@@ -138,7 +138,7 @@ pub struct Copies {
     pub partitions: Vec<u32>,
 }
 
-/// What a node serves with.
+/// Layouts that a node serves with.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Serves {
     /// The node.
@@ -158,7 +158,7 @@ pub struct Serves {
     pub raises_filled: u64,
 }
 
-/// What belongs to the state beside members, layouts and buckets.
+/// Parts of the state beside members, layouts and buckets.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ClusterMessage {
     /// Nodes that were removed for ever.
@@ -173,7 +173,7 @@ pub struct ClusterMessage {
     /// Copies that their nodes have not got yet.
     #[prost(message, repeated, tag = "4")]
     pub incomplete: Vec<Copies>,
-    /// What the members serve with.
+    /// Layouts that the members serve with.
     #[prost(message, repeated, tag = "5")]
     pub acknowledged: Vec<Serves>,
     /// Copies that have lost records; none where no node ever told of a loss.

@@ -57,12 +57,12 @@ pub struct Scan {
     /// A regular expression that the terms must match, the keys where there are no terms.
     #[prost(bytes = "bytes", optional, tag = "7")]
     pub pattern: Option<Bytes>,
-    /// What is wanted.
+    /// Range that is wanted.
     #[prost(oneof = "ScanSpan", tags = "8, 9, 10, 11")]
     pub span: Option<ScanSpan>,
 }
 
-/// What a [`Scan`] goes through.
+/// Range that a [`Scan`] goes through.
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
 pub enum ScanSpan {
     /// Keys; their positions are the keys themselves.
@@ -142,7 +142,7 @@ pub struct SegmentSpan {
     pub segments: Vec<u32>,
 }
 
-/// What is known of a record without its values.
+/// Facts about a record without its values.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RecordSummary {
     /// Key.

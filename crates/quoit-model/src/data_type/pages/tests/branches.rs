@@ -93,7 +93,8 @@ fn a_large_field_goes_with_all_its_pages() {
     }
 }
 
-/// What a remove has seen goes; what was added at the same time stays, and the field with it.
+/// Checks that a remove undoes what it has seen, and that concurrent additions stay, with their
+/// field.
 #[test]
 fn a_large_field_that_is_updated_while_it_is_removed_holds_what_was_added() {
     let (one, two) = (actor(b"one"), actor(b"two"));

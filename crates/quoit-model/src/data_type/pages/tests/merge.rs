@@ -159,7 +159,8 @@ impl Copies {
         self.whole[who] = expected;
     }
 
-    /// What others are told of a write has the effect of all of it on a copy that knew what was there.
+    /// Checks that a replica that knew what was there gets the effect of the whole write from the smaller
+    /// object.
     fn check_told(
         &self,
         who: usize,
@@ -492,7 +493,7 @@ fn other_types_are_left_to_whole_objects() {
     assert_eq!(merged, PagesMerged::NeedsWhole);
 }
 
-/// What a field waits for undoes what comes with the other copy, in pages or not.
+/// Checks that waiting events of a field undo what comes with the other copy, in pages or not.
 #[test]
 fn what_waits_undoes_what_comes() {
     let fields = |count: u32| large(true, 0..count);

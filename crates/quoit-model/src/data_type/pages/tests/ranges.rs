@@ -17,14 +17,14 @@ mod late;
 
 const COPY_COUNT: usize = 3;
 
-/// Who takes over what another one has, and how far this has come.
+/// A copy that takes over the items of another one, and how far this has come.
 struct Repair {
     to: usize,
     from: usize,
     region: Region,
-    /// What was read there, and what was whole there then.
+    /// Items that were read there, and the object that was whole there then.
     read: Option<(RangeCopy, Object)>,
-    /// What the one had seen when it compared the rest.
+    /// Events that the first copy had seen when it compared the rest.
     compared: Option<CausalClock>,
 }
 
@@ -37,7 +37,8 @@ struct Copies {
     merged_count: usize,
 }
 
-/// What two copies differ in; `None` when one does not lie in pages, or they differ in too much.
+/// The region in which two copies differ; `None` when one does not lie in pages, or they differ in
+/// too much.
 fn differing(ours: &mut Kept, theirs: &mut Kept) -> Option<Region> {
     let (mut region, mut paths) = (Region::default(), vec![Vec::new()]);
     while let Some(path) = paths.pop() {

@@ -107,7 +107,7 @@ fn a_large_field_that_is_removed_many_times_in_a_request_is_looked_at_once() {
     }
 }
 
-/// What a request names but does not change is not in what it tells other stores, however deep it is.
+/// Checks that a request's delta does not contain what it names and does not change, however deep that is.
 #[test]
 fn what_does_not_change_is_in_no_delta() {
     let one = actor(b"one");

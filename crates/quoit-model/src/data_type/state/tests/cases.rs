@@ -1,4 +1,4 @@
-//! What concurrent operations come to, case by case.
+//! Results of concurrent operations, case by case.
 
 use super::*;
 use crate::data_type::{

@@ -29,7 +29,7 @@ impl Replica {
         Self { actor: actor(name.as_bytes()), state, clock, now_us: 1 }
     }
 
-    /// Who makes its events that are no operations.
+    /// Actor of the replica's events that are no operations.
     fn plain(&self) -> Actor {
         actor(&[b"plain", self.actor.0.as_slice()].concat())
     }

@@ -34,7 +34,7 @@ pub(super) enum Payload {
 
 pub(super) type Live = BTreeSet<(Path, Event, Payload)>;
 
-/// What a request did.
+/// Effects of a request.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Done {
     pub(super) events: BTreeSet<Event>,
@@ -56,7 +56,7 @@ impl History {
         seen.iter().flat_map(|request| self.requests[*request].events.clone()).collect()
     }
 
-    /// What counts where these requests were seen.
+    /// The live items where these requests were seen.
     pub(super) fn live(&self, seen: &Seen) -> Live {
         let is_undone = |path: &Path, event: &Event| {
             seen.iter()
@@ -279,7 +279,7 @@ impl Doing<'_> {
     }
 }
 
-/// What clients read where this counts.
+/// The value that clients read where these items are live.
 pub(super) fn value(live: &Live, datatype: Datatype) -> Value {
     let field = FieldName::new(
         "",
@@ -346,7 +346,7 @@ fn field_value(live: &Live, path: &Path, field: &FieldName) -> Value {
     }
 }
 
-/// What counts in a state, as the model says it.
+/// The live items of a state, in the form of the model.
 pub(super) fn live_of(state: &State) -> Live {
     let mut live = Live::new();
     list_field(&state.record, &Vec::new(), &mut live);

@@ -73,7 +73,7 @@ impl World {
         self.check(replica)
     }
 
-    /// What a client had read, and what that had seen.
+    /// An object that a client had read, and the requests that it had seen.
     fn read(
         &self,
         replica: usize,

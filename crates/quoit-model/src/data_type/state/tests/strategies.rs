@@ -60,16 +60,16 @@ pub(super) fn operation(datatype: Datatype) -> BoxedStrategy<Operation> {
     }
 }
 
-/// What a client knew when it sent an operation.
+/// Knowledge of a client when it sent an operation.
 #[derive(Clone, Debug)]
 pub(super) enum Context {
     None,
     Fresh,
-    /// What was read once, anywhere.
+    /// A context that was read once, anywhere.
     Read(prop::sample::Index),
 }
 
-/// What happens to some replicas.
+/// An event of some replicas.
 #[derive(Clone, Debug)]
 pub(super) enum Happening {
     Operate {

@@ -3,7 +3,8 @@
 use super::*;
 use crate::data_type::FieldKind;
 
-/// What both have seen by now may be undone on the other side: nothing is merged on an old comparison.
+/// Checks that nothing is merged on an old comparison: events that both have seen by now may be undone on the
+/// other side.
 #[test]
 fn a_change_that_comes_late_has_copies_compared_again() {
     let set = |change: fn(Bytes) -> SetChange| Operation::Set(vec![change("late".into())]);
