@@ -38,7 +38,7 @@ impl Drop for Slot {
 }
 
 /// A caller that waits for an answer. The slot is kept until it comes, whether or not anybody still
-/// waits. The slot is kept until it comes, whether or not anybody still waits.
+/// waits.
 #[derive(Debug)]
 struct Waiter {
     reply: oneshot::Sender<Result<Frame, Failure>>,

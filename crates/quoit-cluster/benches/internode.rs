@@ -1,4 +1,4 @@
-//! What a small call between two nodes costs: processor time of both sides together, and latency.
+//! Cost of a small call between two nodes: processor time of both sides together, and latency.
 //!
 //! `cargo bench -p quoit-cluster`. Both nodes live in this process, each on a thread of its own, and
 //! talk over TCP on the loopback. A call asks for 48 bytes and gets 64, as a digest read does. The

@@ -17,7 +17,7 @@ pub const BUCKET_TYPES_MAX: usize = 4096;
 /// Most buckets with properties of their own.
 pub const BUCKETS_WITH_PROPS_MAX: usize = 100_000;
 
-/// What an operator or a client asks for.
+/// Request of an operator or a client.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Command<'a> {
     /// Create a bucket type, or create it anew while it is not active.
@@ -58,7 +58,7 @@ pub enum Command<'a> {
     },
 }
 
-/// What a command comes to: the outcome, which needs no more checks and is the same on every node.
+/// Outcome of a command, which needs no more checks and is the same on every node.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
     /// The bucket type is this from now on.
@@ -132,7 +132,7 @@ pub enum Change {
 }
 
 impl State {
-    /// What a command comes to in this state; nothing when everything is so already.
+    /// The changes that a command makes to this state; none when everything is so already.
     ///
     /// # Errors
     ///

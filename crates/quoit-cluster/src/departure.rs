@@ -20,7 +20,7 @@ pub enum Departure {
     /// Another process with its identity is alive.
     #[error("{words}. This process stops: two that write under one identity would lose data")]
     Double {
-        /// What the others say: where the other process is.
+        /// Message of the others: where the other process is.
         words: Arc<str>,
     },
     /// Its clock is far from that of most other nodes.
@@ -28,7 +28,7 @@ pub enum Departure {
         "{words}. Most other nodes say so, so this one stops: start it again when its clock is right"
     )]
     Clock {
-        /// What one of them says.
+        /// Message of one of them.
         words: Arc<str>,
     },
     /// It speaks too old a version of the protocol between nodes.

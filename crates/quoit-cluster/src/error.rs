@@ -1,4 +1,4 @@
-//! What can go wrong, and how each protocol says it.
+//! Errors, and their form in each protocol.
 
 use crate::departure::Departure;
 use crate::membership_error::MembershipError;
@@ -106,7 +106,7 @@ impl ChangeError {
 pub struct StoreError {
     /// The file.
     pub path: PathBuf,
-    /// What the storage said.
+    /// Error of the storage.
     pub reason: String,
 }
 
@@ -118,7 +118,7 @@ pub enum OpenError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// Another process has it open.
@@ -135,7 +135,7 @@ pub enum OpenError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What is missing.
+        /// Missing part.
         reason: String,
     },
     /// The file is damaged.
@@ -147,7 +147,7 @@ pub enum OpenError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What is wrong, where.
+        /// Fault and its place.
         reason: String,
     },
     /// The file was written by another version.

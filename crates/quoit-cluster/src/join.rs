@@ -53,7 +53,7 @@ pub enum JoinError {
     Unreachable {
         /// The address.
         address: String,
-        /// What happened.
+        /// Description of the event.
         reason: String,
     },
     /// The cluster refused. Nothing was changed.
@@ -71,7 +71,7 @@ pub enum JoinError {
     Malformed {
         /// The address.
         address: String,
-        /// What is wrong.
+        /// Description of the fault.
         reason: String,
     },
     /// The control file failed.

@@ -18,7 +18,7 @@ pub(crate) const LIVE_MAX: usize = 8;
 /// The same where a plan removes members by force: what the others wait for may be one that is dead.
 pub(crate) const LIVE_REMOVED_MAX: usize = 2 * LIVE_MAX;
 
-/// What a member serves with: versions of layouts.
+/// Versions of layouts that a member serves with.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Served {
     /// The newest that its writes satisfy.
@@ -53,7 +53,7 @@ pub struct Layouts {
     incomplete: BTreeSet<(Partition, NodeId)>,
     /// Those of them that had records and have lost some.
     lost: LostCopies,
-    /// What each member serves with, as far as it has told.
+    /// Layouts that each member serves with, as far as it has told.
     acknowledged: BTreeMap<NodeId, Served>,
     /// For each partition the place in `live` of the layout for reads. Empty while there is only one.
     reads: Vec<u8>,
@@ -151,7 +151,7 @@ impl Layouts {
         self.served(node).map(|served| served.writes)
     }
 
-    /// What a member serves with, as far as it has told.
+    /// The layouts that a member serves with, as far as it has told.
     pub(crate) fn served(&self, node: NodeId) -> Option<Served> {
         self.acknowledged.get(&node).copied()
     }

@@ -81,7 +81,7 @@ pub use versions::{MembersOutdated, Outdated};
 
 use std::fmt;
 
-/// What a cluster is known by for ever: the identity of the node that founded it.
+/// Permanent identity of a cluster: that of the node that founded it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClusterId(pub [u8; 16]);
 

@@ -1,4 +1,4 @@
-//! Who belongs to the cluster.
+//! Members of the cluster.
 
 use crate::NodeId;
 use quoit_model::layout::LayoutMember;
@@ -21,7 +21,7 @@ pub struct Addresses {
     pub http: Arc<str>,
 }
 
-/// What a node tells of itself at each start.
+/// Facts that a node tells of itself at each start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Introduction {
     pub(crate) name: Arc<str>,
@@ -64,9 +64,9 @@ impl fmt::Display for MemberStatus {
 /// A member of the cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// What it is known by for ever.
+    /// Permanent identity.
     pub id: NodeId,
-    /// What operators call it. No two members share a name.
+    /// Name for operators. No two members share a name.
     pub name: Arc<str>,
     /// Where it listens. May change at every start.
     pub addresses: Addresses,
@@ -102,7 +102,7 @@ impl Member {
         LayoutMember { id: self.id, location: self.location.clone(), capacity: self.capacity }
     }
 
-    /// What the member has told of itself.
+    /// The facts that the member has told of itself.
     pub(crate) fn introduction(&self) -> Introduction {
         let (name, addresses) = (Arc::clone(&self.name), self.addresses.clone());
         Introduction { name, addresses, versions: self.versions }
@@ -154,7 +154,7 @@ impl Members {
         self.by_id.values()
     }
 
-    /// What operators call a node: its identity when it is no member.
+    /// The name of a node: its identity when it is no member.
     #[must_use]
     pub fn name_of(&self, id: NodeId) -> Arc<str> {
         match self.get(id) {

@@ -1,4 +1,4 @@
-//! What operators do with the members of a cluster.
+//! Operations on the members of a cluster.
 
 use crate::NodeId;
 use crate::command::Change;
@@ -42,7 +42,7 @@ impl ControlPlane {
         self.run_membership(MembershipCommand::Clear).await
     }
 
-    /// What a commit of the staged changes would do. A later commit on this node means this plan.
+    /// The plan of the staged changes. A later commit on this node means this plan.
     ///
     /// # Errors
     ///

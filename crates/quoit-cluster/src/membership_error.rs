@@ -66,7 +66,7 @@ pub enum MembershipError {
     AlreadyStaged {
         /// The member.
         name: String,
-        /// What is staged.
+        /// The staged action.
         action: &'static str,
     },
     /// The node that should take another's place holds data itself.

@@ -1,4 +1,4 @@
-//! What a commit of the staged changes would do.
+//! Plans of staged changes.
 
 use crate::NodeId;
 use crate::command::Change;
@@ -46,7 +46,7 @@ pub struct PlannedTransfer {
     pub has_source: bool,
 }
 
-/// What a commit of the staged changes would do.
+/// Effects of a commit of the staged changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// Its name, for the commit.
@@ -57,15 +57,15 @@ pub struct Plan {
     pub members: Vec<PlannedMember>,
     /// Nodes that are removed without handing over their data: all replicas on them are lost.
     pub lost: Vec<NodeId>,
-    /// Who gets how much from whom, counted over the copies of buckets with the largest `n_val`.
+    /// Copies that move between pairs of nodes, counted over buckets with the largest `n_val`.
     pub transfers: Vec<PlannedTransfer>,
     /// Partitions that get other primaries.
     pub partition_count: u32,
-    /// What the layout can't give.
+    /// Aims that the layout misses.
     pub warnings: Vec<LayoutWarning>,
     /// The layout afterwards.
     pub layout: Arc<Layout>,
-    /// What the cluster agrees on with the commit.
+    /// Changes that the cluster agrees on with the commit.
     pub(crate) changes: Vec<Change>,
 }
 
@@ -139,7 +139,7 @@ impl Outcome {
 }
 
 impl State {
-    /// What a commit of the staged changes would do. The same on every node.
+    /// The plan of the staged changes. The same on every node.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ use tokio::task::AbortHandle;
 /// Most bytes of a node's name.
 const NODE_NAME_BYTES_MAX: usize = 255;
 
-/// What a node brings along when it opens its control plane.
+/// Settings with which a node opens its control plane.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The node's name. It may change between starts.
@@ -337,7 +337,7 @@ impl ControlPlane {
         &self.joining
     }
 
-    /// What the node tells of itself, as of this start.
+    /// The facts that the node tells of itself, as of this start.
     pub(crate) fn introduction(&self) -> Introduction {
         let Founding { name, addresses, mut versions, .. } = self.founding.clone();
         if planted!(ClaimsVersions) {
@@ -346,7 +346,7 @@ impl ControlPlane {
         Introduction { name, addresses, versions }
     }
 
-    /// Who votes as far as this node knows, and how often it was started.
+    /// The voters as far as this node knows, and how often it was started.
     pub(crate) fn voters_and_starts(&self) -> Result<(Voters, u64), StoreError> {
         Ok((Voters::of(&self.file.electorate()?), self.file.starts()?))
     }

@@ -54,7 +54,7 @@ pub enum RecoverError {
     },
 }
 
-/// What a recovery came to.
+/// Result of a recovery.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovered {
     /// The node that decides alone now.
@@ -118,8 +118,8 @@ pub fn recover(disk: Arc<dyn Disk>, lost: &[String]) -> Result<Recovered, Recove
     Ok(Recovered { node: state.members().name_of(own), removed: names(&lost), left: names(&left) })
 }
 
-/// What the log says beyond what is applied. Some of it may never have been agreed on; none of it may have
-/// been acknowledged without being in somebody's log.
+/// Adds the entries of the log that are not applied to the state. Some of it may never have been agreed on;
+/// none of it may have been acknowledged without being in somebody's log.
 fn with_tail(mut state: State, tail: &[Entry]) -> State {
     for entry in tail {
         if let EntryPayload::Normal(decision) = &entry.payload

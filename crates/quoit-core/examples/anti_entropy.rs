@@ -1,4 +1,4 @@
-//! What it costs two nodes to compare their copies, and to repair what differs.
+//! Cost for two nodes of comparing their copies, and of repairing the differences.
 //!
 //! ```text
 //! cargo run --profile dist -p quoit-core --example anti_entropy -- [KEYS] [VALUE_BYTES] [DIFFERING]

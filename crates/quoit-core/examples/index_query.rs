@@ -1,4 +1,4 @@
-//! What an index query costs three nodes: its plan, its first results, and all of it.
+//! Cost of an index query for three nodes: its plan, its first results, and all of it.
 //!
 //! ```text
 //! cargo run --profile dist -p quoit-core --example index_query -- [ENTRIES] [RESULTS] [RING_SIZE] [QUERIES]

@@ -80,7 +80,7 @@ impl Present {
 /// Makes the object after a change of what is present.
 pub(crate) type MakeObject<'m> = dyn FnMut(Present) -> Result<Option<Object>, RequestError> + 'm;
 
-/// What a change under the record's lock came to.
+/// Result of a change under the record's lock.
 pub(crate) struct Changed {
     pub(crate) object: Option<Object>,
     pub(crate) ticket: Option<Ticket>,
@@ -89,7 +89,7 @@ pub(crate) struct Changed {
 
 /// A value that is about to be written.
 pub(super) struct NewWrite {
-    /// What its writer had seen.
+    /// Context that its writer had seen.
     context: VersionVector,
     new: NewValue,
     /// Its event.
@@ -97,7 +97,7 @@ pub(super) struct NewWrite {
     now_us: u64,
 }
 
-/// What is to be told of a change.
+/// Messages that other replicas get about a change.
 #[derive(Default)]
 pub(super) struct Told {
     /// The object after it, to the client; `None` before anything was tried.
@@ -106,9 +106,9 @@ pub(super) struct Told {
     replicated: Option<Replicated>,
 }
 
-/// What a write has seen.
+/// Events that a write has seen.
 pub(crate) enum Context<'a> {
-    /// What the client says.
+    /// Context that the client sent.
     Given(&'a VersionVector),
     /// Everything that is stored at the moment; nothing is written when there is nothing.
     Stored,
@@ -415,7 +415,7 @@ impl ReplicatedStore {
     }
 }
 
-/// What readers are shown of what is stored: conditions and deletes are about that.
+/// The stored object as readers are shown it: conditions and deletes are about that.
 fn shown<'o>(object: &'o Object, props: &BucketProps) -> Cow<'o, Object> {
     if props.allow_mult || object.siblings.len() < 2 {
         return Cow::Borrowed(object);

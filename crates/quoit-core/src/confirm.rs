@@ -54,7 +54,7 @@ impl Asked {
     }
 }
 
-/// Who has to be asked besides the local copy.
+/// Replicas that have to be asked besides the local copy.
 pub(crate) enum Plan {
     /// Nobody: the local copy's votes are enough.
     Own,
@@ -64,7 +64,7 @@ pub(crate) enum Plan {
     NotHere,
 }
 
-/// What a read saw of the local copy.
+/// The local copy as a read saw it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) digest: u64,

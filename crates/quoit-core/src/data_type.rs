@@ -44,9 +44,9 @@ pub use stream::{ItemSink, StreamedItems};
 pub struct DataTypeRequest<'a> {
     /// Which record.
     pub key: KeyRef<'a>,
-    /// What to do. In buckets without the property `datatype` only counters are known.
+    /// The operation. In buckets without the property `datatype` only counters are known.
     pub operation: Operation,
-    /// What the client had read, as [`FetchedDataType::context`] gave it.
+    /// Context that the client had read, as [`FetchedDataType::context`] gave it.
     pub context: Option<Bytes>,
     /// Whether the value after the change is wanted.
     pub return_value: bool,
@@ -61,12 +61,13 @@ pub struct FetchedDataType {
     pub datatype: Datatype,
     /// Its value.
     pub value: Value,
-    /// What was seen, to be sent back with removes. Sets and maps have one.
+    /// Causal context of the value, to be sent back with removes. Sets and maps have one.
     pub context: Option<Bytes>,
 }
 
 impl FetchedDataType {
-    /// What clients are shown of an object; `None` when it holds no data type, or a deleted one.
+    /// The data type of an object as clients are shown it; `None` when it holds no data type, or a
+    /// deleted one.
     fn of(object: &Object, identity: Identity) -> Result<Option<Self>, RequestError> {
         let Some(state) = object.data_type().map_err(damaged)? else { return Ok(None) };
         if !state.is_live() {
@@ -84,7 +85,7 @@ fn damaged(fault: StoredFormError) -> RequestError {
     RequestError::Damaged(fault.to_string())
 }
 
-/// Who does an operation, and when.
+/// Actor and time of an operation.
 struct Author {
     actor: Actor,
     time_secs: u64,
@@ -302,7 +303,7 @@ impl ReplicatedStore {
         self.stats().data_types().record_update(operation.datatype(), time_us, object);
     }
 
-    /// Who does an operation on what is stored, and when.
+    /// Chooses actor and time of an operation on a stored object.
     fn author(
         &self,
         at: &RecordAt<'_>,

@@ -69,7 +69,7 @@ pub enum DataTypeError {
     /// It can't be done to what is stored.
     #[error(transparent)]
     Update(#[from] UpdateError),
-    /// What is asked for is no part of data types of this type.
+    /// The query is for a part that data types of this type do not have.
     #[error(transparent)]
     Query(#[from] data_type::QueryError),
 }

@@ -25,7 +25,7 @@ const REST_FACTOR: u32 = 3;
 /// The longest rest after a chunk.
 const REST_MAX: Duration = Duration::from_secs(1);
 
-/// What a fold does with the records that it goes through.
+/// Effect of a fold on the records that it goes through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FoldKind {
     /// Names all, with their clocks.

@@ -1,8 +1,8 @@
 //! Requests under way on this node, up to a limit each for reads and writes.
 //!
-//! What comes above the limit is refused at once (`overload`): a queue would only make everybody wait for
-//! what a slow disk or a slow peer can't do. Requests that are answered without waiting for anything are
-//! not counted; there are never more of them than threads.
+//! A request above the limit is refused at once (`overload`): in a queue it would only wait, with all others,
+//! for the slow disk or peer. Requests that are answered without waiting for anything are not counted; there
+//! are never more of them than threads.
 
 use crate::error::RequestError;
 use crate::stats::Counter;

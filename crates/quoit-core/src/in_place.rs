@@ -48,7 +48,7 @@ pub enum Found<'a> {
 pub struct PlainWrite<'a> {
     /// Where to.
     pub key: KeyRef<'a>,
-    /// What the client had read; empty = nothing.
+    /// Context that the client had read; empty = nothing.
     pub context: VersionVector,
     /// Media type of the value.
     pub content_type: Option<&'a [u8]>,
@@ -74,7 +74,7 @@ impl fmt::Debug for Pending {
     }
 }
 
-/// What a write in the log still needs.
+/// The syncs that a write in the log still needs.
 #[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each write")]
 enum Wants {
     /// Nobody else: at most the device.
@@ -83,7 +83,7 @@ enum Wants {
     Replicas(Arc<Topology>, Layouts, Made),
 }
 
-/// What a read in place showed.
+/// Result of a read in place.
 #[derive(Debug)]
 pub enum ShownInPlace<T> {
     /// The answer.
@@ -336,7 +336,7 @@ impl ReplicatedStore {
     }
 }
 
-/// What is stored, if it is plain; maybe without its value.
+/// The stored object, if it is plain; maybe without its value.
 fn plain_of<'r>(record: &RecordRef<'r>) -> Option<PlainObject<'r>> {
     match record.is_whole {
         true => PlainObject::read(record.value),

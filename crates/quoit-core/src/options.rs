@@ -1,4 +1,4 @@
-//! What a request may ask for besides the operation itself.
+//! Options of requests besides the operation itself.
 
 use crate::error::{RequestError, Unmet};
 use bytes::Bytes;
@@ -56,7 +56,7 @@ impl ReadOptions {
         self.sloppy_quorum != Some(false)
     }
 
-    /// What the bucket's properties are asked for.
+    /// The parameters that are combined with the bucket's properties.
     #[must_use]
     pub const fn params(&self) -> ReadParams {
         ReadParams {
@@ -81,7 +81,7 @@ impl WriteOptions {
         self.sloppy_quorum != Some(false)
     }
 
-    /// What the bucket's properties are asked for.
+    /// The parameters that are combined with the bucket's properties.
     #[must_use]
     pub const fn params(&self) -> WriteParams {
         WriteParams {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub struct PutRequest<'a> {
     /// Where to.
     pub key: KeyRef<'a>,
-    /// What the client had read; empty = nothing.
+    /// Context that the client had read; empty = nothing.
     pub context: VersionVector,
     /// The value's description.
     pub meta: Metadata,
@@ -68,7 +68,7 @@ impl<'a> PutRequest<'a> {
 pub struct DeleteRequest<'a> {
     /// Which record.
     pub key: KeyRef<'a>,
-    /// What the client had read; `None` = whatever is stored now.
+    /// Context that the client had read; `None` = whatever is stored now.
     pub context: Option<VersionVector>,
     /// Conditions of the delete.
     pub precondition: Precondition,
@@ -107,7 +107,7 @@ impl<'a> DeleteRequest<'a> {
     }
 }
 
-/// What a delete found.
+/// Result of a delete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deleted {
     /// A tombstone was written.
@@ -119,13 +119,13 @@ pub enum Deleted {
 /// A change that was decided and, if there was anything to change, is in this node's log.
 pub(crate) struct Accepted<'a> {
     pub(crate) at: RecordAt<'a>,
-    /// What it waits for.
+    /// Quorums that it waits for.
     pub(crate) quorums: WriteQuorums,
     /// The object after the change; `None` when there was nothing to change.
     pub(crate) object: Option<Object>,
     /// Where it stands in the log.
     pub(crate) ticket: Option<Ticket>,
-    /// What the other replicas are sent; `None` when there are none.
+    /// The form in which the other replicas get it; `None` when there are none.
     pub(crate) sent: Option<Sent>,
 }
 

@@ -35,7 +35,7 @@ const HEDGE_DEFAULT: Duration = Duration::from_millis(50);
 const HEDGE_MIN: Duration = Duration::from_millis(5);
 const HEDGE_MAX: Duration = Duration::from_millis(500);
 
-/// What is read, and what is enough.
+/// Record and quorums of a read.
 pub(crate) struct Read<'a> {
     /// The record.
     pub(crate) at: RecordAt<'a>,
@@ -109,7 +109,7 @@ struct Run<'a> {
 
 type OwnRead = Pin<Box<dyn Future<Output = Result<Copy, RequestError>> + Send>>;
 
-/// What a waiting read hears.
+/// Event of a waiting read.
 enum Heard {
     Own(Result<Copy, RequestError>),
     Reply(NodePlace, Result<Reply, CallError>),

@@ -60,7 +60,7 @@ pub(crate) struct Records {
     staged: Mutex<BTreeSet<u64>>,
 }
 
-/// What became of a change.
+/// Result of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Updated {
     Applied(Applied),
@@ -316,7 +316,7 @@ impl Records {
     }
 }
 
-/// What the engine has to know of an object.
+/// The metadata of an object for the engine.
 fn meta_of(object: &Object, n_val_class: u8) -> RecordMeta {
     RecordMeta {
         digest: object.digest(),

@@ -1,4 +1,4 @@
-//! What one node does with its own copy of a record: the part of a request that touches storage.
+//! Replica: the part of a request that touches storage, on one node's own copy of a record.
 
 mod in_pages;
 
@@ -58,7 +58,7 @@ pub(crate) enum Copy {
 /// An object on its way to a replica, in its stored form.
 #[derive(Clone, Debug)]
 pub(crate) struct Replicated {
-    /// What the engine has to know.
+    /// Metadata for the engine.
     pub(crate) meta: RecordMeta,
     /// How it becomes one with what is there.
     pub(crate) rule: MergeRule,
@@ -103,10 +103,11 @@ fn fetch(
     })
 }
 
-/// What became of an object that a replica was given.
+/// Result of giving an object to a replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
-    /// What was there says as much already, and nobody asked whether it is synced.
+    /// The stored object has seen as much already, and the request does not ask whether it is
+    /// synced.
     Known,
     /// Written; synced when the ticket is.
     Written(Ticket, RecordMeta),
@@ -197,7 +198,7 @@ impl ReplicatedStore {
         expires_at_secs != 0 && expires_at_secs <= self.clock.unix_secs()
     }
 
-    /// What two copies of a record are together. Counts the merge.
+    /// Merges two copies of a record, and counts the merge. Counts the merge.
     pub(crate) fn merged(&self, ours: &Object, theirs: &Object, rule: MergeRule) -> Object {
         let began_us = self.clock.monotonic_us();
         let merged = merge(ours, theirs, rule);
@@ -239,14 +240,14 @@ impl ReplicatedStore {
     }
 }
 
-/// What a stored and an incoming object are together.
+/// Merges a stored and an incoming object.
 type Merge<'a> = dyn Fn(&Object, &Object) -> Object + 'a;
 
-/// What merging an object into a record asks of the store around.
+/// Functions of the surrounding store that merging an object into a record needs.
 struct Around<'a> {
     /// The part of the object to be stored where nothing is.
     admitted: &'a dyn Fn(Access) -> Result<Admitted, RequestError>,
-    /// What it is together with what is there.
+    /// Merges it with the stored object.
     merged: &'a Merge<'a>,
     merged_pages: &'a MergePages<'a>,
     /// Told before a damaged record is replaced.
@@ -332,7 +333,7 @@ fn reap(records: &Records, at: &RecordAt<'_>, digest: u64) -> Result<bool, Store
     Ok(matches!(applied, Applied::Written(_)))
 }
 
-/// What to do with an incoming object.
+/// Decision about an incoming object.
 pub(crate) enum Verdict {
     Put(RecordMeta),
     Keep,
@@ -422,7 +423,7 @@ pub(crate) const fn merge_rule(props: &BucketProps) -> MergeRule {
     if props.last_write_wins { MergeRule::LastWriteWins } else { MergeRule::Causal }
 }
 
-/// What two copies of a record are together.
+/// Merges two copies of a record.
 pub(crate) fn merge(ours: &Object, theirs: &Object, rule: MergeRule) -> Object {
     match rule {
         MergeRule::Causal => ours.merge(theirs),

@@ -1,7 +1,7 @@
 //! The replica's side of the data plane: requests of other nodes on this node's copies.
 //!
-//! What can be answered from memory is answered on the connection's own task. What has to wait, for
-//! the disk, for a sync or for other nodes, goes on in a task of its own.
+//! A request that can be answered from memory is answered on the connection's own task. One that has to wait,
+//! for the disk, for a sync or for other nodes, goes on in a task of its own.
 
 use crate::data_type::{Joined, Joining};
 use crate::error::RequestError;

@@ -131,7 +131,7 @@ pub enum Distribution {
 }
 const DISTRIBUTION_COUNT: usize = 7;
 
-/// What statistics keep of an object that was read.
+/// Sizes of an object that was read, for the statistics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) sibling_count: u64,
@@ -159,7 +159,7 @@ pub struct Stats {
     shards: Box<[Shard]>,
     samples: Samples<COUNTER_COUNT, DISTRIBUTION_COUNT>,
     data_types: DataTypeStats,
-    /// What the engine's writes had done to index entries when it was asked last.
+    /// Counts of index changes by the engine when it was asked last.
     index_activity: Mutex<IndexActivity>,
     active: under_way::Active,
 }

@@ -128,7 +128,7 @@ pub struct PreflistPlace {
 /// The store of one node. Shared by all connections; every method takes `&self`.
 pub struct ReplicatedStore {
     pub(crate) engine: Arc<dyn Engine>,
-    /// What the engine stores, as whole objects.
+    /// Records of the engine, as whole objects.
     pub(crate) records: Arc<Records>,
     pub(crate) control: Arc<ControlPlane>,
     pub(crate) internode: Arc<Internode>,
@@ -318,7 +318,7 @@ impl ReplicatedStore {
         Ok(places.collect())
     }
 
-    /// Who there is to ask now. Two atomic loads while nothing has changed.
+    /// The present topology. Two atomic loads while nothing has changed.
     pub(crate) fn topology_now(&self) -> Guard<Arc<Topology>> {
         let state = self.control.read();
         let topology = self.topology.load();

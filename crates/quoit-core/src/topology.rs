@@ -1,4 +1,4 @@
-//! Who there is to ask: the live layouts and the way to each of their nodes.
+//! Topology: the live layouts and the way to each of their nodes.
 
 use crate::votes::{Layouts, NodePlace, ReplicaCount, Voters};
 use quoit_cluster::{Internode, Latency, NodeId, Peer, State};
@@ -34,7 +34,7 @@ pub(crate) struct Topology {
 /// One node of a live layout.
 pub(crate) struct Node {
     pub(crate) id: NodeId,
-    /// What operators call it; its id while its membership is not known.
+    /// Name of the node; its id while its membership is not known.
     pub(crate) name: Arc<str>,
     pub(crate) reach: Reach,
     /// Whether it speaks the version that knows scans, as members agree; false while its membership is not
@@ -248,7 +248,7 @@ impl Topology {
         voters
     }
 
-    /// Who takes writes of a partition, for each live layout; `failed` nodes left out.
+    /// The nodes that take writes of a partition, for each live layout, without `failed` ones.
     pub(crate) fn writers(
         &self,
         partition: Partition,
@@ -269,8 +269,8 @@ impl Topology {
             || layouts.iter().any(|voters| voters.of(own).is_some())
     }
 
-    /// Who answers for each of the `n_val` positions of a partition, and whether it is the position's own
-    /// node: stand-ins take the places of primaries that are down. As reads have it.
+    /// The node that answers for each of the `n_val` positions of a partition, and whether it is the
+    /// position's own node: fallbacks take the places of primaries that are down. As reads have it.
     pub(crate) fn positions(&self, partition: Partition, n_val: u32) -> Vec<(NodePlace, bool)> {
         let voters = self.readers(partition, n_val, true, &[]);
         let mut stand_ins = voters.iter().flat_map(|voter| (0..voter.stand_in).map(|_| voter.node));
@@ -357,7 +357,7 @@ impl Topology {
     }
 }
 
-/// What asking a peer costs: the time that it takes as a rule, for everything that it has to do
+/// The cost of asking a peer: the time that it takes as a rule, for everything that it has to do
 /// already. Stalled ones come last.
 pub(crate) fn cost_us(peer: &Peer) -> u64 {
     if peer.is_stalled() {

@@ -1,8 +1,8 @@
 //! A write that this node has made, taken to the other replicas.
 //!
-//! All of them are sent the object at once; the write is done when enough have it, here and there.
-//! Who fails is replaced by a stand-in where the write allows that. The write stands, whatever comes
-//! of its quorums.
+//! All of them are sent the object at once; the write is done when enough nodes have it, this one included.
+//! A replica that fails is replaced by a fallback where the write allows that. The write stands even if its
+//! quorums are not met.
 
 use crate::error::RequestError;
 use crate::grants::GrantNumbers;
@@ -42,11 +42,11 @@ pub(crate) struct Made {
     pub(crate) key: Bytes,
     /// Its partition.
     pub(crate) partition: Partition,
-    /// What the others are sent.
+    /// The form in which the other replicas get the write.
     pub(crate) sent: Sent,
     /// Where it stands in this node's log.
     pub(crate) ticket: Ticket,
-    /// What the write waits for.
+    /// Quorums that the write waits for.
     pub(crate) quorums: WriteQuorums,
     /// Whether fallbacks may stand in for dead primaries.
     pub(crate) sloppy: bool,
@@ -54,14 +54,14 @@ pub(crate) struct Made {
     pub(crate) timeout_ms: Option<u32>,
 }
 
-/// What replicas are sent of a write.
+/// Form in which replicas get a write.
 #[derive(Debug)]
 pub(crate) enum Sent {
     /// The object after it.
     Object(Replicated),
     /// The object, for primaries that take it under their grants alone.
     Granted(Box<GrantedObject>),
-    /// What it has changed in a record that lies in pages. Who can't make use of that says so, and is sent
+    /// The change of a record that lies in pages. A replica that can't make use of it says so, and is sent
     /// the object.
     Delta(SentDelta),
 }
@@ -75,7 +75,7 @@ pub(crate) struct GrantedObject {
     pub(crate) grants: GrantNumbers,
 }
 
-/// What an operation has done to a data type, on its way to a replica.
+/// Delta of a data type's operation, on its way to a replica.
 #[derive(Clone, Debug)]
 pub(crate) struct SentDelta {
     /// Number of replicas of the record's bucket, capped at 15.
@@ -92,7 +92,7 @@ enum End {
     StaleLayout,
 }
 
-/// What a waiting write hears of.
+/// Event of a waiting write.
 enum Heard {
     /// This node's log is synced so far.
     Synced,

@@ -1,4 +1,4 @@
-//! What every connection shares.
+//! State that every connection shares.
 
 use crate::folds::Folds;
 use crate::memory::{MemoryBudget, MemorySettings};

@@ -10,7 +10,7 @@ pub(crate) struct Disk {
     pub(crate) mount_point: String,
     /// Its size in KiB.
     pub(crate) size_kib: u64,
-    /// What is used of what may be used, in percent, rounded up.
+    /// Used share of the usable space in percent, rounded up.
     pub(crate) used_percent: u64,
 }
 

@@ -33,7 +33,7 @@ pub struct Folds {
 /// A fold in the background.
 pub(crate) struct Job {
     pub(crate) id: u64,
-    /// What was asked for, in words.
+    /// Description of the request.
     pub(crate) title: String,
     begun: Instant,
     state: Mutex<State>,
@@ -74,7 +74,7 @@ pub(crate) enum End {
     Failed(String),
 }
 
-/// What is known of a fold.
+/// Facts about a fold.
 pub(crate) struct Seen {
     pub(crate) progress: FoldProgress,
     pub(crate) end: Option<End>,

@@ -10,7 +10,7 @@ pub(crate) enum IndexFault {
     NotAnInteger {
         /// The field, lower-cased.
         field: Bytes,
-        /// What was sent.
+        /// Term that was sent.
         term: Bytes,
     },
     /// The field does not have a name that ends in `_bin` or `_int`.

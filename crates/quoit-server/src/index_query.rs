@@ -14,7 +14,7 @@ const KEY_FIELD: &[u8] = b"$key";
 /// A query for all keys.
 const BUCKET_FIELD: &[u8] = b"$bucket";
 
-/// What a client asks for: one term, or all between two, both inclusive.
+/// Terms of a query: one, or all between two, both inclusive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Terms {
     One(Bytes),
@@ -30,14 +30,14 @@ pub(crate) enum QueryFault {
     PatternOfIntegers,
     /// The pattern is none.
     Pattern {
-        /// What was sent.
+        /// Text that was sent.
         text: Bytes,
-        /// What is wrong with it.
+        /// Description of the fault.
         reason: String,
         /// The byte where that was noticed.
         at: usize,
     },
-    /// What was sent as a continuation is none of this query.
+    /// The continuation that was sent belongs to another query.
     Continuation(Bytes),
 }
 
@@ -47,7 +47,7 @@ impl From<IndexFault> for QueryFault {
     }
 }
 
-/// What a query of a field looks for.
+/// The selection of a query of a field.
 ///
 /// # Errors
 ///

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// What the system says. Zero where it says nothing.
+/// Figures of the operating system. Zero where it has none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Machine {
     /// Memory of the machine.

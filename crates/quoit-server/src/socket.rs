@@ -25,7 +25,7 @@ const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Buffers larger than this do not outlive the answer that needed them.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
-/// What is left of an answer moves to a smaller buffer when half of it is sent, down to this size.
+/// Size down to which the rest of an answer moves to a smaller buffer when half of it is sent.
 const MOVED_BYTES_MIN: usize = 1024 * 1024;
 /// Time and bytes for a client to read its last answer before the connection is torn down.
 const LINGER_LIMIT: Duration = Duration::from_secs(2);

@@ -56,7 +56,7 @@ impl Ground {
     ///
     /// # Errors
     ///
-    /// What the store said, or that nobody answered, in words.
+    /// Describes the error of the store, or says that no node answered.
     pub async fn read(
         &self,
         machine: &Machine,

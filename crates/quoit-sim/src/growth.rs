@@ -31,7 +31,7 @@ impl Pile {
 ///
 /// # Errors
 ///
-/// What has grown beyond what a small world needs.
+/// Names the collection that has grown beyond the needs of a small world.
 pub fn check_growth(machine: &Machine) -> Result<(), Violation> {
     match piles(machine).into_iter().find(|pile| pile.size > pile.size_max) {
         None => Ok(()),

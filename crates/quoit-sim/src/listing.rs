@@ -1,8 +1,8 @@
 //! Listings in the middle of runs, while members come and go.
 //!
-//! What a listing has to show is not what the cluster holds: one replica lists a partition, and it may have
-//! missed a write that a majority has. So all who may be asked are looked into, before and after: what each
-//! of them holds both times has to be in the listing.
+//! A listing need not show everything that the cluster holds: one replica lists a partition, and it may have
+//! missed a write that a majority has. So the stores of all nodes that may be asked are read before and after
+//! the listing: a record that each of them holds both times has to be in the listing.
 
 use crate::client::Ground;
 use crate::contents::Contents;

@@ -32,8 +32,7 @@ const LEAVERS_DIE_PERCENT: u64 = 30;
 /// Primaries of a key: with fewer nodes one of them has several votes.
 const PRIMARY_COUNT: usize = 3;
 
-/// An order of the operator to the run. Machines are told by their places, from 0. Machines are
-/// told by their places, from 0.
+/// An order of the operator to the run. Machines are told by their places, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Switch on a spare machine.

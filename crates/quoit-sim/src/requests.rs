@@ -89,7 +89,7 @@ impl Quorums {
 ///
 /// # Errors
 ///
-/// What the store says.
+/// Returns the error of the store.
 pub async fn get(
     store: Arc<ReplicatedStore>,
     name: Name,
@@ -141,7 +141,7 @@ pub struct WriteRequest {
 ///
 /// # Errors
 ///
-/// What the store says.
+/// Returns the error of the store.
 pub async fn write(
     store: Arc<ReplicatedStore>,
     request: WriteRequest,
@@ -214,7 +214,7 @@ pub const fn outcome_of(error: &RequestError) -> Outcome {
 ///
 /// # Errors
 ///
-/// What the store says.
+/// Returns the error of the store.
 pub async fn list_keys(
     store: Arc<ReplicatedStore>,
     policy: Policy,
@@ -235,7 +235,7 @@ pub async fn list_keys(
 ///
 /// # Errors
 ///
-/// What the store says.
+/// Returns the error of the store.
 pub async fn list_buckets(
     store: Arc<ReplicatedStore>,
     policy: Policy,
@@ -276,7 +276,7 @@ fn number_of(term: Option<&IndexTerm>) -> WriteNumber {
 ///
 /// # Errors
 ///
-/// What the store says.
+/// Returns the error of the store.
 pub async fn list_entries(
     store: Arc<ReplicatedStore>,
     policy: Policy,

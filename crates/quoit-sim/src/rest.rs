@@ -33,7 +33,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 ///
-/// What there still is after a minute.
+/// Names the work that is still left after a minute.
 pub async fn come_to_rest(
     ground: &Ground,
     has_exchanges: bool,

@@ -64,7 +64,7 @@ pub(crate) struct BucketList {
     /// Held while buckets are learnt from keys.
     learning: Mutex<()>,
     /// Estimated memory of the list. Negative for a moment where a removal comes before its
-    /// addition was counted. Below zero for a moment where what has gone was not counted yet.
+    /// addition was counted.
     bytes: AtomicI64,
     bytes_max: i64,
     /// Whether it has become too large, and is no list any more.

@@ -137,7 +137,7 @@ pub trait Compare: Send + Sync {
     ) -> Result<LeafPage, StoreError>;
 
     /// The records of some tags that have not expired, whatever their class, with their encoded names.
-    /// What is damaged is left out. May wait for the disk.
+    /// Damaged records are left out. May wait for the disk.
     fn tagged(
         &self,
         partition: Partition,

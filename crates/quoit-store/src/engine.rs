@@ -318,8 +318,7 @@ pub trait Engine: Send + Sync {
     fn stats(&self) -> EngineStats;
 
     /// Counts of the changes that writes made to entries of secondary indexes. Costs a few loads; a write
-    /// costs a few additions if its record has entries or had some. Costs a few loads; a write costs a few
-    /// additions if its record has entries or had some.
+    /// costs a few additions if its record has entries or had some.
     fn index_activity(&self) -> IndexActivity;
 
     /// Stops background work, syncs, and writes what makes the next start fast. Later calls fail.

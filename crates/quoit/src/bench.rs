@@ -59,10 +59,10 @@ enum BenchCommand {
     CrdtGrowth(GrowthArgs),
 }
 
-/// What grows, and where.
+/// Containers that grow, and their place.
 #[derive(Args, Debug)]
 struct GrowthArgs {
-    /// What grows; also the name of the bucket type.
+    /// Kind of container that grows; also the name of the bucket type.
     #[arg(long = "type", value_name = "TYPE")]
     kind: GrowthType,
     /// Items that each container gets.
@@ -90,7 +90,8 @@ enum GrowthType {
     Sets,
 }
 
-/// What to report, and how. The short options are those of basho_bench's `summary.r`.
+/// Results to report, and the form of the report. The short options are those of basho_bench's
+/// `summary.r`.
 #[derive(Args, Debug)]
 struct ReportArgs {
     /// Directory of a run, for instance tests/current.
@@ -120,7 +121,7 @@ struct ReportArgs {
     title: String,
 }
 
-/// What a run does.
+/// Effects of a run.
 #[derive(Args, Debug)]
 struct PlanArgs {
     /// Configuration files; where two set one key, the later file wins.

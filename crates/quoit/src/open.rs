@@ -29,7 +29,7 @@ pub(crate) struct Opened {
     pub(crate) internode: Arc<Internode>,
     /// Durable records that the store has lost.
     pub(crate) loss: Option<FoundLoss>,
-    /// What a person should know of how it was opened.
+    /// Note for people about how it was opened.
     pub(crate) note: String,
     /// Whether the data directory was empty.
     pub(crate) is_new_node: bool,

@@ -1,4 +1,4 @@
-//! What stops a node.
+//! Causes that stop a node.
 
 use anyhow::{Context, Result};
 use std::io::Read;

@@ -14,7 +14,7 @@ fn text(number: usize) -> String {
     format!("{number} says what all the others say. ").repeat(400)
 }
 
-/// What the node answers to an HTTP request: its status line and its body.
+/// The node's answer to an HTTP request: its status line and its body.
 fn http(node: &Node, method: &str, path: &str, body: &str) -> (String, String) {
     let mut stream = std::net::TcpStream::connect(&node.http).unwrap();
     let head = format!("{method} {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n");

@@ -31,7 +31,7 @@ fn converted(data_dir: &Path, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a converter says that does not begin.
+/// The output of a converter that does not begin.
 fn refused(data_dir: &Path, words: &[&str]) -> String {
     let output = convert(data_dir, words);
     assert!(!output.status.success(), "{words:?} was done");

@@ -17,8 +17,12 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// Macros that stand for work not done, or print for the author's eyes.
 const FORBIDDEN_MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
+/// Words with which no doc comment begins: a sentence that does has no named subject.
+const OPENINGS_REFUSED: [&str; 2] = ["What", "Who"];
+
 /// Checks one file.
 pub(super) fn check(path: &Path, source: &Source, problems: &mut Vec<Problem>) {
+    check_openings(path, &source.text, problems);
     let mut visitor =
         Visitor { path, problems, tests: usize::from(source.test_only), test_lines: 0 };
     visitor.visit_file(&source.syntax);
@@ -31,6 +35,28 @@ pub(super) fn check(path: &Path, source: &Source, problems: &mut Vec<Problem>) {
         let text = format!("{lines} lines without tests; split it by subject");
         let warning = lines <= FILE_LINES_MAX;
         problems.push(Problem { warning, ..Problem::new(path, 0, text) });
+    }
+}
+
+/// Checks the first word of each paragraph of a doc comment. By lines, since calls of macros have doc comments
+/// too.
+fn check_openings(path: &Path, text: &str, problems: &mut Vec<Problem>) {
+    let mut goes_on = false;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        let Some(said) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+            goes_on = false;
+            continue;
+        };
+        let first = said
+            .split(|character: char| !character.is_alphanumeric())
+            .find(|word| !word.is_empty());
+        if let Some(word) = first.filter(|word| !goes_on && OPENINGS_REFUSED.contains(word)) {
+            let text =
+                format!("a doc comment begins with {word:?}; name the thing, or what it does");
+            problems.push(Problem::new(path, index + 1, text));
+        }
+        goes_on = !said.trim().is_empty();
     }
 }
 

@@ -55,6 +55,26 @@ fn a_crate_without_a_floor_is_reported() {
 }
 
 #[test]
+fn a_paragraph_of_a_doc_comment_that_begins_with_what_or_who_is_reported() {
+    for refused in [
+        "/// What it is.\nstruct A;\n",
+        "//! Who calls it.\n",
+        "struct A {\n    /// What it is.\n    b: u8,\n}\n",
+        "/// A thing.\n///\n/// What it does is told here.\nstruct A;\n",
+        "declare! {\n    /// What it is.\n    b = 1;\n}\n",
+    ] {
+        assert_eq!(rust(refused).len(), 1, "{refused}");
+    }
+    for taken in [
+        "/// Whatever it is.\nstruct A;\n",
+        "/// A thing that says\n/// What is on the next line.\nstruct A;\n",
+        "// What follows is no doc comment.\nstruct A;\n",
+    ] {
+        assert!(rust(taken).is_empty(), "{taken}");
+    }
+}
+
+#[test]
 fn a_long_function_is_reported_and_one_of_seventy_lines_is_not() {
     let function = |lines: usize| format!("fn f() {{\n{}}}\n", "g();\n".repeat(lines - 2));
     assert!(rust(&function(70)).is_empty());

@@ -18,8 +18,7 @@ use quoit_wire::messages::{
 pub struct FetchedDataType {
     /// Its value.
     pub value: DataTypeValue,
-    /// Causal context of the value, to be sent with removes. Only sets and maps have one. Only sets
-    /// and maps have one.
+    /// Causal context of the value, to be sent with removes. Only sets and maps have one.
     pub context: Option<Context>,
 }
 

@@ -211,7 +211,7 @@ pub struct IndexPage {
     /// The matches.
     pub matches: Vec<IndexMatch>,
     /// Position from which [`IndexQuery::go_on_from`] reads the next page; `None` when there are no more. The
-    /// next page may be empty. The next page may be empty.
+    /// next page may be empty.
     pub continuation: Option<Bytes>,
 }
 

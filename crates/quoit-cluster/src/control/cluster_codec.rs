@@ -106,7 +106,7 @@ pub(super) fn decode_served(message: &Serves) -> Result<(NodeId, Served), String
     Ok((node_id(&message.node)?, served))
 }
 
-/// What of a cluster's state is neither members, layouts nor buckets.
+/// Encodes the parts of a cluster's state beside members, layouts and buckets.
 pub(crate) fn encode_cluster(
     removed: impl Iterator<Item = NodeId>,
     staged: &[StagedChange],

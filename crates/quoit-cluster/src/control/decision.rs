@@ -1,4 +1,4 @@
-//! What one entry of the log does.
+//! Decisions: the effect of one entry of the log.
 
 use crate::command::Change;
 

@@ -29,7 +29,7 @@ pub(crate) enum Passage {
     Stale { known_starts: u64 },
 }
 
-/// Who votes, and where in the log that was decided.
+/// Voters, and the place in the log where they were decided.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Voters {
     pub(crate) position: Option<LogId>,
@@ -43,7 +43,7 @@ impl Voters {
     }
 }
 
-/// What has been answered so far.
+/// Answers so far.
 #[derive(Debug)]
 pub(crate) struct Fence {
     own: NodeId,
@@ -51,7 +51,7 @@ pub(crate) struct Fence {
     voters: Voters,
     /// Whether there are other members.
     has_others: bool,
-    /// Who has answered, and whether they know of no later start.
+    /// Voters that have answered, and whether they know of no later start.
     noted: BTreeMap<NodeId, bool>,
     stale: Option<u64>,
 }
@@ -67,7 +67,7 @@ impl Fence {
         others.iter().filter(|other| !self.noted.contains_key(other)).copied().collect()
     }
 
-    /// Who votes, by the latest that was heard.
+    /// The voters, by the latest that was heard.
     pub(crate) const fn voters(&self) -> &BTreeSet<NodeId> {
         &self.voters.nodes
     }

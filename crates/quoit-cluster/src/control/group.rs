@@ -75,7 +75,7 @@ impl From<StoreError> for GroupError {
     }
 }
 
-/// What the log made of a decision.
+/// A decision that the log has agreed on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreed {
     /// Whether the changes were made; false = the state was another one.
@@ -94,7 +94,7 @@ pub(crate) struct Group {
     raft: Mutex<Option<Raft>>,
     /// Whether a failure has left the control file in a state that has to be read again.
     is_suspect: AtomicBool,
-    /// What the running part tells of itself.
+    /// Metrics of the running part.
     metrics: ArcSwapOption<watch::Receiver<Metrics>>,
     /// When a leader has last been heard of.
     led_at: RwLock<Option<Instant>>,
@@ -196,12 +196,12 @@ impl Group {
         Ok(started)
     }
 
-    /// What the running part tells of itself; `None` when it does not run.
+    /// The metrics of the running part; `None` when it does not run.
     pub(crate) fn metrics(&self) -> Option<Metrics> {
         self.metrics.load().as_ref().map(|metrics| metrics.borrow().clone())
     }
 
-    /// Who leads, as far as the node knows.
+    /// The leader, as far as the node knows.
     pub(crate) fn leader(&self) -> Option<RaftId> {
         self.metrics.load().as_ref().and_then(|metrics| metrics.borrow().current_leader)
     }
@@ -313,9 +313,9 @@ impl Group {
 
     /// Has the log agree on a decision. The node must be the leader.
     ///
-    /// What holds on every state is gathered while an entry with such changes is agreed on, and becomes one
-    /// entry: after a commit all members tell at once that they serve by the new layout, and each entry costs
-    /// each of them two writes to its disk.
+    /// Changes that hold on every state are gathered while an entry with such changes is agreed on, and
+    /// become one entry: after a commit all members tell at once that they serve by the new layout, and each
+    /// entry costs each of them two writes to its disk.
     pub(crate) async fn propose(&self, decision: Decision) -> Result<Agreed, GroupError> {
         if decision.base.is_some() {
             return self.append(decision).await;

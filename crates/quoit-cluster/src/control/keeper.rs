@@ -1,5 +1,5 @@
-//! What a node does by itself: it tells its transport who the others are, tells the others of its start,
-//! keeps its own entry true, and, while it leads, keeps the electorate as it should be.
+//! Duties of a node: it tells its transport who the others are, tells the others of its start, keeps its own
+//! entry true, and, while it leads, keeps the electorate as it should be.
 
 use super::codec::decode_member;
 use super::fence::{Fence, Passage, Voters};
@@ -50,13 +50,13 @@ const TIME_INTERVAL: Duration = Duration::from_secs(60);
 /// Entries of the log that a node may be behind and still be asked to vote.
 const LAG_ENTRIES_MAX: u64 = 64;
 
-/// What is remembered between rounds.
+/// State that is kept between rounds.
 struct Keeper {
     internode: Arc<Internode>,
     boot_id: u64,
     /// The cluster that the node belonged to in the last round.
     cluster: Option<ClusterId>,
-    /// Who knows of this start, and its number.
+    /// Members that know of this start, and its number.
     fence: Option<(Fence, u64)>,
     /// Since when others are told of this start.
     fenced_since: Instant,
@@ -72,7 +72,7 @@ struct Keeper {
     introduced_at: Option<Instant>,
     /// When the node's time was noted last, or the node started.
     time_noted_at: Instant,
-    /// What to say when the node turns out to be removed.
+    /// Message for the case that the node turns out to be removed.
     last_words: Departure,
 }
 

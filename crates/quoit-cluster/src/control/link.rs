@@ -23,7 +23,7 @@ pub(crate) struct Link(Arc<Mutex<Told>>);
 /// Address and name of a node.
 type Place = (Arc<str>, Arc<str>);
 
-/// What the transport was told.
+/// Peers that the transport was told of.
 #[derive(Default)]
 struct Told {
     internode: Weak<Internode>,

@@ -23,7 +23,7 @@ use std::io::Cursor;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// What the machine publishes: the state for everyone who reads it, and how far it has come.
+/// Published by the machine: the state for everyone who reads it, and how far it has come.
 pub(crate) struct Published {
     pub(crate) state: ArcSwap<State>,
     /// The state's version.

@@ -1,4 +1,4 @@
-//! What other nodes ask of this one's control plane.
+//! Requests of other nodes to this one's control plane.
 
 use super::codec::{decode_change, decode_decision, decode_member, encode_member};
 use super::group::{Agreed, Group, GroupError};

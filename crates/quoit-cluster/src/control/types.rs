@@ -28,7 +28,7 @@ impl fmt::Debug for RaftId {
     }
 }
 
-/// What became of a decision.
+/// Outcome of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Outcome {
     /// Whether its changes were made; they were not if the state was another one by then.

@@ -1,4 +1,4 @@
-//! Who votes.
+//! Choice of the voters.
 
 use crate::NodeId;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Who answers reads, as clients are told it.
+//! Readers: the nodes that answer reads, as clients are told of them.
 
 use super::Layouts;
 use crate::NodeId;
@@ -16,8 +16,9 @@ pub struct Readers {
 }
 
 impl Layouts {
-    /// Who answers reads of buckets with that `n_val`. While partitions move, the newest layout's copies may
-    /// be incomplete: a request to one of those nodes would cost a hop. Costs as much as it is long.
+    /// The nodes that answer reads of buckets with that `n_val`. While partitions move, the newest layout's
+    /// copies may be incomplete: a request to one of those nodes would cost a hop. Costs as much as it is
+    /// long.
     #[must_use]
     pub fn readers(&self, n_val: u32) -> Readers {
         let partitions = || self.newest().partitions();

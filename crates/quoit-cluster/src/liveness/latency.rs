@@ -17,7 +17,7 @@ const ANSWERS_PER_UPDATE: u32 = 32;
 pub struct Latency {
     /// Exponentially weighted mean; 0 when there was no answer yet.
     pub mean_us: u32,
-    /// What 95 of 100 answers stay below, within a fifth; 0 when there was no answer yet.
+    /// Time that 95 of 100 answers stay below, within a fifth; 0 when there was no answer yet.
     pub high_us: u32,
 }
 

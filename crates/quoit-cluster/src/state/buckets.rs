@@ -85,7 +85,7 @@ pub struct Placements<'s> {
     pub bucket: Option<&'s [u8]>,
     /// Replicas of a key.
     pub n_val: u32,
-    /// What decides the partition.
+    /// Rule of placement.
     pub rule: PlacementRule,
 }
 
@@ -203,9 +203,9 @@ impl State {
         Ok(props)
     }
 
-    /// What decides where the keys of buckets live: `default` first, the other active types by
-    /// name, and after all types the buckets, in order, that differ from their type. Looks at
-    /// every bucket with properties of its own.
+    /// The rules by which keys of buckets are placed: `default` first, the other active types by
+    /// name, and after all types the buckets, in order, that differ from their type. Looks at every
+    /// bucket with properties of its own.
     #[must_use]
     pub fn placements(&self) -> Vec<Placements<'_>> {
         let untyped = (DEFAULT_BUCKET_TYPE, &*self.buckets.untyped_defaults, &self.buckets.untyped);
@@ -418,7 +418,7 @@ impl Buckets {
         self.types.insert(Arc::clone(name), Arc::new(entry));
     }
 
-    /// What buckets of a type inherit, and those with properties of their own.
+    /// The properties that buckets of a type inherit, and the buckets with properties of their own.
     fn buckets_of(&mut self, name: &[u8]) -> Option<(Arc<BucketProps>, &mut ByName<OwnProps>)> {
         if name == DEFAULT_BUCKET_TYPE {
             return Some((Arc::clone(&self.untyped_defaults), &mut self.untyped));

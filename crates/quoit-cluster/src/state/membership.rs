@@ -1,4 +1,4 @@
-//! What commands on members come to.
+//! Changes that commands on members make.
 
 use super::State;
 use crate::NodeId;
@@ -14,12 +14,12 @@ use quoit_planted::planted;
 use quoit_wire::internode::VersionRange;
 use std::sync::Arc;
 
-/// What a node or an operator asks for.
+/// Request of a node or an operator.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum MembershipCommand<'a> {
     /// Let a node in that ran alone, with what it knows of bucket types and buckets.
     Join { member: &'a Arc<Member>, ring_size: u16, brought: &'a [Change] },
-    /// What a member tells of itself.
+    /// A member tells the facts about itself.
     Introduce { id: NodeId, told: &'a Introduction },
     /// Others have found that a member speaks these versions.
     Speaks { id: NodeId, versions: VersionRange },
@@ -133,7 +133,7 @@ impl State {
         }
     }
 
-    /// What of a joining node's bucket types and buckets the cluster does not have.
+    /// The bucket types and buckets of a joining node that the cluster does not have.
     fn take_over(&self, brought: &[Change]) -> Result<Vec<Change>, MembershipError> {
         let mut changes = Vec::new();
         for change in brought {

@@ -23,7 +23,7 @@ pub use buckets::{ChosenBackend, Placements, TypeStatus};
 pub(crate) use membership::MembershipCommand;
 pub use raises::RaisedCount;
 
-/// What a control file or a snapshot holds.
+/// Content of a control file or a snapshot.
 pub(crate) struct Whole {
     pub(crate) cluster_id: ClusterId,
     pub(crate) ring_size: RingSize,
@@ -34,8 +34,8 @@ pub(crate) struct Whole {
     pub(crate) cluster: Cluster,
 }
 
-/// What the control plane knows at one moment. Cloning it costs one reference count for each member,
-/// for each bucket type and for each untyped bucket with properties of its own.
+/// State of the control plane at one moment. Cloning it costs one reference count for each member, for each
+/// bucket type and for each untyped bucket with properties of its own.
 #[derive(Clone, Debug)]
 pub struct State {
     node_id: NodeId,
@@ -110,7 +110,7 @@ impl State {
         Self::new(self.node_id, name, cluster_id, ring_size, Arc::clone(defaults))
     }
 
-    /// What the node is known by for ever.
+    /// The node's permanent identity.
     #[must_use]
     pub const fn node_id(&self) -> NodeId {
         self.node_id
@@ -145,7 +145,7 @@ impl State {
         self.revision
     }
 
-    /// Who belongs to the cluster.
+    /// The members of the cluster.
     #[must_use]
     pub const fn members(&self) -> &Members {
         &self.members
@@ -263,8 +263,8 @@ impl State {
         }
     }
 
-    /// What follows from changes by itself: layouts that nobody needs any more go, and members that hold
-    /// nothing any more may.
+    /// Makes the changes that follow from others by themselves: layouts that are no longer needed go, and
+    /// members that hold nothing any more may.
     fn settle(&mut self) {
         self.drop_marks();
         if self.layouts.is_moving() {
@@ -293,7 +293,7 @@ impl State {
         self.buckets.changes()
     }
 
-    /// What belongs to the state beside what [`State::changes`] and the layouts tell.
+    /// The parts of the state beside those that [`State::changes`] and the layouts tell.
     pub(crate) fn cluster_message(&self) -> ClusterMessage {
         encode_cluster(self.members.removed(), &self.staged, &self.layouts, &self.raises)
     }

@@ -66,7 +66,7 @@ impl Call {
     }
 }
 
-/// Who takes the answers of a new call.
+/// Takes the answers of a new call.
 pub(super) struct Taker {
     pub(super) sink: Arc<Sink>,
     pub(super) slot: u16,
@@ -91,7 +91,7 @@ pub(super) struct Calls {
     pub(super) discarded_count: u64,
 }
 
-/// What may be under way on a connection.
+/// Bounds of calls under way on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) bytes: u64,

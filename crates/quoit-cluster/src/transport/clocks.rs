@@ -41,7 +41,7 @@ impl Internode {
     }
 }
 
-/// What is wrong with the clock of the node `name`, which has just told `theirs_us`; `None` if nothing is,
+/// The complaint about the clock of the node `name`, which has just told `theirs_us`; `None` if it is right,
 /// or one of the two told no time. Times are microseconds since 1970.
 ///
 /// Only who is ahead is found out: a greeting that was long on its way looks as if its sender were behind.

@@ -1,4 +1,4 @@
-//! What all connections of a node share.
+//! State that all connections of a node share.
 
 use super::inbounds::Inbounds;
 use super::network::Network;
@@ -33,7 +33,7 @@ pub(super) struct Context {
     pub(super) suspect_after_us: u64,
 }
 
-/// What may change about a node while it runs.
+/// Facts about a node that may change while it runs.
 #[derive(Clone, Default)]
 pub(super) struct Identity {
     pub(super) cluster_id: Option<ClusterId>,

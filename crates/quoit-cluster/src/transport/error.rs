@@ -36,7 +36,7 @@ pub enum CallError {
     Refused {
         /// One of [`quoit_wire::internode::code`], or the service's own.
         code: u32,
-        /// What happened, for people.
+        /// Description of the event, for people.
         text: Arc<str>,
     },
     /// No answer came in time. The node may have done what it was asked.

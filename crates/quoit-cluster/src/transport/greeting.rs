@@ -21,18 +21,18 @@ use tokio::time::timeout;
 /// A connection that both sides have agreed to.
 pub(super) struct Greeted {
     pub(super) stream: Stream,
-    /// What was read beyond the greeting.
+    /// Bytes that were read beyond the greeting.
     pub(super) input: BytesMut,
-    /// Who is there.
+    /// The node at the other end.
     pub(super) newcomer: Newcomer,
     /// The newest version that both sides speak.
     pub(super) version: u32,
     pub(super) lane: Lane,
-    /// What the other side takes at most.
+    /// Bounds of the other side.
     pub(super) window: Window,
     /// The longest frame that both accept.
     pub(super) frame_bytes_max: u32,
-    /// What the other side takes of a stream ahead of using it.
+    /// Bytes of a stream that the other side takes ahead of using them.
     pub(super) stream_window_bytes: u32,
 }
 

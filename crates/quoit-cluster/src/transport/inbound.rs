@@ -19,7 +19,7 @@ pub(super) struct Inbound {
     outbox: Outbox<Serving>,
     window: Window,
     frame_bytes_max: u32,
-    /// What the requester takes of a stream ahead of using it.
+    /// Bytes of a stream that the requester takes ahead of using them.
     stream_window_bytes: u32,
     start: Instant,
     heard_after_us: AtomicU64,

@@ -71,7 +71,7 @@ impl Inbounds {
         }
     }
 
-    /// What was asked, on all connections up to now.
+    /// The requests on all connections up to now.
     pub(super) fn statistics(&self) -> ServiceStatistics {
         let members = self.members.lock();
         let mut statistics = self.ended.lock().clone();

@@ -139,7 +139,8 @@ impl Internode {
             .rcu(|services| services.with(methods.clone(), takes_guests, Arc::clone(&service)));
     }
 
-    /// Who decides about connections, beyond what is checked here. Nobody at first: all are let in.
+    /// Sets the object that decides about connections, beyond the checks here. Nobody at first: all
+    /// are let in.
     pub fn set_admission(&self, admission: Arc<dyn Admission>) {
         *self.context.admission.write() = Some(admission);
     }
@@ -222,7 +223,7 @@ impl Internode {
         }
     }
 
-    /// What other nodes have asked this one. What this one has asked them, [`Peer::statistics`] tells.
+    /// The requests of other nodes to this one. What this one has asked them, [`Peer::statistics`] tells.
     #[must_use]
     pub fn statistics(&self) -> ServiceStatistics {
         self.context.inbounds.statistics()

@@ -79,7 +79,7 @@ impl Lane {
         if number == LANE_SMALL { Lane::Small } else { Lane::Large }
     }
 
-    /// What this node takes on a connection of the lane.
+    /// The bounds of this node on a connection of the lane.
     fn window(self, limits: &Limits) -> Window {
         let bytes = match self {
             Lane::Small => limits.small_window_bytes,

@@ -30,15 +30,15 @@ pub trait Listener: Send {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Returns the error of the system.
     fn local_address(&self) -> io::Result<String>;
 }
 
 /// A connection, its two directions apart: they are used by different tasks at the same time.
 pub struct Stream {
-    /// What the peer sends.
+    /// Bytes from the peer.
     pub reader: Box<dyn AsyncRead + Send + Unpin>,
-    /// What the peer is sent. Dropping it tells the peer that nothing more comes.
+    /// Bytes to the peer. Dropping it tells the peer that nothing more comes.
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
 }
 

@@ -1,4 +1,4 @@
-//! What a connection sends: a buffer that many append to and one writes.
+//! Output of a connection: a buffer that many append to and one writes.
 //!
 //! Each connection has one task, its driver. Who appends either writes at once, if nobody is writing
 //! ([`Urgency::Now`]), or leaves it to the driver, which writes when all tasks that are ready now have
@@ -35,7 +35,7 @@ pub(super) struct Outbox<T> {
 }
 
 pub(super) struct Inner<T> {
-    /// What else the lock guards.
+    /// State that the lock guards besides.
     pub(super) state: T,
     /// Frames that nobody has begun to write.
     pending: Vec<u8>,

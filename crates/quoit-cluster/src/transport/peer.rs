@@ -48,11 +48,11 @@ pub struct Peer {
 #[derive(Default)]
 struct Refusals {
     last_at: Option<Instant>,
-    /// What keeps the two apart, since when, and in words.
+    /// The trouble between the two nodes, the time since when, and its description.
     trouble: Option<(Trouble, Instant, Arc<str>)>,
 }
 
-/// What keeps two nodes apart until somebody does something about it.
+/// Trouble that keeps two nodes apart until an operator removes its cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// The peer takes this node for a second process with one identity.
@@ -63,7 +63,7 @@ pub(crate) enum Trouble {
     Outdated,
 }
 
-/// What may change about a peer.
+/// Facts about a peer that may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) name: Arc<str>,
@@ -171,7 +171,7 @@ impl Peer {
         [&self.small, &self.large].map(|lane| lane.outbox.lock().unwritten_bytes()).iter().sum()
     }
 
-    /// What has passed on the connections to the node.
+    /// The counts of the connections to the node.
     #[must_use]
     pub fn statistics(&self) -> PeerStatistics {
         let mut statistics = PeerStatistics::default();
@@ -353,7 +353,7 @@ impl Peer {
         self.refusals.lock().last_at.is_some_and(|last_at| last_at >= time)
     }
 
-    /// What has kept the two apart for at least so long, in words.
+    /// The trouble that has kept the two nodes apart for at least so long, in words.
     pub(crate) fn trouble_for(&self, wanted: Trouble, patience: Duration) -> Option<Arc<str>> {
         let refusals = self.refusals.lock();
         let (trouble, since, words) = refusals.trouble.as_ref()?;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// What is under way at most in one direction of a connection, as a socket's buffers.
+/// Bound of the bytes under way in one direction of a connection, as a socket's buffers.
 pub(super) const CAPACITY_BYTES: usize = 256 * 1024;
 
 /// The way from one host to another, which all connections between them share.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// A node that joins does not know of it for a moment, and refuses the members until then.
 const JOINING_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the log has of one peer.
+/// State of one peer in the log.
 #[derive(Default)]
 pub(super) struct Reachability {
     down_since: Option<Instant>,

@@ -56,7 +56,7 @@ struct Gathered {
     is_abandoned: bool,
     /// Streams whose last answer has not come.
     streams: Vec<StreamRef>,
-    /// Who is told of calls that fail from now on.
+    /// Receiver of calls that fail from now on.
     late: Option<Late>,
 }
 

@@ -1,4 +1,4 @@
-//! Who serves which requests, and who is let in.
+//! Services for the methods of requests, and admission of nodes.
 
 use super::responder::Responder;
 use crate::NodeId;
@@ -11,9 +11,9 @@ use thiserror::Error;
 /// A request of another node. Header and payload are slices of the read buffer and keep it alive.
 #[derive(Debug, Clone)]
 pub struct IncomingRequest {
-    /// Who asks.
+    /// Node that asks.
     pub from: NodeId,
-    /// What for.
+    /// Method of the request.
     pub method: u16,
     /// An encoded message; which one is up to the method.
     pub header: Bytes,
@@ -99,7 +99,7 @@ impl Services {
         Services { services }
     }
 
-    /// Who serves `method`, for guests or for members.
+    /// Finds the service of `method`, for guests or for members.
     pub(super) fn find(&self, method: u16, is_guest: bool) -> Option<&Arc<dyn Service>> {
         let mut services = self.services.iter();
         let registered = services.find(|registered| {

@@ -1,11 +1,11 @@
-//! What the transport may do, by name and default.
+//! Settings of the transport, by name and default.
 
 use crate::NodeId;
 use crate::liveness::LivenessSettings;
 use quoit_wire::internode::VersionRange;
 use std::time::Duration;
 
-/// Who the node is to others, and its limits.
+/// Identity of the node for others, and its limits.
 #[derive(Debug, Clone)]
 pub struct InternodeSettings {
     /// The node's identity.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// What one node has asked another, since the start of its process.
+/// Counts of one node's requests to another, since the start of its process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PeerStatistics {
     /// Frames and bytes on the connections that this node has dialed.
@@ -17,7 +17,7 @@ pub struct PeerStatistics {
     pub discarded_count: u64,
 }
 
-/// What a node was asked by others, since the start of its process.
+/// Counts of others' requests to a node, since the start of its process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceStatistics {
     /// Frames and bytes on the connections that others have dialed.

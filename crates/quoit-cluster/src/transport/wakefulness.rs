@@ -17,8 +17,8 @@ use tokio::time::Instant;
 pub(super) const TICK_INTERVAL: Duration = Duration::from_millis(250);
 /// A node that has not noted it for so long did not run. Shorter pauses make nobody look dead.
 const PAUSE: Duration = Duration::from_millis(750);
-/// Who could neither be reached nor found out to be unreachable in this time counts as down: longer than
-/// a dialed node may take to accept.
+/// Time after which a node counts as down that could neither be reached nor found out to be unreachable:
+/// longer than a dialed node may take to accept.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Since when the node has run without a pause.

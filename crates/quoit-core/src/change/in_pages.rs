@@ -16,7 +16,7 @@ use quoit_store::engine::{Access, Applied, Decision, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 use std::cell::RefCell;
 
-/// What changes a record that lies in pages.
+/// Change of a record that lies in pages.
 pub(crate) enum InPages<'c> {
     /// An operation, which tells by itself what came of it.
     Operation(&'c mut PageChange<'c>),
@@ -28,10 +28,10 @@ pub(crate) enum InPages<'c> {
 pub(crate) type PageWrite<'c> =
     dyn FnMut(PagedObject, &mut WrittenPages<'_, '_>) -> Result<WrittenOver, PageFault> + 'c;
 
-/// What such a write came to; `None` when only a whole object can be written over.
+/// Result of such a write; `None` when only a whole object can be written over.
 pub(crate) type WrittenOver = Option<(Becomes, Told)>;
 
-/// What a change of a record in pages came to.
+/// Result of a change of a record in pages.
 pub(super) enum ChangedInPages {
     Applied(Applied),
     /// It does not lie in pages any more.
@@ -134,7 +134,8 @@ impl ReplicatedStore {
         })
     }
 
-    /// What is to be told of a write after which something of the state is left.
+    /// The result of a write after which something of the state is left, and what replicas are told
+    /// of it.
     fn left_in_pages(
         &self,
         at: &RecordAt<'_>,
@@ -168,7 +169,7 @@ impl ReplicatedStore {
     }
 }
 
-/// Who is told what of a write.
+/// Receivers of a write, and its form for each.
 struct Sent {
     /// The write by itself, where that is enough for the other replicas.
     alone: Option<Object>,

@@ -11,20 +11,20 @@ use quoit_model::object::Object;
 use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef};
 use quoit_wire::internode::data::MergeRule;
 
-/// What an operation has done, for a replica.
+/// Delta of an operation, for a replica.
 pub(crate) struct Joining {
     pub(crate) delta: Delta,
     pub(crate) n_val_class: u8,
     pub(crate) last_modified_us: u64,
 }
 
-/// What a replica could make of it.
+/// Result of joining a delta.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Joined {
     Done(Taken),
     /// The disk has to be waited for.
     WouldBlock,
-    /// What is here is no state that it could be joined with.
+    /// The stored record is no state that a delta could be joined with.
     NeedsWhole,
 }
 

@@ -148,7 +148,8 @@ impl ReplicatedStore {
     }
 }
 
-/// Who may be asked: this node first, then the primaries, the quickest first.
+/// Nodes in the order in which they are asked: this node first, then the primaries, the quickest
+/// first.
 fn in_order(topology: &Topology, voters: &Voters, own: Option<NodePlace>) -> Vec<NodePlace> {
     let mut nodes: Vec<(bool, u64, NodePlace)> = voters
         .iter()

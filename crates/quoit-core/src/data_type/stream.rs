@@ -16,12 +16,12 @@ use quoit_model::hash::Identity;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Datatype;
 
-/// What is known of a set or map before its elements or fields come.
+/// Facts about a set or map that come before its elements or fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StreamedItems {
     /// Set, grow-only set or map.
     pub datatype: Datatype,
-    /// What was seen, to be sent back with removes. Grow-only sets have none.
+    /// Causal context of the value, to be sent back with removes. Grow-only sets have none.
     pub context: Option<Bytes>,
     /// About as many bytes as all elements take, with some for the length of each: enough for those of sets.
     pub size_bytes: u64,
@@ -40,7 +40,7 @@ pub trait ItemSink {
 struct Handing<'s> {
     sink: &'s mut (dyn ItemSink + Send),
     identity: Identity,
-    /// What is being read, once it is known.
+    /// Type and sizes of what is being read, once they are known.
     read: Option<(Datatype, Sizes)>,
 }
 

@@ -1,8 +1,8 @@
-//! What of records that expire is compared.
+//! Comparison of records that expire.
 
 use quoit_store::compare::hour_of;
 
-/// What expires within this time is not compared: clocks differ.
+/// Records that expire within this time are not compared: clocks differ.
 const MARGIN_SECS: u64 = 600;
 
 /// The first hour, counted from 1970, such that what expires in it or later is compared at this time, seconds

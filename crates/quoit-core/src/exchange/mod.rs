@@ -98,7 +98,7 @@ pub(crate) enum ExchangeError {
     Call {
         /// Name of the other node.
         to: Arc<str>,
-        /// What went wrong.
+        /// Error of the call.
         fault: CallError,
     },
     /// The other node's answer is none.

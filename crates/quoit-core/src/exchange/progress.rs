@@ -1,4 +1,4 @@
-//! What exchanges have done, for operators.
+//! Progress of exchanges, for operators.
 
 use super::repair::Repaired;
 use super::roots::Shared;
@@ -43,7 +43,7 @@ struct Repairs {
     max: u64,
 }
 
-/// What exchanges have done since the start.
+/// Counts of exchanges since the start.
 pub(super) struct Progress {
     began: Instant,
     inner: Mutex<Inner>,

@@ -41,7 +41,7 @@ const LARGE_FIELD_COUNT_MAX: usize = 64;
 /// How often copies are compared that change meanwhile, before they are sent whole.
 const ATTEMPT_COUNT: usize = 3;
 
-/// What an attempt came to.
+/// Result of an attempt.
 enum Tried {
     /// Both copies have what either had.
     United,
@@ -117,7 +117,7 @@ impl Copies<'_> {
         TransferError::Answer { to: self.peer.name() }
     }
 
-    /// What the copies differ in; `None` when they are better sent whole.
+    /// Finds the region in which the copies differ; `None` when they are better sent whole.
     async fn differing(&mut self) -> Result<Option<Region>, TransferError> {
         let (mut region, mut paths) = (Region::default(), vec![Vec::new()]);
         let mut left_count = LARGE_FIELD_COUNT_MAX;

@@ -84,7 +84,7 @@ pub(crate) fn read_path(steps: &[FieldStep]) -> Option<Vec<FieldName>> {
     has_items.then_some(path)
 }
 
-/// What is answered to messages that name no ranges.
+/// The refusal of messages that name no ranges.
 pub(super) fn no_ranges() -> Refusal {
     Refusal::Malformed("these are no ranges".to_owned())
 }

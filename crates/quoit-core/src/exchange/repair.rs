@@ -33,7 +33,7 @@ const READ_COUNT: usize = 16;
 /// Reads records of some tags, whole or as they are stored.
 type ReadTagged = fn(&Records, Partition, &[Tag]) -> Result<Vec<(Bytes, Record)>, StoreError>;
 
-/// What was repaired, on either side.
+/// Counts of repaired records, on either side.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Repaired {
     pub(super) key_count: u64,
@@ -41,14 +41,14 @@ pub(super) struct Repaired {
     pub(super) byte_count: u64,
 }
 
-/// What is to be done about the differences of a partition.
+/// Repairs that the differences of a partition need.
 #[derive(Default)]
 struct Plan {
     /// Records in pages of which the other side has something, too.
     by_ranges: Vec<(Tag, Bytes)>,
     /// Tags of which the other side has something.
     pull: Vec<Tag>,
-    /// What this side has of these.
+    /// Records of this side under these tags.
     known: BTreeMap<Tag, Vec<Known>>,
     /// Records that the other side lacks something of.
     push: BTreeSet<(Tag, Bytes)>,

@@ -33,7 +33,7 @@ const SETTLE_TIME: Duration = Duration::from_secs(2);
 /// Differences that are repaired before the walk goes on.
 const FOUND_COUNT_MAX: usize = 1024;
 
-/// What an exchange came to.
+/// Outcome of an exchange.
 #[derive(Default)]
 struct Outcome {
     /// The partitions that were compared.

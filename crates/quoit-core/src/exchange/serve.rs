@@ -184,8 +184,8 @@ impl ReplicatedStore {
         Ok(records)
     }
 
-    /// Who has the newer version of a record; concurrent ones, and those whose order can't be told without
-    /// the whole, count as newer here.
+    /// Decides which side has the newer version of a record; concurrent ones, and those whose order can't be
+    /// told without the whole, count as newer here.
     fn newer(&self, key: &Bytes, ours: &Record, theirs: &Known) -> Newer {
         if ours.meta.digest == theirs.digest {
             return Newer::Neither;

@@ -1,4 +1,4 @@
-//! What the two sides of an exchange have of single tags, and how that is written down.
+//! States of single tags on the two sides of an exchange, and their encoding.
 
 use quoit_planted::planted;
 use quoit_store::compare::{Leaf, salted};
@@ -11,7 +11,7 @@ use thiserror::Error;
 #[error("its lists contradict each other")]
 pub(super) struct Nonsense;
 
-/// What one side has of a tag; mostly one record.
+/// Records that one side has of a tag; mostly one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TagState {
     pub(super) tag: Tag,

@@ -70,7 +70,7 @@ impl Compare for Side {
     }
 }
 
-/// What a walk cost.
+/// Cost of a walk.
 #[derive(Default, Debug)]
 struct Cost {
     message_count: usize,

@@ -52,7 +52,7 @@ impl Found {
     }
 }
 
-/// What was asked of one class of a partition.
+/// Ranges of one class of a partition that were sent.
 struct AskedRanges {
     partition: Partition,
     scope: Scope,
@@ -60,7 +60,7 @@ struct AskedRanges {
     listed: Vec<(HashRange, Vec<TagState>)>,
 }
 
-/// What was asked by one message.
+/// Ranges that one message sent.
 pub(super) struct Asked(Vec<AskedRanges>);
 
 /// A walk through what differs. Ranges wait on a stack, so that their number stays small.

@@ -99,7 +99,7 @@ impl Forwarding {
 ///
 /// # Errors
 ///
-/// What is wrong with the message, in words.
+/// Describes the fault of the message.
 pub(super) fn read<'a>(header: &'a Forward, payload: &Bytes) -> Result<Forwarded<'a>, String> {
     let key = KeyRef::decode(&header.key).map_err(|fault| fault.to_string())?;
     let options = header.options.unwrap_or_default();

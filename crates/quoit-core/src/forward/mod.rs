@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a forwarded write came to.
+/// Outcome of a forwarded write.
 struct Outcome {
     written: bool,
     object: Option<Object>,

@@ -1,4 +1,4 @@
-//! What a file of hints promises, whatever is in it: for fuzzing.
+//! Promises of a file of hints, whatever is in it: for fuzzing.
 
 use super::Hints;
 use super::file::{Entry, NAME, header, seal};

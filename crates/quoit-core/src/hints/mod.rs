@@ -30,7 +30,7 @@ const UNWRITTEN_BYTES_MAX: usize = 4 << 20;
 /// Writes whose failed calls wait to be looked at. With more all partitions are taken to be concerned.
 const LATE_COUNT_MAX: usize = 100_000;
 
-/// What other nodes have missed.
+/// Hints: records whose writes other nodes have missed.
 pub(crate) struct Hints {
     state: Mutex<State>,
     /// Taken before `state`. `None` where nothing outlasts the process anyway.
@@ -141,7 +141,7 @@ impl Hints {
         self.state.lock().references.take(to, limit)
     }
 
-    /// What was taken is on the node's disk, or need not be.
+    /// Removes hints that were taken and are now on the node's disk, or need not be.
     pub(crate) fn delivered(&self, to: NodeId, taken: &[Reference]) {
         let mut state = self.state.lock();
         for reference in state.references.delivered(to, taken) {
@@ -151,7 +151,7 @@ impl Hints {
         self.wanted.notify_one();
     }
 
-    /// What was taken could not be delivered.
+    /// Puts hints back that were taken and could not be delivered.
     pub(crate) fn put_back(&self, to: NodeId, taken: &[Reference]) {
         self.state.lock().references.put_back(to, taken);
     }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A record that a node has missed.
 pub(super) type Reference = (Partition, Identity);
 
-/// What noting a reference came to.
+/// Result of noting a reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Noted {
     /// It was known, or all of its partition is due anyway.
@@ -22,7 +22,7 @@ pub(super) enum Noted {
     Whole,
 }
 
-/// What one node has missed.
+/// References of one node.
 #[derive(Default)]
 struct Target {
     waiting: BTreeSet<Reference>,
@@ -52,7 +52,7 @@ impl Target {
     }
 }
 
-/// What all nodes have missed. Bounded.
+/// References of all nodes. Bounded.
 pub(super) struct References {
     targets: BTreeMap<NodeId, Target>,
     count: usize,

@@ -26,7 +26,7 @@ const HEAD_BYTES: usize = 9;
 pub struct InvalidContinuation;
 
 impl IndexQuery {
-    /// What a client sends with the same query to go on behind a position.
+    /// The continuation that a client sends with the same query to go on behind a position.
     pub(super) fn continuation(&self, position: &[u8]) -> Bytes {
         let mut token = Vec::with_capacity(HEAD_BYTES + position.len());
         token.push(VERSION);

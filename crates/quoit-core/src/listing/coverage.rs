@@ -46,7 +46,7 @@ pub struct InvalidContext;
 /// Why there is no coverage plan.
 #[derive(Clone, Debug, Error)]
 pub enum CoverageError {
-    /// What was to be replaced, or left out, is no part of a plan of this bucket.
+    /// The context that was to be replaced, or left out, is no part of a plan of this bucket.
     #[error(transparent)]
     Context(#[from] InvalidContext),
     /// Unknown bucket types, empty names, and partitions that no node has which may be asked.
@@ -59,15 +59,15 @@ pub enum CoverageError {
 pub struct CoverageEntry {
     /// The node.
     pub node: NodeId,
-    /// What operators call it.
+    /// Name of the node.
     pub node_name: Arc<str>,
     /// The numbers of its partitions, in order.
     pub partitions: Vec<u16>,
-    /// What clients send with their queries.
+    /// Context that clients send with their queries.
     pub context: Bytes,
 }
 
-/// What a plan is wanted for.
+/// Request for a coverage plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CoverageRequest<'r> {
     /// So many entries at least, rounded up to a power of two, as far as there are partitions.
@@ -157,7 +157,7 @@ fn shares_with_scans(
     })
 }
 
-/// What contexts are good for.
+/// The queries that a context is good for.
 #[derive(Clone, Copy)]
 struct Sealed<'a> {
     cluster: ClusterId,

@@ -63,7 +63,7 @@ impl KeyBounds {
     }
 }
 
-/// What an index query looks for.
+/// Terms or keys that an index query looks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IndexSelection {
     /// Keys of the bucket: `$key` and `$bucket`.
@@ -96,9 +96,9 @@ pub struct IndexQuery {
     pub bucket_type: Bytes,
     /// Bucket.
     pub bucket: Bytes,
-    /// What is looked for.
+    /// Terms or keys to look for.
     pub selection: IndexSelection,
-    /// What terms must match, keys where there are no terms.
+    /// Pattern that terms must match, or keys where there are no terms.
     pub pattern: Option<Pattern>,
     /// Whether matches come by term, then by key. A page size and a continuation sort as well.
     pub sorted: bool,
@@ -254,8 +254,8 @@ impl IndexResults {
             .map(Some)
     }
 
-    /// What to send for the next page, once this one is full; `None` while it is not, and for answers without
-    /// a page size. There may be nothing on the next page.
+    /// The continuation for the next page, once this one is full; `None` while it is not, and for answers
+    /// without a page size. There may be nothing on the next page.
     #[must_use]
     pub fn continuation(&self) -> Option<Bytes> {
         let last = self.last.as_ref().filter(|_| self.left == Some(0))?;

@@ -65,7 +65,7 @@ fn decoded<M: Message + Default>(header: Bytes) -> Result<M, Failed> {
     M::decode(header).map_err(|_| Failed::Node(None))
 }
 
-/// What this node has read itself; nothing if the layouts have changed meanwhile.
+/// The part that this node has read itself; nothing if the layouts have changed meanwhile.
 fn own<T>(read: Result<Option<T>, RequestError>) -> Result<T, Failed> {
     let failed = |fault| match fault {
         RequestError::Store(_) => Failed::Node(Some(fault)),
@@ -75,8 +75,8 @@ fn own<T>(read: Result<Option<T>, RequestError>) -> Result<T, Failed> {
 }
 
 impl ReplicatedStore {
-    /// What was read of this node's copies, if it is still to have those that the layouts of this version
-    /// gave it: what moved meanwhile may have been removed here while it was read.
+    /// Returns what was read of this node's copies, if it is still to have those that the layouts of this
+    /// version gave it: copies that moved meanwhile may have been removed here while they were read.
     fn unless_moved<T>(&self, listed: T, layout_version: u64) -> Option<T> {
         (layout_version >= self.topology_now().layout_version()).then_some(listed)
     }

@@ -34,7 +34,7 @@ pub(super) fn is_older(peer: &Peer, span: &ScanSpan) -> bool {
     peer.is_up() && !peer.speaks(needed_for(span))
 }
 
-/// What a node answers that does not know a scan, or that this one, `own`, does not ask for it.
+/// Asks a node that does not know a scan, or of which this one, `own`, does not ask it.
 pub(super) async fn ask(
     peer: Arc<Peer>,
     node: Arc<str>,

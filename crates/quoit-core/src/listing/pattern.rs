@@ -70,7 +70,7 @@ impl Pattern {
     }
 }
 
-/// What a message of several lines, which shows the expression with a mark, says at its end.
+/// The last line of a message that shows the expression with a mark in several lines.
 fn last_words(message: &str) -> String {
     let line = message.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("unknown");
     line.trim().trim_start_matches("error: ").trim_end_matches('.').to_owned()

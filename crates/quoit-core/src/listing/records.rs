@@ -1,4 +1,4 @@
-//! What is known of the records of a bucket, for folds.
+//! Summaries of the records of a bucket, for folds.
 
 use super::scan::{Chunk, Held};
 use super::sources::{Order, Sources, Wanted};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Records of which a chunk tells at most: each has to be read.
 const CHUNK_COUNT: usize = 256;
-/// What a record that is read counts beside a key that is passed over.
+/// Cost of reading a record, counted in keys that are passed over.
 const READ_COST: usize = 32;
 
 /// Records of a bucket.
@@ -177,7 +177,7 @@ impl ReplicatedStore {
 }
 
 impl RecordScan {
-    /// What is known of the next records; `None` at the end. Chunks are never empty.
+    /// The summaries of the next records; `None` at the end. Chunks are never empty.
     ///
     /// # Errors
     ///

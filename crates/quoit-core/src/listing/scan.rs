@@ -1,4 +1,4 @@
-//! What a node answers of its own copies: a chunk of keys, or of the entries of an index.
+//! Scans of a node's own copies: chunks of keys, or of the entries of an index.
 
 use super::pattern::Pattern;
 use super::plan::PartitionSet;
@@ -35,7 +35,7 @@ pub(super) struct Chunk {
     bytes: usize,
 }
 
-/// What is done with a key: its encoded name, the key itself, what the engine knows of the record.
+/// Takes a key: its encoded name, the key itself, the engine's metadata of the record.
 pub(super) type TakeKey<'f> =
     dyn FnMut(&mut Chunk, &Bytes, &[u8], &RecordMeta) -> Result<(), RequestError> + 'f;
 

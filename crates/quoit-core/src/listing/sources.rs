@@ -38,7 +38,7 @@ pub(crate) enum Order {
     Sorted,
 }
 
-/// What is wanted of all nodes together.
+/// Records that are wanted of all nodes together.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) bucket_type: Bytes,
@@ -60,7 +60,7 @@ struct Source {
     share: Share,
     /// The last position that it has gone past.
     after: Option<Bytes>,
-    /// What it has answered and nobody has taken yet.
+    /// Positions that it has answered and that were not taken yet.
     positions: VecDeque<Bytes>,
     is_complete: bool,
     /// The answer that is awaited.
@@ -148,7 +148,7 @@ impl Sources {
         }
     }
 
-    /// What a node has answered, beginning with the one after that of the last time.
+    /// Takes positions of any node's answers, beginning with the node after that of the last time.
     fn take_any(&mut self, count_max: usize) -> Vec<Bytes> {
         for _ in 0..self.sources.len() {
             self.turn = (self.turn + 1) % self.sources.len();

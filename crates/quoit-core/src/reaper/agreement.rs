@@ -53,7 +53,7 @@ struct Candidate {
     tombstone: Bytes,
 }
 
-/// What is to be done with a tombstone that is due.
+/// Next step for a tombstone that is due.
 enum Turn {
     Now(SmallVec<[NodePlace; 4]>),
     /// A primary is missing.
@@ -69,7 +69,7 @@ enum Phase {
     Reap,
 }
 
-/// What the other primaries make of a tombstone.
+/// State of a tombstone on the other primaries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Opinion {
     /// All have done as asked.

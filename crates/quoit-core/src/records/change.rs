@@ -8,9 +8,9 @@ use quoit_model::object::Object;
 use quoit_store::engine::{Access, Applied, Interrupted, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 
-/// What a record in pages becomes.
+/// New form of a record in pages.
 pub(crate) enum Becomes {
-    /// What it was; what was written to its pages does not count.
+    /// The form that it had; writes to its pages do not count.
     Same,
     /// A record in pages, of which those are written that differ.
     Paged(RecordMeta, Box<PagedObject>),
@@ -21,7 +21,8 @@ pub(crate) enum Becomes {
 }
 
 impl Becomes {
-    /// What lies in pages, or the whole object where little is left in them.
+    /// The form of a record that lies in pages: still in pages, or the whole object where little is
+    /// left in them.
     pub(crate) fn paged(
         paged: Box<PagedObject>,
         n_val_class: u8,
@@ -40,7 +41,7 @@ impl Becomes {
         Self::Whole(meta_of(object, n_val_class), encoded(object))
     }
 
-    /// What the engine has to know of it; `None` where nothing is written.
+    /// The metadata for the engine; `None` where nothing is written.
     pub(crate) const fn meta(&self) -> Option<RecordMeta> {
         match self {
             Self::Same | Self::Nothing => None,
@@ -53,7 +54,7 @@ impl Becomes {
 pub(crate) type RootChange<'c> =
     dyn FnMut(&RecordMeta, PagedObject, &mut WrittenPages<'_, '_>) -> RootChanged + 'c;
 
-/// What such a change came to.
+/// Result of such a change.
 pub(crate) type RootChanged = Result<Becomes, PageFault>;
 
 impl Records {

@@ -6,7 +6,7 @@ use quoit_model::data_type::pages::{PagedObject, ShownItem};
 use quoit_store::engine::{Access, Fetch, Record, RecordAt};
 use quoit_store::error::StoreError;
 
-/// Who is shown the elements of a set or the fields of a map.
+/// Receives the elements of a set or the fields of a map.
 pub(crate) trait Items {
     /// It is shown from its beginning: what was shown before does not count.
     fn begin(&mut self, paged: &PagedObject);

@@ -23,7 +23,7 @@ const BRANCH_PAGE_KEY_BYTES: usize = 24;
 pub(crate) type PageChange<'c> =
     dyn FnMut(PagedObject, &mut WrittenPages<'_, '_>) -> PageChanged + 'c;
 
-/// What a change of a record's pages came to.
+/// Result of changing a record's pages.
 pub(crate) type PageChanged = Result<Option<PagedObject>, PageFault>;
 
 /// Why a page can't be read or written.

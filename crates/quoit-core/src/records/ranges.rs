@@ -13,7 +13,7 @@ use quoit_store::error::StoreError;
 type Look<'l, T> =
     dyn FnMut(&PagedObject, &mut dyn Pages<Error = PageFault>) -> Result<T, PageFault> + 'l;
 
-/// What became of items that another node has sent.
+/// Result of taking items that another node has sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TakenRanges {
     Written(Ticket),

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Pages of a record, by name; `None` where there is none any more.
 pub(crate) type ChangedPages = Vec<(PageName, Option<Bytes>)>;
 
-/// What another node has been sent of a record's pages. In memory are a name and a hash for each of them.
+/// Pages of a record that another node has been sent. In memory are a name and a hash for each of them.
 pub(crate) struct SentPages {
     root: Record,
     paged: PagedObject,
@@ -26,9 +26,9 @@ pub(crate) struct SentPages {
     seen: BTreeSet<PageName>,
 }
 
-/// What a look at a record in pages came to, after all its pages were read.
+/// Result of a pass over a record in pages, after all its pages were read.
 pub(crate) enum PassEnd {
-    /// What was sent is the record as it is now.
+    /// The pages that were sent are the record as it is now.
     Complete,
     /// It has changed meanwhile.
     Changed,

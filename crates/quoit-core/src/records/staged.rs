@@ -32,7 +32,7 @@ pub(crate) struct StagedPages {
     pub(crate) generation: u64,
 }
 
-/// What became of staged pages when their root came.
+/// Result of putting staged pages in place when their root came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unstaged {
     /// The record has them, alone or with what was there before; synced with the ticket.
@@ -45,11 +45,11 @@ pub(crate) enum Unstaged {
     NeedsWhole,
 }
 
-/// What putting a root in its place asks of the store around.
+/// Functions of the surrounding store that putting a root in its place needs.
 pub(crate) struct AroundStaged<'a> {
     /// Why the object is not stored as it is where nothing is, if it is not.
     pub(crate) refused: &'a dyn Fn() -> Option<Unstaged>,
-    /// What the object that is there and the one that comes are together.
+    /// Merges the stored object with the one that comes.
     pub(crate) merged: &'a dyn Fn(&Object, &Object) -> Object,
 }
 
@@ -283,7 +283,7 @@ fn unite(
     Ok(Ok(meta))
 }
 
-/// What a staged record becomes together with what is there, page by page where that can be.
+/// Unites a staged record with the stored one, page by page where possible.
 fn unite_with_small(
     paged: &PagedObject,
     ours: &Object,

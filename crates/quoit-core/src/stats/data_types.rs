@@ -49,7 +49,7 @@ pub enum DataTypeDistribution {
 }
 const DISTRIBUTION_COUNT: usize = 8;
 
-/// What the figures of one type are kept in.
+/// Figures of one type.
 #[derive(Default)]
 struct Figures {
     recorder: Recorder<COUNTER_COUNT, DISTRIBUTION_COUNT>,

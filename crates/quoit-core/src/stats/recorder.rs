@@ -100,7 +100,7 @@ impl<const COUNTERS: usize, const DISTRIBUTIONS: usize> Recorder<COUNTERS, DISTR
 }
 
 impl<const COUNTERS: usize, const DISTRIBUTIONS: usize> Sums<COUNTERS, DISTRIBUTIONS> {
-    /// What recorders have counted together.
+    /// The sums of several recorders.
     pub(super) fn of(recorders: &[Recorder<COUNTERS, DISTRIBUTIONS>]) -> Self {
         let mut sums = Self {
             counters: [0; COUNTERS],

@@ -5,7 +5,7 @@ use crate::store::ReplicatedStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What is counted while it is under way.
+/// Kind of request that is counted while it is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum LongRequest {

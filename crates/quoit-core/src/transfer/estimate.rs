@@ -6,7 +6,7 @@ use quoit_cluster::{NodeId, Plan, PlannedTransfer};
 use quoit_model::layout::Layout;
 use std::collections::BTreeMap;
 
-/// What a pair of nodes has to move, about.
+/// Estimate of the data that a pair of nodes has to move.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TransferEstimate {
     /// The pair and its partitions.
@@ -18,8 +18,8 @@ pub struct TransferEstimate {
     pub secs: Option<f64>,
 }
 
-/// What a plan moves, about. All figures suppose that records are spread evenly over partitions, that
-/// receivers have none of them yet, and that senders get as fast as their limits allow.
+/// Estimate of the data that a plan moves. All figures suppose that records are spread evenly over
+/// partitions, that receivers have none of them yet, and that senders get as fast as their limits allow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlanEstimate {
     /// Each pair of nodes.
@@ -31,7 +31,8 @@ pub struct PlanEstimate {
 }
 
 impl ReplicatedStore {
-    /// What a plan moves. Asks the members how much they store and how fast they may hand it over.
+    /// Estimates the data that a plan moves. Asks the members how much they store and how fast they
+    /// may hand it over.
     pub async fn estimate(&self, plan: &Plan) -> PlanEstimate {
         let told = self.all_transfers().await;
         let state = self.state();

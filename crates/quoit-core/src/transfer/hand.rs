@@ -39,7 +39,7 @@ pub(crate) enum TransferError {
     Call {
         /// Name of the receiver.
         to: Arc<str>,
-        /// What went wrong.
+        /// Error of the call.
         fault: CallError,
     },
     /// The receiver can't be reached.
@@ -83,7 +83,7 @@ pub(crate) enum TransferError {
     Own(#[from] RequestError),
 }
 
-/// What was handed over.
+/// Counts of records that were handed over.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Handed {
     /// Records that the receiver lacked.
@@ -311,7 +311,7 @@ impl ReplicatedStore {
     }
 }
 
-/// What the engine has to know of a delivered record.
+/// The metadata of a delivered record for the engine.
 pub(crate) fn meta_of(record: &DeliveredRecord) -> RecordMeta {
     RecordMeta {
         digest: record.digest,

@@ -94,7 +94,7 @@ enum Job {
     Share(NewCopy),
     /// Records that a raised number of replicas has given to others.
     Fill(Partition),
-    /// What a node has missed.
+    /// Delivery of the hints of a node.
     Hints(NodeId),
     Strays(Partition),
 }
@@ -197,7 +197,7 @@ impl ReplicatedStore {
         }
     }
 
-    /// What could be done now, most urgent first.
+    /// Jobs that could be done now, most urgent first.
     fn jobs(&self, state: &State, fills: Vec<Partition>) -> Vec<Job> {
         let shares = self.copies_to_share(state).into_iter().map(Job::Share);
         let copies = self.copies_to_hand(state).into_iter().map(Job::Copy);

@@ -1,4 +1,4 @@
-//! What operators see and change on all nodes, through the one that they ask.
+//! Transfers as operators see and change them on all nodes, through the one that they ask.
 
 use super::limits::{LimitChange, TransferLimits};
 use super::progress::{ActiveTransfer, Kind, TransferStats, WaitingHints};
@@ -19,19 +19,19 @@ use tokio::time::{Instant, timeout_at};
 /// Time that members have to tell about themselves. Who is slower is shown as one that does not answer.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a node stores and hands over.
+/// Records that a node stores and hands over.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeTransfers {
     /// Bytes that its live records take.
     pub live_bytes: u64,
     /// How much its transfers may take.
     pub limits: TransferLimits,
-    /// What it hands over; `waiting` is left empty.
+    /// Records that it hands over; `waiting` is left empty.
     pub stats: TransferStats,
 }
 
 impl ReplicatedStore {
-    /// What this node stores and hands over.
+    /// The records that this node stores and hands over.
     #[must_use]
     pub fn own_transfers(&self) -> NodeTransfers {
         NodeTransfers {
@@ -41,7 +41,8 @@ impl ReplicatedStore {
         }
     }
 
-    /// What all members store and hand over, as far as they answer within seconds; this node always does.
+    /// The records that all members store and hand over, as far as they answer within seconds; this node
+    /// always does.
     pub async fn all_transfers(&self) -> BTreeMap<NodeId, NodeTransfers> {
         let members: Vec<NodeId> = self.state().members().iter().map(|each| each.id).collect();
         self.ask_members(&members, METHOD_ASK_TRANSFERS, &AskTransfers {}, || {}).await

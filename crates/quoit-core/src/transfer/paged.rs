@@ -38,7 +38,7 @@ const BUSY_PAUSE: Duration = Duration::from_secs(1);
 /// How often it is asked: then other records have their turn.
 const BUSY_COUNT_MAX: usize = 30;
 
-/// What became of a record that lies in pages.
+/// Result of sending a record that lies in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SentInPages {
     /// The receiver has it on disk, after so many bytes.
@@ -332,14 +332,14 @@ impl ReplicatedStore {
     }
 }
 
-/// What a page takes of a message, about.
+/// The estimated size of a page in a message.
 fn message_bytes(page: Option<&Bytes>) -> usize {
     const NAME_BYTES: usize = 32;
     NAME_BYTES + page.map_or(0, Bytes::len)
 }
 
-/// What is left to do where pages can't be sent: what the receiver can't store, and what is damaged here, is
-/// tried as a whole.
+/// Decides what is left to do where pages can't be sent: records that the receiver can't store in pages, and
+/// damaged ones, are tried as a whole.
 fn no_pages(fault: TransferError) -> Result<SentInPages, TransferError> {
     match fault {
         TransferError::Call {

@@ -20,12 +20,12 @@ const CALM_WEIGHT: f64 = 0.2;
 /// The same while transfers do the least that they may. Some of what is slow then is their fault, and that of
 /// writes that go by two layouts: taken for calm soon, it would have transfers do more at once.
 const LEAST_WEIGHT: f64 = 0.002;
-/// What the share grows by in an interval without pressure.
+/// Growth of the share in an interval without pressure.
 const SHARE_STEP: f64 = 1.0 / 16.0;
 /// At most this part of itself: a share at the least would come back to a multiple of it at once.
 const SHARE_STEP_OF_SMALL: f64 = 0.25;
 
-/// What moved in an interval.
+/// Directions in which data moved in an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Moved {
     /// Nothing that could make requests slower.

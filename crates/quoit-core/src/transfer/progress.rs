@@ -1,4 +1,4 @@
-//! What moves at present, for operators.
+//! Transfers under way, for operators.
 
 use super::Transfers;
 use parking_lot::Mutex;
@@ -27,7 +27,7 @@ pub struct ActiveTransfer {
     pub partition: Partition,
     /// Why it moves.
     pub kind: Kind,
-    /// Who gets it; `None` for strays, which go to all primaries.
+    /// Receiver; `None` for strays, which go to all primaries.
     pub to: Option<NodeId>,
     /// Records that the receivers lacked and have got.
     pub record_count: u64,
@@ -54,10 +54,10 @@ impl ActiveTransfer {
     }
 }
 
-/// What a node has missed and waits until it is back.
+/// Hints that wait until their node is back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitingHints {
-    /// Who has missed it.
+    /// Node that missed the writes.
     pub to: NodeId,
     /// Records.
     pub record_count: u64,
@@ -68,11 +68,11 @@ pub struct WaitingHints {
 /// Figures of all transfers of this node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TransferStats {
-    /// What moves at present.
+    /// Transfers under way.
     pub active: Vec<ActiveTransfer>,
     /// Copies of partitions that wait for their turn, or for their receiver, by receiver.
     pub waiting: BTreeMap<NodeId, u64>,
-    /// What other nodes have missed of this node's writes.
+    /// Hints of other nodes about this node's writes.
     pub hints: Vec<WaitingHints>,
     /// The part of the time in which transfers work, above 0 up to 1: less than 1 while requests of clients
     /// take longer than usual, here or at a receiver.

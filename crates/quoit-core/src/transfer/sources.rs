@@ -1,4 +1,4 @@
-//! Who hands a partition to a node that becomes one of its primaries.
+//! Sources: the nodes that hand a partition to a node that becomes one of its primaries.
 //!
 //! A read quorum of the new primaries must meet every write that a quorum of the old ones has taken.
 //! It does if each new primary has what the old holder of its position had. Where that one is gone, what

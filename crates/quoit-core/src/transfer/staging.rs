@@ -47,7 +47,7 @@ struct State {
     opening: BTreeSet<Bytes>,
 }
 
-/// What processes before this one were sent, and had no root.
+/// Staged pages that processes before this one left without a root.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 enum LeftOver {
     /// It is being looked for.
@@ -111,7 +111,7 @@ impl State {
         Some(staging)
     }
 
-    /// What was being done is done. The answer is what is to be removed.
+    /// Ends a staging. The answer is what is to be removed.
     fn end(&mut self, number: u64) -> Option<Staging> {
         let staging = self.by_number.get_mut(&number)?;
         staging.is_busy = false;
@@ -120,7 +120,7 @@ impl State {
     }
 }
 
-/// What asking for room came to.
+/// Result of asking for room.
 enum Opened {
     Told(Room),
     Open(u64, Option<Ticket>),
@@ -231,7 +231,7 @@ impl ReplicatedStore {
         });
     }
 
-    /// Who begins anew has given up what it had begun.
+    /// Drops what the sender had begun: a sender that begins anew has given it up.
     async fn drop_former(self: &Arc<Self>, key: &Bytes, from: NodeId) {
         let former: Vec<Staging> = {
             let mut state = self.transfers.stagings.0.lock();

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 const MOVING_INTERVAL: Duration = Duration::from_millis(250);
 /// How often they are looked at while nothing does, to know what is usual.
 const CALM_INTERVAL: Duration = Duration::from_secs(5);
-/// What a receiver has told counts for so long, and records that came in count as moving for so long.
+/// Time for which a receiver's pressure counts, and for which records that came in count as moving.
 const MEMORY: Duration = Duration::from_secs(2);
 /// The smallest part of a page or batch: each has a cost of its own.
 const STRIDE_MIN: f64 = 1.0 / 16.0;
@@ -22,7 +22,7 @@ const REST_MAX: Duration = Duration::from_secs(5);
 /// The requests that are looked at.
 const KINDS: [Distribution; 2] = [Distribution::GetTimeUs, Distribution::PutTimeUs];
 
-/// What a node knows of how much its transfers are in the way.
+/// State from which a node decides how much its transfers yield.
 pub(crate) struct Yielding {
     state: Mutex<Watched>,
     /// Something has begun to move.

@@ -1,4 +1,4 @@
-//! Who answers a request, and for how many positions of the preference list.
+//! Votes: which nodes answer a request, and for how many positions of the preference list.
 //!
 //! A bucket with n_val = n has n positions. Position i of a partition is the business of the i-th
 //! node of the partition's order, and where there are fewer nodes than positions, of node i modulo

@@ -6,7 +6,7 @@ use quoit_model::props::ReadQuorums;
 use quoit_planted::planted;
 use smallvec::SmallVec;
 
-/// What a read waits for.
+/// Conditions that end a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ReadNeed {
     /// Replicas of this read.
@@ -40,7 +40,7 @@ impl ReadNeed {
     }
 }
 
-/// What one node answered.
+/// Answer of one node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     Found,
@@ -58,7 +58,7 @@ pub(crate) enum ReadState {
     NotFound,
 }
 
-/// Who has answered a read so far.
+/// Answers to a read so far.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadTally {
     need: ReadNeed,
@@ -76,7 +76,7 @@ impl ReadTally {
     ///
     /// # Errors
     ///
-    /// What can't be met, with what there is.
+    /// Names the condition that can't be met, and the number of nodes or primaries there are.
     pub(crate) fn check(need: &ReadNeed, voters: &Voters) -> Result<(), RequestError> {
         let (up, votes, have) = (voters.primary_votes(), voters.votes(), voters.node_count());
         if up < need.pr {
@@ -127,8 +127,8 @@ impl ReadTally {
         ReadState::Open
     }
 
-    /// What a read comes to when nobody is left to ask: nothing found where all who answered had nothing
-    /// and nobody else could change that, else an error.
+    /// The result of a read when no node is left to ask: nothing found where all answers were that and no
+    /// other node could change that, else an error.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use quoit_model::props::WriteQuorums;
 use quoit_planted::planted;
 use smallvec::SmallVec;
 
-/// What a write waits for, in every live layout alike.
+/// Conditions that end a write, in every live layout alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WriteNeed {
     /// Votes that accepted the write.
@@ -35,7 +35,7 @@ struct Counts {
     nodes: u32,
 }
 
-/// Who has taken a write so far.
+/// Answers to a write so far.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteTally {
     need: WriteNeed,

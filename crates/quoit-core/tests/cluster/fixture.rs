@@ -42,7 +42,7 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
 }
 
-/// What nodes of a cluster may have of their own.
+/// Differences between nodes of a cluster.
 #[derive(Clone)]
 struct Kind {
     /// Versions of the protocol between nodes that it speaks.
@@ -235,7 +235,7 @@ impl Node {
         self.store.put(put_of(at, value)).await.unwrap();
     }
 
-    /// What a read with these quorums answers.
+    /// Reads with these quorums.
     pub async fn read(
         &self,
         at: KeyRef<'static>,

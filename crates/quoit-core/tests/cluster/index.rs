@@ -51,7 +51,7 @@ fn in_order(mut query: IndexQuery) -> IndexQuery {
     query
 }
 
-/// What a query of a node finds, in the order in which it comes, and its continuation.
+/// The matches of a query on a node, in the order in which they come, and its continuation.
 async fn answer(
     cluster: &Cluster,
     node: usize,
@@ -70,7 +70,7 @@ async fn found(cluster: &Cluster, node: usize, query: IndexQuery) -> Vec<IndexMa
     answer(cluster, node, query).await.unwrap().0
 }
 
-/// What there is to be found between two terms, in order.
+/// The matches that there are between two terms, in order.
 fn expected(min: i128, max: i128) -> Vec<IndexMatch> {
     let all = (0..COUNT).flat_map(|index| [(-index - 1, index), (index % 10, index)]);
     let within = all.filter(|(term, _)| (min..=max).contains(term));

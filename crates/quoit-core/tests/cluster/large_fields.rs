@@ -135,8 +135,8 @@ async fn any_node_answers_questions_about_large_fields() {
     check_questions(&with_maps(&[NEW; 5]).await).await;
 }
 
-/// A node that knows no such questions would answer for the map around: it is not asked them, and asks none.
-/// What it has, or coordinates, is read whole.
+/// A node that knows no such queries would answer for the map around: it is not sent any, and sends none.
+/// Maps that it stores, and queries that it coordinates, are read whole.
 #[tokio::test(start_paused = true)]
 async fn nodes_of_older_versions_are_asked_for_no_part_of_a_field() {
     let old = VersionRange::up_to(VERSION_INNER_PARTS - 1);
@@ -169,7 +169,8 @@ async fn nodes_of_older_versions_are_asked_for_no_part_of_a_field() {
     }
 }
 
-/// What nodes of older versions coordinate is read whole, and the answers are the same.
+/// Checks that queries which nodes of older versions coordinate are read whole, and that the
+/// answers are the same.
 #[tokio::test(start_paused = true)]
 async fn questions_about_large_fields_are_answered_beside_nodes_of_older_versions() {
     let old = VersionRange::up_to(VERSION_INNER_PARTS - 1);

@@ -71,7 +71,7 @@ async fn put_in_place(fixture: &Fixture, request: PutRequest<'static>) -> bool {
     }
 }
 
-/// What a read in place shows, as an object; checked against the general read of the same store.
+/// Reads in place, and checks the object against the general read of the same store.
 async fn get_in_place(fixture: &Fixture, at: KeyRef<'static>) -> Option<Object> {
     let general = fixture.get(at).await;
     let shown = fixture.store.get_in_place(at, &ReadOptions::default(), |found| match found {
@@ -92,7 +92,7 @@ async fn get_in_place(fixture: &Fixture, at: KeyRef<'static>) -> Option<Object> 
     general
 }
 
-/// What clients see of an object, whatever the counters of its events.
+/// An object as clients see it, whatever the counters of its events.
 fn seen(object: Option<Object>) -> Vec<(Bytes, bool, u64, Metadata)> {
     let mut seen: Vec<_> = object
         .into_iter()

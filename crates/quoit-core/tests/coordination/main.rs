@@ -1,4 +1,4 @@
-//! What a client of the store can rely on, on one node.
+//! Promises of the store to its clients, on one node.
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
 mod conditions;

@@ -1,4 +1,4 @@
-//! What becomes of tombstones where several nodes hold them.
+//! Fate of tombstones where several nodes hold them.
 
 use crate::fixture::{Town, id, key};
 use quoit_cluster::StagedChange;

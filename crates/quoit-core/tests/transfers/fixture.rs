@@ -50,7 +50,7 @@ impl Drop for Process {
     }
 }
 
-/// What a node has on disk of the counters of its events.
+/// Counters of a node's events on its disk.
 #[derive(Clone, Default)]
 pub struct Counters(Arc<Mutex<Noted>>);
 
@@ -99,7 +99,7 @@ struct Node {
     hints: FaultyDisk,
     reaped: FaultyDisk,
     engine: Arc<dyn Engine>,
-    /// What the engine writes to, of one that does.
+    /// Disk of the engine, if it has one.
     data: Option<FaultyDisk>,
     counters: Counters,
     /// The actor of the store, of one that was stopped in good order.
@@ -117,7 +117,7 @@ pub struct Town {
     has_disks: bool,
     /// How far the clock of each node is ahead of that of the one before.
     skew_us: u64,
-    /// What the nodes that start from now on speak, and the longest frame that they take.
+    /// Versions of nodes that start from now on, and the longest frame that they take.
     pub versions: VersionRange,
     pub frame_bytes_max: u32,
 }
@@ -349,7 +349,7 @@ impl Town {
         self.nodes[usize::from(number) - 1].actor = Some(actor);
     }
 
-    /// What a node has on disk of its counters.
+    /// The counters that a node has on disk.
     pub fn counters(&self, number: u8) -> &Counters {
         &self.nodes[usize::from(number) - 1].counters
     }
@@ -619,7 +619,7 @@ impl Town {
         self.record(number, key).map(|record| Object::decode(&record.value).unwrap())
     }
 
-    /// What the engine of a node stores under a key.
+    /// The record that a node's engine stores under a key.
     pub fn record(&self, number: u8, key: KeyRef<'_>) -> Option<Record> {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         match at(key, |at| engine.get(at, Access::Wait).unwrap()) {

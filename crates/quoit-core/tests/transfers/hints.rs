@@ -1,4 +1,4 @@
-//! What a primary has missed finds it when it is back, without any read.
+//! Delivery of hints: a primary gets the writes that it missed when it is back, without any read.
 
 use crate::fixture::{Town, id};
 use quoit_cluster::StagedChange;

@@ -4,7 +4,7 @@
 //! bucket type ([`Datatype`](crate::props::Datatype)); maps hold fields, each named by bytes and a
 //! [`FieldKind`].
 //!
-//! What a state has seen is its [`CausalClock`]; clients get it as an opaque [`context`].
+//! A state's [`CausalClock`] holds the events that it has seen; clients get it as an opaque [`context`].
 
 mod apply;
 mod change;

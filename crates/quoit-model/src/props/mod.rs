@@ -1,7 +1,7 @@
 //! Properties of buckets and bucket types.
 //!
 //! [`BucketProps`] is one full set of properties as plain fields, cheap to read for every request.
-//! Who holds sets (the control plane) keeps them behind an `Arc` and replaces them whole; this
+//! The control plane keeps sets behind an `Arc` and replaces them whole; this
 //! module says what the defaults are, which changes are allowed and how sets are written as JSON.
 //!
 //! Properties come in as [`PropUpdates`], name and JSON value, whatever the protocol they came

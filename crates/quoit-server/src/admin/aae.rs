@@ -7,7 +7,7 @@ use quoit_core::{Counter, PartitionExchanges};
 use quoit_model::hash::{Partition, RingSize};
 use serde_json::{Value, json};
 
-/// What has been compared and repaired.
+/// The results of comparing and repairing copies.
 pub(super) fn status(context: &ServerContext) -> Value {
     let stats = context.store.exchange_stats();
     let ring_size = context.store.control().read().ring_size();

@@ -18,7 +18,7 @@ const FOUND_MAX: usize = 1_000;
 /// Longest wait for news of a fold.
 const WAIT_MS_MAX: u64 = 30_000;
 
-/// What stands for itself in names.
+/// Characters that stand for themselves in names.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A fold that is wanted. Names are percent-encoded.

@@ -1,4 +1,4 @@
-//! What an operator wants to know of a node.
+//! Status of a node, for operators.
 
 use super::losses::losses;
 use super::names;

@@ -10,12 +10,12 @@ use quoit_model::data_type::{
 use quoit_model::props::Datatype;
 use thiserror::Error;
 
-/// What the body of a POST to a data type asks for.
+/// Request in the body of a POST to a data type.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JsonUpdate {
     /// The operation.
     pub operation: Operation,
-    /// What the client had seen of the record.
+    /// Causal context of the record that the client had read.
     pub context: Option<Bytes>,
 }
 
@@ -33,7 +33,7 @@ pub enum JsonFault {
     Operation {
         /// The type by its name.
         datatype: &'static str,
-        /// What was sent.
+        /// Operation that was sent.
         operation: String,
     },
     /// The name of a field does not end in a type.
@@ -85,7 +85,7 @@ fn invalid(datatype: &'static str, operation: &Json) -> JsonFault {
     JsonFault::Operation { datatype, operation: operation.to_string() }
 }
 
-/// What is added to a counter.
+/// Reads the amount that is added to a counter.
 fn amount(json: &Json) -> Result<i64, JsonFault> {
     let amount = match json {
         Json::Integer(amount) => Some(*amount),
@@ -231,7 +231,7 @@ fn field_update(field: &str, value: Json) -> Result<FieldUpdate, JsonFault> {
     Ok(FieldUpdate { name, operation })
 }
 
-/// What a register is assigned.
+/// Reads the value that a register is assigned.
 fn assigned(json: Json) -> Result<Bytes, JsonFault> {
     match json {
         Json::Text(text) => Ok(text.into()),

@@ -28,7 +28,7 @@ impl Json {
     ///
     /// # Errors
     ///
-    /// What is wrong, and where.
+    /// Names the fault and its place.
     pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(text)
     }

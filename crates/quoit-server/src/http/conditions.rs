@@ -18,7 +18,7 @@ pub struct ReadConditions {
     unmodified_since_secs: Option<u64>,
 }
 
-/// What the conditions of a read come to.
+/// Result of the conditions of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Answer as if there were none.
@@ -90,7 +90,7 @@ pub fn write_precondition(head: &Head) -> Result<Precondition, Refusal> {
 ///
 /// # Errors
 ///
-/// What is not base64, or not a context.
+/// Refuses text that is not base64, and bytes that are no context.
 pub fn clock(head: &Head, header: &str) -> Result<Option<VersionVector>, Refusal> {
     let Some(text) = head.get(header) else { return Ok(None) };
     let bytes = base64::engine::general_purpose::STANDARD.decode(text.trim_ascii()).map_err(|_| {

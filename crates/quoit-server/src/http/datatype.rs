@@ -16,7 +16,7 @@ use quoit_model::data_type::{Operation, Question, Value};
 use quoit_model::key::{DEFAULT_BUCKET_TYPE, KeyRef};
 use quoit_model::props::{BucketProps, Datatype, NValViolation};
 
-/// What the query string of a request for a data type says.
+/// Parameters of a data type request in its query string.
 struct DatatypeParams {
     object: ObjectParams,
     includes_context: bool,

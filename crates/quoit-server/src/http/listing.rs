@@ -86,7 +86,7 @@ impl Listing {
         }
     }
 
-    /// What to ask with for the next page, if there may be one.
+    /// The continuation of the next page, if there may be one.
     pub(super) fn continuation(&self) -> Option<String> {
         let Self::Matches { results, .. } = self else { return None };
         results.continuation().map(|position| index_query::continuation_text(&position))

@@ -125,7 +125,7 @@ fn text(bytes: &Bytes) -> Value {
 }
 
 impl Function {
-    /// What the function makes of one object.
+    /// Applies the function to one object.
     fn apply(&self, item: &Item, object: Option<&Object>) -> Result<Vec<Value>, &'static str> {
         match self {
             Self::Links { bucket, tag } => {

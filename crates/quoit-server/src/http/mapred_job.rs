@@ -10,7 +10,7 @@ const TIMEOUT_MS_DEFAULT: u32 = 60_000;
 pub struct Job {
     /// Keys to begin with.
     pub inputs: Vec<Item>,
-    /// What to do, in this order.
+    /// Phases in their order.
     pub phases: Vec<Phase>,
     /// Time for all of it.
     pub timeout_ms: u32,
@@ -32,13 +32,13 @@ pub struct Item {
 /// One step.
 #[derive(PartialEq, Debug)]
 pub struct Phase {
-    /// What is done with each input.
+    /// Function that each input goes through.
     pub function: Function,
     /// Whether the outputs belong to the result.
     pub keep: bool,
 }
 
-/// What a phase does with an object.
+/// Function of a phase.
 #[derive(PartialEq, Debug)]
 pub enum Function {
     /// The targets of its links; `None` = any.
@@ -50,12 +50,12 @@ pub enum Function {
     },
     /// Its value.
     ObjectValue {
-        /// What takes the place of a missing object.
+        /// Substitute for a missing object.
         when_missing: WhenMissing,
     },
 }
 
-/// What takes the place of a missing object.
+/// Substitute for a missing object.
 #[derive(PartialEq, Debug)]
 pub enum WhenMissing {
     /// The phase fails.

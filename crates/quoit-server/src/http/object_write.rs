@@ -23,13 +23,13 @@ const INDEX_PREFIX: &str = "x-riak-index-";
 /// Our own header: seconds until the object expires.
 const TTL: &str = "x-quoit-ttl";
 
-/// What a write says besides its value.
+/// Head of a write: everything besides its value.
 pub(super) struct WriteHead {
     params: ObjectParams,
     meta: Metadata,
     context: VersionVector,
     precondition: Precondition,
-    /// What to say instead of writing if the conditions hold.
+    /// Text of the refusal if the conditions hold.
     vetoed: Option<String>,
 }
 
@@ -185,7 +185,7 @@ fn wants_values(accept: Option<&[u8]>) -> bool {
     accept.is_some_and(|accept| choose_media_type(Some(accept), &[MULTIPART, TEXT]) == Some(0))
 }
 
-/// What the headers of a write say of its value.
+/// The metadata of a value, from the headers of a write.
 ///
 /// # Errors
 ///
@@ -252,7 +252,7 @@ fn split_content_type(header: &Bytes) -> (Option<Bytes>, Option<Bytes>) {
     (media, charset)
 }
 
-/// What is wrong with a media type; `None` if nothing is.
+/// The fault of a media type; `None` if it has none.
 fn media_type_fault(media: &[u8]) -> Option<String> {
     let halves = media.split(|byte| *byte == b'/').filter(|half| !half.is_empty()).count();
     let media = String::from_utf8_lossy(media);

@@ -4,7 +4,7 @@ use super::uri;
 use quoit_core::{ReadOptions, WriteOptions};
 use quoit_model::props::{Quorum, SyncOnWrite};
 
-/// What the query string of an object request says.
+/// Parameters of an object request in its query string.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectParams {
     r: Option<Quorum>,

@@ -77,7 +77,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What the buckets of a type inherit.
+    /// Answers with the properties that the buckets of a type inherit.
     pub(super) fn get_type_props(&mut self, request: &Request, name: &[u8]) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
         accepts_json(request)?;

@@ -1,4 +1,4 @@
-//! What `/stats` tells of the ring.
+//! Figures of the ring in `/stats`.
 
 use quoit_cluster::{ControlPlane, NodeId, State};
 use quoit_model::layout::Layout;

@@ -43,7 +43,7 @@ const RESOURCES: [(&str, &str); 29] = [
 ];
 
 impl Connection {
-    /// What there is.
+    /// Answers with the list of resources.
     pub(super) fn root(&mut self, request: &Request) -> Result<(), Refusal> {
         let offers = [HTML, JSON];
         let chosen = choose_media_type(request.head.get("accept"), &offers);

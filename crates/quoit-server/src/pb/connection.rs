@@ -375,7 +375,7 @@ fn unknown_code(code: u8) -> Fault {
     Fault::Text(format!("Unknown message code: {code}"))
 }
 
-/// What is said of folds that are known and not served.
+/// The refusal of folds that are known and not served.
 fn unserved_fold(code: u8) -> Option<Fault> {
     let text = match code {
         210..=213 => {

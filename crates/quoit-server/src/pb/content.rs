@@ -43,7 +43,7 @@ fn link_out(link: Link) -> RpbLink {
     RpbLink { bucket: part(link.bucket), key: part(link.key), tag: part(link.tag) }
 }
 
-/// What a put message says of its value.
+/// The metadata of a value, from a put message.
 ///
 /// # Errors
 ///

@@ -23,7 +23,7 @@ const FOLD_TIMEOUT_MS: u64 = 3_600_000;
 /// Memory that the list of all buckets may take before it is sent.
 const BUCKETS_BYTES_MAX: usize = 16 << 20;
 
-/// What all requests for folds say of the records.
+/// Parameters that all requests for folds have.
 struct Asked<'a> {
     bucket_type: &'a Option<Bytes>,
     bucket: &'a Bytes,

@@ -1,7 +1,7 @@
 //! Gets and puts answered from the read buffer: nothing is taken out of it, and nothing owned is made.
 //!
-//! What is not plain (see [`quoit_wire::plain`] and [`quoit_core::Found`]) is declined, and takes the way of
-//! all requests.
+//! A message or object that is not plain (see [`quoit_wire::plain`] and [`quoit_core::Found`]) is declined,
+//! and takes the way of all requests.
 
 use super::connection::{Connection, Fault};
 use super::content::US_PER_SEC;
@@ -18,7 +18,7 @@ use quoit_wire::{
     ContentRef, FrameError, FrameRef, MessageCode, PlainGet, PlainPut, append_get_resp,
 };
 
-/// What became of a request.
+/// Result of a request.
 pub(super) enum InPlace {
     /// It is answered.
     Answered,

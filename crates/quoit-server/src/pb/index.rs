@@ -22,7 +22,7 @@ use quoit_wire::messages::{
 /// Memory of an entry of an answer beside its bytes.
 pub(super) const ENTRY_BYTES: usize = 128;
 
-/// What a client whose answer is too large in one piece may do instead.
+/// Advice for a client whose answer is too large in one piece.
 const SMALLER_ANSWERS: &str = "ask for a stream, or in pages with max_results";
 
 /// Objects that are read for one frame, and bytes of them; the last one may go beyond.

@@ -146,7 +146,7 @@ fn hook_message(hook: &CommitHook) -> RpbCommitHook {
     }
 }
 
-/// What a client wants changed, in the form that all protocols share.
+/// The changes that a client wants, in the form that all protocols share.
 fn updates(message: &RpbBucketProps) -> PropUpdates {
     let mut updates = PropUpdates::default();
     let mut set = |name: &str, value: Option<Value>| {

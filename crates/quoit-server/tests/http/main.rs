@@ -1,4 +1,4 @@
-//! What a client sees over HTTP, and of HTTP over Protocol Buffers, on real sockets.
+//! Behaviour towards clients over HTTP, and of HTTP over Protocol Buffers, on real sockets.
 
 #![expect(clippy::unwrap_used, reason = "a fixture that can't be made ends the test")]
 

@@ -1,10 +1,10 @@
 //! Causal histories: which writes a write has replaced.
 //!
-//! The naive model: a write replaces what its writer was shown, and all that those values had replaced.
-//! What a tombstone stands for is not told to readers, nor what a delete without a read has met, so each
-//! history is known between two bounds: what it *surely* holds, and what it *may* hold. Promises to keep
-//! values are held against what may have been replaced, promises to drop them against what surely was:
-//! there are no false alarms.
+//! The naive model: a write replaces the values that its writer was shown, and everything that those values
+//! had replaced. Readers are not told which writes a tombstone stands for, nor which values a delete without
+//! a read has met. So each history is known between two bounds: the writes that it *surely* holds, and those
+//! that it *may* hold. Promises to keep values are checked against the writes that may have been replaced,
+//! promises to drop them against those that surely were: there are no false alarms.
 
 use crate::history::{
     Event, Found, History, KeyNumber, Outcome, Policy, Read, Write, WriteKind, WriteNumber,

@@ -43,7 +43,7 @@ impl Ground {
     ///
     /// # Errors
     ///
-    /// What the store said, or that nobody answered, in words.
+    /// Describes the error of the store, or says that no node answered.
     pub(super) async fn fetch(
         &self,
         machine: &Machine,

@@ -1,23 +1,23 @@
 //! The Bitcask engine: an append-only log, and an index in memory that knows where each record is.
 //!
-//! A read is a look into the index and one positioned read. A write is appended to the log by the thread
-//! that asked for it; a committer syncs for all that wait. Files are never changed behind their end, so
-//! that readers need no locks on them; what no longer counts is left behind by merges.
+//! A read is a look into the index and one positioned read. A write is appended to the log by the thread that
+//! asked for it; a committer syncs for all writes that wait. Files only grow at their end, so readers need no
+//! locks on them; merges leave dead records behind.
 //!
-//! Who does what:
+//! The parts:
 //!
 //! - `record`, `segment`, `meta`, `directory`: the formats of the files.
 //! - `log`, `commit`: writing, and making durable.
-//! - `store`: what the parts share; `point`, `batch`, `list`: the requests.
+//! - `store`: the state that the parts share; `point`, `batch`, `list`: the requests.
 //! - `keys`, `seal`: keys of young segments in memory, key files of closed ones.
 //! - `indexes`: secondary indexes.
-//! - `checkpoint`: snapshots of the index; `merge`: taking back the room of what no longer counts.
+//! - `checkpoint`: snapshots of the index; `merge`: reclaiming the space of dead records.
 //! - `open`, `gap`, `load`, `scan`, `replay`, `rebuild`: starting.
 //!
-//! Locks are taken in this order: stripe (one, or several by ascending partition), end of the log, keys; what
-//! waits of secondary indexes comes last too.
-//! The disk is waited for while none but the committer's own lock is held, with these exceptions: appending
-//! holds the stripe and the log's end, and batches read keys under their stripes.
+//! Locks are taken in this order: stripe (one, or several by ascending partition), end of the log, keys,
+//! waiting entries of secondary indexes. No thread waits for the disk while it holds a lock other than the
+//! committer's own, with these exceptions: appending holds the stripe and the log's end, and batches read
+//! keys under their stripes.
 //!
 //! `docs/design/log.md` has the formats and the reasons.
 

@@ -1,9 +1,8 @@
 //! Recent writes, kept in memory beside the page cache.
 //!
-//! What is read most is often what was written last, and the log has it in one piece: a window over its
-//! end costs one copy a write, needs no table and no eviction but of the oldest chunk, and serves a read
-//! without a system call. It stands between the log and its files, and can be told
-//! from a file only by its speed.
+//! The records that are read most are often those that were written last, and the log has them in one piece:
+//! a window over its end costs one copy a write, needs no table and no eviction but of the oldest chunk, and
+//! serves a read without a system call. It stands between the log and its files, and behaves like a file.
 
 use crate::error::StoreError;
 use crate::seam::{DiskFile, ReadAt};

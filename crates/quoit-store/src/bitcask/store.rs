@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The index of a partition behind its lock.
 ///
-/// Who only looks takes the lock shared. Who changes a record takes it upgradable, so that changes of a
-/// partition come one after the other, and exclusively for the moment in which the index changes: readers
-/// never wait for a write to the log.
+/// A reader takes the lock shared. A writer takes it upgradable, so that changes of a partition come one
+/// after the other, and exclusively for the moment in which the index changes: readers never wait for a write
+/// to the log.
 pub(super) type Stripe = RwLock<PartitionIndex>;
 
 /// An upgradable hold of a stripe.

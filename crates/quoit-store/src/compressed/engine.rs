@@ -28,8 +28,7 @@ thread_local! {
     static KEPT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Decides whose values are compressed. Asked for each value that is stored and not small. Asked
-/// for each value that is stored and not small.
+/// Decides whose values are compressed. Asked for each value that is stored and not small.
 pub trait CompressionChoice: Send + Sync {
     /// Whether values of a bucket are compressed from now on. Cheap.
     fn compresses(&self, bucket: BucketRef<'_>) -> bool;

@@ -23,8 +23,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use thiserror::Error;
 
-/// First byte of a frame. No value that the store writes by itself begins with it. Nothing that the
-/// store stores of its own begins so.
+/// First byte of a frame. No value that the store writes by itself begins with it.
 const MARK: u8 = 0xC7;
 
 const AS_IT_IS: u8 = 0;

@@ -1,10 +1,10 @@
 //! Values that are stored compressed, on whatever engine.
 //!
-//! [`CompressedEngine`] stands before an engine: what it is given to store it compresses, where somebody
-//! ([`CompressionChoice`]) wants that and it gains anything, and what it shows is always as it was given. The
-//! engine behind keeps bytes. Values of both kinds are read for ever, whatever is wanted now.
+//! [`CompressedEngine`] stands before an engine. It compresses a value where [`CompressionChoice`] says so
+//! and it saves space, and it always returns the value as it was given. The engine behind keeps bytes.
+//! Compressed and plain values stay readable for ever, whatever the choice is now.
 //!
-//! What a compressed value looks like is in [`frame`].
+//! [`frame`] has the form of a compressed value.
 
 mod compare;
 mod engine;

@@ -100,8 +100,8 @@ fn meta_of(directory: &Path) -> Result<(RealDisk, Option<MetaFile>), StoreError>
 /// a new incarnation when it is opened next. Where no store of several engines is, there is nothing to note:
 /// an engine alone notes it in its own directory.
 ///
-/// What an engine alone has lost shows when it is opened, and only then: whoever opens it beside the others
-/// has to note it, before the engine is closed in good order.
+/// Losses of an engine show when it is opened, and only then: a caller that opens one of several engines
+/// alone has to note them before it closes the engine in good order.
 ///
 /// # Errors
 ///

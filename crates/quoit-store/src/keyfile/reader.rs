@@ -51,7 +51,7 @@ impl KeyFile {
     }
 
     /// Finds the last write to a record in this segment. Reads one block of each level: mostly
-    /// three. Reads one block of each level: mostly three.
+    /// three.
     ///
     /// # Errors
     ///

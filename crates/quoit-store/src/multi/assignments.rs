@@ -22,8 +22,7 @@ impl Assignments {
     }
 }
 
-/// Knows the assignment of buckets to engines. Asked on the request path. Asked on the request
-/// path.
+/// Knows the assignment of buckets to engines. Asked on the request path.
 pub trait Routing: Send + Sync {
     /// A number that is another one whenever the assignments may be others. Cheap.
     fn version(&self) -> u64;

@@ -1,13 +1,13 @@
 //! Several engines behind one: each bucket is kept by the engine that its property `backend` names.
 //!
-//! Who does what:
+//! The parts:
 //!
-//! - `assignments`: which engine each bucket shall have, as the control plane knows it.
-//! - `routes`: which engine each bucket has. The two differ while a bucket whose property was changed still
-//!   has records where it was; `file` keeps that across restarts.
+//! - `assignments`: the engine that each bucket shall have, as the control plane knows it.
+//! - `routes`: the engine that each bucket has. The two differ while a bucket whose property was changed
+//!   still has records in the former engine; `file` keeps that across restarts.
 //! - `tickets`: one order of the writes of all engines.
 //! - `merge`, `compare`: answers of several engines as one.
-//! - `engine`: the trait; `transact`: transactions; `open`: who the store is.
+//! - `engine`: the trait; `transact`: transactions; `open`: the store's identity.
 //!
 //! `docs/design/several-engines.md` has the reasons.
 

@@ -1,22 +1,22 @@
 //! The engines on ordered key-value stores: `leveldb` and `leveled` on log-structured merge trees,
 //! `innostore` on a B+tree.
 //!
-//! One adapter for all of them. A write is decided under the lock of its partition, counts at once in a
-//! batch in memory, and is moved to the ordered store by one worker, with all that has come in meanwhile:
-//! records, names, counts and digests of one write are in one atomic batch. Reads look at the batches
-//! first.
+//! One adapter serves all of them. A write is decided under the lock of its partition, counts at once in a
+//! batch in memory, and is moved to the ordered store by one worker, with all writes that have come in
+//! meanwhile: records, names, counts and digests of one write are in one atomic batch. Reads look at the
+//! batches first.
 //!
-//! Who does what:
+//! The parts:
 //!
-//! - `backend`: what is wanted of an ordered store; `lsm` with `retired`, `tree`: the stores there are;
-//!   `journal`, `files`: what power cuts and damage leave of one.
+//! - `backend`: the trait of ordered stores; `lsm` with `retired`, `tree`: its implementations; `journal`,
+//!   `files`: repair after power cuts and damage.
 //! - `keys`, `value`: the formats; `tallies`: counts and digests.
-//! - `overlay`: what waits for the store, and reads of both together.
+//! - `overlay`: writes that wait for the store, and reads of both together.
 //! - `cache`: records that were read or written lately.
-//! - `store`: what the parts share; `point`, `change`, `list`, `compare`, `verify`: the requests.
-//! - `salvage`: what can be read of files that can't be opened any more.
-//! - `commit`, `upkeep`: the workers; `rebuild`: what follows a loss; `agree`: names and index entries held
-//!   against records.
+//! - `store`: the state that the parts share; `point`, `change`, `list`, `compare`, `verify`: the requests.
+//! - `salvage`: reading files that can't be opened any more.
+//! - `commit`, `upkeep`: the workers; `rebuild`: recovery after a loss; `agree`: comparison of names and
+//!   index entries with records.
 //! - `engine`: the trait, opening and closing.
 //!
 //! Locks are taken in this order: changes of a partition (one, or several by ascending partition), counts of

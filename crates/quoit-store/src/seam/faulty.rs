@@ -15,8 +15,8 @@ pub(crate) use unsynced::Random;
 
 /// A data directory in memory, with faults on demand. Everything random follows from its seed.
 ///
-/// What was written and not synced may be lost by [`FaultyDisk::crash`], in whole or in part and in any
-/// order; so may creations, removals and renames that no `sync_directory` has covered, the later ones
+/// [`FaultyDisk::crash`] may lose writes that were not synced, in whole or in part and in any order, and
+/// creations, removals and renames that no `sync_directory` has covered, the later ones
 /// first. Clones are the same disk.
 #[derive(Clone)]
 pub struct FaultyDisk {
@@ -38,7 +38,7 @@ struct State {
     faults: Faults,
 }
 
-/// Faults of the disk. The default has none. The default is nothing.
+/// Faults of the disk. The default has none.
 #[derive(Clone, Default)]
 pub struct Faults {
     /// Bytes that all files together may take.

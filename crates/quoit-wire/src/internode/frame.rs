@@ -18,8 +18,7 @@ pub const FLAG_LAST: u8 = 1;
 /// [`Kind::Cancel`] ends.
 pub const FLAG_STREAM: u8 = 2;
 
-/// Kind of a frame. A receiver skips kinds that it does not know. A receiver skips kinds that it
-/// does not know.
+/// Kind of a frame. A receiver skips kinds that it does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {

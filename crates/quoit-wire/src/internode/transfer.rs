@@ -1,8 +1,7 @@
 //! Messages by which partitions change their nodes.
 //!
-//! Who hands records over first offers them by name and digest, then delivers those that the receiver
-//! lacks. Both answers mean that the receiver has the records on disk, so that the sender may remove
-//! its own.
+//! The sender first offers records by name and digest, then delivers those that the receiver lacks. Both
+//! answers mean that the receiver has the records on disk, so that the sender may remove its own.
 
 use bytes::Bytes;
 

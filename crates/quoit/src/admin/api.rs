@@ -14,7 +14,7 @@ pub(crate) struct Api {
     agent: ureq::Agent,
 }
 
-/// What a node answered.
+/// Answer of a node.
 pub(crate) enum Answer {
     /// The document of a success.
     Done(Value),

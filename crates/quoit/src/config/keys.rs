@@ -21,7 +21,7 @@ pub struct Key {
     pub kind: Kind,
     /// Default, as one would write it; empty = not set.
     pub default: &'static str,
-    /// What it does, in a sentence or two.
+    /// Description in a sentence or two.
     pub about: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a name in a configuration means: a key of ours, one of Riak's without effect, or a mistake.
+//! Meanings of names in a configuration: a key of ours, one of Riak's without effect, or a mistake.
 
 use super::keys::{Key, keys};
 use super::riak_keys::{is_riaks, riak_keys};
@@ -7,7 +7,7 @@ use super::riak_keys::{is_riaks, riak_keys};
 const ALIASES: &[(&str, &str)] =
     &[("log.console.level", "log.level"), ("logger.level", "log.level")];
 
-/// What a name in a configuration file means.
+/// Meaning of a name in a configuration file.
 pub enum Meaning {
     /// A key that has an effect.
     Key(&'static Key),

@@ -142,7 +142,7 @@ impl Parsing<'_> {
     }
 }
 
-/// What a line that is not empty says.
+/// Content of a line that is not empty.
 pub(super) enum Line {
     Setting(Entry),
     Include(String),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// What the largest request has beside the largest object: its name, its context, and its message's own
+/// Bytes that the largest request has beside the largest object: its name, its context, and its message's own
 /// bytes.
 const REQUEST_MARGIN_BYTES: u64 = 1 << 20;
 /// Requests and answers may take one part in so many of the memory of the machine.
@@ -52,7 +52,7 @@ pub enum ConfigError {
         key: String,
         /// The value.
         value: String,
-        /// What it has to look like.
+        /// Valid form.
         wanted: String,
     },
     /// Several engines are wanted, and what is said of them does not go together.

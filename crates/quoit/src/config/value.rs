@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What a key's value has to look like.
+/// Form of a key's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Any text but none at all.
@@ -35,7 +35,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What a value has to look like, in words for an error message.
+    /// The valid form of a value, in words for an error message.
     pub fn wanted(self) -> String {
         match self {
             Self::Name => "any text".into(),

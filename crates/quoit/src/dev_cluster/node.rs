@@ -70,7 +70,7 @@ impl Place {
         self.dir.join("ready.json")
     }
 
-    /// What remains of the ready file when the node has stopped.
+    /// The record of the ready file that remains when the node has stopped.
     fn last_record(&self) -> PathBuf {
         last_record(&self.dir)
     }

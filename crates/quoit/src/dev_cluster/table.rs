@@ -3,7 +3,7 @@
 use super::node::Node;
 use crate::columns::columns;
 
-/// What a node does.
+/// State of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum State {
     /// It serves.

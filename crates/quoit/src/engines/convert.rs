@@ -11,7 +11,7 @@ use quoit_store::seam::{Clock, RealDisk, SystemClock};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// What is to be converted, and how.
+/// Source, target and options of a conversion.
 pub(crate) struct ConversionPlan<'p> {
     pub(crate) data_dir: &'p Path,
     /// The engine of several that is meant.
@@ -57,7 +57,7 @@ pub(super) fn refuse_converting(base: &Path) -> Result<()> {
     );
 }
 
-/// What a command line needs for a conversion of one of several engines, after a space.
+/// The option that a command line needs for a conversion of one of several engines, after a space.
 fn engine_flag(what: &UnderWay) -> String {
     if what.old_name == what.new_name {
         format!(" --engine {}", what.old_name)
@@ -179,7 +179,7 @@ impl ConversionPlan<'_> {
         own.map_or_else(|| self.settings.clone(), |own| own.settings)
     }
 
-    /// What there is to be converted.
+    /// The conversion that is to be done.
     fn what(&self) -> Result<UnderWay> {
         let (from, old_name, new_name) = match self.named {
             Some(name) => (self.named_engine(name)?, name.to_owned(), name.to_owned()),

@@ -8,7 +8,7 @@ use quoit_store::multi::MultiEngine;
 use quoit_store::ordered::OrderedEngine;
 use std::sync::Arc;
 
-/// Who a store is, over restarts.
+/// Identity of a store, over restarts.
 pub(super) trait Identified: Send + Sync + 'static {
     fn store_id(&self) -> u64;
     fn incarnation(&self) -> u64;

@@ -32,7 +32,7 @@ pub(crate) struct OpenedEngine {
     pub(crate) dots: DotSequence,
     /// Durable records that are gone.
     pub(crate) loss: Option<FoundLoss>,
-    /// What a person should know of how it was opened.
+    /// Note for people about how it was opened.
     pub(crate) note: String,
 }
 

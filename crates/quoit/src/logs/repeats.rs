@@ -18,7 +18,7 @@ const WRITTEN_COUNT_MAX: u64 = 10;
 /// Marks the lines that tell of others; they are always written.
 const TARGET: &str = "quoit::repeats";
 
-/// What was written and left out since the window began.
+/// Counts of lines that were written and left out since the window began.
 #[derive(Default)]
 pub(super) struct Repeats {
     seen: Mutex<HashMap<Identifier, Seen>>,
@@ -98,7 +98,7 @@ mod tests {
     use tracing_subscriber::Layer as _;
     use tracing_subscriber::layer::SubscriberExt as _;
 
-    /// What was logged.
+    /// Logged lines.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 

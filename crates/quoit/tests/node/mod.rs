@@ -68,7 +68,8 @@ impl Node {
         self.settings[number] = setting.to_owned();
     }
 
-    /// What the program says when it does not start on the data of this node, which was stopped.
+    /// The output of the program when it does not start on the data of this node, which was
+    /// stopped.
     pub fn refused(&self, settings: &[&str]) -> String {
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let output = command(self.dir.path(), &settings).output().unwrap();
@@ -82,7 +83,7 @@ impl Node {
         command.args(["admin", "--url", &url]).args(words).output().unwrap()
     }
 
-    /// What an administration command prints.
+    /// The output of an administration command.
     pub fn admin(&self, words: &[&str]) -> String {
         let output = self.run_admin(words);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -90,7 +91,7 @@ impl Node {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What an administration command says that fails.
+    /// The output of an administration command that fails.
     pub fn admin_refused(&self, words: &[&str]) -> String {
         let output = self.run_admin(words);
         assert!(!output.status.success(), "{words:?} was done");

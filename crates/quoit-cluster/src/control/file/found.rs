@@ -24,8 +24,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a new file is made of. Of a file that is there only the name, the addresses and the
-/// versions may differ.
+/// Content of a new file. In a file that exists only the name, the addresses and the versions may
+/// differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Founding {
     pub(crate) node_id: NodeId,

@@ -19,7 +19,7 @@ use redb::{ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, Ta
 use std::fmt;
 use std::sync::Arc;
 
-/// What the file tells of the node itself.
+/// Identity of the node in the file.
 pub(super) struct Identity {
     pub(super) format: u32,
     pub(super) node_id: NodeId,
@@ -28,7 +28,7 @@ pub(super) struct Identity {
     pub(super) starts: u64,
 }
 
-/// What the file holds: bucket types before buckets.
+/// Content of the file: bucket types before buckets.
 pub(crate) struct Loaded {
     pub(crate) node_id: NodeId,
     pub(crate) voters: Voters,

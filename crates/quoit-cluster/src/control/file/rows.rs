@@ -1,4 +1,4 @@
-//! What is read and written while the node runs: the log, the ballot, applied changes.
+//! Rows that are read and written while the node runs: the log, the ballot, applied changes.
 
 use super::{
     BUCKET_PROPS, BUCKET_TYPES, ControlFile, KEY_APPLIED, KEY_BALLOT, KEY_CLUSTER, KEY_CLUSTER_ID,
@@ -272,12 +272,12 @@ impl ControlFile {
         Ok(Applied { last, electorate, version, revision })
     }
 
-    /// What belongs to the state beside members, layouts and buckets.
+    /// The parts of the state beside members, layouts and buckets.
     pub(super) fn cluster(&self) -> Result<Option<ClusterMessage>, CommitError> {
         self.raft_value(KEY_CLUSTER)
     }
 
-    /// Who votes, by the last entry of the log that says so, whether it is applied or not.
+    /// The voters by the log's last entry about them, whether it is applied or not.
     pub(crate) fn electorate(&self) -> Result<StoredMembership, CommitError> {
         let applied = self.applied()?;
         let next = applied.last.map_or(0, |last| last.index + 1);

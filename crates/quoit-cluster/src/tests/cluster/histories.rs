@@ -20,7 +20,7 @@ impl Random {
 const NODES: u8 = 5;
 const STEPS: u32 = 30;
 
-/// What was seen, for comparison with another run from the same seed.
+/// Events of a run, for comparison with another run from the same seed.
 type Trace = Vec<(u128, u8, u32, bool)>;
 
 /// Sets a property to ever higher values while nodes crash and links fail; no acknowledged value may be lost,

@@ -1,4 +1,4 @@
-//! What members tell the cluster, without a decision.
+//! Reports of members to the cluster that need no decision.
 
 use super::*;
 use tokio::task::JoinSet;

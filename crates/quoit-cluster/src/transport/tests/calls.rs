@@ -218,7 +218,7 @@ async fn a_member_that_is_gone_fails_its_calls_and_is_found_no_more() {
     assert!(matches!(later, Err(CallError::Unreachable(_))));
 }
 
-/// What happens between two nodes in a random run.
+/// An event between two nodes in a random run.
 #[derive(Debug, Clone)]
 enum Step {
     Call { delay_ms: u64, size_bytes: usize, large: bool, patience_ms: u64 },

@@ -1,4 +1,4 @@
-//! Who is let in, and what others are told.
+//! Admission: which nodes are let in, and what others are told.
 
 use super::*;
 use quoit_wire::internode::{VERSION_MAX, VersionRange};

@@ -1,4 +1,4 @@
-//! Who counts as alive.
+//! Liveness: which nodes count as alive.
 
 use super::*;
 use tokio::time::Instant;

@@ -105,7 +105,7 @@ pub(super) async fn node(network: &MemoryNetwork, number: u8) -> Arc<Internode> 
     node_with(network, &name(number), settings(number)).await
 }
 
-/// What [`Internode::set_peers`] takes for the nodes with these numbers.
+/// The argument of [`Internode::set_peers`] for the nodes with these numbers.
 pub(super) fn members(numbers: &[u8]) -> Vec<(NodeId, Arc<str>, Arc<str>)> {
     let member = |&number| (id(number), format!("n{number}:1").into(), name(number).into());
     numbers.iter().map(member).collect()

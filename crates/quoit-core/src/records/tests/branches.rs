@@ -257,7 +257,8 @@ fn pages_of_branches_are_known_by_their_record() {
     assert_eq!(page_count(&*engine, &name), 0);
 }
 
-/// What a record became after its root was lost keeps its pages; those that nothing leads to go.
+/// Checks that a record that was written after its root was lost keeps its pages; those that
+/// nothing leads to go.
 #[test]
 fn pages_that_nothing_leads_to_are_removed_with_a_damaged_record() {
     let disk = Arc::new(FaultyDisk::new(1));

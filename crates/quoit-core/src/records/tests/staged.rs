@@ -7,7 +7,7 @@ use quoit_model::data_type::pages::{ItemHash, PageName};
 /// Bytes of pages that are read at once.
 const READ_BYTES: usize = 20_000;
 
-/// What a store has beside its disk.
+/// State of a store beside its disk.
 struct Store {
     disk: Arc<FaultyDisk>,
     engine: Arc<BitcaskEngine>,

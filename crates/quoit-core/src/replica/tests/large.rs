@@ -1,4 +1,5 @@
-//! What comes for records that lie in pages is merged with these, and nothing is put together.
+//! Objects that come for records in pages are merged with the pages, and never with the whole
+//! record in memory.
 
 use super::*;
 use quoit_model::data_type::{
@@ -145,7 +146,7 @@ fn the_last_write_takes_the_pages_with_it() {
     assert_eq!((stored(&records, &place), page_count(&engine)), (later, 0));
 }
 
-/// What is large and has seen everything is merged into the pages that are there.
+/// Checks that a large object that has seen everything is merged into the existing pages.
 #[test]
 fn a_later_whole_object_writes_the_pages_that_differ() {
     let encoded = KEY.encoded();

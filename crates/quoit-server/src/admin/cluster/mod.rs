@@ -26,7 +26,7 @@ const CHANGES: [&[u8]; 9] = [
     b"down",
 ];
 
-/// What a node that serves has.
+/// Services of a serving node.
 const SERVICES: [&str; 1] = ["riak_kv"];
 
 impl Connection {
@@ -76,7 +76,7 @@ impl Connection {
     }
 }
 
-/// What this node knows.
+/// The cluster as this node knows it.
 fn view(context: &ServerContext) -> ClusterView {
     let control = context.store.control();
     let state = control.read();

@@ -1,4 +1,4 @@
-//! What moves, how fast it may, and switching it on and off.
+//! Transfers: what moves, how fast it may, and switching it on and off.
 
 use super::super::status::reap_records;
 use super::super::{allow, error};
@@ -16,7 +16,7 @@ const PARTITION_COUNT_MAX: u64 = 1_000;
 type Told = BTreeMap<NodeId, NodeTransfers>;
 
 impl Connection {
-    /// What waits to be handed over in the whole cluster, and what is on its way.
+    /// The transfers that wait in the whole cluster, and those under way.
     pub(in crate::admin) async fn transfers(&self) -> Value {
         let told = self.context.store.all_transfers().await;
         let mut shown = view(&self.context).transfers(&told);

@@ -26,11 +26,11 @@ pub(super) struct MemberView {
     pub(super) addresses: [String; 3],
 }
 
-/// What a node knows of its cluster.
+/// A cluster as one node knows it.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterView {
     pub(super) cluster_id: String,
-    /// Who decides on changes; `None` while nobody is known to.
+    /// Member that decides on changes; `None` while none is known to.
     pub(super) claimant: Option<NodeId>,
     /// By name.
     pub(super) members: Vec<MemberView>,
@@ -102,7 +102,7 @@ impl ClusterView {
         })
     }
 
-    /// Who decides, what moves, and who can't be reached.
+    /// The claimant, the transfers, and the members that can't be reached.
     pub(super) fn ring(&self) -> Value {
         let claimant = self.claimant.and_then(|id| self.member(id));
         let is_up = claimant.is_some_and(|member| member.is_up);
@@ -131,7 +131,7 @@ impl ClusterView {
         !self.incomplete.contains(&(each.partition, each.to))
     }
 
-    /// What moves from whom to whom.
+    /// The transfers that are due, each with sender and receiver.
     fn pending(&self) -> Vec<Value> {
         let moves = self.moves();
         let pairs = moves.chunk_by(|one, other| (one.from, one.to) == (other.from, other.to));

@@ -44,8 +44,7 @@ pub(super) struct World {
 }
 
 /// Makes requests of the engine and knows the right answers. Lent out while background work runs, so that
-/// requests come in the middle of it. Lent out while background work runs, so that requests come in the
-/// middle of it.
+/// requests come in the middle of it.
 struct Hands {
     random: Random,
     plan: Plan,

@@ -51,7 +51,6 @@ pub(super) const INDEXES_NAME: &str = "SECONDARY";
 const ID_KEY: &[u8] = b"id";
 
 /// Identity, digest and expiry of the record to which an entry belongs. Big-endian in the tree.
-/// Big-endian in the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct EntryOf {
     identity: Identity,

@@ -117,7 +117,7 @@ impl Store {
     }
 
     /// Passes on a result that was read from the tree when `losses` losses were known. Makes a
-    /// damaged tree again. If it is damaged, it is made again.
+    /// damaged tree again.
     fn of_tree<T>(&self, losses: u64, read: Result<T, StoreError>) -> Result<T, StoreError> {
         read.map_err(|error| {
             if !is_loss(&error) {

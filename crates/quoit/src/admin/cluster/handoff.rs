@@ -40,9 +40,9 @@ pub(crate) struct SwitchArgs {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Direction {
-    /// What others hand over to the node.
+    /// Partitions that others hand over to the node.
     Inbound,
-    /// What the node hands over.
+    /// Partitions that the node hands over.
     Outbound,
     /// Both directions.
     Both,

@@ -1,4 +1,4 @@
-//! What the store of several engines is told of losses that a converter meets, and which conversion is given
+//! Reports to the store of several engines of losses that a converter meets, and the conversion that is given
 //! up.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
