@@ -17,15 +17,17 @@ mod pace;
 pub mod pb;
 mod readiness;
 mod socket;
+mod stream;
 mod turn;
 
 pub use context::{
     ConnectionCounts, JobClasses, OpenConnection, RIAK_KV_VERSION, ServerContext, ServerSettings,
 };
 pub use folds::Folds;
-pub use listen::{Protocol, Server, bind};
+pub use listen::{Protocol, Server, bind, bind_local};
 pub use machine::memory_bytes;
 pub use memory::{ALLOWANCE_BYTES, Account, MemoryBudget, MemoryFigures, MemorySettings, NoRoom};
 pub use pace::PaceSettings;
 pub use readiness::ReadinessGate;
 pub use socket::StopSignal;
+pub use stream::Stream;

@@ -3,17 +3,27 @@
 use crate::context::ServerContext;
 use crate::memory::{Account, MemoryBudget};
 use crate::socket::StopSignal;
+use crate::stream::Stream;
 use crate::{http, pb};
+use std::fs::Permissions;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixSocket};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 /// Wait after an `accept` that failed for lack of resources, or for memory for a connection.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// Connections of operators on this machine at once.
+const LOCAL_CONNECTION_COUNT_MAX: usize = 16;
+/// Connections of operators that may wait to be accepted.
+const LOCAL_BACKLOG: u32 = 16;
+/// Permissions of the administration socket: its owner's only.
+const LOCAL_SOCKET_MODE: u32 = 0o600;
 
 /// Which protocol a listener speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,11 +47,37 @@ pub fn bind(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     socket.listen(backlog)
 }
 
+/// Opens the administration socket: a local socket that only the node's own user may connect to. A file that
+/// stands in its place is removed: the caller knows that no other node uses the directory.
+///
+/// # Errors
+///
+/// The system's, for example where the file system knows no sockets.
+pub fn bind_local(path: &Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
+        _ => {}
+    }
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    // Nobody can connect before it listens, and by then only its owner may.
+    std::fs::set_permissions(path, Permissions::from_mode(LOCAL_SOCKET_MODE))?;
+    socket.listen(LOCAL_BACKLOG)
+}
+
+/// A listener of a node.
+enum Listener {
+    Tcp(TcpListener),
+    Local(UnixListener),
+}
+
 /// Listeners of a node and the connections that came through them.
 pub struct Server {
     context: Arc<ServerContext>,
     signal: Arc<StopSignal>,
     slots: Arc<Semaphore>,
+    /// Places of operators on this machine, which clients never take.
+    local_slots: Arc<Semaphore>,
     accepting: TaskTracker,
     connections: TaskTracker,
 }
@@ -52,11 +88,13 @@ impl Server {
     pub fn new(context: Arc<ServerContext>) -> Self {
         let settings = &context.settings;
         let allowances = settings.memory.connection_count_max();
+        let allowances = allowances.saturating_sub(LOCAL_CONNECTION_COUNT_MAX).max(1);
         let limit = settings.connection_count_max.min(allowances).min(Semaphore::MAX_PERMITS);
         Self {
             context,
             signal: Arc::default(),
             slots: Arc::new(Semaphore::new(limit)),
+            local_slots: Arc::new(Semaphore::new(LOCAL_CONNECTION_COUNT_MAX)),
             accepting: TaskTracker::new(),
             connections: TaskTracker::new(),
         }
@@ -64,9 +102,18 @@ impl Server {
 
     /// Serves what comes through a listener, in tasks of its own, until [`Server::stop`].
     pub fn serve(&self, listener: TcpListener, protocol: Protocol) {
+        self.accept_from(Listener::Tcp(listener), protocol, Arc::clone(&self.slots));
+    }
+
+    /// Serves HTTP to operators on this machine, as [`Server::serve`] does; at most 16 connections at once,
+    /// which are there whatever clients do.
+    pub fn serve_local(&self, listener: UnixListener) {
+        self.accept_from(Listener::Local(listener), Protocol::Http, Arc::clone(&self.local_slots));
+    }
+
+    fn accept_from(&self, listener: Listener, protocol: Protocol, slots: Arc<Semaphore>) {
         let context = Arc::clone(&self.context);
         let signal = Arc::clone(&self.signal);
-        let slots = Arc::clone(&self.slots);
         let connections = self.connections.clone();
         self.accepting.spawn(async move {
             loop {
@@ -94,6 +141,7 @@ impl Server {
         self.signal.stop();
         // Listeners wait for a slot when all are taken; closing the semaphore ends that, too.
         self.slots.close();
+        self.local_slots.close();
         self.accepting.close();
         self.connections.close();
         tokio::time::timeout(limit, async {
@@ -116,15 +164,39 @@ async fn allowance(memory: &Arc<MemoryBudget>) -> Arc<Account> {
     }
 }
 
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn accept(listener: &Listener) -> Stream {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return stream,
+        let accepted = match listener {
+            Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| stream.into()),
+            Listener::Local(listener) => listener.accept().await.map(|(stream, _)| stream.into()),
+        };
+        match accepted {
+            Ok(stream) => return stream,
             Err(fault) => {
                 // Out of descriptors, most likely: connections that end make room again.
                 tracing::warn!(%fault, "accepting a connection failed");
                 tokio::time::sleep(ACCEPT_RETRY).await;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_administration_socket_is_its_owners_and_takes_the_place_of_an_old_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("admin.sock");
+        for _ in 0..2 {
+            let listener = bind_local(&path).expect("it listens");
+            let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+            let client = tokio::net::UnixStream::connect(&path).await.expect("its owner may");
+            let stream = accept(&Listener::Local(listener)).await;
+            assert!(stream.is_local() && stream.is_operator());
+            drop(client);
         }
     }
 }

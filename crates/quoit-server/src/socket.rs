@@ -3,6 +3,7 @@
 
 use crate::memory::Room;
 use crate::pace::{PaceSettings, Transfer};
+use crate::stream::Stream;
 use atomic_waker::AtomicWaker;
 use bytes::BytesMut;
 use parking_lot::Mutex;
@@ -15,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt, Interest};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::io::poll_read_buf;
@@ -67,7 +67,7 @@ impl StopSignal {
 
 /// A connected socket under a [`StopSignal`].
 pub struct Socket {
-    stream: TcpStream,
+    stream: Stream,
     signal: Arc<StopSignal>,
     waker: Arc<AtomicWaker>,
     place: usize,
@@ -84,9 +84,9 @@ pub enum Incoming {
 
 impl Socket {
     /// Registers a connected stream; Nagle's algorithm is switched off.
-    pub fn new(stream: TcpStream, signal: Arc<StopSignal>) -> Self {
-        // A socket that refuses the option still works, with worse latency.
-        let _ = stream.set_nodelay(true);
+    pub fn new(stream: impl Into<Stream>, signal: Arc<StopSignal>) -> Self {
+        let stream = stream.into();
+        stream.send_at_once();
         let waker = Arc::new(AtomicWaker::new());
         let place = signal.waiting.lock().insert(Arc::clone(&waker));
         Self { stream, signal, waker, place }
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use crate::memory::room_of;
     use tokio::io::AsyncReadExt;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
     use tokio::time::timeout;
 
     /// Long enough for what a loopback connection tells, and short for who waits for nothing.

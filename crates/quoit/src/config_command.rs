@@ -2,19 +2,12 @@
 
 use crate::output::say;
 use anyhow::{Result, bail};
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use quoit::config::{self, Key, Meaning, Origin, Sources, keys, meaning, riak_keys};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Form of the output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Format {
-    /// For people.
-    Human,
-    /// For programs.
-    Json,
-}
+pub(crate) use quoit_cli::Format;
 
 /// Looks at configuration without starting a node.
 #[derive(Subcommand, Debug)]

@@ -2,12 +2,12 @@
 
 mod admin;
 mod bench;
-mod columns;
 mod config_command;
 mod descriptors;
 mod dev_cluster;
 mod engines;
 mod listeners;
+mod local_socket;
 mod logs;
 mod open;
 mod output;

@@ -2,6 +2,7 @@
 
 use crate::engines::{self, FoundLoss};
 use crate::listeners::Listeners;
+use crate::local_socket::LocalSocket;
 use crate::output::say;
 use crate::reload::OperatorSignals;
 use crate::reserve::Reserve;
@@ -159,6 +160,7 @@ async fn serve(
     let Listeners { pb, http, node, pb_at, http_at, node_at } = listeners;
     internode.serve(Box::new(node)).context("listening for other nodes")?;
     make_up_for(&store, opened.loss.as_ref()).await?;
+    let local = LocalSocket::open(&data_dir, settings);
     let background = tokio::spawn(background(Arc::clone(&store), Reserve::of(&data_dir)));
     // Before anybody can know that the node serves: who knows it may stop it at once.
     let mut stop = StopRequest::listen()?;
@@ -166,6 +168,7 @@ async fn serve(
         stop = stop.and_end_of_stdin();
     }
     readiness::decided(&context.readiness, readiness.clone()).await;
+    local.serve_on(&server);
     pb.into_iter().for_each(|listener| server.serve(listener, Protocol::Pb));
     http.into_iter().for_each(|listener| server.serve(listener, Protocol::Http));
     let at = Announced { pb: &pb_at, http: &http_at, node: node_at };
@@ -184,6 +187,7 @@ async fn serve(
         failed = serving => return failed,
     };
     stop_in_order(server, &internode, &store, &background).await?;
+    local.remove();
     if let Some(path) = &args.ready_file {
         ready_file::remove(path);
     }

@@ -4,10 +4,11 @@ use super::Problem;
 use crate::workspace::Package;
 
 /// The floors of the house, as `ARCHITECTURE.md` shows them.
-const FLOORS: [(&str, u8); 11] = [
+const FLOORS: [(&str, u8); 12] = [
     ("quoit", 6),
     ("quoit-server", 5),
     ("quoit-bench", 5),
+    ("quoit-cli", 5),
     ("quoit-core", 4),
     ("quoit-cluster", 3),
     ("quoit-client", 3),

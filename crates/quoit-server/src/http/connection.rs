@@ -11,6 +11,7 @@ use crate::memory::{
 };
 use crate::pace::Transfer;
 use crate::socket::{Socket, StopSignal};
+use crate::stream::Stream;
 use crate::turn::{Turn, Weight};
 use base64::Engine as _;
 use bytes::{Bytes, BytesMut};
@@ -18,7 +19,6 @@ use md5::{Digest, Md5};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use tokio::net::TcpStream;
 
 /// Answers are written when so many bytes have gathered, even if further requests are at hand.
 const FLUSH_BYTES: usize = 32 * 1024;
@@ -72,6 +72,8 @@ pub(crate) struct Connection {
     pub(super) socket: Socket,
     /// Whether the client is on this machine.
     pub(crate) is_local: bool,
+    /// Whether the client came through the administration socket: it may do everything, without a password.
+    pub(crate) is_operator: bool,
     /// Bytes that have arrived and are not answered, and their memory.
     pub(super) input: BytesMut,
     pub(super) input_room: Room,
@@ -91,16 +93,17 @@ pub(crate) struct Connection {
 pub async fn serve(
     context: Arc<ServerContext>,
     account: Arc<Account>,
-    stream: TcpStream,
+    stream: Stream,
     signal: Arc<StopSignal>,
 ) {
     let counts = Arc::clone(&context);
     let _open = counts.http_connections.open();
-    let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
+    let (is_local, is_operator) = (stream.is_local(), stream.is_operator());
     let mut connection = Connection {
         context,
         socket: Socket::new(stream, signal),
         is_local,
+        is_operator,
         input: BytesMut::new(),
         input_room: account.room(REQUEST_COPIES as usize * REQUESTS_BYTES_FREE),
         transfer: None,

@@ -7,6 +7,7 @@ use super::text;
 use crate::context::ServerContext;
 use crate::memory::{ANSWERS_BYTES_FREE, Account, NoRoom, REQUESTS_BYTES_FREE, Room};
 use crate::socket::{Socket, StopSignal};
+use crate::stream::Stream;
 use crate::turn::{Turn, Weight};
 use bytes::{Buf, Bytes};
 use quoit_core::{Pending, RequestError, Unconfirmed};
@@ -16,7 +17,6 @@ use quoit_wire::{DecodeError, FrameError, MessageCode};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use tokio::net::TcpStream;
 
 /// Answers are written when so many bytes have gathered, even if further requests are at hand.
 const FLUSH_BYTES: usize = 32 * 1024;
@@ -78,7 +78,7 @@ pub(super) struct Connection {
 pub async fn serve(
     context: Arc<ServerContext>,
     account: Arc<Account>,
-    stream: TcpStream,
+    stream: Stream,
     signal: Arc<StopSignal>,
 ) {
     let counts = Arc::clone(&context);

@@ -1,6 +1,5 @@
 //! `engine`: the storage engine of a node that is stopped.
 
-use super::figures::size;
 use super::print;
 use super::salvage::{SalvageArgs, SetAsideArgs, salvage, set_aside};
 use crate::config_command::Format;
@@ -10,6 +9,7 @@ use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use quoit::config::{self, Settings, Sources, Storage};
+use quoit_cli::figures::size;
 use quoit_cluster::ControlPlane;
 use quoit_store::convert::Progress;
 use serde_json::json;

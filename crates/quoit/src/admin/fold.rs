@@ -1,13 +1,13 @@
 //! `fold`: walks through all records of a bucket, which the node does in the background.
 
-use super::figures::{duration, size};
-use super::progress::Progress;
 use super::{Api, done, plain, segment};
 use crate::config_command::Format;
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use percent_encoding::percent_decode_str;
+use quoit_cli::figures::{duration, size};
+use quoit_cli::progress::Progress;
 use quoit_model::segments::TreeSize;
 use serde_json::{Value, json};
 

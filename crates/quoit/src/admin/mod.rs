@@ -1,32 +1,29 @@
 //! `quoit admin`: a node as operators know it; a running one, but for its engine.
 
 mod aae;
-mod api;
 mod bucket_types;
 mod cluster;
 mod data_type;
 mod engine;
-mod figures;
 mod fold;
 mod keys;
-mod progress;
 mod salvage;
 mod status;
 
 use crate::config_command::Format;
 use crate::output::say;
 use anyhow::{Result, bail};
-use api::segment;
-pub(crate) use api::{Answer, Api};
 use clap::{Args, Subcommand};
+use quoit_cli::api::segment;
+use quoit_cli::target::TargetArgs;
+pub(crate) use quoit_cli::{Answer, Api};
 use serde_json::Value;
 
 /// Talks to a running node.
 #[derive(Args, Debug)]
 pub(crate) struct AdminArgs {
-    /// HTTP address of the node.
-    #[arg(long, global = true, default_value = "http://127.0.0.1:8098", value_name = "URL")]
-    url: String,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Form of the output.
     #[arg(long, global = true, value_enum, default_value = "human")]
     format: Format,
@@ -110,7 +107,7 @@ enum AdminCommand {
 
 /// Runs an administration command.
 pub(crate) fn run(args: &AdminArgs) -> Result<()> {
-    let api = Api::new(&args.url);
+    let api = Api::new(&args.target);
     match &args.command {
         AdminCommand::Ping => ping(&api, args.format),
         AdminCommand::Status => status::status(&api, args.format),

@@ -1,13 +1,13 @@
 //! `engine set-aside` and `engine salvage`: stores of stopped nodes that are damaged.
 
 use super::engine::{NodeArgs, StoppedNode};
-use super::figures::size;
 use super::print;
 use crate::config_command::Format;
 use crate::engines::DamagedStore;
 use crate::output::say;
 use anyhow::{Context, Result};
 use clap::Args;
+use quoit_cli::figures::size;
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{RecordFate, SalvageEvent, Salvaged};
 use serde_json::json;

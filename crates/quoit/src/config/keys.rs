@@ -350,6 +350,13 @@ const SERVICE: &[Key] = &[
          are refused.",
     ),
     key(
+        "admin_socket",
+        Kind::Flag,
+        "on",
+        "Whether operators on this machine reach the node through `admin.sock` in its data directory as well. \
+         Only the user of the node may open it, and needs no password there. At most 16 connections at once.",
+    ),
+    key(
         "admin_remote",
         Kind::Flag,
         "off",

@@ -3,8 +3,9 @@
 /// Variables with this start are settings: `QUOIT_RING_SIZE=128`; two underscores stand for a dot.
 const PREFIX: &str = "QUOIT_";
 
-/// Variables with the same start that Quoit's own tools give to programs that they start.
-const OF_TOOLS: [&str; 1] = ["QUOIT_BENCH_DIR"];
+/// Variables with the same start that are no settings of a node: the load generator gives the first to programs
+/// that it starts, the commands that ask a node read the second.
+const OF_TOOLS: [&str; 2] = ["QUOIT_BENCH_DIR", "QUOIT_URL"];
 
 /// The key that a variable sets, whether there is such a key or not; `None` if it belongs to something else.
 pub(super) fn key(variable: &str, value: &str) -> Option<String> {
@@ -64,5 +65,6 @@ mod tests {
     fn other_programs_variables_are_no_settings() {
         assert_eq!(key("PATH", "/bin"), None);
         assert_eq!(key("QUOIT_BENCH_DIR", "/tmp"), None);
+        assert_eq!(key("QUOIT_URL", "db1:8098"), None);
     }
 }

@@ -4,6 +4,7 @@ use super::node::Record;
 use crate::admin::{Answer, Api};
 use crate::output::say;
 use anyhow::{Context, Result, bail};
+use quoit_cli::target::Target;
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -85,7 +86,7 @@ fn members(api: &Api, field: &str, value: &str) -> Result<Vec<String>> {
 }
 
 fn api_of(record: &Record) -> Api {
-    Api::new(&format!("http://{}", record.http))
+    Api::of(vec![Target::of(&record.http)])
 }
 
 fn document(answer: Answer) -> Result<Value> {

@@ -1,7 +1,7 @@
 //! The nodes of a development cluster as a person sees them.
 
 use super::node::Node;
-use crate::columns::columns;
+use quoit_cli::columns::columns;
 
 /// State of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -2,9 +2,9 @@
 
 use super::words::{bar, rule};
 use super::{Api, done, of_node, plain, print};
-use crate::admin::figures::{duration, size};
 use crate::admin::status::reap_record_lines;
-use crate::columns::columns;
+use quoit_cli::columns::columns;
+use quoit_cli::figures::{duration, size};
 
 use crate::config_command::Format;
 use anyhow::{Result, bail};

@@ -1,10 +1,10 @@
 //! `cluster plan`, `commit` and `clear`.
 
 use super::words::{bar, membership, rule};
-use crate::admin::figures::{duration, size};
 use crate::admin::{Api, done, plain, print};
 use crate::config_command::Format;
 use anyhow::Result;
+use quoit_cli::figures::{duration, size};
 use serde_json::{Value, json};
 use std::fmt::Write;
 

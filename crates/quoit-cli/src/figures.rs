@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Bytes, as in `512 B`, `1.5 KB` and `40.1 GB`, in units of 1024 as the configuration has them.
-pub(crate) fn size(bytes: &Value) -> String {
+pub fn size(bytes: &Value) -> String {
     let bytes = bytes.as_f64().unwrap_or_default();
     let mut scaled = bytes;
     for unit in ["B", "KB", "MB", "GB"] {
@@ -21,7 +21,7 @@ pub(crate) fn size(bytes: &Value) -> String {
 }
 
 /// Seconds, as in `under 0.1 s`, `0.4 s`, `12 s`, `3 min 20 s` and `2 h 5 min`.
-pub(crate) fn duration(secs: &Value) -> String {
+pub fn duration(secs: &Value) -> String {
     let secs = secs.as_f64().unwrap_or_default();
     if secs < 0.05 {
         return "under 0.1 s".to_owned();

@@ -9,7 +9,7 @@ const TERMINAL_INTERVAL: Duration = Duration::from_millis(500);
 const FILE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Shows progress: one line that changes on a terminal, else a line now and then.
-pub(super) struct Progress<W> {
+pub struct Progress<W> {
     out: W,
     is_terminal: bool,
     /// When the last line was written, or the work began.
@@ -20,7 +20,7 @@ pub(super) struct Progress<W> {
 
 impl Progress<Stderr> {
     /// On the standard error, which is not the output of the command.
-    pub(super) fn on_stderr() -> Self {
+    pub fn on_stderr() -> Self {
         let out = std::io::stderr();
         let is_terminal = out.is_terminal();
         Self::new(out, is_terminal)
@@ -33,7 +33,7 @@ impl<W: Write> Progress<W> {
     }
 
     /// Shows how far it is, unless that was shown a moment ago.
-    pub(super) fn show(&mut self, line: &str) {
+    pub fn show(&mut self, line: &str) {
         self.show_at(line, Instant::now());
     }
 
@@ -54,7 +54,7 @@ impl<W: Write> Progress<W> {
     }
 
     /// Takes the line off the terminal, before something else is written.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         let width = std::mem::take(&mut self.standing);
         if width > 0 {
             let _ = write!(self.out, "\r{:width$}\r", "").and_then(|()| self.out.flush());

@@ -1,7 +1,7 @@
 //! Text in columns.
 
 /// The rows as lines, each column as wide as its widest cell, two spaces apart.
-pub(crate) fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
+pub fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
     let rows: Vec<[String; N]> = rows.into_iter().collect();
     let mut widths = [0; N];
     for row in &rows {

@@ -1,0 +1,389 @@
+//! Calls of a node's HTTP interface: its administration, and the data of clients.
+
+use crate::local::{LocalConnector, NoResolver};
+use crate::target::{Target, TargetArgs};
+use anyhow::{Result, bail};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use std::cell::Cell;
+use std::time::Duration;
+use ureq::http::{self, Method};
+use ureq::{Agent, Body};
+
+/// Longest wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A node's HTTP interface. Of several nodes the first that can be connected to is asked, and stays.
+pub struct Api {
+    places: Vec<(Target, Agent)>,
+    current: Cell<usize>,
+}
+
+/// A node's answer to a call of its administration.
+pub enum Answer {
+    /// The document of a success.
+    Done(Value),
+    /// A refusal: the stable word and the sentence for people.
+    Refused {
+        /// Stable word.
+        error: String,
+        /// Sentence.
+        message: String,
+        /// The whole document.
+        document: Value,
+    },
+}
+
+/// A request of a client.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// Method; GET by default.
+    pub method: Method,
+    /// Path without the slash at its beginning, with a query.
+    pub path: String,
+    /// Headers.
+    pub headers: Vec<(String, String)>,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+/// The answer to a [`Call`].
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// Status of HTTP.
+    pub status: u16,
+    /// Headers.
+    pub headers: http::HeaderMap,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// A header as text; empty if it is missing.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The body as text, without blanks around it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).trim().to_owned()
+    }
+}
+
+type Response = http::Response<Body>;
+
+/// A path segment, percent-encoded.
+#[must_use]
+pub fn segment(name: &str) -> String {
+    utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
+}
+
+fn agent(target: &Target) -> Agent {
+    let config = Agent::config_builder()
+        .timeout_global(Some(TIMEOUT))
+        .timeout_connect(Some(CONNECT_TIMEOUT))
+        // Refusals carry a document that says why.
+        .http_status_as_error(false)
+        .max_redirects(0)
+        // Names of records may be as long as the node takes them.
+        .max_response_header_size(1 << 20)
+        .build();
+    match target {
+        Target::Http(_) => config.into(),
+        Target::Local(path) => {
+            Agent::with_parts(config, LocalConnector::new(path.clone()), NoResolver)
+        }
+    }
+}
+
+/// Whether the request has not reached a node, so that another may be asked.
+fn is_unreachable(error: &ureq::Error) -> bool {
+    use std::io::ErrorKind as K;
+    match error {
+        ureq::Error::HostNotFound
+        | ureq::Error::ConnectionFailed
+        | ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => true,
+        ureq::Error::Io(fault) => matches!(
+            fault.kind(),
+            K::ConnectionRefused
+                | K::NotFound
+                | K::PermissionDenied
+                | K::HostUnreachable
+                | K::NetworkUnreachable
+                | K::AddrNotAvailable
+        ),
+        _ => false,
+    }
+}
+
+impl Api {
+    /// The interface of the first node of `targets` that can be connected to.
+    #[must_use]
+    pub fn new(targets: &TargetArgs) -> Self {
+        Self::of(targets.targets())
+    }
+
+    /// The interface of the first of these nodes, of which there is at least one, that can be connected to.
+    #[must_use]
+    pub fn of(targets: Vec<Target>) -> Self {
+        assert!(!targets.is_empty(), "there is a node to ask");
+        let places = targets.into_iter().map(|target| {
+            let agent = agent(&target);
+            (target, agent)
+        });
+        Self { places: places.collect(), current: Cell::new(0) }
+    }
+
+    /// The node that is asked.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.places[self.current.get()].0
+    }
+
+    /// Asks the present node, or, while none can be connected to, each after the other.
+    fn ask(
+        &self,
+        call: impl Fn(&Agent, &str) -> Result<Response, ureq::Error>,
+    ) -> Result<Response> {
+        let first = self.current.get();
+        let mut first_failure = None;
+        for step in 0..self.places.len() {
+            let place = (first + step) % self.places.len();
+            self.current.set(place);
+            let (target, agent) = &self.places[place];
+            match call(agent, target.base()) {
+                Ok(response) => return Ok(response),
+                Err(error) => {
+                    let is_last = step + 1 == self.places.len();
+                    let goes_on = is_unreachable(&error) && !is_last;
+                    let failure = self.failed(error);
+                    if !goes_on {
+                        return Err(match first_failure {
+                            Some(_) if self.places.len() > 1 => {
+                                let all: Vec<String> = self
+                                    .places
+                                    .iter()
+                                    .map(|(target, _)| target.to_string())
+                                    .collect();
+                                failure.context(format!("none of {} can be asked", all.join(", ")))
+                            }
+                            _ => failure,
+                        });
+                    }
+                    first_failure.get_or_insert(failure);
+                }
+            }
+        }
+        unreachable!("the last node's answer or failure is returned")
+    }
+
+    /// Sends a client's request, and gives the answer whatever its status.
+    ///
+    /// # Errors
+    ///
+    /// When no node answers.
+    pub fn call(&self, call: &Call) -> Result<Reply> {
+        let mut response = self.ask(|agent, base| {
+            let mut request = http::Request::builder()
+                .method(call.method.clone())
+                .uri(format!("{base}/{}", call.path));
+            for (name, value) in &call.headers {
+                request = request.header(name, value);
+            }
+            match call.method {
+                Method::GET | Method::HEAD => agent.run(request.body(())?),
+                _ => agent.run(request.body(&call.body[..])?),
+            }
+        })?;
+        let body = response.body_mut().with_config().limit(u64::MAX).read_to_vec()?;
+        Ok(Reply { status: response.status().as_u16(), headers: response.headers().clone(), body })
+    }
+
+    /// Reads a document of the administration API.
+    ///
+    /// # Errors
+    ///
+    /// When no node answers, or something else than a node does.
+    pub fn get(&self, path: &str) -> Result<Answer> {
+        self.read(self.ask(|agent, base| agent.get(format!("{base}/admin/v1/{path}")).call()))
+    }
+
+    /// Reads a path of the interface of clients. `None` when there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// When no node answers, or it refuses.
+    pub fn get_data(&self, path: &str) -> Result<Option<Value>> {
+        let reply = self.call(&Call { path: path.to_owned(), ..Call::default() })?;
+        match (reply.status, serde_json::from_slice::<Value>(&reply.body)) {
+            (200, Ok(document)) => Ok(Some(document)),
+            (404, Ok(document)) if document["error"] == "notfound" => Ok(None),
+            // A page for browsers, which is what clients get when the bucket type does not exist.
+            (404, Err(_)) => Ok(None),
+            _ => bail!("{}", reply.text()),
+        }
+    }
+
+    /// The likely cause of a failed request, and the remedy.
+    fn no_answer(&self, error: &ureq::Error) -> String {
+        let target = self.target();
+        match error {
+            ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
+                format!("{target} is not a URL; write --url HOST:PORT")
+            }
+            ureq::Error::Protocol(_) => format!(
+                "what listens at {target} does not speak HTTP; --url is the address of a node's listener.http \
+                 (port 8098 by default)"
+            ),
+            ureq::Error::Timeout(ureq::Timeout::Connect) => format!(
+                "no connection to {target} within {} s; is the machine up, and does a firewall let it through?",
+                CONNECT_TIMEOUT.as_secs()
+            ),
+            ureq::Error::Timeout(_) => format!(
+                "no answer from {target} within {} s; the node there is overloaded, or hangs",
+                TIMEOUT.as_secs()
+            ),
+            ureq::Error::HostNotFound => format!("{target}: there is no host of that name"),
+            ureq::Error::Io(fault) => no_connection(target, fault.kind()),
+            _ => no_connection(target, std::io::ErrorKind::Other),
+        }
+    }
+
+    fn failed(&self, error: ureq::Error) -> anyhow::Error {
+        let told = self.no_answer(&error);
+        anyhow::Error::new(error).context(told)
+    }
+
+    /// Puts a document.
+    ///
+    /// # Errors
+    ///
+    /// As [`Api::get`].
+    pub fn put(&self, path: &str, body: &Value) -> Result<Answer> {
+        self.read(
+            self.ask(|agent, base| agent.put(format!("{base}/admin/v1/{path}")).send_json(body)),
+        )
+    }
+
+    /// Posts a document, or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Api::get`].
+    pub fn post(&self, path: &str, body: Option<&Value>) -> Result<Answer> {
+        self.read(self.ask(|agent, base| {
+            let request = agent.post(format!("{base}/admin/v1/{path}"));
+            match body {
+                Some(body) => request.send_json(body),
+                None => request.send_empty(),
+            }
+        }))
+    }
+
+    /// Deletes what a path names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Api::get`].
+    pub fn delete(&self, path: &str) -> Result<Answer> {
+        self.read(self.ask(|agent, base| agent.delete(format!("{base}/admin/v1/{path}")).call()))
+    }
+
+    fn read(&self, response: Result<Response>) -> Result<Answer> {
+        let mut response = response?;
+        let status = response.status();
+        let document: Value = match response.body_mut().read_json() {
+            Ok(document) => document,
+            Err(_) => {
+                bail!(
+                    "{} answered {status} without a document of the administration API; is it the HTTP \
+                     address of a quoit node?",
+                    self.target()
+                )
+            }
+        };
+        if status.is_success() {
+            return Ok(Answer::Done(document));
+        }
+        let text = |name: &str| document[name].as_str().unwrap_or_default().to_owned();
+        Ok(Answer::Refused { error: text("error"), message: text("message"), document })
+    }
+}
+
+/// The likely cause of a connection that can't be made, and the remedy.
+fn no_connection(target: &Target, kind: std::io::ErrorKind) -> String {
+    match (target, kind) {
+        (Target::Local(_), std::io::ErrorKind::PermissionDenied) => format!(
+            "{target} may be opened by the user of the node only: run the command as that user (sudo -u quoit)"
+        ),
+        (Target::Local(_), std::io::ErrorKind::NotFound) => {
+            format!("{target} is not there; does a node run with this data directory?")
+        }
+        _ => format!(
+            "no answer from {target}; is a node running there? (--url HOST:PORT names another)"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    /// Answers one request with a document.
+    fn answer_once(mut stream: impl Read + Write) {
+        let (mut request, mut byte) = (Vec::new(), [0]);
+        while !request.ends_with(b"\r\n\r\n")
+            && stream.read(&mut byte).is_ok_and(|count| count == 1)
+        {
+            request.push(byte[0]);
+        }
+        let answer =
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n";
+        write!(stream, "{answer}{{\"ping\":\"pong\"}}").expect("it reads");
+    }
+
+    fn is_pong(api: &Api) -> bool {
+        matches!(api.get("ping"), Ok(Answer::Done(document)) if document["ping"] == "pong")
+    }
+
+    #[test]
+    fn the_next_node_is_asked_while_one_cannot_be_connected_to() {
+        let dead =
+            TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it has one");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let alive = listener.local_addr().expect("it has one");
+        let node = thread::spawn(move || answer_once(listener.accept().expect("somebody asks").0));
+        let targets = [dead, alive].map(|address| Target::of(&address.to_string()));
+        let api = Api::of(targets.to_vec());
+        assert!(is_pong(&api));
+        assert_eq!(api.target(), &targets[1]);
+        node.join().expect("it has answered");
+        let told = format!("{:#}", api.get("ping").err().expect("nobody is left"));
+        assert!(told.contains("none of") && told.contains(&dead.to_string()), "{told}");
+    }
+
+    #[test]
+    fn a_node_is_reached_through_its_socket_however_long_the_path_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let long = directory.path().join("x".repeat(200));
+        std::fs::create_dir(&long).expect("a directory");
+        let path = long.join(crate::local::SOCKET_FILE);
+        let listener = crate::local::with_short_path(&path, |path| UnixListener::bind(path));
+        let listener = listener.expect("it listens");
+        let node = thread::spawn(move || answer_once(listener.accept().expect("somebody asks").0));
+        let api = Api::of(vec![Target::of(&format!("unix:{}", long.display()))]);
+        assert!(is_pong(&api));
+        node.join().expect("it has answered");
+        std::fs::remove_file(&path).expect("it is there");
+        let told = format!("{:#}", api.get("ping").err().expect("nobody listens"));
+        assert!(told.contains("does a node run with this data directory"), "{told}");
+    }
+}

@@ -1,0 +1,25 @@
+//! Quoit's command line: how it reaches a node, how records are named, and how answers are shown.
+//!
+//! The program `quoit` has the tree of commands; this crate has what they are made of. It talks to a node over
+//! HTTP, through the network or through the administration socket of the data directory, and knows nothing of
+//! the server's code.
+//!
+//! ```
+//! use quoit_cli::names::RecordName;
+//!
+//! let name: RecordName = "carts/de/4%2F2".parse().expect("a name");
+//! assert_eq!(name.path(), "types/carts/buckets/de/keys/4%2F2");
+//! ```
+
+pub mod api;
+pub mod columns;
+pub mod figures;
+pub mod format;
+pub mod local;
+pub mod names;
+pub mod output;
+pub mod progress;
+pub mod target;
+
+pub use api::{Answer, Api};
+pub use format::Format;

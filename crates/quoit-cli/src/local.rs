@@ -1,0 +1,147 @@
+//! The administration socket of a data directory, and HTTP through it.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use ureq::Error;
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, ShutdownHandle, Transport,
+};
+
+/// Name of the socket in the data directory of a node.
+pub const SOCKET_FILE: &str = "admin.sock";
+
+/// Longest path that every system takes as the address of a socket.
+const ADDRESS_BYTES_MAX: usize = 100;
+
+/// Calls `with` with a path of the same file that is short enough to be the address of a socket.
+///
+/// # Errors
+///
+/// Those of `with`, and of a directory that can't be opened.
+pub fn with_short_path<T>(path: &Path, with: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return with(path);
+    };
+    if path.as_os_str().len() <= ADDRESS_BYTES_MAX {
+        return with(path);
+    }
+    let directory = File::open(directory)?;
+    with(&Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name))
+}
+
+/// Opens connections to one socket, whatever host a URL names.
+#[derive(Debug)]
+pub(crate) struct LocalConnector {
+    path: PathBuf,
+}
+
+impl LocalConnector {
+    pub(crate) const fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+}
+
+impl Connector for LocalConnector {
+    type Out = LocalTransport;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        _chained: Option<()>,
+    ) -> Result<Option<LocalTransport>, Error> {
+        let stream =
+            Arc::new(Shared(with_short_path(&self.path, |path| UnixStream::connect(path))?));
+        let handle = Arc::downgrade(&stream) as Weak<dyn ShutdownHandle>;
+        (details.register_shutdown)(handle)?;
+        let config = details.config;
+        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
+        Ok(Some(LocalTransport { stream, buffers }))
+    }
+}
+
+/// A stream that another thread may end.
+#[derive(Debug)]
+struct Shared(UnixStream);
+
+impl ShutdownHandle for Shared {
+    fn shutdown(&self) {
+        // One that is closed already is as good.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+/// A connection through the socket.
+pub(crate) struct LocalTransport {
+    stream: Arc<Shared>,
+    buffers: LazyBuffers,
+}
+
+impl std::fmt::Debug for LocalTransport {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("LocalTransport").finish_non_exhaustive()
+    }
+}
+
+/// The failure of a read or write under a time limit.
+fn failed(fault: io::Error, timeout: NextTimeout) -> Error {
+    match fault.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Timeout(timeout.reason),
+        _ => fault.into(),
+    }
+}
+
+impl Transport for LocalTransport {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.stream.0.set_write_timeout(timeout.not_zero().map(|limit| *limit))?;
+        let output = &self.buffers.output()[..amount];
+        (&self.stream.0).write_all(output).map_err(|fault| failed(fault, timeout))
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.stream.0.set_read_timeout(timeout.not_zero().map(|limit| *limit))?;
+        let input = self.buffers.input_append_buf();
+        let read = loop {
+            match (&self.stream.0).read(input) {
+                Err(fault) if fault.kind() == io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        let count = read.map_err(|fault| failed(fault, timeout))?;
+        self.buffers.input_appended(count);
+        Ok(count > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        // A connection to this machine costs little: each request has its own.
+        false
+    }
+}
+
+/// Resolves nothing: the connector knows where to go.
+#[derive(Debug)]
+pub(crate) struct NoResolver;
+
+impl Resolver for NoResolver {
+    fn resolve(
+        &self,
+        _uri: &Uri,
+        _config: &Config,
+        _timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
+        let mut addresses = self.empty();
+        addresses.push(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        Ok(addresses)
+    }
+}

@@ -1,0 +1,104 @@
+//! Where a node is: URLs as people write them, sockets, and those that are tried without being told.
+
+use crate::local::SOCKET_FILE;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// The node that is asked when nothing says which, and no socket is at hand.
+const URL_DEFAULT: &str = "http://127.0.0.1:8098";
+/// Data directories whose socket is tried when nothing says which node is meant: that of `quoit serve`, and
+/// that of the packages.
+const DATA_DIRS_DEFAULT: [&str; 2] = ["data", "/var/lib/quoit"];
+/// Start of the URL of a socket.
+const SOCKET_SCHEME: &str = "unix:";
+
+/// Which node is asked.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TargetArgs {
+    /// HTTP address of the node, or unix:DIR for the socket in its data directory. Of several, with commas
+    /// between them, the first that answers is asked.
+    ///
+    /// Without one: the socket in ./data or /var/lib/quoit if there is one, else http://127.0.0.1:8098.
+    #[arg(long, global = true, env = "QUOIT_URL", value_name = "URL", value_delimiter = ',')]
+    pub url: Vec<String>,
+}
+
+/// One place where a node may be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// A URL without a slash at its end.
+    Http(String),
+    /// A socket.
+    Local(PathBuf),
+}
+
+impl Target {
+    /// Reads a URL: without a scheme it is HTTP; `unix:` names a socket or a data directory.
+    #[must_use]
+    pub fn of(url: &str) -> Self {
+        let url = url.trim();
+        if let Some(path) = url.strip_prefix(SOCKET_SCHEME) {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            let path = Path::new(path);
+            let is_socket = path.extension().is_some_and(|extension| extension == "sock");
+            return Self::Local(if is_socket { path.to_owned() } else { path.join(SOCKET_FILE) });
+        }
+        let url = url.trim_end_matches('/');
+        Self::Http(if url.contains("://") { url.to_owned() } else { format!("http://{url}") })
+    }
+
+    /// The URL that paths are put behind.
+    pub(crate) fn base(&self) -> &str {
+        match self {
+            Self::Http(url) => url,
+            Self::Local(_) => "http://localhost",
+        }
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Http(url) => out.write_str(url),
+            Self::Local(path) => write!(out, "{SOCKET_SCHEME}{}", path.display()),
+        }
+    }
+}
+
+impl TargetArgs {
+    /// The places to try, at least one.
+    #[must_use]
+    pub fn targets(&self) -> Vec<Target> {
+        let named = self.url.iter().map(|url| url.trim()).filter(|url| !url.is_empty());
+        let mut targets: Vec<Target> = named.map(Target::of).collect();
+        if targets.is_empty() {
+            let sockets = DATA_DIRS_DEFAULT.map(|directory| Path::new(directory).join(SOCKET_FILE));
+            targets.extend(sockets.into_iter().filter(|path| path.exists()).map(Target::Local));
+            targets.push(Target::Http(URL_DEFAULT.to_owned()));
+        }
+        targets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_needs_no_scheme() {
+        let of = |url: &str| Target::of(url).to_string();
+        assert_eq!(of("127.0.0.1:24098"), "http://127.0.0.1:24098");
+        assert_eq!(of("http://db1:8098/"), "http://db1:8098");
+        assert_eq!(of("https://proxy/quoit/"), "https://proxy/quoit");
+    }
+
+    #[test]
+    fn a_socket_is_named_by_its_file_or_its_directory() {
+        let socket = Target::Local("/var/lib/quoit/admin.sock".into());
+        for url in
+            ["unix:/var/lib/quoit", "unix:///var/lib/quoit/admin.sock", "unix:/var/lib/quoit/"]
+        {
+            assert_eq!(Target::of(url), socket, "{url}");
+        }
+    }
+}
