@@ -13,6 +13,7 @@
 
 pub mod api;
 pub mod columns;
+pub mod data;
 pub mod figures;
 pub mod format;
 pub mod local;

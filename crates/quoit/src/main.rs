@@ -19,6 +19,7 @@ mod serve;
 mod stop;
 
 use clap::{Parser, Subcommand};
+use quoit_cli::data;
 use std::process::ExitCode;
 
 /// A Dynamo-class distributed key-value store that speaks Riak KV's client protocols.
@@ -38,6 +39,22 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Start several joined nodes on this machine, for trying things out.
     DevCluster(dev_cluster::DevClusterArgs),
+    Get(data::GetArgs),
+    Put(data::PutArgs),
+    Del(data::DelArgs),
+    Keys(data::KeysArgs),
+    Buckets(data::BucketsArgs),
+    Index(data::IndexArgs),
+    #[command(subcommand)]
+    Counter(data::CounterCommand),
+    #[command(subcommand)]
+    Set(data::SetCommand),
+    #[command(subcommand)]
+    Gset(data::GsetCommand),
+    #[command(subcommand)]
+    Map(data::MapCommand),
+    #[command(subcommand)]
+    Hll(data::HllCommand),
     /// Administrate a running node.
     Admin(admin::AdminArgs),
     /// Run basho_bench configurations against a server.
@@ -54,6 +71,17 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::DevCluster(args) => dev_cluster::run(&args),
+        Command::Get(args) => data::get(&args),
+        Command::Put(args) => data::put(&args),
+        Command::Del(args) => data::del(&args),
+        Command::Keys(args) => data::keys(&args),
+        Command::Buckets(args) => data::buckets(&args),
+        Command::Index(args) => data::index(&args),
+        Command::Counter(command) => data::counter(&command),
+        Command::Set(command) => data::set(&command),
+        Command::Gset(command) => data::gset(&command),
+        Command::Map(command) => data::map(&command),
+        Command::Hll(command) => data::hll(&command),
         Command::Admin(args) => admin::run(&args),
         Command::Bench(args) => return bench::command(&args),
         Command::Config(command) => config_command::run(&command),

@@ -1,0 +1,52 @@
+//! Commands on data: objects, lists of names, index queries, data types.
+
+mod get;
+mod list;
+mod object;
+mod put;
+mod types;
+
+pub use get::{GetArgs, get};
+pub use list::{BucketsArgs, IndexArgs, KeysArgs, buckets, index, keys};
+pub use put::{DelArgs, PutArgs, del, put};
+pub use types::{
+    CounterCommand, GsetCommand, HllCommand, MapCommand, SetCommand, counter, gset, hll, map, set,
+};
+
+use crate::api::Reply;
+use crate::names::BucketName;
+use anyhow::{Error, anyhow};
+
+/// A write or a read that did not find what it needs; the words say so.
+fn refused(reply: &Reply, bucket: &BucketName, what: &dyn std::fmt::Display) -> Error {
+    let told = reply.text();
+    match reply.status {
+        // Clients get a page for browsers where the bucket type does not exist.
+        404 if told.starts_with('<')
+            || told.contains("bucket_type_unknown")
+            || told.contains("Unknown bucket type") =>
+        {
+            let bucket_type = crate::names::shown(&bucket.bucket_type);
+            anyhow!(
+                "bucket type {bucket_type} does not exist or is not active; `quoit admin bucket-type list` \
+                 shows those that are, `quoit admin bucket-type create {bucket_type}` and then `activate` make it"
+            )
+        }
+        404 => anyhow!("there is no {what}"),
+        412 => anyhow!(
+            "{what} is not what the condition asks for: it was changed meanwhile, or is there already"
+        ),
+        status if told.is_empty() || told.starts_with('<') => {
+            anyhow!("the node refuses {what} with HTTP status {status}")
+        }
+        _ => anyhow!("the node refuses {what}: {told}"),
+    }
+}
+
+/// Appends a parameter to a query.
+fn add(query: &mut String, name: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        query.push(if query.is_empty() { '?' } else { '&' });
+        query.push_str(&format!("{name}={}", crate::api::segment(value)));
+    }
+}

@@ -1,0 +1,474 @@
+//! Data types by name: `quoit counter`, `set`, `gset`, `map` and `hll`.
+
+use super::refused;
+use crate::api::{Api, Call};
+use crate::format::Format;
+use crate::names::RecordName;
+use crate::say;
+use crate::target::TargetArgs;
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+use ureq::http::Method;
+
+/// A data type on a node, and how it is shown.
+#[derive(Args, Debug)]
+pub struct Place {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// TYPE/BUCKET/KEY; the bucket type decides which data type it is.
+    name: RecordName,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+/// A counter: increments of all nodes and clients add up.
+#[derive(Subcommand, Debug)]
+#[command(after_help = "Example:\n  quoit counter incr counters/pages/home 5")]
+pub enum CounterCommand {
+    /// Print the value.
+    Get(Place),
+    /// Add to it; prints the new value.
+    Incr {
+        /// Which counter.
+        #[command(flatten)]
+        place: Place,
+        /// How much; may be negative.
+        #[arg(default_value_t = 1, allow_hyphen_values = true)]
+        by: i64,
+    },
+}
+
+/// A set of texts: of an addition and a removal at the same time the addition stays.
+#[derive(Subcommand, Debug)]
+#[command(
+    after_help = "Examples:\n  quoit set add sets/guests/party ann bob\n  quoit set get sets/guests/party"
+)]
+pub enum SetCommand {
+    /// Print the elements, one a line.
+    Get(Place),
+    /// Add elements.
+    Add(Elements),
+    /// Remove elements.
+    Remove(Elements),
+}
+
+/// A set that only grows.
+#[derive(Subcommand, Debug)]
+#[command(after_help = "Example:\n  quoit gset add seen/visitors/2026 ann bob")]
+pub enum GsetCommand {
+    /// Print the elements, one a line.
+    Get(Place),
+    /// Add elements.
+    Add(Elements),
+}
+
+/// An estimate of how many different elements there were.
+#[derive(Subcommand, Debug)]
+#[command(after_help = "Example:\n  quoit hll add uniques/visitors/today ann bob")]
+pub enum HllCommand {
+    /// Print the estimate.
+    Get(Place),
+    /// Count elements in.
+    Add(Elements),
+}
+
+/// A map of registers, flags, counters, sets and maps.
+#[derive(Subcommand, Debug)]
+#[command(
+    after_help = "Examples:\n  quoit map update people/all/ann name_register=Ann visits_counter=+1 member_flag=true\n  \
+                  quoit map update people/all/ann tags_set=+rust tags_set=-erlang address_map.city_register=Paris\n  \
+                  quoit map remove people/all/ann visits_counter"
+)]
+pub enum MapCommand {
+    /// Print the fields, one a line.
+    Get(Place),
+    /// Change fields: a name ends in its kind, as in name_register, visits_counter, tags_set, member_flag and
+    /// address_map; a dot leads into a map.
+    Update {
+        /// Which map.
+        #[command(flatten)]
+        place: Place,
+        /// FIELD=VALUE: a register's text, a flag's true or false, +N or -N for a counter, +TEXT or -TEXT for a
+        /// set.
+        #[arg(required = true, value_name = "FIELD=VALUE")]
+        changes: Vec<String>,
+    },
+    /// Remove fields.
+    Remove {
+        /// Which map.
+        #[command(flatten)]
+        place: Place,
+        /// Names of fields of the map itself.
+        #[arg(required = true)]
+        fields: Vec<String>,
+    },
+}
+
+/// Elements of a set.
+#[derive(Args, Debug)]
+pub struct Elements {
+    #[command(flatten)]
+    place: Place,
+    /// Elements.
+    #[arg(required = true)]
+    elements: Vec<String>,
+}
+
+/// What a data type is called, and what to do where there is none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Set,
+    Gset,
+    Hll,
+    Map,
+}
+
+impl Kind {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Set => "set",
+            Self::Gset => "gset",
+            Self::Hll => "hll",
+            Self::Map => "map",
+        }
+    }
+}
+
+impl Place {
+    /// Reads it; `None` when there is nothing yet.
+    fn read(&self, api: &Api, kind: Kind) -> Result<Option<Value>> {
+        let reply = api.call(&Call { path: self.name.data_type_path(), ..Call::default() })?;
+        match (reply.status, serde_json::from_slice::<Value>(&reply.body)) {
+            (200, Ok(document)) if document["type"] == kind.word() => Ok(Some(document)),
+            (200, Ok(document)) => {
+                let found = document["type"].as_str().unwrap_or("something else");
+                bail!("{} is a {found}: use `quoit {found}`", self.name)
+            }
+            (404, Ok(document)) if document["error"] == "notfound" => Ok(None),
+            _ => Err(self.refused(&reply, kind)),
+        }
+    }
+
+    fn refused(&self, reply: &crate::api::Reply, kind: Kind) -> anyhow::Error {
+        let bucket_type = crate::names::shown(&self.name.bucket.bucket_type);
+        if self.name.bucket.is_untyped() {
+            return anyhow::anyhow!(
+                "{}: buckets of the type default hold objects, no {}; make a type with \
+                 `quoit admin bucket-type create TYPE '{{\"props\":{{\"datatype\":\"{}\"}}}}'`, activate it, and \
+                 write TYPE/BUCKET/KEY",
+                self.name,
+                kind.word(),
+                kind.word()
+            );
+        }
+        let told = reply.text();
+        if told.contains("not a supported type") || told.contains("Operation type") {
+            return anyhow::anyhow!(
+                "{}: buckets of the type {bucket_type} hold no {}: {told}",
+                self.name,
+                kind.word()
+            );
+        }
+        refused(reply, &self.name.bucket, &self.name)
+    }
+
+    fn get(&self, kind: Kind) -> Result<()> {
+        let Some(document) = self.read(&Api::new(&self.target), kind)? else {
+            bail!("there is no {}", self.name);
+        };
+        match self.format {
+            Format::Json => say!("{document}"),
+            Format::Human => show(&document["value"], ""),
+        }
+        Ok(())
+    }
+
+    /// Carries an operation out. What takes something away says what it has seen: the context of a reading.
+    fn change(
+        &self,
+        kind: Kind,
+        mut operation: Value,
+        needs_context: bool,
+    ) -> Result<Option<Value>> {
+        let api = Api::new(&self.target);
+        if needs_context {
+            let Some(seen) = self.read(&api, kind)? else { bail!("there is no {}", self.name) };
+            if let (Some(operation), Some(context)) =
+                (operation.as_object_mut(), seen["context"].as_str())
+            {
+                operation.insert("context".to_owned(), context.into());
+            }
+        }
+        let wants_value = kind == Kind::Counter;
+        let query = if wants_value { "?returnbody=true" } else { "" };
+        let reply = api.call(&Call {
+            method: Method::POST,
+            path: format!("{}{query}", self.name.data_type_path()),
+            headers: vec![("Content-Type".into(), "application/json".into())],
+            body: operation.to_string().into_bytes(),
+        })?;
+        match reply.status {
+            200 | 201 | 204 => Ok(serde_json::from_slice(&reply.body).ok()),
+            _ => Err(self.refused(&reply, kind)),
+        }
+    }
+}
+
+/// Prints a value: elements one a line, fields of a map with their names, those of maps in it behind dots.
+fn show(value: &Value, within: &str) {
+    match value {
+        Value::Array(elements) => elements.iter().for_each(|element| show(element, within)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::Object(_) => show(value, &format!("{within}{name}.")),
+                    Value::Array(elements) => {
+                        let elements: Vec<String> = elements.iter().map(plain).collect();
+                        say!("{within}{name}: {}", elements.join(", "));
+                    }
+                    _ => say!("{within}{name}: {}", plain(value)),
+                }
+            }
+        }
+        _ => say!("{}", plain(value)),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Runs `quoit counter`.
+///
+/// # Errors
+///
+/// When there is none, or the node refuses.
+pub fn counter(command: &CounterCommand) -> Result<()> {
+    match command {
+        CounterCommand::Get(place) => place.get(Kind::Counter),
+        CounterCommand::Incr { place, by } => {
+            if let Some(document) = place.change(Kind::Counter, json!({"increment": by}), false)? {
+                match place.format {
+                    Format::Json => say!("{document}"),
+                    Format::Human => show(&document["value"], ""),
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+fn add(elements: &Elements, kind: Kind) -> Result<()> {
+    elements.place.change(kind, json!({"add_all": elements.elements}), false).map(drop)
+}
+
+/// Runs `quoit set`.
+///
+/// # Errors
+///
+/// When there is none, or the node refuses.
+pub fn set(command: &SetCommand) -> Result<()> {
+    match command {
+        SetCommand::Get(place) => place.get(Kind::Set),
+        SetCommand::Add(elements) => add(elements, Kind::Set),
+        SetCommand::Remove(elements) => {
+            let operation = json!({"remove_all": elements.elements});
+            elements.place.change(Kind::Set, operation, true).map(drop)
+        }
+    }
+}
+
+/// Runs `quoit gset`.
+///
+/// # Errors
+///
+/// As [`set`].
+pub fn gset(command: &GsetCommand) -> Result<()> {
+    match command {
+        GsetCommand::Get(place) => place.get(Kind::Gset),
+        GsetCommand::Add(elements) => add(elements, Kind::Gset),
+    }
+}
+
+/// Runs `quoit hll`.
+///
+/// # Errors
+///
+/// As [`set`].
+pub fn hll(command: &HllCommand) -> Result<()> {
+    match command {
+        HllCommand::Get(place) => place.get(Kind::Hll),
+        HllCommand::Add(elements) => add(elements, Kind::Hll),
+    }
+}
+
+/// Runs `quoit map`.
+///
+/// # Errors
+///
+/// When there is none, a change can't be read, or the node refuses.
+pub fn map(command: &MapCommand) -> Result<()> {
+    match command {
+        MapCommand::Get(place) => place.get(Kind::Map),
+        MapCommand::Update { place, changes } => {
+            let update = Update::of(changes)?;
+            place.change(Kind::Map, update.operation, update.takes_away).map(drop)
+        }
+        MapCommand::Remove { place, fields } => {
+            place.change(Kind::Map, json!({"remove": fields}), true).map(drop)
+        }
+    }
+}
+
+/// What a map is asked to do.
+#[derive(PartialEq, Debug)]
+struct Update {
+    operation: Value,
+    /// Whether it needs a context: flags that are disabled and elements that are removed.
+    takes_away: bool,
+}
+
+impl Update {
+    fn of(changes: &[String]) -> Result<Self> {
+        let (mut fields, mut takes_away) = (Map::new(), false);
+        for change in changes {
+            let Some((path, value)) = change.split_once('=') else {
+                bail!("'{change}' is not of the form FIELD=VALUE");
+            };
+            takes_away |= put(&mut fields, path, value, change)?;
+        }
+        Ok(Self { operation: json!({"update": fields}), takes_away })
+    }
+}
+
+/// Adds a change to the update of a map; returns whether it takes something away.
+fn put(fields: &mut Map<String, Value>, path: &str, value: &str, change: &str) -> Result<bool> {
+    if let Some((outer, inner)) = path.split_once('.') {
+        if !outer.ends_with("_map") {
+            bail!("'{change}': {outer} is not the name of a map, which ends in _map");
+        }
+        let within = fields.entry(outer).or_insert_with(|| json!({"update": {}}));
+        let Some(within) = within["update"].as_object_mut() else {
+            bail!("'{change}': {outer} is changed in two ways");
+        };
+        return put(within, inner, value, change);
+    }
+    let Some((_, kind)) = path.rsplit_once('_') else { bail!("{}", no_kind(change, path)) };
+    match kind {
+        "register" => {
+            fields.insert(path.to_owned(), json!({"assign": value}));
+            Ok(false)
+        }
+        "flag" => {
+            let (word, disables) = match value {
+                "true" | "on" | "enable" => ("enable", false),
+                "false" | "off" | "disable" => ("disable", true),
+                _ => bail!("'{change}': a flag is true or false"),
+            };
+            fields.insert(path.to_owned(), word.into());
+            Ok(disables)
+        }
+        "counter" => {
+            let Ok(by) = value.parse::<i64>() else {
+                bail!("'{change}': a counter changes by a whole number, as in {path}=+1");
+            };
+            fields.insert(path.to_owned(), json!({"increment": by}));
+            Ok(false)
+        }
+        "set" => {
+            let (member, element) = match (value.strip_prefix('+'), value.strip_prefix('-')) {
+                (Some(element), _) => ("add_all", element),
+                (_, Some(element)) => ("remove_all", element),
+                _ => bail!(
+                    "'{change}': write {path}=+{value} to add the element, {path}=-{value} to remove it"
+                ),
+            };
+            let change_of = fields.entry(path).or_insert_with(|| json!({}));
+            let Some(change_of) = change_of.as_object_mut() else {
+                bail!("'{change}': {path} is changed in two ways");
+            };
+            if let Some(elements) =
+                change_of.entry(member).or_insert_with(|| json!([])).as_array_mut()
+            {
+                elements.push(element.into());
+            }
+            Ok(member == "remove_all")
+        }
+        "map" => bail!("'{change}': name a field of the map, as in {path}.city_register=Paris"),
+        _ => bail!("{}", no_kind(change, path)),
+    }
+}
+
+fn no_kind(change: &str, path: &str) -> String {
+    format!(
+        "'{change}': {path} does not tell its kind: the name of a field ends in _register, _flag, _counter, _set \
+         or _map"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(changes: &[&str]) -> Result<Update> {
+        Update::of(&changes.iter().map(|change| (*change).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn changes_of_a_map_become_one_operation() {
+        let changes = [
+            "name_register=Ann=Lee",
+            "visits_counter=+2",
+            "member_flag=true",
+            "tags_set=+a",
+            "tags_set=+b",
+            "tags_set=-c",
+            "address_map.city_register=Paris",
+            "address_map.geo_map.seen_counter=-1",
+        ];
+        let update = update(&changes).expect("changes");
+        let expected = json!({"update": {
+            "name_register": {"assign": "Ann=Lee"},
+            "visits_counter": {"increment": 2},
+            "member_flag": "enable",
+            "tags_set": {"add_all": ["a", "b"], "remove_all": ["c"]},
+            "address_map": {"update": {
+                "city_register": {"assign": "Paris"},
+                "geo_map": {"update": {"seen_counter": {"increment": -1}}},
+            }},
+        }});
+        assert_eq!(update, Update { operation: expected, takes_away: true });
+    }
+
+    #[test]
+    fn only_what_takes_something_away_needs_a_context() {
+        for (change, takes_away) in [
+            ("a_flag=on", false),
+            ("a_flag=off", true),
+            ("s_set=+x", false),
+            ("m_map.s_set=-x", true),
+        ] {
+            assert_eq!(update(&[change]).expect("a change").takes_away, takes_away, "{change}");
+        }
+    }
+
+    #[test]
+    fn a_change_that_cannot_be_read_is_named() {
+        for (change, words) in [
+            ("name_register", "not of the form FIELD=VALUE"),
+            ("name=Ann", "does not tell its kind"),
+            ("a_flag=maybe", "a flag is true or false"),
+            ("n_counter=many", "a whole number"),
+            ("tags_set=rust", "write tags_set=+rust"),
+            ("a_map=x", "name a field of the map"),
+            ("a_set.b_set=+x", "is not the name of a map"),
+        ] {
+            let said = update(&[change]).expect_err("no change").to_string();
+            assert!(said.contains(words) && said.contains(change), "{said}");
+        }
+    }
+}
