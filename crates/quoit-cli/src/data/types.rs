@@ -116,7 +116,7 @@ pub struct Elements {
     elements: Vec<String>,
 }
 
-/// What a data type is called, and what to do where there is none.
+/// Kind of a data type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Counter,
@@ -324,7 +324,7 @@ pub fn map(command: &MapCommand) -> Result<()> {
     }
 }
 
-/// What a map is asked to do.
+/// Change of a map.
 #[derive(PartialEq, Debug)]
 struct Update {
     operation: Value,
