@@ -370,7 +370,8 @@ impl ReplicatedStore {
         self.warn_if_many(at.key, &object);
         let tombstone = object.is_tombstone();
         if tombstone {
-            if !replicates && self.reaper.reap_at_once(self.settings.delete_mode) {
+            let is_queued = self.source_queues.is_active();
+            if !replicates && !is_queued && self.reaper.reap_at_once(self.settings.delete_mode) {
                 return (Decision::Remove, Ok(Some(object)));
             }
             self.note_tombstone(at, object.digest());

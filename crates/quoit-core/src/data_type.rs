@@ -14,6 +14,7 @@ use crate::options::{ReadOptions, WriteOptions};
 use crate::put::{Accepted, needs_another};
 use crate::records::WrittenPages;
 use crate::replica::Copy;
+use crate::replication::WrittenObject;
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
@@ -269,6 +270,9 @@ impl ReplicatedStore {
             InPages::Operation(&mut in_pages),
             replicates,
         )?;
+        if ticket.is_some() {
+            self.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), object.as_ref()));
+        }
         let sent = match made.transpose()? {
             // What was told before the record left its pages does not count.
             Some(delta) if object.is_none() => Some(Sent::Delta(delta)),

@@ -80,9 +80,25 @@ impl ReplicatedStore {
         key: KeyRef<'_>,
         options: &ReadOptions,
     ) -> Result<Option<Object>, RequestError> {
+        let mut found = self.get_unresolved(key, options).await?;
+        if let Some(object) = &mut found {
+            let state = self.control.read();
+            if !object_props(&state, key.bucket)?.allow_mult {
+                object.resolve_latest();
+            }
+        }
+        Ok(found)
+    }
+
+    /// The object as replicas have it, with all values also where the bucket shows the latest alone.
+    pub(crate) async fn get_unresolved(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+    ) -> Result<Option<Object>, RequestError> {
         let encoded = check_encoded(key)?;
         let topology = self.settled_topology(options.timeout_ms).await;
-        let (read, allow_mult) = {
+        let read = {
             let state = self.control.read();
             let props = object_props(&state, key.bucket)?;
             let quorums = options.resolve(props)?;
@@ -91,22 +107,15 @@ impl ReplicatedStore {
                 self.check_read(&topology, at.partition, &quorums, true)?;
             }
             let need = read_need(&state, key.bucket, &quorums);
-            (self.read_of(at, props, need, options), props.allow_mult)
+            self.read_of(at, props, need, options)
         };
-        let mut found = if topology.is_alone() {
-            match self.own_copy(&read.at).await? {
-                Copy::Found(_, Some(stored)) => Some(decode(&stored)?),
-                Copy::Found(_, None) | Copy::Missing => None,
-            }
-        } else {
-            self.read_replicas(&read).await?
-        };
-        if let Some(object) = &mut found
-            && !allow_mult
-        {
-            object.resolve_latest();
+        if !topology.is_alone() {
+            return self.read_replicas(&read).await;
         }
-        Ok(found)
+        match self.own_copy(&read.at).await? {
+            Copy::Found(_, Some(stored)) => decode(&stored).map(Some),
+            Copy::Found(_, None) | Copy::Missing => Ok(None),
+        }
     }
 
     fn read_of<'a>(

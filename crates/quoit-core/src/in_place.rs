@@ -13,6 +13,7 @@ use crate::get::resolve;
 use crate::options::{ReadOptions, WriteOptions};
 use crate::records::Updated;
 use crate::replica::{Replicated, merge_rule};
+use crate::replication::WrittenObject;
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
@@ -275,6 +276,7 @@ impl ReplicatedStore {
             (Applied::Kept | Applied::WouldBlock, None) => return Ok(None),
             (Applied::Kept | Applied::WouldBlock, Some(fault)) => return Err(fault),
         };
+        self.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
         let timeout_ms = write.options.timeout_ms;
         Ok(Some(match replicated {
             None => Wants::Device { quorums, ticket, timeout_ms },

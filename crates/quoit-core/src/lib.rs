@@ -30,6 +30,7 @@ mod reap_records;
 mod reaper;
 mod records;
 mod replica;
+mod replication;
 mod service;
 mod stats;
 mod store;
@@ -58,6 +59,11 @@ pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reap_records::{ReapRecordLimits, ReapRecordStats, fuzz_reap_records, reap_record_samples};
 pub use reaper::{DeleteMode, ReapRecordsHeldUp, TombstonesHeldUp};
+pub use replication::{
+    BatchBounds, ChangeQueueError, EntrySequence, Lease, Patience, QUEUE_COUNT_MAX, QueueCounts,
+    QueueDefinition, QueueDefinitionError, QueueFilter, QueueLengths, QueuePriority, QueueStatus,
+    QueuedObject, QueuedValue, SourceQueueSettings, SourceQueues, Visited, VisitedCluster,
+};
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
     LatencySummary, LongRequest, Stats, StatsSnapshot,

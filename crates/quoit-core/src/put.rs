@@ -5,6 +5,7 @@ use crate::error::{QuorumKind, RequestError};
 use crate::get::resolve;
 use crate::grants::{Fence, GrantNumbers, majority};
 use crate::options::{Precondition, ReadOptions, WriteOptions};
+use crate::replication::WrittenObject;
 use crate::store::{ReplicatedStore, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{WriteNeed, WriteTally};
@@ -262,6 +263,10 @@ impl ReplicatedStore {
             },
         };
         let mut changed = self.change(&at, props, &change, !topology.is_alone())?;
+        if changed.ticket.is_some() {
+            let written = WrittenObject::of(changed.replicated.as_ref(), changed.object.as_ref());
+            self.queue_written(&at, props, written);
+        }
         changed.object = changed.object.map(|object| resolve(object, props));
         let Changed { object, ticket, replicated } = changed;
         let sent = replicated.map(Sent::Object);
@@ -379,6 +384,9 @@ impl ReplicatedStore {
         };
         let Changed { object, ticket, replicated } =
             self.change(&at, props, &change, !topology.is_alone())?;
+        if ticket.is_some() {
+            self.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), object.as_ref()));
+        }
         let quorums = quorums.unwrap_or(NOTHING_ASKED);
         let sent = replicated.map(Sent::Object);
         Ok(Accepted { at, quorums, object, ticket, sent })

@@ -13,6 +13,7 @@ use crate::options::WriteOptions;
 use crate::reap_records::{ReapRecordLimits, ReapRecordStats, ReapRecords};
 use crate::reaper::{DeleteMode, Reaper};
 use crate::records::Records;
+use crate::replication::{SourceQueueSettings, SourceQueues};
 use crate::service::ReplicaService;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::topology::Topology;
@@ -151,6 +152,8 @@ pub struct ReplicatedStore {
     pub(crate) grants: Arc<Grants>,
     /// Damaged records that other nodes have asked for.
     pub(crate) healing: Healing,
+    /// What is to be sent to other clusters.
+    pub(crate) source_queues: Arc<SourceQueues>,
     stats: Stats,
 }
 
@@ -203,6 +206,7 @@ impl ReplicatedStore {
             exchanges: Exchanges::new(own, settings.exchanges),
             grants: Arc::default(),
             healing: Healing::default(),
+            source_queues: Arc::new(SourceQueues::in_memory(SourceQueueSettings::default())),
             stats: Stats::default(),
         }
     }
@@ -233,6 +237,13 @@ impl ReplicatedStore {
         let records = ReapRecords::open(disk, self.ring_size(), limits, entropy)?;
         self.reap_records = Arc::new(records);
         Ok(self)
+    }
+
+    /// Replicates to other clusters by these queues.
+    #[must_use]
+    pub fn with_source_queues(mut self, queues: SourceQueues) -> Self {
+        self.source_queues = Arc::new(queues);
+        self
     }
 
     /// Figures of reap records.
@@ -446,8 +457,9 @@ impl ReplicatedStore {
         let verification = Arc::clone(&self).run_verification();
         let healing = Arc::clone(&self).run_healing();
         let found = Arc::clone(&self).run_healing_of_found();
+        let queues = Arc::clone(&self).run_source_queues();
         let transfers = self.run_transfers();
-        tokio::join!(biased; reaper, hints, exchanges, verification, healing, found, transfers);
+        tokio::join!(biased; reaper, hints, exchanges, verification, healing, found, queues, transfers);
     }
 
     /// Waits until everything up to `ticket` survives the death of the machine.

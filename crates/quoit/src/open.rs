@@ -7,7 +7,7 @@ use quoit::config::{Settings, Storage};
 use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork, VersionRange,
 };
-use quoit_core::ReplicatedStore;
+use quoit_core::{ReplicatedStore, SourceQueueSettings, SourceQueues};
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};
 use quoit_store::bitcask::RecordLoss;
@@ -21,6 +21,8 @@ const CONTROL_FILE: &str = "control.redb";
 const HINTS_DIR: &str = "hints";
 /// The directory of reap records in the data directory.
 const REAPED_DIR: &str = "reaped";
+/// Where Linux tells boots apart.
+const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 
 /// An opened node.
 pub(crate) struct Opened {
@@ -67,8 +69,9 @@ pub(crate) fn open(
     let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings.store());
     let store = if settings.storage() == Storage::Memory {
         // What hints and reap records are about ends with the process.
-        store
+        store.with_source_queues(SourceQueues::in_memory(source_queue_settings(settings)))
     } else {
+        let store = store.with_source_queues(open_source_queues(data_dir, settings)?);
         let disk = RealDisk::open(data_dir.join(HINTS_DIR)).context("opening the hints")?;
         let store = store.with_hints(Arc::new(disk)).context("reading the hints")?;
         let disk = RealDisk::open(data_dir.join(REAPED_DIR)).context("opening the reap records")?;
@@ -82,6 +85,33 @@ pub(crate) fn open(
         store.serve_replicas();
     }
     Ok(Opened { store, internode, loss, note, is_new_node })
+}
+
+fn source_queue_settings(settings: &Settings) -> SourceQueueSettings {
+    let (queues, faults) = settings.source_queues();
+    for fault in faults {
+        tracing::error!("replrtq_srcqueue: {fault}; the queue is left out");
+    }
+    queues
+}
+
+fn open_source_queues(data_dir: &Path, settings: &Settings) -> Result<SourceQueues> {
+    let directory = settings.source_queue_directory(data_dir);
+    let disk = RealDisk::open(directory).context("opening the source queues")?;
+    let queues = source_queue_settings(settings);
+    SourceQueues::open(Arc::new(disk), queues, boot_of_machine()?)
+        .context("reading the source queues")
+}
+
+/// A number that is another one after each start of the machine.
+fn boot_of_machine() -> Result<u64> {
+    let id = std::fs::read_to_string(BOOT_ID_FILE).unwrap_or_default();
+    let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    match u64::from_str_radix(&digits, 16) {
+        Ok(boot) => Ok(boot),
+        // Every start of the node counts as one of the machine: at worst full-sync runs in vain.
+        Err(_) => getrandom::u64().context("asking the system for random bytes"),
+    }
 }
 
 /// The loss of reap records: making up for it ends it.

@@ -237,7 +237,8 @@ async fn stop_in_order(
     tokio::task::spawn_blocking(move || {
         let hints = closing.flush_hints();
         let reaped = closing.flush_reap_records();
-        hints.and(reaped).and(closing.engine().close())
+        let queues = closing.source_queues().close();
+        hints.and(reaped).and(queues).and(closing.engine().close())
     })
     .await
     .context("closing the storage engine")?

@@ -4,6 +4,7 @@
 //! that is not here and not in [`IGNORED`](super::IGNORED) stops the start.
 
 mod engines;
+mod replication;
 
 use super::value::Kind;
 use quoit_cluster::VersionRange;
@@ -31,7 +32,7 @@ const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'sta
 
 /// Every key that has an effect, by subject.
 pub fn keys() -> impl Iterator<Item = &'static Key> {
-    [NODE, engines::KEYS, SERVICE].into_iter().flatten()
+    [NODE, engines::KEYS, SERVICE, replication::KEYS].into_iter().flatten()
 }
 
 /// Keys of the node, its listeners and its engine, in the order in which they are told.

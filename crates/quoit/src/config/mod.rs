@@ -3,6 +3,7 @@
 mod keys;
 mod meaning;
 mod parse;
+mod replication;
 mod riak_keys;
 mod settings;
 mod several;

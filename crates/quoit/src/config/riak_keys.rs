@@ -148,23 +148,15 @@ const WITHOUT_PROMISE: &[&str] = &[
     "repl_cacert_filename",
     "repl_cert_filename",
     "repl_key_filename",
-    "repl_reap",
     "repl_username",
-    "replrtq_compressonwire",
-    "replrtq_dataroot",
     "replrtq_logfrequency",
-    "replrtq_overflow_limit",
     "replrtq_peer_discovery",
     "replrtq_prompt_max_seconds",
     "replrtq_sinkpeerlimit",
     "replrtq_sinkpeers",
     "replrtq_sinkqueue",
     "replrtq_sinkworkers",
-    "replrtq_srcobjectlimit",
-    "replrtq_srcobjectsize",
-    "replrtq_srcqueue",
     "replrtq_srcqueuelimit",
-    "replrtq_vnodecheck",
     "retry_put_coordinator_failure",
     "riak_control.*",
     "ring.state_dir",
@@ -292,7 +284,6 @@ const PROMISES: &[Promise] = &[
         "the node takes part in listings and index queries all the same",
     ),
     promise("replrtq_enablesink", "disabled", NO_REPLICATION),
-    promise("replrtq_enablesrc", "disabled", NO_REPLICATION),
     promise("riak_control", "off", "there is no Riak Control"),
     promise("search", "off", "there is no search"),
     promise("ssl.cacertfile", "", NO_TLS),
@@ -353,10 +344,10 @@ mod tests {
 
     #[test]
     fn a_promise_is_broken_by_a_value_that_somebody_chose() {
-        assert_eq!(broken_promise("replrtq_enablesrc", "enabled"), Some(NO_REPLICATION));
+        assert_eq!(broken_promise("replrtq_enablesink", "enabled"), Some(NO_REPLICATION));
         assert!(broken_promise("listener.https.internal", "10.0.0.1:8443").is_some());
         for (name, value) in [
-            ("replrtq_enablesrc", "disabled"),
+            ("replrtq_enablesink", "disabled"),
             ("distributed_cookie", "riak"),
             ("bitcask.data_root", "$(platform_data_dir)/bitcask"),
             ("erlang.async_threads", "64"),

@@ -1,0 +1,260 @@
+//! Consumption of source queues: the next entry, with its object.
+
+use super::entry::{Entry, EntrySequence, QueuePriority, Reference, Visited, VisitedCluster};
+use super::source_queues::{Lease, SourceQueues};
+use crate::error::RequestError;
+use crate::options::ReadOptions;
+use crate::reaper::Reaped;
+use crate::replica::Copy;
+use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
+use bytes::Bytes;
+use quoit_model::clock::VersionVector;
+use quoit_model::key::KeyRef;
+use quoit_model::object::Object;
+use quoit_model::plain::PlainObject;
+use quoit_model::props::Quorum;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// Time that Riak gives an empty queue before it says so: eight looks, four milliseconds apart.
+const RIAKS_PATIENCE: Duration = Duration::from_millis(8 * 4);
+/// The longest that a consumer waits for an entry.
+const PATIENCE_MAX: Duration = Duration::from_secs(60);
+
+/// How long a consumer waits for an entry of an empty queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Patience {
+    /// As a Riak node lets it wait: 32 ms.
+    AsRiak,
+    /// So long, a minute at most.
+    UpTo(Duration),
+}
+
+impl Patience {
+    const fn limit(self) -> Duration {
+        match self {
+            Self::AsRiak => RIAKS_PATIENCE,
+            Self::UpTo(limit) if limit.as_secs() < PATIENCE_MAX.as_secs() => limit,
+            Self::UpTo(_) => PATIENCE_MAX,
+        }
+    }
+}
+
+/// The part of an entry that is to be stored by the consumer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum QueuedValue {
+    /// An object, in Quoit's stored form. It may be newer than the write that was queued.
+    Object(Bytes),
+    /// A tombstone, in Quoit's stored form.
+    Tombstone(Bytes),
+    /// The reap of a tombstone.
+    Reap {
+        /// The tombstone's clock.
+        clock: VersionVector,
+        /// When it was reaped, microseconds since 1970.
+        reaped_us: u64,
+    },
+}
+
+impl QueuedValue {
+    /// The object or tombstone; `None` of a reap.
+    ///
+    /// # Errors
+    ///
+    /// When the stored form is damaged.
+    pub fn object(&self) -> Result<Option<Object>, RequestError> {
+        match self {
+            Self::Object(stored) | Self::Tombstone(stored) => decode(stored).map(Some),
+            Self::Reap { .. } => Ok(None),
+        }
+    }
+
+    /// Bytes of the stored form.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        match self {
+            Self::Object(stored) | Self::Tombstone(stored) => stored.len(),
+            Self::Reap { .. } => 0,
+        }
+    }
+}
+
+/// An entry of a source queue, with its object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueuedObject {
+    /// The entry's number, to confirm it with.
+    pub sequence: EntrySequence,
+    /// Its priority.
+    pub priority: QueuePriority,
+    /// Encoded name of the record ([`KeyRef::decode`]).
+    pub key: Bytes,
+    /// What is to be stored.
+    pub value: QueuedValue,
+    /// Whether the object was read when the entry was consumed.
+    pub is_fetched: bool,
+    /// Clusters that it has visited before this one.
+    pub visited: Visited,
+    /// When the entry was queued, microseconds since 1970.
+    pub queued_us: u64,
+}
+
+impl ReplicatedStore {
+    /// The source queues of this node.
+    #[must_use]
+    pub const fn source_queues(&self) -> &Arc<SourceQueues> {
+        &self.source_queues
+    }
+
+    /// The next entry of a queue, taken for good; `None` when the queue stays empty, or there is none of that
+    /// name.
+    ///
+    /// # Errors
+    ///
+    /// When the object of the entry can't be read. The entry waits again then.
+    pub async fn next_queued(
+        &self,
+        queue: &str,
+        patience: Patience,
+    ) -> Result<Option<QueuedObject>, RequestError> {
+        let lease = self.source_queues.lease();
+        let bounds = BatchBounds { count_max: 1, bytes_max: 0, sink: None };
+        let batch = self.take_queued(queue, &lease, bounds, patience).await?;
+        let taken: Vec<EntrySequence> = batch.iter().map(|queued| queued.sequence).collect();
+        self.source_queues.confirm(queue, &lease, &taken);
+        Ok(batch.into_iter().next())
+    }
+
+    /// The next entries of a queue, under a lease: none when the queue stays empty, or there is none of that
+    /// name. Entries whose record is gone, and those that have visited the sink's cluster, are confirmed.
+    ///
+    /// # Errors
+    ///
+    /// When the object of the first entry can't be read. Entries that are not returned wait again when the
+    /// lease is dropped.
+    pub async fn take_queued(
+        &self,
+        queue: &str,
+        lease: &Lease,
+        bounds: BatchBounds,
+        patience: Patience,
+    ) -> Result<Vec<QueuedObject>, RequestError> {
+        let until = Instant::now() + patience.limit();
+        let Some(filled) = self.source_queues.filled(queue) else { return Ok(Vec::new()) };
+        let (mut batch, mut size_bytes) = (Vec::new(), 0);
+        loop {
+            let Some((priority, entry)) = self.source_queues.take(queue, Some(lease)) else {
+                if batch.is_empty() && timeout_at(until, filled.notified()).await.is_ok() {
+                    continue;
+                }
+                break;
+            };
+            let sequence = entry.sequence;
+            let has_visited = bounds.sink.is_some_and(|sink| entry.visited.contains(&sink));
+            let queued = match has_visited {
+                true => Ok(None),
+                false => self.with_value(priority, entry).await,
+            };
+            match queued {
+                Ok(Some(queued)) => {
+                    size_bytes += queued.value.size_bytes();
+                    batch.push(queued);
+                }
+                Ok(None) => self.source_queues.confirm(queue, lease, &[sequence]),
+                Err(fault) if batch.is_empty() => return Err(fault),
+                Err(_) => break,
+            }
+            if batch.len() >= bounds.count_max || size_bytes >= bounds.bytes_max {
+                break;
+            }
+        }
+        self.source_queues.count_sent(queue, size_bytes as u64);
+        Ok(batch)
+    }
+
+    /// An entry with its object; `None` when the record is gone.
+    async fn with_value(
+        &self,
+        priority: QueuePriority,
+        entry: Entry,
+    ) -> Result<Option<QueuedObject>, RequestError> {
+        let Entry { sequence, key, reference, visited, queued_us } = entry;
+        let is_fetched = reference == Reference::ToFetch;
+        let value = match reference {
+            Reference::Object(stored) => Some(QueuedValue::Object(stored)),
+            Reference::Tombstone(stored) => Some(QueuedValue::Tombstone(stored)),
+            Reference::Reap { clock, reaped_us } => Some(QueuedValue::Reap { clock, reaped_us }),
+            Reference::ToFetch => self.queued_value(&key).await?,
+        };
+        let queued =
+            |value| QueuedObject { sequence, priority, key, value, is_fetched, visited, queued_us };
+        Ok(value.map(queued))
+    }
+
+    /// The object of a record as another cluster is sent it: this node's copy, else what the cluster has, else
+    /// the tombstone that was reaped. `None` when there is nothing of it.
+    pub(crate) async fn queued_value(
+        &self,
+        encoded: &Bytes,
+    ) -> Result<Option<QueuedValue>, RequestError> {
+        let key = KeyRef::decode(encoded)?;
+        let at = {
+            let state = self.control.read();
+            let props = match object_props(&state, key.bucket) {
+                Ok(props) => props,
+                // Its bucket type was removed: nobody can read it here either.
+                Err(RequestError::NoSuchType(_)) => return Ok(None),
+                Err(fault) => return Err(fault),
+            };
+            record_at(&state, props, key, encoded)
+        };
+        if let Ok(Copy::Found(_, Some(stored))) = self.own_copy(&at).await {
+            return value_of(stored).map(Some);
+        }
+        let options = ReadOptions {
+            r: Some(self.source_queues.settings().vnode_check),
+            pr: Some(Quorum::Count(1)),
+            notfound_ok: Some(false),
+            ..ReadOptions::default()
+        };
+        let _entered = self.admit_get()?;
+        if let Some(object) = self.get_unresolved(key, &options).await? {
+            let mut stored = Vec::new();
+            object.encode_into(&mut stored);
+            let stored = Bytes::from(stored);
+            return Ok(Some(match object.is_tombstone() {
+                true => QueuedValue::Tombstone(stored),
+                false => QueuedValue::Object(stored),
+            }));
+        }
+        let reaped = wait_if_blocked(self.settings.blocking, |access| {
+            Ok(match self.reaped_at(&at, access)? {
+                Reaped::WouldBlock => None,
+                Reaped::Nothing => Some(None),
+                Reaped::Tombstone(tombstone) => Some(Some(tombstone)),
+            })
+        })?;
+        Ok(reaped.map(|tombstone| {
+            let mut stored = Vec::new();
+            tombstone.encode_into(&mut stored);
+            QueuedValue::Tombstone(stored.into())
+        }))
+    }
+}
+
+/// Bounds of the entries that a consumer takes at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BatchBounds {
+    /// Most entries.
+    pub count_max: usize,
+    /// Bytes of objects after which no further one is taken.
+    pub bytes_max: usize,
+    /// The cluster that takes them: what has visited it is left out.
+    pub sink: Option<VisitedCluster>,
+}
+
+fn value_of(stored: Bytes) -> Result<QueuedValue, RequestError> {
+    // A plain object has a value.
+    let is_tombstone = PlainObject::read(&stored).is_none() && decode(&stored)?.is_tombstone();
+    Ok(if is_tombstone { QueuedValue::Tombstone(stored) } else { QueuedValue::Object(stored) })
+}

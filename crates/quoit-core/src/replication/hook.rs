@@ -1,0 +1,85 @@
+//! The coordinator's hook: what it has written is queued for other clusters.
+
+use super::entry::{Reference, Visited};
+use crate::replica::Replicated;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_model::object::Object;
+use quoit_model::props::{BucketProps, ReplMode};
+use quoit_store::engine::RecordAt;
+
+/// The object of a write, as far as the coordinator has it at hand.
+pub(crate) enum WrittenObject<'a> {
+    /// As the other replicas are sent it.
+    Encoded(&'a Replicated),
+    /// As it was decided.
+    Decoded(&'a Object),
+    /// It was changed where it lies.
+    InPlace,
+}
+
+impl<'a> WrittenObject<'a> {
+    /// The best of what a change came to.
+    pub(crate) fn of(replicated: Option<&'a Replicated>, object: Option<&'a Object>) -> Self {
+        match (replicated, object) {
+            (Some(replicated), _) => Self::Encoded(replicated),
+            (None, Some(object)) => Self::Decoded(object),
+            (None, None) => Self::InPlace,
+        }
+    }
+
+    fn reference(&self, held_bytes_max: usize) -> Reference {
+        match self {
+            Self::Encoded(written) if written.meta.tombstone => {
+                Reference::Tombstone(written.object.clone())
+            }
+            Self::Encoded(written) if written.object.len() <= held_bytes_max => {
+                Reference::Object(written.object.clone())
+            }
+            Self::Decoded(object) if object.is_tombstone() => {
+                let mut stored = Vec::new();
+                object.encode_into(&mut stored);
+                Reference::Tombstone(stored.into())
+            }
+            // Reading it back from the page cache costs less than encoding it a second time.
+            Self::Encoded(_) | Self::Decoded(_) | Self::InPlace => Reference::ToFetch,
+        }
+    }
+}
+
+impl ReplicatedStore {
+    /// Queues what this node has coordinated, right after its local write. One load while no queue takes
+    /// writes.
+    pub(crate) fn queue_written(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        written: WrittenObject<'_>,
+    ) {
+        if self.source_queues.is_active() {
+            self.queue_for_others(at, props, &written, Visited::new());
+        }
+    }
+
+    /// As [`ReplicatedStore::queue_written`], of something that has visited other clusters on its way.
+    pub(crate) fn queue_for_others(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        written: &WrittenObject<'_>,
+        visited: Visited,
+    ) {
+        if !goes_in_real_time(props) {
+            return;
+        }
+        let reference = written.reference(self.source_queues.settings().object_bytes_max);
+        let key = Bytes::copy_from_slice(at.encoded);
+        let now_us = self.clock.unix_us();
+        self.source_queues.push(at.key.bucket, key, reference, visited, now_us);
+    }
+}
+
+/// Whether a bucket's writes go to other clusters as they happen (property `repl`).
+const fn goes_in_real_time(props: &BucketProps) -> bool {
+    !matches!(props.repl, Some(ReplMode::Off | ReplMode::Fullsync))
+}

@@ -1,0 +1,191 @@
+//! The file that says which source queues there are, and how far each has come.
+//!
+//! Lines of text, the last of them with a checksum of all before. It is replaced as a whole, by renaming,
+//! when queues change and once a second while entries are confirmed.
+//!
+//! ```text
+//! quoit source queues 1
+//! next 1234
+//! boot 8f3a
+//! stopped yes
+//! queue 7 1200 command active q1 any
+//! removed q2
+//! sum 0123456789abcdef
+//! ```
+//!
+//! The lines of a queue have its number, the lowest sequence number that it still needs, what has defined it
+//! (`configuration` or `command`), whether it is suspended, its name and its filter.
+
+use super::entry::EntrySequence;
+use super::filter::QueueFilter;
+use super::journal::QueueNumber;
+use quoit_store::error::StoreError;
+use quoit_store::seam::Disk;
+use std::fmt::Write as _;
+use xxhash_rust::xxh3::xxh3_64;
+
+const NAME: &str = "QUEUES";
+const NEW_NAME: &str = "QUEUES.new";
+const TITLE: &str = "quoit source queues 1";
+/// The file is not read beyond this.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// A queue as the file has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ManifestQueue {
+    pub(super) number: QueueNumber,
+    pub(super) needed: EntrySequence,
+    /// Whether a command has defined it, so that the configuration counts no longer.
+    pub(super) by_command: bool,
+    pub(super) is_suspended: bool,
+    pub(super) name: String,
+    pub(super) filter: QueueFilter,
+}
+
+/// The content of the file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Manifest {
+    /// No entry has this sequence number yet, nor a higher one.
+    pub(super) next: EntrySequence,
+    /// The boot of the machine by which it was written; 0: unknown.
+    pub(super) boot: u64,
+    /// Whether the process has stopped in good order since.
+    pub(super) is_stopped: bool,
+    pub(super) queues: Vec<ManifestQueue>,
+    /// Configured queues that a command has removed.
+    pub(super) removed: Vec<String>,
+}
+
+impl Manifest {
+    pub(super) fn to_text(&self) -> String {
+        let mut text = format!("{TITLE}\nnext {}\nboot {:x}\n", self.next.0, self.boot);
+        text.push_str(if self.is_stopped { "stopped yes\n" } else { "stopped no\n" });
+        for queue in &self.queues {
+            let by = if queue.by_command { "command" } else { "configuration" };
+            let state = if queue.is_suspended { "suspended" } else { "active" };
+            let ManifestQueue { number, needed, name, filter, .. } = queue;
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "queue {} {} {by} {state} {name} {filter}", number.0, needed.0);
+        }
+        for name in &self.removed {
+            let _ = writeln!(text, "removed {name}");
+        }
+        let sum = xxh3_64(text.as_bytes());
+        let _ = writeln!(text, "sum {sum:016x}");
+        text
+    }
+
+    /// Reads the text; `None` for one that is damaged or of a newer release.
+    pub(super) fn of_text(text: &str) -> Option<Self> {
+        let (content, sum) = text.trim_end_matches('\n').rsplit_once('\n')?;
+        let content = format!("{content}\n");
+        let sum = u64::from_str_radix(sum.strip_prefix("sum ")?, 16).ok()?;
+        if sum != xxh3_64(content.as_bytes()) {
+            return None;
+        }
+        let mut lines = content.lines();
+        if lines.next()? != TITLE {
+            return None;
+        }
+        let mut manifest = Self::default();
+        for line in lines {
+            let (word, rest) = line.split_once(' ')?;
+            match word {
+                "next" => manifest.next = EntrySequence(rest.parse().ok()?),
+                "boot" => manifest.boot = u64::from_str_radix(rest, 16).ok()?,
+                "stopped" => manifest.is_stopped = rest == "yes",
+                "removed" => manifest.removed.push(rest.to_owned()),
+                "queue" => manifest.queues.push(queue_of(rest)?),
+                _ => return None,
+            }
+        }
+        Some(manifest)
+    }
+
+    /// Reads the file; `None` where there is none, or a damaged one.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub(super) fn load(disk: &dyn Disk) -> Result<Option<Self>, StoreError> {
+        if !disk.list()?.iter().any(|name| name == NAME) {
+            return Ok(None);
+        }
+        let file = disk.open(NAME, false)?;
+        let mut bytes = vec![0; file.size_bytes()?.min(BYTES_MAX) as usize];
+        let count = file.read_at(&mut bytes, 0)?;
+        bytes.truncate(count);
+        let manifest = String::from_utf8(bytes).ok().and_then(|text| Self::of_text(&text));
+        if manifest.is_none() {
+            tracing::error!(
+                "{}/{NAME} is damaged: all that the source queues' files have is sent again, and queues that \
+                 were defined by command have to be defined again",
+                disk.path()
+            );
+        }
+        Ok(manifest)
+    }
+
+    /// Replaces the file; durable when the disk has synced it on its own, or with `durably`.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: the former file still counts.
+    pub(super) fn store(&self, disk: &dyn Disk, durably: bool) -> Result<(), StoreError> {
+        if disk.list()?.iter().any(|name| name == NEW_NAME) {
+            disk.remove(NEW_NAME)?;
+        }
+        let file = disk.open(NEW_NAME, true)?;
+        file.write_at(self.to_text().as_bytes(), 0)?;
+        if durably {
+            file.sync()?;
+        }
+        disk.rename(NEW_NAME, NAME)?;
+        if durably {
+            disk.sync_directory()?;
+        }
+        Ok(())
+    }
+}
+
+fn queue_of(line: &str) -> Option<ManifestQueue> {
+    let mut parts = line.splitn(6, ' ');
+    let number = QueueNumber(parts.next()?.parse().ok()?);
+    let needed = EntrySequence(parts.next()?.parse().ok()?);
+    let by_command = parts.next()? == "command";
+    let is_suspended = parts.next()? == "suspended";
+    let name = parts.next()?.to_owned();
+    let filter = parts.next()?.parse().ok()?;
+    Some(ManifestQueue { number, needed, by_command, is_suspended, name, filter })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_comes_back_as_it_was_and_damage_is_noticed() {
+        let queue = |number, name: &str, filter: &str, is_suspended| ManifestQueue {
+            number: QueueNumber(number),
+            needed: EntrySequence(u64::from(number) * 10),
+            by_command: number % 2 == 0,
+            is_suspended,
+            name: name.to_owned(),
+            filter: filter.parse().expect("a filter"),
+        };
+        let manifest = Manifest {
+            next: EntrySequence(77),
+            boot: 0xABC,
+            is_stopped: true,
+            queues: vec![
+                queue(1, "q1", "any", false),
+                queue(2, "b", "bucketname.a name with  spaces", true),
+            ],
+            removed: vec!["q9".to_owned()],
+        };
+        let text = manifest.to_text();
+        assert_eq!(Manifest::of_text(&text), Some(manifest));
+        assert_eq!(Manifest::of_text(&text.replace("next 77", "next 78")), None);
+        assert_eq!(Manifest::of_text(""), None);
+    }
+}

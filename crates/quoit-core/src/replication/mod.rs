@@ -1,0 +1,25 @@
+//! Replication to other clusters: the source queues, and what their consumers are given.
+//!
+//! The coordinator of a write queues it right after its local write, in each queue whose filter takes it.
+//! Sinks of other clusters pull: a Quoit sink takes entries under a lease and confirms them when they are on
+//! its disks, a Riak sink takes them for good. `docs/design/replication.md` has the design.
+
+mod entry;
+mod fetch;
+mod filter;
+mod hook;
+mod journal;
+mod manifest;
+mod queue;
+mod run;
+mod source_queues;
+
+pub use entry::{EntrySequence, QueuePriority, Visited, VisitedCluster};
+pub use fetch::{BatchBounds, Patience, QueuedObject, QueuedValue};
+pub use filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
+pub(crate) use hook::WrittenObject;
+pub use queue::{QueueCounts, QueueLengths};
+pub use source_queues::{ChangeQueueError, Lease, QueueStatus, SourceQueueSettings, SourceQueues};
+
+#[cfg(test)]
+mod tests;

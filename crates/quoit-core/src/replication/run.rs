@@ -1,0 +1,31 @@
+//! The background task of the source queues.
+
+use crate::store::ReplicatedStore;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How often the journal is synced, and how far queues have come is noted: what is sent again after a restart
+/// at most.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
+impl ReplicatedStore {
+    /// Keeps the source queues on the disk, until the task is dropped.
+    pub(crate) async fn run_source_queues(self: Arc<Self>) {
+        let mut ticks = interval(FLUSH_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_refused = false;
+        loop {
+            ticks.tick().await;
+            let queues = Arc::clone(&self.source_queues);
+            let flushed = self.settings.blocking.aside(move || Ok(queues.flush()?)).await;
+            match flushed {
+                Ok(()) => is_refused = false,
+                Err(fault) if !std::mem::replace(&mut is_refused, true) => {
+                    tracing::error!(%fault, "the source queues could not be synced");
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,654 @@
+//! The source queues of a node, in memory and on the disk.
+
+use super::entry::{Entry, EntrySequence, QueuePriority, Reference, Visited};
+use super::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
+use super::journal::{Cursor, Journal, QueueNumber, QueueNumbers};
+use super::manifest::{Manifest, ManifestQueue};
+use super::queue::{LeaseNumber, Queue, QueueBounds, QueueCounts, QueueLengths};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use quoit_model::key::BucketRef;
+use quoit_model::props::Quorum;
+use quoit_store::error::StoreError;
+use quoit_store::seam::Disk;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use thiserror::Error;
+use tokio::sync::Notify;
+
+/// Settings of source queues.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceQueueSettings {
+    /// Whether writes are queued at all (`replrtq_enablesrc`).
+    pub is_enabled: bool,
+    /// Queues that there are at first (`replrtq_srcqueue`).
+    pub queues: Vec<QueueDefinition>,
+    /// Entries of a queue that have their object with them in memory (`replrtq_srcobjectlimit`).
+    pub object_count_max: usize,
+    /// Bytes of such an object at most (`replrtq_srcobjectsize`).
+    pub object_bytes_max: usize,
+    /// Entries of a queue and priority at most (`replrtq_overflow_limit`).
+    pub entry_count_max: u64,
+    /// Real-time entries of a queue that are in memory; those behind are read from the disk.
+    pub window_count_max: usize,
+    /// Whether objects are compressed on their way to Riak sinks (`replrtq_compressonwire`).
+    pub compresses: bool,
+    /// Replicas that answer when an entry's object is read from the cluster, and that take an object from
+    /// another cluster (`replrtq_vnodecheck`).
+    pub vnode_check: Quorum,
+    /// Whether reaps are queued (`repl_reap`).
+    pub queues_reaps: bool,
+    /// Whether what has come from another Quoit cluster is queued, too (`repl.forward`).
+    pub forwards: bool,
+}
+
+impl Default for SourceQueueSettings {
+    fn default() -> Self {
+        let block =
+            QueueDefinition { name: "q1_ttaaefs".to_owned(), filter: QueueFilter::BlockRealTime };
+        Self {
+            is_enabled: false,
+            queues: vec![block],
+            object_count_max: 1_000,
+            object_bytes_max: 200 << 10,
+            entry_count_max: 10_000_000,
+            window_count_max: 10_000,
+            compresses: false,
+            vnode_check: Quorum::One,
+            queues_reaps: false,
+            forwards: true,
+        }
+    }
+}
+
+/// Why an operator's change of queues was refused.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ChangeQueueError {
+    /// Name or filter have a fault.
+    #[error(transparent)]
+    Definition(#[from] QueueDefinitionError),
+    /// There are as many queues as there may be.
+    #[error("the node has {QUEUE_COUNT_MAX} queues, the most that it may have; remove one first")]
+    TooMany,
+    /// No queue has the name.
+    #[error("no queue has the name `{0}`")]
+    NoQueue(String),
+    /// The disk has refused.
+    #[error("the change lasts until the node is restarted: keeping it failed: {0}")]
+    Disk(String),
+}
+
+/// Figures of a queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueStatus {
+    /// Its name.
+    pub name: String,
+    /// The writes that it takes.
+    pub filter: QueueFilter,
+    /// Whether new entries are discarded.
+    pub is_suspended: bool,
+    /// Entries that wait.
+    pub lengths: QueueLengths,
+    /// Entries that sinks have taken and not confirmed.
+    pub unconfirmed_count: u64,
+    /// When the oldest real-time entry was queued that is not confirmed, microseconds since 1970.
+    pub oldest_us: Option<u64>,
+    /// Counts since the start.
+    pub counts: QueueCounts,
+}
+
+/// The state behind the lock.
+struct State {
+    /// Whether writes are queued.
+    is_enabled: bool,
+    bounds: QueueBounds,
+    queues: Vec<Queue>,
+    /// Waiting consumers, by queue.
+    filled: BTreeMap<QueueNumber, Arc<Notify>>,
+    by_command: BTreeSet<QueueNumber>,
+    /// Configured queues that a command has removed.
+    removed: BTreeSet<String>,
+    journal: Option<Journal>,
+    /// Whether the last append failed: it is told once.
+    has_failed: bool,
+    /// Whether an entry was lost that no queue has any more: full-sync has to find it.
+    has_lost: bool,
+    next: EntrySequence,
+    next_number: u32,
+    next_lease: u64,
+    boot: u64,
+    /// Whether the journal has entries that are not synced.
+    is_unsynced: bool,
+    /// The manifest as it is on the disk.
+    stored: Manifest,
+}
+
+/// The source queues of a node. Shared; every method takes `&self`.
+pub struct SourceQueues {
+    /// Whether any queue takes writes as they happen: all that a write costs while none does.
+    is_active: AtomicBool,
+    settings: SourceQueueSettings,
+    state: Mutex<State>,
+}
+
+/// Entries that a consumer has taken and not confirmed; they wait again when it is dropped.
+pub struct Lease {
+    queues: Arc<SourceQueues>,
+    number: LeaseNumber,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.queues.put_back(self.number);
+    }
+}
+
+impl SourceQueues {
+    /// Queues that end with the process.
+    #[must_use]
+    pub fn in_memory(settings: SourceQueueSettings) -> Self {
+        let state = State::new(&settings, None, Manifest::default(), 0);
+        Self::of(settings, state)
+    }
+
+    /// Queues that are kept in a directory, with what a former process has left there. `boot` tells the boots
+    /// of the machine apart.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses, or has queues of a newer release.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        settings: SourceQueueSettings,
+        boot: u64,
+    ) -> Result<Self, StoreError> {
+        let found = Manifest::load(&*disk)?;
+        let journal = Journal::open(disk)?;
+        let mut state = State::new(&settings, Some(journal), found.unwrap_or_default(), boot);
+        state.restore()?;
+        state.keep(false)?;
+        Ok(Self::of(settings, state))
+    }
+
+    fn of(settings: SourceQueueSettings, state: State) -> Self {
+        let is_active = AtomicBool::new(state.is_active());
+        Self { is_active, settings, state: Mutex::new(state) }
+    }
+
+    /// The settings that the queues began with.
+    #[must_use]
+    pub const fn settings(&self) -> &SourceQueueSettings {
+        &self.settings
+    }
+
+    /// Whether any queue takes writes as they happen. One load.
+    pub(crate) fn is_active(&self) -> bool {
+        self.is_active.load(Ordering::Relaxed)
+    }
+
+    /// Whether an entry was lost that no queue has any more, since the last call: full-sync finds it.
+    #[must_use]
+    pub fn take_loss(&self) -> bool {
+        std::mem::take(&mut self.state.lock().has_lost)
+    }
+
+    /// Queues a record in each queue that takes it. One write to the journal, without a sync.
+    pub(crate) fn push(
+        &self,
+        bucket: BucketRef<'_>,
+        key: Bytes,
+        reference: Reference,
+        visited: Visited,
+        now_us: u64,
+    ) {
+        let mut state = self.state.lock();
+        let has_journal = state.journal.is_some();
+        if !state.is_enabled {
+            return;
+        }
+        let mut numbers = QueueNumbers::new();
+        for queue in &mut state.queues {
+            if queue.filter.takes(bucket) && queue.has_room(QueuePriority::RealTime, has_journal) {
+                numbers.push(queue.number);
+            }
+        }
+        if numbers.is_empty() {
+            return;
+        }
+        let sequence = state.issue();
+        let entry = Entry { sequence, key, reference, visited, queued_us: now_us };
+        let at = state.append(&entry, &numbers);
+        for queue in &mut state.queues {
+            if numbers.contains(&queue.number) {
+                queue.push(&entry, at);
+            }
+        }
+        let waiting = numbers.iter().filter_map(|number| state.filled.get(number));
+        waiting.for_each(|filled| filled.notify_one());
+    }
+
+    /// Queues references in one queue, whatever its filter says: encoded names of records. `None` where no
+    /// queue has the name, else its lengths afterwards. References beyond the bound of the queue are
+    /// discarded and counted.
+    pub fn push_references(
+        &self,
+        name: &str,
+        priority: QueuePriority,
+        keys: impl IntoIterator<Item = Bytes>,
+        now_us: u64,
+    ) -> Option<QueueLengths> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let place = state.queues.iter().position(|queue| queue.name == name)?;
+        for key in keys {
+            if !state.queues[place].has_room(priority, state.journal.is_some()) {
+                continue;
+            }
+            let sequence = state.issue();
+            let (reference, visited) = (Reference::ToFetch, Visited::new());
+            let entry = Entry { sequence, key, reference, visited, queued_us: now_us };
+            match priority {
+                QueuePriority::RealTime => {
+                    let numbers = [state.queues[place].number];
+                    let at = state.append(&entry, &numbers);
+                    state.queues[place].push(&entry, at);
+                }
+                _ => state.queues[place].push_reference(priority, entry),
+            }
+        }
+        let number = state.queues[place].number;
+        state.filled.get(&number).inspect(|filled| filled.notify_one());
+        Some(state.queues[place].lengths())
+    }
+
+    /// Lengths of a queue; `None` where no queue has the name.
+    #[must_use]
+    pub fn lengths(&self, name: &str) -> Option<QueueLengths> {
+        let state = self.state.lock();
+        state.queues.iter().find(|queue| queue.name == name).map(Queue::lengths)
+    }
+
+    /// Figures of all queues, by name.
+    #[must_use]
+    pub fn status(&self) -> Vec<QueueStatus> {
+        let state = self.state.lock();
+        let mut all: Vec<QueueStatus> = state.queues.iter().map(status_of).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    /// Bytes that the queues have on the disk.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.state.lock().journal.as_ref().map_or(0, Journal::size_bytes)
+    }
+
+    /// Whether writes are queued.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.state.lock().is_enabled
+    }
+
+    /// Adds a queue, or gives one that there is another filter. Whether it is new.
+    ///
+    /// # Errors
+    ///
+    /// Bad names, too many queues, and a disk that does not keep the change, which is made nevertheless.
+    pub fn register(&self, name: &str, filter: QueueFilter) -> Result<bool, ChangeQueueError> {
+        QueueDefinition::check_name(name)?;
+        self.change(|state| {
+            state.removed.remove(name);
+            if let Some(queue) = state.queues.iter_mut().find(|queue| queue.name == name) {
+                queue.filter = filter;
+                state.by_command.insert(queue.number);
+                return Ok(false);
+            }
+            if state.queues.len() >= QUEUE_COUNT_MAX {
+                return Err(ChangeQueueError::TooMany);
+            }
+            let number = state.add(name, filter);
+            state.by_command.insert(number);
+            Ok(true)
+        })
+    }
+
+    /// Removes a queue and all that waits in it.
+    ///
+    /// # Errors
+    ///
+    /// Unknown names, and a disk that does not keep the change, which is made nevertheless.
+    pub fn delist(&self, name: &str) -> Result<(), ChangeQueueError> {
+        self.change(|state| {
+            let place = state.place(name)?;
+            let queue = state.queues.remove(place);
+            state.by_command.remove(&queue.number);
+            state.filled.remove(&queue.number).inspect(|filled| filled.notify_waiters());
+            state.removed.insert(name.to_owned());
+            Ok(())
+        })
+    }
+
+    /// Has new entries of a queue discarded, or no longer. Consumption goes on.
+    ///
+    /// # Errors
+    ///
+    /// As [`SourceQueues::delist`].
+    pub fn suspend(&self, name: &str, is_suspended: bool) -> Result<(), ChangeQueueError> {
+        self.change(|state| {
+            let place = state.place(name)?;
+            state.queues[place].is_suspended = is_suspended;
+            Ok(())
+        })
+    }
+
+    /// Forgets all that waits in a queue. Returns the entries that waited.
+    ///
+    /// # Errors
+    ///
+    /// As [`SourceQueues::delist`].
+    pub fn clear(&self, name: &str) -> Result<QueueLengths, ChangeQueueError> {
+        self.change(|state| {
+            let place = state.place(name)?;
+            let lengths = state.queues[place].lengths();
+            state.queues[place].clear();
+            Ok(lengths)
+        })
+    }
+
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut State) -> Result<T, ChangeQueueError>,
+    ) -> Result<T, ChangeQueueError> {
+        let mut state = self.state.lock();
+        let changed = change(&mut state)?;
+        self.is_active.store(state.is_active(), Ordering::Relaxed);
+        state.keep(true).map_err(|fault| ChangeQueueError::Disk(fault.to_string()))?;
+        Ok(changed)
+    }
+
+    /// A lease for a consumer that confirms what it takes.
+    #[must_use]
+    pub fn lease(self: &Arc<Self>) -> Lease {
+        let mut state = self.state.lock();
+        state.next_lease += 1;
+        Lease { queues: Arc::clone(self), number: LeaseNumber(state.next_lease) }
+    }
+
+    /// Takes the next entry of a queue. Without a lease it is taken for good.
+    pub(super) fn take(&self, name: &str, lease: Option<&Lease>) -> Option<(QueuePriority, Entry)> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let queue = state.queues.iter_mut().find(|queue| queue.name == name)?;
+        queue.take(state.journal.as_ref(), lease.map(|lease| lease.number))
+    }
+
+    /// Says that the consumer of a lease has entries for good.
+    pub fn confirm(&self, name: &str, lease: &Lease, sequences: &[EntrySequence]) {
+        let mut state = self.state.lock();
+        let Some(queue) = state.queues.iter_mut().find(|queue| queue.name == name) else { return };
+        sequences.iter().for_each(|sequence| queue.confirm(*sequence, lease.number));
+    }
+
+    /// Counts bytes of objects that were sent from a queue.
+    pub(super) fn count_sent(&self, name: &str, bytes: u64) {
+        let mut state = self.state.lock();
+        if let Some(queue) = state.queues.iter_mut().find(|queue| queue.name == name) {
+            queue.counts.consumed_bytes += bytes;
+        }
+    }
+
+    fn put_back(&self, lease: LeaseNumber) {
+        let mut guard = self.state.lock();
+        let State { queues, filled, .. } = &mut *guard;
+        for queue in queues {
+            if queue.put_back(lease) > 0 {
+                filled.get(&queue.number).inspect(|filled| filled.notify_one());
+            }
+        }
+    }
+
+    /// Told when a queue gets an entry; `None` where no queue has the name.
+    pub(super) fn filled(&self, name: &str) -> Option<Arc<Notify>> {
+        let state = self.state.lock();
+        let queue = state.queues.iter().find(|queue| queue.name == name)?;
+        state.filled.get(&queue.number).cloned()
+    }
+
+    /// The lowest sequence number that any queue still needs, and the next one to be given. An entry below the
+    /// former is on the other clusters' disks as far as they confirm.
+    #[must_use]
+    pub fn progress(&self) -> (EntrySequence, EntrySequence) {
+        let state = self.state.lock();
+        (state.needed(), state.next)
+    }
+
+    /// Syncs the journal, notes how far queues have come, and removes files that none needs. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses; the next call makes up for it.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        let file = {
+            let mut state = self.state.lock();
+            let is_unsynced = std::mem::take(&mut state.is_unsynced);
+            let file = state.journal.as_ref().and_then(Journal::active_file);
+            file.filter(|_| is_unsynced)
+        };
+        if let Some(file) = file
+            && let Err(fault) = file.sync()
+        {
+            self.state.lock().is_unsynced = true;
+            return Err(fault);
+        }
+        let mut state = self.state.lock();
+        state.keep(false)?;
+        let needed = state.needed();
+        if let Some(journal) = &mut state.journal
+            && journal.retire(needed)? > 0
+        {
+            let disk = Arc::clone(journal.disk());
+            drop(state);
+            disk.sync_directory()?;
+        }
+        Ok(())
+    }
+
+    /// Notes that the process stops in good order: nothing is queued afterwards.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn close(&self) -> Result<(), StoreError> {
+        self.flush()?;
+        let mut state = self.state.lock();
+        state.is_enabled = false;
+        let manifest = Manifest { is_stopped: true, ..state.manifest() };
+        match &state.journal {
+            Some(journal) => manifest.store(&**journal.disk(), true),
+            None => Ok(()),
+        }
+    }
+}
+
+impl State {
+    fn new(
+        settings: &SourceQueueSettings,
+        journal: Option<Journal>,
+        found: Manifest,
+        boot: u64,
+    ) -> Self {
+        let bounds = QueueBounds {
+            object_count_max: settings.object_count_max,
+            object_bytes_max: settings.object_bytes_max,
+            entry_count_max: settings.entry_count_max,
+            window_count_max: settings.window_count_max.max(1),
+        };
+        let mut state = Self {
+            is_enabled: settings.is_enabled,
+            bounds,
+            queues: Vec::new(),
+            filled: BTreeMap::new(),
+            by_command: BTreeSet::new(),
+            removed: found.removed.iter().cloned().collect(),
+            journal,
+            has_failed: false,
+            has_lost: false,
+            next: EntrySequence(found.next.0.max(1)),
+            next_number: found.queues.iter().map(|queue| queue.number.0 + 1).max().unwrap_or(1),
+            next_lease: 0,
+            boot,
+            is_unsynced: false,
+            stored: found.clone(),
+        };
+        for queue in &found.queues {
+            let configured = settings.queues.iter().find(|other| other.name == queue.name);
+            let filter = match configured {
+                Some(configured) if !queue.by_command => configured.filter.clone(),
+                None if !queue.by_command => continue,
+                _ => queue.filter.clone(),
+            };
+            state.add_numbered(queue.number, &queue.name, filter);
+            if let Some(added) = state.queues.last_mut() {
+                added.is_suspended = queue.is_suspended;
+            }
+            if queue.by_command {
+                state.by_command.insert(queue.number);
+            }
+        }
+        for QueueDefinition { name, filter } in settings.queues.iter().take(QUEUE_COUNT_MAX) {
+            let is_there = state.queues.iter().any(|queue| queue.name == *name);
+            if !is_there && !state.removed.contains(name) {
+                state.add(name, filter.clone());
+            }
+        }
+        state
+    }
+
+    fn add(&mut self, name: &str, filter: QueueFilter) -> QueueNumber {
+        let number = QueueNumber(self.next_number);
+        self.next_number += 1;
+        self.add_numbered(number, name, filter);
+        number
+    }
+
+    fn add_numbered(&mut self, number: QueueNumber, name: &str, filter: QueueFilter) {
+        self.queues.push(Queue::new(number, name, filter, self.bounds));
+        self.filled.insert(number, Arc::new(Notify::new()));
+    }
+
+    fn place(&self, name: &str) -> Result<usize, ChangeQueueError> {
+        let place = self.queues.iter().position(|queue| queue.name == name);
+        place.ok_or_else(|| ChangeQueueError::NoQueue(name.to_owned()))
+    }
+
+    fn is_active(&self) -> bool {
+        let takes = |queue: &Queue| queue.filter != QueueFilter::BlockRealTime;
+        self.is_enabled && self.queues.iter().any(takes)
+    }
+
+    fn issue(&mut self) -> EntrySequence {
+        let sequence = self.next;
+        self.next = EntrySequence(sequence.0 + 1);
+        sequence
+    }
+
+    /// Appends an entry to the journal. `None` where there is none, or the disk refuses.
+    fn append(&mut self, entry: &Entry, numbers: &[QueueNumber]) -> Option<Cursor> {
+        let journal = self.journal.as_mut()?;
+        match journal.append(entry, numbers) {
+            Ok(at) => {
+                self.has_failed = false;
+                self.is_unsynced = true;
+                Some(at)
+            }
+            Err(fault) => {
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    tracing::error!(
+                        %fault,
+                        "source queues are kept in memory alone while their disk refuses: make room on it"
+                    );
+                }
+                // It is sent if the process lives long enough.
+                self.has_lost = true;
+                None
+            }
+        }
+    }
+
+    /// Takes up what the journal has. Everything of it is read once.
+    fn restore(&mut self) -> Result<(), StoreError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let start = self.next;
+        let needed: BTreeMap<QueueNumber, EntrySequence> =
+            self.stored.queues.iter().map(|queue| (queue.number, queue.needed)).collect();
+        // Entries that were not synced may have gone with the machine's power.
+        let has_lost_power = self.stored.boot != self.boot && !self.stored.is_stopped;
+        self.has_lost = has_lost_power && start > EntrySequence(1);
+        let mut cursor = journal.start();
+        loop {
+            let read = journal.read(cursor)?;
+            for read in &read.entries {
+                let Entry { sequence, queued_us, .. } = read.entry;
+                self.next = self.next.max(EntrySequence(sequence.0 + 1));
+                for queue in &mut self.queues {
+                    let needed = needed.get(&queue.number).copied().unwrap_or_default();
+                    if sequence >= needed && read.queues.contains(&queue.number) {
+                        queue.restore(cursor, sequence, queued_us);
+                    }
+                }
+            }
+            self.has_lost |= read.has_lost;
+            cursor = read.next;
+            if read.at_end {
+                return Ok(());
+            }
+        }
+    }
+
+    fn needed(&self) -> EntrySequence {
+        let needed = self.queues.iter().map(|queue| queue.needed(self.next));
+        needed.min().unwrap_or(self.next)
+    }
+
+    fn manifest(&self) -> Manifest {
+        let queue = |queue: &Queue| ManifestQueue {
+            number: queue.number,
+            needed: queue.needed(self.next),
+            by_command: self.by_command.contains(&queue.number),
+            is_suspended: queue.is_suspended,
+            name: queue.name.clone(),
+            filter: queue.filter.clone(),
+        };
+        Manifest {
+            next: self.next,
+            boot: self.boot,
+            is_stopped: false,
+            queues: self.queues.iter().map(queue).collect(),
+            removed: self.removed.iter().cloned().collect(),
+        }
+    }
+
+    /// Writes the manifest if it has changed.
+    fn keep(&mut self, durably: bool) -> Result<(), StoreError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let manifest = self.manifest();
+        if manifest != self.stored {
+            manifest.store(&**journal.disk(), durably)?;
+            self.stored = manifest;
+        }
+        Ok(())
+    }
+}
+
+fn status_of(queue: &Queue) -> QueueStatus {
+    QueueStatus {
+        name: queue.name.clone(),
+        filter: queue.filter.clone(),
+        is_suspended: queue.is_suspended,
+        lengths: queue.lengths(),
+        unconfirmed_count: queue.leased_count() as u64,
+        oldest_us: queue.oldest_us(),
+        counts: queue.counts,
+    }
+}

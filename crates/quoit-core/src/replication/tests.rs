@@ -1,0 +1,314 @@
+//! Source queues against a naive model, and through the deaths of processes and machines.
+
+use super::entry::{EntrySequence, QueuePriority, Reference, Visited};
+use super::filter::QueueDefinition;
+use super::source_queues::{Lease, SourceQueueSettings, SourceQueues};
+use bytes::Bytes;
+use proptest::prelude::*;
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_store::seam::FaultyDisk;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+const QUEUES: [&str; 3] = ["all", "only_a", "blocked"];
+const BUCKETS: [&str; 2] = ["a", "b"];
+
+fn settings() -> SourceQueueSettings {
+    let text = "all:any|only_a:bucketname.a|blocked:block_rtq";
+    SourceQueueSettings {
+        is_enabled: true,
+        queues: QueueDefinition::read_list(text).0,
+        object_count_max: 2,
+        entry_count_max: 40,
+        window_count_max: 4,
+        ..SourceQueueSettings::default()
+    }
+}
+
+fn takes(queue: usize, bucket: usize) -> bool {
+    queue == 0 || (queue == 1 && bucket == 0)
+}
+
+fn key(bucket: usize, number: u64) -> Bytes {
+    let mut encoded = Vec::new();
+    let number = number.to_string();
+    bucket_of(bucket).key(number.as_bytes()).encode_into(&mut encoded);
+    encoded.into()
+}
+
+fn bucket_of(bucket: usize) -> BucketRef<'static> {
+    BucketRef::untyped(BUCKETS[bucket].as_bytes())
+}
+
+fn number_of(key: &Bytes) -> u64 {
+    let key = KeyRef::decode(key).expect("a key").key;
+    std::str::from_utf8(key).ok().and_then(|text| text.parse().ok()).expect("a number")
+}
+
+fn push(queues: &SourceQueues, bucket: usize, number: u64) {
+    let reference = Reference::Object(Bytes::from(number.to_string()));
+    queues.push(bucket_of(bucket), key(bucket, number), reference, Visited::new(), number + 1);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(usize),
+    Reference(usize, bool),
+    Take(usize),
+    TakeLeased(usize),
+    Confirm(usize),
+    DropLease,
+    Suspend(usize, bool),
+    Clear(usize),
+    Flush,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let queue = || 0..QUEUES.len();
+    let step = prop_oneof![
+        12 => (0..2_usize).prop_map(Step::Write),
+        3 => (queue(), any::<bool>()).prop_map(|(queue, folds)| Step::Reference(queue, folds)),
+        4 => queue().prop_map(Step::Take),
+        6 => queue().prop_map(Step::TakeLeased),
+        4 => queue().prop_map(Step::Confirm),
+        1 => Just(Step::DropLease),
+        1 => (queue(), any::<bool>()).prop_map(|(queue, is)| Step::Suspend(queue, is)),
+        1 => queue().prop_map(Step::Clear),
+        2 => Just(Step::Flush),
+    ];
+    proptest::collection::vec(step, 0..300)
+}
+
+/// Entries by their numbers: waiting ones of each priority, most urgent first, and leased ones.
+#[derive(Clone, Default)]
+struct NaiveQueue {
+    waiting: [VecDeque<u64>; 3],
+    leased: Vec<(usize, u64)>,
+    is_suspended: bool,
+    discarded: u64,
+}
+
+impl NaiveQueue {
+    fn push(&mut self, priority: usize, number: u64) {
+        match !self.is_suspended && self.waiting[priority].len() < 40 {
+            true => self.waiting[priority].push_back(number),
+            false => self.discarded += 1,
+        }
+    }
+
+    fn take(&mut self) -> Option<(usize, u64)> {
+        (0..3).find_map(|priority| Some((priority, self.waiting[priority].pop_front()?)))
+    }
+
+    fn put_back(&mut self) {
+        for (priority, number) in std::mem::take(&mut self.leased) {
+            self.waiting[priority].push_back(number);
+            self.waiting[priority].make_contiguous().sort_unstable();
+        }
+    }
+}
+
+/// Both, side by side.
+struct Pair {
+    queues: Arc<SourceQueues>,
+    naive: [NaiveQueue; 3],
+    lease: Lease,
+    taken: Vec<(usize, u64, EntrySequence)>,
+    next: u64,
+}
+
+impl Pair {
+    fn take(&mut self, queue: usize, leased: bool) {
+        let lease = leased.then_some(&self.lease);
+        let taken = self.queues.take(QUEUES[queue], lease);
+        let expected = self.naive[queue].take();
+        let found = taken.as_ref().map(|(priority, entry)| {
+            let place = QueuePriority::ALL.iter().position(|other| other == priority);
+            (place.expect("a priority"), number_of(&entry.key))
+        });
+        assert_eq!(found, expected);
+        if let (true, Some((_, entry)), Some(expected)) = (leased, taken, expected) {
+            self.naive[queue].leased.push(expected);
+            self.taken.push((queue, expected.1, entry.sequence));
+        }
+    }
+
+    fn apply(&mut self, step: &Step) {
+        match *step {
+            Step::Write(bucket) => {
+                push(&self.queues, bucket, self.next);
+                for queue in (0..3).filter(|queue| takes(*queue, bucket)) {
+                    self.naive[queue].push(0, self.next);
+                }
+                self.next += 1;
+            }
+            Step::Reference(queue, folds) => {
+                let priority = if folds { QueuePriority::Fold } else { QueuePriority::FullSync };
+                let keys = [key(0, self.next)];
+                self.queues.push_references(QUEUES[queue], priority, keys, 1).expect("a queue");
+                self.naive[queue].push(if folds { 2 } else { 1 }, self.next);
+                self.next += 1;
+            }
+            Step::Take(queue) => self.take(queue, false),
+            Step::TakeLeased(queue) => self.take(queue, true),
+            Step::Confirm(queue) => {
+                let Some(place) = self.taken.iter().position(|taken| taken.0 == queue) else {
+                    return;
+                };
+                let (_, number, sequence) = self.taken.remove(place);
+                self.queues.confirm(QUEUES[queue], &self.lease, &[sequence]);
+                self.naive[queue].leased.retain(|(_, other)| *other != number);
+            }
+            Step::DropLease => {
+                self.lease = self.queues.lease();
+                self.taken.clear();
+                self.naive.iter_mut().for_each(NaiveQueue::put_back);
+            }
+            Step::Suspend(queue, is) => {
+                self.queues.suspend(QUEUES[queue], is).expect("a queue");
+                self.naive[queue].is_suspended = is;
+            }
+            Step::Clear(queue) => {
+                self.queues.clear(QUEUES[queue]).expect("a queue");
+                self.taken.retain(|taken| taken.0 != queue);
+                let cleared = &mut self.naive[queue];
+                cleared.waiting = Default::default();
+                cleared.leased.clear();
+            }
+            Step::Flush => self.queues.flush().expect("the disk is well"),
+        }
+    }
+
+    fn check(&self) {
+        for status in self.queues.status() {
+            let place = QUEUES.iter().position(|name| **name == status.name).expect("a queue");
+            let naive = &self.naive[place];
+            let lengths = status.lengths;
+            let found = [lengths.real_time, lengths.full_sync, lengths.fold];
+            assert_eq!(found, naive.waiting.each_ref().map(|waiting| waiting.len() as u64));
+            assert_eq!(status.counts.discarded, naive.discarded);
+            assert_eq!(status.unconfirmed_count, naive.leased.len() as u64);
+        }
+    }
+}
+
+fn check_against_model(queues: SourceQueues, steps: &[Step]) {
+    let queues = Arc::new(queues);
+    let lease = queues.lease();
+    let mut pair = Pair { queues, naive: Default::default(), lease, taken: Vec::new(), next: 0 };
+    for step in steps {
+        pair.apply(step);
+        pair.check();
+    }
+}
+
+/// All that is left in a queue.
+fn drain(queues: &SourceQueues, name: &str) -> Vec<u64> {
+    std::iter::from_fn(|| queues.take(name, None)).map(|(_, entry)| number_of(&entry.key)).collect()
+}
+
+proptest! {
+    #[test]
+    fn queues_on_a_disk_do_what_naive_ones_do(steps in steps()) {
+        let disk = Arc::new(FaultyDisk::new(1));
+        check_against_model(SourceQueues::open(disk, settings(), 1).expect("it opens"), &steps);
+    }
+
+    #[test]
+    fn queues_in_memory_do_what_naive_ones_do(steps in steps()) {
+        check_against_model(SourceQueues::in_memory(settings()), &steps);
+    }
+
+    #[test]
+    fn nothing_that_is_not_confirmed_is_lost_when_the_process_is_killed(
+        before in 0..40_u64,
+        taken in 0..20_usize,
+        confirmed in proptest::collection::vec(any::<bool>(), 20),
+        flushes in any::<bool>(),
+        after in 0..10_u64,
+    ) {
+        let disk = FaultyDisk::new(7);
+        let open = |disk: &FaultyDisk| {
+            SourceQueues::open(Arc::new(disk.clone()), settings(), 1).map(Arc::new).expect("it opens")
+        };
+        let queues = open(&disk);
+        (0..before).for_each(|number| push(&queues, 0, number));
+        let lease = queues.lease();
+        let mut waiting: Vec<u64> = (0..before).collect();
+        for is_confirmed in confirmed.iter().take(taken) {
+            let Some((_, entry)) = queues.take("all", Some(&lease)) else { break };
+            if *is_confirmed {
+                queues.confirm("all", &lease, &[entry.sequence]);
+                waiting.retain(|number| *number != number_of(&entry.key));
+            }
+        }
+        if flushes {
+            queues.flush().expect("the disk is well");
+        }
+        (before..before + after).for_each(|number| push(&queues, 0, number));
+        waiting.extend(before..before + after);
+
+        let killed = disk.kill();
+        let queues = open(&killed);
+        prop_assert!(!queues.take_loss(), "a killed process loses nothing");
+        let left = drain(&queues, "all");
+        prop_assert!(left.is_sorted(), "{left:?}");
+        for number in &waiting {
+            prop_assert!(left.contains(number), "{number} is lost: {left:?}");
+        }
+        prop_assert_eq!(drain(&queues, "only_a"), (0..before + after).collect::<Vec<u64>>());
+    }
+}
+
+#[test]
+fn a_machine_that_dies_says_that_references_may_be_lost() {
+    let disk = FaultyDisk::new(3);
+    let open = |disk: &FaultyDisk, boot| {
+        SourceQueues::open(Arc::new(disk.clone()), settings(), boot).expect("it opens")
+    };
+    let queues = open(&disk, 1);
+    (0..10).for_each(|number| push(&queues, 0, number));
+    queues.flush().expect("the disk is well");
+    let crashed = disk.crash();
+    let queues = open(&crashed, 2);
+    assert!(queues.take_loss(), "what was not synced may have gone");
+    assert!(!queues.take_loss(), "it is told once");
+    queues.close().expect("the disk is well");
+    assert!(!open(&crashed, 3).take_loss(), "nothing was queued since it was closed");
+}
+
+#[test]
+fn changes_by_command_outlast_the_process_and_win_over_the_configuration() {
+    let disk = FaultyDisk::new(5);
+    let open = |disk: &FaultyDisk| {
+        SourceQueues::open(Arc::new(disk.clone()), settings(), 1).expect("it opens")
+    };
+    let queues = open(&disk);
+    assert_eq!(queues.register("new", "bucketprefix.x".parse().expect("a filter")), Ok(true));
+    assert_eq!(queues.register("all", "block_rtq".parse().expect("a filter")), Ok(false));
+    queues.delist("only_a").expect("a queue");
+    queues.suspend("blocked", true).expect("a queue");
+    assert!(queues.delist("only_a").is_err() && queues.clear("nothing").is_err());
+    let killed = disk.kill();
+    let shown: Vec<String> = open(&killed)
+        .status()
+        .iter()
+        .map(|queue| format!("{}:{} {}", queue.name, queue.filter, queue.is_suspended))
+        .collect();
+    assert_eq!(
+        shown,
+        ["all:block_rtq false", "blocked:block_rtq true", "new:bucketprefix.x false"]
+    );
+}
+
+#[test]
+fn an_object_is_held_while_there_is_room_and_only_referred_to_beyond() {
+    let queues = SourceQueues::in_memory(settings());
+    (0..4).for_each(|number| push(&queues, 0, number));
+    let held = |queues: &SourceQueues| {
+        let (_, entry) = queues.take("all", None).expect("an entry");
+        matches!(entry.reference, Reference::Object(_))
+    };
+    let found: Vec<bool> = (0..4).map(|_| held(&queues)).collect();
+    assert_eq!(found, [true, true, false, false]);
+}
