@@ -57,6 +57,7 @@ pub const TARGETS: &[Target] = &[
     targets::bench_configs::TERMS,
     targets::bench_configs::TOML,
     targets::configuration::TARGET,
+    targets::tls_files::TARGET,
 ];
 
 /// The target of that name.

@@ -24,3 +24,4 @@ pub(crate) mod riak_keys;
 pub(crate) mod riak_objects;
 pub(crate) mod store_directories;
 pub(crate) mod stored_objects;
+pub(crate) mod tls_files;

@@ -15,6 +15,7 @@ const FLOORS: [(&str, u8); 12] = [
     ("quoit-store", 2),
     ("quoit-wire", 2),
     ("quoit-heap", 1),
+    ("quoit-tls", 1),
     ("quoit-model", 1),
     ("quoit-planted", 0),
 ];

@@ -1,0 +1,231 @@
+//! A certificate: what it says, and whether it can be used.
+
+use crate::error::FileFault;
+use crate::instant::Instant;
+use rustls_pki_types::CertificateDer;
+use std::net::IpAddr;
+use x509_parser::extensions::GeneralName;
+use x509_parser::oid_registry as oid;
+use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
+use x509_parser::public_key::PublicKey;
+use x509_parser::x509::X509Version;
+
+/// Bits of an RSA key that are taken at least and at most.
+const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
+
+/// What a certificate says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// The subject in words, as OpenSSL prints it (`C=GB, O=Example, CN=alice`).
+    pub subject: String,
+    /// The first common name of the subject.
+    pub common_name: Option<String>,
+    /// The issuer in words.
+    pub issuer: String,
+    /// DNS names that the certificate is for.
+    pub dns_names: Vec<String>,
+    /// IP addresses that the certificate is for.
+    pub addresses: Vec<IpAddr>,
+    /// URIs that the certificate is for.
+    pub uris: Vec<String>,
+    /// The serial number in hexadecimal digits, in pairs with colons between.
+    pub serial: String,
+    /// The beginning of its validity.
+    pub not_before: Instant,
+    /// The end of its validity.
+    pub not_after: Instant,
+    /// Whether it is that of an authority.
+    pub is_authority: bool,
+    version: u32,
+    signature: Signature,
+    key: Key,
+}
+
+/// How the certificate is signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Signature {
+    Sound,
+    /// The name or number of one that is refused.
+    Refused(String),
+}
+
+/// The public key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Key {
+    Sound,
+    /// One that is refused, in words.
+    Refused(String),
+}
+
+impl Certificate {
+    /// Reads the certificate `der`.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault::Malformed`], naming the field that can't be decoded where the decoder does.
+    pub fn parse(der: &CertificateDer<'_>) -> Result<Certificate, FileFault> {
+        let malformed = |detail: String| FileFault::Malformed { what: "certificate", detail };
+        let (rest, parsed) =
+            X509Certificate::from_der(der).map_err(|fault| malformed(words(&fault)))?;
+        if !rest.is_empty() {
+            return Err(malformed(format!("{} bytes follow its end", rest.len())));
+        }
+        let mut certificate = Certificate {
+            subject: parsed.subject().to_string(),
+            common_name: common_name(parsed.subject()),
+            issuer: parsed.issuer().to_string(),
+            dns_names: Vec::new(),
+            addresses: Vec::new(),
+            uris: Vec::new(),
+            serial: parsed.raw_serial_as_string(),
+            not_before: Instant::from_unix_secs(parsed.validity().not_before.timestamp()),
+            not_after: Instant::from_unix_secs(parsed.validity().not_after.timestamp()),
+            is_authority: is_authority(&parsed),
+            version: parsed.version().0.saturating_add(1),
+            signature: signature(&parsed),
+            key: key(&parsed),
+        };
+        if let Ok(Some(names)) = parsed.subject_alternative_name() {
+            for name in &names.value.general_names {
+                certificate.take_name(name);
+            }
+        }
+        Ok(certificate)
+    }
+
+    fn take_name(&mut self, name: &GeneralName<'_>) {
+        match name {
+            GeneralName::DNSName(name) => self.dns_names.push((*name).to_owned()),
+            GeneralName::URI(uri) => self.uris.push((*uri).to_owned()),
+            GeneralName::IPAddress(bytes) => {
+                let address = <[u8; 4]>::try_from(*bytes)
+                    .map(IpAddr::from)
+                    .or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from));
+                self.addresses.extend(address);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whole days until it expires; negative when it has.
+    #[must_use]
+    pub fn days_left(&self, now: Instant) -> i64 {
+        self.not_after.days_after(now)
+    }
+
+    /// Whether the certificate names its subject only in the common name. A client that follows the standards
+    /// of this century refuses such a server.
+    #[must_use]
+    pub fn has_only_a_common_name(&self) -> bool {
+        self.common_name.is_some() && self.dns_names.is_empty() && self.addresses.is_empty()
+    }
+
+    /// Whether the certificate can be presented to others at the time `now`.
+    ///
+    /// # Errors
+    ///
+    /// The first reason against it.
+    pub fn check_presentable(&self, now: Instant) -> Result<(), FileFault> {
+        let subject = || self.subject.clone();
+        if self.version < 3 {
+            return Err(FileFault::OldVersion { subject: subject(), version: self.version });
+        }
+        if let Signature::Refused(algorithm) = &self.signature {
+            let algorithm = algorithm.clone();
+            return Err(FileFault::WeakSignature { subject: subject(), algorithm });
+        }
+        self.check_key()?;
+        self.check_time(now)
+    }
+
+    /// Whether certificates can be held against this one, as that of an authority, at the time `now`. Its own
+    /// signature counts for nothing, nor does its version: the operator trusts it by naming it.
+    ///
+    /// # Errors
+    ///
+    /// The first reason against it.
+    pub fn check_trustworthy(&self, now: Instant) -> Result<(), FileFault> {
+        if self.version >= 3 && !self.is_authority {
+            return Err(FileFault::NotAnAuthority { subject: self.subject.clone() });
+        }
+        self.check_key()?;
+        self.check_time(now)
+    }
+
+    fn check_key(&self) -> Result<(), FileFault> {
+        match &self.key {
+            Key::Sound => Ok(()),
+            Key::Refused(key) => {
+                Err(FileFault::WeakKey { subject: self.subject.clone(), key: key.clone() })
+            }
+        }
+    }
+
+    fn check_time(&self, now: Instant) -> Result<(), FileFault> {
+        let subject = self.subject.clone();
+        if now > self.not_after {
+            return Err(FileFault::Expired { subject, not_after: self.not_after, now });
+        }
+        if now < self.not_before {
+            return Err(FileFault::NotYetValid { subject, not_before: self.not_before, now });
+        }
+        Ok(())
+    }
+}
+
+fn words(fault: &impl std::fmt::Display) -> String {
+    fault.to_string()
+}
+
+fn common_name(name: &X509Name<'_>) -> Option<String> {
+    let first = name.iter_common_name().next()?;
+    first.as_str().ok().map(str::to_owned)
+}
+
+fn is_authority(certificate: &X509Certificate<'_>) -> bool {
+    certificate.basic_constraints().ok().flatten().is_some_and(|extension| extension.value.ca)
+}
+
+fn signature(certificate: &X509Certificate<'_>) -> Signature {
+    let algorithm = &certificate.signature_algorithm.algorithm;
+    let sound = [
+        oid::OID_PKCS1_SHA256WITHRSA,
+        oid::OID_PKCS1_SHA384WITHRSA,
+        oid::OID_PKCS1_SHA512WITHRSA,
+        oid::OID_PKCS1_RSASSAPSS,
+        oid::OID_SIG_ECDSA_WITH_SHA256,
+        oid::OID_SIG_ECDSA_WITH_SHA384,
+        oid::OID_SIG_ED25519,
+    ];
+    if sound.contains(algorithm) {
+        return Signature::Sound;
+    }
+    let name = [
+        (oid::OID_PKCS1_SHA1WITHRSA, "SHA-1 and RSA"),
+        (oid::OID_PKCS1_MD5WITHRSAENC, "MD5 and RSA"),
+        (oid::OID_SIG_ECDSA_WITH_SHA512, "SHA-512 and ECDSA"),
+    ];
+    let known = name.iter().find(|(known, _)| known == algorithm);
+    Signature::Refused(known.map_or_else(|| algorithm.to_id_string(), |(_, name)| (*name).into()))
+}
+
+fn key(certificate: &X509Certificate<'_>) -> Key {
+    let info = certificate.public_key();
+    match info.parsed() {
+        Ok(PublicKey::RSA(rsa)) if RSA_BITS.contains(&rsa.key_size()) => Key::Sound,
+        Ok(PublicKey::RSA(rsa)) => Key::Refused(format!("RSA with {} bits", rsa.key_size())),
+        Ok(PublicKey::EC(point)) => {
+            let bits = point.key_size();
+            if [256, 384].contains(&bits) {
+                Key::Sound
+            } else {
+                Key::Refused(format!("an elliptic curve with {bits} bits"))
+            }
+        }
+        _ if info.algorithm.algorithm == oid::OID_SIG_ED25519 => Key::Sound,
+        _ => Key::Refused(format!("the algorithm {}", info.algorithm.algorithm)),
+    }
+}
+
+/// Version 3 is written as 2.
+const _: () = assert!(X509Version::V3.0 == 2);

@@ -1,0 +1,117 @@
+//! A certificate with its private key: what one side of a connection presents.
+
+use crate::certificate::Certificate;
+use crate::error::{FileFault, Place, TlsError};
+use crate::files::{LoadedCertificate, load_certificates, load_private_key};
+use crate::instant::Instant;
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A certificate chain, the leaf first, with the private key of the leaf.
+#[derive(Clone)]
+pub struct Identity {
+    certificate: Certificate,
+    chain: Vec<CertificateDer<'static>>,
+    key: Arc<CertifiedKey>,
+}
+
+impl Identity {
+    /// Loads the chain of `certificate` and the key of `key`, which may be one file. `more` are further
+    /// files of the chain: certificates of authorities between the leaf and one that is known to peers. A
+    /// certificate of `more` that issued none of the chain is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::File`] for what can't be read, decoded or used at the time `now`, and
+    /// [`TlsError::KeyMismatch`].
+    pub fn load(
+        certificate: &Path,
+        key: &Path,
+        more: &[&Path],
+        now: Instant,
+    ) -> Result<Identity, TlsError> {
+        let mut loaded = load_certificates(certificate)?;
+        for LoadedCertificate { certificate: parsed, place, .. } in &loaded {
+            parsed
+                .check_presentable(now)
+                .map_err(|fault| TlsError::file(certificate, *place, fault))?;
+        }
+        for file in more {
+            extend_chain(&mut loaded, load_certificates(file)?);
+        }
+        let private = load_private_key(key)?;
+        let unusable = |fault: rustls::Error| {
+            TlsError::file(key, Place::Whole, FileFault::UnsupportedKey(fault.to_string()))
+        };
+        let signing = crate::provider().key_provider.load_private_key(private).map_err(unusable)?;
+        let leaf = loaded[0].certificate.clone();
+        let chain: Vec<_> = loaded.into_iter().map(|loaded| loaded.der).collect();
+        let certified = CertifiedKey::new(chain.clone(), signing);
+        certified.keys_match().map_err(|_| TlsError::KeyMismatch {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+        })?;
+        Ok(Identity { certificate: leaf, chain, key: Arc::new(certified) })
+    }
+
+    /// An identity of a chain and a key that are in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Issue`] if the two are of no use or do not belong together.
+    pub fn new(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Identity, TlsError> {
+        let refused = |fault: &dyn fmt::Display| TlsError::Issue(fault.to_string());
+        let leaf = chain.first().ok_or_else(|| refused(&"there is no certificate"))?;
+        let certificate = Certificate::parse(leaf).map_err(|fault| refused(&fault))?;
+        let signing = crate::provider()
+            .key_provider
+            .load_private_key(key)
+            .map_err(|fault| refused(&fault))?;
+        let certified = CertifiedKey::new(chain.clone(), signing);
+        certified.keys_match().map_err(|fault| refused(&fault))?;
+        Ok(Identity { certificate, chain, key: Arc::new(certified) })
+    }
+
+    /// What the leaf says.
+    #[must_use]
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    /// The certificates, the leaf first.
+    #[must_use]
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
+    }
+
+    pub(crate) fn key(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.key)
+    }
+}
+
+impl fmt::Debug for Identity {
+    /// The certificate alone.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Identity").field("subject", &self.certificate.subject).finish()
+    }
+}
+
+/// Appends those of `more` that issued the last of the chain, one after the other.
+fn extend_chain(chain: &mut Vec<LoadedCertificate>, mut more: Vec<LoadedCertificate>) {
+    while let Some(last) = chain.last() {
+        let Certificate { issuer, subject, .. } = &last.certificate;
+        // One that has issued itself is known to peers, or of no use to them.
+        if issuer == subject {
+            break;
+        }
+        let found = more.iter().position(|candidate| candidate.certificate.subject == *issuer);
+        let Some(at) = found else { break };
+        chain.push(more.swap_remove(at));
+    }
+}

@@ -1,0 +1,79 @@
+//! TLS of every link of the store: certificates, private keys and revocation lists from files, the
+//! configurations of listeners and clients, and the faults of all of them in words that name file, place and
+//! remedy.
+//!
+//! It opens no sockets and knows no users: [`ServerTls`] gives the configuration for a handshake, whoever
+//! accepts does the handshake with [`tokio_rustls`], and [`peer_certificate`] says whom the other side has
+//! proved to be. The only cryptography is that of `ring`, through `rustls`.
+//!
+//! ```no_run
+//! use quoit_tls::{ClientCertificates, Instant, ServerSettings, ServerTls, peer_certificate};
+//!
+//! # async fn serve(stream: tokio::net::TcpStream) -> Result<(), Box<dyn std::error::Error>> {
+//! let tls = ServerTls::open(
+//!     ServerSettings {
+//!         certificate: "cert.pem".into(),
+//!         key: "key.pem".into(),
+//!         authorities: Some("authority.pem".into()),
+//!         clients: ClientCertificates::Optional,
+//!         sessions_max: quoit_tls::SESSIONS_MAX,
+//!         ..ServerSettings::default()
+//!     },
+//!     Instant::now(),
+//! )?;
+//! let acceptor = quoit_tls::tokio_rustls::TlsAcceptor::from(tls.config());
+//! let stream = acceptor.accept(stream).await?;
+//! let shown = peer_certificate(stream.get_ref().1.peer_certificates());
+//! let login = shown.and_then(|certificate| certificate.common_name);
+//! # Ok(())
+//! # }
+//! ```
+
+mod certificate;
+pub mod ciphers;
+mod client;
+mod error;
+mod expiry;
+mod files;
+mod identity;
+mod instant;
+mod peer;
+mod sections;
+mod server;
+mod versions;
+
+#[cfg(test)]
+mod tests;
+
+pub use certificate::Certificate;
+pub use ciphers::CipherList;
+pub use client::{ClientSettings, client_config, server_name};
+pub use error::{FileFault, Place, TlsError};
+pub use expiry::{EXPIRY_WARNING_DAYS, Expiry};
+pub use files::{
+    LoadedCertificate, RevocationList, certificates_in, load_authorities, load_certificates,
+    load_private_key, load_revocation_lists, private_key_in, revocation_lists_in,
+};
+pub use identity::Identity;
+pub use instant::Instant;
+pub use peer::{failure_words, peer_certificate};
+pub use sections::FILE_BYTES_MAX;
+pub use server::{ClientCertificates, SESSIONS_MAX, ServerSettings, ServerTls};
+pub use versions::Versions;
+
+pub use rustls;
+pub use tokio_rustls;
+
+use rustls::SupportedCipherSuite;
+use rustls::crypto::CryptoProvider;
+use std::sync::Arc;
+
+/// The cryptography of every configuration.
+#[must_use]
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn provider_with(suites: Vec<SupportedCipherSuite>) -> Arc<CryptoProvider> {
+    Arc::new(CryptoProvider { cipher_suites: suites, ..rustls::crypto::ring::default_provider() })
+}

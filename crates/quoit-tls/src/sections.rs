@@ -1,0 +1,82 @@
+//! The sections of a file: PEM with the lines that they begin at, or one piece of DER.
+
+use crate::error::{FileFault, Place, TlsError};
+use rustls_pki_types::pem::{self, SectionKind};
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::path::Path;
+
+/// Bytes of a file that are read at most. Bundles of all public authorities have a quarter of a megabyte;
+/// revocation lists of large ones some.
+pub const FILE_BYTES_MAX: u64 = 32 << 20;
+
+/// The first byte of every certificate, key and list in DER: a sequence.
+const DER_SEQUENCE: u8 = 0x30;
+
+/// The first line of a section of PEM begins so.
+const BEGIN: &[u8] = b"-----BEGIN ";
+
+/// A section of a file.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// What its first line says; `None` for DER, which does not say.
+    pub(crate) kind: Option<SectionKind>,
+    pub(crate) der: Vec<u8>,
+    pub(crate) place: Place,
+}
+
+/// The file's content and what the system says about it.
+pub(crate) fn read(file: &Path) -> Result<(Vec<u8>, Metadata), TlsError> {
+    let unreadable = |fault| TlsError::file(file, Place::Whole, FileFault::Unreadable(fault));
+    let opened = File::open(file).map_err(unreadable)?;
+    let metadata = opened.metadata().map_err(unreadable)?;
+    let mut content = Vec::new();
+    opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut content).map_err(unreadable)?;
+    if content.len() as u64 > FILE_BYTES_MAX {
+        let size_bytes = metadata.len().max(content.len() as u64);
+        let fault = FileFault::TooLarge { size_bytes, max: FILE_BYTES_MAX };
+        return Err(TlsError::file(file, Place::Whole, fault));
+    }
+    Ok((content, metadata))
+}
+
+/// Takes the content of `file` apart.
+pub(crate) fn sections(file: &Path, content: &[u8]) -> Result<Vec<Section>, TlsError> {
+    if content.first() == Some(&DER_SEQUENCE) && find(content, BEGIN).is_none() {
+        let place = Place::Offset(0);
+        return Ok(vec![Section { kind: None, der: content.to_vec(), place }]);
+    }
+    if find(content, BEGIN).is_none() {
+        return Err(TlsError::file(file, Place::Whole, FileFault::UnknownFormat));
+    }
+    let mut found = Vec::new();
+    let mut rest = content;
+    loop {
+        let begins = find(rest, BEGIN).map_or(content.len(), |at| content.len() - rest.len() + at);
+        let place = Place::Line(line_of(content, begins));
+        match pem::from_buf(&mut rest) {
+            Ok(Some((kind, der))) => found.push(Section { kind: Some(kind), der, place }),
+            Ok(None) => return Ok(found),
+            Err(fault) => {
+                let fault = FileFault::BrokenPem(fault.to_string());
+                return Err(TlsError::file(file, place, fault));
+            }
+        }
+    }
+}
+
+/// The line, from 1, at which an encrypted key begins, if there is one.
+pub(crate) fn encrypted_key(content: &[u8]) -> Option<Place> {
+    let at = [&b"-----BEGIN ENCRYPTED PRIVATE KEY-----"[..], b"Proc-Type: 4,ENCRYPTED"]
+        .iter()
+        .find_map(|mark| find(content, mark))?;
+    Some(Place::Line(line_of(content, at)))
+}
+
+fn find(content: &[u8], wanted: &[u8]) -> Option<usize> {
+    content.windows(wanted.len()).position(|window| window == wanted)
+}
+
+fn line_of(content: &[u8], at: usize) -> usize {
+    content[..at.min(content.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}

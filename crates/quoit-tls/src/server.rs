@@ -1,0 +1,193 @@
+//! The configuration of a listener, from files, loaded anew without an end to its connections.
+
+use crate::ciphers::CipherList;
+use crate::error::TlsError;
+use crate::expiry::Expiry;
+use crate::files::{RevocationList, load_authorities, load_revocation_lists};
+use crate::identity::Identity;
+use crate::instant::Instant;
+use crate::versions::Versions;
+use arc_swap::ArcSwap;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::sign::SingleCertAndKey;
+use rustls::{RootCertStore, ServerConfig};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Sessions that a listener remembers by default, for clients of TLS 1.2 that resume without tickets.
+pub const SESSIONS_MAX: usize = 4096;
+
+/// Whether clients show certificates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClientCertificates {
+    /// They are not asked for.
+    #[default]
+    Ignored,
+    /// A client may show one; a bad one ends the handshake.
+    Optional,
+    /// A client without a good one is refused.
+    Required,
+}
+
+/// Settings of a listener.
+#[derive(Debug, Clone, Default)]
+pub struct ServerSettings {
+    /// The file of the certificate, and of its chain if that is not in `authorities`.
+    pub certificate: PathBuf,
+    /// The file of its private key.
+    pub key: PathBuf,
+    /// The file of authorities that client certificates are held against. It may complete the chain, too.
+    pub authorities: Option<PathBuf>,
+    /// Whether clients show certificates.
+    pub clients: ClientCertificates,
+    /// Files of revocation lists that client certificates are held against.
+    pub revocation_lists: Vec<PathBuf>,
+    /// Refuses a client certificate about which no list says anything, and every list that is out of date.
+    pub strict_revocation: bool,
+    /// Versions of the protocol.
+    pub versions: Versions,
+    /// Cipher suites.
+    pub ciphers: CipherList,
+    /// Whether the server's order of suites counts, not the client's.
+    pub prefers_own_order: bool,
+    /// Names of protocols for ALPN, the preferred first. Empty: the extension is not answered.
+    pub protocols: Vec<Vec<u8>>,
+    /// Sessions that are remembered at most; 0 switches resumption off.
+    pub sessions_max: usize,
+}
+
+/// What a listener answers handshakes with. Handshakes that begin after a [`reload`](Self::reload) use the new
+/// files; connections that stand go on.
+pub struct ServerTls {
+    settings: ServerSettings,
+    state: ArcSwap<Loaded>,
+}
+
+struct Loaded {
+    config: Arc<ServerConfig>,
+    expiry: Vec<Expiry>,
+    warnings: Vec<String>,
+}
+
+impl ServerTls {
+    /// Loads the files of `settings`.
+    ///
+    /// # Errors
+    ///
+    /// The first [`TlsError`] in a file or between settings.
+    pub fn open(settings: ServerSettings, now: Instant) -> Result<ServerTls, TlsError> {
+        let loaded = load(&settings, now)?;
+        Ok(ServerTls { settings, state: ArcSwap::from_pointee(loaded) })
+    }
+
+    /// Loads the files again. Nothing changes if one of them has a fault.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn reload(&self, now: Instant) -> Result<(), TlsError> {
+        self.state.store(Arc::new(load(&self.settings, now)?));
+        Ok(())
+    }
+
+    /// The configuration for the next handshake. Costs an atomic load and a reference count.
+    #[must_use]
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.state.load().config)
+    }
+
+    /// The ends of all validities that count for this listener.
+    #[must_use]
+    pub fn expiry(&self) -> Vec<Expiry> {
+        self.state.load().expiry.clone()
+    }
+
+    /// What works, but not with every client, in words.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.state.load().warnings.clone()
+    }
+}
+
+impl fmt::Debug for ServerTls {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ServerTls")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+fn load(settings: &ServerSettings, now: Instant) -> Result<Loaded, TlsError> {
+    let more: Vec<_> = settings.authorities.as_deref().into_iter().collect();
+    let identity = Identity::load(&settings.certificate, &settings.key, &more, now)?;
+    let mut expiry = vec![Expiry::of(&settings.certificate, identity.certificate())];
+    let mut warnings = Vec::new();
+    if identity.certificate().has_only_a_common_name() {
+        warnings.push(format!(
+            "{}: the certificate of '{}' names its host only in the common name, and clients that follow \
+             RFC 6125 refuse it: have it issued with the names as subject alternative names",
+            settings.certificate.display(),
+            identity.certificate().subject,
+        ));
+    }
+    for name in &settings.ciphers.unknown {
+        warnings.push(format!("the cipher '{name}' is not supported, and is passed over"));
+    }
+    let verifier = client_verifier(settings, now, &mut expiry)?;
+    let provider = crate::provider_with(settings.ciphers.suites());
+    let refused = |fault: rustls::Error| TlsError::Configuration(fault.to_string());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&settings.versions.list()?)
+        .map_err(refused)?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity.key())));
+    config.ignore_client_order = settings.prefers_own_order;
+    config.alpn_protocols.clone_from(&settings.protocols);
+    if settings.sessions_max == 0 {
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    } else {
+        config.session_storage = ServerSessionMemoryCache::new(settings.sessions_max);
+        config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(refused)?;
+    }
+    Ok(Loaded { config: Arc::new(config), expiry, warnings })
+}
+
+fn client_verifier(
+    settings: &ServerSettings,
+    now: Instant,
+    expiry: &mut Vec<Expiry>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    if settings.clients == ClientCertificates::Ignored {
+        return Ok(WebPkiClientVerifier::no_client_auth());
+    }
+    let file = settings.authorities.as_deref().ok_or(TlsError::NoAuthorities)?;
+    let mut roots = RootCertStore::empty();
+    let refused = |fault: &dyn fmt::Display| TlsError::Configuration(fault.to_string());
+    for authority in load_authorities(file, now)? {
+        expiry.push(Expiry::of(file, &authority.certificate));
+        roots.add(authority.der).map_err(|fault| refused(&fault))?;
+    }
+    let mut lists: Vec<RevocationList> = Vec::new();
+    for file in &settings.revocation_lists {
+        for list in load_revocation_lists(file)? {
+            expiry.extend(Expiry::of_list(file, &list));
+            lists.push(list);
+        }
+    }
+    let mut builder =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), crate::provider())
+            .with_crls(lists.into_iter().map(|list| list.der));
+    if settings.strict_revocation {
+        builder = builder.enforce_revocation_expiration();
+    } else {
+        builder = builder.allow_unknown_revocation_status();
+    }
+    if settings.clients == ClientCertificates::Optional {
+        builder = builder.allow_unauthenticated();
+    }
+    builder.build().map_err(|fault| refused(&fault))
+}
