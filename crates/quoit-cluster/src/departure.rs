@@ -13,12 +13,12 @@ pub enum Departure {
     Left,
     /// An operator has removed it.
     #[error(
-        "this node was removed from the cluster and can't come back: others have taken over its data. \
+        "this node was removed from the cluster and can't come back: other nodes have taken over its data. \
          Start it with an empty data directory, and let it join as a new node"
     )]
     Removed,
     /// Another process with its identity is alive.
-    #[error("{words}. This process stops: two that write under one identity would lose data")]
+    #[error("{words}. This process stops: two processes with one identity would lose data")]
     Double {
         /// Message of the others: where the other process is.
         words: Arc<str>,

@@ -36,15 +36,15 @@ pub enum ChangeError {
     #[error(transparent)]
     MembersOutdated(#[from] MembersOutdated),
     /// There are as many bucket types as there may be.
-    #[error("there are {max} bucket types, and no more are possible; use one of them")]
+    #[error("there are {max} bucket types, the most that are possible; use one of them")]
     TooManyTypes {
         /// Bucket types that there may be.
         max: usize,
     },
     /// There are as many buckets with properties of their own as there may be.
     #[error(
-        "{max} buckets have properties of their own, and no more are possible; \
-         give the properties to a bucket type, or reset buckets that need none"
+        "{max} buckets have properties of their own, the most that are possible; give the properties to a \
+         bucket type, or reset buckets that need none"
     )]
     TooManyBuckets {
         /// Buckets that may have properties of their own.
@@ -58,7 +58,7 @@ pub enum ChangeError {
     Departed(#[from] Departure),
     /// No majority of the voters agreed in time. The change may or may not be made.
     #[error(
-        "no leader: a majority of the nodes that vote can't be reached or is busy; \
+        "no leader: a majority of the voters can't be reached or is busy; \
          look at `quoit admin cluster status`. The change may or may not have been made"
     )]
     NoLeader,

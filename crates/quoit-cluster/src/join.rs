@@ -66,7 +66,7 @@ pub enum JoinError {
     },
     /// The cluster's answer makes no sense.
     #[error(
-        "the answer of {address} makes no sense: {reason}; are both nodes of the same version?"
+        "the answer of {address} can't be understood: {reason}; do both nodes run the same version?"
     )]
     Malformed {
         /// The address.

@@ -31,7 +31,7 @@ pub enum MembershipError {
         name: String,
     },
     /// The only member can't go.
-    #[error("{name} is the only member of the cluster, and somebody has to hold the data")]
+    #[error("{name} is the only member of the cluster, so no other node could take its data")]
     OnlyMember {
         /// The member.
         name: String,
@@ -133,9 +133,9 @@ pub enum MembershipError {
     },
     /// Too many changes of layout at once.
     #[error(
-        "{count} changes of layout are in progress, and no more are possible; \
-         wait until `cluster status` shows no pending changes. If they wait for a member that is lost for \
-         good, remove it with `cluster force-remove`, which is still possible"
+        "{count} changes of layout are in progress, the most that are possible; wait until `cluster status` \
+         shows no pending changes. If they wait for a member that is lost for good, remove it with `cluster \
+         force-remove`, which is still possible"
     )]
     TooManyLayouts {
         /// Layouts in use.
@@ -155,9 +155,9 @@ pub enum MembershipError {
     },
     /// Another member has the name.
     #[error(
-        "a member of the name {name} with another identity ({id}) is there already. If that node lost its \
-         disk, start this one with another --name, let it join, and run \
-         `cluster force-replace {name} NEW-NAME`; otherwise give one of them another name"
+        "the cluster already has a member with the name {name} and another identity ({id}). If that node \
+         lost its disk, start this one with another --name, let it join, and run `cluster force-replace \
+         {name} NEW-NAME`; otherwise give one of them another name"
     )]
     NameInUse {
         /// The name.

@@ -162,8 +162,8 @@ pub enum RequestError {
     Store(StoreError),
     /// A node that nobody else can stand in for is of a version that does not know what it is asked for.
     #[error(
-        "{node} speaks no version {needed} of the protocol between nodes, and nobody else has what is asked \
-         for; upgrade it, or raise internode.version.maximum on it"
+        "{node} does not speak version {needed} of the protocol between nodes, and no other node has the \
+         requested data; upgrade it, or raise internode.version.maximum on it"
     )]
     OlderNode {
         /// Its name.

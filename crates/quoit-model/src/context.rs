@@ -46,8 +46,8 @@ const RIAK_CLOCK_LIMITS: Limits = Limits {
 pub enum ContextError {
     /// Not a context of ours nor of Riak's.
     #[error(
-        "vector clock of {size_bytes} bytes that begins with {start} is none: {why}; \
-         send back the bytes of an earlier answer unchanged, or none"
+        "vector clock of {size_bytes} bytes that begins with {start} is not valid: {why}; send back the \
+         bytes of an earlier answer unchanged, or none"
     )]
     Garbage {
         /// Size of the context.

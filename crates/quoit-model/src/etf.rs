@@ -175,7 +175,7 @@ pub enum EtfError {
         version: u8,
     },
     /// A tag that stored data does not have.
-    #[error("external term has tag {tag} at byte {at}, which is no stored data's")]
+    #[error("external term has tag {tag} at byte {at}, which stored data never has")]
     UnknownTag {
         /// The tag.
         tag: u8,
@@ -203,13 +203,13 @@ pub enum EtfError {
         terms_max: u32,
     },
     /// The compressed data is damaged, or its size is not the one told.
-    #[error("compressed external term is damaged or not of the {size_bytes} bytes that it says")]
+    #[error("compressed external term is damaged or does not have its {size_bytes} bytes")]
     BadCompression {
         /// The size told.
         size_bytes: usize,
     },
     /// The term would become too large.
-    #[error("compressed external term says {size_bytes} bytes, more than {size_bytes_max}")]
+    #[error("compressed external term has {size_bytes} bytes, more than {size_bytes_max}")]
     TooLarge {
         /// The size told.
         size_bytes: usize,

@@ -180,7 +180,7 @@ pub enum KeyError {
     /// The parts together are too large.
     #[error(
         "bucket type, bucket and key take {size_bytes} bytes together, \
-         more than the {ENCODED_KEY_BYTES_MAX} that a name may have; use a shorter name"
+         more than the {ENCODED_KEY_BYTES_MAX} of the longest name; use a shorter name"
     )]
     TooLarge {
         /// Size of the encoded name.

@@ -63,7 +63,7 @@ pub enum RiakObjectError {
     #[error("Riak object of version 0: {0}")]
     Term(#[from] EtfError),
     /// The term of a version 0 object is something else.
-    #[error("Riak object of version 0 has no {what} where one belongs")]
+    #[error("Riak object of version 0 lacks its {what}")]
     BadRecord {
         /// Missing part.
         what: &'static str,

@@ -31,7 +31,7 @@ pub enum TreeSize {
 
 /// Error of a text that is not the size of a tree.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0} is none of the sizes of trees xxsmall, xsmall, small, medium, large, xlarge")]
+#[error("{0} is not a size of trees: use one of xxsmall, xsmall, small, medium, large, xlarge")]
 pub struct NoTreeSize(pub String);
 
 impl TreeSize {
@@ -84,7 +84,10 @@ impl FromStr for TreeSize {
 
 /// More segments than can be named at once.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0} segments are named; {max} can be at once: ask several times", max = Segments::COUNT_MAX)]
+#[error(
+    "{0} segments are named, more than the {max} of one request: send several requests",
+    max = Segments::COUNT_MAX
+)]
 pub struct TooManySegments(pub usize);
 
 /// Some segments of a tree.

@@ -22,7 +22,7 @@ pub(crate) struct BenchArgs {
 
 #[derive(Subcommand, Debug)]
 enum BenchCommand {
-    /// Print what a configuration would do, without doing it; exit code 1 if it can't be run.
+    /// Describe the run of a configuration without starting it; exit code 1 if it can't be run.
     Check(PlanArgs),
     /// Turn a basho_bench configuration into TOML.
     Convert {
@@ -36,7 +36,7 @@ enum BenchCommand {
     /// Draw the report of a run from the directory of its results, also of one that basho_bench
     /// left.
     Report(ReportArgs),
-    /// Measure what a set or a map costs while it grows, item by item.
+    /// Measure the cost of a set or a map while it grows item by item.
     ///
     /// One client with one connection fills a new bucket. For each item 1, 2, 3... and each container it
     /// reads the record as a plain object, reads it as a data type, adds the item's number to the set (of
@@ -107,10 +107,10 @@ struct ReportArgs {
     /// Height of the chart in pixels.
     #[arg(short = 'y', long, value_name = "PIXELS", default_value_t = 960)]
     height: u32,
-    /// Leave out what ended before so many seconds of the run.
+    /// Leave out operations that ended before so many seconds of the run.
     #[arg(short = '1', long = "start", value_name = "SECONDS")]
     start_s: Option<f64>,
-    /// Leave out what ended after so many seconds of the run.
+    /// Leave out operations that ended after so many seconds of the run.
     #[arg(short = '2', long = "end", value_name = "SECONDS")]
     end_s: Option<f64>,
     /// Label of the first panel's y axis.

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 pub(crate) use quoit_cli::Format;
 
-/// Looks at configuration without starting a node.
+/// Shows and checks configuration without starting a node.
 #[derive(Subcommand, Debug)]
 pub(crate) enum ConfigCommand {
-    /// Tell what keys mean: all of them, or the ones named.
+    /// Describe all configuration keys, or the named ones.
     Describe {
         /// Names of keys, or parts of names.
         keys: Vec<String>,

@@ -37,7 +37,7 @@ enum Command {
     /// Without options it listens on 127.0.0.1 (Protocol Buffers 8087, HTTP 8098, other nodes
     /// 8099) and keeps its data in ./data.
     Serve(Box<serve::ServeArgs>),
-    /// Start several joined nodes on this machine, for trying things out.
+    /// Start several joined nodes on this machine, to try a cluster out.
     DevCluster(dev_cluster::DevClusterArgs),
     Get(data::GetArgs),
     Put(data::PutArgs),
@@ -59,7 +59,7 @@ enum Command {
     Admin(admin::AdminArgs),
     /// Run basho_bench configurations against a server.
     Bench(Box<bench::BenchArgs>),
-    /// Look at configuration without starting a node.
+    /// Show and check configuration without starting a node.
     #[command(subcommand)]
     Config(config_command::ConfigCommand),
 }

@@ -163,10 +163,10 @@ pub enum ConfigError {
     },
     /// A duration given on the command line that is none.
     #[error(
-        "the duration `{0}` is none: write a number with ms, s, m or h, as in 60s, or infinity"
+        "the duration `{0}` is not valid: write a number with ms, s, m or h, as in 60s, or infinity"
     )]
     Duration(String),
     /// A target given on the command line that is none.
-    #[error("the target `{0}` is none: write host:port, as in 127.0.0.1:8098")]
+    #[error("the target `{0}` is not valid: write host:port, as in 127.0.0.1:8098")]
     Target(String),
 }

@@ -274,7 +274,7 @@ fn values_of_the_wrong_kind_are_refused_with_place_and_remedy() {
         ),
         (
             "{value_generator, {fixed, 5}}.",
-            "a.config:1:19: value_generator: `{fixed,5}` is no generator",
+            "a.config:1:19: value_generator: `{fixed,5}` is not a generator",
         ),
     ] {
         let error = error(text);

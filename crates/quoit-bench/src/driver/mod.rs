@@ -70,8 +70,8 @@ pub enum StartError {
     },
     /// The server does not tell which nodes hold which keys.
     #[error(
-        "{target} tells no layout of its cluster: {reason}; with riakc_pb_replica_aware = false \
-         the run does without"
+        "{target} sends no layout of its cluster: {reason}; set riakc_pb_replica_aware = false to run \
+         without one"
     )]
     Layout {
         /// Host and port.

@@ -24,7 +24,7 @@ pub enum GrowthError {
     #[error("the system gives no event loop: {0}")]
     System(io::Error),
     /// The server can't be reached, or doesn't know its bucket types.
-    #[error("the server can't tell its bucket type {bucket_type}: {source}{remedy}")]
+    #[error("the server can't describe its bucket type {bucket_type}: {source}{remedy}")]
     BucketType {
         /// The bucket type's name.
         bucket_type: &'static str,
@@ -35,8 +35,8 @@ pub enum GrowthError {
     },
     /// The bucket type is there and holds something else.
     #[error(
-        "the bucket type {bucket_type} has the datatype {found:?}, not {expected:?}: give the server \
-         another, for instance a fresh one"
+        "the bucket type {bucket_type} has the datatype {found:?}, not {expected:?}: use another server, \
+         for instance a new one"
     )]
     Datatype {
         /// The bucket type's name.
@@ -60,8 +60,8 @@ pub enum GrowthError {
     },
     /// A read does not show what was written.
     #[error(
-        "{location} shows {found} items after {expected} were added and acknowledged: something \
-         else writes there, or the server loses writes"
+        "{location} shows {found} items after {expected} were added and acknowledged: another client writes \
+         there, or the server loses writes"
     )]
     Items {
         /// The container.

@@ -8,7 +8,7 @@ use crate::term::Term;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GeneratorError {
     /// No generator has this name.
-    #[error("`{term}` is no generator{}", suggestion(.nearest))]
+    #[error("`{term}` is not a generator{}", suggestion(.nearest))]
     Unknown {
         /// The term.
         term: Box<Term>,

@@ -423,8 +423,8 @@ fn wrong_terms_say_what_they_should_be() {
         ("{named_sequential_int, \"a/b\", 5}", "Name of letters"),
         ("{named_sequential_int, 5}", "{named_sequential_int, Name, Count}"),
         ("\"\u{263a}\"", "characters up to 255"),
-        ("[a]", "is no generator"),
-        ("{}", "is no generator"),
+        ("[a]", "is not a generator"),
+        ("{}", "is not a generator"),
     ] {
         let error = KeyGenerator::parse(&term_of(text)).expect_err(text).to_string();
         assert!(error.contains(expected), "{text}: {error}");

@@ -64,13 +64,13 @@ pub enum Problem {
     #[error("`$` wants a character after it")]
     EmptyCharacter,
     /// An escape that stands for no character.
-    #[error("`\\{0}` is no escape for a character: write \\n, \\x{{HH}} or another known one")]
+    #[error("`\\{0}` is not an escape sequence: write \\n, \\x{{HH}} or another known one")]
     Escape(String),
     /// A base outside 2..=36.
     #[error("the base `{0}` of a number must be from 2 to 36")]
     Base(String),
     /// Digits that are not of their base.
-    #[error("`{text}` is no number of base {base}")]
+    #[error("`{text}` is not a number of base {base}")]
     Digits {
         /// The number as written.
         text: String,
@@ -78,7 +78,7 @@ pub enum Problem {
         base: u32,
     },
     /// A float not in Erlang's form.
-    #[error("`{0}` is no number: a float has digits on both sides of its point, as in 1.0e5")]
+    #[error("`{0}` is not a number: a float has digits on both sides of its point, as in 1.0e5")]
     FloatForm(String),
     /// A number that does not fit.
     #[error("the number `{0}` does not fit (128 bits for integers, 64 for floats)")]

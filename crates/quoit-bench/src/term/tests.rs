@@ -49,9 +49,9 @@ fn an_integer_before_a_full_stop_is_no_float() {
 #[test]
 fn numbers_that_erlang_refuses_are_refused() {
     check_error(".5 .", "digits on both sides of its point");
-    check_error("1e5.", "`1e5` is no number: a float has digits on both sides of its point");
+    check_error("1e5.", "`1e5` is not a number: a float has digits on both sides of its point");
     check_error("1.5e.", "digits on both sides");
-    check_error("16#fg.", "`16#fg` is no number of base 16");
+    check_error("16#fg.", "`16#fg` is not a number of base 16");
     check_error("1#0.", "base `1`");
     check_error("170141183460469231731687303715884105728.", "does not fit");
     check_error("1.0e999.", "does not fit");

@@ -266,7 +266,7 @@ fn wrong_terms_say_what_they_should_be() {
         ("{keygen, {base64, {file_line_bin, \"f\", once}}}", "comes to an end"),
         ("{keygen}", "{keygen, KeyGenerator}"),
         ("{fixd_bin, 10}", "did you mean `fixed_bin`?"),
-        ("fixed_bin", "is no generator"),
+        ("fixed_bin", "is not a generator"),
     ] {
         let error = parse(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");

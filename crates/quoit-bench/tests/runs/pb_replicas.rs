@@ -120,6 +120,6 @@ fn a_server_without_layouts_is_told_before_the_run() {
         panic!("it ran")
     };
     let error = error.to_string();
-    assert!(error.contains("tells no layout of its cluster: Unknown message code: 160"), "{error}");
+    assert!(error.contains("sends no layout of its cluster: Unknown message code: 160"), "{error}");
     assert!(error.contains("riakc_pb_replica_aware = false"), "{error}");
 }

@@ -120,7 +120,7 @@ impl Link {
 /// Why another node gave no answer.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(crate) enum LinkError {
-    #[error("there is no way to node {to}")]
+    #[error("node {to} has no known address")]
     NoWay { to: RaftId },
     #[error(transparent)]
     Call(#[from] CallError),

@@ -102,7 +102,7 @@ pub(crate) enum ExchangeError {
         fault: CallError,
     },
     /// The other node's answer is none.
-    #[error("{to} answered a comparison of copies with what is no answer")]
+    #[error("{to} sent an invalid answer to a comparison of copies")]
     Answer {
         /// Name of the other node.
         to: Arc<str>,

@@ -22,7 +22,7 @@ const HEAD_BYTES: usize = 9;
 
 /// A continuation that is none, or that belongs to another query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("not a continuation of this query; repeat the query as it was, or begin anew without one")]
+#[error("not a continuation of this query; repeat the query as it was, or begin again without one")]
 pub struct InvalidContinuation;
 
 impl IndexQuery {

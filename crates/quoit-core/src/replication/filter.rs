@@ -57,16 +57,17 @@ impl fmt::Display for QueueFilter {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum QueueDefinitionError {
     /// There is no colon between name and filter.
-    #[error("`{0}` is no queue definition: wanted NAME:FILTER, such as q1:any")]
+    #[error("`{0}` is not a queue definition: wanted NAME:FILTER, such as q1:any")]
     NoFilter(String),
     /// The name is empty, too long, or has characters that would need quoting in a URL or a list.
     #[error(
-        "`{0}` is no name of a queue: wanted 1 to {QUEUE_NAME_BYTES_MAX} letters, digits, `_`, `-` or `.`"
+        "`{0}` is not a valid name of a queue: wanted 1 to {QUEUE_NAME_BYTES_MAX} letters, digits, `_`, `-` \
+         or `.`"
     )]
     Name(String),
     /// The filter is none of the known ones.
     #[error(
-        "`{0}` is no filter of a queue: wanted any, block_rtq, bucketname.NAME, bucketprefix.TEXT or \
+        "`{0}` is not a filter of a queue: wanted any, block_rtq, bucketname.NAME, bucketprefix.TEXT or \
          buckettype.TYPE"
     )]
     Filter(String),

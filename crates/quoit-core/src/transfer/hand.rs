@@ -49,7 +49,7 @@ pub(crate) enum TransferError {
         to: Arc<str>,
     },
     /// The receiver's answer is none.
-    #[error("{to} answered an offer of records with what is no answer")]
+    #[error("{to} sent an invalid answer to an offer of records")]
     Answer {
         /// Name of the receiver.
         to: Arc<str>,
@@ -64,7 +64,7 @@ pub(crate) enum TransferError {
         to: Arc<str>,
     },
     /// The receiver has started anew, or had heard nothing for too long.
-    #[error("{to} has dropped the pages that it had got of a large set or map")]
+    #[error("{to} has dropped the pages of a large set or map that it had received")]
     Lost {
         /// Name of the receiver.
         to: Arc<str>,

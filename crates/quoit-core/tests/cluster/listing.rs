@@ -110,7 +110,7 @@ async fn nodes_of_versions_without_scans_are_asked_in_their_way() {
         }
     };
     let text = refused.to_string();
-    assert!(text.contains("@test speaks no version 4") && text.contains("upgrade"), "{text}");
+    assert!(text.contains("@test does not speak version 4") && text.contains("upgrade"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +136,7 @@ async fn a_node_that_is_held_at_a_version_without_scans_sends_none_and_says_that
             Err(fault) => break fault,
         }
     };
-    assert!(refused.to_string().starts_with("n0@test speaks no version 4"), "{refused}");
+    assert!(refused.to_string().starts_with("n0@test does not speak version 4"), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]

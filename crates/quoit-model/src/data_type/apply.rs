@@ -49,15 +49,15 @@ pub enum ApplyError {
     },
     /// More removes would be waiting for what they remove than [`DEFERRED_RUNS_MAX`].
     #[error(
-        "context is ahead of the record, and {run_count} runs of events would have to be waited for, \
-         more than {DEFERRED_RUNS_MAX}; fetch the record again and send the context of that answer"
+        "context is ahead of the record, and would have to wait for {run_count} runs of events, more than \
+         {DEFERRED_RUNS_MAX}; fetch the record again and send the context of that answer"
     )]
     TooManyDeferred {
         /// How many it would be.
         run_count: usize,
     },
     /// The actor's counter has reached 2^64.
-    #[error("actor has no event left; let the store make a new incarnation")]
+    #[error("actor has no events left; the store needs a new incarnation")]
     NoEventLeft,
 }
 

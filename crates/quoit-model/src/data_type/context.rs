@@ -40,7 +40,7 @@ const PASSING: u8 = 0;
 pub enum ContextError {
     /// Not a context of a data type, or of another record.
     #[error(
-        "context of {size_bytes} bytes that begins with {start} is none of this record ({why}); \
+        "context of {size_bytes} bytes that begins with {start} does not belong to this record ({why}); \
          send back the context of an earlier answer about this record unchanged, or none"
     )]
     Garbage {

@@ -87,7 +87,7 @@ pub enum OperationError {
         bucket: Datatype,
     },
     /// Maps in maps in maps.
-    #[error("operation nests maps deeper than {MAP_DEPTH_MAX}; keep data flatter")]
+    #[error("operation nests maps deeper than {MAP_DEPTH_MAX}; nest them less deeply")]
     TooDeep,
 }
 

@@ -67,7 +67,7 @@ pub enum QueryError {
         datatype: Datatype,
     },
     /// It is asked of what is in a field that nothing is in.
-    #[error("field {field} is no set or map, so that nothing is in it; ask for the field itself")]
+    #[error("field {field} is not a set or map; ask for the field itself")]
     NoItems {
         /// The field.
         field: FieldName,

@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LayoutError {
     /// No node, or more than any cluster has.
-    #[error("a layout of {count} nodes was asked for; it needs 1 to {NODES_MAX}")]
+    #[error("a layout of {count} nodes was requested; it needs 1 to {NODES_MAX}")]
     NodeCount {
         /// Number of nodes.
         count: usize,
@@ -51,8 +51,8 @@ pub enum LayoutError {
     },
     /// The layout before has another number of partitions.
     #[error(
-        "the ring has {has} partitions, and a layout of {wanted} was asked for; \
-         the size of a ring never changes"
+        "the ring has {has} partitions, and the request is for {wanted}; the number of partitions can't \
+         change"
     )]
     RingSize {
         /// Partitions of the layout before.

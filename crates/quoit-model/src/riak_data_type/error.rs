@@ -20,7 +20,7 @@ pub enum RiakDataTypeError {
         at: usize,
     },
     /// A version that no Riak up to 3.2 writes.
-    #[error("{what} of Riak has version {version}, which is not known here")]
+    #[error("{what} of Riak has version {version}, which this program does not know")]
     UnknownVersion {
         /// Part with the fault.
         what: &'static str,
@@ -45,10 +45,7 @@ pub enum RiakDataTypeError {
     #[error("data type of Riak: {0}")]
     Term(#[from] EtfError),
     /// Maps inside one another, more of them than maps here may have.
-    #[error(
-        "map of Riak has more than {} maps inside one another",
-        crate::data_type::MAP_DEPTH_MAX
-    )]
+    #[error("map of Riak nests maps deeper than {}", crate::data_type::MAP_DEPTH_MAX)]
     TooDeep,
     /// The term says something else.
     #[error("data type of Riak: a term should be {expected}")]

@@ -297,7 +297,7 @@ fn what_is_no_data_type_is_refused_in_words() {
     };
     check(b"{}", "value begins with byte 123: data types of Riak begin with 69");
     check(b"", "data type of Riak is cut off at byte 0");
-    check(&[69, 3], "data type of Riak has version 3, which is not known here");
+    check(&[69, 3], "data type of Riak has version 3, which this program does not know");
     check(b"E\x02\0\0\0\x01x", "data type of Riak has the unknown name \"x\"");
     check(b"E\x02\0\0\0\x0criak_dt_gset\x47", "data type of Riak has tag 71, but its type has 82");
     check(

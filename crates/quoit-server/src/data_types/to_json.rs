@@ -11,8 +11,7 @@ use thiserror::Error;
 /// Why a value has no form in JSON.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
-    "{what} of the value is not UTF-8 text, so that JSON can't show it; \
-     fetch the value by Protocol Buffers\n"
+    "{what} of the value is not UTF-8 text, which JSON can't represent; fetch the value by Protocol Buffers\n"
 )]
 pub struct NotText {
     what: &'static str,

@@ -80,7 +80,9 @@ pub enum HeadFault {
     #[error("Only HTTP/1.0 and HTTP/1.1 are spoken here.")]
     Version,
     /// The length of the body is not clear, so the next request can't be found.
-    #[error("Content-Length and Transfer-Encoding do not tell one length of the body.")]
+    #[error(
+        "Content-Length and Transfer-Encoding contradict each other about the length of the body."
+    )]
     AmbiguousLength,
     /// A transfer coding other than chunked.
     #[error("Of the transfer codings only chunked is understood.")]

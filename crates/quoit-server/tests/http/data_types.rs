@@ -152,7 +152,7 @@ fn parts_of_large_fields_are_told_without_the_rest() {
     for (query, text) in [
         ("in=my%20profile_map", "in query parameter needs one of size, contains"),
         ("in=tags&size=true", "in query parameter must be a name, an underscore"),
-        ("in=x_counter&size=true", "field x_counter is no set or map"),
+        ("in=x_counter&size=true", "field x_counter is not a set or map"),
         ("in=tags_set&in=x_set&size=true", "a set has no such part"),
         ("in=my%20profile_map&contains=x", "a map has no such part"),
     ] {

@@ -157,7 +157,7 @@ fn folds_are_narrowed_to_segments_of_riaks_trees() {
         assert_eq!(keys, expected.iter().map(|key| key.as_bytes()).collect::<Vec<_>>());
     }
     let text = pb.refusal(&clocks(&two, Some(6)));
-    assert!(text.starts_with("6 is none of the sizes of trees"), "{text}");
+    assert!(text.starts_with("6 is not a size of trees"), "{text}");
     let wanted = json!({
         "fold": "fetch_clocks", "type": "default", "bucket": "b",
         "segments": [SEGMENT_OF_KEY_03_IN_XXSMALL], "tree_size": "xxsmall",

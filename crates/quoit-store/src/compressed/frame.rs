@@ -79,7 +79,7 @@ pub enum FrameError {
     },
     /// It says a size that it can't have.
     #[error(
-        "a compressed value of {size_bytes} bytes says that it is {told_bytes} bytes without compression"
+        "a compressed value of {size_bytes} bytes claims {told_bytes} bytes without compression"
     )]
     Size {
         /// Bytes that are there.

@@ -10,15 +10,15 @@ pub enum ConvertError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// There is data where the new engine's shall be.
-    #[error("{path} has files already; move it away, or remove it if nobody needs it")]
+    #[error("{path} has files already; move it away, or remove it if it is not needed")]
     TargetExists {
         /// The directory.
         path: String,
     },
     /// Something that is not of a conversion is where conversions have their data.
     #[error(
-        "{path} is not of a conversion, which would have its data there; move it away, or remove it if \
-         nobody needs it"
+        "{path} does not belong to a conversion, which needs this place; move it away, or remove it if it \
+         is not needed"
     )]
     WorkExists {
         /// The file or directory.
@@ -26,8 +26,8 @@ pub enum ConvertError {
     },
     /// The store of one of the directories was made another one since the conversion began.
     #[error(
-        "{old} and {new} are not of the same store any more: the file STORE of one of them was damaged; give \
-         the conversion up with --abandon, and begin it again"
+        "{old} and {new} no longer belong to the same store: the file STORE of one of them was damaged; \
+         give the conversion up with --abandon, and begin it again"
     )]
     OtherStore {
         /// The old directory.
@@ -45,9 +45,8 @@ pub enum ConvertError {
     },
     /// The copy lacks records of the old engine: they are damaged there.
     #[error(
-        "{count} records can't be read (partitions {partitions}): they are damaged. Other replicas still \
-         have them, if there are any: go on without them with --accept-damage, and the node will get them \
-         back"
+        "{count} records can't be read (partitions {partitions}): they are damaged. If there are other \
+         replicas, continue without them with --accept-damage, and the node gets them back"
     )]
     Damaged {
         /// How many, if that is known, else at least.
@@ -56,6 +55,6 @@ pub enum ConvertError {
         partitions: String,
     },
     /// The new data counts already.
-    #[error("the new data is complete and counts already: finish the conversion instead")]
+    #[error("the new data is complete and valid already: finish the conversion instead")]
     TooLate,
 }

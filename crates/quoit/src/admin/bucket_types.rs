@@ -74,7 +74,8 @@ fn props(action: &str, name: &str, text: &str) -> Result<Value> {
     Ok(document)
 }
 
-/// Names on the standard error what is no property, and is kept all the same, as Riak does.
+/// Warns on the standard error of names that are not properties, and that are kept all the same, as Riak
+/// does.
 fn warn_of_unknown(props: &Value) {
     for warning in unknown(props) {
         let _ = writeln!(std::io::stderr(), "warning: {warning}");

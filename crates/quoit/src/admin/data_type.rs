@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
-/// Without an option: how many elements or fields there are.
+/// Without an option, prints the number of elements or fields.
 #[derive(Args, Debug)]
 pub(crate) struct DataTypeArgs {
     /// Bucket type.
@@ -20,13 +20,13 @@ pub(crate) struct DataTypeArgs {
     /// field in the field, and so on inwards.
     #[arg(long = "in", value_name = "NAME_TYPE")]
     path: Vec<String>,
-    /// Is this an element of the set?
+    /// Print whether this is an element of the set.
     #[arg(long, value_name = "ELEMENT", conflicts_with_all = ["field", "list"])]
     contains: Option<String>,
     /// Print this field of the map, for example visits_counter.
     #[arg(long, value_name = "NAME_TYPE", conflicts_with = "list")]
     field: Option<String>,
-    /// Print all elements or fields, one a line, in an order of the server's.
+    /// Print all elements or fields, one a line, in the server's order.
     #[arg(long)]
     list: bool,
     /// Elements or fields asked for at a time.

@@ -27,37 +27,36 @@ pub(crate) enum EngineCommand {
     ///
     ///     quoit admin engine convert leveled --data-dir /var/lib/quoit
     ///
-    /// Everything moves: objects and siblings, tombstones, index entries, large sets and maps, what expires.
-    /// The node keeps its identity, its place in the cluster, and what others have missed. Nothing is lost
-    /// whenever it is stopped: until the new data is complete and on disk, the old data counts and stays as
-    /// it was, and the node refuses to start; the same command goes on where it was. Then the new data
-    /// takes its place and the old data is removed. There has to be room for both.
+    /// The converter moves everything: objects and siblings, tombstones, index entries, large sets and maps,
+    /// times of expiry. The node keeps its identity, its place in the cluster, and its hints. The converter
+    /// may be stopped at any moment: until the new data is complete and on disk, the old data stays valid and
+    /// unchanged, and the node refuses to start; run the same command to continue. Then the new data takes
+    /// its place and the old data is removed. The disk needs room for both.
     ///
-    /// Engines: bitcask, leveldb, leveled, innostore. memory keeps nothing that could be moved. With multi,
-    /// one of its engines is converted at a time: see --engine.
+    /// Engines: bitcask, leveldb, leveled, innostore. memory keeps no data to convert. With multi, convert
+    /// one of its engines at a time: see --engine.
     Convert(ConvertArgs),
     /// Set the damaged data of a stopped node aside, so that other nodes fill it.
     ///
-    /// For a node of a cluster whose storage engine can't open its data, or can't go on. The directory of the
-    /// engine gets another name, NAME.set-aside-TIME, and nothing in it is removed. When the node is started,
-    /// it tells the cluster that its records are lost, and gets them from the other nodes. What no other node
-    /// has (buckets with n_val = 1) is only in what was set aside: see salvage.
+    /// For a node of a cluster whose storage engine can't open its data, or can't go on. The command renames
+    /// the engine's directory to NAME.set-aside-TIME and removes nothing in it. When the node starts, it
+    /// tells the cluster that its records are lost, and gets them from the other nodes. Records that no other
+    /// node has (those of buckets with n_val = 1) are only in the renamed directory: see salvage.
     SetAside(SetAsideArgs),
-    /// Save what can be read of the damaged data of a stopped node.
+    /// Save the readable records of the damaged data of a stopped node.
     ///
     /// For a node that is alone, or whose buckets have n_val = 1, and whose storage engine can't open its
-    /// data, or can't go on. What can be read is copied to a new store, with the checksums of each record
-    /// compared. What can't be read, and which records are lost, is listed. Then the new store takes the
-    /// place of the old one, which gets another name, NAME.set-aside-TIME; nothing in it is removed. There
-    /// has to be room for both. Until the new store is complete, the old one is as it was, and the same
-    /// command begins anew.
+    /// data, or can't go on. The command copies each record whose checksums are right to a new store, and
+    /// lists the damaged parts and the lost records. Then the new store takes the place of the old one, which
+    /// is renamed to NAME.set-aside-TIME; nothing in it is removed. The disk needs room for both. Until the
+    /// new store is complete, the old one does not change, and the same command begins again.
     ///
-    /// Where parts of the data can't be read, records may be back in an older version; where the names of the
-    /// records can't all be read either, records may be back that were deleted. The command says so.
+    /// Where parts of the data can't be read, older versions of records may be back; where some names of
+    /// records can't be read either, deleted records may be back. The command says so.
     Salvage(SalvageArgs),
 }
 
-/// Which node, and which engine of it.
+/// The stopped node, and the engine of it.
 #[derive(Args, Debug)]
 pub(super) struct NodeArgs {
     /// Data directory of the node [default: as for serve].
@@ -69,7 +68,7 @@ pub(super) struct NodeArgs {
     /// Sets one configuration key, as for serve; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// With storage_backend = multi: the name of the engine that is meant.
+    /// With storage_backend = multi: the name of the engine.
     #[arg(long, value_name = "NAME")]
     pub(super) engine: Option<String>,
 }

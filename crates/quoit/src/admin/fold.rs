@@ -24,10 +24,10 @@ pub(crate) enum FoldCommand {
     FindKeys {
         #[command(flatten)]
         walk: Walk,
-        /// Those with more siblings than this.
+        /// Records with more siblings than this.
         #[arg(long, value_name = "N", required_unless_present = "bytes", conflicts_with = "bytes")]
         siblings: Option<u32>,
-        /// Those with more bytes than this.
+        /// Records with more bytes than this.
         #[arg(long, value_name = "N")]
         bytes: Option<u64>,
     },
@@ -37,7 +37,7 @@ pub(crate) enum FoldCommand {
     /// Print the keys of tombstones.
     #[command(alias = "find_tombs")]
     FindTombs(Walk),
-    /// Count tombstones, or have them reaped, whatever delete_mode says.
+    /// Count tombstones, or reap them, whatever delete_mode says.
     #[command(alias = "reap_tombs")]
     ReapTombs {
         #[command(flatten)]
@@ -46,7 +46,7 @@ pub(crate) enum FoldCommand {
         #[arg(long, value_enum, default_value = "count")]
         method: Method,
     },
-    /// Count records, or delete them as they were found.
+    /// Count records, or delete those that have not changed since they were found.
     #[command(alias = "erase_keys")]
     EraseKeys {
         #[command(flatten)]
@@ -55,7 +55,7 @@ pub(crate) enum FoldCommand {
         #[arg(long, value_enum, default_value = "count")]
         method: Method,
     },
-    /// Read all replicas of all records, so that those that are behind are repaired.
+    /// Read all replicas of all records, which repairs those that are behind.
     #[command(alias = "repair_keys", alias = "repair_keys_range")]
     RepairKeys(Walk),
     /// Print the buckets that have keys, of all bucket types.
@@ -70,7 +70,7 @@ pub(crate) enum FoldCommand {
         /// Number of a fold.
         id: Option<u64>,
     },
-    /// Stop a fold. What it has done stays done.
+    /// Stop a fold; its changes stay.
     Cancel {
         /// Number of the fold.
         id: u64,
@@ -79,7 +79,7 @@ pub(crate) enum FoldCommand {
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Method {
-    /// Only count what would be changed.
+    /// Only count the records.
     Count,
     /// Do it.
     Local,
@@ -98,13 +98,13 @@ pub(crate) struct Walk {
     /// The last key.
     #[arg(long, value_name = "KEY")]
     to_key: Option<String>,
-    /// Only what was last written at this second since 1970 or later.
+    /// Only records that were last written at this second since 1970 or later.
     #[arg(long, value_name = "SECONDS")]
     modified_from: Option<u64>,
-    /// Only what was last written at this second since 1970 or before.
+    /// Only records that were last written at this second since 1970 or before.
     #[arg(long, value_name = "SECONDS")]
     modified_to: Option<u64>,
-    /// Only records of these segments of a hash tree as Riak has them, with commas between.
+    /// Only records of these segments of Riak's hash tree, separated by commas.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     segments: Option<Vec<u32>>,
     /// The size of that tree: xxsmall, xsmall, small, medium, large or xlarge.
@@ -113,7 +113,7 @@ pub(crate) struct Walk {
     /// Stop after about so many matches.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Print the number of the fold and leave it to itself; see fold status.
+    /// Print the number of the fold and return at once; see fold status.
     #[arg(long)]
     background: bool,
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::Value;
 
-/// Without an option: all keys.
+/// Without an option, prints all keys.
 #[derive(Args, Debug)]
 pub(crate) struct KeysArgs {
     /// Bucket type.
@@ -23,7 +23,7 @@ pub(crate) struct KeysArgs {
     /// Only this key and those before it.
     #[arg(long, value_name = "KEY")]
     end: Option<String>,
-    /// Only so many.
+    /// Only so many keys.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Keys asked for at a time.

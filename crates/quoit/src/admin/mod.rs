@@ -43,18 +43,18 @@ enum AdminCommand {
     /// Create, activate and change bucket types.
     #[command(subcommand)]
     BucketType(bucket_types::TypeCommand),
-    /// Change who belongs to the cluster and which node holds what, step by step.
+    /// Change the members of the cluster and their shares: stage, plan, commit.
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
     /// Print the members and their shares.
     #[command(alias = "member_status")]
     MemberStatus,
-    /// Print who decides, what moves, and who can't be reached.
+    /// Print the claimant, pending transfers and unreachable nodes.
     #[command(alias = "ring_status")]
     RingStatus,
     /// Print whether all nodes agree on the ring; exit status 1 if they do not.
     Ringready,
-    /// Mark a node as down, so that the others go on without waiting for it.
+    /// Mark a node as down, so that the others no longer wait for it.
     Down {
         /// The node's name.
         node: String,
@@ -63,19 +63,19 @@ enum AdminCommand {
     Services,
     /// Wait until a node has a service.
     WaitForService(cluster::WaitArgs),
-    /// Take note that records of some partitions may be lost for good, as status tells.
+    /// Accept that records of the partitions that status names may be lost for good.
     AcceptLosses,
-    /// Print what is being handed from node to node.
+    /// Print the transfers between nodes.
     Transfers,
     /// Print or change how many partitions nodes hand over at the same time: [[NODE] N].
     #[command(alias = "transfer_limit")]
     TransferLimit(cluster::LimitArgs),
     /// Print or change how many bytes a second nodes hand over: [[NODE] SIZE].
     TransferRate(cluster::LimitArgs),
-    /// Look at what is handed over, and switch it on and off.
+    /// Show transfers, and switch them on and off.
     #[command(subcommand)]
     Handoff(cluster::HandoffCommand),
-    /// Print when copies were last compared with other nodes', and what was repaired.
+    /// Print the times of the last comparisons with other nodes, and their repairs.
     #[command(alias = "aae_status")]
     AaeStatus,
     /// Compare the node's copies with other nodes' now.
@@ -87,18 +87,18 @@ enum AdminCommand {
     Join(cluster::UnstagedArgs),
     /// Leave the cluster at once, with -f; see cluster leave.
     Leave(cluster::UnstagedArgs),
-    /// Remove a node with all that only it has at once, with -f; see cluster force-remove.
+    /// Remove a node, with all records that only it has, at once, with -f; see cluster force-remove.
     #[command(alias = "remove", alias = "force_remove")]
     ForceRemove(cluster::UnstagedArgs),
-    /// Look at and change properties of a bucket.
+    /// Show and change properties of a bucket.
     #[command(subcommand)]
     Bucket(bucket_types::BucketCommand),
     /// Count, find, delete or reap the records of a bucket, in the background.
     #[command(subcommand)]
     Fold(fold::FoldCommand),
-    /// Ask for the size of a large set or map, an element, a field, or all of it page by page.
+    /// Query a large set or map: its size, an element, a field, or everything page by page.
     DataType(data_type::DataTypeArgs),
-    /// Move the data of a stopped node to another storage engine, or mend what is damaged.
+    /// Convert the data of a stopped node to another storage engine, or repair damaged data.
     #[command(subcommand)]
     Engine(engine::EngineCommand),
     /// List the keys of a bucket in order: all of them, by prefix or by range.

@@ -89,6 +89,10 @@ async fn node_that_lost_its_disk_and_comes_under_its_old_name() {
     let text = refused(&town, 3, "n1:1").await;
     says(
         &text,
-        &["a member of the name n3@test", "lost its disk", "cluster force-replace n3@test"],
+        &[
+            "already has a member with the name n3@test",
+            "lost its disk",
+            "cluster force-replace n3@test",
+        ],
     );
 }

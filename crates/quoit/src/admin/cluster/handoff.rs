@@ -18,15 +18,15 @@ const BAR_WIDTH: usize = 40;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum HandoffCommand {
-    /// Let nodes hand over, take what others hand over, or both.
+    /// Let nodes send partitions, receive them, or both.
     Enable(SwitchArgs),
-    /// Let nodes hand over or take nothing more; what is under way stops.
+    /// Stop nodes from sending or receiving partitions, those under way included.
     Disable(SwitchArgs),
-    /// Print for each node how many partitions it hands over, of how many that it has to.
+    /// Print for each node how many partitions it hands over now, and how many it has to in all.
     Summary,
-    /// Print what is being handed over now.
+    /// Print the transfers under way.
     Details(NodeArgs),
-    /// Print how much transfers may take of the nodes.
+    /// Print the limits of transfers.
     Config(NodeArgs),
 }
 
@@ -294,7 +294,7 @@ fn left(each: &Value) -> String {
     }
 }
 
-/// Prints what waits to be handed over and what is on its way.
+/// Prints the transfers that wait and those under way.
 pub(crate) fn transfers(api: &Api, format: Format) -> Result<()> {
     let document = done(api.get("transfers")?, format)?;
     print(&document, format, transfers_page);

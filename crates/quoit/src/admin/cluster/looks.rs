@@ -60,7 +60,7 @@ fn protocol(member: &Value) -> String {
     format!("{oldest}-{newest}")
 }
 
-/// Prints who decides, what moves, and who can't be reached.
+/// Prints the claimant, pending transfers and unreachable nodes.
 pub(crate) fn ring_status(api: &Api, format: Format) -> Result<()> {
     let document = done(api.get("cluster/ring")?, format)?;
     print(&document, format, ring_page);

@@ -34,7 +34,7 @@ pub(crate) enum ClusterCommand {
         /// The node's name [default: the node asked].
         node: Option<String>,
     },
-    /// Stage that a node is removed without handing its data over: what only it has is lost.
+    /// Stage that a node is removed without handing its data over: records that only it has are lost.
     ForceRemove {
         /// The node's name.
         node: String,
@@ -46,14 +46,14 @@ pub(crate) enum ClusterCommand {
         /// Name of the node that takes its place; it joins in the same plan or has no partitions.
         new: String,
     },
-    /// Stage that a node's place is taken by another, which starts empty.
+    /// Stage that another node, which starts empty, takes the place of a lost one.
     ForceReplace {
         /// Name of the node that is gone.
         old: String,
         /// Name of the node that takes its place; it joins in the same plan or has no partitions.
         new: String,
     },
-    /// Stage where a node is: a rack or zone. Replicas are put into different ones.
+    /// Stage the location of a node, a rack or zone; replicas are put into different locations.
     Location {
         /// Name of the location.
         location: String,
@@ -61,7 +61,7 @@ pub(crate) enum ClusterCommand {
         #[arg(long, short)]
         node: Option<String>,
     },
-    /// Stage a node's share of the data in relation to others; 100 is usual.
+    /// Stage a node's capacity, its share of the data in relation to others; 100 is usual.
     Capacity {
         /// The capacity, 1 to 1000000.
         capacity: u32,
@@ -69,11 +69,11 @@ pub(crate) enum ClusterCommand {
         #[arg(long, short)]
         node: Option<String>,
     },
-    /// Print what is staged and what would come of it.
+    /// Print the staged changes and their effects.
     Plan,
     /// Carry out the plan that was printed.
     Commit,
-    /// Drop what is staged.
+    /// Drop the staged changes.
     Clear,
     /// Print the members, whether they can be reached, and their shares.
     Status,
@@ -94,7 +94,7 @@ pub(crate) enum ClusterCommand {
         #[arg(long, short)]
         node: Option<String>,
     },
-    /// Let a stopped node go on without nodes that are lost for good, when no majority is left.
+    /// Let a stopped node decide alone after a majority was lost for good.
     Recover(recover::RecoverArgs),
 }
 

@@ -8,7 +8,7 @@ use quoit_cli::figures::{duration, size};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Prints what is staged and what would come of it.
+/// Prints the staged changes and their effects.
 pub(super) fn show(api: &Api, format: Format) -> Result<()> {
     let plan = done(api.get("cluster/plan")?, format)?;
     print(&plan, format, page);

@@ -17,9 +17,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct UnstagedArgs {
-    /// Any member for `join`, the node that goes for the others [default of leave: the node asked].
+    /// For `join` any member, else the node that leaves [default of leave: the node asked].
     node: Option<String>,
-    /// Do it at once, without a look at the plan.
+    /// Change the cluster at once, without showing a plan.
     #[arg(short, long)]
     force: bool,
 }
@@ -35,7 +35,7 @@ pub(crate) fn leave(api: &Api, args: &UnstagedArgs, format: Format) -> Result<()
     at_once(api, args, ("leave", json!({ "node": args.node })), format)
 }
 
-/// Removes a node at once, with all that only it has.
+/// Removes a node at once, with all records that only it has.
 pub(crate) fn force_remove(api: &Api, args: &UnstagedArgs, format: Format) -> Result<()> {
     let node = needed(args, "force-remove")?;
     at_once(api, args, ("force-remove", json!({ "node": node })), format)
