@@ -59,8 +59,8 @@ const NODE: &[Key] = &[
         "listener.internode",
         Kind::Address,
         "127.0.0.1:8099",
-        "Address of the listener for other nodes. Others are told it; where it stands for all \
-         addresses of the machine, they are told the host of nodename. Who can reach it can read \
+        "Address of the listener for other nodes. The node tells it to other nodes; if it stands for all \
+         addresses of the machine, it tells the host of nodename instead. Anyone who can reach it can read \
          and write everything: keep it inside the network of the cluster.",
     ),
     key(
@@ -68,18 +68,18 @@ const NODE: &[Key] = &[
         Kind::Integer(VersionRange::CURRENT.min as i64, VersionRange::CURRENT.max as i64),
         "11",
         "Newest version of the protocol between nodes that the node speaks. Hold it at the version of \
-         the older nodes while a cluster is upgraded, as long as you may want to go back; what needs a \
-         newer version (2: data types) waits until all members speak it, or is not answered (4: index \
+         the older nodes while a cluster is upgraded, as long as you may want to go back; features that need a \
+         newer version wait until all members speak it (2: data types), or are not answered (4: index \
          queries).",
     ),
     key(
         "cluster.seeds",
         Kind::Addresses,
         "",
-        "Addresses (listener.internode) of other nodes of the cluster that the node is to be part of; the \
-         same list may stand on all of them. While the node is alone it does not serve clients, but says \
-         why and what to do: it has not joined yet, or it was a member and has lost its data directory. The \
-         first node of a new cluster is started without it.",
+        "Addresses (listener.internode) of other nodes of the node's cluster; all nodes may have the same \
+         list. While the node is alone it does not serve clients, and names the reason and the remedy: it \
+         has not joined yet, or it was a member and has lost its data directory. The first node of a new \
+         cluster is started without it.",
     ),
     key(
         "handoff.ip",
@@ -111,7 +111,7 @@ const NODE: &[Key] = &[
         Kind::Word(&["bitcask", "leveldb", "leveled", "innostore", "memory", "multi"]),
         "bitcask",
         "Storage engine: bitcask (append-only log, index in memory), leveldb (log-structured merge tree), \
-         leveled (the same with large values apart from what is known of them), innostore (B+tree), memory \
+         leveled (the same with large values stored apart from their metadata), innostore (B+tree), memory \
          (nothing is kept across a restart) or multi (several of these: see multi_backend.$name).",
     ),
     key(
@@ -156,33 +156,33 @@ const SERVICE: &[Key] = &[
         "transfer_rate",
         Kind::Size(0, 1_024 * GB),
         "100MB",
-        "Bytes a second that the node hands over to others; 0 is as many as go.",
+        "Bytes a second that the node hands over to others; 0 is without a limit.",
     ),
     key(
         "transfer_share.minimum",
         Kind::Percent,
         "2",
-        "Handing over rests in between while requests take longer than usual, here or at the receiver. It \
-         works in at least this part of the time; at 100% it never rests.",
+        "Transfers rest in between while requests take longer than usual, here or at the receiver. They \
+         work in at least this part of the time; at 100% they never rest.",
     ),
     key(
         "handoff.inbound",
         Kind::Flag,
         "on",
-        "Whether the node takes what others hand over, when it starts.",
+        "Whether the node receives partitions from others, when it starts.",
     ),
     key(
         "handoff.outbound",
         Kind::Flag,
         "on",
-        "Whether the node hands over to others, when it starts.",
+        "Whether the node sends partitions to others, when it starts.",
     ),
     key(
         "hints.maximum",
         Kind::Integer(1_000, 100_000_000),
         "1000000",
-        "Records that other nodes have missed and that are remembered one by one, each once; what is missed \
-         beyond is found by looking through partitions.",
+        "Records that other nodes have missed and that are recorded one by one, each once; beyond it whole \
+         partitions are compared.",
     ),
     key(
         "reaped.maximum",
@@ -195,14 +195,14 @@ const SERVICE: &[Key] = &[
         "max_concurrent_requests",
         Kind::Integer(1, 10_000_000),
         "50000",
-        "Gets, and puts with deletes, that may be under way on this node; further ones are \
-         answered `overload` at once.",
+        "Gets, and as many puts and deletes, that may wait for a disk or other nodes on this node; further \
+         ones are answered `overload` at once.",
     ),
     key(
         "anti_entropy",
         Kind::Word(&["active", "active-debug", "passive"]),
         "active",
-        "Whether the node compares its copies with other nodes' and repairs what differs. Passive: it \
+        "Whether the node compares its copies with other nodes' and repairs differences. Passive: it \
          only answers others.",
     ),
     key(
@@ -303,30 +303,31 @@ const SERVICE: &[Key] = &[
         "request.maximum_memory",
         Kind::Size(16 * MB, 1_024 * GB),
         "",
-        "Memory that requests and answers of all client connections may take together; what does not fit is \
-         refused at once. Each connection takes 64KB of it as long as it is open. Not set: a quarter of the \
-         memory of the machine, or of the control group that the node is in.",
+        "Memory that requests and answers of all client connections may take together; a request or answer \
+         that does not fit is refused at once. Each connection takes 64KB of it as long as it is open. Not \
+         set: a quarter of the memory of the machine, or of the control group that the node is in.",
     ),
     key(
         "request.maximum_memory.per_connection",
         Kind::Size(MB, 1_024 * GB),
         "",
-        "Memory of that for one connection. A request counts twice, an object that is read twice. Not set: a \
-         quarter, or what the largest request takes if that is more and leaves a quarter to others.",
+        "The part of that memory for one connection. A request counts twice, and so does an object that is \
+         read. Not set: a quarter, or what the largest request takes if that is more and leaves a quarter to \
+         others.",
     ),
     key(
         "request.stall_timeout",
         Kind::Duration(1_000),
         "60s",
-        "A connection is closed when nothing arrives for so long of a request that has begun, or its client \
-         takes nothing of an answer. Between requests it may rest.",
+        "The node closes a connection when no bytes of a request that has begun arrive for so long, or its \
+         client reads nothing of an answer. Between requests a connection may be idle.",
     ),
     key(
         "request.minimum_rate",
         Kind::Size(0, GB),
         "16KB",
         "Bytes a second that requests and answers move at least, on average, beside request.stall_timeout; \
-         0: any.",
+         0: without a limit.",
     ),
     key(
         "max_connections",
@@ -354,8 +355,9 @@ const SERVICE: &[Key] = &[
         "admin_socket",
         Kind::Flag,
         "on",
-        "Whether operators on this machine reach the node through `admin.sock` in its data directory as well. \
-         Only the user of the node may open it, and needs no password there. At most 16 connections at once.",
+        "Whether operators on this machine reach the node through `admin.sock` in its data directory as \
+         well. Only the user of the node may open it, and needs no password there. At most 16 connections at \
+         once.",
     ),
     key(
         "admin_remote",
@@ -395,7 +397,7 @@ const SERVICE: &[Key] = &[
         "secondary_index_timeout",
         Kind::Integer(0, 86_400_000),
         "0",
-        "Milliseconds that an index query may take if its client does not say; 0: as long as it takes.",
+        "Milliseconds that an index query may take if its client does not say; 0: without a limit.",
     ),
     key(
         "worker_threads",

@@ -16,7 +16,7 @@ pub(super) const KEYS: &[Key] = &[
         "bitcask.sync.interval",
         Kind::Duration(1),
         "1s",
-        "Longest time for which writes that nobody waits for stay unsynced, on all engines.",
+        "Longest time for which writes that no request waits for stay unsynced, on all engines.",
     ),
     key(
         "bitcask.max_file_size",
@@ -28,8 +28,8 @@ pub(super) const KEYS: &[Key] = &[
         "bitcask.recent_writes_size",
         Kind::Size(0, 1_024 * GB),
         "256MB",
-        "Memory for what was written lately, beside the system's page cache: reading it costs no system \
-         call. Less than 1MB switches it off.",
+        "Memory for recent writes, beside the system's page cache: reading them costs no system call. Less \
+         than 1MB switches it off.",
     ),
     key(
         "bitcask.snapshot_interval",
@@ -104,13 +104,13 @@ pub(super) const KEYS: &[Key] = &[
         "leveldb.maximum_memory",
         Kind::Size(MB, 1_024 * GB),
         "256MB",
-        "Memory of the node for what was read from leveldb: three quarters for blocks, one for records.",
+        "Memory of the node for data read from leveldb: three quarters for blocks, one for records.",
     ),
     key(
         "leveldb.write_buffer_size_max",
         Kind::Size(MB, GB),
         "32MB",
-        "Size at which what was written lately moves from memory to a table.",
+        "Size at which recent writes move from memory to a table.",
     ),
     key("leveldb.block.size", Kind::Size(KB, MB), "4KB", "Size of a block of leveldb's tables."),
     key("leveldb.compression", Kind::Flag, "on", "Whether leveldb's tables are compressed (lz4)."),
@@ -118,7 +118,7 @@ pub(super) const KEYS: &[Key] = &[
         "leveled.maximum_memory",
         Kind::Size(MB, 1_024 * GB),
         "256MB",
-        "Memory of the node for what was read from leveled: three quarters for blocks, one for records.",
+        "Memory of the node for data read from leveled: three quarters for blocks, one for records.",
     ),
     key(
         "leveled.compression_method",
@@ -130,15 +130,15 @@ pub(super) const KEYS: &[Key] = &[
         "innostore.buffer_pool_size",
         Kind::Size(MB, 1_024 * GB),
         "256MB",
-        "Memory of the node for what was read from innostore: three quarters for pages, one for records.",
+        "Memory of the node for data read from innostore: three quarters for pages, one for records.",
     ),
     key(
         "memory_backend.max_memory_per_vnode",
         Kind::Size(1, 1_024 * GB),
         "",
-        "Memory for the records of one partition of the memory engine; beyond it the least recently used go. \
-         A node needs as many times that as it holds partitions: ring_size times n_val by the number of \
-         nodes, and no more than ring_size. Not set: no bound.",
+        "Memory for the records of one partition of the memory engine; beyond it the least recently used \
+         records are removed. A node needs as many times that as it holds partitions: ring_size times n_val \
+         by the number of nodes, and no more than ring_size. Not set: no bound.",
     ),
     key(
         "memory_backend.ttl",
