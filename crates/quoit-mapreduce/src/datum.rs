@@ -1,0 +1,75 @@
+//! What flows between phases.
+
+use crate::found::FoundObject;
+use crate::input::Input;
+use bytes::Bytes;
+use quoit_model::etf::Term;
+use std::sync::Arc;
+
+/// Memory of a term beside its bytes.
+const TERM_BYTES: usize = 64;
+
+/// An output of a phase.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Datum {
+    /// A value: JSON values have the terms that Riak gives them (see [`term_from_json`](crate::term_from_json)).
+    Term(Term),
+    /// A key with its data: an input that nothing was done with yet.
+    Key(Box<Input>),
+    /// A whole object.
+    Object(Arc<FoundObject>),
+}
+
+impl Datum {
+    /// A value of bytes.
+    #[must_use]
+    pub const fn binary(bytes: Bytes) -> Self {
+        Self::Term(Term::Binary(bytes))
+    }
+
+    /// Whether it is the marker of a missing object.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Term(Term::Tuple(parts))
+            if parts.len() == 3 && parts[0].is_atom(b"not_found"))
+    }
+
+    /// The term that stands for it in Erlang's notation.
+    #[must_use]
+    pub fn to_term(&self) -> Term {
+        match self {
+            Self::Term(term) => term.clone(),
+            Self::Key(input) => input.to_term(),
+            Self::Object(found) => found.to_term(),
+        }
+    }
+
+    /// Memory that it takes, about, in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        match self {
+            Self::Term(term) => term_bytes(term),
+            Self::Key(input) => input.size_bytes(),
+            Self::Object(found) => found.size_bytes(),
+        }
+    }
+}
+
+/// Memory that a term takes, about, in bytes.
+pub(crate) fn term_bytes(term: &Term) -> usize {
+    TERM_BYTES
+        + match term {
+            Term::Integer(_) | Term::Float(_) => 0,
+            Term::BigInteger { magnitude: bytes, .. }
+            | Term::Atom(bytes)
+            | Term::Text(bytes)
+            | Term::Binary(bytes) => bytes.len(),
+            Term::Tuple(parts) | Term::List(parts) => parts.iter().map(term_bytes).sum(),
+            Term::ImproperList(parts, tail) => {
+                parts.iter().map(term_bytes).sum::<usize>() + term_bytes(tail)
+            }
+            Term::Map(pairs) => {
+                pairs.iter().map(|(name, value)| term_bytes(name) + term_bytes(value)).sum()
+            }
+        }
+}

@@ -1,0 +1,308 @@
+//! Objects as outputs, and as scripts see them.
+
+use crate::input::Input;
+use crate::json::{NotText, append_text};
+use bytes::Bytes;
+use httpdate::HttpDate;
+use quoit_model::context::encode_context;
+use quoit_model::etf::Term;
+use quoit_model::object::{IndexTerm, Object, Sibling};
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
+/// Memory of an object beside its bytes.
+const OBJECT_BYTES: usize = 512;
+/// The last second of the year 9999, the last that a date has.
+const LAST_SECS: u64 = 253_402_300_799;
+/// Slots of a segment of Erlang's dictionaries.
+const DICT_SLOTS: usize = 16;
+
+/// An object and its name.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FoundObject {
+    /// The input that named it.
+    pub input: Input,
+    /// What is stored.
+    pub object: Object,
+}
+
+impl FoundObject {
+    /// Memory that it takes, about, in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        let values = self.object.siblings.iter().map(|sibling| {
+            let meta = &sibling.meta;
+            let links = meta.links.iter().map(|link| link.bucket.len() + link.key.len() + 96);
+            sibling.value.len() + links.sum::<usize>() + meta.user_meta.len() * 128 + OBJECT_BYTES
+        });
+        self.input.size_bytes() + values.sum::<usize>()
+    }
+
+    /// Appends the object as Riak's map functions in JavaScript get it:
+    /// `{"bucket_type", "bucket", "key", "vclock", "values": [{"metadata", "data"}]}`.
+    ///
+    /// # Errors
+    ///
+    /// Names and values that are not UTF-8.
+    pub fn append_json(&self, out: &mut Vec<u8>) -> Result<(), NotText> {
+        out.push(b'{');
+        if self.input.is_typed() {
+            out.extend_from_slice(b"\"bucket_type\":");
+            append_text(out, &self.input.bucket_type)?;
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"bucket\":");
+        append_text(out, &self.input.bucket)?;
+        out.extend_from_slice(b",\"key\":");
+        append_text(out, &self.input.key)?;
+        out.extend_from_slice(b",\"vclock\":\"");
+        append_hex(out, &encode_context(&self.object.clock));
+        out.extend_from_slice(b"\",\"values\":[");
+        for (place, sibling) in self.object.siblings.iter().enumerate() {
+            if place > 0 {
+                out.push(b',');
+            }
+            append_value(out, sibling)?;
+        }
+        out.extend_from_slice(b"]}");
+        Ok(())
+    }
+
+    /// Riak's record of an object.
+    #[must_use]
+    pub fn to_term(&self) -> Term {
+        let contents = self.object.siblings.iter().map(|sibling| {
+            let value = Term::Binary(sibling.value.clone());
+            Term::Tuple(vec![atom(b"r_content"), dictionary(metadata(sibling)), value])
+        });
+        Term::Tuple(vec![
+            atom(b"r_object"),
+            self.input.bucket_term(),
+            Term::Binary(self.input.key.clone()),
+            Term::List(contents.collect()),
+            Term::Binary(encode_context(&self.object.clock)),
+            dictionary(vec![(atom(b"clean"), atom(b"true"))]),
+            atom(b"undefined"),
+        ])
+    }
+}
+
+const fn atom(name: &'static [u8]) -> Term {
+    Term::Atom(Bytes::from_static(name))
+}
+
+fn binary(text: &'static str) -> Term {
+    Term::Binary(Bytes::from_static(text.as_bytes()))
+}
+
+/// What is known of a value, by the names that Riak has for it.
+fn metadata(sibling: &Sibling) -> Vec<(Term, Term)> {
+    let meta = &sibling.meta;
+    let text = |bytes: &Bytes| {
+        if bytes.is_empty() { Term::List(vec![]) } else { Term::Text(bytes.clone()) }
+    };
+    let mut entries = Vec::new();
+    let mut put = |name, value: Option<Term>| {
+        entries.extend(value.map(|value| (binary(name), value)));
+    };
+    put("X-Riak-VTag", (!sibling.vtag.is_empty()).then(|| text(&sibling.vtag)));
+    put("content-type", meta.content_type.as_ref().map(text));
+    put("charset", meta.charset.as_ref().map(text));
+    put("content-encoding", meta.content_encoding.as_ref().map(text));
+    put("X-Riak-Deleted", sibling.deleted.then(|| atom(b"true")));
+    let links = meta.links.iter().map(|link| {
+        let target = [&link.bucket, &link.key].map(|name| Term::Binary(name.clone()));
+        Term::Tuple(vec![Term::Tuple(target.into()), Term::Binary(link.tag.clone())])
+    });
+    put("Links", (!meta.links.is_empty()).then(|| Term::List(links.collect())));
+    let pairs = meta.user_meta.iter().map(|pair| {
+        let value = pair.value.clone().unwrap_or_default();
+        Term::Tuple(vec![Term::Binary(pair.name.clone()), Term::Binary(value)])
+    });
+    put("X-Riak-Meta", (!meta.user_meta.is_empty()).then(|| Term::List(pairs.collect())));
+    let indexes = meta.indexes.iter().map(|entry| {
+        let term = match &entry.term {
+            IndexTerm::Integer(number) => Term::Integer(*number),
+            IndexTerm::Binary(term) => Term::Binary(term.clone()),
+        };
+        Term::Tuple(vec![Term::Binary(entry.field.clone()), term])
+    });
+    put("index", (!meta.indexes.is_empty()).then(|| Term::List(indexes.collect())));
+    let micros = i128::from(sibling.last_modified_us);
+    let parts = [micros / 1_000_000_000_000, micros / 1_000_000 % 1_000_000, micros % 1_000_000];
+    let time = Term::Tuple(parts.map(Term::Integer).into());
+    put("X-Riak-Last-Modified", (micros > 0).then_some(time));
+    entries
+}
+
+/// A dictionary of Erlang's module `dict` with all entries in one slot: it needs none of Erlang's hashes.
+fn dictionary(entries: Vec<(Term, Term)>) -> Term {
+    let count = Term::Integer(entries.len() as i128);
+    let pair = |(name, value)| Term::ImproperList(vec![name], Box::new(value));
+    let slot = Term::List(entries.into_iter().map(pair).collect());
+    let empty = || vec![Term::List(vec![]); DICT_SLOTS];
+    let mut slots = empty();
+    slots[0] = slot;
+    let (few, many) = (Term::Integer(0), Term::Integer(1 << 20));
+    Term::Tuple(vec![
+        atom(b"dict"),
+        count,
+        // Slots in use, slots at most, and half of them.
+        Term::Integer(1),
+        Term::Integer(1),
+        few.clone(),
+        // Entries with which it grows and shrinks.
+        many,
+        few,
+        Term::Tuple(empty()),
+        Term::Tuple(vec![Term::Tuple(slots)]),
+    ])
+}
+
+fn append_value(out: &mut Vec<u8>, sibling: &Sibling) -> Result<(), NotText> {
+    let meta = &sibling.meta;
+    out.extend_from_slice(b"{\"metadata\":{\"X-Riak-VTag\":");
+    append_text(out, &sibling.vtag)?;
+    let fields = [
+        (&b",\"content-type\":"[..], &meta.content_type),
+        (b",\"charset\":", &meta.charset),
+        (b",\"content-encoding\":", &meta.content_encoding),
+    ];
+    for (name, value) in fields {
+        if let Some(value) = value {
+            out.extend_from_slice(name);
+            append_text(out, value)?;
+        }
+    }
+    if sibling.last_modified_us > 0 {
+        out.extend_from_slice(b",\"X-Riak-Last-Modified\":");
+        let secs = (sibling.last_modified_us / 1_000_000).min(LAST_SECS);
+        let date = HttpDate::from(SystemTime::UNIX_EPOCH + Duration::from_secs(secs));
+        let _ = write!(out, "\"{date}\"");
+    }
+    if sibling.deleted {
+        out.extend_from_slice(b",\"X-Riak-Deleted\":true");
+    }
+    append_links(out, sibling)?;
+    out.extend_from_slice(b"},\"data\":");
+    append_text(out, &sibling.value)?;
+    out.push(b'}');
+    Ok(())
+}
+
+fn append_links(out: &mut Vec<u8>, sibling: &Sibling) -> Result<(), NotText> {
+    out.extend_from_slice(b",\"Links\":[");
+    for (place, link) in sibling.meta.links.iter().enumerate() {
+        out.push(if place > 0 { b',' } else { b'[' });
+        if place > 0 {
+            out.push(b'[');
+        }
+        append_text(out, &link.bucket)?;
+        out.push(b',');
+        append_text(out, &link.key)?;
+        out.push(b',');
+        append_text(out, &link.tag)?;
+        out.push(b']');
+    }
+    out.extend_from_slice(b"],\"X-Riak-Meta\":{");
+    for (place, pair) in sibling.meta.user_meta.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        append_text(out, &[b"X-Riak-Meta-", &pair.name[..]].concat())?;
+        out.push(b':');
+        append_text(out, pair.value.as_deref().unwrap_or_default())?;
+    }
+    out.extend_from_slice(b"},\"index\":{");
+    let mut last: Option<&Bytes> = None;
+    for entry in &sibling.meta.indexes {
+        // Entries are sorted: those of one field stand together.
+        if last == Some(&entry.field) {
+            out.pop();
+            out.push(b',');
+        } else {
+            if last.is_some() {
+                out.push(b',');
+            }
+            append_text(out, &entry.field)?;
+            out.extend_from_slice(b":[");
+        }
+        match &entry.term {
+            IndexTerm::Integer(number) => {
+                let _ = write!(out, "{number}");
+            }
+            IndexTerm::Binary(term) => append_text(out, term)?,
+        }
+        out.push(b']');
+        last = Some(&entry.field);
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+fn append_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    for byte in bytes {
+        let _ = write!(out, "{byte:02x}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_model::object::{IndexEntry, Link, Metadata, UserMeta};
+    use serde_json::{Value, json};
+
+    fn found() -> FoundObject {
+        let link =
+            |key: &'static str| Link { bucket: "b".into(), key: key.into(), tag: "t".into() };
+        let entry = |field: &'static str, term| IndexEntry { field: field.into(), term };
+        let meta = Metadata {
+            content_type: Some("text/plain".into()),
+            links: vec![link("x"), link("y")],
+            user_meta: vec![UserMeta {
+                name: "Colour".into(),
+                value: Some("red".into()),
+                form: Default::default(),
+            }],
+            indexes: vec![
+                entry("a_bin", IndexTerm::Binary("q".into())),
+                entry("n_int", IndexTerm::Integer(1)),
+                entry("n_int", IndexTerm::Integer(2)),
+            ],
+            ..Metadata::default()
+        };
+        let sibling =
+            Sibling { meta, value: "v\"".into(), vtag: "tag".into(), ..Sibling::default() };
+        let object = Object { siblings: [sibling].into_iter().collect(), ..Object::default() };
+        FoundObject { input: Input::new("default".into(), "b".into(), "k".into()), object }
+    }
+
+    #[test]
+    fn a_script_sees_values_with_what_is_known_of_them() {
+        let mut out = Vec::new();
+        found().append_json(&mut out).expect("text");
+        let seen: Value = serde_json::from_slice(&out).expect("JSON");
+        assert_eq!(seen["bucket"], "b");
+        assert_eq!(seen["key"], "k");
+        assert_eq!(seen["bucket_type"], Value::Null);
+        let value = &seen["values"][0];
+        assert_eq!(value["data"], "v\"");
+        let metadata = &value["metadata"];
+        assert_eq!(metadata["content-type"], "text/plain");
+        assert_eq!(metadata["Links"], json!([["b", "x", "t"], ["b", "y", "t"]]));
+        assert_eq!(metadata["X-Riak-Meta"], json!({"X-Riak-Meta-Colour": "red"}));
+        assert_eq!(metadata["index"], json!({"a_bin": ["q"], "n_int": [1, 2]}));
+    }
+
+    #[test]
+    fn the_record_of_an_object_is_one_that_erlang_reads() {
+        let Term::Tuple(parts) = found().to_term() else { panic!("no tuple") };
+        assert!(parts[0].is_atom(b"r_object"));
+        assert_eq!(parts.len(), 7);
+        let [content] = parts[3].as_list().expect("a list") else { panic!("one value") };
+        let [_, dict, value] = content.as_tuple().expect("a content");
+        assert_eq!(value, &Term::Binary("v\"".into()));
+        let Term::Tuple(dict) = dict else { panic!("a dictionary") };
+        assert_eq!(dict[1], Term::Integer(5), "vtag, content type, links, user metadata, indexes");
+    }
+}

@@ -1,0 +1,146 @@
+//! Inputs of map and link phases: a record with what belongs to it.
+
+use crate::datum::Datum;
+use bytes::Bytes;
+use quoit_model::etf::Term;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
+
+/// Memory of an input beside its names.
+const INPUT_BYTES: usize = 160;
+
+/// A record that a phase is given, with data that the job carries along.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Input {
+    /// Bucket type; `default` where none was named.
+    pub bucket_type: Bytes,
+    /// Bucket.
+    pub bucket: Bytes,
+    /// Key.
+    pub key: Bytes,
+    /// Data of the client, of a listed key or of the phase before.
+    pub key_data: Option<Term>,
+}
+
+impl Input {
+    /// A key without data.
+    #[must_use]
+    pub const fn new(bucket_type: Bytes, bucket: Bytes, key: Bytes) -> Self {
+        Self { bucket_type, bucket, key, key_data: None }
+    }
+
+    /// The record.
+    #[must_use]
+    pub fn key_ref(&self) -> KeyRef<'_> {
+        BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket }.key(&self.key)
+    }
+
+    /// Whether the bucket has a type of its own.
+    #[must_use]
+    pub fn is_typed(&self) -> bool {
+        *self.bucket_type != *DEFAULT_BUCKET_TYPE
+    }
+
+    /// Memory that it takes, about, in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        let data_bytes = self.key_data.as_ref().map_or(0, crate::datum::term_bytes);
+        INPUT_BYTES + self.bucket.len() + self.key.len() + data_bytes
+    }
+
+    /// Reads an input in one of the forms that documents and outputs of phases have: the lists `[B, K]`,
+    /// `[B, K, data]` and `[B, K, data, type]`, and the tuples `{B, K}`, `{{B, K}, data}` and
+    /// `{{{type, B}, K}, data}`. As in Riak, `{{x, y}, z}` is a key of an untyped bucket with data.
+    #[must_use]
+    pub fn from_term(term: &Term) -> Option<Self> {
+        match term {
+            Term::List(parts) => Self::from_list(parts),
+            Term::Tuple(parts) => match parts.as_slice() {
+                [Term::Tuple(name), data] if name.len() == 2 => {
+                    Some(Self::from_pair(&name[0], &name[1])?.with_data(data))
+                }
+                [bucket, key] => Self::from_pair(bucket, key),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn from_list(parts: &[Term]) -> Option<Self> {
+        if !(2..=4).contains(&parts.len()) {
+            return None;
+        }
+        let mut input = Self::from_pair(&parts[0], &parts[1])?;
+        input.key_data = parts.get(2).cloned();
+        if let Some(bucket_type) = parts.get(3) {
+            input.bucket_type = bucket_type.as_binary()?.clone();
+        }
+        Some(input)
+    }
+
+    fn from_pair(bucket: &Term, key: &Term) -> Option<Self> {
+        let key = key.as_binary()?.clone();
+        let (bucket_type, bucket) = bucket_of(bucket)?;
+        Some(Self::new(bucket_type, bucket, key))
+    }
+
+    fn with_data(mut self, data: &Term) -> Self {
+        self.key_data = (!data.is_atom(b"undefined")).then(|| data.clone());
+        self
+    }
+
+    /// The output of a phase as the input of the next one.
+    #[must_use]
+    pub fn from_datum(datum: Datum) -> Option<Self> {
+        match datum {
+            Datum::Key(input) => Some(*input),
+            Datum::Term(term) => Self::from_term(&term),
+            Datum::Object(_) => None,
+        }
+    }
+
+    /// The term that stands for the bucket: a binary, or type and bucket.
+    #[must_use]
+    pub fn bucket_term(&self) -> Term {
+        let bucket = Term::Binary(self.bucket.clone());
+        match self.is_typed() {
+            true => Term::Tuple(vec![Term::Binary(self.bucket_type.clone()), bucket]),
+            false => bucket,
+        }
+    }
+
+    /// `{B, K}`, or `{{B, K}, data}` where there is data or the bucket has a type.
+    #[must_use]
+    pub fn to_term(&self) -> Term {
+        let name = Term::Tuple(vec![self.bucket_term(), Term::Binary(self.key.clone())]);
+        match (&self.key_data, self.is_typed()) {
+            (None, false) => name,
+            (data, _) => Term::Tuple(vec![name, data.clone().unwrap_or_else(undefined)]),
+        }
+    }
+
+    /// The marker that stands for a missing object.
+    #[must_use]
+    pub fn not_found(&self) -> Term {
+        let name = Term::Tuple(vec![self.bucket_term(), Term::Binary(self.key.clone())]);
+        let data = self.key_data.clone().unwrap_or_else(undefined);
+        Term::Tuple(vec![Term::Atom(Bytes::from_static(b"not_found")), name, data])
+    }
+}
+
+const fn undefined() -> Term {
+    Term::Atom(Bytes::from_static(b"undefined"))
+}
+
+/// Type and name of a bucket: a binary, `{type, bucket}`, or `[type, bucket]`.
+pub(crate) fn bucket_of(term: &Term) -> Option<(Bytes, Bytes)> {
+    match term {
+        Term::Binary(bucket) => Some((Bytes::from_static(DEFAULT_BUCKET_TYPE), bucket.clone())),
+        Term::Tuple(parts) | Term::List(parts) => match parts.as_slice() {
+            [Term::Binary(bucket_type), Term::Binary(bucket)] => {
+                Some((bucket_type.clone(), bucket.clone()))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}

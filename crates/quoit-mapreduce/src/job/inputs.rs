@@ -1,0 +1,172 @@
+//! Inputs of jobs.
+
+use super::json_form::is_object;
+use super::{BucketName, Generator, IndexTerms, Inputs};
+use crate::fault::JobFault;
+use crate::filter::KeyFilter;
+use crate::input::{Input, bucket_of};
+use crate::json::member;
+use bytes::Bytes;
+use quoit_model::etf::Term;
+
+const SEARCH: &str = "Search, which was taken out of Riak with version 3, is not part of this server: \
+                      name a bucket, keys or an index";
+
+/// Inputs of a job in JSON.
+pub(super) fn from_json(term: &Term) -> Result<Inputs, JobFault> {
+    match term {
+        Term::Binary(_) => bucket(term),
+        Term::List(elements) => match elements.as_slice() {
+            [] => Err(fault("No inputs were given.")),
+            // Always a typed bucket.
+            [Term::Binary(_), Term::Binary(_)] => bucket(term),
+            elements => keys(elements),
+        },
+        object if is_object(object) => from_object(object),
+        other => Err(unrecognized(other)),
+    }
+}
+
+/// Inputs of a job in Erlang's notation.
+pub(super) fn from_term(term: &Term) -> Result<Inputs, JobFault> {
+    let Term::Tuple(parts) = term else {
+        return match term {
+            Term::Binary(_) => bucket(term),
+            Term::List(elements) if elements.is_empty() => Err(fault("No inputs were given.")),
+            Term::List(elements) => keys(elements),
+            other => Err(unrecognized(other)),
+        };
+    };
+    match parts.as_slice() {
+        [tag, ..] if tag.is_atom(b"search") => Err(fault(SEARCH)),
+        [tag, module, function, argument] if tag.is_atom(b"modfun") => {
+            generator(module, function, argument)
+        }
+        [tag, bucket, field, one] if tag.is_atom(b"index") => {
+            index(bucket, field, IndexTerms::One(term_text(one)?))
+        }
+        [tag, bucket, field, first, last] if tag.is_atom(b"index") => {
+            index(bucket, field, IndexTerms::Range(term_text(first)?, term_text(last)?))
+        }
+        [Term::Binary(_), Term::Binary(_)] => bucket(term),
+        [of, filter @ Term::List(_)] => filtered(of, filter),
+        _ => Err(unrecognized(term)),
+    }
+}
+
+fn from_object(term: &Term) -> Result<Inputs, JobFault> {
+    let field = |name: &str| member(term, name.as_bytes());
+    if let (Some(module), Some(function), Some(argument)) =
+        (field("module"), field("function"), field("arg"))
+    {
+        return generator(module, function, argument);
+    }
+    if field("query").is_some() {
+        return Err(fault(SEARCH));
+    }
+    let Some(bucket) = field("bucket") else { return Err(unrecognized(term)) };
+    match (field("index"), field("key"), field("start"), field("end")) {
+        (Some(name), Some(one), ..) => index(bucket, name, IndexTerms::One(term_text(one)?)),
+        (Some(name), None, Some(first), Some(last)) => {
+            index(bucket, name, IndexTerms::Range(term_text(first)?, term_text(last)?))
+        }
+        _ => match field("key_filters") {
+            Some(filter) => filtered(bucket, filter),
+            None => Err(unrecognized(term)),
+        },
+    }
+}
+
+fn fault(text: &str) -> JobFault {
+    JobFault::Inputs(text.to_owned())
+}
+
+fn unrecognized(term: &Term) -> JobFault {
+    let mut json = Vec::new();
+    let shown = match crate::append_json(&mut json, &crate::Datum::Term(term.clone())) {
+        Ok(()) => String::from_utf8_lossy(&json).into_owned(),
+        Err(_) => crate::print_term(term),
+    };
+    let shown: String = shown.chars().take(1_000).collect();
+    JobFault::Inputs(format!(
+        "Unrecognized format of \"inputs\" field:\n   {shown}\n\nValid formats are:\n   \
+         - a bucket name, as a string\n   - a bucket type and name, as a list of two strings\n   \
+         - a list of bucket/key pairs, maybe with key data and bucket type\n   \
+         - an object that gives a bucket and key filters\n   \
+         - an object that gives a bucket, an index and a key or a start and an end\n   \
+         - an object that gives a module, a function and an arg"
+    ))
+}
+
+fn name_of(term: &Term) -> Option<BucketName> {
+    let (bucket_type, bucket) = bucket_of(term)?;
+    (!bucket.is_empty() && !bucket_type.is_empty()).then_some(BucketName { bucket_type, bucket })
+}
+
+fn bucket(term: &Term) -> Result<Inputs, JobFault> {
+    name_of(term).map(Inputs::Bucket).ok_or_else(|| unrecognized(term))
+}
+
+fn keys(elements: &[Term]) -> Result<Inputs, JobFault> {
+    let read = |element| {
+        Input::from_term(element).ok_or_else(|| {
+            let printed = crate::print_term(element);
+            fault(&format!("Unrecognized format of \"inputs\" field: {printed} is no key"))
+        })
+    };
+    elements.iter().map(read).collect::<Result<_, _>>().map(Inputs::Keys)
+}
+
+fn filtered(bucket: &Term, filter: &Term) -> Result<Inputs, JobFault> {
+    let name = name_of(bucket).ok_or_else(|| unrecognized(bucket))?;
+    if filter.as_list().is_none_or(<[Term]>::is_empty) {
+        return Err(unrecognized(filter));
+    }
+    match KeyFilter::from_term(filter) {
+        Ok(filter) => Ok(Inputs::Filtered(name, filter)),
+        Err(filter_fault) => Err(JobFault::Filter(filter_fault)),
+    }
+}
+
+fn index(bucket: &Term, field: &Term, terms: IndexTerms) -> Result<Inputs, JobFault> {
+    let bucket = name_of(bucket).ok_or_else(|| unrecognized(bucket))?;
+    let Term::Binary(field) = field else { return Err(unrecognized(field)) };
+    Ok(Inputs::Index { bucket, field: field.clone(), terms })
+}
+
+/// A term of an index as text.
+fn term_text(term: &Term) -> Result<Bytes, JobFault> {
+    match term {
+        Term::Binary(text) => Ok(text.clone()),
+        Term::Integer(number) => Ok(number.to_string().into()),
+        other => Err(unrecognized(other)),
+    }
+}
+
+fn generator(module: &Term, function: &Term, argument: &Term) -> Result<Inputs, JobFault> {
+    let text = |term: &Term| match term {
+        Term::Binary(name) | Term::Atom(name) => Some(String::from_utf8_lossy(name).into_owned()),
+        _ => None,
+    };
+    let (Some(module), Some(function)) = (text(module), text(function)) else {
+        return Err(fault("The names of the module and the function of the inputs are no texts"));
+    };
+    match (module.as_str(), function.as_str()) {
+        ("quoit", "keys_with_prefix") => {
+            let named = member(argument, b"bucket").and_then(name_of);
+            match (named, member(argument, b"prefix")) {
+                (Some(bucket), Some(Term::Binary(prefix))) => {
+                    Ok(Inputs::Generated(Generator::KeysWithPrefix(bucket, prefix.clone())))
+                }
+                _ => Err(fault(
+                    "quoit:keys_with_prefix takes an arg of the form {\"bucket\": B, \"prefix\": P}, where B \
+                     is a bucket name, or a list of a bucket type and a bucket name",
+                )),
+            }
+        }
+        _ => Err(fault(&format!(
+            "This server has no function {module}:{function} that makes inputs; it has \
+             quoit:keys_with_prefix, and takes buckets, keys, key filters and indexes"
+        ))),
+    }
+}

@@ -1,0 +1,55 @@
+//! MapReduce jobs as values: their documents in both notations, key filters, the built-in functions by
+//! their names in Riak, and the pipeline that says what has to be done next.
+//!
+//! Nothing here reads an object, a clock or a socket. `quoit-core` runs a job: it asks the [`Pipeline`] for
+//! [`Work`], reads the objects that a map phase names, and gives the outputs back. Scripts are run by an
+//! engine behind [`ScriptEngine`], which this crate only names.
+//!
+//! ```
+//! use quoit_mapreduce::{Job, Pipeline, Work};
+//!
+//! let document = br#"{"inputs": [["b", "k"]], "query": [{"reduce": {"language": "erlang",
+//!     "module": "riak_kv_mapreduce", "function": "reduce_count_inputs"}}]}"#;
+//! let job = Job::from_json(document).expect("a job");
+//! let mut pipeline = Pipeline::new(job.phases.clone(), 1 << 20);
+//! assert!(matches!(pipeline.next().expect("no phase fails"), Work::Input));
+//! pipeline.end_input();
+//! assert!(matches!(pipeline.next().expect("no phase fails"), Work::Done));
+//! let outputs = pipeline.take_outputs();
+//! assert_eq!(outputs[0].phase, 0);
+//! ```
+
+mod datum;
+mod fault;
+mod filter;
+mod found;
+mod input;
+mod job;
+mod json;
+mod map;
+mod order;
+mod pipeline;
+mod print;
+mod reduce;
+mod script;
+
+pub use datum::Datum;
+pub use fault::{JobFault, PhaseFault};
+pub use filter::{FilterFault, KeyFilter};
+pub use found::FoundObject;
+pub use input::Input;
+pub use job::{
+    BucketName, Generator, IndexTerms, Inputs, Job, Phase, PhaseKind, TIMEOUT_MS_DEFAULT,
+};
+pub use json::{NotText, append_json, term_from_json};
+pub use map::{MapFunction, WhenMissing, follow_links};
+pub use pipeline::{MAP_BATCH_COUNT, Outputs, Pipeline, Work};
+pub use print::print_term;
+pub use reduce::ReduceFunction;
+pub use script::{
+    Script, ScriptCall, ScriptEngine, ScriptFault, ScriptKind, ScriptSession, ScriptSource,
+    ScriptText,
+};
+
+/// Depth of a term or JSON document, at most.
+const DEPTH_MAX: u32 = 128;

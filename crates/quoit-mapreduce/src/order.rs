@@ -1,0 +1,140 @@
+//! The order of Erlang terms: numbers, atoms, tuples, maps, lists, binaries.
+
+use crate::datum::Datum;
+use quoit_model::etf::Term;
+use std::cmp::Ordering;
+
+/// Compares outputs as Erlang compares their terms.
+pub(crate) fn compare(one: &Datum, other: &Datum) -> Ordering {
+    match (one, other) {
+        (Datum::Term(one), Datum::Term(other)) => compare_terms(one, other),
+        (one, other) => compare_terms(&one.to_term(), &other.to_term()),
+    }
+}
+
+/// The place of a kind of terms among the others.
+const fn rank(term: &Term) -> u8 {
+    match term {
+        Term::Integer(_) | Term::BigInteger { .. } | Term::Float(_) => 0,
+        Term::Atom(_) => 1,
+        Term::Tuple(_) => 2,
+        Term::Map(_) => 3,
+        Term::List(_) | Term::Text(_) | Term::ImproperList(..) => 4,
+        Term::Binary(_) => 5,
+    }
+}
+
+/// Compares terms as Erlang does; an integer and a float of one value are equal.
+pub(crate) fn compare_terms(one: &Term, other: &Term) -> Ordering {
+    rank(one).cmp(&rank(other)).then_with(|| match (one, other) {
+        (Term::Atom(one), Term::Atom(other)) | (Term::Binary(one), Term::Binary(other)) => {
+            one.cmp(other)
+        }
+        (Term::Tuple(one), Term::Tuple(other)) => {
+            one.len().cmp(&other.len()).then_with(|| compare_all(one, other))
+        }
+        (Term::Map(one), Term::Map(other)) => {
+            let parts = |pairs: &[(Term, Term)]| {
+                pairs.iter().flat_map(|(name, value)| [name.clone(), value.clone()]).collect()
+            };
+            let (one_parts, other_parts): (Vec<Term>, Vec<Term>) = (parts(one), parts(other));
+            one.len().cmp(&other.len()).then_with(|| compare_all(&one_parts, &other_parts))
+        }
+        (one, other) if rank(one) == 0 => compare_numbers(one, other),
+        (one, other) => compare_all(&elements(one), &elements(other)),
+    })
+}
+
+fn compare_all(one: &[Term], other: &[Term]) -> Ordering {
+    let pairs = one.iter().zip(other);
+    let differing = pairs.map(|(one, other)| compare_terms(one, other)).find(|found| found.is_ne());
+    differing.unwrap_or_else(|| one.len().cmp(&other.len()))
+}
+
+/// The elements of a list, however it was written, its tail included.
+fn elements(list: &Term) -> Vec<Term> {
+    match list {
+        Term::List(elements) => elements.clone(),
+        Term::Text(text) => text.iter().map(|byte| Term::Integer((*byte).into())).collect(),
+        Term::ImproperList(elements, tail) => {
+            elements.iter().cloned().chain([(**tail).clone()]).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn compare_numbers(one: &Term, other: &Term) -> Ordering {
+    match (one, other) {
+        (Term::Integer(one), Term::Integer(other)) => one.cmp(other),
+        (Term::BigInteger { .. }, Term::BigInteger { .. }) => compare_big(one, other),
+        (Term::BigInteger { negative, .. }, _) => sign(*negative),
+        (_, Term::BigInteger { negative, .. }) => sign(*negative).reverse(),
+        (one, other) => as_float(one).total_cmp(&as_float(other)),
+    }
+}
+
+const fn sign(negative: bool) -> Ordering {
+    if negative { Ordering::Less } else { Ordering::Greater }
+}
+
+fn as_float(number: &Term) -> f64 {
+    match number {
+        Term::Integer(integer) => *integer as f64,
+        // Adding zero makes the two zeros one.
+        Term::Float(float) => *float + 0.0,
+        _ => 0.0,
+    }
+}
+
+fn compare_big(one: &Term, other: &Term) -> Ordering {
+    let (
+        Term::BigInteger { negative, magnitude },
+        Term::BigInteger { negative: other_negative, magnitude: other },
+    ) = (one, other)
+    else {
+        return Ordering::Equal;
+    };
+    if negative != other_negative {
+        return sign(*negative);
+    }
+    let larger = magnitude.len().cmp(&other.len());
+    let larger = larger.then_with(|| magnitude.iter().rev().cmp(other.iter().rev()));
+    if *negative { larger.reverse() } else { larger }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    #[test]
+    fn kinds_of_terms_come_in_the_order_of_erlang() {
+        let list = |elements: &[i128]| {
+            Term::List(elements.iter().map(|number| Term::Integer(*number)).collect())
+        };
+        let sorted = [
+            Term::BigInteger { negative: true, magnitude: Bytes::from_static(&[1; 20]) },
+            Term::Integer(-1),
+            Term::Float(0.5),
+            Term::Integer(2),
+            Term::BigInteger { negative: false, magnitude: Bytes::from_static(&[1; 20]) },
+            Term::Atom(Bytes::from_static(b"a")),
+            Term::Tuple(vec![Term::Integer(9)]),
+            Term::Tuple(vec![Term::Integer(1), Term::Integer(1)]),
+            Term::Map(vec![]),
+            list(&[]),
+            list(&[1, 2]),
+            list(&[1, 2, 0]),
+            Term::Text(Bytes::from_static(b"a")),
+            Term::Binary(Bytes::new()),
+            Term::Binary(Bytes::from_static(b"10")),
+            Term::Binary(Bytes::from_static(b"9")),
+        ];
+        for (place, one) in sorted.iter().enumerate() {
+            for (other_place, other) in sorted.iter().enumerate() {
+                assert_eq!(compare_terms(one, other), place.cmp(&other_place), "{one:?} {other:?}");
+            }
+        }
+        assert_eq!(compare_terms(&Term::Integer(1), &Term::Float(1.0)), Ordering::Equal);
+    }
+}

@@ -1,0 +1,206 @@
+//! Functions of reduce phases: what each keeps of the inputs that have come.
+//!
+//! Riak calls such a function with its last result and some new inputs, again and again. The functions here
+//! have the same results however inputs are cut into batches, so each takes its inputs one by one.
+
+mod number;
+mod pairs;
+
+use crate::datum::Datum;
+use crate::order::compare;
+use crate::script::Script;
+use number::Number;
+use pairs::PairSums;
+use quoit_model::etf::Term;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+/// The function of a reduce phase.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ReduceFunction {
+    /// Its inputs, keys without their data.
+    Identity,
+    /// Distinct inputs.
+    SetUnion,
+    /// The sum of numbers.
+    Sum,
+    /// Sums of numbers by name.
+    PlistSum,
+    /// Its inputs in order.
+    Sort,
+    /// How many inputs there are.
+    CountInputs,
+    /// Numbers of decimal texts.
+    StringToInteger,
+    /// What a script makes of them.
+    Script {
+        /// The script.
+        script: Script,
+        /// Inputs of one call; `None`: all at once.
+        batch_count: Option<usize>,
+    },
+}
+
+/// What a function keeps of its inputs.
+#[derive(Debug)]
+pub(crate) enum Reducer {
+    Identity,
+    StringToInteger,
+    SetUnion(BTreeSet<Ordered>, usize),
+    Sum(Number),
+    PlistSum(PairSums),
+    Sort(Vec<Datum>, usize),
+    Count(i128),
+}
+
+/// An output with the order of terms; different types of one number are told apart.
+#[derive(Debug)]
+pub(crate) struct Ordered(Datum);
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let is_float = |datum: &Datum| matches!(datum, Datum::Term(Term::Float(_)));
+        compare(&self.0, &other.0).then_with(|| is_float(&self.0).cmp(&is_float(&other.0)))
+    }
+}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ordered {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ordered {}
+
+impl Reducer {
+    /// The state of a function before its first input; `None` for scripts.
+    pub(crate) fn of(function: &ReduceFunction) -> Option<Self> {
+        Some(match function {
+            ReduceFunction::Identity => Self::Identity,
+            ReduceFunction::SetUnion => Self::SetUnion(BTreeSet::new(), 0),
+            ReduceFunction::Sum => Self::Sum(Number::ZERO),
+            ReduceFunction::PlistSum => Self::PlistSum(PairSums::default()),
+            ReduceFunction::Sort => Self::Sort(Vec::new(), 0),
+            ReduceFunction::CountInputs => Self::Count(0),
+            ReduceFunction::StringToInteger => Self::StringToInteger,
+            ReduceFunction::Script { .. } => return None,
+        })
+    }
+
+    /// Takes an input; an output that is known at once comes back.
+    ///
+    /// # Errors
+    ///
+    /// Why the phase fails, in words.
+    pub(crate) fn push(&mut self, input: Datum) -> Result<Option<Datum>, String> {
+        match self {
+            Self::Identity => return identity(input).map(Some),
+            Self::StringToInteger => return string_to_integer(input),
+            Self::SetUnion(set, bytes) => {
+                let size_bytes = input.size_bytes();
+                if set.insert(Ordered(input)) {
+                    *bytes += size_bytes;
+                }
+            }
+            Self::Sum(sum) => {
+                if !input.is_not_found() {
+                    *sum = sum.add(Number::of(&input)?)?;
+                }
+            }
+            Self::PlistSum(sums) => sums.add(&input.to_term())?,
+            Self::Sort(inputs, bytes) => {
+                *bytes += input.size_bytes();
+                inputs.push(input);
+            }
+            Self::Count(count) => {
+                let more = match &input {
+                    Datum::Term(Term::Integer(partial)) => *partial,
+                    _ => 1,
+                };
+                let sum = count.checked_add(more);
+                *count = sum.ok_or("the count has more than 128 bits")?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The outputs after the last input.
+    pub(crate) fn finish(&mut self) -> Vec<Datum> {
+        match self {
+            Self::Identity | Self::StringToInteger => Vec::new(),
+            Self::SetUnion(set, bytes) => {
+                *bytes = 0;
+                std::mem::take(set).into_iter().map(|ordered| ordered.0).collect()
+            }
+            Self::Sum(sum) => vec![Datum::Term(sum.to_term())],
+            Self::PlistSum(sums) => sums.finish(),
+            Self::Sort(inputs, bytes) => {
+                *bytes = 0;
+                let mut sorted = std::mem::take(inputs);
+                sorted.sort_by(compare);
+                sorted
+            }
+            Self::Count(count) => vec![Datum::Term(Term::Integer(*count))],
+        }
+    }
+
+    /// Memory that it takes, about, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::SetUnion(_, bytes) | Self::Sort(_, bytes) => *bytes,
+            Self::PlistSum(sums) => sums.held_bytes(),
+            _ => 0,
+        }
+    }
+}
+
+/// A key without its data.
+fn identity(input: Datum) -> Result<Datum, String> {
+    match input {
+        Datum::Key(mut key) => {
+            key.key_data = None;
+            Ok(Datum::Key(key))
+        }
+        Datum::Term(term) => match crate::Input::from_term(&term) {
+            Some(mut key) => {
+                key.key_data = None;
+                Ok(Datum::Key(Box::new(key)))
+            }
+            None => Err(format!(
+                "function_clause: reduce_identity takes keys, and not {}",
+                crate::print_term(&term)
+            )),
+        },
+        Datum::Object(_) => {
+            Err("function_clause: reduce_identity takes keys, and not objects".into())
+        }
+    }
+}
+
+fn string_to_integer(input: Datum) -> Result<Option<Datum>, String> {
+    if input.is_not_found() {
+        return Ok(None);
+    }
+    let digits = match &input {
+        Datum::Term(Term::Integer(_) | Term::BigInteger { .. }) => return Ok(Some(input)),
+        Datum::Term(Term::Binary(text) | Term::Text(text)) => std::str::from_utf8(text).ok(),
+        _ => None,
+    };
+    let number = digits.and_then(|digits| digits.parse().ok());
+    match number {
+        Some(number) => Ok(Some(Datum::Term(Term::Integer(number)))),
+        None => Err(format!(
+            "badarg: reduce_string_to_integer takes decimal text of up to 128 bits, and not {}",
+            crate::print_term(&input.to_term())
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;
