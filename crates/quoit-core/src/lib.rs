@@ -21,6 +21,7 @@ mod healing;
 mod hints;
 mod in_flight;
 mod in_place;
+mod jobs;
 mod listing;
 mod losses;
 mod options;
@@ -50,6 +51,7 @@ pub use folds::{Fold, FoldFound, FoldKind, FoldProgress, Method};
 pub use hints::{fuzz_hint_file, hint_file_samples};
 pub use in_flight::Active;
 pub use in_place::{Found, Pending, PlainWrite, ShownInPlace};
+pub use jobs::{JobError, JobInputs, JobProgress, JobRun, JobSettings};
 pub use listing::{
     BucketFold, BucketListing, CoverageEntry, CoverageError, CoverageRequest, Deadline, IndexMatch,
     IndexQuery, IndexResults, IndexSelection, InvalidContext, InvalidContinuation, KeyBounds,

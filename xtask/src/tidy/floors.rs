@@ -13,6 +13,8 @@ const FLOORS: [(&str, u8); 13] = [
     ("quoit-cluster", 3),
     ("quoit-client", 3),
     ("quoit-store", 2),
+    ("quoit-mapreduce", 2),
+    ("quoit-script", 3),
     ("quoit-wire", 2),
     ("quoit-heap", 1),
     ("quoit-tls", 1),

@@ -1,0 +1,171 @@
+//! The objects of a batch of inputs, each from one replica.
+
+use super::{ForScript, JobError, apply};
+use crate::error::RequestError;
+use crate::in_place::{Found, ShownInPlace};
+use crate::options::ReadOptions;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_mapreduce::{Datum, Input, MapFunction, PhaseFault, PhaseKind};
+use quoit_model::object::Object;
+use quoit_model::props::Quorum;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Bytes of objects after which a batch is cut: what is read is used before more is.
+const BATCH_BYTES: usize = 1 << 20;
+/// Objects that are read in one go before other tasks of the thread have their turn.
+const IN_PLACE_COUNT: usize = 64;
+/// Objects that other nodes, or the disk, are asked for at the same time.
+const CONCURRENT_COUNT: usize = 32;
+
+/// Inputs whose objects are being read.
+pub(super) struct Fetching {
+    inputs: VecDeque<Input>,
+    read_count: u64,
+}
+
+impl Fetching {
+    pub(super) fn new(inputs: Vec<Input>) -> Self {
+        Self { inputs: inputs.into(), read_count: 0 }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
+    /// Objects that were read since this was last asked.
+    pub(super) const fn take_read_count(&mut self) -> u64 {
+        std::mem::replace(&mut self.read_count, 0)
+    }
+
+    /// Reads some of the objects and applies the function of the phase. Objects for scripts are kept for
+    /// their engine.
+    pub(super) async fn read(
+        &mut self,
+        store: &Arc<ReplicatedStore>,
+        phase: usize,
+        kind: &PhaseKind,
+        outputs: &mut Vec<Datum>,
+        for_script: &mut Vec<ForScript>,
+    ) -> Result<(), JobError> {
+        let mut elsewhere = Vec::new();
+        let (mut read_bytes, mut looked_at_count) = (0, 0);
+        while let Some(input) = self.inputs.pop_front() {
+            looked_at_count += 1;
+            match read_in_place(store, kind, &input) {
+                Some(InPlace::Value(value)) => {
+                    read_bytes += value.len();
+                    self.read_count += 1;
+                    if let PhaseKind::Map(function) = kind {
+                        let made = function.apply_to_value(value);
+                        let failed = |error| PhaseFault::new(phase, error, Some(&input.to_term()));
+                        outputs.extend(made.map_err(failed)?);
+                    }
+                }
+                Some(InPlace::Whole(object)) => {
+                    read_bytes += object_bytes(&object);
+                    self.read_count += 1;
+                    apply(kind, phase, input, Some(object), outputs, for_script)?;
+                }
+                None => elsewhere.push(input),
+            }
+            let is_enough = read_bytes >= BATCH_BYTES || elsewhere.len() >= CONCURRENT_COUNT;
+            if is_enough || looked_at_count >= IN_PLACE_COUNT {
+                break;
+            }
+        }
+        self.read_elsewhere(store, phase, kind, elsewhere, outputs, for_script).await
+    }
+
+    /// Reads objects that other nodes have, or the disk, several at a time.
+    async fn read_elsewhere(
+        &mut self,
+        store: &Arc<ReplicatedStore>,
+        phase: usize,
+        kind: &PhaseKind,
+        inputs: Vec<Input>,
+        outputs: &mut Vec<Datum>,
+        for_script: &mut Vec<ForScript>,
+    ) -> Result<(), JobError> {
+        let mut waiting = inputs.into_iter();
+        let mut reads = JoinSet::new();
+        let mut read_bytes = 0;
+        loop {
+            while reads.len() < CONCURRENT_COUNT && read_bytes < BATCH_BYTES {
+                let Some(input) = waiting.next() else { break };
+                let store = Arc::clone(store);
+                reads.spawn(async move { (read_one(&store, &input).await, input) });
+            }
+            let Some(read) = reads.join_next().await else { break };
+            let (found, input) = match read {
+                Ok(read) => read,
+                Err(stopped) if stopped.is_panic() => {
+                    std::panic::resume_unwind(stopped.into_panic())
+                }
+                Err(_) => return Err(RequestError::Overload.into()),
+            };
+            let failed = |fault: RequestError| {
+                PhaseFault::new(phase, fault.to_string(), Some(&input.to_term()))
+            };
+            let object = found.map_err(failed)?;
+            self.read_count += 1;
+            read_bytes += object.as_ref().map_or(0, object_bytes);
+            apply(kind, phase, input, object, outputs, for_script)?;
+        }
+        // What was not begun has its turn in the next batch.
+        waiting.rev().for_each(|input| self.inputs.push_front(input));
+        Ok(())
+    }
+}
+
+/// What this node's copy has.
+enum InPlace {
+    Value(Bytes),
+    Whole(Object),
+}
+
+/// This node's copy, if it has one at hand.
+fn read_in_place(store: &ReplicatedStore, kind: &PhaseKind, input: &Input) -> Option<InPlace> {
+    let takes_value = match kind {
+        PhaseKind::Map(function) => {
+            matches!(function, MapFunction::ObjectValue(_) | MapFunction::ObjectValueList(_))
+        }
+        // A plain object has no links.
+        _ => true,
+    };
+    if !takes_value {
+        return None;
+    }
+    let options = ReadOptions { r: Some(Quorum::One), ..ReadOptions::default() };
+    let show = |found: Option<Found<'_>>| match found? {
+        Found::Plain(plain) => Some(InPlace::Value(Bytes::copy_from_slice(plain.value))),
+        Found::Whole(object) => Some(InPlace::Whole(object)),
+    };
+    // Faults come again where they are told.
+    match store.get_in_place(input.key_ref(), &options, show) {
+        Ok(Some(ShownInPlace::Answer(found))) => found,
+        _ => None,
+    }
+}
+
+/// The object of an input from one replica, as it is stored, tombstones included. Others are asked as long as
+/// none has it.
+async fn read_one(store: &ReplicatedStore, input: &Input) -> Result<Option<Object>, RequestError> {
+    let notfound_ok = Some(false);
+    let options = ReadOptions { r: Some(Quorum::One), notfound_ok, ..ReadOptions::default() };
+    match store.get(input.key_ref(), &options).await {
+        // No replica had it.
+        Err(RequestError::Unsatisfied { .. }) => Ok(None),
+        found => found,
+    }
+}
+
+fn object_bytes(object: &Object) -> usize {
+    let values = object.siblings.iter().map(|sibling| {
+        let links = sibling.meta.links.iter().map(|link| link.bucket.len() + link.key.len());
+        sibling.value.len() + links.sum::<usize>()
+    });
+    values.sum()
+}

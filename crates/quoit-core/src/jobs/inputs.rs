@@ -1,0 +1,87 @@
+//! What a job begins with, as it is read.
+
+use super::JobError;
+use crate::error::RequestError;
+use crate::listing::{IndexQuery, IndexResults, KeyListing};
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_mapreduce::{BucketName, Input, KeyFilter};
+use quoit_model::key::BucketRef;
+use std::sync::Arc;
+
+/// Listed keys that the first phase is given at once.
+const CHUNK_COUNT: usize = 1_000;
+
+/// The records that a job begins with.
+#[derive(Debug)]
+pub enum JobInputs {
+    /// These.
+    Keys(Vec<Input>),
+    /// All of a bucket, or those that a filter accepts.
+    Bucket(BucketName, Option<KeyFilter>),
+    /// Those that an index query finds. One with several entries comes several times.
+    Query(Box<IndexQuery>),
+}
+
+/// Inputs as they come.
+pub(super) enum InputStream {
+    Keys(std::vec::IntoIter<Input>),
+    Bucket { listing: Box<KeyListing>, bucket: BucketName, filter: Option<KeyFilter> },
+    Query { results: Box<IndexResults>, bucket: BucketName },
+}
+
+impl InputStream {
+    pub(super) async fn open(
+        store: &Arc<ReplicatedStore>,
+        inputs: JobInputs,
+    ) -> Result<Self, RequestError> {
+        Ok(match inputs {
+            JobInputs::Keys(keys) => Self::Keys(keys.into_iter()),
+            JobInputs::Bucket(bucket, filter) => {
+                let BucketName { bucket_type, bucket: name } = &bucket;
+                let listing = store.list_keys(BucketRef { bucket_type, bucket: name }).await?;
+                Self::Bucket { listing: Box::new(listing), bucket, filter }
+            }
+            JobInputs::Query(query) => {
+                let (bucket_type, bucket) = (query.bucket_type.clone(), query.bucket.clone());
+                let results = Box::new(store.query_index(*query).await?);
+                Self::Query { results, bucket: BucketName { bucket_type, bucket } }
+            }
+        })
+    }
+
+    /// The next inputs; `None` when there are no more. A chunk of which a filter accepts nothing is empty.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Input>>, JobError> {
+        match self {
+            Self::Keys(keys) => {
+                let chunk: Vec<Input> = keys.by_ref().take(CHUNK_COUNT).collect();
+                Ok((!chunk.is_empty()).then_some(chunk))
+            }
+            Self::Bucket { listing, bucket, filter } => {
+                let Some(keys) = listing.next().await? else { return Ok(None) };
+                let keys = keys.into_iter().map(owned);
+                let input =
+                    |key| Input::new(bucket.bucket_type.clone(), bucket.bucket.clone(), key);
+                let Some(filter) = filter else { return Ok(Some(keys.map(input).collect())) };
+                let mut chunk = Vec::new();
+                for key in keys {
+                    if filter.accepts(&key)? {
+                        chunk.push(input(key));
+                    }
+                }
+                Ok(Some(chunk))
+            }
+            Self::Query { results, bucket } => {
+                let Some(matches) = results.next().await? else { return Ok(None) };
+                let input =
+                    |key| Input::new(bucket.bucket_type.clone(), bucket.bucket.clone(), key);
+                Ok(Some(matches.into_iter().map(|each| input(owned(each.key))).collect()))
+            }
+        }
+    }
+}
+
+/// A key that does not hold the whole answer in which it came.
+fn owned(key: Bytes) -> Bytes {
+    Bytes::copy_from_slice(&key)
+}

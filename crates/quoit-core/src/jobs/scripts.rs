@@ -1,0 +1,148 @@
+//! The scripts of a job, run by an engine on threads that may be kept busy.
+
+use super::{ForScript, JobError, JobSettings};
+use crate::error::RequestError;
+use crate::options::ReadOptions;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_mapreduce::{
+    Datum, Job, JobFault, NotText, PhaseFault, ScriptCall, ScriptFault, ScriptSession,
+    ScriptSource, ScriptText, append_json, term_from_json,
+};
+use quoit_model::etf::Term;
+
+const OFF: &str = "JavaScript is not run by this server: mapreduce.javascript is off; an operator may switch \
+                   it on, or the job may name functions of riak_kv_mapreduce";
+
+/// The scripts of one job.
+pub(super) struct Scripts {
+    /// `None` only while a call is under way, and after one that failed.
+    session: Option<Box<dyn ScriptSession>>,
+}
+
+impl Scripts {
+    /// Compiles the scripts of a job; `None` if it has none.
+    pub(super) async fn open(
+        store: &ReplicatedStore,
+        job: &Job,
+        settings: &JobSettings,
+    ) -> Result<Option<Self>, JobError> {
+        let mut sources = Vec::new();
+        for (phase, script) in job.scripts() {
+            if settings.scripts.is_none() {
+                return Err(JobFault::Phase { phase, error: OFF.to_owned() }.into());
+            }
+            let text = text_of(store, phase, &script.source).await?;
+            sources.push((phase, text, script.argument.clone()));
+        }
+        let Some(engine) = settings.scripts.clone().filter(|_| !sources.is_empty()) else {
+            return Ok(None);
+        };
+        let opened = busy(move || engine.open(sources)).await?;
+        let session = opened
+            .map_err(|fault| JobFault::Phase { phase: fault.phase, error: fault.to_string() })?;
+        Ok(Some(Self { session: Some(session) }))
+    }
+
+    /// Maps objects: the outputs of all, one after the other.
+    pub(super) async fn map(
+        &mut self,
+        phase: usize,
+        objects: Vec<ForScript>,
+    ) -> Result<Vec<Datum>, JobError> {
+        self.call(phase, ScriptCall::Map(objects)).await
+    }
+
+    /// Reduces values.
+    pub(super) async fn reduce(
+        &mut self,
+        phase: usize,
+        values: Vec<Datum>,
+    ) -> Result<Vec<Datum>, JobError> {
+        let mut list = vec![b'['];
+        for (place, value) in values.iter().enumerate() {
+            if place > 0 {
+                list.push(b',');
+            }
+            append_json(&mut list, value).map_err(|NotText| {
+                PhaseFault::new(phase, NotText.to_string(), Some(&value.to_term()))
+            })?;
+        }
+        list.push(b']');
+        drop(values);
+        self.call(phase, ScriptCall::Reduce(list.into())).await
+    }
+
+    async fn call(&mut self, phase: usize, call: ScriptCall) -> Result<Vec<Datum>, JobError> {
+        let mut session = self.session.take().expect("a job ends when a call has failed");
+        let (session, called) = busy(move || {
+            let called = session.call(phase, call);
+            (session, called)
+        })
+        .await?;
+        let lists = called.map_err(|fault| failure(phase, fault))?;
+        self.session = Some(session);
+        let mut outputs = Vec::new();
+        for list in lists {
+            outputs.extend(elements(phase, &list)?);
+        }
+        Ok(outputs)
+    }
+}
+
+fn failure(phase: usize, fault: ScriptFault) -> PhaseFault {
+    let ScriptFault { message, stack, input, .. } = fault;
+    PhaseFault { phase, error: message, input, kind: "error", stack }
+}
+
+/// The elements of a list that a script has returned.
+fn elements(phase: usize, list: &Bytes) -> Result<Vec<Datum>, PhaseFault> {
+    let value = serde_json::from_slice(list);
+    let value: serde_json::Value =
+        value.map_err(|fault| PhaseFault::new(phase, fault.to_string(), None))?;
+    match term_from_json(&value) {
+        Term::List(elements) => Ok(elements.into_iter().map(Datum::Term).collect()),
+        other => Err(PhaseFault::new(phase, "the script returned no list", Some(&other))),
+    }
+}
+
+/// The source of a script, read from the store if it is there.
+async fn text_of(
+    store: &ReplicatedStore,
+    phase: usize,
+    source: &ScriptSource,
+) -> Result<ScriptText, JobError> {
+    let input = match source {
+        ScriptSource::Named(name) => return Ok(ScriptText::Named(name.clone())),
+        ScriptSource::Text(text) => return Ok(ScriptText::Source(text.clone())),
+        ScriptSource::Stored(input) => input,
+    };
+    let found = store.get(input.key_ref(), &ReadOptions::default()).await?;
+    let name = quoit_mapreduce::print_term(&input.to_term());
+    let refused = |error: String| JobError::from(JobFault::Phase { phase, error });
+    let Some(object) = found.filter(|object| !object.is_tombstone()) else {
+        return Err(refused(format!("there is no object {name} with the source of the phase")));
+    };
+    let [sibling] = object.siblings.as_slice() else {
+        return Err(refused(format!(
+            "the object {name} with the source of the phase has siblings"
+        )));
+    };
+    match std::str::from_utf8(&sibling.value) {
+        Ok(text) => Ok(ScriptText::Source(text.to_owned())),
+        Err(_) => {
+            Err(refused(format!("the object {name} with the source of the phase is no text")))
+        }
+    }
+}
+
+/// Does something that keeps a thread busy.
+async fn busy<T: Send + 'static>(
+    step: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RequestError> {
+    match tokio::task::spawn_blocking(step).await {
+        Ok(done) => Ok(done),
+        Err(stopped) if stopped.is_panic() => std::panic::resume_unwind(stopped.into_panic()),
+        Err(_) => Err(RequestError::Overload),
+    }
+}
