@@ -1,10 +1,13 @@
 //! State that every connection shares.
 
 use crate::folds::Folds;
+use crate::mapreduce::{Jobs, MapReduceSettings};
 use crate::memory::{MemoryBudget, MemorySettings};
 use crate::pace::PaceSettings;
 use crate::readiness::ReadinessGate;
-use quoit_core::ReplicatedStore;
+use quoit_core::{JobSettings, ReplicatedStore};
+use quoit_mapreduce::ScriptEngine;
+use quoit_script::QuickJs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -45,6 +48,8 @@ pub struct ServerSettings {
     pub index_timeout_ms: u64,
     /// Operations that an operator switched off (`cluster.job.riak_kv.*`).
     pub jobs: JobClasses,
+    /// Bounds of MapReduce jobs.
+    pub mapreduce: MapReduceSettings,
 }
 
 impl ServerSettings {
@@ -67,6 +72,7 @@ impl Default for ServerSettings {
             connection_count_max: 65_536,
             index_timeout_ms: 0,
             jobs: JobClasses::default(),
+            mapreduce: MapReduceSettings::default(),
         }
     }
 }
@@ -86,6 +92,10 @@ pub struct JobClasses {
     pub secondary_index: bool,
     /// Index queries answered as a stream.
     pub stream_secondary_index: bool,
+    /// MapReduce jobs.
+    pub map_reduce: bool,
+    /// MapReduce jobs with scripts in JavaScript.
+    pub map_reduce_js: bool,
 }
 
 impl Default for JobClasses {
@@ -97,6 +107,8 @@ impl Default for JobClasses {
             stream_list_keys: true,
             secondary_index: true,
             stream_secondary_index: true,
+            map_reduce: true,
+            map_reduce_js: true,
         }
     }
 }
@@ -121,6 +133,10 @@ pub struct ServerContext {
     pub http_connections: ConnectionCounts,
     /// Folds that operators have begun.
     pub folds: Folds,
+    /// MapReduce jobs of clients.
+    pub jobs: Arc<Jobs>,
+    /// Runs scripts, if that is switched on.
+    scripts: Option<Arc<dyn ScriptEngine>>,
     /// Whether clients are answered. The administration API and statistics always are.
     pub readiness: ReadinessGate,
 }
@@ -134,6 +150,8 @@ impl ServerContext {
         storage_backend: &'static str,
         settings: ServerSettings,
     ) -> Self {
+        let engine = |limits| Arc::new(QuickJs::new(limits)) as Arc<dyn ScriptEngine>;
+        let scripts = settings.mapreduce.javascript.map(engine);
         Self {
             store,
             node_name,
@@ -144,8 +162,16 @@ impl ServerContext {
             pb_connections: ConnectionCounts::default(),
             http_connections: ConnectionCounts::default(),
             folds: Folds::default(),
+            jobs: Arc::default(),
+            scripts,
             readiness: ReadinessGate::default(),
         }
+    }
+
+    /// Bounds of a MapReduce job, and what runs its scripts.
+    pub(crate) fn job_settings(&self) -> JobSettings {
+        let held_bytes_max = self.settings.mapreduce.job_memory_bytes_max;
+        JobSettings { held_bytes_max, scripts: self.scripts.clone() }
     }
 
     /// Memory of an answer that is sent piece by piece: a piece of each node that is asked, and one on its

@@ -12,6 +12,7 @@ mod index_entries;
 mod index_query;
 mod listen;
 mod machine;
+mod mapreduce;
 mod memory;
 mod pace;
 pub mod pb;
@@ -26,8 +27,10 @@ pub use context::{
 pub use folds::Folds;
 pub use listen::{Protocol, Server, bind, bind_local};
 pub use machine::memory_bytes;
+pub use mapreduce::{Jobs, MapReduceSettings};
 pub use memory::{ALLOWANCE_BYTES, Account, MemoryBudget, MemoryFigures, MemorySettings, NoRoom};
 pub use pace::PaceSettings;
+pub use quoit_script::ScriptLimits;
 pub use readiness::ReadinessGate;
 pub use socket::StopSignal;
 pub use stream::Stream;

@@ -4,6 +4,7 @@ mod aae;
 mod bucket_types;
 mod cluster;
 mod folds;
+mod jobs;
 mod losses;
 mod names;
 mod status;
@@ -60,6 +61,7 @@ impl Connection {
                 aae::exchange(&self.context, query)?
             }
             [b"folds", rest @ ..] => self.folds(request, method, rest, query).await?,
+            [b"jobs", rest @ ..] => self.jobs(method, rest)?,
             [b"losses"] => {
                 allow(method, &[Method::Get, Method::Head])?;
                 losses::losses(&self.context.store.control().read())

@@ -26,6 +26,7 @@ pub(super) fn status(context: &ServerContext) -> Value {
         "engine": engine(context.storage_backend, &context.store.engine().stats()),
         "reap_records": reap_records(&context.store),
         "tombstones": tombstones(&context.store.tombstones_held_up()),
+        "mapreduce": super::jobs::figures(&context.jobs),
         "losses": losses(&context.store.control().read()),
         "stats": figures,
     })

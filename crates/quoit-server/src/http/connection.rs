@@ -25,6 +25,9 @@ const FLUSH_BYTES: usize = 32 * 1024;
 
 /// A JSON document of few letters takes up to so many times its size when it is read.
 const DOCUMENT_COPIES: usize = 32;
+/// The answer to clients that ask for Search.
+const NO_SEARCH: &str = "Search was removed from Riak with version 3 and is not part of this server; query \
+                         secondary indexes or run MapReduce jobs instead\n";
 /// Documents up to this size are read in what need not be asked for.
 const SMALL_DOCUMENT_BYTES: usize = 1024;
 
@@ -320,7 +323,8 @@ impl Connection {
             Route::Metrics => self.metrics(request),
             Route::Admin(parts) => self.admin(request, method, &parts, query).await,
             Route::Index(bucket, names) => self.index_query(request, &bucket, &names, query).await,
-            Route::Mapred => self.mapred(request, method).await,
+            Route::Search => Err(Refusal::Text(404, NO_SEARCH.into())),
+            Route::Mapred => self.mapred(request, method, query).await,
             Route::Datatype(bucket, Some(key)) if method != Method::Post => {
                 self.get_datatype(request, &bucket, &key, query).await
             }
@@ -390,6 +394,7 @@ const fn weight_of(route: &Route<'_>) -> Weight {
         | Route::Props(_)
         | Route::TypeProps(_)
         | Route::Datatype(..)
+        | Route::Search
         | Route::Counter(_) => Weight::General,
         Route::Keys(_)
         | Route::OldBucket(_)

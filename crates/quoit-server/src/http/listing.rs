@@ -22,7 +22,7 @@ const BUCKETS_TIMEOUT_MS: u32 = 300_000;
 const KEYS_TIMEOUT_MS: u32 = 480_000;
 const KEYS_STREAM_TIMEOUT_MS: u32 = 60_000;
 /// A document longer than this is sent in pieces; up to there a failure still replaces it.
-const HELD_BYTES_MAX: usize = 1024 * 1024;
+pub(super) const HELD_BYTES_MAX: usize = 1024 * 1024;
 
 /// Whether a listing is one document or a stream of them.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,28 +1,35 @@
-//! MapReduce, as far as listed keys, links and values go: enough to follow links and fetch what they
-//! lead to in one request. Other inputs, reduce phases and functions are refused by name.
+//! MapReduce: `POST /mapred`.
 
 use super::connection::{Connection, Request};
 use super::head::Method;
-use super::mapred_job::{Function, Item, Phase, parse};
+use super::listing::HELD_BYTES_MAX;
 use super::props::is_json;
 use super::refusal::Refusal;
-use super::response::{JSON, reply};
+use super::render::{append_boundary, boundary};
+use super::response::{JSON, append_chunk, reply};
+use super::uri;
+use crate::mapreduce::{JobEnd, RunningJob, begin};
 use crate::memory::Gathered;
-use bytes::Bytes;
-use quoit_core::{Deadline, ReadOptions, RequestError};
-use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
-use quoit_model::object::{Link, Object, Sibling};
-use quoit_model::props::Quorum;
-use serde_json::{Value, json};
-
-/// Outputs that a phase may have.
-const OUTPUT_COUNT_MAX: usize = 100_000;
-
-/// Memory of an output beside its text.
-const OUTPUT_BYTES: usize = 64;
+use quoit_mapreduce::{Job, JobFault, Outputs, append_json};
+use std::io;
 
 const USAGE: &str = "This resource accepts POSTs with bodies containing JSON of the form:\n{\n \
                      \"inputs\":[...list of inputs...],\"query\":[...list of map/reduce phases...]\n}\n";
+
+impl From<JobFault> for Refusal {
+    fn from(fault: JobFault) -> Self {
+        match fault.document() {
+            Some(document) => Self::Json(400, document),
+            None => Self::bad(fault.http_text()),
+        }
+    }
+}
+
+impl From<JobEnd> for Refusal {
+    fn from(end: JobEnd) -> Self {
+        Self::Json(end.http_status(), end.document())
+    }
+}
 
 impl Connection {
     /// `/mapred`.
@@ -30,154 +37,171 @@ impl Connection {
         &mut self,
         request: &Request,
         method: Method,
+        query: &[u8],
     ) -> Result<(), Refusal> {
         if method != Method::Post || request.body.is_empty() {
             return Err(Refusal::bad(USAGE));
         }
-        let job = parse(&request.body);
-        if let Err(Refusal::Text(400, _) | Refusal::Json(400, _)) = job {
-            return job.map(drop);
-        }
+        let job = match Job::from_json(&request.body) {
+            // A filter that is none is met when keys are.
+            Err(JobFault::Filter(fault)) => Err(JobEnd::Failed(fault.into())),
+            job => Ok(job?),
+        };
+        let jobs = &self.context.settings.jobs;
         self.check_origin(&request.head)?;
+        if !jobs.map_reduce {
+            return Err(disabled("map_reduce"));
+        }
         if !is_json(request) {
             return Err(Refusal::Page(415));
         }
         let job = job?;
-        let deadline = Deadline::after_ms(job.timeout_ms.into());
-        let mut gathered = Gathered::new(&self.account);
-        let mut kept = Vec::new();
-        let mut outputs: Vec<Value> = job.inputs.iter().map(Item::to_json).collect();
-        for (place, phase) in job.phases.iter().enumerate() {
-            outputs = self.run_phase(place, phase, &outputs, deadline, &mut gathered).await?;
-            if phase.keep {
-                kept.push(Value::from(outputs.clone()));
+        if !jobs.map_reduce_js && job.scripts().next().is_some() {
+            return Err(disabled("map_reduce_js"));
+        }
+        let kept: Vec<usize> =
+            (0..job.phases.len()).filter(|place| job.phases[*place].keep).collect();
+        let is_chunked = uri::query_value(query, "chunked").as_deref() == Some(b"true");
+        let begun = Box::pin(begin(&self.context, &self.account, job));
+        let running = self.unless_gone(begun).await??;
+        match kept.as_slice() {
+            _ if is_chunked => self.write_phases(running).await,
+            [] | [_] => self.write_outputs(running).await,
+            several => self.write_lists(running, several).await,
+        }
+    }
+
+    async fn next_outputs(
+        &self,
+        running: &mut RunningJob,
+    ) -> io::Result<Result<Option<Vec<Outputs>>, JobEnd>> {
+        self.unless_gone(Box::pin(running.next())).await
+    }
+
+    /// A part for the outputs of a phase, as they come.
+    async fn write_phases(&mut self, mut running: RunningJob) -> Result<(), Refusal> {
+        let boundary = boundary();
+        let media_type = format!("multipart/mixed;boundary={boundary}");
+        reply(&mut self.out, self.form, 200).header("Content-Type", media_type.as_bytes()).stream();
+        loop {
+            let part = match self.next_outputs(&mut running).await? {
+                Ok(Some(outputs)) => phase_parts(&outputs, &boundary),
+                Ok(None) => break,
+                Err(end) => Err(end),
+            };
+            match part {
+                Ok(part) if part.is_empty() => {}
+                Ok(part) => self.send_chunk(&part).await?,
+                Err(end) => {
+                    let document = end.document().to_string();
+                    append_chunk(&mut self.out, self.form, document.as_bytes());
+                    self.end_stream();
+                    return Ok(());
+                }
             }
         }
-        let result = match (job.phases.is_empty(), kept.len()) {
-            (true, _) => Value::from(outputs),
-            (false, 1) => kept.remove(0),
-            (false, 0) => json!([]),
-            (false, _) => Value::from(kept),
-        };
-        reply(&mut self.out, self.form, 200).body(JSON, result.to_string().as_bytes());
+        let mut end = Vec::new();
+        append_boundary(&mut end, &boundary, true);
+        append_chunk(&mut self.out, self.form, &end);
+        self.end_stream();
         Ok(())
     }
 
-    async fn run_phase(
-        &self,
-        place: usize,
-        phase: &Phase,
-        inputs: &[Value],
-        deadline: Deadline,
-        gathered: &mut Gathered,
-    ) -> Result<Vec<Value>, Refusal> {
-        let mut outputs = Vec::new();
-        for input in inputs {
-            let fails = |error: &str| failure(place, error, input);
-            let item = Item::from_json(input).ok_or_else(|| fails("the input is no key"))?;
-            let key = key_of(&item);
-            gathered.hold_read(self.context.store.size_bytes_max(key))?;
-            let object = match deadline.limit(self.fetch(key)).await {
-                Ok(object) => object,
-                Err(RequestError::Timeout) => {
-                    return Err(Refusal::Json(500, json!({"error": "timeout"})));
+    /// One list, sent in pieces when it is long: then a failure ends the connection instead of the list, so
+    /// that nobody takes half of it for the whole.
+    async fn write_outputs(&mut self, mut running: RunningJob) -> Result<(), Refusal> {
+        let mut document = vec![b'['];
+        let (mut is_first, mut streams) = (true, false);
+        loop {
+            let next = self.next_outputs(&mut running).await?;
+            let appended = next.and_then(|outputs| match outputs {
+                Some(outputs) => append_outputs(&mut document, &outputs, &mut is_first).map(Some),
+                None => Ok(None),
+            });
+            match appended {
+                Ok(Some(())) => {}
+                Ok(None) => break,
+                Err(end) if streams => return Err(io::Error::other(end.printed()).into()),
+                Err(end) => return Err(end.into()),
+            }
+            if document.len() >= HELD_BYTES_MAX {
+                if !streams {
+                    reply(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
+                    streams = true;
                 }
-                Err(fault) => return Err(fails(&crate::pb::request_error_text(&fault))),
-            };
-            gathered.add(OUTPUT_BYTES + object.as_ref().map_or(0, values_bytes))?;
-            let made = phase.function.apply(&item, object.as_ref()).map_err(fails)?;
-            outputs.extend(made);
-            if outputs.len() > OUTPUT_COUNT_MAX {
-                return Err(fails("the phase has more outputs than a job may have"));
+                self.send_chunk(&document).await?;
+                document.clear();
             }
         }
-        Ok(outputs)
+        document.push(b']');
+        if streams {
+            append_chunk(&mut self.out, self.form, &document);
+            self.end_stream();
+        } else {
+            reply(&mut self.out, self.form, 200).body(JSON, &document);
+        }
+        Ok(())
     }
 
-    /// The object of an input, from one replica; tombstones included.
-    async fn fetch(&self, key: KeyRef<'_>) -> Result<Option<Object>, RequestError> {
-        let options = ReadOptions { r: Some(Quorum::One), ..ReadOptions::default() };
-        self.context.store.get(key, &options).await
-    }
-}
-
-/// The record that an input names.
-fn key_of(item: &Item) -> KeyRef<'_> {
-    let bucket_type = item.bucket_type.as_deref().map_or(DEFAULT_BUCKET_TYPE, str::as_bytes);
-    BucketRef { bucket_type, bucket: item.bucket.as_bytes() }.key(item.key.as_bytes())
-}
-
-/// Bytes of the values and links of an object: one or the other becomes outputs.
-fn values_bytes(object: &Object) -> usize {
-    let links_bytes = |link: &Link| link.bucket.len() + link.key.len() + link.tag.len();
-    let of = |sibling: &Sibling| {
-        sibling.value.len() + sibling.meta.links.iter().map(links_bytes).sum::<usize>()
-    };
-    object.siblings.iter().map(of).sum()
-}
-
-fn failure(phase: usize, error: &str, input: &Value) -> Refusal {
-    Refusal::Json(500, json!({"phase": phase, "error": error, "input": input.to_string()}))
-}
-
-fn text(bytes: &Bytes) -> Value {
-    String::from_utf8_lossy(bytes).into_owned().into()
-}
-
-impl Function {
-    /// Applies the function to one object.
-    fn apply(&self, item: &Item, object: Option<&Object>) -> Result<Vec<Value>, &'static str> {
-        match self {
-            Self::Links { bucket, tag } => {
-                let fits = |wanted: &Option<String>, found: &Bytes| {
-                    wanted.as_ref().is_none_or(|wanted| *wanted.as_bytes() == **found)
-                };
-                let siblings = object.iter().flat_map(|object| &object.siblings);
-                let links = siblings.flat_map(|sibling| &sibling.meta.links);
-                Ok(links
-                    .filter(|link| fits(bucket, &link.bucket) && fits(tag, &link.tag))
-                    .map(|link| json!([text(&link.bucket), text(&link.key), text(&link.tag)]))
-                    .collect())
+    /// A list of lists, one for each kept phase: it is gathered, because all phases go on at the same time.
+    async fn write_lists(
+        &mut self,
+        mut running: RunningJob,
+        kept: &[usize],
+    ) -> Result<(), Refusal> {
+        let mut gathered = Gathered::new(&self.account);
+        let mut lists: Vec<Vec<u8>> = kept.iter().map(|_| Vec::new()).collect();
+        while let Some(outputs) = self.next_outputs(&mut running).await?? {
+            for each in outputs {
+                let place = kept.iter().position(|phase| *phase == each.phase);
+                let Some(list) = place.map(|place| &mut lists[place]) else { continue };
+                let (before, mut is_first) = (list.len(), list.is_empty());
+                append_outputs(list, std::slice::from_ref(&each), &mut is_first)?;
+                gathered.add(list.len() - before)?;
             }
-            Self::ObjectValue { when_missing } => match object.map(|object| &*object.siblings) {
-                Some([sibling]) => Ok(vec![text(&sibling.value)]),
-                Some(_) => Err("the object has siblings"),
-                None => when_missing.outputs(item).ok_or("notfound"),
-            },
+        }
+        let mut document = vec![b'['];
+        for (place, list) in lists.iter().enumerate() {
+            document.extend_from_slice(if place > 0 { b",[" } else { b"[" });
+            document.extend_from_slice(list);
+            document.push(b']');
+        }
+        document.push(b']');
+        reply(&mut self.out, self.form, 200).body(JSON, &document);
+        Ok(())
+    }
+}
+
+fn disabled(job: &str) -> Refusal {
+    Refusal::Text(403, format!("Operation '{{riak_kv,{job}}}' is not enabled").into())
+}
+
+/// Appends outputs as elements of a JSON list.
+fn append_outputs(
+    list: &mut Vec<u8>,
+    outputs: &[Outputs],
+    is_first: &mut bool,
+) -> Result<(), JobEnd> {
+    for Outputs { phase, data } in outputs {
+        for datum in data {
+            if !std::mem::take(is_first) {
+                list.push(b',');
+            }
+            append_json(list, datum).map_err(|fault| JobEnd::unwritable(*phase, fault))?;
         }
     }
+    Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::http::mapred_job::WhenMissing;
-    use quoit_model::object::Metadata;
-
-    fn item() -> Item {
-        Item::from_json(&json!(["b", "k", "data"])).expect("a key")
+/// A part of a multipart body for each phase: `{"phase": N, "data": [...]}`.
+fn phase_parts(outputs: &[Outputs], boundary: &str) -> Result<Vec<u8>, JobEnd> {
+    let mut parts = Vec::new();
+    for each in outputs {
+        append_boundary(&mut parts, boundary, false);
+        parts.extend_from_slice(b"Content-Type: application/json\r\n\r\n");
+        parts.extend_from_slice(format!("{{\"phase\":{},\"data\":[", each.phase).as_bytes());
+        append_outputs(&mut parts, std::slice::from_ref(each), &mut true)?;
+        parts.extend_from_slice(b"]}");
     }
-
-    #[test]
-    fn a_link_phase_gives_the_targets_that_fit() {
-        let link =
-            |tag: &'static str| Link { bucket: "b".into(), key: "x".into(), tag: tag.into() };
-        let meta = Metadata { links: vec![link("friend"), link("foe")], ..Metadata::default() };
-        let sibling = Sibling { meta, ..Sibling::default() };
-        let object = Object { siblings: [sibling].into_iter().collect(), ..Object::default() };
-        let phase = Function::Links { bucket: None, tag: Some("friend".into()) };
-        assert_eq!(phase.apply(&item(), Some(&object)), Ok(vec![json!(["b", "x", "friend"])]));
-        assert_eq!(phase.apply(&item(), None), Ok(vec![]));
-    }
-
-    #[test]
-    fn a_missing_object_fails_the_phase_unless_it_says_otherwise() {
-        let phase = |when_missing| Function::ObjectValue { when_missing };
-        assert_eq!(phase(WhenMissing::Fail).apply(&item(), None), Err("notfound"));
-        assert_eq!(phase(WhenMissing::Nothing).apply(&item(), None), Ok(vec![]));
-        assert_eq!(phase(WhenMissing::KeyData).apply(&item(), None), Ok(vec![json!("data")]));
-        let two = [Sibling::default(), Sibling::default()];
-        let object = Object { siblings: two.into_iter().collect(), ..Object::default() };
-        assert!(phase(WhenMissing::Nothing).apply(&item(), Some(&object)).is_err());
-    }
+    Ok(parts)
 }

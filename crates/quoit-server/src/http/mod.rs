@@ -26,7 +26,6 @@ mod input;
 mod links;
 mod listing;
 mod mapred;
-mod mapred_job;
 mod metrics;
 mod negotiate;
 mod object_read;
@@ -58,7 +57,6 @@ const FUZZ_BODY_BYTES_MAX: usize = 1 << 20;
 /// Parses bytes as a client might send them and finds their resource, without a store: the entry
 /// for fuzzing. Whatever the bytes are, it returns.
 pub fn fuzz_request(bytes: &[u8]) {
-    let _ = mapred_job::parse(bytes);
     datatype::fuzz(bytes);
     let mut input = bytes::BytesMut::from(bytes);
     while let Ok(Some(head)) = head::take_head(&mut input) {

@@ -70,6 +70,8 @@ pub enum Route<'r> {
     Index(BucketName<'r>, SmallVec<[Name<'r>; 4]>),
     /// A MapReduce job.
     Mapred,
+    /// Anything of Search, which is not served.
+    Search,
     /// A data type; without a key, POST makes one.
     Datatype(BucketName<'r>, Option<Name<'r>>),
     /// A counter of Riak 1.4.
@@ -103,6 +105,7 @@ pub fn route(path: &[u8], decodes: bool) -> Option<Route<'_>> {
         [b"stats"] => Some(Route::Stats),
         [b"metrics"] => Some(Route::Metrics),
         [b"mapred"] => Some(Route::Mapred),
+        [b"search" | b"solr", ..] => Some(Route::Search),
         [b"admin", rest @ ..] => {
             Some(Route::Admin(rest.iter().map(|part| uri::decode(part)).collect()))
         }
@@ -179,6 +182,7 @@ impl Route<'_> {
             | Self::Buckets(_)
             | Self::Preflist(_)
             | Self::Index(..) => &[Get, Head],
+            Self::Search => &[Get, Head, Post, Put, Delete],
             Self::Keys(_) | Self::Walk(..) | Self::Mapred => &[Get, Head, Post],
             Self::Props(_) => &[Get, Head, Put, Delete],
             Self::TypeProps(_) => &[Get, Head, Put],
@@ -211,6 +215,13 @@ mod tests {
 
     fn of(path: &str) -> Option<Route<'_>> {
         route(path.as_bytes(), true)
+    }
+
+    #[test]
+    fn all_of_search_is_one_resource() {
+        for path in ["/search/query/i", "/search/index", "/solr/i/select"] {
+            assert_eq!(of(path), Some(Route::Search), "{path}");
+        }
     }
 
     #[test]

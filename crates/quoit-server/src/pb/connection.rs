@@ -266,7 +266,7 @@ impl Connection {
             self.hold_decoded(&frame)?;
         }
         let Some(code) = MessageCode::from_byte(frame.code) else {
-            return Err(unserved_fold(frame.code).unwrap_or_else(|| unknown_code(frame.code)));
+            return Err(unserved(frame.code).unwrap_or_else(|| unknown_code(frame.code)));
         };
         match code {
             MessageCode::GetReq => self.get(frame.decode()?).await,
@@ -280,6 +280,7 @@ impl Connection {
             MessageCode::ListKeysReq => self.list_keys(frame.decode()?).await,
             MessageCode::IndexReq => self.query_index(frame.decode()?).await,
             MessageCode::CSBucketReq => self.fold_bucket(frame.decode()?).await,
+            MessageCode::MapRedReq => self.map_reduce(frame.decode()?).await,
             MessageCode::CoverageReq => self.coverage(frame.decode()?).await,
             MessageCode::GetBucketReq => self.get_bucket(frame.decode()?),
             MessageCode::SetBucketReq => self.set_bucket(frame.decode()?).await,
@@ -365,7 +366,12 @@ fn weight_of(code: u8) -> Weight {
     use MessageCode as M;
     match MessageCode::from_byte(code) {
         Some(
-            M::ListBucketsReq | M::ListKeysReq | M::IndexReq | M::CSBucketReq | M::CoverageReq,
+            M::ListBucketsReq
+            | M::ListKeysReq
+            | M::IndexReq
+            | M::CSBucketReq
+            | M::CoverageReq
+            | M::MapRedReq,
         ) => Weight::Heavy,
         _ => Weight::General,
     }
@@ -375,8 +381,8 @@ fn unknown_code(code: u8) -> Fault {
     Fault::Text(format!("Unknown message code: {code}"))
 }
 
-/// The refusal of folds that are known and not served.
-fn unserved_fold(code: u8) -> Option<Fault> {
+/// The refusal of requests that are known and not served.
+fn unserved(code: u8) -> Option<Fault> {
     let text = match code {
         210..=213 => {
             "trees of hashes by segments are not kept here, copies are compared by ranges of other hashes; \

@@ -31,19 +31,24 @@ const OBJECT_BYTES: usize = 1024 * 1024;
 
 impl From<QueryFault> for Fault {
     fn from(fault: QueryFault) -> Self {
-        Self::Text(match fault {
-            QueryFault::Entry(fault) => fault_text(&fault),
-            QueryFault::PatternOfIntegers => {
-                "Can not use term regular expression in integer query".into()
-            }
-            QueryFault::Pattern { text, reason, at } => {
-                let (pattern, reason) = (text::binary(&text), text::string(&reason));
-                format!("Invalid term regular expression {pattern} : {{{reason},{at}}}")
-            }
-            QueryFault::Continuation(sent) => {
-                format!("{{invalid_continuation,{}}}", text::binary(&sent))
-            }
-        })
+        Self::Text(query_fault_text(&fault))
+    }
+}
+
+/// Text of a query that can't be made.
+pub(crate) fn query_fault_text(fault: &QueryFault) -> String {
+    match fault {
+        QueryFault::Entry(fault) => fault_text(fault),
+        QueryFault::PatternOfIntegers => {
+            "Can not use term regular expression in integer query".into()
+        }
+        QueryFault::Pattern { text, reason, at } => {
+            let (pattern, reason) = (text::binary(text), text::string(reason));
+            format!("Invalid term regular expression {pattern} : {{{reason},{at}}}")
+        }
+        QueryFault::Continuation(sent) => {
+            format!("{{invalid_continuation,{}}}", text::binary(sent))
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod input;
 mod kv;
 mod layout;
 mod listing;
+mod mapred;
 mod props;
 mod server_info;
 mod streamed_answer;
@@ -22,4 +23,5 @@ mod text;
 
 pub use connection::serve;
 pub(crate) use content::fault_text as index_fault_text;
+pub(crate) use index::query_fault_text;
 pub(crate) use text::{binary as erlang_binary, request_error as request_error_text};

@@ -6,6 +6,7 @@ mod cluster;
 mod data_type;
 mod engine;
 mod fold;
+mod jobs;
 mod keys;
 mod salvage;
 mod status;
@@ -96,6 +97,11 @@ enum AdminCommand {
     /// Count, find, delete or reap the records of a bucket, in the background.
     #[command(subcommand)]
     Fold(fold::FoldCommand),
+    /// Print the MapReduce jobs that run on the node, or stop one.
+    Jobs {
+        #[command(subcommand)]
+        command: Option<jobs::JobsCommand>,
+    },
     /// Query a large set or map: its size, an element, a field, or everything page by page.
     DataType(data_type::DataTypeArgs),
     /// Convert the data of a stopped node to another storage engine, or repair damaged data.
@@ -116,6 +122,7 @@ pub(crate) fn run(args: &AdminArgs) -> Result<()> {
         AdminCommand::DataType(args_of) => data_type::data_type(&api, args_of, args.format),
         AdminCommand::Engine(command) => engine::engine(command, args.format),
         AdminCommand::Fold(command) => fold::fold(&api, command, args.format),
+        AdminCommand::Jobs { command } => jobs::jobs(&api, command.as_ref(), args.format),
         AdminCommand::Keys(args_of) => keys::keys(&api, args_of, args.format),
         AdminCommand::Bucket(command) => bucket_types::bucket(&api, command, args.format),
         AdminCommand::Cluster(command) => cluster::cluster(&api, command, args.format),

@@ -393,6 +393,56 @@ const SERVICE: &[Key] = &[
         "enabled",
         "Index queries answered as a stream.",
     ),
+    key("cluster.job.riak_kv.map_reduce", Kind::Flag, "enabled", "MapReduce jobs."),
+    key(
+        "cluster.job.riak_kv.map_reduce_js",
+        Kind::Flag,
+        "enabled",
+        "MapReduce jobs with functions in JavaScript; mapreduce.javascript has to be on as well.",
+    ),
+    key(
+        "mapreduce.jobs.maximum",
+        Kind::Integer(1, 1024),
+        "16",
+        "MapReduce jobs that the node runs at once for its clients; further ones are refused.",
+    ),
+    key(
+        "mapreduce.job.maximum_memory",
+        Kind::Size(MB, 64 * GB),
+        "64MB",
+        "Memory of what a MapReduce job keeps between its phases, such as values that are sorted. A job that \
+         needs more ends with an error.",
+    ),
+    key(
+        "mapreduce.javascript",
+        Kind::Flag,
+        "off",
+        "Whether MapReduce jobs may have functions in JavaScript. They run in a sandbox.",
+    ),
+    key(
+        "mapreduce.javascript.call_timeout",
+        Kind::Duration(1),
+        "5s",
+        "Time of one call of a function in JavaScript.",
+    ),
+    key(
+        "mapreduce.javascript.job_timeout",
+        Kind::Duration(1),
+        "60s",
+        "Time of all calls of functions in JavaScript of one job together.",
+    ),
+    key(
+        "mapreduce.javascript.maximum_memory",
+        Kind::Size(MB, 4 * GB),
+        "64MB",
+        "Memory of the functions in JavaScript of one job, with all that they hold.",
+    ),
+    key(
+        "mapreduce.javascript.maximum_output",
+        Kind::Size(KB, GB),
+        "16MB",
+        "Outputs of a batch of calls of a function in JavaScript.",
+    ),
     key(
         "secondary_index_timeout",
         Kind::Integer(0, 86_400_000),

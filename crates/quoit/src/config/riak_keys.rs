@@ -37,8 +37,6 @@ const WITHOUT_PROMISE: &[&str] = &[
     "bitcask.open_timeout",
     "check_crl",
     "choose_claim_fun",
-    "cluster.job.riak_kv.map_reduce",
-    "cluster.job.riak_kv.map_reduce_js",
     "cluster.job.yokozuna.query",
     "conditional_put_mode",
     "cs_version",

@@ -11,7 +11,9 @@ use quoit_core::{
     Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, ReapRecordLimits, StoreSettings,
     TransferLimits, TransferShareMin,
 };
-use quoit_server::{JobClasses, MemorySettings, PaceSettings, ServerSettings};
+use quoit_server::{
+    JobClasses, MapReduceSettings, MemorySettings, PaceSettings, ScriptLimits, ServerSettings,
+};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -452,8 +454,47 @@ impl Settings {
                 stream_list_keys: self.flag("cluster.job.riak_kv.stream_list_keys"),
                 secondary_index: self.flag("cluster.job.riak_kv.secondary_index"),
                 stream_secondary_index: self.flag("cluster.job.riak_kv.stream_secondary_index"),
+                map_reduce: self.flag("cluster.job.riak_kv.map_reduce"),
+                map_reduce_js: self.flag("cluster.job.riak_kv.map_reduce_js"),
             },
+            mapreduce: self.mapreduce(),
             ..ServerSettings::default()
+        }
+    }
+
+    /// Bounds of MapReduce jobs.
+    fn mapreduce(&self) -> MapReduceSettings {
+        let defaults = MapReduceSettings::default();
+        let bytes = |name: &str, default: usize| {
+            self.size_bytes(name).and_then(|size| usize::try_from(size).ok()).unwrap_or(default)
+        };
+        let scripts = ScriptLimits::default();
+        let javascript = self.flag("mapreduce.javascript").then(|| ScriptLimits {
+            call_time_max: self
+                .duration("mapreduce.javascript.call_timeout")
+                .unwrap_or(scripts.call_time_max),
+            job_time_max: self
+                .duration("mapreduce.javascript.job_timeout")
+                .unwrap_or(scripts.job_time_max),
+            memory_bytes_max: bytes(
+                "mapreduce.javascript.maximum_memory",
+                scripts.memory_bytes_max,
+            ),
+            output_bytes_max: bytes(
+                "mapreduce.javascript.maximum_output",
+                scripts.output_bytes_max,
+            ),
+        });
+        MapReduceSettings {
+            job_count_max: self
+                .integer("mapreduce.jobs.maximum")
+                .and_then(|count| usize::try_from(count).ok())
+                .unwrap_or(defaults.job_count_max),
+            job_memory_bytes_max: bytes(
+                "mapreduce.job.maximum_memory",
+                defaults.job_memory_bytes_max,
+            ),
+            javascript,
         }
     }
 }

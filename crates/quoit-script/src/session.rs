@@ -1,0 +1,68 @@
+//! A session as its job has it: the near end of the worker's thread.
+
+use crate::limits::ScriptLimits;
+use crate::worker::{Called, Order, Watch, run};
+use bytes::Bytes;
+use quoit_mapreduce::{ScriptCall, ScriptFault, ScriptSession, ScriptText};
+use quoit_model::etf::Term;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+/// Stack of a worker's thread. The engine uses [`STACK_BYTES_MAX`](crate::worker::STACK_BYTES_MAX) of it.
+const THREAD_STACK_BYTES: usize = 2 << 20;
+
+/// Scripts of one job. Dropping it ends the call under way, and the thread.
+pub(crate) struct Session {
+    orders: Sender<Order>,
+    answers: Receiver<Called>,
+    watch: Arc<Watch>,
+}
+
+impl Session {
+    pub(crate) fn open(
+        limits: ScriptLimits,
+        scripts: Vec<(usize, ScriptText, Term)>,
+    ) -> Result<Self, ScriptFault> {
+        let first_phase = scripts.first().map_or(0, |(phase, ..)| *phase);
+        let fault = |message: String| ScriptFault {
+            phase: first_phase,
+            message,
+            stack: String::new(),
+            input: String::new(),
+        };
+        let watch = Arc::new(Watch::new(limits));
+        let (orders, ordered) = channel();
+        let (answer, answers) = channel();
+        let of_worker = Arc::clone(&watch);
+        let worker = thread::Builder::new().name("script".into()).stack_size(THREAD_STACK_BYTES);
+        let started = worker.spawn(move || run(&of_worker, &scripts, &ordered, &answer));
+        started
+            .map_err(|error| fault(format!("no thread for scripts could be started: {error}")))?;
+        let session = Self { orders, answers, watch };
+        match session.answers.recv() {
+            Ok(Ok(_)) => Ok(session),
+            Ok(Err(fault)) => Err(fault),
+            Err(_) => Err(fault("the thread of the scripts ended".into())),
+        }
+    }
+}
+
+impl ScriptSession for Session {
+    fn call(&mut self, phase: usize, call: ScriptCall) -> Result<Vec<Bytes>, ScriptFault> {
+        let ended = || ScriptFault {
+            phase,
+            message: "the thread of the scripts ended".into(),
+            stack: String::new(),
+            input: String::new(),
+        };
+        self.orders.send(Order { phase, call }).map_err(|_| ended())?;
+        self.answers.recv().map_err(|_| ended())?
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.watch.end();
+    }
+}

@@ -1,0 +1,354 @@
+//! The thread of a session: a runtime, its functions, and their calls.
+
+use crate::limits::ScriptLimits;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use quoit_mapreduce::{
+    Datum, FoundObject, Input, NotText, ScriptCall, ScriptFault, ScriptText, append_json,
+    print_term,
+};
+use quoit_model::etf::Term;
+use rquickjs::context::EvalOptions;
+use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Runtime, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// Stack that scripts may use, in bytes.
+pub(crate) const STACK_BYTES_MAX: usize = 512 << 10;
+/// Characters of an exception's text.
+const MESSAGE_CHARS_MAX: usize = 2_000;
+
+const PRELUDE: &str = include_str!("prelude.js");
+
+/// A batch of calls.
+pub(crate) struct Order {
+    pub(crate) phase: usize,
+    pub(crate) call: ScriptCall,
+}
+
+/// The outcome of a batch.
+pub(crate) type Called = Result<Vec<Bytes>, ScriptFault>;
+
+/// The clock of a session, which ends calls that take too long.
+pub(crate) struct Watch {
+    limits: ScriptLimits,
+    state: Mutex<WatchState>,
+    is_ended: AtomicBool,
+}
+
+struct WatchState {
+    /// When the present call ends at the latest.
+    deadline: Instant,
+    /// Time that calls may still take together.
+    job_time_left: Duration,
+    was_interrupted: bool,
+}
+
+impl Watch {
+    pub(crate) fn new(limits: ScriptLimits) -> Self {
+        let deadline = Instant::now() + limits.call_time_max;
+        let job_time_left = limits.job_time_max;
+        let state = WatchState { deadline, job_time_left, was_interrupted: false };
+        Self { limits, state: Mutex::new(state), is_ended: AtomicBool::new(false) }
+    }
+
+    /// Ends the present call and refuses further ones.
+    pub(crate) fn end(&self) {
+        self.is_ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the present call has to end. Asked by the engine every now and then.
+    fn is_over(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_over = self.is_ended.load(Ordering::Relaxed) || Instant::now() >= state.deadline;
+        state.was_interrupted |= is_over;
+        is_over
+    }
+
+    /// Does a call within its time, counted against that of the job.
+    fn timed<T>(&self, call: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        {
+            let mut state = self.state.lock();
+            state.deadline = begun + self.limits.call_time_max.min(state.job_time_left);
+            state.was_interrupted = false;
+        }
+        let done = call();
+        let mut state = self.state.lock();
+        state.job_time_left = state.job_time_left.saturating_sub(begun.elapsed());
+        done
+    }
+
+    /// Why the last call was ended, if it was.
+    fn interruption(&self) -> Option<String> {
+        let state = self.state.lock();
+        if !state.was_interrupted {
+            return None;
+        }
+        let ScriptLimits { call_time_max, job_time_max, .. } = self.limits;
+        Some(if self.is_ended.load(Ordering::Relaxed) {
+            "the job was stopped".into()
+        } else if state.job_time_left.is_zero() {
+            format!(
+                "the scripts of the job took longer than {} ms (mapreduce.javascript.job_timeout)",
+                job_time_max.as_millis()
+            )
+        } else {
+            format!(
+                "the script took longer than {} ms (mapreduce.javascript.call_timeout)",
+                call_time_max.as_millis()
+            )
+        })
+    }
+}
+
+/// Runs a session until its job has let go of it. The first answer says whether the sources compile.
+pub(crate) fn run(
+    watch: &Arc<Watch>,
+    scripts: &[(usize, ScriptText, Term)],
+    orders: &Receiver<Order>,
+    answers: &Sender<Called>,
+) {
+    let phase = scripts.first().map_or(0, |(phase, ..)| *phase);
+    let refuse = |message: String| {
+        // Nobody is there to hear it if the job has ended.
+        let _ = answers.send(Err(fault(phase, message)));
+    };
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return refuse(format!("no runtime for scripts could be made: {error}")),
+    };
+    runtime.set_memory_limit(watch.limits.memory_bytes_max);
+    runtime.set_max_stack_size(STACK_BYTES_MAX);
+    let of_engine = Arc::clone(watch);
+    runtime.set_interrupt_handler(Some(Box::new(move || of_engine.is_over())));
+    let context = match Context::full(&runtime) {
+        Ok(context) => context,
+        Err(error) => return refuse(format!("no context for scripts could be made: {error}")),
+    };
+    context.with(|ctx| {
+        let functions = match compile_all(watch, &ctx, scripts) {
+            Ok(functions) => functions,
+            Err(fault) => {
+                let _ = answers.send(Err(fault));
+                return;
+            }
+        };
+        if answers.send(Ok(Vec::new())).is_err() {
+            return;
+        }
+        while let Ok(Order { phase, call }) = orders.recv() {
+            let function = functions.iter().find(|function| function.phase == phase);
+            let called = match function {
+                Some(function) => function.call(watch, &ctx, call),
+                None => Err(fault(phase, "the phase has no script".into())),
+            };
+            if answers.send(called).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+fn fault(phase: usize, message: String) -> ScriptFault {
+    ScriptFault { phase, message, stack: String::new(), input: String::new() }
+}
+
+/// A compiled function with the argument of its phase.
+struct Compiled<'js> {
+    phase: usize,
+    function: Function<'js>,
+    argument: Value<'js>,
+}
+
+fn compile_all<'js>(
+    watch: &Watch,
+    ctx: &Ctx<'js>,
+    scripts: &[(usize, ScriptText, Term)],
+) -> Result<Vec<Compiled<'js>>, ScriptFault> {
+    let first_phase = scripts.first().map_or(0, |(phase, ..)| *phase);
+    let prepared = watch.timed(|| ctx.eval::<(), _>(PRELUDE)).catch(ctx);
+    prepared.map_err(|error| describe(watch, first_phase, &error))?;
+    let compile = |(phase, text, argument): &(usize, ScriptText, Term)| {
+        let source = match text {
+            ScriptText::Named(name) if is_name(name) => name.clone(),
+            ScriptText::Named(name) => {
+                return Err(fault(*phase, format!("there is no built-in function {name:?}")));
+            }
+            ScriptText::Source(source) => format!("({source}\n)"),
+        };
+        let mut options = EvalOptions::default();
+        // As scripts were written for engines of old.
+        options.strict = false;
+        let evaluated = watch.timed(|| ctx.eval_with_options::<Value<'js>, _>(source, options));
+        let value = evaluated.catch(ctx);
+        let value = value.map_err(|error| describe(watch, *phase, &error))?;
+        let Some(function) = value.into_function() else {
+            return Err(fault(
+                *phase,
+                match text {
+                    ScriptText::Named(name) => format!("there is no built-in function {name}"),
+                    ScriptText::Source(_) => "the source is no function".into(),
+                },
+            ));
+        };
+        let argument = json_of(argument).and_then(|json| parse(watch, ctx, *phase, &json));
+        Ok(Compiled { phase: *phase, function, argument: argument? })
+    };
+    scripts.iter().map(compile).collect()
+}
+
+/// Whether a text is a name of a built-in function: parts of letters and digits with dots between.
+fn is_name(name: &str) -> bool {
+    let is_part = |part: &str| {
+        part.starts_with(|letter: char| letter.is_ascii_alphabetic())
+            && part.chars().all(|letter| letter.is_ascii_alphanumeric())
+    };
+    name.starts_with("Riak.") && name.split('.').all(is_part)
+}
+
+fn json_of(term: &Term) -> Result<Vec<u8>, ScriptFault> {
+    let mut json = Vec::new();
+    match append_json(&mut json, &Datum::Term(term.clone())) {
+        Ok(()) => Ok(json),
+        Err(NotText) => Err(fault(0, NotText.to_string())),
+    }
+}
+
+fn parse<'js>(
+    watch: &Watch,
+    ctx: &Ctx<'js>,
+    phase: usize,
+    json: &[u8],
+) -> Result<Value<'js>, ScriptFault> {
+    let parsed = watch.timed(|| ctx.json_parse(json)).catch(ctx);
+    parsed.map_err(|error| describe(watch, phase, &error))
+}
+
+impl<'js> Compiled<'js> {
+    /// Does a batch of calls. The outputs of all of them together have one limit.
+    fn call(&self, watch: &Watch, ctx: &Ctx<'js>, call: ScriptCall) -> Called {
+        match call {
+            ScriptCall::Reduce(values) => {
+                let values = parse(watch, ctx, self.phase, &values)?;
+                let made = watch.timed(|| self.function.call((values, self.argument.clone())));
+                Ok(vec![self.list(watch, ctx, made, 0)?])
+            }
+            ScriptCall::Map(objects) => {
+                let mut lists = Vec::new();
+                let mut output_bytes = 0;
+                for object in objects {
+                    let named = match &object {
+                        Ok(found) => found.input.to_term(),
+                        Err(input) => input.to_term(),
+                    };
+                    let list = self
+                        .map_one(watch, ctx, object, output_bytes)
+                        .map_err(|fault| ScriptFault { input: print_term(&named), ..fault })?;
+                    output_bytes += list.len();
+                    lists.push(list);
+                }
+                Ok(lists)
+            }
+        }
+    }
+
+    fn map_one(
+        &self,
+        watch: &Watch,
+        ctx: &Ctx<'js>,
+        object: Result<FoundObject, Input>,
+        output_bytes: usize,
+    ) -> Result<Bytes, ScriptFault> {
+        let not_text = |NotText: NotText| {
+            fault(
+                self.phase,
+                "the object is not UTF-8, which scripts need; its bytes are no text".into(),
+            )
+        };
+        let (mut json, input) = (
+            Vec::new(),
+            match object {
+                Ok(found) => {
+                    let input = found.input.clone();
+                    (Some(found), input)
+                }
+                Err(input) => (None, input),
+            },
+        );
+        let (found, input) = input;
+        match found {
+            Some(found) => found.append_json(&mut json).map_err(not_text)?,
+            None => append_json(&mut json, &Datum::Term(input.not_found())).map_err(not_text)?,
+        }
+        let object = parse(watch, ctx, self.phase, &json)?;
+        let key_data = match &input.key_data {
+            Some(data) => parse(watch, ctx, self.phase, &json_of(data)?)?,
+            None => Value::new_undefined(ctx.clone()),
+        };
+        let arguments = (object, key_data, self.argument.clone());
+        let made = watch.timed(|| self.function.call(arguments));
+        self.list(watch, ctx, made, output_bytes)
+    }
+
+    /// The list that a call has returned, as JSON.
+    fn list(
+        &self,
+        watch: &Watch,
+        ctx: &Ctx<'js>,
+        made: rquickjs::Result<Value<'js>>,
+        output_bytes: usize,
+    ) -> Result<Bytes, ScriptFault> {
+        let failed = |error: CaughtError<'js>| describe(watch, self.phase, &error);
+        let made = made.catch(ctx).map_err(failed)?;
+        if !made.is_array() {
+            let kind = made.type_name();
+            return Err(fault(self.phase, format!("the script returned no list, but {kind}")));
+        }
+        let text = watch.timed(|| ctx.json_stringify(made)).catch(ctx).map_err(failed)?;
+        let text = text.map(|text| text.to_string()).transpose().catch(ctx).map_err(failed)?;
+        let text = text.unwrap_or_default();
+        let limit = watch.limits.output_bytes_max;
+        if output_bytes + text.len() > limit {
+            return Err(fault(
+                self.phase,
+                format!(
+                    "the outputs have more than {limit} bytes (mapreduce.javascript.maximum_output)"
+                ),
+            ));
+        }
+        Ok(text.into())
+    }
+}
+
+/// What went wrong in a script, in words.
+fn describe(watch: &Watch, phase: usize, error: &CaughtError<'_>) -> ScriptFault {
+    if let Some(message) = watch.interruption() {
+        return fault(phase, message);
+    }
+    let (message, stack) = match error {
+        CaughtError::Exception(exception) => {
+            let name = exception.as_object().get::<_, String>("name").unwrap_or_default();
+            let message = exception.message().unwrap_or_default();
+            (format!("{name}: {message}"), exception.stack().unwrap_or_default())
+        }
+        CaughtError::Value(value) => {
+            let text = value.as_string().and_then(|text| text.to_string().ok());
+            let text =
+                text.unwrap_or_else(|| format!("a value that is no Error: {}", value.type_name()));
+            (format!("thrown: {text}"), String::new())
+        }
+        CaughtError::Error(error) => (error.to_string(), String::new()),
+    };
+    let cut = |text: String| text.chars().take(MESSAGE_CHARS_MAX).collect::<String>();
+    let mut message = cut(message);
+    if message.contains("out of memory") {
+        message.push_str(&format!(
+            " (mapreduce.javascript.maximum_memory is {} bytes)",
+            watch.limits.memory_bytes_max
+        ));
+    }
+    ScriptFault { phase, message, stack: cut(stack), input: String::new() }
+}

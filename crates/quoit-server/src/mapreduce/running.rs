@@ -1,0 +1,110 @@
+//! One job under way.
+
+use super::JobEnd;
+use super::registry::Place;
+use crate::context::ServerContext;
+use crate::index_query::{self, Terms};
+use crate::memory::{Account, Room};
+use quoit_core::{
+    Deadline, IndexQuery, IndexSelection, JobInputs, JobRun, KeyBounds, RequestError,
+};
+use quoit_mapreduce::{BucketName, Generator, IndexTerms, Inputs, Job, Outputs};
+use std::sync::Arc;
+
+/// A job under way, in its place among those of the node. Dropping it ends it.
+pub(crate) struct RunningJob {
+    context: Arc<ServerContext>,
+    run: JobRun,
+    place: Place,
+    deadline: Deadline,
+    /// Memory of what it keeps.
+    room: Room,
+}
+
+/// Begins a job for a client with this account.
+pub(crate) async fn begin(
+    context: &Arc<ServerContext>,
+    account: &Arc<Account>,
+    job: Job,
+) -> Result<RunningJob, JobEnd> {
+    let place = context.jobs.enter(&job, context.settings.mapreduce.job_count_max)?;
+    let begun = begin_in(context, account, job, place).await;
+    if begun.is_err() {
+        context.jobs.note_failed();
+    }
+    begun
+}
+
+async fn begin_in(
+    context: &Arc<ServerContext>,
+    account: &Arc<Account>,
+    mut job: Job,
+    place: Place,
+) -> Result<RunningJob, JobEnd> {
+    let mut room = account.room(0);
+    room.hold_floor(context.pieces_bytes())?;
+    let inputs = inputs_of(std::mem::replace(&mut job.inputs, Inputs::Keys(Vec::new())))?;
+    let deadline = Deadline::after_ms(job.timeout_ms);
+    let begun = async { Ok(context.store.begin_job(&job, inputs, &context.job_settings()).await) };
+    let run = limited(deadline, &place, begun).await??;
+    place.entry.set_progress(run.progress());
+    Ok(RunningJob { context: Arc::clone(context), run, place, deadline, room })
+}
+
+impl RunningJob {
+    /// The next outputs, maybe none; `None` when all is done.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Outputs>>, JobEnd> {
+        let step = async { Ok(self.run.next().await) };
+        let next = match limited(self.deadline, &self.place, step).await {
+            Ok(next) => next.map_err(JobEnd::from),
+            Err(end) => Err(end),
+        };
+        let next = next.and_then(|next| {
+            let held_bytes = usize::try_from(self.run.progress().held_bytes());
+            self.room.hold(held_bytes.unwrap_or(usize::MAX))?;
+            Ok(next)
+        });
+        if next.is_err() {
+            self.context.jobs.note_failed();
+        }
+        next
+    }
+}
+
+/// A step of a job within its time, unless an operator stops it.
+async fn limited<T>(
+    deadline: Deadline,
+    place: &Place,
+    step: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, JobEnd> {
+    tokio::select! {
+        biased;
+        () = place.entry.stopped() => Err(JobEnd::Stopped),
+        done = deadline.limit(step) => done.map_err(|_| JobEnd::Timeout),
+    }
+}
+
+/// The inputs of a job as the store takes them.
+fn inputs_of(inputs: Inputs) -> Result<JobInputs, JobEnd> {
+    Ok(match inputs {
+        Inputs::Keys(keys) => JobInputs::Keys(keys),
+        Inputs::Bucket(bucket) => JobInputs::Bucket(bucket, None),
+        Inputs::Filtered(bucket, filter) => JobInputs::Bucket(bucket, Some(filter)),
+        Inputs::Index { bucket, field, terms } => {
+            let terms = match terms {
+                IndexTerms::One(term) => Terms::One(term),
+                IndexTerms::Range(first, last) => Terms::Range(first, last),
+            };
+            let selection = index_query::selection(&field, terms);
+            query(bucket, selection.map_err(index_query::QueryFault::Entry)?)
+        }
+        Inputs::Generated(Generator::KeysWithPrefix(bucket, prefix)) => {
+            query(bucket, IndexSelection::Keys(KeyBounds::of_prefix(prefix)))
+        }
+    })
+}
+
+fn query(bucket: BucketName, selection: IndexSelection) -> JobInputs {
+    let BucketName { bucket_type, bucket } = bucket;
+    JobInputs::Query(Box::new(IndexQuery::new(bucket_type, bucket, selection)))
+}
