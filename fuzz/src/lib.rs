@@ -46,6 +46,8 @@ pub const TARGETS: &[Target] = &[
     targets::index_snapshots::FILES,
     targets::index_snapshots::RUNS,
     targets::layouts::TARGET,
+    targets::mapreduce_jobs::JSON,
+    targets::mapreduce_jobs::TERMS,
     targets::hint_files::TARGET,
     targets::reap_records::TARGET,
     targets::riak_objects::TARGET,

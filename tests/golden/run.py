@@ -31,23 +31,7 @@ def features_used(conversation):
             found.add("index queries")
         if conversation.get("needs", {}).get("config", {}).get("backend") == "bitcask":
             found.add("an engine without indexes")
-        if message == "RpbMapRedReq" or ("/mapred" in path and not is_served_job(step)):
-            found.add("MapReduce")
     return found
-
-
-def is_served_job(step):
-    """Whether a MapReduce request over HTTP is one of those that the server runs or refuses for
-    good: links and values of listed keys, or no job at all."""
-    body = step.get("body", "")
-    if not isinstance(body, dict):
-        return True
-    job = body.get("json", {})
-    inputs, phases = job.get("inputs"), job.get("query", [])
-    keys_listed = isinstance(inputs, list) and all(isinstance(item, list) for item in inputs)
-    return keys_listed and all(
-        "link" in phase or phase.get("map", {}).get("function") == "map_object_value"
-        for phase in phases)
 
 
 def sets_properties_for_another_node(conversation):

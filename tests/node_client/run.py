@@ -25,11 +25,13 @@ TIMEOUT_SECONDS = 120
 def main():
     with (tempfile.TemporaryDirectory(prefix="quoit-test-") as folder,
           TemporaryNode(binary_from_environment()) as node,
+          TemporaryNode(binary_from_environment(), ["mapreduce.javascript=on"]) as scripts,
           Cluster(folder, 5, ["ring_size=8"]) as cluster):
         for name, props in BUCKET_TYPES.items():
             node.create_bucket_type(name, props)
             cluster[0].create_bucket_type(name, props)
         environment = dict(os.environ, TEST_PB=node.record["pb"],
+                           TEST_SCRIPTS_PB=scripts.record["pb"],
                            TEST_CLUSTER=",".join(each.record["pb"] for each in cluster),
                            TEST_VICTIM=str(cluster[2].record["pid"]))
         # The client is of 2017 and uses calls that Node.js advises against today.

@@ -429,6 +429,55 @@ test('a cluster keeps what it acknowledged when a node dies', async () => {
     await promisify(all.stop).call(all);
 });
 
+// Runs a MapReduce job: the results of each phase.
+const mapReduce = (riak, job) => new Promise((resolve, reject) => {
+    const phases = {};
+    riak.mapReduce(JSON.stringify(job), (error, response) => {
+        if (error) {
+            return reject(error);
+        }
+        if (response.done) {
+            resolve(phases);
+        } else {
+            phases[response.phase] = (phases[response.phase] || []).concat(response.response);
+        }
+    });
+});
+
+const erlang = (name, more) => Object.assign(
+    { language: 'erlang', module: 'riak_kv_mapreduce', function: name }, more);
+
+test('a MapReduce job maps and reduces', async () => {
+    const bucket = newBucket();
+    for (const number of [1, 2, 30]) {
+        await store(bucket, 'k' + number, String(number), { bucketType: 'default' });
+    }
+    const phases = await mapReduce(client, { inputs: bucket, query: [
+        { map: erlang('map_object_value', { keep: true }) },
+        { reduce: erlang('reduce_string_to_integer') }, { reduce: erlang('reduce_sum') }] });
+    assert.deepStrictEqual(phases[0].sort(), ['1', '2', '30']);
+    assert.deepStrictEqual(phases[2], [33]);
+    const refused = mapReduce(client, { inputs: bucket,
+        query: [{ map: { language: 'javascript', name: 'Riak.mapValues' } }] });
+    await assert.rejects(refused, /mapreduce.javascript/);
+});
+
+test('a MapReduce job with functions in JavaScript runs where they are switched on', async () => {
+    const scripts = await promisify((done) =>
+        new Riak.Client([process.env.TEST_SCRIPTS_PB], done))();
+    const bucket = newBucket();
+    for (const number of [1, 2, 30]) {
+        await promisify(scripts.storeValue).call(scripts,
+            { bucket, key: 'k' + number, value: textObject(String(number)) });
+    }
+    const phases = await mapReduce(scripts, { inputs: bucket, query: [
+        { map: { language: 'javascript', name: 'Riak.mapValuesJson' } },
+        { reduce: { language: 'javascript', source: 'function(v) { return [Math.max.apply(null, v)]; }' } },
+    ] });
+    assert.deepStrictEqual(phases[1], [30]);
+    await promisify(scripts.stop).call(scripts);
+});
+
 async function main() {
     let failed = 0;
     const connected = (address) => promisify((done) => new Riak.Client([address], done))();

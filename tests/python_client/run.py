@@ -19,6 +19,7 @@ import riak  # noqa: E402
 from riak.transports.pool import BadResource  # noqa: E402
 
 from support import unittest_runner  # noqa: E402
+from support.cluster import wait_until  # noqa: E402
 from support.cluster_case import ClusterCase  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 
@@ -948,6 +949,69 @@ class IndexesOnACluster:
             self.assertEqual(sorted(streamed), [key for term, key in wanted if term == 3])
 
 
+class MapReduceOnACluster(ClusterCase):
+    """Five nodes with more values than fit the way to a client that does not read."""
+
+    COUNT, VALUE_BYTES = 300, 64 << 10
+    JOB = {"inputs": "b", "query": [{"map": {
+        "language": "erlang", "module": "riak_kv_mapreduce", "function": "map_object_value"}}]}
+
+    def begin(self, node):
+        """The answer of a job whose client has read little of it, and its connection."""
+        connection = http.client.HTTPConnection(*node.http, timeout=60)
+        self.addCleanup(connection.close)
+        connection.request("POST", "/mapred?chunked=true", json.dumps(self.JOB),
+                           {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        self.assertEqual(answer.status, 200)
+        return answer, connection, answer.read(1000)
+
+    def jobs(self, node):
+        return json.loads(node.run("--format", "json", "jobs"))["jobs"]
+
+    def values_of(self, body, boundary):
+        """The values in a multipart body, and whether it is whole."""
+        parts = body.split(b"--" + boundary.encode())
+        documents = [part.split(b"\r\n\r\n", 1)[1] for part in parts[1:] if b"\r\n\r\n" in part]
+        values = []
+        for document in documents:
+            values += json.loads(document)["data"]
+        return values, body.endswith(b"--" + boundary.encode() + b"--\r\n")
+
+    def test_jobs_wait_for_readers_are_stopped_and_outlive_a_node(self):
+        cluster = self.cluster(5)
+        client = riak.RiakClient(protocol="pbc", host=cluster[0].pb[0], pb_port=cluster[0].pb[1])
+        self.addCleanup(client.close)
+        keys = ["k%03d" % number for number in range(self.COUNT)]
+        for key in keys:
+            value = key.encode().ljust(self.VALUE_BYTES, b".")
+            client.bucket("b").new(key, encoded_data=value,
+                                   content_type="text/plain").store(w="all")
+
+        # One whose client does not read waits, and an operator stops it.
+        answer, _, _ = self.begin(cluster[0])
+        [job] = self.jobs(cluster[0])
+        self.assertLess(job["read_count"], self.COUNT)
+        cluster[0].run("jobs", "stop", str(job["id"]))
+        self.assertIn(b"an operator has stopped the job", answer.read())
+        self.assertEqual(self.jobs(cluster[0]), [])
+
+        # One whose client leaves stops.
+        answer, connection, _ = self.begin(cluster[0])
+        answer.close()
+        connection.close()
+        wait_until(lambda: self.jobs(cluster[0]) == [], "the job to end")
+
+        # One goes on when a node dies.
+        answer, _, begun = self.begin(cluster[0])
+        self.assertEqual(len(self.jobs(cluster[0])), 1)
+        cluster[2].kill()
+        boundary = answer.getheader("Content-Type").split("boundary=")[1]
+        values, is_whole = self.values_of(begun + answer.read(), boundary)
+        self.assertTrue(is_whole)
+        self.assertEqual(sorted(value.rstrip(".") for value in values), keys)
+
+
 class HttpOnly(Case):
     """What the client offers over HTTP alone, and what both protocols see of each other."""
 
@@ -1009,9 +1073,171 @@ class HttpOnly(Case):
         self.assertEqual(self.bucket.get("k").encoded_data, b"v2")
 
 
+class MapReduce:
+    """MapReduce jobs as the client makes them; those in JavaScript have a node where it is on."""
+
+    def key(self, key, value, content_type="text/plain"):
+        return self.client.bucket(self.name).new(
+            key, encoded_data=value, content_type=content_type).store()
+
+    def numbers(self):
+        for number in (1, 2, 30):
+            self.key("k%d" % number, str(number).encode(), "application/json")
+
+    def erlang(self, job, *functions):
+        for kind, function, options in functions:
+            getattr(job, kind)(["riak_kv_mapreduce", function], options)
+        return job.run()
+
+    def test_values_become_numbers_and_a_sum(self):
+        self.numbers()
+        job = self.client.add(self.name)
+        result = self.erlang(job, ("map", "map_object_value", None),
+                             ("reduce", "reduce_string_to_integer", None),
+                             ("reduce", "reduce_sum", {"arg": {"reduce_phase_batch_size": 2}}))
+        self.assertEqual(result, [33])
+
+    def test_a_typed_bucket_and_typed_keys_are_inputs(self):
+        for key in ("a", "b"):
+            self.store(key, b"v-" + key.encode())
+        values = ("map", "map_object_value", None)
+        whole = self.client.add(self.name, bucket_type="plain")
+        self.assertEqual(sorted(self.erlang(whole, values)), ["v-a", "v-b"])
+        one = self.client.add(self.name, "a", bucket_type="plain")
+        self.assertEqual(self.erlang(one, values), ["v-a"])
+
+    def test_two_kept_phases_are_two_lists(self):
+        self.numbers()
+        job = self.client.add(self.name)
+        result = self.erlang(job, ("map", "map_object_value", {"keep": True}),
+                             ("reduce", "reduce_count_inputs", None))
+        self.assertEqual([sorted(result[0]), result[1]], [["1", "2", "30"], [3]])
+
+    def test_keys_are_filtered(self):
+        for key in ("basho-20101215", "google-20110103", "yahoo-20090613"):
+            self.key(key, b"v")
+        job = self.client.add(self.name)
+        job.add_key_filters([["tokenize", "-", 2]]).add_key_filter("ends_with", "0613")
+        result = job.reduce(["riak_kv_mapreduce", "reduce_identity"]).run()
+        self.assertEqual(result, [[self.name, "yahoo-20090613"]])
+
+    def test_an_index_gives_inputs(self):
+        for number in range(10):
+            robj = self.client.bucket(self.name).new("k%d" % number, encoded_data=b"%d" % number,
+                                                     content_type="text/plain")
+            robj.add_index("n_int", number).store()
+        job = riak.RiakMapReduce(self.client).index(self.name, "n_int", 3, 5)
+        values = self.erlang(job, ("map", "map_object_value", None))
+        self.assertEqual(sorted(values), ["3", "4", "5"])
+
+    def test_links_are_followed_with_their_tags(self):
+        bucket = self.client.bucket(self.name)
+        self.key("b", b"B")
+        robj = bucket.new("a", encoded_data=b"A", content_type="text/plain")
+        robj.add_link(bucket.new("b"), "friend")
+        robj.store()
+        job = self.client.add(self.name, "a").link(self.name, "friend")
+        result = [list(link) for link in self.erlang(job)]
+        self.assertEqual([link[:2] for link in result], [[self.name, "b"]])
+
+    def test_results_stream_by_phase(self):
+        self.numbers()
+        job = self.client.add(self.name).map(["riak_kv_mapreduce", "map_object_value"])
+        found = [value for phase, data in job.stream() for value in data if phase == 0]
+        self.assertEqual(sorted(found), ["1", "2", "30"])
+
+    def test_a_missing_object_fails_its_phase(self):
+        with self.assertRaises(Exception) as caught:
+            self.erlang(self.client.add(self.name, "none"), ("map", "map_object_value", None))
+        self.assertIn("notfound", str(caught.exception))
+
+    def test_scripts_are_refused_unless_they_are_switched_on(self):
+        with self.assertRaises(Exception) as caught:
+            self.client.add(self.name).map("Riak.mapValues").run()
+        self.assertIn("mapreduce.javascript", str(caught.exception))
+
+    def test_erlang_sources_are_refused_in_words(self):
+        self.numbers()
+        with self.assertRaises(Exception) as caught:
+            self.client.add(self.name).map("fun(_, _, _) -> [] end.",
+                                           {"language": "erlang"}).run()
+        self.assertIn("May have tried", str(caught.exception))
+
+
+class Scripts:
+    """Jobs in JavaScript, on a node where it is on."""
+
+    node = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.node = TemporaryNode(binary_from_environment(),
+                                 ["mapreduce.javascript=on",
+                                  "mapreduce.javascript.call_timeout=500ms"])
+        cls.node.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.node.__exit__(None, None, None)
+
+    def setUp(self):
+        self.client = riak.RiakClient(protocol=self.protocol, host=self.node.pb[0],
+                                      pb_port=self.node.pb[1], http_port=self.node.http[1])
+        self.addCleanup(self.client.close)
+        self.name = "b-" + uuid.uuid4().hex[:12]
+        bucket = self.client.bucket(self.name)
+        for key, value in (("one", 1), ("two", 2)):
+            bucket.new(key, data=value).store()
+
+    def both(self):
+        return self.client.add(self.name, "one").add(self.name, "two")
+
+    def test_named_functions_map_and_reduce(self):
+        job = self.both().map("Riak.mapValuesJson").reduce("Riak.reduceSum")
+        self.assertEqual(job.run(), [3])
+        self.assertEqual(sorted(self.both().map_values().run()), ["1", "2"])
+        self.assertEqual(self.both().map_values_json().reduce_min().run(), [1])
+        self.assertEqual(self.both().map_values_json().reduce_max().run(), [2])
+        self.assertEqual(self.both().map_values_json().reduce_numeric_sort().run(), [1, 2])
+        sliced = self.both().map_values_json().reduce_numeric_sort().reduce_slice(1, 2)
+        self.assertEqual(sliced.run(), [2])
+        limited = self.both().map_values_json().reduce_numeric_sort().reduce_limit(1)
+        self.assertEqual(limited.run(), [1])
+
+    def test_values_are_sorted_by_a_function_of_the_job(self):
+        source = "function(x, y) { return x == y ? 0 : x > y ? -1 : 1; }"
+        self.assertEqual(self.both().map_values_json().reduce_sort(source).run(), [2, 1])
+
+    def test_missing_objects_are_filtered_out(self):
+        job = self.both().add(self.name, "none").map_values_json().filter_not_found()
+        self.assertEqual(sorted(job.run()), [1, 2])
+
+    def test_sources_get_key_data_and_arguments(self):
+        job = self.client.add(self.name, "one", 5).add(self.name, "one", -3)
+        job.map("function(v, data, arg) { return [[v.key, data + arg]]; }", {"arg": 10})
+        self.assertEqual(sorted(job.run()), [["one", 7], ["one", 15]])
+
+    def test_sources_may_be_stored_in_objects(self):
+        bucket = self.client.bucket(self.name + "-code")
+        bucket.new("f", encoded_data=b"function(v) { return [v.values[0].data]; }",
+                   content_type="text/javascript").store()
+        job = self.both().map([bucket.name, "f"], {"language": "javascript"})
+        self.assertEqual(sorted(job.run()), ["1", "2"])
+
+    def test_exceptions_and_endless_loops_end_the_job_in_words(self):
+        for source, words in (("function() { throw new Error('no such luck'); }", "no such luck"),
+                              ("function() { while (true) {} }", "call_timeout")):
+            with self.assertRaises(Exception) as caught:
+                self.both().map(source).run()
+            self.assertIn(words, str(caught.exception))
+        self.assertEqual(self.both().map("function(v) { return [v.key]; }")
+                         .reduce_sort().run(), ["one", "two"])
+
+
 def for_both_protocols(namespace):
     """Makes of each group of tests one case for each protocol."""
-    groups = (Connection, Objects, Options, Siblings, Properties, Listing, Indexes, DataTypes)
+    groups = (Connection, Objects, Options, Siblings, Properties, Listing, Indexes, DataTypes,
+              MapReduce)
     for group in groups:
         for protocol, suffix in (("pbc", "OverPb"), ("http", "OverHttp")):
             name = group.__name__ + suffix
@@ -1027,6 +1253,9 @@ IndexesOnAClusterOverPb = type("IndexesOnAClusterOverPb", (IndexesOnACluster, Cl
                                {"protocol": "pbc"})
 IndexesOnAClusterOverHttp = type("IndexesOnAClusterOverHttp", (IndexesOnACluster, ClusterCase),
                                  {"protocol": "http"})
+
+ScriptsOverPb = type("ScriptsOverPb", (Scripts, unittest.TestCase), {"protocol": "pbc"})
+ScriptsOverHttp = type("ScriptsOverHttp", (Scripts, unittest.TestCase), {"protocol": "http"})
 
 if __name__ == "__main__":
     sys.exit(unittest_runner.run(sys.modules[__name__]))

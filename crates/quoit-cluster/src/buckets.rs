@@ -17,7 +17,7 @@ impl ControlPlane {
         name: &[u8],
         updates: &PropUpdates,
     ) -> Result<TypeState, ChangeError> {
-        self.check_backend(updates).map_err(TypeError::from)?;
+        self.check_runnable(updates).map_err(TypeError::from)?;
         self.run(Command::CreateType { name, updates }).await?;
         Ok(self.read().type_state(name))
     }
@@ -37,7 +37,7 @@ impl ControlPlane {
     ///
     /// As [`ControlPlane::run`].
     pub async fn update_type(&self, name: &[u8], updates: &PropUpdates) -> Result<(), ChangeError> {
-        self.check_backend(updates).map_err(TypeError::from)?;
+        self.check_runnable(updates).map_err(TypeError::from)?;
         self.run(Command::UpdateType { name, updates }).await
     }
 
@@ -60,13 +60,14 @@ impl ControlPlane {
         bucket: BucketRef<'_>,
         updates: &PropUpdates,
     ) -> Result<(), ChangeError> {
-        self.check_backend(updates)?;
+        self.check_runnable(updates)?;
         self.run(Command::SetBucketProps { bucket, updates }).await
     }
 
-    /// Refuses storage engines that this node does not have. That others have them too is their operators'
+    /// Refuses pre-commit hooks that can't be run, and storage engines that this node does not have. That others have them too is their operators'
     /// business: where they don't, the default engine is taken.
-    fn check_backend(&self, updates: &PropUpdates) -> Result<(), InvalidProps> {
+    fn check_runnable(&self, updates: &PropUpdates) -> Result<(), InvalidProps> {
+        updates.check_precommit()?;
         if self.backends().is_empty() { Ok(()) } else { updates.check_backend(self.backends()) }
     }
 

@@ -140,6 +140,9 @@ pub enum RequestError {
     /// The value may not be stored.
     #[error("{0}")]
     Vetoed(String),
+    /// A check of the bucket does not let the value pass.
+    #[error("{0}")]
+    Precommit(String),
     /// The object is over the limit.
     #[error("object of {size_bytes} bytes is over object.size.maximum")]
     ObjectTooLarge {

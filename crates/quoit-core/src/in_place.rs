@@ -11,6 +11,7 @@ use crate::error::RequestError;
 use crate::get::read_need;
 use crate::get::resolve;
 use crate::options::{ReadOptions, WriteOptions};
+use crate::precommit::has_checks;
 use crate::records::Updated;
 use crate::replica::{Replicated, merge_rule};
 use crate::replication::WrittenObject;
@@ -230,6 +231,9 @@ impl ReplicatedStore {
         self.check_context(&write.context)?;
         let state = self.control.read();
         let props = object_props(&state, write.key.bucket)?;
+        if has_checks(props) {
+            return Ok(None);
+        }
         let encoded = write.key.encoded();
         let at = record_at(&state, props, write.key, &encoded);
         let quorums = write.options.resolve(props)?;

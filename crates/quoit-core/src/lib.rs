@@ -25,6 +25,7 @@ mod jobs;
 mod listing;
 mod losses;
 mod options;
+mod precommit;
 mod put;
 mod read_replicas;
 mod reap_records;

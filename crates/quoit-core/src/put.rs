@@ -161,6 +161,7 @@ impl ReplicatedStore {
     /// faults. A write whose quorum was not met may be stored nevertheless.
     pub async fn put(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
         let _entered = self.admit_put()?;
+        self.check_precommit(&request)?;
         let topology = self.settled_topology(request.options.timeout_ms).await;
         if topology.is_alone() {
             return self.timed_put_here(topology, request).await;

@@ -53,7 +53,6 @@ impl JobFault {
             Self::Inputs(why) => format!("{{inputs,{}}}", text(why)),
             Self::Filter(fault) => fault.to_string(),
             Self::Query(why) => format!("{{'query',{}}}", text(why)),
-            // As it is: clients look for the beginning of the text.
             Self::Phase { error, .. } => error.clone(),
         }
     }

@@ -204,6 +204,7 @@ pub const fn outcome_of(error: &RequestError) -> Outcome {
         | RequestError::DataType(_)
         | RequestError::RemoteDataType(_)
         | RequestError::Vetoed(_)
+        | RequestError::Precommit(_)
         | RequestError::ObjectTooLarge { .. }
         | RequestError::TooManySiblings(_) => Outcome::Refused,
         _ => Outcome::Unknown,

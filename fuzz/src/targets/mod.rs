@@ -16,6 +16,7 @@ pub(crate) mod index_snapshots;
 pub(crate) mod internode_frames;
 pub(crate) mod key_files;
 pub(crate) mod layouts;
+pub(crate) mod mapreduce_jobs;
 pub(crate) mod pb_frames;
 pub(crate) mod reap_records;
 pub(crate) mod record_keys;

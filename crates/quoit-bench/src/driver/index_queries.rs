@@ -125,7 +125,7 @@ impl Driver for IndexQueries {
 
     fn missing(term: &Term) -> Option<&'static str> {
         match term.as_tuple()?.first()?.as_atom()? {
-            "query_mr" | "query_mr2" => Some("MapReduce of Quoit takes no indexes for inputs"),
+            "query_mr" | "query_mr2" => Some("the load generator has no MapReduce jobs"),
             "put_pb" => Some("write {put_pb, N} with N from 0 to 1000 indexes"),
             "query_pb" | "query_http" => {
                 Some("write N from 1 to 10000000 as the size of the range")

@@ -83,7 +83,9 @@ pub(super) fn encode(fault: &RequestError) -> Fault {
         RequestError::DataType(_) | RequestError::RemoteDataType(_) => {
             (DATA_TYPE, vec![], fault.to_string())
         }
-        RequestError::Vetoed(text) => (VETOED, vec![], text.clone()),
+        RequestError::Vetoed(text) | RequestError::Precommit(text) => {
+            (VETOED, vec![], text.clone())
+        }
         RequestError::ObjectTooLarge { size_bytes } => {
             (TOO_LARGE, vec![*size_bytes], String::new())
         }

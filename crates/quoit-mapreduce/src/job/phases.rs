@@ -206,8 +206,7 @@ fn function(
         }
         Named::ErlangSource => {
             return refused(
-                "May have tried to run an Erlang source, which this server does not do: name a function of \
-                 riak_kv_mapreduce instead"
+                "Erlang sources are not run by this server: name a function of riak_kv_mapreduce instead"
                     .into(),
             );
         }

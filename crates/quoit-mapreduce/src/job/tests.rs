@@ -108,7 +108,7 @@ fn phases_without_a_function_or_language_are_refused_in_the_words_of_riak() {
         assert!(text.contains(words), "{text}");
     }
     let source = phases(json!([{"map": {"language": "erlang", "source": "fun() -> ok end."}}]));
-    assert!(source.expect_err("Erlang").printed().starts_with("May have tried"));
+    assert!(source.expect_err("Erlang").printed().starts_with("Erlang sources are not run"));
 }
 
 #[test]

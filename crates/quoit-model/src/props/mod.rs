@@ -27,6 +27,7 @@
 mod bucket_type;
 mod error;
 mod json;
+mod precommit;
 mod quorum;
 mod request;
 mod set;
@@ -38,6 +39,7 @@ mod values;
 pub use bucket_type::{BucketType, TYPE_NAME_BYTES_MAX, TypeError, TypeState};
 pub use error::{InvalidProps, PropError, Reason};
 pub use json::{StoredPropsError, status_lines};
+pub use precommit::PrecommitCheck;
 pub use quorum::{NValViolation, NotAQuorum, Quorum};
 pub use request::{
     DeleteParams, DeleteQuorums, ReadParams, ReadQuorums, WriteParams, WriteQuorums,

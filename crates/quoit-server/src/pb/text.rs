@@ -67,6 +67,9 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
         RequestError::Unmet(Unmet::Modified | Unmet::Http) => "modified".into(),
         RequestError::Unmet(Unmet::Missing) => "notfound".into(),
         RequestError::DataType(fault) => data_type_error(fault),
+        RequestError::Precommit(text) => {
+            format!("{{precommit_fail,{}}}", binary(text.as_bytes()))
+        }
         RequestError::Vetoed(text)
         | RequestError::RemoteDataType(text)
         | RequestError::RemoteContext(text)

@@ -1,10 +1,10 @@
 //! `jobs`: MapReduce jobs that run on the node.
 
-use super::figures::size;
 use super::{Api, done};
 use crate::config_command::Format;
 use anyhow::Result;
 use clap::Subcommand;
+use quoit_cli::figures::size;
 use serde_json::Value;
 
 #[derive(Subcommand, Debug)]
