@@ -30,7 +30,9 @@ fn check(props: &BucketProps, value: &[u8]) -> Result<(), RequestError> {
         match check {
             PrecommitCheck::ValidJson => {
                 serde_json::from_slice::<IgnoredAny>(value).map_err(|fault| {
-                    RequestError::Precommit(format!("quoit:valid_json: the value is no JSON: {fault}"))
+                    RequestError::Precommit(format!(
+                        "quoit:valid_json: the value is no JSON: {fault}"
+                    ))
                 })?;
             }
             PrecommitCheck::MaxBytes(bytes_max) if value.len() as u64 > bytes_max => {
@@ -53,7 +55,8 @@ mod tests {
 
     fn checked(function: &str, value: &str) -> Result<(), String> {
         let hook = CommitHook::from_json(&json!({"mod": "quoit", "fun": function}));
-        let props = BucketProps { precommit: vec![hook.expect("a hook")], ..BucketProps::default() };
+        let props =
+            BucketProps { precommit: vec![hook.expect("a hook")], ..BucketProps::default() };
         check(&props, value.as_bytes()).map_err(|fault| fault.to_string())
     }
 

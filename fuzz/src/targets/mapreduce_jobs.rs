@@ -37,9 +37,8 @@ fn follow(job: Result<Job, JobFault>) {
 }
 
 fn run(job: &Job) -> Result<(), PhaseFault> {
-    let keys = ["a", "user-10", "%41", "\u{e9}"].map(|key| {
-        Input::new("default".into(), "b".into(), Bytes::from(key))
-    });
+    let keys = ["a", "user-10", "%41", "\u{e9}"]
+        .map(|key| Input::new("default".into(), "b".into(), Bytes::from(key)));
     let mut inputs = match &job.inputs {
         Inputs::Keys(keys) => Some(keys.iter().take(100).cloned().collect()),
         Inputs::Filtered(_, filter) => {

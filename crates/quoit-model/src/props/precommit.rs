@@ -26,9 +26,10 @@ impl PrecommitCheck {
         let CommitHook::ModFun(function) = hook else { return None };
         match (function.module.as_str(), function.function.as_str()) {
             (MODULE, "valid_json") => Some(Self::ValidJson),
-            (MODULE, name) => {
-                name.strip_prefix("max_bytes_").and_then(|count| count.parse().ok()).map(Self::MaxBytes)
-            }
+            (MODULE, name) => name
+                .strip_prefix("max_bytes_")
+                .and_then(|count| count.parse().ok())
+                .map(Self::MaxBytes),
             other if other == NO_CHECK => Some(Self::None),
             _ => None,
         }
@@ -63,7 +64,8 @@ mod tests {
     use serde_json::json;
 
     fn check(hooks: Value) -> Result<(), InvalidProps> {
-        let Value::Object(props) = json!({"precommit": hooks, "postcommit": [{"name": "Js.hook"}]}) else {
+        let Value::Object(props) = json!({"precommit": hooks, "postcommit": [{"name": "Js.hook"}]})
+        else {
             panic!("an object")
         };
         PropUpdates::from(props).check_precommit()

@@ -23,6 +23,9 @@ impl From<JobEnd> for Fault {
     }
 }
 
+/// Memory of a job that is read beside the bytes of its document.
+const JOB_COPIES: usize = 32;
+
 /// The notation of a job and its results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Notation {
@@ -34,6 +37,8 @@ impl Connection {
     pub(super) async fn map_reduce(&mut self, request: RpbMapRedReq) -> Result<(), Fault> {
         let jobs = self.context.settings.jobs;
         self.allowed(jobs.map_reduce, "map_reduce")?;
+        // As bodies over HTTP: a document of few letters takes many times its size when it is read.
+        self.room.hold_floor(JOB_COPIES.saturating_mul(request.request.len()))?;
         let (notation, job) = match &*request.content_type {
             b"application/json" => (Notation::Json, Job::from_json(&request.request)?),
             b"application/x-erlang-binary" => (Notation::Erlang, Job::from_term(&request.request)?),

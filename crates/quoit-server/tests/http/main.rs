@@ -11,6 +11,7 @@ mod folds;
 mod gone_clients;
 mod indexes;
 mod lists_and_props;
+mod mapreduce;
 mod memory;
 mod objects;
 mod server;

@@ -137,27 +137,3 @@ fn preference_lists_name_the_nodes_of_a_record() {
     assert_eq!(places.len(), 3);
     assert_eq!((&places[0]["node"], &places[0]["primary"]), (&json!("quoit@test"), &json!(true)));
 }
-
-#[test]
-fn a_job_follows_links_and_fetches_values() {
-    let node = Node::start();
-    let headers =
-        [("Content-Type", "text/plain"), ("Link", "</buckets/b/keys/c>; riaktag=\"friend\"")];
-    node.connect().request("PUT", "/buckets/b/keys/a", &headers, b"A");
-    node.put("/buckets/b/keys/c", "C");
-    let run = |job: &str| node.send_json("POST", "/mapred", job);
-    let map = "{\"map\":{\"language\":\"erlang\",\"module\":\"riak_kv_mapreduce\",\
-               \"function\":\"map_object_value\"}}";
-    let job = |query: &str| format!("{{\"inputs\":[[\"b\",\"a\"]],\"query\":[{query}]}}");
-    let links = run(&job("{\"link\":{\"tag\":\"friend\"}}"));
-    assert_eq!((links.status, links.json()), (200, json!([["b", "c", "friend"]])));
-    assert_eq!(run(&job(&format!("{{\"link\":{{}}}},{map}"))).json(), json!(["C"]));
-    let both = run(&job(&format!("{{\"link\":{{\"keep\":true}}}},{map}")));
-    assert_eq!(both.json(), json!([[["b", "c", "friend"]], ["C"]]));
-    assert_eq!(run(&job("")).json(), json!([["b", "a"]]));
-    let missing = run(&job(map).replace("\"a\"]", "\"none\"]"));
-    assert_eq!((missing.status, &missing.json()["phase"]), (500, &json!(0)));
-    assert_eq!(node.connect().request("POST", "/mapred", &[], job("").as_bytes()).status, 415);
-    assert!(node.get("/mapred").text().starts_with("This resource accepts POSTs"));
-    assert_eq!(run(&job("{\"reduce\":{}}")).status, 501);
-}
