@@ -159,6 +159,11 @@ def part_healing():
                     {"TEST_BINARY": built("quoit")})
 
 
+def part_replication():
+    return counting([PYTHON, os.path.join(HERE, "process", "replication.py")], CLOSING_LINE,
+                    {"TEST_BINARY": built("quoit")})
+
+
 def part_salvage():
     return counting([PYTHON, os.path.join(HERE, "process", "salvage.py")], CLOSING_LINE,
                     {"TEST_BINARY": built("quoit")})
@@ -249,6 +254,7 @@ PARTS = [
     ("members", "members that die on their way, or come back as somebody else", part_members),
     ("salvage", "stores that can't be opened, and the commands that their errors name", part_salvage),
     ("healing", "what comes back to real nodes that were away, and what must not", part_healing),
+    ("replication", "two and three clusters of real processes that replicate", part_replication),
     ("faults", "links that flap, disks that hang, and races for one version", part_faults),
     ("full-disk", "nodes without room on their disks, killed and started again", part_full_disk),
     ("torture", "files of stopped nodes that are flipped, cut, removed, exchanged", part_torture),

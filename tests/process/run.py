@@ -139,10 +139,10 @@ class Configuration(ProcessCase):
             pb.ping()
 
     def test_promises_of_a_riak_conf_that_are_not_kept_are_warned_of(self):
-        path = self.write("riak.conf", "replrtq_enablesrc = enabled\nerlang.async_threads = 64\n")
+        path = self.write("riak.conf", "search = on\nerlang.async_threads = 64\n")
         node = self.start(flags=["--config", path])
         warned = [line for line in node.log_tail(200).splitlines() if "WARN" in line]
-        self.assertTrue(any("replrtq_enablesrc" in line for line in warned), warned)
+        self.assertTrue(any("search" in line for line in warned), warned)
         self.assertFalse(any("erlang" in line for line in warned), warned)
 
     def test_an_unknown_variable_is_named_with_the_nearest_right_one(self):

@@ -287,7 +287,9 @@ impl ReplicatedStore {
             Some(replicated) => {
                 let (key, partition) = (Bytes::copy_from_slice(&encoded), at.partition);
                 let sent = Sent::Object(replicated);
-                let made = Made { key, partition, sent, ticket, quorums, sloppy, timeout_ms };
+                let (has_own, ticket) = (true, Some(ticket));
+                let made =
+                    Made { key, partition, sent, has_own, ticket, quorums, sloppy, timeout_ms };
                 Wants::Replicas(Guard::into_inner(topology), layouts, made)
             }
         }))

@@ -63,9 +63,10 @@ pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reap_records::{ReapRecordLimits, ReapRecordStats, fuzz_reap_records, reap_record_samples};
 pub use reaper::{DeleteMode, ReapRecordsHeldUp, TombstonesHeldUp};
 pub use replication::{
-    BatchBounds, ChangeQueueError, EntrySequence, Lease, Patience, QUEUE_COUNT_MAX, QueueCounts,
-    QueueDefinition, QueueDefinitionError, QueueFilter, QueueLengths, QueuePriority, QueueStatus,
-    QueuedObject, QueuedValue, SourceQueueSettings, SourceQueues, Visited, VisitedCluster,
+    ArcRange, Arrival, BatchBounds, COMPARED_RANGE_COUNT_MAX, ChangeQueueError, ClusterDigests,
+    ComparedRecord, EntrySequence, Lease, Patience, QUEUE_COUNT_MAX, QueueCounts, QueueDefinition,
+    QueueDefinitionError, QueueFilter, QueueLengths, QueuePriority, QueueStatus, QueuedObject,
+    QueuedValue, ReplicationOperator, SourceQueueSettings, SourceQueues, Visited, VisitedCluster,
 };
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,

@@ -405,7 +405,9 @@ impl ReplicatedStore {
             (Some(ticket), Some(sent)) => {
                 let (sloppy, timeout_ms) = (options.is_sloppy(), options.timeout_ms);
                 let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
-                let made = Made { key, partition, sent, ticket, quorums, sloppy, timeout_ms };
+                let (has_own, ticket) = (true, Some(ticket));
+                let made =
+                    Made { key, partition, sent, has_own, ticket, quorums, sloppy, timeout_ms };
                 let layouts = topology.writers(partition, quorums.n_val, sloppy, &[]);
                 self.write_replicas(topology, layouts, &made).await?;
             }

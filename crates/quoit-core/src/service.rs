@@ -25,7 +25,7 @@ use quoit_wire::internode::data::{
     Stored, Want,
 };
 use quoit_wire::internode::grants::{METHOD_GRANT, METHOD_RELEASE, REFUSED_SUPERSEDED};
-use quoit_wire::internode::{exchange, operators, ranges, reap, staging, transfer};
+use quoit_wire::internode::{exchange, operators, ranges, reap, replication, staging, transfer};
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 
@@ -90,6 +90,8 @@ impl Service for ReplicaService {
             staging::METHOD_STAGE_PAGES => store.serve_stage_pages(&request, reply),
             staging::METHOD_FINISH_STAGING => store.serve_finish_staging(&request, reply),
             staging::METHOD_DROP_STAGING => store.serve_drop_staging(&request, reply),
+            replication::METHOD_COMMAND => store.serve_replication_command(&request, reply),
+            replication::METHOD_ASK_DIGESTS => store.serve_ask_digests(&request, reply),
             method => refuse(reply, &Refusal::Malformed(format!("no method {method:#06x}"))),
         }
     }

@@ -13,7 +13,7 @@ use crate::options::WriteOptions;
 use crate::reap_records::{ReapRecordLimits, ReapRecordStats, ReapRecords};
 use crate::reaper::{DeleteMode, Reaper};
 use crate::records::Records;
-use crate::replication::{SourceQueueSettings, SourceQueues};
+use crate::replication::{ReplicationOperator, SourceQueueSettings, SourceQueues};
 use crate::service::ReplicaService;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::topology::Topology;
@@ -34,7 +34,7 @@ use quoit_store::error::StoreError;
 use quoit_store::seam::{Clock, Disk};
 use quoit_wire::internode::data::{METHOD_FIRST, METHOD_LAST};
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -154,6 +154,8 @@ pub struct ReplicatedStore {
     pub(crate) healing: Healing,
     /// What is to be sent to other clusters.
     pub(crate) source_queues: Arc<SourceQueues>,
+    /// Does what operators want of replication.
+    pub(crate) replication_operator: OnceLock<Arc<dyn ReplicationOperator>>,
     stats: Stats,
 }
 
@@ -207,6 +209,7 @@ impl ReplicatedStore {
             grants: Arc::default(),
             healing: Healing::default(),
             source_queues: Arc::new(SourceQueues::in_memory(SourceQueueSettings::default())),
+            replication_operator: OnceLock::new(),
             stats: Stats::default(),
         }
     }

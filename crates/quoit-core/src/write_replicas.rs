@@ -35,7 +35,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Objects from this size on take the lane for large ones.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// A write that is in this node's log.
+/// A write that is in this node's log, or an object of another cluster.
 #[derive(Debug)]
 pub(crate) struct Made {
     /// Name of the record, encoded.
@@ -44,8 +44,10 @@ pub(crate) struct Made {
     pub(crate) partition: Partition,
     /// The form in which the other replicas get the write.
     pub(crate) sent: Sent,
-    /// Where it stands in this node's log.
-    pub(crate) ticket: Ticket,
+    /// Whether this node is one of those that should have it, and has it.
+    pub(crate) has_own: bool,
+    /// Where it stands in this node's log, if it does.
+    pub(crate) ticket: Option<Ticket>,
     /// Quorums that the write waits for.
     pub(crate) quorums: WriteQuorums,
     /// Whether fallbacks may stand in for dead primaries.
@@ -258,10 +260,10 @@ impl<'a> Run<'a> {
             failed: SmallVec::new(),
             wanting: SmallVec::new(),
             sends_until,
-            syncing: made.quorums.dw > 0,
+            syncing: made.quorums.dw > 0 && made.ticket.is_some(),
             replies: Replies::new(),
         };
-        if let Some(own) = run.topology.own() {
+        if let Some(own) = run.topology.own().filter(|_| made.has_own) {
             run.sent.push(own);
             run.tally.accept(own);
             if planted!(CountsOwnCopySynced) {
@@ -438,6 +440,7 @@ impl<'a> Run<'a> {
                 return Poll::Ready(Ok(Heard::Reply(node, reply)));
             }
             if syncing
+                && let Some(ticket) = ticket
                 && let Poll::Ready(synced) = store.engine.poll_durable(ticket, context.waker())
             {
                 return Poll::Ready(synced.map(|()| Heard::Synced).map_err(RequestError::from));

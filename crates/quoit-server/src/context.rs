@@ -7,9 +7,10 @@ use crate::pace::PaceSettings;
 use crate::readiness::ReadinessGate;
 use quoit_core::{JobSettings, ReplicatedStore};
 use quoit_mapreduce::ScriptEngine;
+use quoit_replication::Replication;
 use quoit_script::QuickJs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::sync::Semaphore;
 
@@ -139,6 +140,8 @@ pub struct ServerContext {
     scripts: Option<Arc<dyn ScriptEngine>>,
     /// Whether clients are answered. The administration API and statistics always are.
     pub readiness: ReadinessGate,
+    /// Replication from other clusters, once the node serves.
+    pub replication: OnceLock<Arc<Replication>>,
 }
 
 impl ServerContext {
@@ -165,6 +168,7 @@ impl ServerContext {
             jobs: Arc::default(),
             scripts,
             readiness: ReadinessGate::default(),
+            replication: OnceLock::new(),
         }
     }
 

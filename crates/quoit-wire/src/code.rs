@@ -139,6 +139,18 @@ codes! {
     DtQueryReq = 162,
     /// A part of a data type; Quoit's own.
     DtQueryResp = 163,
+    /// Takes entries of a source queue and confirms former ones; Quoit's own.
+    QueueTakeReq = 164,
+    /// Entries of a source queue; Quoit's own.
+    QueueTakeResp = 165,
+    /// Asks for digests of what the cluster has; Quoit's own.
+    ClusterDigestsReq = 166,
+    /// Digests of what the cluster has; Quoit's own.
+    ClusterDigestsResp = 167,
+    /// Queues records for another cluster; Quoit's own.
+    QueuePutReq = 168,
+    /// The records are queued; Quoit's own.
+    QueuePutResp = 169,
     /// Asks for the keys and clocks of a range.
     AaeFoldFetchClocksRangeReq = 214,
     /// Asks for keys with many siblings or bytes.

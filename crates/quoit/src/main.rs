@@ -14,6 +14,7 @@ mod output;
 mod readiness;
 mod ready_file;
 mod reload;
+mod repl;
 mod reserve;
 mod serve;
 mod stop;
@@ -57,6 +58,8 @@ enum Command {
     Hll(data::HllCommand),
     /// Administrate a running node.
     Admin(admin::AdminArgs),
+    /// Replicate between clusters: queues, sinks, full-sync.
+    Repl(repl::ReplArgs),
     /// Run basho_bench configurations against a server.
     Bench(Box<bench::BenchArgs>),
     /// Show and check configuration without starting a node.
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Command::Map(command) => data::map(&command),
         Command::Hll(command) => data::hll(&command),
         Command::Admin(args) => admin::run(&args),
+        Command::Repl(args) => repl::run(&args),
         Command::Bench(args) => return bench::command(&args),
         Command::Config(command) => config_command::run(&command),
     };

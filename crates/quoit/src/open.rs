@@ -10,8 +10,9 @@ use quoit_cluster::{
 use quoit_core::{ReplicatedStore, SourceQueueSettings, SourceQueues};
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};
+use quoit_replication::Replication;
 use quoit_store::bitcask::RecordLoss;
-use quoit_store::seam::{Clock, RealDisk, SystemClock};
+use quoit_store::seam::{Clock, Disk, RealDisk, SystemClock};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -101,6 +102,28 @@ fn open_source_queues(data_dir: &Path, settings: &Settings) -> Result<SourceQueu
     let queues = source_queue_settings(settings);
     SourceQueues::open(Arc::new(disk), queues, boot_of_machine()?)
         .context("reading the source queues")
+}
+
+/// Replication from other clusters, as configuration and former commands have it.
+pub(crate) fn open_replication(
+    data_dir: &Path,
+    store: &Arc<ReplicatedStore>,
+    settings: &Settings,
+) -> Result<Arc<Replication>> {
+    let (sinks, faults) = settings.sinks();
+    for fault in faults {
+        tracing::error!("replrtq_sinkpeers: {fault}; the peer is left out");
+    }
+    let disk: Option<Arc<dyn Disk>> = match settings.storage() {
+        Storage::Memory => None,
+        _ => {
+            let directory = settings.source_queue_directory(data_dir);
+            Some(Arc::new(RealDisk::open(directory).context("opening the sinks")?))
+        }
+    };
+    let replication =
+        Replication::new(Arc::clone(store), sinks, disk).context("reading the sinks")?;
+    Ok(Arc::new(replication))
 }
 
 /// A number that is another one after each start of the machine.

@@ -162,6 +162,10 @@ async fn serve(
     make_up_for(&store, opened.loss.as_ref()).await?;
     let local = LocalSocket::open(&data_dir, settings);
     let background = tokio::spawn(background(Arc::clone(&store), Reserve::of(&data_dir)));
+    let replication = open::open_replication(&data_dir, &store, settings)?;
+    replication.serve_commands();
+    let _ = context.replication.set(Arc::clone(&replication));
+    let sinks = tokio::spawn(replication.run());
     // Before anybody can know that the node serves: who knows it may stop it at once.
     let mut stop = StopRequest::listen()?;
     if args.while_stdin_is_open {
@@ -186,6 +190,7 @@ async fn serve(
         departure = until_stopped(&mut stop, &store) => departure,
         failed = serving => return failed,
     };
+    sinks.abort();
     stop_in_order(server, &internode, &store, &background).await?;
     local.remove();
     if let Some(path) = &args.ready_file {

@@ -65,6 +65,8 @@ pub(crate) struct Entry {
     pub(crate) visited: Visited,
     /// When it was queued, microseconds since 1970.
     pub(crate) queued_us: u64,
+    /// Whether a consumer may have had it before.
+    pub(crate) is_again: bool,
 }
 
 impl Entry {

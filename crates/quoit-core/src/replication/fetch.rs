@@ -97,6 +97,8 @@ pub struct QueuedObject {
     pub visited: Visited,
     /// When the entry was queued, microseconds since 1970.
     pub queued_us: u64,
+    /// Whether a consumer may have had the entry before.
+    pub is_again: bool,
 }
 
 impl ReplicatedStore {
@@ -178,7 +180,7 @@ impl ReplicatedStore {
         priority: QueuePriority,
         entry: Entry,
     ) -> Result<Option<QueuedObject>, RequestError> {
-        let Entry { sequence, key, reference, visited, queued_us } = entry;
+        let Entry { sequence, key, reference, visited, queued_us, is_again } = entry;
         let is_fetched = reference == Reference::ToFetch;
         let value = match reference {
             Reference::Object(stored) => Some(QueuedValue::Object(stored)),
@@ -186,8 +188,16 @@ impl ReplicatedStore {
             Reference::Reap { clock, reaped_us } => Some(QueuedValue::Reap { clock, reaped_us }),
             Reference::ToFetch => self.queued_value(&key).await?,
         };
-        let queued =
-            |value| QueuedObject { sequence, priority, key, value, is_fetched, visited, queued_us };
+        let queued = |value| QueuedObject {
+            sequence,
+            priority,
+            key,
+            value,
+            is_fetched,
+            visited,
+            queued_us,
+            is_again,
+        };
         Ok(value.map(queued))
     }
 

@@ -98,6 +98,8 @@ pub(crate) struct Journal {
     next_number: u32,
     /// Whether the last file may be appended to: its end is not known after a fault, or after a restart.
     is_active: bool,
+    /// Whether files were made since the directory was synced.
+    has_new_files: bool,
     buffer: Vec<u8>,
 }
 
@@ -125,7 +127,14 @@ impl Journal {
             let Some(first) = read_head(&head[..count], &disk.path(), number)? else { continue };
             files.push_back(JournalFile { number, file, size_bytes, first });
         }
-        Ok(Self { disk, files, next_number, is_active: false, buffer: Vec::new() })
+        Ok(Self {
+            disk,
+            files,
+            next_number,
+            is_active: false,
+            has_new_files: false,
+            buffer: Vec::new(),
+        })
     }
 
     /// The place of the oldest entry.
@@ -176,7 +185,13 @@ impl Journal {
         let size_bytes = FILE_HEAD_BYTES as u64;
         self.files.push_back(JournalFile { number, file, size_bytes, first });
         self.is_active = true;
+        self.has_new_files = true;
         Ok(())
+    }
+
+    /// Whether the directory has to be synced for files that were made since the last call.
+    pub(crate) fn take_new_files(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_files)
     }
 
     /// The file to sync, so that the caller does it without holding up those that append.
@@ -386,5 +401,6 @@ pub(super) fn decode(bytes: &Bytes) -> Option<JournalEntry> {
     };
     let sequence = EntrySequence(u64_at(bytes, 8));
     let queued_us = u64_at(bytes, 16);
-    Some(JournalEntry { entry: Entry { sequence, key, reference, visited, queued_us }, queues })
+    let entry = Entry { sequence, key, reference, visited, queued_us, is_again: false };
+    Some(JournalEntry { entry, queues })
 }

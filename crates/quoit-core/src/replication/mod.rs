@@ -4,20 +4,26 @@
 //! Sinks of other clusters pull: a Quoit sink takes entries under a lease and confirms them when they are on
 //! its disks, a Riak sink takes them for good. `docs/design/replication.md` has the design.
 
+mod arrive;
+mod compare;
 mod entry;
 mod fetch;
 mod filter;
 mod hook;
 mod journal;
 mod manifest;
+mod operators;
 mod queue;
 mod run;
 mod source_queues;
 
+pub use arrive::Arrival;
+pub use compare::{ArcRange, COMPARED_RANGE_COUNT_MAX, ClusterDigests, ComparedRecord};
 pub use entry::{EntrySequence, QueuePriority, Visited, VisitedCluster};
 pub use fetch::{BatchBounds, Patience, QueuedObject, QueuedValue};
 pub use filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
 pub(crate) use hook::WrittenObject;
+pub use operators::ReplicationOperator;
 pub use queue::{QueueCounts, QueueLengths};
 pub use source_queues::{ChangeQueueError, Lease, QueueStatus, SourceQueueSettings, SourceQueues};
 

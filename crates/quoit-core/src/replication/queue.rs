@@ -6,7 +6,7 @@
 
 use super::entry::{Entry, EntrySequence, QueuePriority, Reference};
 use super::filter::QueueFilter;
-use super::journal::{Cursor, Journal, QueueNumber};
+use super::journal::{Cursor, Journal, JournalEntry, QueueNumber};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Entries of each priority that a queue has where they are in memory alone.
@@ -82,6 +82,8 @@ pub(crate) struct Queue {
     /// Entries of the window with their object.
     held_count: usize,
     behind: Option<Behind>,
+    /// Entries below are of a former process, which may have sent them.
+    restored_below: EntrySequence,
     /// Entries of the priorities below, oldest first.
     references: [VecDeque<Entry>; 2],
     leased: BTreeMap<EntrySequence, Leased>,
@@ -104,6 +106,7 @@ impl Queue {
             window: VecDeque::new(),
             held_count: 0,
             behind: None,
+            restored_below: EntrySequence::default(),
             references: Default::default(),
             leased: BTreeMap::new(),
             counts: QueueCounts::default(),
@@ -176,6 +179,7 @@ impl Queue {
 
     /// Takes up a real-time entry that a former process has queued and that stands in the journal.
     pub(crate) fn restore(&mut self, cursor: Cursor, first: EntrySequence, since_us: u64) {
+        self.restored_below = EntrySequence(first.0 + 1);
         match &mut self.behind {
             Some(behind) => behind.count += 1,
             None => self.behind = Some(Behind { cursor, first, count: 1, since_us }),
@@ -226,9 +230,10 @@ impl Queue {
                 }
             };
             let number = self.number;
-            for read in read.entries {
-                if read.queues.contains(&number) && read.entry.sequence >= behind.first {
-                    self.window.push_back(read.entry);
+            for JournalEntry { entry, queues } in read.entries {
+                if queues.contains(&number) && entry.sequence >= behind.first {
+                    let is_again = entry.sequence < self.restored_below;
+                    self.window.push_back(Entry { is_again, ..entry });
                 }
             }
             behind.cursor = read.next;
@@ -260,6 +265,7 @@ impl Queue {
             let Some(Leased { priority, entry, .. }) = self.leased.remove(sequence) else {
                 continue;
             };
+            let entry = Entry { is_again: true, ..entry };
             match priority {
                 QueuePriority::RealTime => {
                     self.held_count += usize::from(holds_object(&entry));

@@ -167,7 +167,7 @@ impl SourceQueues {
         let journal = Journal::open(disk)?;
         let mut state = State::new(&settings, Some(journal), found.unwrap_or_default(), boot);
         state.restore()?;
-        state.keep(false)?;
+        state.keep(true)?;
         Ok(Self::of(settings, state))
     }
 
@@ -217,7 +217,8 @@ impl SourceQueues {
             return;
         }
         let sequence = state.issue();
-        let entry = Entry { sequence, key, reference, visited, queued_us: now_us };
+        let (queued_us, is_again) = (now_us, false);
+        let entry = Entry { sequence, key, reference, visited, queued_us, is_again };
         let at = state.append(&entry, &numbers);
         for queue in &mut state.queues {
             if numbers.contains(&queue.number) {
@@ -247,7 +248,8 @@ impl SourceQueues {
             }
             let sequence = state.issue();
             let (reference, visited) = (Reference::ToFetch, Visited::new());
-            let entry = Entry { sequence, key, reference, visited, queued_us: now_us };
+            let (queued_us, is_again) = (now_us, false);
+            let entry = Entry { sequence, key, reference, visited, queued_us, is_again };
             match priority {
                 QueuePriority::RealTime => {
                     let numbers = [state.queues[place].number];
@@ -444,9 +446,9 @@ impl SourceQueues {
         let mut state = self.state.lock();
         state.keep(false)?;
         let needed = state.needed();
-        if let Some(journal) = &mut state.journal
-            && journal.retire(needed)? > 0
-        {
+        let Some(journal) = &mut state.journal else { return Ok(()) };
+        let retired = journal.retire(needed)?;
+        if journal.take_new_files() || retired > 0 {
             let disk = Arc::clone(journal.disk());
             drop(state);
             disk.sync_directory()?;
@@ -579,12 +581,11 @@ impl State {
     /// Takes up what the journal has. Everything of it is read once.
     fn restore(&mut self) -> Result<(), StoreError> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        let start = self.next;
         let needed: BTreeMap<QueueNumber, EntrySequence> =
             self.stored.queues.iter().map(|queue| (queue.number, queue.needed)).collect();
         // Entries that were not synced may have gone with the machine's power.
-        let has_lost_power = self.stored.boot != self.boot && !self.stored.is_stopped;
-        self.has_lost = has_lost_power && start > EntrySequence(1);
+        let is_new = self.stored == Manifest::default();
+        self.has_lost = !is_new && self.stored.boot != self.boot && !self.stored.is_stopped;
         let mut cursor = journal.start();
         loop {
             let read = journal.read(cursor)?;

@@ -229,7 +229,8 @@ proptest! {
     ) {
         let disk = FaultyDisk::new(7);
         let open = |disk: &FaultyDisk| {
-            SourceQueues::open(Arc::new(disk.clone()), settings(), 1).map(Arc::new).expect("it opens")
+            let settings = SourceQueueSettings { entry_count_max: 100, ..settings() };
+            SourceQueues::open(Arc::new(disk.clone()), settings, 1).map(Arc::new).expect("it opens")
         };
         let queues = open(&disk);
         (0..before).for_each(|number| push(&queues, 0, number));

@@ -7,6 +7,7 @@ mod folds;
 mod jobs;
 mod losses;
 mod names;
+mod replication;
 mod status;
 
 use crate::http::{Connection, Method, Refusal, Request};
@@ -62,6 +63,7 @@ impl Connection {
             }
             [b"folds", rest @ ..] => self.folds(request, method, rest, query).await?,
             [b"jobs", rest @ ..] => self.jobs(method, rest)?,
+            [b"repl"] => self.replication(request, method, query).await?,
             [b"losses"] => {
                 allow(method, &[Method::Get, Method::Head])?;
                 losses::losses(&self.context.store.control().read())

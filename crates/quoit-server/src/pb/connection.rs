@@ -10,7 +10,7 @@ use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
 use crate::turn::{Turn, Weight};
 use bytes::{Buf, Bytes};
-use quoit_core::{Pending, RequestError, Unconfirmed};
+use quoit_core::{Lease, Pending, RequestError, Unconfirmed};
 use quoit_wire::frame::{Frame, append_empty, append_message};
 use quoit_wire::messages::{Body, RpbErrorResp};
 use quoit_wire::{DecodeError, FrameError, MessageCode};
@@ -72,6 +72,8 @@ pub(super) struct Connection {
     /// Room for the clock of an answer.
     pub(super) clock_bytes: Vec<u8>,
     pub(super) client_id: Bytes,
+    /// Entries of a source queue that the client has not confirmed.
+    pub(super) lease: Option<Lease>,
 }
 
 /// Serves a client until it closes, errs, or the server stops.
@@ -92,6 +94,7 @@ pub async fn serve(
         lingers: false,
         clock_bytes: Vec::new(),
         client_id: Bytes::from_static(&[0; 4]),
+        lease: None,
     };
     // A client that is gone needs no answer, and a log line for each would only help an attacker.
     let _ = connection.run().await;
@@ -289,6 +292,9 @@ impl Connection {
             MessageCode::SetBucketTypeReq => self.set_bucket_type(frame.decode()?).await,
             MessageCode::GetBucketKeyPreflistReq => self.preflist(frame.decode()?),
             MessageCode::GetLayoutReq => self.layout(&frame.decode()?),
+            MessageCode::QueueTakeReq => self.take_queued(frame.decode()?).await,
+            MessageCode::ClusterDigestsReq => self.cluster_digests(frame.decode()?).await,
+            MessageCode::QueuePutReq => self.queue_for(frame.decode()?),
             MessageCode::DtFetchReq => self.fetch_data_type(frame.decode()?).await,
             MessageCode::DtUpdateReq => self.update_data_type(frame.decode()?).await,
             MessageCode::DtQueryReq => self.query_data_type(frame.decode()?).await,
@@ -423,6 +429,9 @@ fn is_response(code: MessageCode) -> bool {
             | M::DtFetchResp
             | M::DtUpdateResp
             | M::DtQueryResp
+            | M::QueueTakeResp
+            | M::ClusterDigestsResp
+            | M::QueuePutResp
             | M::AaeFoldKeyValueResp
             | M::AaeFoldKeyCountResp
             | M::AaeFoldListBucketsResp

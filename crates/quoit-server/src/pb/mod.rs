@@ -17,6 +17,7 @@ mod layout;
 mod listing;
 mod mapred;
 mod props;
+mod queue;
 mod server_info;
 mod streamed_answer;
 mod text;

@@ -28,6 +28,7 @@ pub mod operators;
 pub mod ranges;
 pub mod reap;
 mod refusal;
+pub mod replication;
 pub mod staging;
 pub mod transfer;
 

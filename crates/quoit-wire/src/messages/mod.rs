@@ -18,6 +18,7 @@ mod listing;
 mod mapred;
 mod preflist;
 mod props;
+mod replication;
 
 pub use access::*;
 pub use counters::*;
@@ -30,6 +31,7 @@ pub use listing::*;
 pub use mapred::*;
 pub use preflist::*;
 pub use props::*;
+pub use replication::*;
 
 use crate::code::MessageCode;
 use crate::error::DecodeError;

@@ -3,6 +3,10 @@
 use super::Settings;
 use quoit_core::{QueueDefinition, QueueDefinitionError, SourceQueueSettings};
 use quoit_model::props::Quorum;
+use quoit_replication::{
+    CheckKind, CheckWindow, FullSyncScope, FullSyncSettings, PeerAddress, PeerAddressError,
+    Protocol, SinkSettings,
+};
 use std::path::{Path, PathBuf};
 
 /// The directory of source queues in the data directory.
@@ -40,6 +44,88 @@ impl Settings {
         (settings, faults)
     }
 
+    /// Settings of the node as a sink of other clusters, and faults of addresses of peers, which are left out.
+    #[must_use]
+    pub fn sinks(&self) -> (SinkSettings, Vec<PeerAddressError>) {
+        let defaults = SinkSettings::default();
+        let count = |name| self.integer(name).and_then(|number| usize::try_from(number).ok());
+        let (peers, faults) = PeerAddress::read_list(&self.text("replrtq_sinkpeers"));
+        let worker_count = count("replrtq_sinkworkers").unwrap_or(defaults.worker_count);
+        let settings = SinkSettings {
+            is_enabled: self.flag("replrtq_enablesink"),
+            queue: self.text("replrtq_sinkqueue"),
+            peers,
+            worker_count,
+            peer_limit: count("replrtq_sinkpeerlimit").unwrap_or(worker_count),
+            discovers: self.flag("replrtq_peer_discovery"),
+            prompt_secs_max: self
+                .integer("replrtq_prompt_max_seconds")
+                .and_then(|secs| u64::try_from(secs).ok())
+                .unwrap_or(defaults.prompt_secs_max),
+            node_name: self.text("nodename"),
+            full_sync: self.full_sync(),
+        };
+        (settings, faults)
+    }
+
+    fn full_sync(&self) -> FullSyncSettings {
+        let defaults = FullSyncSettings::default();
+        let number = |name: &str| self.integer(name).and_then(|number| u32::try_from(number).ok());
+        let hour = |name: &str| self.integer(name).and_then(|hour| u8::try_from(hour).ok());
+        let checks = [
+            ("ttaaefs_allcheck", CheckKind::All),
+            ("ttaaefs_daycheck", CheckKind::Day),
+            ("ttaaefs_hourcheck", CheckKind::Hour),
+            ("ttaaefs_rangecheck", CheckKind::Range),
+            ("ttaaefs_autocheck", CheckKind::Auto),
+            ("ttaaefs_nocheck", CheckKind::None),
+        ];
+        let checks_a_day = checks.map(|(name, kind)| (kind, number(name).unwrap_or(0)));
+        let window = || {
+            let start = hour("ttaaefs_allcheck.window.start").unwrap_or(0);
+            CheckWindow::Hours(start, hour("ttaaefs_allcheck.window.end").unwrap_or(23))
+        };
+        let bucket = self.get("ttaaefs_bucketfilter_name").map(str::to_owned);
+        FullSyncSettings {
+            scope: match self.get("ttaaefs_scope") {
+                Some("all" | "type") => FullSyncScope::All,
+                Some("bucket") => FullSyncScope::Bucket,
+                _ => FullSyncScope::Disabled,
+            },
+            bucket: bucket.map(|bucket| (self.text("ttaaefs_bucketfilter_type"), bucket)),
+            queue: self.text("ttaaefs_queuename"),
+            peer_queue: self
+                .get("ttaaefs_queuename_peer")
+                .filter(|name| *name != "disabled")
+                .map(str::to_owned),
+            peer: self.full_sync_peer(),
+            checks_a_day: checks_a_day.to_vec(),
+            window: match self.get("ttaaefs_allcheck.policy") {
+                Some("never") => CheckWindow::Never,
+                Some("window") => window(),
+                _ => CheckWindow::Always,
+            },
+            interval: self.duration("repl.fullsync.interval"),
+            cluster_slice: number("ttaaefs_cluster_slice").unwrap_or(defaults.cluster_slice),
+            repair_count_max: self
+                .integer("repl.fullsync.maximum")
+                .and_then(|count| usize::try_from(count).ok())
+                .unwrap_or(defaults.repair_count_max),
+            logs_repairs: self.flag("ttaaefs_logrepairs"),
+            rest_at_start: defaults.rest_at_start,
+        }
+    }
+
+    fn full_sync_peer(&self) -> Option<PeerAddress> {
+        let host = self.get("ttaaefs_peerip")?.to_owned();
+        let port = self.integer("ttaaefs_peerport").and_then(|port| u16::try_from(port).ok())?;
+        let protocol = match self.get("ttaaefs_peerprotocol") {
+            Some("http") => Protocol::Http,
+            _ => Protocol::Pb,
+        };
+        Some(PeerAddress { queue: None, host, port, protocol })
+    }
+
     /// The directory of source queues.
     #[must_use]
     pub fn source_queue_directory(&self, data_dir: &Path) -> PathBuf {
@@ -51,6 +137,7 @@ impl Settings {
 mod tests {
     use crate::config::{Sources, load};
     use quoit_model::props::Quorum;
+    use quoit_replication::FullSyncScope;
     use std::path::Path;
 
     #[test]
@@ -61,6 +148,13 @@ mod tests {
             "replrtq_srcobjectsize = 1KB",
             "replrtq_vnodecheck = quorum",
             "repl_reap = enabled",
+            "replrtq_enablesink = enabled",
+            "replrtq_sinkpeers = 10.0.0.1:8087:pb|q9:10.0.0.2:8087:pb|nonsense",
+            "replrtq_sinkworkers = 8",
+            "ttaaefs_scope = all",
+            "ttaaefs_peerip = 10.1.2.3",
+            "ttaaefs_peerport = 8087",
+            "ttaaefs_queuename_peer = back",
         ];
         let command_line = lines.iter().map(|line| (*line).to_owned()).collect();
         let settings = load(&Sources { command_line, ..Sources::default() }).expect("good");
@@ -71,6 +165,16 @@ mod tests {
         assert!(queues.is_enabled && queues.queues_reaps && queues.forwards);
         assert_eq!((queues.object_bytes_max, queues.object_count_max), (1 << 10, 1_000));
         assert_eq!(queues.vnode_check, Quorum::Quorum);
+        let (sinks, faults) = settings.sinks();
+        assert_eq!((sinks.is_enabled, sinks.peers.len(), faults.len()), (true, 2, 1));
+        assert_eq!((sinks.worker_count, sinks.peer_limit), (8, 8));
+        let full_sync = sinks.full_sync;
+        assert_eq!(
+            full_sync.peer.map(|peer| peer.to_string()).as_deref(),
+            Some("10.1.2.3:8087:pb")
+        );
+        assert_eq!(full_sync.peer_queue.as_deref(), Some("back"));
+        assert_eq!(full_sync.scope, FullSyncScope::All);
         let directory = settings.source_queue_directory(Path::new("d"));
         assert_eq!(directory, Path::new("d/replication"));
     }

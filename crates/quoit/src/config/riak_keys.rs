@@ -148,12 +148,6 @@ const WITHOUT_PROMISE: &[&str] = &[
     "repl_key_filename",
     "repl_username",
     "replrtq_logfrequency",
-    "replrtq_peer_discovery",
-    "replrtq_prompt_max_seconds",
-    "replrtq_sinkpeerlimit",
-    "replrtq_sinkpeers",
-    "replrtq_sinkqueue",
-    "replrtq_sinkworkers",
     "replrtq_srcqueuelimit",
     "retry_put_coordinator_failure",
     "riak_control.*",
@@ -195,28 +189,10 @@ const WITHOUT_PROMISE: &[&str] = &[
     "tls_protocols.tlsv1.3",
     "token_request_mode",
     "tombstone_pause",
-    "ttaaefs_allcheck",
-    "ttaaefs_allcheck.policy",
-    "ttaaefs_allcheck.window.end",
-    "ttaaefs_allcheck.window.start",
-    "ttaaefs_autocheck",
-    "ttaaefs_bucketfilter_name",
-    "ttaaefs_bucketfilter_type",
     "ttaaefs_buckettype",
-    "ttaaefs_cluster_slice",
-    "ttaaefs_daycheck",
-    "ttaaefs_hourcheck",
     "ttaaefs_localnval",
-    "ttaaefs_logrepairs",
     "ttaaefs_maxresults",
-    "ttaaefs_nocheck",
-    "ttaaefs_peerip",
-    "ttaaefs_peerport",
-    "ttaaefs_peerprotocol",
-    "ttaaefs_queuename",
-    "ttaaefs_queuename_peer",
     "ttaaefs_rangeboost",
-    "ttaaefs_rangecheck",
     "ttaaefs_remotenval",
     "vnode_check_interval",
     "vnode_check_request_interval",
@@ -244,7 +220,6 @@ const fn promise(name: &'static str, stock: &'static str, broken: &'static str) 
 
 const NO_TLS: &str =
     "Quoit has no TLS: put clients and nodes into a network of their own, or a proxy before it";
-const NO_REPLICATION: &str = "nothing is replicated to or from other clusters";
 const NO_HOOKS: &str = "commit hooks are not run";
 const OTHER_DIRECTORY: &str = "data lie below platform_data_dir, not there";
 const NO_SYSLOG: &str = "log lines go to standard error, not to syslog";
@@ -281,7 +256,6 @@ const PROMISES: &[Promise] = &[
         "enabled",
         "the node takes part in listings and index queries all the same",
     ),
-    promise("replrtq_enablesink", "disabled", NO_REPLICATION),
     promise("riak_control", "off", "there is no Riak Control"),
     promise("search", "off", "there is no search"),
     promise("ssl.cacertfile", "", NO_TLS),
@@ -293,7 +267,6 @@ const PROMISES: &[Promise] = &[
         "there are no strongly consistent buckets: see docs/design/conditional-writes.md",
     ),
     promise("syslogger.enabled", "off", NO_SYSLOG),
-    promise("ttaaefs_scope", "disabled", NO_REPLICATION),
 ];
 
 /// Values that switch something off, so that nothing is promised by them.
@@ -342,10 +315,10 @@ mod tests {
 
     #[test]
     fn a_promise_is_broken_by_a_value_that_somebody_chose() {
-        assert_eq!(broken_promise("replrtq_enablesink", "enabled"), Some(NO_REPLICATION));
+        assert_eq!(broken_promise("log.syslog", "on"), Some(NO_SYSLOG));
         assert!(broken_promise("listener.https.internal", "10.0.0.1:8443").is_some());
         for (name, value) in [
-            ("replrtq_enablesink", "disabled"),
+            ("log.syslog", "off"),
             ("distributed_cookie", "riak"),
             ("bitcask.data_root", "$(platform_data_dir)/bitcask"),
             ("erlang.async_threads", "64"),

@@ -556,11 +556,10 @@ mod tests {
 
     #[test]
     fn promises_of_a_riak_conf_that_are_broken_are_told_apart() {
-        let command_line =
-            vec!["replrtq_enablesink = enabled".into(), "erlang.async_threads = 64".into()];
+        let command_line = vec!["log.syslog = on".into(), "erlang.async_threads = 64".into()];
         let settings = load(&Sources { command_line, ..Sources::default() }).expect("good");
         let told: Vec<&str> = settings.broken_promises().map(|(entry, _)| &*entry.key).collect();
-        assert_eq!((told, settings.ignored.len()), (vec!["replrtq_enablesink"], 2));
+        assert_eq!((told, settings.ignored.len()), (vec!["log.syslog"], 2));
     }
 
     #[test]

@@ -71,4 +71,164 @@ pub(super) const KEYS: &[Key] = &[
         "Whether objects of another Quoit cluster are queued for further clusters, with the list of those that \
          they have visited, so that chains, rings and meshes of clusters converge.",
     ),
+    key(
+        "replrtq_enablesink",
+        Kind::Flag,
+        "disabled",
+        "Whether the node consumes source queues of other clusters (replrtq_sinkpeers).",
+    ),
+    key(
+        "replrtq_sinkqueue",
+        Kind::Name,
+        "q1_ttaaefs",
+        "Name of the queue that is consumed at peers which are given without one.",
+    ),
+    key(
+        "replrtq_sinkpeers",
+        Kind::Name,
+        "",
+        "Nodes of other clusters whose queues are consumed: HOST:PORT:pb or QUEUE:HOST:PORT:pb, separated by |. \
+         One that can't be read is logged and left out.",
+    ),
+    key(
+        "replrtq_sinkworkers",
+        Kind::Integer(1, 1_000),
+        "24",
+        "Objects of a queue that are stored at the same time.",
+    ),
+    key(
+        "replrtq_sinkpeerlimit",
+        Kind::Integer(1, 1_000),
+        "",
+        "Connections to each peer and queue [default: replrtq_sinkworkers]. Peers of Quoit have four at most: \
+         each takes many entries at once.",
+    ),
+    key(
+        "replrtq_peer_discovery",
+        Kind::Flag,
+        "disabled",
+        "Whether peers are asked for the other nodes of their clusters, which are then peers, too. Not for \
+         clusters behind address translation.",
+    ),
+    key(
+        "replrtq_prompt_max_seconds",
+        Kind::Integer(60, 86_400),
+        "900",
+        "The longest time between two questions for the nodes of other clusters; the shortest is 60 s.",
+    ),
+    key(
+        "ttaaefs_scope",
+        Kind::Word(&["disabled", "all", "bucket", "type"]),
+        "disabled",
+        "The records that scheduled full-syncs are about: all, those of one bucket \
+         (ttaaefs_bucketfilter_name), or none. type is accepted and stands for all.",
+    ),
+    key(
+        "ttaaefs_queuename",
+        Kind::Name,
+        "q1_ttaaefs",
+        "The source queue here that full-sync puts records into which are newer here.",
+    ),
+    key(
+        "ttaaefs_queuename_peer",
+        Kind::Name,
+        "disabled",
+        "The source queue of the other cluster that full-sync puts records into which are newer there; \
+         disabled: they are left to the other cluster's own full-sync.",
+    ),
+    key(
+        "ttaaefs_peerip",
+        Kind::Name,
+        "",
+        "Host of the other cluster for full-sync: a node, or a balancer before several.",
+    ),
+    key("ttaaefs_peerport", Kind::Integer(1, 65_535), "", "Its port, of Protocol Buffers."),
+    key(
+        "ttaaefs_peerprotocol",
+        Kind::Word(&["pb", "http"]),
+        "pb",
+        "Its protocol. Full-sync with a cluster of Quoit needs pb.",
+    ),
+    key("ttaaefs_bucketfilter_name", Kind::Name, "", "With ttaaefs_scope = bucket, the bucket."),
+    key(
+        "ttaaefs_bucketfilter_type",
+        Kind::Name,
+        "default",
+        "With ttaaefs_scope = bucket, the bucket type of the bucket.",
+    ),
+    key(
+        "ttaaefs_cluster_slice",
+        Kind::Integer(1, 4),
+        "1",
+        "Which quarter of the slices of a day is this cluster's, so that clusters take turns.",
+    ),
+    key(
+        "ttaaefs_allcheck",
+        Kind::Integer(0, 86_400),
+        "0",
+        "Full-syncs a day that repair all records.",
+    ),
+    key("ttaaefs_nocheck", Kind::Integer(0, 86_400), "0", "Free places a day in the schedule."),
+    key(
+        "ttaaefs_hourcheck",
+        Kind::Integer(0, 86_400),
+        "0",
+        "Full-syncs a day that repair records modified in the last hour.",
+    ),
+    key(
+        "ttaaefs_daycheck",
+        Kind::Integer(0, 86_400),
+        "0",
+        "Full-syncs a day that repair records modified in the last day.",
+    ),
+    key(
+        "ttaaefs_rangecheck",
+        Kind::Integer(0, 86_400),
+        "0",
+        "Full-syncs a day that repair what was modified since the last one in sync.",
+    ),
+    key(
+        "ttaaefs_autocheck",
+        Kind::Integer(0, 86_400),
+        "24",
+        "Full-syncs a day that choose themselves what to repair: all records, or outside of the window those \
+         of the last day.",
+    ),
+    key(
+        "ttaaefs_allcheck.policy",
+        Kind::Word(&["always", "never", "window"]),
+        "always",
+        "When full-syncs that choose themselves may repair all records.",
+    ),
+    key(
+        "ttaaefs_allcheck.window.start",
+        Kind::Integer(0, 23),
+        "0",
+        "First hour (UTC) of the window of ttaaefs_allcheck.policy.",
+    ),
+    key(
+        "ttaaefs_allcheck.window.end",
+        Kind::Integer(0, 23),
+        "23",
+        "Last hour (UTC) of the window of ttaaefs_allcheck.policy; it may be before the first one.",
+    ),
+    key(
+        "ttaaefs_logrepairs",
+        Kind::Flag,
+        "disabled",
+        "Whether each record is logged that full-sync finds to differ.",
+    ),
+    key(
+        "repl.fullsync.interval",
+        Kind::DurationOr("off"),
+        "off",
+        "Time between two full-syncs of the cluster, whose nodes take turns. It replaces the schedule by \
+         ttaaefs_autocheck and its like.",
+    ),
+    key(
+        "repl.fullsync.maximum",
+        Kind::Integer(1, 1_000_000_000),
+        "1000000",
+        "Records that a full-sync queues at most; the next one goes on.",
+    ),
 ];

@@ -1,0 +1,172 @@
+//! Objects that come from other clusters: stored as they are, with no event of this cluster's.
+
+use super::entry::{Visited, VisitedCluster};
+use super::fetch::QueuedValue;
+use super::hook::WrittenObject;
+use crate::error::RequestError;
+use crate::options::WriteOptions;
+use crate::replica::{Replicated, Taken, merge_rule};
+use crate::store::{ReplicatedStore, object_props, record_at, wait_if_blocked};
+use crate::topology::Topology;
+use crate::votes::{WriteNeed, WriteTally};
+use crate::write_replicas::{Made, Sent};
+use bytes::Bytes;
+use quoit_model::clock::VersionVector;
+use quoit_model::key::KeyRef;
+use quoit_model::object::Object;
+use quoit_model::props::{BucketProps, Quorum};
+use quoit_store::engine::{RecordAt, RecordMeta};
+use std::sync::Arc;
+
+/// How an object has come from another cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// The clusters that it has visited, the one that it comes from among them; `None` when that does not say,
+    /// and the object is not sent on.
+    pub visited: Option<Visited>,
+    /// Whether it may have come before, and the node have died before it sent it on.
+    pub may_be_again: bool,
+    /// Replicas that must have synced it: it is the source's last one to ask for.
+    pub dw: Quorum,
+}
+
+impl ReplicatedStore {
+    /// The id of this cluster, which objects are told to have visited.
+    #[must_use]
+    pub fn cluster(&self) -> VisitedCluster {
+        self.control.read().cluster_id().0
+    }
+
+    /// The place of this node among the live nodes' names, counted from 0, and their number: by it nodes take
+    /// turns without talking.
+    #[must_use]
+    pub fn place_among_live_nodes(&self) -> (u64, u64) {
+        let topology = self.topology();
+        let names = topology.places().filter(|place| topology.is_up(*place));
+        let mut names: Vec<_> = names.map(|place| topology.node(place).name.clone()).collect();
+        names.sort_unstable();
+        let own = topology.own().map(|own| topology.node(own).name.clone());
+        let index = names.iter().position(|name| Some(name) == own.as_ref()).unwrap_or(0);
+        (index as u64, names.len().max(1) as u64)
+    }
+
+    /// Stores an object of another cluster: merged with what is there, under its own clock and times, without an
+    /// event, without hooks and without limits. Returns its bucket's most recent time of a value, microseconds
+    /// since 1970, to measure lag by.
+    ///
+    /// # Errors
+    ///
+    /// Bad names, bucket types that are not here, quorums, engine faults, and objects with events of this node
+    /// that it has never made. What was stored of it stays.
+    pub async fn store_arrived(
+        &self,
+        encoded: &Bytes,
+        object: &Object,
+        arrival: &Arrival,
+    ) -> Result<(), RequestError> {
+        let key = KeyRef::decode(encoded)?;
+        self.check_context(&object.clock)?;
+        let topology = self.settled_topology(None).await;
+        let (props, at) = {
+            let state = self.control.read();
+            let props = Arc::new(object_props(&state, key.bucket)?.clone());
+            let at = record_at(&state, &props, key, encoded);
+            (props, at)
+        };
+        let class = RecordMeta::class_of(props.n_val);
+        let replicated = Replicated::new(object, merge_rule(&props), class);
+        let is_news = self.spread_arrived(topology, &at, &props, &replicated, arrival.dw).await?;
+        if let Some(visited) = &arrival.visited
+            && (is_news || arrival.may_be_again)
+            && self.source_queues.is_active()
+            && self.source_queues.settings().forwards
+        {
+            let written = WrittenObject::Encoded(&replicated);
+            self.queue_for_others(&at, &props, &written, visited.clone());
+        }
+        Ok(())
+    }
+
+    /// Takes an object to its replicas. Whether it was news, as far as this node can tell.
+    async fn spread_arrived(
+        &self,
+        topology: Arc<Topology>,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        replicated: &Replicated,
+        dw: Quorum,
+    ) -> Result<bool, RequestError> {
+        let options = WriteOptions {
+            w: Some(self.source_queues.settings().vnode_check),
+            pw: Some(Quorum::Count(1)),
+            dw: Some(dw),
+            node_confirms: Some(Quorum::Count(1)),
+            ..WriteOptions::default()
+        };
+        let quorums = options.resolve(props)?;
+        let layouts = topology.writers(at.partition, quorums.n_val, true, &[]);
+        let is_own = topology.is_alone()
+            || topology
+                .own()
+                .is_some_and(|own| layouts.iter().any(|voters| voters.of(own).is_some()));
+        if !topology.is_alone() {
+            WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
+        }
+        let (mut ticket, mut is_news) = (None, true);
+        if is_own {
+            let before = self.records.head(at)?.map(|meta| meta.digest);
+            let taken = wait_if_blocked(self.settings.blocking, |access| {
+                self.take_copy(at, replicated, quorums.dw > 0, access)
+            })?;
+            if let Taken::Written(written, meta) = taken {
+                ticket = Some(written);
+                is_news = before != Some(meta.digest);
+            } else {
+                is_news = false;
+            }
+        }
+        if topology.is_alone() {
+            self.confirm(&quorums, ticket, None).await?;
+            return Ok(is_news);
+        }
+        let made = Made {
+            key: Bytes::copy_from_slice(at.encoded),
+            partition: at.partition,
+            sent: Sent::Object(replicated.clone()),
+            has_own: is_own,
+            ticket,
+            quorums,
+            sloppy: true,
+            timeout_ms: None,
+        };
+        self.write_replicas(topology, layouts, &made).await?;
+        Ok(is_news)
+    }
+
+    /// Reaps a tombstone that another cluster has reaped, if this node has it as it was there. It is not told
+    /// to further clusters.
+    ///
+    /// # Errors
+    ///
+    /// Bad names, unknown bucket types, engine faults.
+    pub async fn reap_arrived(
+        &self,
+        encoded: &Bytes,
+        clock: &VersionVector,
+    ) -> Result<(), RequestError> {
+        let key = KeyRef::decode(encoded)?;
+        let at = {
+            let state = self.control.read();
+            let props = object_props(&state, key.bucket)?;
+            record_at(&state, props, key, encoded)
+        };
+        let Some(QueuedValue::Tombstone(stored)) = self.queued_value(encoded).await? else {
+            return Ok(());
+        };
+        let tombstone = crate::store::decode(&stored)?;
+        if tombstone.clock == *clock {
+            self.reap_soon(vec![(encoded.clone(), at.partition, tombstone.digest())]);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,333 @@
+//! Comparison of whole clusters: digests of all that a cluster has, by arcs of placements that clusters of
+//! different ring sizes have in common, and by ranges of hashes within them.
+//!
+//! Each partition is told of by one complete copy, that of its first primary where it is up. The digests are
+//! those by which nodes compare their copies, of all classes of n_val together, so that they are equal where
+//! two clusters have equal records with other n_vals.
+
+use crate::error::RequestError;
+use crate::service::{Refusal, refuse};
+use crate::store::{ReplicatedStore, decode};
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::{IncomingRequest, Lane, NodeId, Replies, Responder, State};
+use quoit_model::context::encode_context;
+use quoit_model::hash::Partition;
+use quoit_store::compare::{Compare, HashRange, Scope};
+use quoit_store::engine::RecordMeta;
+use quoit_store::index::Tag;
+use quoit_wire::internode::replication::{AskDigests, METHOD_ASK_DIGESTS, ToldDigests, ToldRecord};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Ranges that are asked for at once, at most.
+pub const COMPARED_RANGE_COUNT_MAX: usize = 65_536;
+/// Records that are told of at once, about.
+const RECORD_COUNT_MAX: usize = 50_000;
+/// Leaves that are read from the engine at once.
+const LEAF_COUNT: usize = 1_024;
+/// Time that the nodes of the cluster have for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A range of hashes within an arc of placements.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ArcRange {
+    /// Number of the arc.
+    pub arc: u16,
+    /// Number of the range ([`HashRange::number`]).
+    pub range: u64,
+}
+
+/// A record, as clusters compare it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ComparedRecord {
+    /// Name, encoded.
+    pub key: Bytes,
+    /// Digest of its state.
+    pub digest: u64,
+    /// Whether it is a tombstone.
+    pub is_tombstone: bool,
+    /// Its clock, as clients get it.
+    pub clock: Bytes,
+    /// When it was last modified, microseconds since 1970.
+    pub modified_us: u64,
+}
+
+/// What a cluster has of some ranges.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ClusterDigests {
+    /// A digest for each range.
+    pub digests: Vec<u64>,
+    /// The records of all ranges, if they were asked for.
+    pub records: Vec<ComparedRecord>,
+    /// Arcs of which no complete copy could be asked.
+    pub missing: BTreeSet<u16>,
+}
+
+/// A range of a partition, and the place of the question that it is a part of.
+struct Part {
+    partition: Partition,
+    range: u64,
+    place: usize,
+}
+
+impl ReplicatedStore {
+    /// What this cluster has of ranges of arcs. `arc_count` is a power of two, no more than there are
+    /// partitions.
+    ///
+    /// # Errors
+    ///
+    /// Numbers that make no sense, and faults of this node's engine. A partition that nobody can tell of makes
+    /// its arc a missing one.
+    pub async fn cluster_digests(
+        self: &Arc<Self>,
+        arc_count: u16,
+        hour_min: u32,
+        asked: &[ArcRange],
+        records: bool,
+    ) -> Result<ClusterDigests, RequestError> {
+        let state = self.state();
+        let ring = state.ring_size().get();
+        let is_good =
+            |each: &ArcRange| each.arc < arc_count && HashRange::from_number(each.range).is_some();
+        let count_is_good = arc_count.is_power_of_two() && arc_count <= ring;
+        if !count_is_good || asked.len() > COMPARED_RANGE_COUNT_MAX || !asked.iter().all(is_good) {
+            let text = format!("these are no ranges of {arc_count} arcs of {ring} partitions");
+            return Err(RequestError::Vetoed(text));
+        }
+        let mut told = ClusterDigests {
+            digests: vec![0; if records { 0 } else { asked.len() }],
+            ..ClusterDigests::default()
+        };
+        let mut parts: BTreeMap<NodeId, Vec<Part>> = BTreeMap::new();
+        let width = ring / arc_count;
+        for (place, ArcRange { arc, range }) in asked.iter().enumerate() {
+            for number in arc * width..(arc + 1) * width {
+                let partition = Partition(number);
+                match self.teller(&state, partition) {
+                    Some(node) => {
+                        let part = Part { partition, range: *range, place };
+                        parts.entry(node).or_default().push(part);
+                    }
+                    None => _ = told.missing.insert(*arc),
+                }
+            }
+        }
+        let mut missing = Vec::new();
+        self.ask_tellers(&state, hour_min, records, &parts, &mut told, &mut missing).await?;
+        told.missing.extend(missing.into_iter().map(|place| asked[place].arc));
+        Ok(told)
+    }
+
+    /// The node that tells of a partition: the most preferred primary with a complete copy that is up.
+    fn teller(&self, state: &State, partition: Partition) -> Option<NodeId> {
+        let layouts = state.layouts();
+        let newest = layouts.newest();
+        let n_val = state.n_vals().iter().copied().min().unwrap_or(1);
+        newest
+            .primaries(partition, n_val)
+            .iter()
+            .map(|node| newest.nodes()[usize::from(*node)])
+            .find(|id| {
+                let is_up = *id == state.node_id() || self.reachable(*id).is_some();
+                is_up && !layouts.is_incomplete(partition, *id)
+            })
+    }
+
+    async fn ask_tellers(
+        self: &Arc<Self>,
+        state: &State,
+        hour_min: u32,
+        records: bool,
+        parts: &BTreeMap<NodeId, Vec<Part>>,
+        told: &mut ClusterDigests,
+        missing: &mut Vec<usize>,
+    ) -> Result<(), RequestError> {
+        let mut replies = Replies::new();
+        let nodes: Vec<&NodeId> = parts.keys().collect();
+        let mut own = None;
+        let mut unanswered: BTreeSet<u16> = BTreeSet::new();
+        for (node, tag) in nodes.iter().zip(0_u16..) {
+            let of_node = &parts[node];
+            let ask = AskDigests {
+                layout_version: state.layouts().newest().version(),
+                hour_min,
+                partitions: of_node.iter().map(|part| u32::from(part.partition.0)).collect(),
+                ranges: of_node.iter().map(|part| part.range).collect(),
+                records,
+            };
+            if **node == state.node_id() {
+                own = Some((tag, ask));
+                continue;
+            }
+            unanswered.insert(tag);
+            if let Some(peer) = self.reachable(**node) {
+                // A node that can't be asked has not answered.
+                let _ = peer.send(METHOD_ASK_DIGESTS, &ask, b"", Lane::Small, &replies, tag);
+            }
+        }
+        let mut answers = Vec::new();
+        if let Some((tag, ask)) = own {
+            let store = Arc::clone(self);
+            let read = move || Ok(store.told_digests(&ask));
+            match self.settings.blocking.behind(read).await? {
+                Ok(answer) => answers.push((tag, answer)),
+                Err(Refusal::Storage(fault)) => return Err(fault),
+                Err(_) => _ = unanswered.insert(tag),
+            }
+        }
+        let gather = async {
+            while let Some((tag, answer)) = replies.next().await {
+                if let Ok(Ok(answer)) = answer.map(|reply| ToldDigests::decode(reply.header)) {
+                    unanswered.remove(&tag);
+                    answers.push((tag, answer));
+                }
+            }
+        };
+        let _ = timeout(ANSWER_TIMEOUT, gather).await;
+        for (tag, answer) in answers {
+            let of_node = &parts[nodes[usize::from(tag)]];
+            if !records && answer.digests.len() != of_node.len() {
+                unanswered.insert(tag);
+                continue;
+            }
+            for (part, digest) in of_node.iter().zip(answer.digests) {
+                told.digests[part.place] ^= digest;
+            }
+            told.records.extend(answer.records.into_iter().map(compared));
+        }
+        for tag in unanswered {
+            missing.extend(parts[nodes[usize::from(tag)]].iter().map(|part| part.place));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn serve_ask_digests(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let asked = match self.read_header(request, |asked: &AskDigests| asked.layout_version) {
+            Ok(asked) => asked,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        tokio::spawn(async move {
+            let blocking = self.settings.blocking;
+            match blocking.behind(move || Ok(self.told_digests(&asked))).await {
+                Ok(Ok(told)) => reply.send(&told, b""),
+                Ok(Err(refusal)) => refuse(reply, &refusal),
+                Err(fault) => refuse(reply, &fault.into()),
+            }
+        });
+    }
+
+    /// What this node has of ranges of partitions.
+    fn told_digests(&self, asked: &AskDigests) -> Result<ToldDigests, Refusal> {
+        let malformed = || Refusal::Malformed("these are no ranges of partitions".to_owned());
+        let engine = self.engine.compared().ok_or_else(|| {
+            Refusal::Malformed("copies of this engine can't be compared".to_owned())
+        })?;
+        let bound = COMPARED_RANGE_COUNT_MAX * usize::from(self.ring_size().get());
+        if asked.partitions.len() != asked.ranges.len() || asked.ranges.len() > bound {
+            return Err(malformed());
+        }
+        let mut by_partition: BTreeMap<u32, Vec<(usize, HashRange)>> = BTreeMap::new();
+        for (place, (partition, range)) in asked.partitions.iter().zip(&asked.ranges).enumerate() {
+            let range = HashRange::from_number(*range).ok_or_else(malformed)?;
+            by_partition.entry(*partition).or_default().push((place, range));
+        }
+        let digest_count = if asked.records { 0 } else { asked.ranges.len() };
+        let mut told = ToldDigests { digests: vec![0; digest_count], records: Vec::new() };
+        for (partition, ranges) in by_partition {
+            let number = u16::try_from(partition).map_err(|_| malformed())?;
+            if number >= self.ring_size().get() {
+                return Err(malformed());
+            }
+            let partition = Partition(number);
+            let told_of = match asked.records {
+                true => self.tell_records(engine, partition, asked.hour_min, &ranges, &mut told),
+                false => self.tell_digests(engine, partition, asked.hour_min, &ranges, &mut told),
+            };
+            told_of.map_err(Refusal::Storage)?;
+        }
+        Ok(told)
+    }
+
+    /// Classes of n_val that records may have.
+    fn classes(&self) -> BTreeSet<u8> {
+        self.control.read().n_vals().iter().map(|n_val| RecordMeta::class_of(*n_val)).collect()
+    }
+
+    fn tell_digests(
+        &self,
+        engine: &dyn Compare,
+        partition: Partition,
+        hour_min: u32,
+        ranges: &[(usize, HashRange)],
+        told: &mut ToldDigests,
+    ) -> Result<(), RequestError> {
+        if let [(place, HashRange::ALL)] = ranges {
+            let digests = engine.digests(partition, hour_min)?;
+            // Those of the lowest class are of pieces of records, which are each store's own.
+            told.digests[*place] = digests.0.iter().skip(1).fold(0, |all, class| all ^ class);
+            return Ok(());
+        }
+        let wanted: Vec<HashRange> = ranges.iter().map(|(_, range)| *range).collect();
+        for n_val_class in self.classes() {
+            let scope = Scope { n_val_class, hour_min };
+            let digests = engine.range_digests(partition, scope, &wanted)?;
+            for ((place, _), digest) in ranges.iter().zip(digests) {
+                told.digests[*place] ^= digest;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_records(
+        &self,
+        engine: &dyn Compare,
+        partition: Partition,
+        hour_min: u32,
+        ranges: &[(usize, HashRange)],
+        told: &mut ToldDigests,
+    ) -> Result<(), RequestError> {
+        let mut tags: BTreeSet<Tag> = BTreeSet::new();
+        for (n_val_class, (_, range)) in self
+            .classes()
+            .into_iter()
+            .flat_map(|class| ranges.iter().map(move |each| (class, each)))
+        {
+            let scope = Scope { n_val_class, hour_min };
+            let mut from = Some(range.first());
+            while let Some(first) = from
+                && tags.len() < RECORD_COUNT_MAX
+            {
+                let page = engine.leaves(partition, scope, *range, first, LEAF_COUNT)?;
+                tags.extend(page.leaves.iter().map(|leaf| leaf.tag));
+                from = page.next;
+            }
+        }
+        let tags: Vec<Tag> = tags.into_iter().collect();
+        for some in tags.chunks(LEAF_COUNT) {
+            for (key, record) in self.records.tagged(partition, some)? {
+                let object = decode(&record.value)?;
+                told.records.push(ToldRecord {
+                    key,
+                    digest: record.meta.digest,
+                    tombstone: record.meta.tombstone,
+                    clock: encode_context(&object.clock),
+                    modified_us: object.last_modified_us(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn compared(told: ToldRecord) -> ComparedRecord {
+    ComparedRecord {
+        key: told.key,
+        digest: told.digest,
+        is_tombstone: told.tombstone,
+        clock: told.clock,
+        modified_us: told.modified_us,
+    }
+}

@@ -1,0 +1,89 @@
+//! Commands about replication that an operator gives to one node for all of the cluster.
+//!
+//! The commands are those of the part above, which does them; here they are bytes on their way.
+
+use crate::service::{Refusal, refuse};
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_cluster::{IncomingRequest, Lane, NodeId, Replies, Responder};
+use quoit_wire::internode::replication::{METHOD_COMMAND, ReplicationMessage};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The longest command and answer.
+const COMMAND_BYTES_MAX: usize = 1 << 20;
+
+/// The part of the node that does commands about replication.
+pub trait ReplicationOperator: Send + Sync {
+    /// Does a command and answers it.
+    fn command(&self, command: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>>;
+}
+
+impl ReplicatedStore {
+    /// Has commands of other nodes done from now on. The first one counts.
+    pub fn set_replication_operator(&self, operator: Arc<dyn ReplicationOperator>) {
+        let _ = self.replication_operator.set(operator);
+    }
+
+    /// Gives a command to all other members that are up, and gathers their answers, by their names; `None` of
+    /// those that have not answered.
+    pub async fn command_others(
+        &self,
+        command: Bytes,
+        limit: Duration,
+    ) -> BTreeMap<Arc<str>, Option<Bytes>> {
+        let state = self.state();
+        let (own, mut replies) = (state.node_id(), Replies::new());
+        let mut answers = BTreeMap::new();
+        let mut asked: Vec<(NodeId, Arc<str>)> = Vec::new();
+        let message = ReplicationMessage { content: command };
+        for member in state.members().iter().filter(|member| member.id != own) {
+            answers.insert(Arc::clone(&member.name), None);
+            if let Some(peer) = self.reachable(member.id)
+                && peer
+                    .send(METHOD_COMMAND, &message, b"", Lane::Small, &replies, asked.len() as u16)
+                    .is_ok()
+            {
+                asked.push((member.id, Arc::clone(&member.name)));
+            }
+        }
+        let gather = async {
+            while let Some((slot, answer)) = replies.next().await {
+                let message = answer.ok().and_then(|reply| {
+                    <ReplicationMessage as prost::Message>::decode(reply.header).ok()
+                });
+                if let (Some(message), Some((_, name))) = (message, asked.get(usize::from(slot))) {
+                    answers.insert(Arc::clone(name), Some(message.content));
+                }
+            }
+        };
+        let _ = timeout(limit, gather).await;
+        answers
+    }
+
+    pub(crate) fn serve_replication_command(
+        self: Arc<Self>,
+        request: &IncomingRequest,
+        reply: Responder,
+    ) {
+        // Commands have nothing to do with layouts.
+        let message = match self.read_header(request, |_: &ReplicationMessage| u64::MAX) {
+            Ok(message) => message,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        let Some(operator) = self.replication_operator.get().cloned() else {
+            let text = "the node does not replicate yet: it is starting".to_owned();
+            return refuse(reply, &Refusal::Malformed(text));
+        };
+        if message.content.len() > COMMAND_BYTES_MAX {
+            return refuse(reply, &Refusal::Malformed("the command is too long".to_owned()));
+        }
+        tokio::spawn(async move {
+            let content = operator.command(message.content).await;
+            reply.send(&ReplicationMessage { content }, b"");
+        });
+    }
+}

@@ -1,0 +1,123 @@
+//! The decision about a record of which two clusters have different states.
+
+use bytes::Bytes;
+use quoit_core::ComparedRecord;
+use quoit_model::context::decode_context;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which cluster sends a record to the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Direction {
+    /// It is newer here, or only here.
+    FromHere,
+    /// It is newer there, or only there.
+    FromThere,
+    /// Neither has seen all that the other has, or that can't be told: both send it.
+    Both,
+}
+
+/// A record that differs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Difference {
+    pub(super) key: Bytes,
+    pub(super) direction: Direction,
+    /// When the newer state was last modified, microseconds since 1970.
+    pub(super) modified_us: u64,
+}
+
+/// The records in which two clusters differ, by their names.
+pub(super) fn differences(
+    here: Vec<ComparedRecord>,
+    there: Vec<ComparedRecord>,
+) -> Vec<Difference> {
+    let by_key = |records: Vec<ComparedRecord>| {
+        let pairs = records.into_iter().map(|record| (record.key.clone(), record));
+        pairs.collect::<BTreeMap<Bytes, ComparedRecord>>()
+    };
+    let (here, there) = (by_key(here), by_key(there));
+    let keys: BTreeSet<&Bytes> = here.keys().chain(there.keys()).collect();
+    let difference = |key: &Bytes| {
+        let (ours, theirs) = (here.get(key), there.get(key));
+        let direction = direction(ours, theirs)?;
+        let modified = [ours, theirs].into_iter().flatten().map(|record| record.modified_us);
+        let modified_us = modified.max().unwrap_or(0);
+        Some(Difference { key: key.clone(), direction, modified_us })
+    };
+    keys.into_iter().filter_map(difference).collect()
+}
+
+/// Which way a record goes; `None` where nothing has to be sent.
+fn direction(ours: Option<&ComparedRecord>, theirs: Option<&ComparedRecord>) -> Option<Direction> {
+    match (ours, theirs) {
+        // Who lacks a deleted record lacks nothing.
+        (Some(only), None) | (None, Some(only)) if only.is_tombstone => None,
+        // The other cluster may have deleted it and reaped the tombstone, which it sends then.
+        (Some(_), None) | (None, Some(_)) => Some(Direction::Both),
+        (Some(ours), Some(theirs)) if ours.digest == theirs.digest => None,
+        (Some(ours), Some(theirs)) => {
+            let clocks = (decode_context(&ours.clock), decode_context(&theirs.clock));
+            let (Ok(our), Ok(their)) = clocks else { return Some(Direction::Both) };
+            Some(match (our.descends(&their), their.descends(&our)) {
+                (true, false) => Direction::FromHere,
+                (false, true) => Direction::FromThere,
+                // Equal clocks with other times, or concurrent ones.
+                _ => Direction::Both,
+            })
+        }
+        (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_model::clock::{Actor, Dot, VersionVector};
+    use quoit_model::context::encode_context;
+
+    fn record(
+        key: &'static str,
+        digest: u64,
+        clock: &[(u8, u64)],
+        is_tombstone: bool,
+    ) -> ComparedRecord {
+        let dot = |(actor, counter): &(u8, u64)| Dot {
+            actor: Actor([*actor; 8].into_iter().collect()),
+            counter: *counter,
+            time_secs: 0,
+        };
+        let clock = VersionVector::from_entries(clock.iter().map(dot));
+        let clock = encode_context(&clock);
+        ComparedRecord { key: key.into(), digest, is_tombstone, clock, modified_us: digest }
+    }
+
+    #[test]
+    fn records_go_where_they_are_older_or_missing() {
+        let here = vec![
+            record("equal", 1, &[(1, 1)], false),
+            record("newer", 2, &[(1, 2)], false),
+            record("older", 3, &[(1, 1)], false),
+            record("concurrent", 4, &[(1, 1)], false),
+            record("only here", 5, &[(1, 1)], false),
+            record("deleted here", 6, &[(1, 1)], true),
+            record("other time", 7, &[(1, 1)], false),
+        ];
+        let there = vec![
+            record("equal", 1, &[(1, 1)], false),
+            record("newer", 20, &[(1, 1)], false),
+            record("older", 30, &[(1, 1), (2, 1)], false),
+            record("concurrent", 40, &[(2, 1)], false),
+            record("deleted there", 50, &[(1, 1)], true),
+            record("other time", 70, &[(1, 1)], false),
+        ];
+        let found: Vec<(Bytes, Direction)> =
+            differences(here, there).into_iter().map(|each| (each.key, each.direction)).collect();
+        let expected = [
+            ("concurrent", Direction::Both),
+            ("newer", Direction::FromHere),
+            ("older", Direction::FromThere),
+            ("only here", Direction::Both),
+            ("other time", Direction::Both),
+        ];
+        assert_eq!(found, expected.map(|(key, direction)| (Bytes::from(key), direction)));
+    }
+}

@@ -1,0 +1,173 @@
+//! Full-sync with another cluster of Quoit: compares digests of all that both have, and queues what differs.
+//!
+//! Both clusters answer the same questions: first for the digest of each arc of placements, then for those of
+//! ever smaller ranges within the arcs that differ, at last for the records in them. Records that are newer
+//! here, or only here, are queued here; records that are newer there are queued there, in a queue that this
+//! cluster consumes.
+
+mod compare;
+mod report;
+mod schedule;
+mod settings;
+mod walk;
+
+pub use report::{FullSyncReport, FullSyncState, FullSyncStatus};
+pub use settings::{CheckKind, CheckWindow, FullSyncScope, FullSyncSettings};
+
+use crate::address::PeerAddress;
+use parking_lot::Mutex;
+use quoit_core::ReplicatedStore;
+use schedule::Turn;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::sleep;
+use walk::Walk;
+
+/// How often it is looked whether a check is due.
+const TICK: Duration = Duration::from_secs(1);
+/// Time after the start of the node before the first scheduled check.
+const REST_AT_START: Duration = Duration::from_secs(60);
+
+/// The part of full-sync that changes.
+struct State {
+    peer: Option<PeerAddress>,
+    /// Auto checks to be left out (`quoit repl fullsync suppress`).
+    suppressed: u32,
+    last: Option<FullSyncReport>,
+    /// The next check, and the place of this node among the live ones by which it was found.
+    next: Option<(Turn, (u64, u64))>,
+    is_running: bool,
+    totals: report::Totals,
+}
+
+/// Full-sync of a node with one other cluster.
+pub struct FullSync {
+    store: Arc<ReplicatedStore>,
+    settings: FullSyncSettings,
+    state: Mutex<State>,
+    /// One check at a time.
+    turn: AsyncMutex<()>,
+}
+
+impl FullSync {
+    pub(crate) fn new(store: Arc<ReplicatedStore>, settings: FullSyncSettings) -> Self {
+        let state = State {
+            peer: settings.peer.clone(),
+            suppressed: 0,
+            last: None,
+            next: None,
+            is_running: false,
+            totals: report::Totals::default(),
+        };
+        Self { store, settings, state: Mutex::new(state), turn: AsyncMutex::new(()) }
+    }
+
+    /// Runs checks by the schedule, and one when references to what is to be sent were lost, until the task is
+    /// dropped.
+    pub(crate) async fn run(&self, is_paused: impl Fn() -> bool) {
+        sleep(REST_AT_START.min(self.settings.rest_at_start)).await;
+        let mut wants_more = self.store.source_queues().take_loss();
+        loop {
+            let now_secs = self.store.clock().unix_secs();
+            let turn = self.next_turn(now_secs);
+            let is_off = self.settings.scope == FullSyncScope::Disabled || is_paused();
+            let is_due = turn.is_some_and(|turn| turn.at_secs <= now_secs);
+            wants_more |= self.store.source_queues().take_loss();
+            if !is_off && (wants_more || is_due) {
+                let kind = if wants_more { CheckKind::All } else { self.kind_of(turn) };
+                let report = self.check(kind).await;
+                // What was found is sent meanwhile; then it is looked whether that was all.
+                wants_more = report.has_repaired() && report.fault.is_none();
+                self.state.lock().next = None;
+                sleep(report.rest()).await;
+                continue;
+            }
+            sleep(TICK).await;
+        }
+    }
+
+    fn kind_of(&self, turn: Option<Turn>) -> CheckKind {
+        let mut state = self.state.lock();
+        match turn.map_or(CheckKind::Auto, |turn| turn.kind) {
+            CheckKind::Auto if state.suppressed > 0 => {
+                state.suppressed -= 1;
+                CheckKind::None
+            }
+            kind => kind,
+        }
+    }
+
+    fn next_turn(&self, now_secs: u64) -> Option<Turn> {
+        let place = self.store.place_among_live_nodes();
+        let mut state = self.state.lock();
+        if !state.next.is_some_and(|(_, known)| known == place) {
+            let turn = schedule::next(&self.settings, now_secs, place.0, place.1);
+            state.next = turn.map(|turn| (turn, place));
+        }
+        state.next.map(|(turn, _)| turn)
+    }
+
+    /// Compares with the other cluster now, and queues what differs.
+    pub async fn check(&self, kind: CheckKind) -> FullSyncReport {
+        let _turn = self.turn.lock().await;
+        self.state.lock().is_running = true;
+        let peer = self.state.lock().peer.clone();
+        let began_us = self.store.clock().unix_us();
+        let mut report = FullSyncReport::begun(kind, peer.as_ref(), began_us);
+        match (kind, &peer) {
+            (CheckKind::None, _) => {}
+            (_, None) => {
+                let text = "there is no peer: set ttaaefs_peerip and ttaaefs_peerport, or use quoit repl \
+                            fullsync set --peer HOST:PORT:pb";
+                report.fault = Some(text.to_owned());
+            }
+            (kind, Some(peer)) => {
+                let walk = Walk::new(&self.store, &self.settings, kind, began_us);
+                if let Err(fault) = walk.run(peer, &mut report).await {
+                    report.fault = Some(fault.to_string());
+                }
+            }
+        }
+        report.duration_us = self.store.clock().unix_us().saturating_sub(began_us);
+        report.log();
+        let mut state = self.state.lock();
+        state.is_running = false;
+        state.totals.note(&report);
+        state.last = Some(report.clone());
+        report
+    }
+
+    /// Compares with another peer from now on, until the node is restarted.
+    pub fn set_peer(&self, peer: PeerAddress) {
+        self.state.lock().peer = Some(peer);
+    }
+
+    /// Leaves out the next auto checks of the schedule.
+    pub fn suppress(&self, count: u32) {
+        self.state.lock().suppressed = count;
+    }
+
+    /// Figures.
+    #[must_use]
+    pub(crate) fn status(&self, is_paused: bool) -> FullSyncStatus {
+        let state = self.state.lock();
+        FullSyncStatus {
+            scope: self.settings.scope,
+            peer: state.peer.as_ref().map(ToString::to_string),
+            queue: self.settings.queue.clone(),
+            peer_queue: self.settings.peer_queue.clone(),
+            is_paused,
+            suppressed: state.suppressed,
+            state: match (state.is_running, &state.last) {
+                (true, _) => FullSyncState::Running,
+                (false, None) => FullSyncState::Never,
+                (false, Some(last)) => last.state(),
+            },
+            last: state.last.clone(),
+            next_at_secs: state.next.map(|(turn, _)| turn.at_secs),
+            next_kind: state.next.map(|(turn, _)| turn.kind),
+            totals: state.totals,
+        }
+    }
+}

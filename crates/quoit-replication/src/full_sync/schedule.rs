@@ -1,0 +1,132 @@
+//! The schedule of checks: which kind of check a node makes when.
+//!
+//! The checks of a day are put into as many slices of the day, in a random order that all nodes have in common.
+//! Within a slice nodes take turns by their place among the live nodes' names, and clusters by their quarter.
+
+use super::settings::{CheckKind, FullSyncSettings};
+
+const DAY_SECS: u64 = 86_400;
+/// Clusters that take turns within a node's part of a slice.
+const CLUSTER_COUNT: u64 = 4;
+
+/// A check that is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Turn {
+    /// When, seconds since 1970.
+    pub(super) at_secs: u64,
+    pub(super) kind: CheckKind,
+}
+
+/// The next check of the node with this place among `node_count` live nodes; `None` without any a day.
+pub(super) fn next(
+    settings: &FullSyncSettings,
+    now_secs: u64,
+    node_index: u64,
+    node_count: u64,
+) -> Option<Turn> {
+    let node_count = node_count.max(1);
+    if let Some(interval) = settings.interval {
+        // Each node in turn, so that the cluster makes a check each interval.
+        let interval_secs = interval.as_secs().max(1);
+        let number = now_secs / interval_secs + 1;
+        let ahead = (node_index + node_count - number % node_count) % node_count;
+        let at_secs = (number + ahead) * interval_secs;
+        return Some(Turn { at_secs, kind: CheckKind::Auto });
+    }
+    let today = now_secs / DAY_SECS;
+    (today..today + 2).find_map(|day| {
+        let kinds = shuffled(settings, day);
+        let slice_secs = DAY_SECS / (kinds.len() as u64).max(1);
+        let part_secs = slice_secs / node_count;
+        let quarter = u64::from(settings.cluster_slice.clamp(1, 4) - 1);
+        let offset = node_index * part_secs + quarter * part_secs / CLUSTER_COUNT;
+        let turns = kinds.into_iter().zip(0_u64..).map(|(kind, slice)| Turn {
+            at_secs: day * DAY_SECS + slice * slice_secs + offset,
+            kind: allowed(settings, kind, day * DAY_SECS + slice * slice_secs + offset),
+        });
+        turns.into_iter().find(|turn| turn.at_secs > now_secs)
+    })
+}
+
+/// An auto check outside of the window is one of the last day.
+fn allowed(settings: &FullSyncSettings, kind: CheckKind, at_secs: u64) -> CheckKind {
+    match kind {
+        CheckKind::Auto if !settings.window.has(at_secs) => CheckKind::Day,
+        kind => kind,
+    }
+}
+
+/// The checks of a day in their order.
+fn shuffled(settings: &FullSyncSettings, day: u64) -> Vec<CheckKind> {
+    let each = |(kind, count): &(CheckKind, u32)| std::iter::repeat_n(*kind, *count as usize);
+    let mut kinds: Vec<CheckKind> = settings.checks_a_day.iter().flat_map(each).collect();
+    let mut state = day;
+    for last in (1..kinds.len()).rev() {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let place = (state >> 33) as usize % (last + 1);
+        kinds.swap(last, place);
+    }
+    kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::full_sync::CheckWindow;
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    fn turns(settings: &FullSyncSettings, index: u64, count: u64, from: u64) -> Vec<Turn> {
+        let mut now = from;
+        let mut turns = Vec::new();
+        while let Some(turn) =
+            next(settings, now, index, count).filter(|t| t.at_secs < from + DAY_SECS)
+        {
+            turns.push(turn);
+            now = turn.at_secs;
+        }
+        turns
+    }
+
+    #[test]
+    fn a_day_has_each_check_as_often_as_configured_and_nodes_never_at_once() {
+        let settings = FullSyncSettings {
+            checks_a_day: vec![(CheckKind::All, 2), (CheckKind::Hour, 5), (CheckKind::Range, 17)],
+            ..FullSyncSettings::default()
+        };
+        let start = 20_000 * DAY_SECS - 1;
+        let mut all = Vec::new();
+        for node in 0..4 {
+            let turns = turns(&settings, node, 4, start);
+            let mut counts = BTreeMap::new();
+            turns.iter().for_each(|turn| *counts.entry(turn.kind).or_insert(0) += 1);
+            let expected = [(CheckKind::All, 2), (CheckKind::Hour, 5), (CheckKind::Range, 17)];
+            assert_eq!(counts, BTreeMap::from(expected), "node {node}");
+            all.extend(turns.iter().map(|turn| turn.at_secs));
+        }
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= 900), "{all:?}");
+    }
+
+    #[test]
+    fn with_an_interval_nodes_take_turns() {
+        let interval = Some(Duration::from_secs(60));
+        let settings = FullSyncSettings { interval, ..FullSyncSettings::default() };
+        let first: Vec<u64> =
+            turns(&settings, 0, 3, 600).iter().map(|t| t.at_secs).take(3).collect();
+        let second: Vec<u64> =
+            turns(&settings, 1, 3, 600).iter().map(|t| t.at_secs).take(3).collect();
+        assert_eq!(first.windows(2).map(|pair| pair[1] - pair[0]).max(), Some(180));
+        assert!(first.iter().all(|at| !second.contains(at)), "{first:?} {second:?}");
+    }
+
+    #[test]
+    fn auto_checks_outside_of_the_window_are_of_the_last_day() {
+        let window = CheckWindow::Hours(22, 3);
+        let settings = FullSyncSettings { window, ..FullSyncSettings::default() };
+        let turns = turns(&settings, 0, 1, 20_000 * DAY_SECS - 1);
+        let autos = turns.iter().filter(|turn| turn.kind == CheckKind::Auto).count();
+        assert_eq!((turns.len(), autos), (24, 6));
+    }
+}

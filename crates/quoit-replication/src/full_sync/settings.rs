@@ -1,0 +1,124 @@
+//! Settings of full-sync.
+
+use crate::address::PeerAddress;
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The records that full-sync is about (`ttaaefs_scope`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FullSyncScope {
+    /// None: checks are run by command alone.
+    Disabled,
+    /// All.
+    All,
+    /// Those of one bucket.
+    Bucket,
+}
+
+/// The records that a check repairs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckKind {
+    /// All.
+    All,
+    /// Those modified in the last day.
+    Day,
+    /// Those modified in the last hour.
+    Hour,
+    /// Those modified since the last check that was in sync.
+    Range,
+    /// All: between clusters of Quoit comparing everything costs what differs.
+    Auto,
+    /// None: a place in the schedule that is left free.
+    None,
+}
+
+impl FromStr for CheckKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "all" | "all_check" => Self::All,
+            "day" | "day_check" => Self::Day,
+            "hour" | "hour_check" => Self::Hour,
+            "range" | "range_check" => Self::Range,
+            "auto" | "auto_check" => Self::Auto,
+            "none" | "no_check" => Self::None,
+            _ => return Err(format!("`{text}` is no check: wanted all, day, hour, range or auto")),
+        })
+    }
+}
+
+/// The hours of a day (UTC) in which scheduled checks of all records may be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CheckWindow {
+    /// All.
+    Always,
+    /// None.
+    Never,
+    /// From the first to the second, both included; it may go around midnight.
+    Hours(u8, u8),
+}
+
+impl CheckWindow {
+    pub(super) fn has(self, unix_secs: u64) -> bool {
+        let hour = (unix_secs / 3_600 % 24) as u8;
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Hours(start, end) if start <= end => (start..=end).contains(&hour),
+            Self::Hours(start, end) => hour >= start || hour <= end,
+        }
+    }
+}
+
+/// Settings of full-sync.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FullSyncSettings {
+    /// Scope of scheduled checks.
+    pub scope: FullSyncScope,
+    /// Bucket type and bucket of the scope `bucket`.
+    pub bucket: Option<(String, String)>,
+    /// The queue here for what is newer here (`ttaaefs_queuename`).
+    pub queue: String,
+    /// The queue there for what is newer there (`ttaaefs_queuename_peer`); `None`: the other cluster finds it
+    /// itself.
+    pub peer_queue: Option<String>,
+    /// A node of the other cluster, or a balancer before it.
+    pub peer: Option<PeerAddress>,
+    /// Checks a day, by kind.
+    pub checks_a_day: Vec<(CheckKind, u32)>,
+    /// When all records may be checked by auto checks.
+    pub window: CheckWindow,
+    /// Time between two checks of the cluster, whatever the schedule says (`repl.fullsync.interval`).
+    pub interval: Option<Duration>,
+    /// Which quarter of each slice is this cluster's, 1 to 4 (`ttaaefs_cluster_slice`).
+    pub cluster_slice: u32,
+    /// Records that a check queues at most, on either side (`repl.fullsync.maximum`).
+    pub repair_count_max: usize,
+    /// Whether each repaired record is logged (`ttaaefs_logrepairs`).
+    pub logs_repairs: bool,
+    /// Time after the start of the node before the first scheduled check, a minute at most.
+    pub rest_at_start: Duration,
+}
+
+impl Default for FullSyncSettings {
+    fn default() -> Self {
+        Self {
+            scope: FullSyncScope::Disabled,
+            bucket: None,
+            queue: "q1_ttaaefs".to_owned(),
+            peer_queue: None,
+            peer: None,
+            checks_a_day: vec![(CheckKind::Auto, 24)],
+            window: CheckWindow::Always,
+            interval: None,
+            cluster_slice: 1,
+            repair_count_max: 1_000_000,
+            logs_repairs: false,
+            rest_at_start: Duration::from_secs(60),
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! One check: from the digests of all to the records that differ.
+
+use super::compare::{Difference, Direction, differences};
+use super::report::FullSyncReport;
+use super::settings::{CheckKind, FullSyncScope, FullSyncSettings};
+use crate::address::{PeerAddress, Protocol};
+use bytes::Bytes;
+use quoit_client::{Connection, Error};
+use quoit_core::{
+    ArcRange, ClusterDigests, ComparedRecord, QueuePriority, ReplicatedStore, RequestError,
+};
+use quoit_model::key::KeyRef;
+use quoit_model::props::ReplMode;
+use quoit_store::compare::{HashRange, hour_of};
+use quoit_wire::messages::{
+    RpbClusterDigestsReq, RpbClusterDigestsResp, RpbQueuePutReq, RpbQueuePutResp,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::time::{sleep, timeout};
+
+/// Ranges that are asked for at once.
+const RANGE_COUNT: usize = 4_096;
+/// Records that a range should have at most before they are compared one by one.
+const RECORDS_PER_RANGE: u64 = 16;
+/// A range of this depth is not split further.
+const DEPTH_MAX: u32 = 36;
+/// The time after which what differed and differs no longer was on its way.
+const SETTLING: Duration = Duration::from_millis(500);
+/// How often what differs is asked for again, so that writes in flight cancel out.
+const LOOK_COUNT: usize = 2;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longest frame that the other cluster may send.
+const FRAME_BYTES_MAX: u32 = 256 << 20;
+/// References that are sent at once.
+const REFERENCE_COUNT: usize = 4_096;
+/// The hours ahead in which records that expire are not compared: clocks of clusters differ.
+const HOURS_AHEAD: u32 = 1;
+
+/// Why a check ended early.
+#[derive(Debug, Error)]
+pub(crate) enum FullSyncError {
+    #[error("the other cluster can't be asked: {0}")]
+    Client(#[from] Error),
+    #[error("the other cluster does not answer")]
+    Silent,
+    #[error("{0} is asked by HTTP; full-sync needs host:port:pb")]
+    Protocol(String),
+    #[error("the other cluster has answered with what is no answer")]
+    Malformed,
+    #[error("{0} is a node of this cluster: set ttaaefs_peerip to a node of the other one")]
+    Itself(String),
+    #[error(
+        "the other cluster knows no digests of Quoit: it is another program, or an older release"
+    )]
+    NoQuoit,
+    #[error(transparent)]
+    Own(#[from] RequestError),
+    #[error("there is no queue `{0}` {1}: add it with quoit repl queue add, or change {2}")]
+    NoQueue(String, &'static str, &'static str),
+}
+
+/// A check under way.
+pub(super) struct Walk<'a> {
+    store: &'a Arc<ReplicatedStore>,
+    settings: &'a FullSyncSettings,
+    /// Records modified earlier are not repaired, microseconds since 1970.
+    modified_from_us: u64,
+    hour_min: u32,
+}
+
+/// The other cluster.
+struct Peer {
+    connection: Connection,
+    exchanged_bytes: u64,
+    address: String,
+    cluster: Bytes,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        store: &'a Arc<ReplicatedStore>,
+        settings: &'a FullSyncSettings,
+        kind: CheckKind,
+        now_us: u64,
+    ) -> Self {
+        let ago_secs = match kind {
+            CheckKind::Day => 86_400,
+            CheckKind::Hour => 3_600,
+            CheckKind::All | CheckKind::Auto | CheckKind::Range | CheckKind::None => u64::MAX,
+        };
+        let modified_from_us = now_us.saturating_sub(ago_secs.saturating_mul(1_000_000));
+        let hour_min = hour_of(now_us / 1_000_000).saturating_add(HOURS_AHEAD);
+        Self { store, settings, modified_from_us, hour_min }
+    }
+
+    pub(super) async fn run(
+        &self,
+        address: &PeerAddress,
+        report: &mut FullSyncReport,
+    ) -> Result<(), FullSyncError> {
+        let mut peer = Peer::connect(address, self.store.cluster()).await?;
+        let walked = self.walk(&mut peer, report).await;
+        report.exchanged_bytes = peer.exchanged_bytes;
+        walked
+    }
+
+    async fn walk(
+        &self,
+        peer: &mut Peer,
+        report: &mut FullSyncReport,
+    ) -> Result<(), FullSyncError> {
+        let own_ring = self.store.control().read().ring_size().get();
+        // The answer to a small question tells the other ring's size.
+        let first = [ArcRange { arc: 0, range: 1 }];
+        let told = peer.ask(1, self.hour_min, &first, false).await?;
+        let their_ring = u16::try_from(told.ring_size).map_err(|_| FullSyncError::Malformed)?;
+        let arc_count = own_ring.min(their_ring);
+        if !arc_count.is_power_of_two() {
+            return Err(FullSyncError::Malformed);
+        }
+        report.arc_count = arc_count.into();
+        let all: Vec<ArcRange> = (0..arc_count).map(|arc| ArcRange { arc, range: 1 }).collect();
+        let mut differing = all;
+        let mut missing = BTreeSet::new();
+        for look in 0..LOOK_COUNT {
+            if look > 0 {
+                sleep(SETTLING).await;
+            }
+            differing = self.differing(peer, arc_count, &differing, &mut missing).await?;
+            if differing.is_empty() {
+                break;
+            }
+        }
+        report.differing_arc_count = differing.len() as u64;
+        report.missing_arc_count = missing.len() as u64;
+        let depth = self.depth(arc_count);
+        let mut repair = Repair::default();
+        for arc in differing {
+            let ranges = self.descend(peer, arc_count, arc, depth, &mut missing).await?;
+            for some in ranges.chunks(RANGE_COUNT / 16) {
+                let found = self.records(peer, arc_count, some, report).await?;
+                repair.note(self.wanted(found), self.settings, report);
+                self.send(peer, &mut repair, false).await?;
+                if repair.count >= self.settings.repair_count_max {
+                    return self.send(peer, &mut repair, true).await;
+                }
+            }
+        }
+        self.send(peer, &mut repair, true).await
+    }
+
+    /// The ranges of these that differ. Arcs that one cluster can't tell of do not count.
+    async fn differing(
+        &self,
+        peer: &mut Peer,
+        arc_count: u16,
+        asked: &[ArcRange],
+        missing: &mut BTreeSet<u16>,
+    ) -> Result<Vec<ArcRange>, FullSyncError> {
+        let mut differing = Vec::new();
+        for some in asked.chunks(RANGE_COUNT) {
+            let here = self.store.cluster_digests(arc_count, self.hour_min, some, false);
+            let there = peer.ask(arc_count, self.hour_min, some, false);
+            let (here, there) = tokio::join!(here, there);
+            let (ClusterDigests { digests, missing: missing_here, .. }, there) = (here?, there?);
+            let theirs = there.digests.unwrap_or_default();
+            if theirs.len() != some.len() * 8 {
+                return Err(FullSyncError::Malformed);
+            }
+            missing.extend(missing_here);
+            missing.extend(there.missing_arcs.iter().filter_map(|arc| u16::try_from(*arc).ok()));
+            let ours = digests.iter().map(|digest| digest.to_le_bytes());
+            for ((range, our), their) in some.iter().zip(ours).zip(theirs.chunks_exact(8)) {
+                if our != their && !missing.contains(&range.arc) {
+                    differing.push(*range);
+                }
+            }
+        }
+        Ok(differing)
+    }
+
+    /// The bits of ranges that have few enough records to be compared one by one.
+    fn depth(&self, arc_count: u16) -> u32 {
+        let stats = self.store.engine().stats();
+        // One node has at most all records of the cluster.
+        let per_arc = stats.key_count / u64::from(arc_count);
+        let ranges = (per_arc / RECORDS_PER_RANGE).max(1);
+        ranges.ilog2().next_multiple_of(4).min(DEPTH_MAX)
+    }
+
+    /// The smallest ranges of an arc that differ.
+    async fn descend(
+        &self,
+        peer: &mut Peer,
+        arc_count: u16,
+        arc: ArcRange,
+        depth: u32,
+        missing: &mut BTreeSet<u16>,
+    ) -> Result<Vec<ArcRange>, FullSyncError> {
+        let mut ranges = vec![arc];
+        let mut level = 0;
+        while level < depth && !ranges.is_empty() {
+            let parts: Vec<ArcRange> = ranges.iter().flat_map(parts_of).collect();
+            if parts.is_empty() {
+                break;
+            }
+            ranges = self.differing(peer, arc_count, &parts, missing).await?;
+            level += 4;
+        }
+        Ok(ranges)
+    }
+
+    async fn records(
+        &self,
+        peer: &mut Peer,
+        arc_count: u16,
+        ranges: &[ArcRange],
+        report: &mut FullSyncReport,
+    ) -> Result<Vec<Difference>, FullSyncError> {
+        let here = self.store.cluster_digests(arc_count, self.hour_min, ranges, true);
+        let there = peer.ask(arc_count, self.hour_min, ranges, true);
+        let (here, there) = tokio::join!(here, there);
+        let (here, there) = (here?, there?);
+        // What nobody could tell of is not missing.
+        if !here.missing.is_empty() || !there.missing_arcs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let compared = |record: quoit_wire::messages::RpbComparedRecord| ComparedRecord {
+            key: record.key,
+            digest: record.digest,
+            is_tombstone: record.tombstone,
+            clock: record.clock,
+            modified_us: record.modified_us,
+        };
+        let there: Vec<ComparedRecord> = there.records.into_iter().map(compared).collect();
+        report.compared_count += here.records.len().max(there.len()) as u64;
+        Ok(differences(here.records, there))
+    }
+
+    /// Differences that the check repairs.
+    fn wanted(&self, found: Vec<Difference>) -> Vec<Difference> {
+        let is_wanted = |difference: &Difference| {
+            let Ok(key) = KeyRef::decode(&difference.key) else { return false };
+            let is_in_scope = match (&self.settings.scope, &self.settings.bucket) {
+                (FullSyncScope::Bucket, Some((bucket_type, bucket))) => {
+                    key.bucket.bucket_type == bucket_type.as_bytes()
+                        && key.bucket.bucket == bucket.as_bytes()
+                }
+                _ => true,
+            };
+            let state = self.store.control().read();
+            let mode = state.bucket_props(key.bucket).ok().and_then(|props| props.repl);
+            let goes = !matches!(mode, Some(ReplMode::Off | ReplMode::Realtime));
+            is_in_scope && goes && difference.modified_us >= self.modified_from_us
+        };
+        found.into_iter().filter(is_wanted).collect()
+    }
+
+    /// Queues what has gathered, all of it or when it is enough.
+    async fn send(
+        &self,
+        peer: &mut Peer,
+        repair: &mut Repair,
+        all: bool,
+    ) -> Result<(), FullSyncError> {
+        let is_due = |keys: &Vec<Bytes>| !keys.is_empty() && (all || keys.len() >= REFERENCE_COUNT);
+        if is_due(&repair.from_here) {
+            let keys = std::mem::take(&mut repair.from_here);
+            let (queue, now_us) = (&self.settings.queue, self.store.clock().unix_us());
+            let queues = self.store.source_queues();
+            if queues.push_references(queue, QueuePriority::FullSync, keys, now_us).is_none() {
+                let place = "here";
+                return Err(FullSyncError::NoQueue(queue.clone(), place, "ttaaefs_queuename"));
+            }
+        }
+        if is_due(&repair.from_there) {
+            let keys = std::mem::take(&mut repair.from_there);
+            if let Some(queue) = &self.settings.peer_queue {
+                for some in keys.chunks(REFERENCE_COUNT) {
+                    peer.queue(queue, some.to_vec()).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parts_of(range: &ArcRange) -> impl Iterator<Item = ArcRange> + use<> {
+    let arc = range.arc;
+    let parts = HashRange::from_number(range.range).into_iter().flat_map(HashRange::parts);
+    parts.map(move |part| ArcRange { arc, range: part.number() })
+}
+
+/// Names of records that are to be queued.
+#[derive(Default)]
+struct Repair {
+    from_here: Vec<Bytes>,
+    from_there: Vec<Bytes>,
+    count: usize,
+}
+
+impl Repair {
+    fn note(
+        &mut self,
+        found: Vec<Difference>,
+        settings: &FullSyncSettings,
+        report: &mut FullSyncReport,
+    ) {
+        for Difference { key, direction, .. } in found {
+            self.count += 1;
+            if let Ok(named) = KeyRef::decode(&key) {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let bucket =
+                    format!("{}/{}", text(named.bucket.bucket_type), text(named.bucket.bucket));
+                if settings.logs_repairs {
+                    let key = text(named.key);
+                    tracing::info!(bucket, key, ?direction, "full-sync: a record differs");
+                }
+                *report.buckets.entry(bucket).or_default() += 1;
+            }
+            if direction != Direction::FromThere {
+                report.source_ahead += 1;
+                self.from_here.push(key.clone());
+            }
+            if direction != Direction::FromHere {
+                report.sink_ahead += 1;
+                self.from_there.push(key);
+            }
+        }
+    }
+}
+
+impl Peer {
+    async fn connect(address: &PeerAddress, cluster: [u8; 16]) -> Result<Self, FullSyncError> {
+        if address.protocol == Protocol::Http {
+            return Err(FullSyncError::Protocol(address.to_string()));
+        }
+        let host_and_port = address.host_and_port();
+        let connect = timeout(CONNECT_TIMEOUT, Connection::connect(&host_and_port)).await;
+        let connection = connect.map_err(|_| FullSyncError::Silent)??;
+        Ok(Self {
+            connection: connection.with_frame_length_max(FRAME_BYTES_MAX),
+            exchanged_bytes: 0,
+            address: host_and_port,
+            cluster: Bytes::copy_from_slice(&cluster),
+        })
+    }
+
+    async fn ask(
+        &mut self,
+        arc_count: u16,
+        hour_min: u32,
+        ranges: &[ArcRange],
+        records: bool,
+    ) -> Result<RpbClusterDigestsResp, FullSyncError> {
+        let request = RpbClusterDigestsReq {
+            cluster: self.cluster.clone(),
+            arc_count: arc_count.into(),
+            hour_min,
+            arcs: ranges.iter().map(|range| u32::from(range.arc)).collect(),
+            ranges: ranges.iter().map(|range| range.range).collect(),
+            records: records.then_some(true),
+        };
+        let call = self.connection.call::<_, RpbClusterDigestsResp>(&request);
+        let answer = match timeout(ANSWER_TIMEOUT, call).await {
+            Err(_) => return Err(FullSyncError::Silent),
+            Ok(Err(Error::Server(said))) if said.message.starts_with("Unknown message code") => {
+                return Err(FullSyncError::NoQuoit);
+            }
+            Ok(answer) => answer?,
+        };
+        if answer.cluster == self.cluster {
+            return Err(FullSyncError::Itself(self.address.clone()));
+        }
+        let record_bytes: usize =
+            answer.records.iter().map(|record| record.key.len() + record.clock.len() + 24).sum();
+        let digest_bytes = answer.digests.as_ref().map_or(0, Bytes::len);
+        self.exchanged_bytes += (ranges.len() * 8 + record_bytes + digest_bytes) as u64;
+        Ok(answer)
+    }
+
+    async fn queue(&mut self, queue: &str, keys: Vec<Bytes>) -> Result<(), FullSyncError> {
+        self.exchanged_bytes += keys.iter().map(|key| key.len() as u64 + 4).sum::<u64>();
+        let queue_name = Bytes::copy_from_slice(queue.as_bytes());
+        let request = RpbQueuePutReq { queue_name, keys };
+        let call = self.connection.call::<_, RpbQueuePutResp>(&request);
+        let answer = timeout(ANSWER_TIMEOUT, call).await.map_err(|_| FullSyncError::Silent)??;
+        match answer.queue_exists {
+            true => Ok(()),
+            false => {
+                let (queue, place) = (queue.to_owned(), "in the other cluster");
+                Err(FullSyncError::NoQueue(queue, place, "ttaaefs_queuename_peer"))
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Replication between clusters, the side that asks: sinks that pull from source queues of other clusters,
+//! and full-sync, which compares what two clusters have.
+//!
+//! The other cluster is reached over its ordinary Protocol Buffers listeners. Source queues and what is done
+//! with an object that arrives are `quoit-core`'s; this crate knows peers, connections, pace and schedules.
+//! The program runs [`Replication`] beside the server, and the administration API asks it for its status.
+//! `docs/design/replication.md` has the design.
+
+mod address;
+mod command;
+mod figures;
+mod full_sync;
+mod kept;
+mod pace;
+mod peer;
+mod replication;
+mod settings;
+mod sinks;
+mod storing;
+
+pub use address::{PeerAddress, PeerAddressError, Protocol};
+pub use command::{CommandError, ReplicationCommand};
+pub use figures::{LAG_BOUNDS_MS, Lag, LagHistogram, PeerKind, PeerStatus, SinkStatus};
+pub use full_sync::{
+    CheckKind, CheckWindow, FullSync, FullSyncReport, FullSyncScope, FullSyncSettings,
+    FullSyncState, FullSyncStatus,
+};
+pub use replication::Replication;
+pub use settings::SinkSettings;
+pub use sinks::{ChangeSinkError, SinkDefinition};

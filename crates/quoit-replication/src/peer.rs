@@ -1,0 +1,231 @@
+//! A connection to a peer: asks for entries, stores them, confirms them with the next question.
+
+use crate::address::PeerAddress;
+use crate::figures::{PeerFigures, PeerKind};
+use crate::pace::{Outcome, Pace};
+use crate::storing::store_batch;
+use bytes::Bytes;
+use quoit_client::{Connection, Error};
+use quoit_core::{ReplicatedStore, VisitedCluster};
+use quoit_wire::messages::{RpbQueueTakeReq, RpbQueueTakeResp};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+/// Connections to a peer of Quoit: each has a batch of entries under way.
+const QUOIT_CONNECTION_COUNT: usize = 4;
+/// Entries of a batch, at most.
+const BATCH_COUNT_MAX: u32 = 64;
+/// Bytes of objects after which a batch gets no further one.
+const BATCH_BYTES_MAX: u32 = 1 << 20;
+/// Longest frame that a peer may send: one object more may go beyond a batch's bytes.
+const FRAME_BYTES_MAX: u32 = 256 << 20;
+/// How long a peer may take to let an entry of an empty queue come.
+const POLL_MS: u32 = 1_000;
+/// How long a peer may be silent beyond that.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The rest after a batch of which something could not be stored.
+const REST_AFTER_FAULT: Duration = Duration::from_secs(1);
+
+/// All that a connection's task shares with those beside it.
+#[derive(Clone)]
+pub(crate) struct PeerContext {
+    pub(crate) store: Arc<ReplicatedStore>,
+    pub(crate) node_name: Bytes,
+    pub(crate) queue: Bytes,
+    pub(crate) address: PeerAddress,
+    pub(crate) figures: Arc<PeerFigures>,
+    pub(crate) pace: Arc<Pace>,
+    /// Objects that are stored at the same time.
+    pub(crate) workers: Arc<Semaphore>,
+    pub(crate) is_suspended: watch::Receiver<bool>,
+    /// What the peer is: found out by its first connection.
+    pub(crate) kind: watch::Sender<Option<PeerKind>>,
+}
+
+/// Why a connection to a peer was given up.
+#[derive(Debug)]
+enum PeerFault {
+    Client(Error),
+    Silent,
+    Malformed,
+    /// It is a node of this very cluster.
+    Itself,
+    NoQuoit,
+}
+
+impl From<Error> for PeerFault {
+    fn from(fault: Error) -> Self {
+        match fault {
+            Error::Server(ref said) if said.message.starts_with("Unknown message code") => {
+                Self::NoQuoit
+            }
+            fault => Self::Client(fault),
+        }
+    }
+}
+
+impl PeerFault {
+    fn text(&self, address: &PeerAddress) -> String {
+        match self {
+            Self::Client(fault) => format!("{address}: {fault}"),
+            Self::Silent => format!("{address} does not answer"),
+            Self::Malformed => format!("{address} answers with what is no answer"),
+            Self::Itself => format!(
+                "{address} is a node of this cluster: take it out of the sink's peers (quoit repl sink add)"
+            ),
+            Self::NoQuoit => format!("{address} knows no source queues: it is no node of Quoit"),
+        }
+    }
+}
+
+/// Consumes a queue of a peer by the connection of this number, until the task is dropped.
+pub(crate) async fn run(mut context: PeerContext, number: usize) {
+    let mut kinds = context.kind.subscribe();
+    loop {
+        if number > 0 {
+            // The first connection finds out what the peer is.
+            let wanted = |kind: &Option<PeerKind>| match kind {
+                Some(PeerKind::Quoit) => number < QUOIT_CONNECTION_COUNT,
+                Some(PeerKind::Riak) => true,
+                None => false,
+            };
+            if kinds.wait_for(wanted).await.is_err() {
+                return;
+            }
+        }
+        if context.is_suspended.wait_for(|is| !is).await.is_err() {
+            return;
+        }
+        let fault = converse(&mut context).await;
+        context.pace.note(Outcome::Failed);
+        let text = fault.text(&context.address);
+        let known = context.figures.state.lock().fault.clone();
+        if known.as_deref() != Some(&text) {
+            tracing::warn!(queue = %String::from_utf8_lossy(&context.queue), "sink: {text}");
+        }
+        context.figures.note_fault(text);
+        let random = context.store.clock().monotonic_us();
+        tokio::time::sleep(context.pace.wait(random)).await;
+    }
+}
+
+/// Counts an open connection as long as it lives.
+struct Open<'a>(&'a PeerFigures);
+
+impl<'a> Open<'a> {
+    fn new(figures: &'a PeerFigures) -> Self {
+        figures.state.lock().connected += 1;
+        Self(figures)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().connected -= 1;
+    }
+}
+
+/// Connects and consumes until something fails.
+async fn converse(context: &mut PeerContext) -> PeerFault {
+    let address = context.address.host_and_port();
+    let mut connection = match timeout(CONNECT_TIMEOUT, Connection::connect(&address)).await {
+        Ok(Ok(connection)) => connection.with_frame_length_max(FRAME_BYTES_MAX),
+        Ok(Err(fault)) => return fault.into(),
+        Err(_) => return PeerFault::Silent,
+    };
+    let figures = Arc::clone(&context.figures);
+    let _open = Open::new(&figures);
+    let mut confirmed = Vec::new();
+    loop {
+        if *context.is_suspended.borrow() {
+            // What was stored is confirmed before the connection rests.
+            let farewell = request(context, std::mem::take(&mut confirmed), 0);
+            if let Err(fault) = take(&mut connection, &farewell).await {
+                return fault;
+            }
+            if context.is_suspended.wait_for(|is| !is).await.is_err() {
+                return PeerFault::Silent;
+            }
+        }
+        let asked = request(context, std::mem::take(&mut confirmed), BATCH_COUNT_MAX);
+        let began_us = context.store.clock().monotonic_us();
+        let answer = match take(&mut connection, &asked).await {
+            Ok(answer) => answer,
+            Err(fault) => return fault,
+        };
+        let Ok(source) = VisitedCluster::try_from(&answer.source_cluster[..]) else {
+            return PeerFault::Malformed;
+        };
+        if source == context.store.cluster() {
+            return PeerFault::Itself;
+        }
+        note_answer(context, &answer, source);
+        if answer.entries.is_empty() {
+            figures.empty.fetch_add(1, Ordering::Relaxed);
+            context.pace.note(Outcome::Empty);
+            if !answer.queue_exists {
+                tokio::time::sleep(REST_AFTER_FAULT).await;
+            }
+            continue;
+        }
+        let took_us = context.store.clock().monotonic_us() - began_us;
+        figures.fetch_us.fetch_add(took_us, Ordering::Relaxed);
+        let PeerContext { store, workers, .. } = &*context;
+        let outcome = store_batch(store, source, answer.entries, workers, &figures).await;
+        confirmed = outcome.stored;
+        match outcome.fault {
+            None => {
+                context.pace.note(Outcome::Stored);
+                figures.state.lock().fault = None;
+            }
+            Some(fault) => {
+                tracing::debug!(fault, "an entry of another cluster could not be stored");
+                tokio::time::sleep(REST_AFTER_FAULT).await;
+            }
+        }
+    }
+}
+
+fn request(context: &PeerContext, confirmed: Vec<u64>, count_max: u32) -> RpbQueueTakeReq {
+    RpbQueueTakeReq {
+        queue_name: context.queue.clone(),
+        sink_cluster: Bytes::copy_from_slice(&context.store.cluster()),
+        sink_node: Some(context.node_name.clone()),
+        confirmed,
+        count_max: Some(count_max),
+        bytes_max: Some(BATCH_BYTES_MAX),
+        wait_ms: (count_max > 0).then_some(POLL_MS),
+    }
+}
+
+async fn take(
+    connection: &mut Connection,
+    request: &RpbQueueTakeReq,
+) -> Result<RpbQueueTakeResp, PeerFault> {
+    let limit = Duration::from_millis(u64::from(POLL_MS)) + ANSWER_TIMEOUT;
+    match timeout(limit, connection.call(request)).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(PeerFault::Silent),
+    }
+}
+
+fn note_answer(context: &PeerContext, answer: &RpbQueueTakeResp, source: VisitedCluster) {
+    context.figures.waiting.store(answer.waiting.unwrap_or(0), Ordering::Relaxed);
+    let mut state = context.figures.state.lock();
+    state.has_no_queue = !answer.queue_exists;
+    if state.kind.is_none() {
+        state.kind = Some(PeerKind::Quoit);
+        let mut name = String::new();
+        for byte in source {
+            // Writing to a string does not fail.
+            let _ = write!(name, "{byte:02x}");
+        }
+        state.cluster = Some(name);
+        context.kind.send_replace(Some(PeerKind::Quoit));
+    }
+}

@@ -1,0 +1,213 @@
+//! Replication of a node: its sinks and its full-sync, with one object for the program and for operators.
+
+use crate::address::{PeerAddress, Protocol};
+use crate::figures::SinkStatus;
+use crate::full_sync::{CheckKind, FullSync, FullSyncReport, FullSyncStatus};
+use crate::kept::KeptFile;
+use crate::settings::SinkSettings;
+use crate::sinks::{ChangeSinkError, SinkDefinition, Sinks};
+use quoit_client::Connection;
+use quoit_core::ReplicatedStore;
+use quoit_store::error::StoreError;
+use quoit_store::seam::Disk;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// The shortest time between two questions for the nodes of other clusters (`replrtq_prompt_min_seconds`).
+const PROMPT_SECS_MIN: u64 = 60;
+/// How long a peer may take to name the nodes of its cluster.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Replication of a node from other clusters. It rests until [`Replication::run`].
+pub struct Replication {
+    store: Arc<ReplicatedStore>,
+    settings: SinkSettings,
+    sinks: Sinks,
+    full_sync: FullSync,
+    discovery: Notify,
+}
+
+impl Replication {
+    /// Takes up what configuration and former commands have defined. `disk` keeps changes by command.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn new(
+        store: Arc<ReplicatedStore>,
+        settings: SinkSettings,
+        disk: Option<Arc<dyn Disk>>,
+    ) -> Result<Self, StoreError> {
+        let sinks = Sinks::new(Arc::clone(&store), &settings, KeptFile::new(disk))?;
+        let full_sync = FullSync::new(Arc::clone(&store), settings.full_sync.clone());
+        let discovery = Notify::new();
+        Ok(Self { store, settings, sinks, full_sync, discovery })
+    }
+
+    /// Consumes, discovers peers, and compares with other clusters by the schedule, until the task is dropped.
+    pub async fn run(self: Arc<Self>) {
+        let _stopping = Stopping(&self.sinks);
+        self.sinks.start();
+        let is_paused = || self.sinks.is_full_sync_paused();
+        tokio::join!(self.discover_peers(), self.full_sync.run(is_paused));
+    }
+
+    async fn discover_peers(&self) {
+        if !self.settings.discovers {
+            // Operators may ask for it all the same.
+            loop {
+                self.discovery.notified().await;
+                self.discover().await;
+            }
+        }
+        let span = self.settings.prompt_secs_max.saturating_sub(PROMPT_SECS_MIN);
+        loop {
+            self.discover().await;
+            let random = self.store.clock().monotonic_us() % (span + 1);
+            let wait = Duration::from_secs(PROMPT_SECS_MIN + random);
+            // Either an operator wants it now, or it is time.
+            let _ = timeout(wait, self.discovery.notified()).await;
+        }
+    }
+
+    async fn discover(&self) {
+        for (queue, peers) in self.sinks.configured_peers() {
+            let mut found = BTreeSet::new();
+            for peer in peers.iter().filter(|peer| peer.protocol == Protocol::Pb) {
+                match members_of(peer).await {
+                    Some(members) => found.extend(members),
+                    None => {
+                        tracing::info!(%peer, "sink: the peer does not name its cluster's nodes")
+                    }
+                }
+            }
+            // Without an answer the configured ones are asked alone, and those that were known go on.
+            if !found.is_empty() {
+                self.sinks.discovered(&queue, found.into_iter().collect());
+            }
+        }
+    }
+
+    /// Asks peers for the nodes of their clusters soon.
+    pub fn discover_soon(&self) {
+        self.discovery.notify_one();
+    }
+
+    /// Consumes a queue, by these peers instead of former ones.
+    ///
+    /// # Errors
+    ///
+    /// Bad names, no peers, too many queues, and a disk that does not keep the change, which is made
+    /// nevertheless.
+    pub fn add_sink(&self, definition: SinkDefinition) -> Result<(), ChangeSinkError> {
+        self.sinks.add(definition)
+    }
+
+    /// Consumes a queue no longer.
+    ///
+    /// # Errors
+    ///
+    /// Queues that are not consumed, and a disk as of [`Replication::add_sink`].
+    pub fn remove_sink(&self, queue: &str) -> Result<(), ChangeSinkError> {
+        self.sinks.remove(queue)
+    }
+
+    /// Has the consumption of a queue rest, or go on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Replication::remove_sink`].
+    pub fn suspend_sink(&self, queue: &str, is_suspended: bool) -> Result<(), ChangeSinkError> {
+        self.sinks.suspend(queue, is_suspended)
+    }
+
+    /// Changes how many entries of a queue are stored at the same time, and the connections to each peer.
+    ///
+    /// # Errors
+    ///
+    /// Numbers that make no sense, and as [`Replication::remove_sink`].
+    pub fn set_workers(
+        &self,
+        queue: &str,
+        worker_count: usize,
+        peer_limit: Option<usize>,
+    ) -> Result<(), ChangeSinkError> {
+        self.sinks.set_workers(queue, worker_count, peer_limit)
+    }
+
+    /// The store that is replicated.
+    #[must_use]
+    pub const fn store(&self) -> &Arc<ReplicatedStore> {
+        &self.store
+    }
+
+    /// Settings of the node as a sink, as it began with them.
+    #[must_use]
+    pub const fn settings(&self) -> &SinkSettings {
+        &self.settings
+    }
+
+    /// Figures of all queues that are consumed.
+    #[must_use]
+    pub fn sinks(&self) -> Vec<SinkStatus> {
+        self.sinks.status()
+    }
+
+    /// Has scheduled full-syncs rest, or go on. Whether that is a change.
+    ///
+    /// # Errors
+    ///
+    /// A disk that does not keep the change, which is made nevertheless.
+    pub fn pause_full_sync(&self, is_paused: bool) -> Result<bool, ChangeSinkError> {
+        self.sinks.pause_full_sync(is_paused)
+    }
+
+    /// Compares with the other cluster now.
+    pub async fn run_full_sync(&self, kind: CheckKind) -> FullSyncReport {
+        self.full_sync.check(kind).await
+    }
+
+    /// Figures of full-sync.
+    #[must_use]
+    pub fn full_sync(&self) -> FullSyncStatus {
+        self.full_sync.status(self.sinks.is_full_sync_paused())
+    }
+
+    /// The part of it that operators steer.
+    #[must_use]
+    pub const fn full_sync_control(&self) -> &FullSync {
+        &self.full_sync
+    }
+}
+
+/// Ends the connections to peers when it is dropped.
+struct Stopping<'a>(&'a Sinks);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// The nodes of a peer's cluster, as it names them; `None` without an answer.
+async fn members_of(peer: &PeerAddress) -> Option<Vec<PeerAddress>> {
+    let ask = async {
+        let mut connection = Connection::connect(&peer.host_and_port()).await.ok()?;
+        connection.layout(None).await.ok()?
+    };
+    let layout = timeout(DISCOVERY_TIMEOUT, ask).await.ok()??;
+    let of_node = |address: &str| format!("{address}:pb").parse::<PeerAddress>().ok();
+    // A node that listens on all addresses does not say where it is reached.
+    let is_somewhere = |peer: &PeerAddress| !matches!(&*peer.host, "0.0.0.0" | "::" | "");
+    Some(
+        layout
+            .nodes()
+            .iter()
+            .filter_map(|node| of_node(&node.address))
+            .filter(is_somewhere)
+            .collect(),
+    )
+}

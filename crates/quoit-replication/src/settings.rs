@@ -1,0 +1,43 @@
+//! Settings of sinks.
+
+use crate::address::PeerAddress;
+use crate::full_sync::FullSyncSettings;
+
+/// Settings of the node as a sink of other clusters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SinkSettings {
+    /// Whether the node consumes queues of other clusters (`replrtq_enablesink`).
+    pub is_enabled: bool,
+    /// The queue of peers that are given without one (`replrtq_sinkqueue`).
+    pub queue: String,
+    /// Nodes of other clusters (`replrtq_sinkpeers`).
+    pub peers: Vec<PeerAddress>,
+    /// Entries of a queue that are stored at the same time (`replrtq_sinkworkers`).
+    pub worker_count: usize,
+    /// Connections to each peer and queue (`replrtq_sinkpeerlimit`).
+    pub peer_limit: usize,
+    /// Whether peers are asked for the other nodes of their clusters (`replrtq_peer_discovery`).
+    pub discovers: bool,
+    /// The longest time between two such questions, in seconds (`replrtq_prompt_max_seconds`).
+    pub prompt_secs_max: u64,
+    /// Name of the node, told to peers.
+    pub node_name: String,
+    /// Full-sync.
+    pub full_sync: FullSyncSettings,
+}
+
+impl Default for SinkSettings {
+    fn default() -> Self {
+        Self {
+            is_enabled: false,
+            queue: "q1_ttaaefs".to_owned(),
+            peers: Vec::new(),
+            worker_count: 24,
+            peer_limit: 24,
+            discovers: false,
+            prompt_secs_max: 900,
+            node_name: String::new(),
+            full_sync: FullSyncSettings::default(),
+        }
+    }
+}

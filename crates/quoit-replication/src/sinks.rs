@@ -1,0 +1,389 @@
+//! The queues of other clusters that this node consumes, and their peers.
+
+use crate::address::{PeerAddress, PeerAddressError, Protocol};
+use crate::figures::{PeerFigures, SinkStatus};
+use crate::kept::{KeptChanges, KeptFile};
+use crate::pace::Pace;
+use crate::peer::{self, PeerContext};
+use crate::settings::SinkSettings;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use quoit_core::{QueueDefinition, QueueDefinitionError, ReplicatedStore};
+use quoit_store::error::StoreError;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use thiserror::Error;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
+
+/// Most queues that a node consumes.
+const SINK_COUNT_MAX: usize = 64;
+/// Most peers of a queue, discovered ones included.
+const PEER_COUNT_MAX: usize = 1_024;
+
+/// A queue that is consumed, as an operator defines it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SinkDefinition {
+    /// Name of the queue.
+    pub queue: String,
+    /// Nodes that have it.
+    pub peers: Vec<PeerAddress>,
+    /// Entries that are stored at the same time.
+    pub worker_count: usize,
+    /// Connections to each peer.
+    pub peer_limit: usize,
+    /// Whether consumption rests.
+    #[serde(default)]
+    pub is_suspended: bool,
+}
+
+/// Why an operator's change of sinks was refused.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ChangeSinkError {
+    /// The queue's name has a fault.
+    #[error(transparent)]
+    Queue(#[from] QueueDefinitionError),
+    /// An address has a fault.
+    #[error(transparent)]
+    Peer(#[from] PeerAddressError),
+    /// There is no peer.
+    #[error("a sink needs a peer: HOST:PORT:pb, several separated by |")]
+    NoPeer,
+    /// There is no worker.
+    #[error("`{0}` workers: wanted 1 to 1000, and no more connections to a peer than workers")]
+    Workers(usize),
+    /// There are as many queues as there may be.
+    #[error("the node consumes {SINK_COUNT_MAX} queues, the most that it may; remove one first")]
+    TooMany,
+    /// The queue is not consumed.
+    #[error("no queue `{0}` is consumed here")]
+    NoSink(String),
+    /// The disk has refused.
+    #[error("the change lasts until the node is restarted: keeping it failed: {0}")]
+    Disk(String),
+}
+
+impl From<StoreError> for ChangeSinkError {
+    fn from(fault: StoreError) -> Self {
+        Self::Disk(fault.to_string())
+    }
+}
+
+/// A task that ends when this is dropped.
+struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A peer of a queue, with the tasks of its connections.
+struct Peer {
+    figures: Arc<PeerFigures>,
+    pace: Arc<Pace>,
+    _tasks: Vec<Task>,
+}
+
+/// A queue that is consumed.
+struct Sink {
+    definition: SinkDefinition,
+    by_command: bool,
+    discovered: Vec<PeerAddress>,
+    workers: Arc<Semaphore>,
+    is_suspended: watch::Sender<bool>,
+    peers: BTreeMap<String, Peer>,
+}
+
+struct State {
+    sinks: BTreeMap<String, Sink>,
+    kept: KeptChanges,
+    /// Whether tasks run: not before the node serves.
+    is_running: bool,
+}
+
+/// All queues that the node consumes.
+pub(crate) struct Sinks {
+    store: Arc<ReplicatedStore>,
+    node_name: Bytes,
+    state: Mutex<State>,
+    file: KeptFile,
+}
+
+impl Sinks {
+    /// The sinks of configuration and commands. They rest until [`Sinks::start`].
+    pub(crate) fn new(
+        store: Arc<ReplicatedStore>,
+        settings: &SinkSettings,
+        file: KeptFile,
+    ) -> Result<Self, StoreError> {
+        let kept = file.load()?;
+        let mut sinks = BTreeMap::new();
+        let by_command = kept.sinks.iter().cloned().map(|definition| (definition, true));
+        let configured = configured(settings).into_iter().map(|definition| (definition, false));
+        for (definition, by_command) in by_command.chain(configured).take(SINK_COUNT_MAX) {
+            let name = definition.queue.clone();
+            let is_out = !by_command && kept.removed.contains(&name);
+            if !is_out && !sinks.contains_key(&name) {
+                sinks.insert(name, Sink::new(definition, by_command));
+            }
+        }
+        let state = Mutex::new(State { sinks, kept, is_running: false });
+        let node_name = Bytes::copy_from_slice(settings.node_name.as_bytes());
+        Ok(Self { store, node_name, state, file })
+    }
+
+    /// Begins to consume. To be called on the runtime.
+    pub(crate) fn start(&self) {
+        let mut state = self.state.lock();
+        state.is_running = true;
+        state.sinks.values_mut().for_each(|sink| self.connect(sink));
+    }
+
+    /// Ends all consumption.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state.lock();
+        state.is_running = false;
+        state.sinks.values_mut().for_each(|sink| sink.peers.clear());
+    }
+
+    /// Starts tasks for peers that have none, and ends those of peers that are gone.
+    fn connect(&self, sink: &mut Sink) {
+        let wanted = sink.wanted();
+        sink.peers.retain(|name, _| wanted.contains_key(name));
+        for (name, (address, count)) in wanted {
+            if sink.peers.contains_key(&name) {
+                continue;
+            }
+            if address.protocol == Protocol::Http {
+                tracing::warn!(
+                    queue = sink.definition.queue,
+                    "sink: {name} is not asked: queues are consumed by Protocol Buffers, give host:port:pb"
+                );
+                continue;
+            }
+            let (figures, pace) = (Arc::new(PeerFigures::default()), Arc::new(Pace::default()));
+            let context = PeerContext {
+                store: Arc::clone(&self.store),
+                node_name: self.node_name.clone(),
+                queue: Bytes::copy_from_slice(sink.definition.queue.as_bytes()),
+                address,
+                figures: Arc::clone(&figures),
+                pace: Arc::clone(&pace),
+                workers: Arc::clone(&sink.workers),
+                is_suspended: sink.is_suspended.subscribe(),
+                kind: watch::Sender::new(None),
+            };
+            let task =
+                |number| Task(tokio::spawn(peer::run(context.clone(), number)).abort_handle());
+            let _tasks = (0..sink.definition.peer_limit * count).map(task).collect();
+            sink.peers.insert(name, Peer { figures, pace, _tasks });
+        }
+    }
+
+    /// Addresses that peers are asked for others at, by queue.
+    pub(crate) fn configured_peers(&self) -> Vec<(String, Vec<PeerAddress>)> {
+        let state = self.state.lock();
+        let peers = |(name, sink): (&String, &Sink)| (name.clone(), sink.definition.peers.clone());
+        state.sinks.iter().map(peers).collect()
+    }
+
+    /// Takes note of the nodes that the peers of a queue have named.
+    pub(crate) fn discovered(&self, queue: &str, peers: Vec<PeerAddress>) {
+        let mut state = self.state.lock();
+        let is_running = state.is_running;
+        if let Some(sink) = state.sinks.get_mut(queue) {
+            sink.discovered = peers;
+            if is_running {
+                self.connect(sink);
+            }
+        }
+    }
+
+    /// Consumes a queue, by these peers instead of former ones.
+    pub(crate) fn add(&self, definition: SinkDefinition) -> Result<(), ChangeSinkError> {
+        QueueDefinition::check_name(&definition.queue)?;
+        if definition.peers.is_empty() {
+            return Err(ChangeSinkError::NoPeer);
+        }
+        check_workers(definition.worker_count, definition.peer_limit)?;
+        let mut state = self.state.lock();
+        let name = definition.queue.clone();
+        if !state.sinks.contains_key(&name) && state.sinks.len() >= SINK_COUNT_MAX {
+            return Err(ChangeSinkError::TooMany);
+        }
+        state.kept.removed.retain(|removed| *removed != name);
+        let mut sink = Sink::new(definition, true);
+        if state.is_running {
+            self.connect(&mut sink);
+        }
+        state.sinks.insert(name, sink);
+        self.keep(&mut state)
+    }
+
+    /// Consumes a queue no longer.
+    pub(crate) fn remove(&self, queue: &str) -> Result<(), ChangeSinkError> {
+        let mut state = self.state.lock();
+        if state.sinks.remove(queue).is_none() {
+            return Err(ChangeSinkError::NoSink(queue.to_owned()));
+        }
+        state.kept.removed.push(queue.to_owned());
+        self.keep(&mut state)
+    }
+
+    /// Has the consumption of a queue rest, or go on.
+    pub(crate) fn suspend(&self, queue: &str, is_suspended: bool) -> Result<(), ChangeSinkError> {
+        self.change(queue, |sink| {
+            sink.definition.is_suspended = is_suspended;
+            sink.is_suspended.send_replace(is_suspended);
+            sink.peers.values().for_each(|peer| peer.pace.reset());
+        })
+    }
+
+    /// Changes how many entries are stored at the same time, and the connections to each peer.
+    pub(crate) fn set_workers(
+        &self,
+        queue: &str,
+        worker_count: usize,
+        peer_limit: Option<usize>,
+    ) -> Result<(), ChangeSinkError> {
+        let peer_limit = peer_limit.unwrap_or(worker_count);
+        check_workers(worker_count, peer_limit)?;
+        self.change(queue, |sink| {
+            sink.definition.worker_count = worker_count;
+            sink.definition.peer_limit = peer_limit;
+            sink.workers = Arc::new(Semaphore::new(worker_count));
+            sink.peers.clear();
+        })
+    }
+
+    fn change(&self, queue: &str, change: impl FnOnce(&mut Sink)) -> Result<(), ChangeSinkError> {
+        let mut state = self.state.lock();
+        let is_running = state.is_running;
+        let no_sink = || ChangeSinkError::NoSink(queue.to_owned());
+        let sink = state.sinks.get_mut(queue).ok_or_else(no_sink)?;
+        change(sink);
+        sink.by_command = true;
+        if is_running {
+            self.connect(sink);
+        }
+        self.keep(&mut state)
+    }
+
+    fn keep(&self, state: &mut State) -> Result<(), ChangeSinkError> {
+        let by_command = state.sinks.values().filter(|sink| sink.by_command);
+        state.kept.sinks = by_command.map(|sink| sink.definition.clone()).collect();
+        Ok(self.file.store(&state.kept)?)
+    }
+
+    /// Whether scheduled full-syncs rest.
+    pub(crate) fn is_full_sync_paused(&self) -> bool {
+        self.state.lock().kept.is_full_sync_paused
+    }
+
+    /// Has scheduled full-syncs rest, or go on. Whether that is a change.
+    pub(crate) fn pause_full_sync(&self, is_paused: bool) -> Result<bool, ChangeSinkError> {
+        let mut state = self.state.lock();
+        let was_paused = std::mem::replace(&mut state.kept.is_full_sync_paused, is_paused);
+        self.keep(&mut state)?;
+        Ok(was_paused != is_paused)
+    }
+
+    /// Figures of all queues.
+    pub(crate) fn status(&self) -> Vec<SinkStatus> {
+        let state = self.state.lock();
+        let status = |sink: &Sink| SinkStatus {
+            queue: sink.definition.queue.clone(),
+            is_suspended: sink.definition.is_suspended,
+            worker_count: sink.definition.worker_count,
+            peer_limit: sink.definition.peer_limit,
+            peers: sink
+                .peers
+                .iter()
+                .map(|(name, peer)| peer.figures.status(name.clone(), peer.pace.delay_ms()))
+                .collect(),
+        };
+        state.sinks.values().map(status).collect()
+    }
+}
+
+impl Sink {
+    fn new(definition: SinkDefinition, by_command: bool) -> Self {
+        Self {
+            workers: Arc::new(Semaphore::new(definition.worker_count)),
+            is_suspended: watch::Sender::new(definition.is_suspended),
+            definition,
+            by_command,
+            discovered: Vec::new(),
+            peers: BTreeMap::new(),
+        }
+    }
+
+    /// Peers by their names, and how often each is in the list: one that is there twice has a double share.
+    fn wanted(&self) -> BTreeMap<String, (PeerAddress, usize)> {
+        let mut wanted = BTreeMap::new();
+        let without_queue = |peer: &PeerAddress| PeerAddress { queue: None, ..peer.clone() };
+        for peer in self.definition.peers.iter().map(without_queue) {
+            wanted.entry(peer.to_string()).or_insert((peer, 0)).1 += 1;
+        }
+        for peer in self.discovered.iter().map(without_queue) {
+            if wanted.len() < PEER_COUNT_MAX {
+                wanted.entry(peer.to_string()).or_insert((peer, 1));
+            }
+        }
+        wanted
+    }
+}
+
+const fn check_workers(worker_count: usize, peer_limit: usize) -> Result<(), ChangeSinkError> {
+    let is_good = worker_count >= 1 && worker_count <= 1_000 && peer_limit >= 1;
+    if is_good && peer_limit <= worker_count {
+        Ok(())
+    } else {
+        Err(ChangeSinkError::Workers(worker_count))
+    }
+}
+
+/// Sinks as the configuration has them: one for each queue that a peer names, or the usual one.
+fn configured(settings: &SinkSettings) -> Vec<SinkDefinition> {
+    let mut peers: BTreeMap<String, Vec<PeerAddress>> = BTreeMap::new();
+    if settings.is_enabled {
+        for peer in &settings.peers {
+            let queue = peer.queue.clone().unwrap_or_else(|| settings.queue.clone());
+            peers.entry(queue).or_default().push(peer.clone());
+        }
+    }
+    let definition = |(queue, peers)| SinkDefinition {
+        queue,
+        peers,
+        worker_count: settings.worker_count,
+        peer_limit: settings.peer_limit.min(settings.worker_count),
+        is_suspended: false,
+    };
+    peers.into_iter().map(definition).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configured_peers_belong_to_the_queue_that_they_name_or_to_the_usual_one() {
+        let text = "a:1:pb|q2:b:2:pb|a:1:pb";
+        let settings = SinkSettings {
+            is_enabled: true,
+            peers: PeerAddress::read_list(text).0,
+            worker_count: 8,
+            ..SinkSettings::default()
+        };
+        let sinks = configured(&settings);
+        let queues: Vec<&str> = sinks.iter().map(|sink| &*sink.queue).collect();
+        assert_eq!(queues, ["q1_ttaaefs", "q2"]);
+        assert_eq!((sinks[0].peer_limit, sinks[0].worker_count), (8, 8));
+        let wanted = Sink::new(sinks[0].clone(), false).wanted();
+        let shares: Vec<usize> = wanted.values().map(|(_, count)| *count).collect();
+        assert_eq!(shares, [2], "one that is listed twice has a double share");
+        assert!(configured(&SinkSettings { is_enabled: false, ..settings }).is_empty());
+    }
+}

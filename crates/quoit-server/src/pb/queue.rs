@@ -1,0 +1,164 @@
+//! Source queues and digests for other clusters of Quoit; `docs/design/replication.md`.
+
+use super::connection::{Connection, Fault};
+use bytes::Bytes;
+use quoit_core::{
+    ArcRange, BatchBounds, EntrySequence, Patience, QueuePriority, QueuedObject, QueuedValue,
+    VisitedCluster,
+};
+use quoit_model::context::encode_context;
+use quoit_model::key::KeyRef;
+use quoit_wire::messages::{
+    RpbClusterDigestsReq, RpbClusterDigestsResp, RpbComparedRecord, RpbQueuePutReq,
+    RpbQueuePutResp, RpbQueueTakeReq, RpbQueueTakeResp, RpbQueuedObject,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Entries that are sent at once, at most.
+const BATCH_COUNT_MAX: u32 = 1_024;
+/// Entries that are sent at once where the sink does not say.
+const BATCH_COUNT_DEFAULT: u32 = 64;
+/// Bytes of objects that are sent at once, but for the last one.
+const BATCH_BYTES_MAX: u32 = 16 << 20;
+
+impl Connection {
+    /// Confirms what the sink has, and sends it the next entries.
+    pub(super) async fn take_queued(&mut self, request: RpbQueueTakeReq) -> Result<(), Fault> {
+        let name = queue_name(&request.queue_name)?;
+        let sink = cluster_id(&request.sink_cluster)?;
+        let store = Arc::clone(&self.context.store);
+        let queues = store.source_queues();
+        if let Some(lease) = self.lease.take() {
+            let confirmed: Vec<_> = request.confirmed.into_iter().map(EntrySequence).collect();
+            queues.confirm(&name, &lease, &confirmed);
+            // What it has not confirmed waits again when the lease is gone.
+        }
+        let mut answer = RpbQueueTakeResp {
+            source_cluster: Bytes::copy_from_slice(&store.cluster()),
+            queue_exists: queues.lengths(&name).is_some(),
+            entries: Vec::new(),
+            waiting: None,
+        };
+        let count_max = request.count_max.unwrap_or(BATCH_COUNT_DEFAULT).min(BATCH_COUNT_MAX);
+        if count_max == 0 || sink == store.cluster() {
+            return self.send(&answer);
+        }
+        let bounds = BatchBounds {
+            count_max: count_max as usize,
+            bytes_max: request.bytes_max.unwrap_or(BATCH_BYTES_MAX).min(BATCH_BYTES_MAX) as usize,
+            sink: Some(sink),
+        };
+        let patience = Duration::from_millis(request.wait_ms.unwrap_or(0).into());
+        let lease = queues.lease();
+        let batch = {
+            let (store, lease, name) = (Arc::clone(&store), &lease, &name);
+            let take = async move {
+                let patience = Patience::UpTo(patience);
+                let taken = store.take_queued(name, lease, bounds, patience).await;
+                taken.map_err(Fault::from)
+            };
+            self.unless_gone(Box::pin(take)).await?
+        };
+        self.lease = Some(lease);
+        answer.waiting = queues
+            .lengths(&name)
+            .map(|lengths| lengths.real_time + lengths.full_sync + lengths.fold);
+        answer.entries = batch.into_iter().map(queued).collect();
+        self.send(&answer)
+    }
+
+    /// Tells what the cluster has.
+    pub(super) async fn cluster_digests(
+        &mut self,
+        request: RpbClusterDigestsReq,
+    ) -> Result<(), Fault> {
+        cluster_id(&request.cluster)?;
+        let store = Arc::clone(&self.context.store);
+        let no_ranges = || Fault::Text("arcs and ranges do not go together".into());
+        let arc_count = u16::try_from(request.arc_count).map_err(|_| no_ranges())?;
+        let asked: Vec<ArcRange> = match request.arcs.is_empty() {
+            true => (0..arc_count).map(|arc| ArcRange { arc, range: 1 }).collect(),
+            false if request.arcs.len() == request.ranges.len() => {
+                let pairs = request.arcs.iter().zip(&request.ranges);
+                let read = |(arc, range): (&u32, &u64)| {
+                    Some(ArcRange { arc: u16::try_from(*arc).ok()?, range: *range })
+                };
+                pairs.map(read).collect::<Option<_>>().ok_or_else(no_ranges)?
+            }
+            false => return Err(no_ranges()),
+        };
+        self.hold_pieces()?;
+        let wants_records = request.records.unwrap_or(false);
+        let told = {
+            let store = Arc::clone(&store);
+            let ask = async move {
+                let told =
+                    store.cluster_digests(arc_count, request.hour_min, &asked, wants_records).await;
+                told.map_err(Fault::from)
+            };
+            self.unless_gone(Box::pin(ask)).await?
+        };
+        let digests: Vec<u8> =
+            told.digests.iter().flat_map(|digest| digest.to_le_bytes()).collect();
+        let record = |record: quoit_core::ComparedRecord| RpbComparedRecord {
+            key: record.key,
+            digest: record.digest,
+            tombstone: record.is_tombstone,
+            clock: record.clock,
+            modified_us: record.modified_us,
+        };
+        self.send(&RpbClusterDigestsResp {
+            cluster: Bytes::copy_from_slice(&store.cluster()),
+            ring_size: store.control().read().ring_size().get().into(),
+            digests: Some(digests.into()),
+            records: told.records.into_iter().map(record).collect(),
+            missing_arcs: told.missing.into_iter().map(u32::from).collect(),
+        })
+    }
+
+    /// Queues records that the other cluster lacks.
+    pub(super) fn queue_for(&mut self, request: RpbQueuePutReq) -> Result<(), Fault> {
+        let name = queue_name(&request.queue_name)?;
+        if request.keys.iter().any(|key| KeyRef::decode(key).is_err()) {
+            return Err(Fault::Text("a name of a record that is none".into()));
+        }
+        let store = &self.context.store;
+        let now_us = store.clock().unix_us();
+        let keys = request.keys.iter().map(|key| Bytes::copy_from_slice(key));
+        let lengths =
+            store.source_queues().push_references(&name, QueuePriority::FullSync, keys, now_us);
+        self.send(&RpbQueuePutResp {
+            queue_exists: lengths.is_some(),
+            waiting: lengths.map(|lengths| lengths.full_sync),
+        })
+    }
+}
+
+fn queue_name(name: &Bytes) -> Result<String, Fault> {
+    let text = String::from_utf8(name.to_vec());
+    text.map_err(|_| Fault::Text("a name of a queue that is no text".into()))
+}
+
+fn cluster_id(id: &Bytes) -> Result<VisitedCluster, Fault> {
+    let id = VisitedCluster::try_from(&id[..]);
+    id.map_err(|_| Fault::Text("the id of a cluster has 16 bytes".into()))
+}
+
+fn queued(queued: QueuedObject) -> RpbQueuedObject {
+    let (object, reap) = match queued.value {
+        QueuedValue::Object(stored) | QueuedValue::Tombstone(stored) => (Some(stored), None),
+        QueuedValue::Reap { clock, reaped_us } => (None, Some((encode_context(&clock), reaped_us))),
+    };
+    let (reap_clock, reaped_us) = reap.unzip();
+    RpbQueuedObject {
+        sequence: queued.sequence.0,
+        key: queued.key,
+        object,
+        reap_clock,
+        reaped_us,
+        visited: queued.visited.iter().map(|id| Bytes::copy_from_slice(id)).collect(),
+        queued_us: queued.queued_us,
+        again: queued.is_again,
+    }
+}

@@ -1,0 +1,119 @@
+//! Replication between clusters of Quoit: source queues whose consumers confirm what they have.
+//!
+//! Messages of Quoit's own; Riak answers their codes with `Unknown message code: 164`.
+
+use super::declare::messages;
+
+messages! {
+    /// Takes the next entries of a source queue. They wait again, for others, when the connection ends, or
+    /// takes the next ones, before it has confirmed them.
+    message RpbQueueTakeReq: QueueTakeReq {
+        /// Name of the queue.
+        required bytes queue_name = 1;
+        /// Id of the cluster that takes them, 16 bytes. Entries that have been there are left out.
+        required bytes sink_cluster = 2;
+        /// Name of the node that takes them, for operators.
+        optional bytes sink_node = 3;
+        /// Entries of the former answer on this connection that are on the sink's disks.
+        repeated uint64 confirmed = 4;
+        /// Most entries that are wanted.
+        optional uint32 count_max = 5;
+        /// Bytes of objects after which no further one is wanted.
+        optional uint32 bytes_max = 6;
+        /// Milliseconds to wait for an entry; absent: not at all.
+        optional uint32 wait_ms = 7;
+    }
+
+    /// Entries of a source queue.
+    message RpbQueueTakeResp: QueueTakeResp {
+        /// Id of the cluster that has the queue, 16 bytes.
+        required bytes source_cluster = 1;
+        /// Whether the node has a queue of the name.
+        required bool queue_exists = 2;
+        /// The entries, none when the queue stayed empty.
+        repeated message(RpbQueuedObject) entries = 3;
+        /// Entries that wait behind these.
+        optional uint64 waiting = 4;
+    }
+
+    /// An entry of a source queue.
+    message RpbQueuedObject {
+        /// Its number, to be confirmed.
+        required uint64 sequence = 1;
+        /// Name of the record, encoded as nodes have it.
+        required bytes key = 2;
+        /// The object or tombstone in stored form; absent for a reap.
+        optional bytes object = 3;
+        /// Clock of a tombstone that was reaped.
+        optional bytes reap_clock = 4;
+        /// When it was reaped, microseconds since 1970.
+        optional uint64 reaped_us = 5;
+        /// Ids of the clusters that the object has visited before the source, 16 bytes each.
+        repeated bytes visited = 6;
+        /// When the entry was queued, microseconds since 1970.
+        required uint64 queued_us = 7;
+        /// Whether the entry may have been sent before.
+        required bool again = 8;
+    }
+
+    /// Asks for digests of what the cluster has, or for the records behind them. Clusters of different ring
+    /// sizes are compared by arcs of the smaller ring.
+    message RpbClusterDigestsReq: ClusterDigestsReq {
+        /// Id of the cluster that asks, 16 bytes.
+        required bytes cluster = 1;
+        /// Number of arcs that all placements are divided into, a power of two.
+        required uint32 arc_count = 2;
+        /// What expires before this hour, counted from 1970, is left out.
+        required uint32 hour_min = 3;
+        /// Arcs, by number. None: all of them.
+        repeated uint32 arcs = 4;
+        /// For each arc the number of a range of hashes within it.
+        repeated uint64 ranges = 5;
+        /// Whether the records of the ranges are wanted instead of their digests.
+        optional bool records = 6;
+    }
+
+    /// Digests of what the cluster has, or records.
+    message RpbClusterDigestsResp: ClusterDigestsResp {
+        /// Id of the cluster that answers, 16 bytes.
+        required bytes cluster = 1;
+        /// Partitions of the cluster.
+        required uint32 ring_size = 2;
+        /// The digest of each range, or of each arc, in the order of the request, 8 bytes each, little-endian.
+        optional bytes digests = 3;
+        /// Records of the ranges.
+        repeated message(RpbComparedRecord) records = 4;
+        /// Arcs of which no complete copy could be asked.
+        repeated uint32 missing_arcs = 5;
+    }
+
+    /// A record, as clusters compare it.
+    message RpbComparedRecord {
+        /// Name of the record, encoded as nodes have it.
+        required bytes key = 1;
+        /// Digest of its state.
+        required uint64 digest = 2;
+        /// Whether it is a tombstone.
+        required bool tombstone = 3;
+        /// Its clock.
+        required bytes clock = 4;
+        /// When it was last modified, microseconds since 1970.
+        required uint64 modified_us = 5;
+    }
+
+    /// Queues records for the cluster that asks, in a queue of its choice.
+    message RpbQueuePutReq: QueuePutReq {
+        /// Name of the queue.
+        required bytes queue_name = 1;
+        /// Encoded names of records.
+        repeated bytes keys = 2;
+    }
+
+    /// Lengths of the queue afterwards.
+    message RpbQueuePutResp: QueuePutResp {
+        /// Whether there is such a queue.
+        required bool queue_exists = 1;
+        /// Entries of full-sync that wait in it.
+        optional uint64 waiting = 2;
+    }
+}

@@ -1,0 +1,189 @@
+//! Pages about replication, for people.
+
+use quoit_cli::figures;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Objects that are not across yet.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct NotAcross {
+    /// Entries that wait at the peers, as they have said last.
+    pub(super) count: u64,
+    /// Objects that were stored here.
+    pub(super) stored: u64,
+    /// Peers that could not be asked, or objects that could not be stored.
+    pub(super) faults: Vec<String>,
+}
+
+/// All pages of a node's replication.
+pub(super) fn status(result: &Value) -> String {
+    let mut page = queues(result, None) + &sinks(result) + &full_sync(result);
+    for alert in list(&result["alerts"]) {
+        let _ = writeln!(page, "  ATTENTION: {}", text(alert));
+    }
+    page
+}
+
+/// The queues that others consume.
+pub(super) fn queues(result: &Value, only: Option<&str>) -> String {
+    let source = &result["source"];
+    let is_on = source["enabled"].as_bool() == Some(true);
+    let state = if is_on { "on" } else { "off (replrtq_enablesrc)" };
+    let mut page = format!("  source queues: {state}\n");
+    let is_wanted = |queue: &&Value| only.is_none_or(|name| queue["name"] == name);
+    for queue in list(&source["queues"]).filter(is_wanted) {
+        let suspended = if queue["suspended"] == true { ", suspended" } else { "" };
+        let _ = writeln!(
+            page,
+            "    {}:{}{suspended}: real-time {}, full-sync {}, folds {}, unconfirmed {}, oldest {} ms, \
+             discarded {}",
+            text(&queue["name"]),
+            text(&queue["filter"]),
+            queue["real_time"],
+            queue["full_sync"],
+            queue["fold"],
+            queue["unconfirmed"],
+            queue["oldest_age_ms"],
+            queue["discarded_total"],
+        );
+    }
+    page
+}
+
+/// The queues of other clusters that are consumed.
+pub(super) fn sinks(result: &Value) -> String {
+    let mut page = String::from("  sinks:\n");
+    for sink in list(&result["sinks"]) {
+        let suspended = if sink["is_suspended"] == true { ", suspended" } else { "" };
+        let _ = writeln!(
+            page,
+            "    {}{suspended}: {} workers, {} for each peer",
+            text(&sink["queue"]),
+            sink["worker_count"],
+            sink["peer_limit"]
+        );
+        for peer in list(&sink["peers"]) {
+            let _ = writeln!(
+                page,
+                "      {}: {} connections, stored {}, waiting there {}, errors {}{}",
+                text(&peer["peer"]),
+                peer["connections"],
+                peer["stored"],
+                peer["waiting"],
+                peer["errors"],
+                peer["fault"].as_str().map(|fault| format!(": {fault}")).unwrap_or_default(),
+            );
+        }
+    }
+    page
+}
+
+/// Full-sync.
+pub(super) fn full_sync(result: &Value) -> String {
+    let full_sync = &result["full_sync"];
+    let peer = full_sync["peer"].as_str().unwrap_or("none");
+    let mut page = format!(
+        "  full-sync: scope {}, peer {peer}, {}{}\n",
+        text(&full_sync["scope"]),
+        text(&full_sync["state"]),
+        if full_sync["is_paused"] == true { ", paused" } else { "" },
+    );
+    let last = &full_sync["last"];
+    if last.is_object() {
+        let _ = writeln!(
+            page,
+            "    last: {}, {} ms, {} newer here, {} newer there, {} exchanged{}",
+            text(&last["kind"]),
+            last["duration_us"].as_u64().unwrap_or(0) / 1_000,
+            last["source_ahead"],
+            last["sink_ahead"],
+            figures::size(&last["exchanged_bytes"]),
+            last["fault"].as_str().map(|fault| format!(": {fault}")).unwrap_or_default(),
+        );
+    }
+    if let Some(at_secs) = full_sync["next_at_secs"].as_u64() {
+        let _ = writeln!(
+            page,
+            "    next: {} at {at_secs} (seconds since 1970)",
+            text(&full_sync["next_kind"])
+        );
+    }
+    page
+}
+
+/// What came of a command on a node.
+pub(super) fn outcome(done: &Value) -> String {
+    if let Some(fault) = done["error"].as_str() {
+        return fault.to_owned();
+    }
+    let result = &done["result"];
+    match (&result["report"], result["state"].as_str()) {
+        (report, Some(state)) if report.is_object() => match report["fault"].as_str() {
+            Some(fault) => format!("failed: {fault}"),
+            None => format!(
+                "{state}: {} records newer here, {} newer there",
+                report["source_ahead"], report["sink_ahead"]
+            ),
+        },
+        (_, Some(state)) => state.to_owned(),
+        (_, None) if result["new"] == true => "added".to_owned(),
+        (_, None) if result["cleared"].is_number() => {
+            format!("{} entries forgotten", result["cleared"])
+        }
+        (_, None) => "done".to_owned(),
+    }
+}
+
+/// The sum of what waits at the peers of all nodes.
+pub(super) fn not_across(nodes: &[(String, Value)]) -> NotAcross {
+    let mut left = NotAcross::default();
+    // Several nodes may consume the queue of one peer: what waits there is counted once.
+    let mut waiting = std::collections::BTreeMap::new();
+    for (name, done) in nodes {
+        if let Some(fault) = done["error"].as_str() {
+            left.faults.push(format!("{name}: {fault}"));
+        }
+        for sink in list(&done["result"]["sinks"]) {
+            for peer in list(&sink["peers"]) {
+                left.stored += peer["stored"].as_u64().unwrap_or(0);
+                let place = (text(&sink["queue"]), text(&peer["peer"]));
+                let count: &mut u64 = waiting.entry(place).or_default();
+                *count = (*count).max(peer["waiting"].as_u64().unwrap_or(0));
+                if let Some(fault) = peer["fault"].as_str() {
+                    left.faults.push(format!("{name}: {fault}"));
+                }
+            }
+        }
+    }
+    left.count = waiting.values().sum();
+    left
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_waits_at_a_peer_is_counted_once_however_many_nodes_consume_it() {
+        let node = |waiting: u64, fault: Value| {
+            let peer = json!({"peer": "a:1:pb", "stored": 5, "waiting": waiting, "fault": fault});
+            json!({"result": {"sinks": [{"queue": "q", "peers": [peer]}]}})
+        };
+        let nodes = [
+            ("n1".to_owned(), node(7, Value::Null)),
+            ("n2".to_owned(), node(9, json!("a:1:pb does not answer"))),
+        ];
+        let left = not_across(&nodes);
+        assert_eq!((left.count, left.stored), (9, 10));
+        assert_eq!(left.faults, ["n2: a:1:pb does not answer"]);
+    }
+}

@@ -1,0 +1,129 @@
+//! Words of `riak repl` of the older generation of replication, answered with the nearest command.
+
+use anyhow::{Result, bail};
+use clap::Subcommand;
+
+/// Commands of riak_repl that have no meaning of their own here.
+#[derive(Subcommand, Debug)]
+pub(super) enum RiakCommand {
+    /// riak_repl: see quoit repl sink add.
+    #[command(hide = true)]
+    Connect(Rest),
+    /// riak_repl: see quoit repl sink remove.
+    #[command(hide = true)]
+    Disconnect(Rest),
+    /// riak_repl: clusters have ids, which quoit repl status prints.
+    #[command(hide = true, alias = "show-local-cluster-id")]
+    Clustername(Rest),
+    /// riak_repl: see quoit repl queue.
+    #[command(hide = true)]
+    Realtime(Rest),
+    /// riak_repl: see replrtq_sinkpeers.
+    #[command(hide = true, alias = "nat_map")]
+    NatMap(Rest),
+    /// riak_repl: there is no proxy_get.
+    #[command(
+        hide = true,
+        alias = "proxy_get",
+        alias = "add-block-provider-redirect",
+        alias = "show-block-provider-redirect",
+        alias = "delete-block-provider-redirect"
+    )]
+    ProxyGet(Rest),
+    /// riak_repl: there is one mode.
+    #[command(hide = true)]
+    Modes(Rest),
+}
+
+/// Commands of `riak repl fullsync` that have no meaning of their own here.
+#[derive(Subcommand, Debug)]
+pub(super) enum RiakFullSyncCommand {
+    /// riak_repl: see quoit repl fullsync run.
+    #[command(hide = true)]
+    Start(Rest),
+    /// riak_repl: see quoit repl fullsync pause.
+    #[command(hide = true)]
+    Stop(Rest),
+    /// riak_repl: see ttaaefs_scope.
+    #[command(hide = true)]
+    Enable(Rest),
+    /// riak_repl: see quoit repl fullsync pause.
+    #[command(hide = true)]
+    Disable(Rest),
+    /// riak_repl: see repl.fullsync.maximum.
+    #[command(
+        hide = true,
+        name = "max_fssource_node",
+        alias = "max_fssource_cluster",
+        alias = "max_fssink_node"
+    )]
+    MaxFs(Rest),
+}
+
+/// Words behind a command of riak_repl.
+#[derive(clap::Args, Debug)]
+pub(super) struct Rest {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+/// Names the command that does what is wanted.
+pub(super) fn answer(command: &RiakCommand) -> Result<()> {
+    use RiakCommand as C;
+    let first = |rest: &Rest| rest.words.first().cloned().unwrap_or_default();
+    match command {
+        C::Connect(rest) => {
+            let peer = first(rest);
+            let peer = if peer.is_empty() { "HOST:PORT".to_owned() } else { peer };
+            bail!(
+                "the sink asks the source here: on the cluster that is to receive, use quoit repl sink add \
+                 QUEUE {peer}:pb --all (with the Protocol Buffers port), or set replrtq_sinkpeers"
+            )
+        }
+        C::Disconnect(_) => {
+            bail!("on the cluster that receives, use quoit repl sink remove QUEUE --all")
+        }
+        C::Clustername(_) => {
+            bail!(
+                "clusters have ids instead of names: quoit repl status --format json prints this one's"
+            )
+        }
+        C::Realtime(rest) => match first(rest).as_str() {
+            "enable" | "start" => {
+                bail!(
+                    "set replrtq_enablesrc = enabled, and use quoit repl queue add QUEUE any --all"
+                )
+            }
+            "disable" | "stop" => bail!("use quoit repl queue suspend QUEUE --all"),
+            "cascades" => bail!(
+                "objects are forwarded with the list of clusters that they have visited: see repl.forward"
+            ),
+            _ => bail!("use quoit repl queue add, suspend, resume or status"),
+        },
+        C::NatMap(_) => {
+            bail!(
+                "sinks reach the addresses of replrtq_sinkpeers; keep replrtq_peer_discovery disabled"
+            )
+        }
+        C::ProxyGet(_) => bail!("objects are not fetched on demand from another cluster"),
+        C::Modes(_) => {
+            bail!("there is one mode: queues that sinks consume, and full-sync by digests")
+        }
+    }
+}
+
+/// As [`answer`], of full-sync.
+pub(super) fn answer_full_sync(command: &RiakFullSyncCommand) -> Result<()> {
+    use RiakFullSyncCommand as C;
+    match command {
+        C::Start(_) => bail!("use quoit repl fullsync run all"),
+        C::Stop(_) | C::Disable(_) => bail!("use quoit repl fullsync pause --all"),
+        C::Enable(_) => {
+            bail!(
+                "set ttaaefs_scope = all with ttaaefs_peerip and ttaaefs_peerport, or use quoit repl \
+                   fullsync resume --all"
+            )
+        }
+        C::MaxFs(_) => bail!("set repl.fullsync.maximum: records that a full-sync queues at most"),
+    }
+}

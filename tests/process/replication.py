@@ -1,0 +1,227 @@
+"""Tests of replication between clusters of real processes: both ways, through deaths, and full-sync."""
+import json
+import os
+import sys
+import subprocess
+import tempfile
+import unittest
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE)]
+
+from support import unittest_runner  # noqa: E402
+from support.cluster import Cluster, wait_until  # noqa: E402
+from support.node import binary_from_environment  # noqa: E402
+from support.pb import Connection  # noqa: E402
+
+COUNT = 60
+MANY = 400
+SOURCE = ["replrtq_enablesrc=enabled", "replrtq_srcqueue=out:any", "ttaaefs_queuename=out",
+          "ttaaefs_queuename_peer=out"]
+
+
+def repl(node, *arguments, fails=False):
+    """What `quoit repl` prints."""
+    done = subprocess.run([binary_from_environment(), "repl", "--url", node.url] + list(arguments),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=90, text=True)
+    if (done.returncode != 0) != fails:
+        raise AssertionError("repl %s: %s" % (" ".join(arguments), done.stdout))
+    return done.stdout
+
+
+def status(node):
+    """Figures of a node's replication."""
+    with urllib.request.urlopen(node.url + "/admin/v1/repl", timeout=10) as answer:
+        return json.load(answer)["result"]
+
+
+def waiting(cluster):
+    """Entries of the queue that are not confirmed, of all nodes that run."""
+    queues = [queue for node in cluster if node.is_running()
+              for queue in status(node)["source"]["queues"] if queue["name"] == "out"]
+    return sum(queue["real_time"] + queue["full_sync"] + queue["unconfirmed"] for queue in queues)
+
+
+def peers(cluster):
+    return "|".join("127.0.0.1:%d:pb" % node.pb[1] for node in cluster)
+
+
+def consume(sink, source):
+    """Has all nodes of a cluster consume the queue of all nodes of another."""
+    repl(sink[0], "sink", "add", "out", peers(source), "--workers", "8", "--all")
+
+
+def get(node, bucket, key, **options):
+    with Connection(node.pb) as pb:
+        return sorted(pb.get(bucket, key, **options))
+
+
+def counter(node, key):
+    with Connection(node.pb) as pb:
+        fields = pb.call("DtFetchReq", bucket="c", key=key, type="counters")
+    return fields.get("value", {}).get("counter_value", 0)
+
+
+def add(node, key, amount):
+    with Connection(node.pb) as pb:
+        pb.call("DtUpdateReq", bucket="c", key=key, type="counters",
+                op={"counter_op": {"increment": amount}})
+
+
+class Replication(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        cls.addClassCleanup(folder.cleanup)
+
+        def cluster(name, count, ring_size):
+            home = os.path.join(folder.name, name)
+            os.makedirs(home)
+            made = Cluster(home, count, SOURCE + ["ring_size=%d" % ring_size])
+            cls.addClassCleanup(made.__exit__)
+            return made.__enter__()
+        # Other sizes and other numbers of partitions.
+        cls.one, cls.other = cluster("one", 3, 8), cluster("other", 2, 16)
+        for made in (cls.one, cls.other):
+            made[0].create_bucket_type("counters", {"datatype": "counter"})
+        consume(cls.one, cls.other)
+        consume(cls.other, cls.one)
+
+    def pair(self):
+        return self.one, self.other
+
+    def settle(self):
+        """Waits until nothing is on its way."""
+        for cluster in self.pair():
+            for node in cluster:
+                if not node.is_running():
+                    node.start()
+            cluster.settle()
+        wait_until(lambda: not any(waiting(cluster) for cluster in self.pair()), "all to be across")
+
+    def write(self, node, bucket, keys, value, **options):
+        with Connection(node.pb) as pb:
+            for key in keys:
+                pb.put(bucket, key, value, **options)
+
+    def assert_there(self, node, bucket, keys, value):
+        with Connection(node.pb) as pb:
+            for key in keys:
+                wait_until(lambda key=key: pb.get(bucket, key) == [value],
+                           "%s to be %r" % (key, value))
+
+    def test_writes_and_deletes_go_both_ways(self):
+        keys = ["b%d" % number for number in range(COUNT)]
+        self.write(self.one[1], "from one", keys, b"1")
+        self.write(self.other[1], "from other", keys, b"2")
+        self.assert_there(self.other[0], "from one", keys, b"1")
+        self.assert_there(self.one[0], "from other", keys, b"2")
+        with Connection(self.other[0].pb) as pb:
+            for key in keys:
+                pb.call("RpbDelReq", bucket="from one", key=key)
+        with Connection(self.one[2].pb) as pb:
+            for key in keys:
+                wait_until(lambda key=key: pb.get("from one", key) == [], "%s to be gone" % key)
+        self.settle()
+
+    def test_concurrent_writes_are_siblings_on_both_sides_and_counters_exact(self):
+        for cluster in self.pair():
+            repl(cluster[0], "sink", "suspend", "out", "--all")
+        self.write(self.one[0], "siblings", ["k"], b"one")
+        self.write(self.other[0], "siblings", ["k"], b"other")
+        add(self.one[1], "k", 5)
+        add(self.other[1], "k", 37)
+        with Connection(self.one[0].pb) as pb:
+            pb.call("RpbSetBucketReq", bucket="siblings", props={"allow_mult": True})
+        with Connection(self.other[0].pb) as pb:
+            pb.call("RpbSetBucketReq", bucket="siblings", props={"allow_mult": True})
+        for cluster in self.pair():
+            repl(cluster[0], "sink", "resume", "out", "--all")
+        for cluster in self.pair():
+            for node in cluster:
+                wait_until(lambda node=node: get(node, "siblings", "k") == [b"one", b"other"],
+                           "both values at %s" % node.name)
+                wait_until(lambda node=node: counter(node, "k") == 42, "the sum at %s" % node.name)
+        self.settle()
+
+    def test_a_queue_outlasts_sigkill_of_its_process(self):
+        repl(self.other[0], "sink", "suspend", "out", "--all")
+        keys = ["q%d" % number for number in range(MANY)]
+        self.write(self.one[1], "queued", keys, b"v")
+        self.one[1].kill()
+        self.one[1].start()
+        repl(self.other[0], "sink", "resume", "out", "--all")
+        self.assert_there(self.other[1], "queued", keys, b"v")
+        self.assertIsNone(status(self.one[0])["full_sync"]["last"], "without full-sync")
+        self.settle()
+
+    def test_nothing_is_lost_when_a_sink_is_killed(self):
+        keys = ["s%d" % number for number in range(MANY)]
+        self.write(self.one[0], "killed", keys[:MANY // 2], b"v")
+        self.other[1].kill()
+        self.write(self.one[2], "killed", keys[MANY // 2:], b"v")
+        self.other[1].start()
+        self.assert_there(self.other[1], "killed", keys, b"v")
+        self.settle()
+
+    def test_full_sync_repairs_what_differs_in_both_directions(self):
+        self.settle()
+        for cluster in self.pair():
+            repl(cluster[0], "queue", "add", "out", "block_rtq", "--all")
+        mine, theirs = ["m%d" % n for n in range(COUNT)], ["t%d" % n for n in range(COUNT)]
+        self.write(self.one[0], "missed", mine, b"mine")
+        self.write(self.other[0], "missed", theirs, b"theirs")
+        repl(self.one[0], "fullsync", "set", "--peer", "127.0.0.1:%d:pb" % self.other[0].pb[1])
+        said = repl(self.one[0], "fullsync", "run", "all")
+        self.assertIn("repaired", said)
+        self.assert_there(self.other[1], "missed", mine, b"mine")
+        self.assert_there(self.one[2], "missed", theirs, b"theirs")
+        self.settle()
+        self.assertIn("in_sync", repl(self.one[0], "fullsync", "run", "all"))
+        report = status(self.one[0])["full_sync"]["last"]
+        self.assertEqual((report["compared_count"], report["fault"]), (0, None))
+        for cluster in self.pair():
+            repl(cluster[0], "queue", "add", "out", "any", "--all")
+
+    def test_objects_go_on_to_further_clusters_and_do_not_return(self):
+        with Cluster(tempfile.mkdtemp(dir=os.path.dirname(self.one.folder)), 1,
+                     SOURCE + ["ring_size=8"]) as third:
+            # A ring: one, other, third, and back.
+            consume(third, self.other)
+            consume(self.one, third)
+            self.addCleanup(consume, self.one, self.other)
+            keys = ["f%d" % number for number in range(COUNT)]
+            self.write(self.one[0], "forwarded", keys, b"v")
+            self.assert_there(third[0], "forwarded", keys, b"v")
+            clusters = (self.one, self.other, third)
+            wait_until(lambda: not any(waiting(cluster) for cluster in (self.other, third)),
+                       "the queues to be empty")
+            stored = [sum(peer["stored"] for node in cluster for sink in status(node)["sinks"]
+                          for peer in sink["peers"]) for cluster in clusters]
+            self.assertEqual(stored[0], 0, "they do not come back to where they were written")
+
+    def test_mistakes_are_told_and_old_words_answered(self):
+        node = self.one[0]
+        self.assertIn("wanted any, block_rtq", repl(node, "queue", "add", "x", "bucket.b", fails=True))
+        self.assertIn("no queue has the name", repl(node, "queue", "clear", "nothing", fails=True))
+        self.assertIn("is no peer", repl(node, "sink", "add", "x", "host", fails=True))
+        self.assertIn("sink add", repl(node, "connect", "10.0.0.1:9080", fails=True))
+        self.assertIn("queue add", repl(node, "realtime", "enable", "other", fails=True))
+        self.assertIn("fullsync run", repl(node, "fullsync", "start", "other", fails=True))
+        own = "127.0.0.1:%d:pb" % self.one[1].pb[1]
+        repl(node, "sink", "add", "mistaken", own)
+        wait_until(lambda: "is a node of this cluster" in repl(node, "status"), "the fault to be told")
+        repl(node, "sink", "remove", "mistaken")
+
+    def test_clients_can_move_when_all_is_across(self):
+        keys = ["p%d" % number for number in range(COUNT)]
+        self.write(self.one[0], "promoted", keys, b"v")
+        self.assertIn("all is across", repl(self.other[0], "promote", "--timeout", "30"))
+        self.assert_there(self.other[0], "promoted", keys, b"v")
+
+
+if __name__ == "__main__":
+    sys.exit(unittest_runner.run(sys.modules[__name__]))
