@@ -4,7 +4,7 @@
 CARGO ?= cargo
 PYTHON ?= python3
 
-.PHONY: help serve cluster test
+.PHONY: help serve cluster demo-replication test
 
 # Nodes of `make cluster`, and further arguments of `quoit dev-cluster`.
 N ?= 5
@@ -14,6 +14,8 @@ help:
 	@echo "make serve   build Quoit and start a node on 127.0.0.1, data in ./data"
 	@echo "make cluster N=5"
 	@echo "             build Quoit and start 5 nodes that are one cluster, data in ./dev-cluster"
+	@echo "make demo-replication"
+	@echo "             two linked clusters of 4 nodes under load: how late a write is on the other one"
 	@echo "make test    run every check: style, tests, real clients, recorded conversations"
 	@echo "             (one part of it: python3 tests/run.py PART; --list names the parts)"
 
@@ -24,6 +26,10 @@ serve:
 cluster:
 	$(CARGO) build --release --package quoit
 	$(CARGO) run --quiet --release --package quoit -- dev-cluster $(N) $(ARGS)
+
+demo-replication:
+	$(CARGO) build --release --package quoit
+	$(PYTHON) benchmarks/replication.py --binary target/release/quoit $(ARGS)
 
 test:
 	$(PYTHON) tests/run.py

@@ -49,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     targets::mapreduce_jobs::JSON,
     targets::mapreduce_jobs::TERMS,
     targets::hint_files::TARGET,
+    targets::source_journals::TARGET,
     targets::reap_records::TARGET,
     targets::riak_objects::TARGET,
     targets::riak_data_types::TARGET,

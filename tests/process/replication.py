@@ -130,14 +130,12 @@ class Replication(unittest.TestCase):
     def test_concurrent_writes_are_siblings_on_both_sides_and_counters_exact(self):
         for cluster in self.pair():
             repl(cluster[0], "sink", "suspend", "out", "--all")
+            with Connection(cluster[0].pb) as pb:
+                pb.call("RpbSetBucketReq", bucket="siblings", props={"allow_mult": True})
         self.write(self.one[0], "siblings", ["k"], b"one")
         self.write(self.other[0], "siblings", ["k"], b"other")
         add(self.one[1], "k", 5)
         add(self.other[1], "k", 37)
-        with Connection(self.one[0].pb) as pb:
-            pb.call("RpbSetBucketReq", bucket="siblings", props={"allow_mult": True})
-        with Connection(self.other[0].pb) as pb:
-            pb.call("RpbSetBucketReq", bucket="siblings", props={"allow_mult": True})
         for cluster in self.pair():
             repl(cluster[0], "sink", "resume", "out", "--all")
         for cluster in self.pair():

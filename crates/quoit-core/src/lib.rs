@@ -67,6 +67,7 @@ pub use replication::{
     ComparedRecord, EntrySequence, Lease, Patience, QUEUE_COUNT_MAX, QueueCounts, QueueDefinition,
     QueueDefinitionError, QueueFilter, QueueLengths, QueuePriority, QueueStatus, QueuedObject,
     QueuedValue, ReplicationOperator, SourceQueueSettings, SourceQueues, Visited, VisitedCluster,
+    fuzz_source_journal, source_journal_samples,
 };
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,

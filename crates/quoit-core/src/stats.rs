@@ -107,8 +107,24 @@ pub enum Counter {
     Folds,
     /// Folds that could not be begun.
     FoldErrors,
+    /// Entries of source queues that were sent with the object that they had in memory.
+    QueueFetchesHeld,
+    /// Entries of source queues whose object was read when they were sent.
+    QueueFetchesRead,
+    /// Questions of sinks to which the queue was empty.
+    QueueFetchesEmpty,
+    /// Entries that full source queues have discarded.
+    QueueDiscards,
+    /// Objects of other clusters that were stored.
+    SinkObjects,
+    /// Questions to other clusters whose queue was empty.
+    SinkEmpty,
+    /// Questions to other clusters that failed, and objects of theirs that could not be stored.
+    SinkErrors,
+    /// Objects of other clusters that became siblings of what was there.
+    SinkConflicts,
 }
-const COUNTER_COUNT: usize = 37;
+const COUNTER_COUNT: usize = 45;
 
 /// Quantities whose distribution is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -207,7 +223,7 @@ impl Stats {
     }
 
     /// Counts an event. Costs one uncontended addition.
-    pub(crate) fn count(&self, counter: Counter) {
+    pub fn count(&self, counter: Counter) {
         self.shard().add(counter as usize, 1);
     }
 

@@ -56,6 +56,11 @@ pub enum ReplicationCommand {
         /// Its name.
         name: String,
     },
+    /// Has a stale source queue consumed again.
+    AcceptResurrection {
+        /// Its name.
+        name: String,
+    },
     /// Consumes a queue of another cluster.
     SinkAdd {
         /// Name of the queue.
@@ -150,6 +155,7 @@ impl Replication {
                 let lengths = queues.clear(&name)?;
                 json!({"cleared": lengths.real_time + lengths.full_sync + lengths.fold})
             }
+            C::AcceptResurrection { name } => changed(queues.accept_resurrection(&name)?),
             C::SinkAdd { name, peers, workers, per_peer } => {
                 changed(self.add_sink(self.definition(name, &peers, workers, per_peer)?)?)
             }
@@ -244,7 +250,12 @@ impl Replication {
     fn alerts(&self, queues: &[QueueStatus], now_us: u64) -> Vec<String> {
         let mut alerts = Vec::new();
         let is_enabled = self.store().source_queues().is_enabled();
-        for QueueStatus { name, lengths, counts, oldest_us, is_suspended, .. } in queues {
+        for QueueStatus { name, lengths, counts, oldest_us, is_suspended, is_stale, .. } in queues {
+            if *is_stale {
+                alerts.push(format!(
+                    "queue {name} is stale: deleted records may come back from its sinks; use quoit repl rebase"
+                ));
+            }
             let age_secs = age_us(*oldest_us, now_us) / 1_000_000;
             if age_secs >= LAG_ALERT.as_secs() {
                 alerts.push(format!(
@@ -331,17 +342,17 @@ fn age_us(since_us: Option<u64>, now_us: u64) -> u64 {
 }
 
 fn queue_json(queue: &QueueStatus, now_us: u64) -> Value {
-    let QueueStatus { name, filter, is_suspended, lengths, unconfirmed_count, oldest_us, counts } =
-        queue;
+    let QueueStatus { name, filter, lengths, counts, .. } = queue;
     json!({
         "name": name,
         "filter": filter.to_string(),
-        "suspended": is_suspended,
+        "suspended": queue.is_suspended,
+        "stale": queue.is_stale,
         "fold": lengths.fold,
         "full_sync": lengths.full_sync,
         "real_time": lengths.real_time,
-        "unconfirmed": unconfirmed_count,
-        "oldest_age_ms": age_us(*oldest_us, now_us) / 1_000,
+        "unconfirmed": queue.unconfirmed_count,
+        "oldest_age_ms": age_us(queue.oldest_us, now_us) / 1_000,
         "queued_total": counts.queued,
         "discarded_total": counts.discarded,
         "consumed_total": counts.consumed,

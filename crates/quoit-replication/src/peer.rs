@@ -6,7 +6,7 @@ use crate::pace::{Outcome, Pace};
 use crate::storing::store_batch;
 use bytes::Bytes;
 use quoit_client::{Connection, Error};
-use quoit_core::{ReplicatedStore, VisitedCluster};
+use quoit_core::{Counter, ReplicatedStore, VisitedCluster};
 use quoit_wire::messages::{RpbQueueTakeReq, RpbQueueTakeResp};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -109,6 +109,7 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
             tracing::warn!(queue = %String::from_utf8_lossy(&context.queue), "sink: {text}");
         }
         context.figures.note_fault(text);
+        context.store.stats().count(Counter::SinkErrors);
         let random = context.store.clock().monotonic_us();
         tokio::time::sleep(context.pace.wait(random)).await;
     }
@@ -167,6 +168,7 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
         note_answer(context, &answer, source);
         if answer.entries.is_empty() {
             figures.empty.fetch_add(1, Ordering::Relaxed);
+            context.store.stats().count(Counter::SinkEmpty);
             context.pace.note(Outcome::Empty);
             if !answer.queue_exists {
                 tokio::time::sleep(REST_AFTER_FAULT).await;
@@ -184,6 +186,7 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
                 figures.state.lock().fault = None;
             }
             Some(fault) => {
+                context.store.stats().count(Counter::SinkErrors);
                 tracing::debug!(fault, "an entry of another cluster could not be stored");
                 tokio::time::sleep(REST_AFTER_FAULT).await;
             }

@@ -53,6 +53,17 @@ enum ReplCommand {
         #[arg(long, default_value_t = 60)]
         timeout: u64,
     },
+    /// Go on with a queue that has waited for longer than repl.retention.
+    ///
+    /// Records that were deleted here meanwhile may be live in the other cluster, and come back. Either empty
+    /// that cluster first and have full-sync fill it again from here, or accept that they come back.
+    Rebase {
+        /// Name of the queue.
+        name: String,
+        /// Deleted records may come back, or the other cluster was emptied.
+        #[arg(long, required = true)]
+        accept_resurrection: bool,
+    },
     #[command(flatten)]
     Riak(riak_words::RiakCommand),
 }
@@ -180,6 +191,9 @@ pub(crate) fn run(args: &ReplArgs) -> Result<()> {
         ReplCommand::Sink(command) => sink(&caller, command),
         ReplCommand::Fullsync(command) => full_sync(&caller, command),
         ReplCommand::Promote { timeout } => promote(&caller, Duration::from_secs(*timeout)),
+        ReplCommand::Rebase { name, .. } => {
+            caller.change(&json!({"command": "accept_resurrection", "name": name}))
+        }
         ReplCommand::Riak(command) => riak_words::answer(command),
     }
 }

@@ -42,6 +42,8 @@ pub struct ReapRecordsHeldUp {
 /// The answers of all members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Round {
+    /// When it began, microseconds since 1970.
+    began_us: u64,
     /// Reap records that were made before it began.
     up_to: ReapSequence,
     /// The only live layout.
@@ -119,6 +121,11 @@ impl ReplicatedStore {
     }
 
     async fn retire(self: &Arc<Self>, before: &Round, next: &Round) {
+        // Another cluster may have an older version yet, as long as its sink has not confirmed the tombstone.
+        if self.source_queues.are_behind(before.began_us, self.clock.unix_us()) {
+            tracing::debug!("reap records wait for sinks of other clusters");
+            return;
+        }
         let store = Arc::clone(self);
         let settled = before.retires(next, self.reap_records.partitions().into_iter());
         let retire = move || Ok(store.reap_records.retire(&settled)?);
@@ -130,7 +137,7 @@ impl ReplicatedStore {
 
     /// Asks all members; `None` while not all of them have answered by a state that is as new as this node's.
     async fn ask_all(&self, before: Option<&Round>) -> Option<Round> {
-        let up_to = self.reap_records.sequence();
+        let (up_to, began_us) = (self.reap_records.sequence(), self.clock.unix_us());
         let state = self.state();
         let number = |node: &NodeId| {
             before.and_then(|round| round.members.get(node)).map_or(0, |(_, number)| *number)
@@ -163,6 +170,7 @@ impl ReplicatedStore {
         }
         let unsettled = answers.values().flat_map(|answer| &answer.partitions);
         Some(Round {
+            began_us,
             up_to,
             layout_version: live.version(),
             unsettled: unsettled.filter_map(|number| read_partition(*number)).collect(),
@@ -222,7 +230,7 @@ mod tests {
         let members = members.iter().map(|(node, process)| (NodeId([*node; 16]), (*process, 1)));
         let unsettled = unsettled.iter().map(|number| Partition(*number)).collect();
         let up_to = ReapSequence::default();
-        Round { up_to, layout_version, members: members.collect(), unsettled }
+        Round { began_us: 0, up_to, layout_version, members: members.collect(), unsettled }
     }
 
     fn retired(before: &Round, next: &Round) -> Vec<u16> {

@@ -6,6 +6,7 @@ use super::hook::WrittenObject;
 use crate::error::RequestError;
 use crate::options::WriteOptions;
 use crate::replica::{Replicated, Taken, merge_rule};
+use crate::stats::Counter;
 use crate::store::{ReplicatedStore, object_props, record_at, wait_if_blocked};
 use crate::topology::Topology;
 use crate::votes::{WriteNeed, WriteTally};
@@ -51,8 +52,7 @@ impl ReplicatedStore {
     }
 
     /// Stores an object of another cluster: merged with what is there, under its own clock and times, without an
-    /// event, without hooks and without limits. Returns its bucket's most recent time of a value, microseconds
-    /// since 1970, to measure lag by.
+    /// event, without hooks and without limits.
     ///
     /// # Errors
     ///
@@ -76,6 +76,7 @@ impl ReplicatedStore {
         let class = RecordMeta::class_of(props.n_val);
         let replicated = Replicated::new(object, merge_rule(&props), class);
         let is_news = self.spread_arrived(topology, &at, &props, &replicated, arrival.dw).await?;
+        self.stats().count(Counter::SinkObjects);
         if let Some(visited) = &arrival.visited
             && (is_news || arrival.may_be_again)
             && self.source_queues.is_active()
@@ -120,6 +121,12 @@ impl ReplicatedStore {
             })?;
             if let Taken::Written(written, meta) = taken {
                 ticket = Some(written);
+                // What is stored is neither what was there nor what came: both had news.
+                if before.is_some_and(|before| before != meta.digest)
+                    && meta.digest != replicated.meta.digest
+                {
+                    self.stats().count(Counter::SinkConflicts);
+                }
                 is_news = before != Some(meta.digest);
             } else {
                 is_news = false;

@@ -6,6 +6,7 @@ use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::reaper::Reaped;
 use crate::replica::Copy;
+use crate::stats::Counter;
 use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
@@ -143,6 +144,12 @@ impl ReplicatedStore {
     ) -> Result<Vec<QueuedObject>, RequestError> {
         let until = Instant::now() + patience.limit();
         let Some(filled) = self.source_queues.filled(queue) else { return Ok(Vec::new()) };
+        if self.source_queues.is_stale(queue) {
+            return Err(RequestError::Vetoed(format!(
+                "the queue {queue} is stale: it has waited for longer than repl.retention; use quoit repl \
+                 rebase there"
+            )));
+        }
         let (mut batch, mut size_bytes) = (Vec::new(), 0);
         loop {
             let Some((priority, entry)) = self.source_queues.take(queue, Some(lease)) else {
@@ -159,6 +166,10 @@ impl ReplicatedStore {
             };
             match queued {
                 Ok(Some(queued)) => {
+                    self.stats().count(match queued.is_fetched {
+                        true => Counter::QueueFetchesRead,
+                        false => Counter::QueueFetchesHeld,
+                    });
                     size_bytes += queued.value.size_bytes();
                     batch.push(queued);
                 }
@@ -169,6 +180,9 @@ impl ReplicatedStore {
             if batch.len() >= bounds.count_max || size_bytes >= bounds.bytes_max {
                 break;
             }
+        }
+        if batch.is_empty() {
+            self.stats().count(Counter::QueueFetchesEmpty);
         }
         self.source_queues.count_sent(queue, size_bytes as u64);
         Ok(batch)

@@ -2,6 +2,7 @@
 
 use super::entry::{Reference, Visited};
 use crate::replica::Replicated;
+use crate::stats::Counter;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::object::Object;
@@ -75,7 +76,8 @@ impl ReplicatedStore {
         let reference = written.reference(self.source_queues.settings().object_bytes_max);
         let key = Bytes::copy_from_slice(at.encoded);
         let now_us = self.clock.unix_us();
-        self.source_queues.push(at.key.bucket, key, reference, visited, now_us);
+        let discards = self.source_queues.push(at.key.bucket, key, reference, visited, now_us);
+        self.stats().add(Counter::QueueDiscards, discards);
     }
 }
 

@@ -119,7 +119,7 @@ impl Journal {
         let next_number = numbers.last().map_or(1, |number| number + 1);
         let mut files = VecDeque::new();
         for number in numbers {
-            let file = disk.open(&name_of(number), false)?;
+            let file = disk.open(&file_name(number), false)?;
             let size_bytes = file.size_bytes()?;
             let mut head = [0; FILE_HEAD_BYTES];
             let count = file.read_at(&mut head, 0)?;
@@ -180,8 +180,8 @@ impl Journal {
         }
         let number = self.next_number;
         self.next_number += 1;
-        let file = self.disk.open(&name_of(number), true)?;
-        file.write_at(&head_of(number, first), 0)?;
+        let file = self.disk.open(&file_name(number), true)?;
+        file.write_at(&file_head(number, first), 0)?;
         let size_bytes = FILE_HEAD_BYTES as u64;
         self.files.push_back(JournalFile { number, file, size_bytes, first });
         self.is_active = true;
@@ -213,7 +213,7 @@ impl Journal {
         let mut count = 0;
         while self.files.get(1).is_some_and(|next| next.first <= needed) {
             let Some(file) = self.files.front() else { break };
-            self.disk.remove(&name_of(file.number))?;
+            self.disk.remove(&file_name(file.number))?;
             self.files.pop_front();
             count += 1;
         }
@@ -285,7 +285,8 @@ fn read_entries(file: &JournalFile, read: &mut Read) -> Result<bool, StoreError>
     Ok(true)
 }
 
-fn name_of(number: u32) -> String {
+/// The name of the file of a number.
+pub(super) fn file_name(number: u32) -> String {
     format!("{PREFIX}{number:08x}")
 }
 
@@ -293,7 +294,8 @@ fn checksum(bytes: &[u8]) -> [u8; 4] {
     (xxh3_64(bytes) as u32).to_le_bytes()
 }
 
-fn head_of(number: u32, first: EntrySequence) -> Vec<u8> {
+/// The head of a file.
+pub(super) fn file_head(number: u32, first: EntrySequence) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     head.extend_from_slice(&VERSION.to_le_bytes());
     head.extend_from_slice(&number.to_le_bytes());
@@ -316,7 +318,7 @@ fn read_head(head: &[u8], path: &str, number: u32) -> Result<Option<EntrySequenc
     let version = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
     if version != VERSION {
         return Err(StoreError::Corrupt {
-            path: format!("{path}/{}", name_of(number)),
+            path: format!("{path}/{}", file_name(number)),
             offset: 8,
             reason: format!(
                 "source queues of format {version}, of a newer release; start that release, or move the \
@@ -336,7 +338,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Appends an entry's bytes.
-pub(super) fn encode(entry: &Entry, queues: &[QueueNumber], out: &mut Vec<u8>) {
+fn encode(entry: &Entry, queues: &[QueueNumber], out: &mut Vec<u8>) {
     let start = out.len();
     let kind = match &entry.reference {
         Reference::Object(_) | Reference::ToFetch => 0,
@@ -367,6 +369,13 @@ pub(super) fn encode(entry: &Entry, queues: &[QueueNumber], out: &mut Vec<u8>) {
     out[start..start + 4].copy_from_slice(&sum);
 }
 
+/// Entries as they stand in a file behind its head.
+pub(super) fn journal_bytes(entries: &[Entry], queues: &[QueueNumber]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    entries.iter().for_each(|entry| encode(entry, queues, &mut bytes));
+    bytes
+}
+
 /// The length that an entry says it has; `None` where no entry can be.
 fn length_of(bytes: &[u8]) -> Option<usize> {
     if bytes.len() < ENTRY_HEAD_BYTES {
@@ -377,7 +386,7 @@ fn length_of(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Reads the bytes of one entry; `None` for damaged ones.
-pub(super) fn decode(bytes: &Bytes) -> Option<JournalEntry> {
+fn decode(bytes: &Bytes) -> Option<JournalEntry> {
     if length_of(bytes)? != bytes.len() || checksum(&bytes[4..]) != bytes[..4] {
         return None;
     }

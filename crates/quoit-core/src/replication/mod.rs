@@ -9,6 +9,7 @@ mod compare;
 mod entry;
 mod fetch;
 mod filter;
+mod fuzz;
 mod hook;
 mod journal;
 mod manifest;
@@ -22,6 +23,7 @@ pub use compare::{ArcRange, COMPARED_RANGE_COUNT_MAX, ClusterDigests, ComparedRe
 pub use entry::{EntrySequence, QueuePriority, Visited, VisitedCluster};
 pub use fetch::{BatchBounds, Patience, QueuedObject, QueuedValue};
 pub use filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
+pub use fuzz::{fuzz_source_journal, source_journal_samples};
 pub(crate) use hook::WrittenObject;
 pub use operators::ReplicationOperator;
 pub use queue::{QueueCounts, QueueLengths};

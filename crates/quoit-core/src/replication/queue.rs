@@ -76,6 +76,10 @@ pub(crate) struct Queue {
     pub(crate) filter: QueueFilter,
     /// Whether new entries are discarded.
     pub(crate) is_suspended: bool,
+    /// Whether an entry has waited for longer than the retention of reap records.
+    pub(crate) is_stale: bool,
+    /// Whether an operator has taken that into account.
+    pub(crate) is_stale_accepted: bool,
     bounds: QueueBounds,
     /// The oldest real-time entries, by sequence.
     window: VecDeque<Entry>,
@@ -102,6 +106,8 @@ impl Queue {
             name: name.to_owned(),
             filter,
             is_suspended: false,
+            is_stale: false,
+            is_stale_accepted: false,
             bounds,
             window: VecDeque::new(),
             held_count: 0,
@@ -283,6 +289,7 @@ impl Queue {
         self.window.clear();
         self.held_count = 0;
         self.behind = None;
+        self.is_stale = false;
         self.references.iter_mut().for_each(VecDeque::clear);
         self.leased.clear();
     }

@@ -17,6 +17,13 @@ impl ReplicatedStore {
         let mut is_refused = false;
         loop {
             ticks.tick().await;
+            for name in self.source_queues.note_stale(self.clock.unix_us()) {
+                tracing::error!(
+                    queue = name,
+                    "no sink has confirmed a source queue for longer than repl.retention: it is stale, and not \
+                     consumed until an operator says how to go on (quoit repl rebase)"
+                );
+            }
             let queues = Arc::clone(&self.source_queues);
             let flushed = self.settings.blocking.aside(move || Ok(queues.flush()?)).await;
             match flushed {

@@ -14,6 +14,7 @@ use quoit_store::seam::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::Notify;
 
@@ -41,6 +42,8 @@ pub struct SourceQueueSettings {
     pub queues_reaps: bool,
     /// Whether what has come from another Quoit cluster is queued, too (`repl.forward`).
     pub forwards: bool,
+    /// The longest that reap records wait for sinks (`repl.retention`). A queue with an older entry is stale.
+    pub retention: Duration,
 }
 
 impl Default for SourceQueueSettings {
@@ -58,6 +61,7 @@ impl Default for SourceQueueSettings {
             vnode_check: Quorum::One,
             queues_reaps: false,
             forwards: true,
+            retention: Duration::from_secs(7 * 86_400),
         }
     }
 }
@@ -94,6 +98,8 @@ pub struct QueueStatus {
     pub unconfirmed_count: u64,
     /// When the oldest real-time entry was queued that is not confirmed, microseconds since 1970.
     pub oldest_us: Option<u64>,
+    /// Whether it has waited for longer than reap records did, so that what was deleted here could come back.
+    pub is_stale: bool,
     /// Counts since the start.
     pub counts: QueueCounts,
 }
@@ -193,7 +199,8 @@ impl SourceQueues {
         std::mem::take(&mut self.state.lock().has_lost)
     }
 
-    /// Queues a record in each queue that takes it. One write to the journal, without a sync.
+    /// Queues a record in each queue that takes it, and returns how many of these were full. One write to the
+    /// journal, without a sync.
     pub(crate) fn push(
         &self,
         bucket: BucketRef<'_>,
@@ -201,20 +208,21 @@ impl SourceQueues {
         reference: Reference,
         visited: Visited,
         now_us: u64,
-    ) {
+    ) -> u64 {
         let mut state = self.state.lock();
         let has_journal = state.journal.is_some();
         if !state.is_enabled {
-            return;
+            return 0;
         }
-        let mut numbers = QueueNumbers::new();
-        for queue in &mut state.queues {
-            if queue.filter.takes(bucket) && queue.has_room(QueuePriority::RealTime, has_journal) {
-                numbers.push(queue.number);
+        let (mut numbers, mut discards) = (QueueNumbers::new(), 0);
+        for queue in state.queues.iter_mut().filter(|queue| queue.filter.takes(bucket)) {
+            match queue.has_room(QueuePriority::RealTime, has_journal) {
+                true => numbers.push(queue.number),
+                false => discards += 1,
             }
         }
         if numbers.is_empty() {
-            return;
+            return discards;
         }
         let sequence = state.issue();
         let (queued_us, is_again) = (now_us, false);
@@ -227,6 +235,7 @@ impl SourceQueues {
         }
         let waiting = numbers.iter().filter_map(|number| state.filled.get(number));
         waiting.for_each(|filled| filled.notify_one());
+        discards
     }
 
     /// Queues references in one queue, whatever its filter says: encoded names of records. `None` where no
@@ -278,6 +287,59 @@ impl SourceQueues {
         let mut all: Vec<QueueStatus> = state.queues.iter().map(status_of).collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         all
+    }
+
+    /// Whether sinks have not confirmed something that was queued at a time or before, microseconds since 1970,
+    /// and no longer than the retention ago: reap records that were made by then are still needed.
+    pub(crate) fn are_behind(&self, made_us: u64, now_us: u64) -> bool {
+        let retention_us = self.settings.retention.as_micros() as u64;
+        let state = self.state.lock();
+        let oldest = state.queues.iter().filter_map(Queue::oldest_us);
+        oldest
+            .into_iter()
+            .any(|since_us| since_us <= made_us && now_us.saturating_sub(since_us) < retention_us)
+    }
+
+    /// Takes note of queues that have waited for longer than the retention. Returns the names of new ones.
+    pub(super) fn note_stale(&self, now_us: u64) -> Vec<String> {
+        let retention_us = self.settings.retention.as_micros() as u64;
+        let mut state = self.state.lock();
+        let mut names = Vec::new();
+        for queue in &mut state.queues {
+            let age_us = queue.oldest_us().map_or(0, |since_us| now_us.saturating_sub(since_us));
+            if age_us > retention_us && !queue.is_stale && !queue.is_stale_accepted {
+                queue.is_stale = true;
+                names.push(queue.name.clone());
+            }
+            queue.is_stale_accepted &= age_us > retention_us;
+        }
+        names
+    }
+
+    /// Whether a queue is stale.
+    pub(super) fn is_stale(&self, name: &str) -> bool {
+        let state = self.state.lock();
+        state.queues.iter().any(|queue| queue.name == name && queue.is_stale)
+    }
+
+    /// Whether any queue is stale: full-sync would bring back what was deleted.
+    #[must_use]
+    pub fn has_stale(&self) -> bool {
+        self.state.lock().queues.iter().any(|queue| queue.is_stale)
+    }
+
+    /// Has a stale queue consumed again: what was deleted meanwhile may come back from its sinks.
+    ///
+    /// # Errors
+    ///
+    /// As [`SourceQueues::delist`].
+    pub fn accept_resurrection(&self, name: &str) -> Result<(), ChangeQueueError> {
+        self.change(|state| {
+            let place = state.place(name)?;
+            state.queues[place].is_stale = false;
+            state.queues[place].is_stale_accepted = true;
+            Ok(())
+        })
     }
 
     /// Bytes that the queues have on the disk.
@@ -647,6 +709,7 @@ fn status_of(queue: &Queue) -> QueueStatus {
         name: queue.name.clone(),
         filter: queue.filter.clone(),
         is_suspended: queue.is_suspended,
+        is_stale: queue.is_stale,
         lengths: queue.lengths(),
         unconfirmed_count: queue.leased_count() as u64,
         oldest_us: queue.oldest_us(),

@@ -117,6 +117,11 @@ impl FullSync {
         let mut report = FullSyncReport::begun(kind, peer.as_ref(), began_us);
         match (kind, &peer) {
             (CheckKind::None, _) => {}
+            _ if self.store.source_queues().has_stale() => {
+                let text = "a source queue is stale, so that deleted records could come back: use quoit repl \
+                            rebase first";
+                report.fault = Some(text.to_owned());
+            }
             (_, None) => {
                 let text = "there is no peer: set ttaaefs_peerip and ttaaefs_peerport, or use quoit repl \
                             fullsync set --peer HOST:PORT:pb";

@@ -4,6 +4,7 @@ use super::connection::{Connection, Request};
 use super::data_type_figures::data_type_metrics;
 use super::negotiate::choose_media_type;
 use super::refusal::Refusal;
+use super::replication_figures::replication_metrics;
 use super::response::reply;
 use crate::context::ServerContext;
 use crate::machine::Machine;
@@ -78,6 +79,7 @@ fn render(context: &ServerContext, form: Form) -> String {
     long_requests(&mut text, context.store.stats(), &snapshot);
     data_type_metrics(&mut text, context.store.stats());
     exchanges(&mut text, &snapshot);
+    replication_metrics(&mut text, context, &snapshot);
     let engine = context.store.engine().stats();
     text.gauge("quoit_keys", "Records stored, tombstones included.", engine.key_count);
     text.gauge("quoit_tombstones", "Tombstones stored.", engine.tombstone_count);
@@ -363,7 +365,7 @@ impl Text {
         self.line(format_args!("{name} {value}"));
     }
 
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
+    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) {
         self.family(name, help, "counter");
         self.line(format_args!("{name}_total {value}"));
     }

@@ -34,6 +34,7 @@ mod params;
 mod props;
 mod refusal;
 mod render;
+mod replication_figures;
 mod response;
 mod ring_figures;
 mod route;

@@ -4,6 +4,7 @@ use super::connection::{Connection, Request};
 use super::data_type_figures::{DATATYPES, data_types};
 use super::negotiate::choose_media_type;
 use super::refusal::Refusal;
+use super::replication_figures::replication;
 use super::response::{JSON, TEXT, reply};
 use super::ring_figures::ring_figures;
 use crate::context::{RIAK_KV_VERSION, ServerContext};
@@ -41,6 +42,7 @@ pub(crate) fn statistics(context: &ServerContext) -> Figures {
     requests(&mut figures, &snapshot);
     long_requests(&mut figures, context.store.stats(), &snapshot);
     data_types(&mut figures, context.store.stats());
+    replication(&mut figures, context, &snapshot);
     node(&mut figures, context);
     machine(&mut figures);
     figures
@@ -290,18 +292,6 @@ const ZERO: &[&str] = &[
     "soft_loaded_vnode_mbox_total",
     "tictacaae_queue_microsec__max",
     "tictacaae_queue_microsec_mean",
-    "ttaaefs_allcheck_total",
-    "ttaaefs_daycheck_total",
-    "ttaaefs_fail_time_100",
-    "ttaaefs_fail_total",
-    "ttaaefs_hourcheck_total",
-    "ttaaefs_nosync_time_100",
-    "ttaaefs_nosync_total",
-    "ttaaefs_rangecheck_total",
-    "ttaaefs_snk_ahead_total",
-    "ttaaefs_src_ahead_total",
-    "ttaaefs_sync_time_100",
-    "ttaaefs_sync_total",
     "vnode_mbox_check_timeout_total",
     "write_once_merge",
 ];
@@ -309,13 +299,6 @@ const ZERO: &[&str] = &[
 const ZERO_WITH_TOTAL: &[&str] = &[
     "consistent_gets",
     "consistent_puts",
-    "ngrfetch_nofetch",
-    "ngrfetch_prefetch",
-    "ngrfetch_tofetch",
-    "ngrrepl_empty",
-    "ngrrepl_error",
-    "ngrrepl_object",
-    "ngrrepl_srcdiscard",
     "rings_reconciled",
     "tictacaae_bucket",
     "tictacaae_modtime",

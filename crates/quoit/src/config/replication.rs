@@ -40,6 +40,7 @@ impl Settings {
             },
             queues_reaps: self.flag("repl_reap"),
             forwards: self.flag("repl.forward"),
+            retention: self.duration("repl.retention").unwrap_or(defaults.retention),
         };
         (settings, faults)
     }

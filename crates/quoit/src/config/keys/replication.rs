@@ -72,6 +72,13 @@ pub(super) const KEYS: &[Key] = &[
          they have visited, so that chains, rings and meshes of clusters converge.",
     ),
     key(
+        "repl.retention",
+        Kind::Duration(60_000),
+        "7d",
+        "How long the node remembers deleted records for sinks that lag behind. A source queue that waits for \
+         longer is stale: it is not consumed until quoit repl rebase says how to go on.",
+    ),
+    key(
         "replrtq_enablesink",
         Kind::Flag,
         "disabled",

@@ -1,0 +1,72 @@
+//! Promises of the journal of source queues, whatever is in its file: for fuzzing.
+
+use super::entry::{Entry, EntrySequence, Reference, Visited};
+use super::filter::QueueDefinition;
+use super::journal::{QueueNumber, file_head, file_name, journal_bytes};
+use super::source_queues::{SourceQueueSettings, SourceQueues};
+use bytes::Bytes;
+use quoit_model::clock::VersionVector;
+use quoit_model::key::BucketRef;
+use quoit_store::seam::FaultyDisk;
+use std::sync::Arc;
+
+/// The only file of the journal.
+const FILE: u32 = 1;
+
+/// Takes bytes for the journal of a source queue, behind a good head and without one.
+///
+/// # Panics
+///
+/// When a promise is broken: the journal is opened or refused, opened it gives each entry once, and what is
+/// queued next is there after the next start.
+pub fn fuzz_source_journal(bytes: &[u8]) {
+    check(bytes.to_vec());
+    let mut file = file_head(FILE, EntrySequence(1));
+    file.extend_from_slice(bytes);
+    check(file);
+}
+
+/// Journals as this release writes them: without entries, and with one of each kind.
+#[must_use]
+pub fn source_journal_samples() -> Vec<Vec<u8>> {
+    let mut key = Vec::new();
+    BucketRef::untyped(b"bucket").key(b"key").encode_into(&mut key);
+    let entry = |sequence, reference| Entry {
+        sequence: EntrySequence(sequence),
+        key: Bytes::from(key.clone()),
+        reference,
+        visited: Visited::from_slice(&[[7; 16]]),
+        queued_us: 1_000,
+        is_again: false,
+    };
+    let reap = Reference::Reap { clock: VersionVector::default(), reaped_us: 5 };
+    let entries = [
+        entry(1, Reference::ToFetch),
+        entry(2, Reference::Tombstone(Bytes::from_static(b"stored"))),
+        entry(3, reap),
+    ];
+    vec![Vec::new(), journal_bytes(&entries, &[QueueNumber(1)])]
+}
+
+fn check(file: Vec<u8>) {
+    let disk = FaultyDisk::new(1);
+    disk.put(&file_name(FILE), file);
+    let (queues, _) = QueueDefinition::read_list("q:any");
+    let settings =
+        SourceQueueSettings { is_enabled: true, queues, ..SourceQueueSettings::default() };
+    let open = |disk: &FaultyDisk| SourceQueues::open(Arc::new(disk.clone()), settings.clone(), 1);
+    let Ok(queues) = open(&disk) else { return };
+    let mut count = 0;
+    while queues.take("q", None).is_some() {
+        count += 1;
+        assert!(count < 1 << 20, "a journal ends");
+    }
+    let bucket = BucketRef::untyped(b"b");
+    let mut key = Vec::new();
+    bucket.key(b"k").encode_into(&mut key);
+    let key = Bytes::from(key);
+    queues.push(bucket, key.clone(), Reference::ToFetch, Visited::new(), 1);
+    let queues = open(&disk.kill()).expect("what was opened once is opened again");
+    let found = std::iter::from_fn(|| queues.take("q", None)).any(|(_, entry)| entry.key == key);
+    assert!(found, "an entry behind damage is found by the next start");
+}

@@ -1,0 +1,9 @@
+//! The journal of what other clusters are yet to be sent.
+
+use crate::Target;
+
+pub(crate) const TARGET: Target = Target {
+    name: "source-journals",
+    run: quoit_core::fuzz_source_journal,
+    seeds: quoit_core::source_journal_samples,
+};
