@@ -102,14 +102,14 @@ impl Manifest {
         Some(manifest)
     }
 
-    /// Reads the file; `None` where there is none, or a damaged one.
+    /// Reads the file, and says whether it was damaged: then, and where there is none, nothing is known.
     ///
     /// # Errors
     ///
     /// When the disk refuses.
-    pub(super) fn load(disk: &dyn Disk) -> Result<Option<Self>, StoreError> {
+    pub(super) fn load(disk: &dyn Disk) -> Result<(Self, bool), StoreError> {
         if !disk.list()?.iter().any(|name| name == NAME) {
-            return Ok(None);
+            return Ok((Self::default(), false));
         }
         let file = disk.open(NAME, false)?;
         let mut bytes = vec![0; file.size_bytes()?.min(BYTES_MAX) as usize];
@@ -123,28 +123,24 @@ impl Manifest {
                 disk.path()
             );
         }
-        Ok(manifest)
+        let is_damaged = manifest.is_none();
+        Ok((manifest.unwrap_or_default(), is_damaged))
     }
 
-    /// Replaces the file; durable when the disk has synced it on its own, or with `durably`.
+    /// Replaces the file, durably.
     ///
     /// # Errors
     ///
     /// When the disk refuses: the former file still counts.
-    pub(super) fn store(&self, disk: &dyn Disk, durably: bool) -> Result<(), StoreError> {
+    pub(super) fn store(&self, disk: &dyn Disk) -> Result<(), StoreError> {
         if disk.list()?.iter().any(|name| name == NEW_NAME) {
             disk.remove(NEW_NAME)?;
         }
         let file = disk.open(NEW_NAME, true)?;
         file.write_at(self.to_text().as_bytes(), 0)?;
-        if durably {
-            file.sync()?;
-        }
+        file.sync()?;
         disk.rename(NEW_NAME, NAME)?;
-        if durably {
-            disk.sync_directory()?;
-        }
-        Ok(())
+        disk.sync_directory()
     }
 }
 

@@ -136,6 +136,8 @@ pub struct SourceQueues {
     is_active: AtomicBool,
     settings: SourceQueueSettings,
     state: Mutex<State>,
+    /// Held while the manifest is written.
+    storing: Mutex<()>,
 }
 
 /// Entries that a consumer has taken and not confirmed; they wait again when it is dropped.
@@ -169,17 +171,36 @@ impl SourceQueues {
         settings: SourceQueueSettings,
         boot: u64,
     ) -> Result<Self, StoreError> {
-        let found = Manifest::load(&*disk)?;
+        let (found, is_damaged) = Manifest::load(&*disk)?;
         let journal = Journal::open(disk)?;
-        let mut state = State::new(&settings, Some(journal), found.unwrap_or_default(), boot);
+        let mut state = State::new(&settings, Some(journal), found, boot);
         state.restore()?;
-        state.keep(true)?;
-        Ok(Self::of(settings, state))
+        state.has_lost |= is_damaged;
+        let opened = Self::of(settings, state);
+        opened.keep(false)?;
+        Ok(opened)
     }
 
     fn of(settings: SourceQueueSettings, state: State) -> Self {
         let is_active = AtomicBool::new(state.is_active());
-        Self { is_active, settings, state: Mutex::new(state) }
+        Self { is_active, settings, state: Mutex::new(state), storing: Mutex::new(()) }
+    }
+
+    /// Writes the manifest if it has changed. Nobody who queues waits for the disk.
+    fn keep(&self, is_stopped: bool) -> Result<(), StoreError> {
+        let _storing = self.storing.lock();
+        let (manifest, disk) = {
+            let state = self.state.lock();
+            let Some(journal) = &state.journal else { return Ok(()) };
+            let manifest = Manifest { is_stopped, ..state.manifest() };
+            if manifest == state.stored {
+                return Ok(());
+            }
+            (manifest, Arc::clone(journal.disk()))
+        };
+        manifest.store(&*disk)?;
+        self.state.lock().stored = manifest;
+        Ok(())
     }
 
     /// The settings that the queues began with.
@@ -424,10 +445,13 @@ impl SourceQueues {
         &self,
         change: impl FnOnce(&mut State) -> Result<T, ChangeQueueError>,
     ) -> Result<T, ChangeQueueError> {
-        let mut state = self.state.lock();
-        let changed = change(&mut state)?;
-        self.is_active.store(state.is_active(), Ordering::Relaxed);
-        state.keep(true).map_err(|fault| ChangeQueueError::Disk(fault.to_string()))?;
+        let changed = {
+            let mut state = self.state.lock();
+            let changed = change(&mut state)?;
+            self.is_active.store(state.is_active(), Ordering::Relaxed);
+            changed
+        };
+        self.keep(false).map_err(|fault| ChangeQueueError::Disk(fault.to_string()))?;
         Ok(changed)
     }
 
@@ -505,8 +529,8 @@ impl SourceQueues {
             self.state.lock().is_unsynced = true;
             return Err(fault);
         }
+        self.keep(false)?;
         let mut state = self.state.lock();
-        state.keep(false)?;
         let needed = state.needed();
         let Some(journal) = &mut state.journal else { return Ok(()) };
         let retired = journal.retire(needed)?;
@@ -524,14 +548,9 @@ impl SourceQueues {
     ///
     /// When the disk refuses.
     pub fn close(&self) -> Result<(), StoreError> {
+        self.state.lock().is_enabled = false;
         self.flush()?;
-        let mut state = self.state.lock();
-        state.is_enabled = false;
-        let manifest = Manifest { is_stopped: true, ..state.manifest() };
-        match &state.journal {
-            Some(journal) => manifest.store(&**journal.disk(), true),
-            None => Ok(()),
-        }
+        self.keep(true)
     }
 }
 
@@ -690,17 +709,6 @@ impl State {
             queues: self.queues.iter().map(queue).collect(),
             removed: self.removed.iter().cloned().collect(),
         }
-    }
-
-    /// Writes the manifest if it has changed.
-    fn keep(&mut self, durably: bool) -> Result<(), StoreError> {
-        let Some(journal) = &self.journal else { return Ok(()) };
-        let manifest = self.manifest();
-        if manifest != self.stored {
-            manifest.store(&**journal.disk(), durably)?;
-            self.stored = manifest;
-        }
-        Ok(())
     }
 }
 
