@@ -9,7 +9,7 @@
 //! (`transfer::copies`). The steps, each of which may be repeated after a crash:
 //!
 //! 1. The cluster agrees that none of this node's copies is complete. From then on they answer reads like
-//!    stand-ins, and are neither compared nor listed.
+//!    fallbacks, and are neither compared nor listed.
 //! 2. For each partition another node with a whole copy says that it serves. A node that lost records itself
 //!    does not before it has told so: where all are damaged at once, nobody drops anything, and the union of
 //!    the copies is used.

@@ -122,7 +122,7 @@ pub struct PreflistPlace {
     pub partition: Partition,
     /// Name of the node that holds it.
     pub node: String,
-    /// Whether the node is a primary and no stand-in.
+    /// Whether the node is a primary and no fallback.
     pub primary: bool,
 }
 
@@ -351,7 +351,7 @@ impl ReplicatedStore {
     }
 
     /// As [`ReplicatedStore::topology`], once this node may judge who is up: right after its start everybody
-    /// looks dead, and stand-ins would vote that know nothing.
+    /// looks dead, and fallbacks would vote that know nothing.
     pub(crate) async fn settled_topology(&self, timeout_ms: Option<u32>) -> Arc<Topology> {
         if !self.internode.is_settled() {
             let limit = Duration::from_millis(u64::from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)));

@@ -23,7 +23,7 @@ pub(crate) struct Topology {
     reads: Vec<u8>,
     /// Partitions of which this node's copy is not complete yet, in order.
     incomplete: Vec<Partition>,
-    /// Copies that have lost records, in order: their nodes answer reads like stand-ins.
+    /// Copies that have lost records, in order: their nodes answer reads like fallbacks.
     lost: Vec<(Partition, NodePlace)>,
     /// Whether all members speak the version that knows scans.
     all_know_scans: bool,
@@ -227,7 +227,7 @@ impl Topology {
     }
 
     /// Nodes that answer reads of a partition, `failed` ones left out. Copies that have lost records answer
-    /// like stand-ins, and so do those that a raised number of replicas has added, until they are filled.
+    /// like fallbacks, and so do those that a raised number of replicas has added, until they are filled.
     pub(crate) fn readers(
         &self,
         partition: Partition,

@@ -1,7 +1,7 @@
 //! Buckets that got more replicas, until the nodes that became primaries have all of their records.
 //!
 //! 1. A decision raises a bucket's `n_val`. From then on the state tells how many first primaries have all
-//!    records of the bucket; reads count the others like stand-ins.
+//!    records of the bucket; reads count the others like fallbacks.
 //! 2. Each member tells that it knows: it writes by the new number.
 //! 3. When all have told so, each member hands over what it has of the bucket, and tells that it has.
 //! 4. When all have told that as well, the raise is over.

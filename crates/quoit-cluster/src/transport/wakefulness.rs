@@ -2,7 +2,7 @@
 //!
 //! A node that has just started, or that did not run for a while (it was stopped, or its machine was), has
 //! heard nothing of others. That says nothing about them: taking them for dead, it would have
-//! stand-ins vote that know nothing. So it waits a moment before it judges.
+//! fallbacks vote that know nothing. So it waits a moment before it judges.
 
 use super::peer::Peer;
 use crate::NodeId;

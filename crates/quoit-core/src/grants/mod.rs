@@ -9,7 +9,7 @@
 //!    latest grant of each record, in memory only.
 //! 2. With grants from a majority of the positions of every live layout, the coordinator merges the copies
 //!    that it was shown into its own, checks the condition, and makes its event, in one step under the
-//!    record's lock. No stand-in is asked. Without a majority nothing is written.
+//!    record's lock. No fallback is asked. Without a majority nothing is written.
 //! 3. Each primary is sent the object with the number of its own grant. It takes it only if that grant is
 //!    still its latest one of the record; while it merges the object it grants nothing. A primary that has
 //!    given no grant is not sent the object, and is noted a hint.

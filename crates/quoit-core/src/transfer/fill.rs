@@ -2,7 +2,7 @@
 //!
 //! The nodes that were primaries before hand over what they have of the bucket: records, then reap records,
 //! without which an old copy would bring back what was deleted. Before that every member writes by the new
-//! number. Until all have handed over, reads count the new copies like stand-ins
+//! number. Until all have handed over, reads count the new copies like fallbacks
 //! (`quoit_cluster::State::filled_n_val`).
 //!
 //! Records are filed under the `n_val` that their bucket had when they were written. Whoever walks through

@@ -4,7 +4,7 @@
 //! node of the partition's order, and where there are fewer nodes than positions, of node i modulo
 //! their number: a node keeps one copy and carries the votes of all its positions. The vote of a
 //! dead primary goes to a live node of the order that has none yet, else to a live node that is
-//! there already; neither is a primary's vote. Strict quorums have no such stand-ins.
+//! there already; neither is a primary's vote. Strict quorums have no such fallbacks.
 //!
 //! Everything here is pure: who is up is an argument.
 
@@ -101,7 +101,7 @@ impl Voters {
         voters
     }
 
-    /// Takes from some nodes what counts as a primary's vote: they answer like stand-ins, which know only a
+    /// Takes from some nodes what counts as a primary's vote: they answer like fallbacks, which know only a
     /// part of what was written.
     pub(crate) fn demote(&mut self, knows_a_part: impl Fn(NodePlace) -> bool) {
         for voter in self.voters.iter_mut().filter(|voter| knows_a_part(voter.node)) {

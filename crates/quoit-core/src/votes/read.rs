@@ -154,7 +154,7 @@ impl ReadTally {
 
     /// Votes, primaries' votes and nodes among the answers that count.
     ///
-    /// A stand-in knows only what was written while it stood in. Its vote counts when no primary that is
+    /// A fallback knows only the writes that it took. Its vote counts when no primary that is
     /// up has still to answer: so what a quorum of primaries was written, a quorum of the same primaries
     /// shows, whoever else has died meanwhile.
     fn counts(&self, voters: &Voters) -> (u32, u32, u32) {
@@ -179,7 +179,7 @@ impl ReadTally {
         voters.iter().all(|voter| voter.primary == 0 || answered(voter.node))
     }
 
-    /// Votes for there being nothing; those of stand-ins count as elsewhere.
+    /// Votes for there being nothing; those of fallbacks count as elsewhere.
     fn missing_votes(&self, voters: &Voters) -> u32 {
         let all_primaries = self.all_primaries_answered(voters);
         let missing = self.answers.iter().filter(|(_, answer)| *answer == Answer::Missing);

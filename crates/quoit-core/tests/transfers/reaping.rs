@@ -89,7 +89,7 @@ async fn records_of_a_bucket_with_more_replicas_than_classes_are_no_strays() {
         let name = name(index);
         town.put_in(1, "t", &name, "value").await;
         assert_eq!(town.holders_of(key_in("t", &name)).len(), 16);
-        assert!(is_settled(), "a primary of the record counts as a stand-in");
+        assert!(is_settled(), "a primary of the record counts as a fallback");
     }
 }
 
@@ -122,14 +122,14 @@ fn reap_record_count(town: &Town) -> usize {
     counts.map(|number| town.store(number).reap_record_stats().count).sum()
 }
 
-/// A stand-in keeps values of many records, and goes away. The primaries delete these; the answer has the
-/// stand-in.
+/// A fallback keeps values of many records, and goes away. The primaries delete these; the answer has the
+/// fallback.
 async fn leave_strays_on_a_node_that_goes_away(town: &mut Town) -> u8 {
     let count = town.running().len() as u8;
     let names: Vec<String> = (0..COUNT).map(name).collect();
     let away = count;
     let stands_in = |town: &Town, name: &String| !town.primaries(1, name).contains(&id(away));
-    // As if the primaries had been down when the value was written: only the stand-in keeps it.
+    // As if the primaries had been down when the value was written: only the fallback keeps it.
     for name in names.iter().filter(|name| stands_in(town, name)) {
         town.put(1, name, "value").await;
         let holder = town.primaries(1, name).first().expect("there are three").0[0];

@@ -14,7 +14,7 @@ async fn what_stand_ins_took_goes_to_the_primary_that_is_back() {
         let name = format!("key {index}");
         !town.holders(&name).is_subset(&town.primaries(1, &name))
     };
-    assert!((0..COUNT).any(|index| has_stand_in(&town, index)), "stand-ins took something");
+    assert!((0..COUNT).any(|index| has_stand_in(&town, index)), "fallbacks took something");
     town.start(5).await;
     town.until_moved(5, COUNT).await;
     let handed: u64 = (1..=4).map(|number| town.store(number).transfers().record_count).sum();
@@ -64,7 +64,7 @@ async fn what_was_replaced_meanwhile_is_not_delivered() {
     let is_kept =
         |town: &Town, name: &String| !town.holders(name).is_subset(&town.primaries(1, name));
     let strays: Vec<_> = names().filter(|name| is_kept(&town, name)).collect();
-    assert!(!strays.is_empty(), "stand-ins took something");
+    assert!(!strays.is_empty(), "fallbacks took something");
     town.set_limits(TransferLimits { outbound: false, ..TransferLimits::default() });
     town.start(5).await;
     town.until("the node is back", || town.control(1).is_reachable(id(5))).await;
@@ -109,7 +109,7 @@ async fn what_is_written_while_a_record_is_handed_over_is_not_removed_with_it() 
     assert_eq!(town.get(5, &name).await.unwrap(), "new");
 }
 
-/// A stand-in that still has the value when the tombstone is reaped could bring it back.
+/// A fallback that still has the value when the tombstone is reaped could bring it back.
 #[tokio::test(start_paused = true)]
 async fn what_a_stand_in_keeps_does_not_come_back_when_its_tombstone_is_reaped() {
     let mut town = Town::joined(5).await;

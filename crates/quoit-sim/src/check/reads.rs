@@ -115,7 +115,7 @@ impl Causes<'_> {
         write: &Write,
     ) -> Result<(), Violation> {
         let surely = &self.seen[number.0 as usize].surely;
-        // A stand-in may still have what the primaries have replaced.
+        // A fallback may still have what the primaries have replaced.
         let shown = if read.reader == Reader::Union { &[][..] } else { &read.found };
         for found in shown {
             if let Found::Value(value) = found
@@ -128,7 +128,7 @@ impl Causes<'_> {
                 return Err(Violation::new(Fault::Resurrected, text));
             }
         }
-        // Beside what a stand-in still has, a tombstone of the primaries may be gone.
+        // Beside what a fallback still has, a tombstone of the primaries may be gone.
         let is_kept = match (policy.shows_one(), read.reader) {
             (true, Reader::Union) => {
                 self.is_later_shown(read, write) || self.is_deleted_later(read, write)
@@ -163,7 +163,7 @@ impl Causes<'_> {
             None | Some(Found::Tombstone(..)) => self.is_deleted_later(read, write),
             Some(Found::Value(shown)) => {
                 let shown = &self.history.writes[shown.0 as usize];
-                // A delete that sees for itself does not see what only stand-ins have.
+                // A delete that sees for itself does not see what only fallbacks have.
                 let is_unseen = write.kind == WriteKind::DeleteUnseen && !shown.is_strict;
                 is_unseen || self.may_be_later(shown, write)
             }

@@ -62,7 +62,7 @@ fn nodes_are_found_by_id() {
 
 #[test]
 fn stand_ins_of_a_dead_node_are_spread_over_all_others() {
-    // The first stand-in of a partition with three copies, over the partitions of each node.
+    // The first fallback of a partition with three copies, over the partitions of each node.
     let layout = first(&members(0..10), ring(1024));
     let mut stand_ins = vec![vec![0; 10]; 10];
     for partition in layout.partitions() {
