@@ -7,7 +7,7 @@ use clap::Args;
 
 /// Options of the measurement.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct AwayOptions {
     #[command(flatten)]
     live: LiveOptions,
     /// Nodes of the cluster; the last one goes away.
@@ -20,7 +20,7 @@ pub(crate) struct Options {
 
 /// Has a node be away under load, and tells what others keep for it, how soon it has that, and what a
 /// comparison of all copies finds then.
-pub(crate) fn away(options: &Options) -> Result<()> {
+pub(crate) fn away(options: &AwayOptions) -> Result<()> {
     let LiveOptions { dir, quiet_s, .. } = &options.live;
     let dir = tempfile::tempdir_in(dir)?;
     let mut live = Live::start(&options.live, dir.path(), options.nodes)?;

@@ -17,7 +17,7 @@ const TICKS_PER_S: f64 = 100.0;
 
 /// Options of the comparison.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct ClientOptions {
     /// The quoit binary, a release build [default: the one beside this program].
     #[arg(long, default_value_os_t = crate::beside("quoit"), hide_default_value = true)]
     quoit: PathBuf,
@@ -40,18 +40,18 @@ pub(crate) struct Options {
 
 /// The part of the load generator's `summary.json` that is used.
 #[derive(Deserialize)]
-struct Summary {
+struct ClientSummary {
     successful: u64,
     failed: u64,
-    client: Client,
+    client: SummaryClient,
 }
 
 #[derive(Deserialize)]
-struct Client {
+struct SummaryClient {
     process_cpu_s: f64,
 }
 
-impl Options {
+impl ClientOptions {
     /// Runs the load generator and gives its processor time an operation, in microseconds.
     fn bench(&self, dir: &Path, node: &Running, name: &str, keys: &str, mix: &str) -> Result<f64> {
         let config = dir.join(format!("{name}.config"));
@@ -75,7 +75,7 @@ impl Options {
             .context("starting the load generator")?;
         ensure!(status.success(), "the load generator ended with {status}");
         let bytes = std::fs::read(dir.join(name).join("summary.json"))?;
-        let summary: Summary = serde_json::from_slice(&bytes)?;
+        let summary: ClientSummary = serde_json::from_slice(&bytes)?;
         ensure!(summary.failed == 0, "{} operations failed", summary.failed);
         Ok(summary.client.process_cpu_s * 1e6 / summary.successful.max(1) as f64)
     }
@@ -106,7 +106,7 @@ fn children_cpu_s() -> Result<f64> {
 }
 
 /// Compares round by round and prints the ratio.
-pub(crate) fn client(options: &Options) -> Result<()> {
+pub(crate) fn client(options: &ClientOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&options.dir)?;
     let (node, _) = servers::quoit(&options.quoit, &dir.path().join("data"), &[])?;
     let redis = servers::redis(dir.path())?.context("redis-server is not installed")?;

@@ -154,7 +154,7 @@ fn check(exchange: &Exchange, answer: &[u8], value_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-struct Client {
+struct DrivenClient {
     stream: TcpStream,
     input: Vec<u8>,
     /// When the request in flight was due.
@@ -164,7 +164,7 @@ struct Client {
 struct Driver<'a> {
     load: &'a Load,
     poll: rustix::fd::OwnedFd,
-    clients: Vec<Client>,
+    clients: Vec<DrivenClient>,
     idle: Vec<usize>,
     value: Bytes,
     out: BytesMut,
@@ -183,7 +183,7 @@ impl<'a> Driver<'a> {
             stream.set_nonblocking(true)?;
             let data = epoll::EventData::new_u64(id as u64);
             epoll::add(&poll, &stream, data, epoll::EventFlags::IN)?;
-            clients.push(Client { stream, input: Vec::new(), due: Instant::now() });
+            clients.push(DrivenClient { stream, input: Vec::new(), due: Instant::now() });
         }
         Ok(Self {
             load,

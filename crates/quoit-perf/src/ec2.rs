@@ -12,7 +12,7 @@ use std::process::Command;
 
 /// Options of the comparison.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct Ec2Options {
     /// The quoit binary, a release build [default: the one beside this program].
     #[arg(long, default_value_os_t = crate::beside("quoit"), hide_default_value = true)]
     quoit: PathBuf,
@@ -38,21 +38,21 @@ const PUBLISHED: [&str; 2] = [
 
 /// The part of the load generator's `summary.json` that is printed.
 #[derive(Deserialize)]
-pub(crate) struct Summary {
+pub(crate) struct RunSummary {
     pub(crate) successful: u64,
     pub(crate) failed: u64,
     pub(crate) successful_per_s: f64,
-    operations: Vec<Operation>,
+    operations: Vec<OperationSummary>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Operation {
+pub(crate) struct OperationSummary {
     name: String,
-    latencies: Latencies,
+    latencies: LatencySummary,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Latencies {
+pub(crate) struct LatencySummary {
     mean_us: f64,
     median_us: u64,
     p95_us: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Latencies {
     p99_9_us: u64,
 }
 
-impl Summary {
+impl RunSummary {
     pub(crate) fn read(run: &Path) -> Result<Self> {
         let path = run.join("summary.json");
         let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -84,7 +84,7 @@ impl Summary {
 }
 
 /// Runs the configuration once and prints its figures beside the published ones.
-pub(crate) fn ec2(options: &Options) -> Result<()> {
+pub(crate) fn ec2(options: &Ec2Options) -> Result<()> {
     let dir = tempfile::tempdir_in(&options.dir)?;
     let (node, _) = servers::quoit(&options.quoit, &dir.path().join("data"), &options.set)?;
     let address = node.http.context("the node's HTTP address")?.to_string();
@@ -99,7 +99,7 @@ pub(crate) fn ec2(options: &Options) -> Result<()> {
         .context("starting the load generator")?;
     ensure!(status.success(), "the load generator ended with {status}");
     let cpu = cpu_of(node.pid())?.saturating_sub(cpu_before);
-    let summary = Summary::read(&dir.path().join("ec2"))?;
+    let summary = RunSummary::read(&dir.path().join("ec2"))?;
     let cpu_us = cpu.as_secs_f64() * 1e6 / (summary.successful + summary.failed).max(1) as f64;
     println!("\n| | operations a second | get, ms | update, ms | server CPU us/op |");
     println!("|---|---|---|---|---|");

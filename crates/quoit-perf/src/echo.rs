@@ -22,7 +22,7 @@ pub(crate) struct Sizes {
     pub(crate) response: usize,
 }
 
-struct Client {
+struct EchoClient {
     stream: TcpStream,
     /// Bytes of the request that have arrived.
     received: usize,
@@ -57,7 +57,7 @@ pub(crate) fn serve(sizes: Sizes, log: Option<&Path>) -> Result<()> {
     }
     let response = vec![b'r'; sizes.response];
     // Connections are few and short-lived numbers: the number is the place.
-    let mut clients: Vec<Option<Client>> = Vec::new();
+    let mut clients: Vec<Option<EchoClient>> = Vec::new();
     let mut events = Vec::with_capacity(128);
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -71,7 +71,7 @@ pub(crate) fn serve(sizes: Sizes, log: Option<&Path>) -> Result<()> {
                     let free = clients.iter().position(Option::is_none).unwrap_or(clients.len());
                     let data = epoll::EventData::new_u64(free as u64);
                     epoll::add(&poll, &stream, data, epoll::EventFlags::IN)?;
-                    let client = Some(Client { stream, received: 0 });
+                    let client = Some(EchoClient { stream, received: 0 });
                     if free < clients.len() { clients[free] = client } else { clients.push(client) }
                 }
                 SYNCED => {
@@ -140,7 +140,7 @@ impl Committer {
         changed.notify_one();
     }
 
-    fn answer(&mut self, clients: &mut [Option<Client>], response: &[u8]) -> Result<()> {
+    fn answer(&mut self, clients: &mut [Option<EchoClient>], response: &[u8]) -> Result<()> {
         let mut drained = [0; 64];
         // Only the wake-up matters; what there is to do stands in the list.
         let _ = self.synced.read(&mut drained);

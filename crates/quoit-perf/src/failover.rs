@@ -10,7 +10,7 @@ const SHOWN_S: u64 = 5;
 
 /// Options of the measurement.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct FailoverOptions {
     #[command(flatten)]
     live: LiveOptions,
     /// Nodes of the cluster.
@@ -22,7 +22,7 @@ pub(crate) struct Options {
 }
 
 /// Kills a node of a cluster under load and prints the latencies of each second around its death.
-pub(crate) fn failover(options: &Options) -> Result<()> {
+pub(crate) fn failover(options: &FailoverOptions) -> Result<()> {
     println!("one of {} nodes killed; 99th percentiles, get / put in ms, by second", options.nodes);
     let heading: Vec<String> = (1..=SHOWN_S).map(|second| format!("second {second}")).collect();
     println!("| round | op/s | before | {} | wrong |", heading.join(" | "));

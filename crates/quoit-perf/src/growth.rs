@@ -18,7 +18,7 @@ const RING_SIZE: u64 = 64;
 
 /// Options of the growth.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct GrowthOptions {
     #[command(flatten)]
     live: LiveOptions,
     /// Sizes of the cluster, one after the other.
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 }
 
 /// Lets clusters grow, prints a row for each step, and what the steps of all rounds come to.
-pub(crate) fn growth(options: &Options) -> Result<()> {
+pub(crate) fn growth(options: &GrowthOptions) -> Result<()> {
     ensure!(options.rounds > 0, "at least one round");
     let (first, steps) = options.nodes.split_first().context("a size to begin with")?;
     let rate = match options.live.rate {
@@ -60,7 +60,7 @@ struct Noticed {
 }
 
 /// Lets one cluster grow.
-fn grow(options: &Options, rate: f64, first: usize, steps: &[usize]) -> Result<Vec<Noticed>> {
+fn grow(options: &GrowthOptions, rate: f64, first: usize, steps: &[usize]) -> Result<Vec<Noticed>> {
     let dir = tempfile::tempdir_in(&options.live.dir)?;
     let mut live = Live::start(&options.live, dir.path(), first)?;
     println!(

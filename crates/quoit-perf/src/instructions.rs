@@ -19,7 +19,7 @@ const COUNTS: &str = "counts";
 
 /// The arguments of the comparison.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct InstructionOptions {
     #[command(flatten)]
     common: Common,
     /// The quoit binary of another build, to compare with.
@@ -27,7 +27,7 @@ pub(crate) struct Options {
     against: Option<PathBuf>,
 }
 
-impl Options {
+impl InstructionOptions {
     pub(crate) const fn common(&self) -> &Common {
         &self.common
     }
@@ -42,7 +42,7 @@ struct Request {
 }
 
 /// Counts the instructions of gets and puts.
-pub(crate) fn instructions(options: &Options) -> Result<()> {
+pub(crate) fn instructions(options: &InstructionOptions) -> Result<()> {
     let common = &options.common;
     let put = common.put(Some(0));
     let requests = [

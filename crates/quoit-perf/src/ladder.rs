@@ -7,7 +7,7 @@
 
 use crate::dev_cluster::DevCluster;
 use crate::drive::{Load, drive};
-use crate::ec2::Summary;
+use crate::ec2::RunSummary;
 use crate::echo::Sizes;
 use crate::mesh::Mesh;
 use crate::places;
@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 
 /// Options of the ladder.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct LadderOptions {
     /// The quoit binary, a release build [default: the one beside this program].
     #[arg(long, default_value_os_t = crate::beside("quoit"), hide_default_value = true)]
     quoit: PathBuf,
@@ -63,7 +63,7 @@ struct Step {
 }
 
 /// Runs the ladder and prints a row for each size.
-pub(crate) fn ladder(options: &Options) -> Result<()> {
+pub(crate) fn ladder(options: &LadderOptions) -> Result<()> {
     println!("get 4 : put 4 : delete 1, n_val=3, r=w=2; processor time of all nodes an operation");
     places::divide(true)?;
     println!(
@@ -96,7 +96,7 @@ pub(crate) fn ladder(options: &Options) -> Result<()> {
 }
 
 /// The cost of an operation in a bare mesh of so many processes, with as many clients as the cluster has.
-fn mesh_us(options: &Options, node_count: usize) -> Result<f64> {
+fn mesh_us(options: &LadderOptions, node_count: usize) -> Result<f64> {
     let mesh = Mesh::start(node_count, MESH_SIZES)?;
     let Sizes { request, response } = MESH_SIZES;
     let load = Load {
@@ -114,7 +114,7 @@ fn mesh_us(options: &Options, node_count: usize) -> Result<f64> {
     Ok(drive(&mesh.target(), &load)?.cpu_us())
 }
 
-fn step(options: &Options, node_count: usize) -> Result<(Step, Step)> {
+fn step(options: &LadderOptions, node_count: usize) -> Result<(Step, Step)> {
     let dir = tempfile::tempdir_in(&options.dir)?;
     let cluster = DevCluster::start(&options.quoit, dir.path(), node_count, &options.set)?;
     run(options, &cluster, dir.path(), "warm-up", true, options.warm_up_s)?;
@@ -124,7 +124,7 @@ fn step(options: &Options, node_count: usize) -> Result<(Step, Step)> {
 }
 
 fn run(
-    options: &Options,
+    options: &LadderOptions,
     cluster: &DevCluster,
     dir: &Path,
     name: &str,
@@ -145,7 +145,7 @@ fn run(
     let status = command.stdout(Stdio::null()).status().context("starting the load generator")?;
     ensure!(status.success(), "the load generator ended with {status}");
     let cpu = target.cpu()?.saturating_sub(cpu_before);
-    let summary = Summary::read(&dir.join(name))?;
+    let summary = RunSummary::read(&dir.join(name))?;
     let operations = (summary.successful + summary.failed).max(1) as f64;
     Ok(Step {
         cpu_us: cpu.as_secs_f64() * 1e6 / operations,
@@ -154,7 +154,7 @@ fn run(
     })
 }
 
-fn configuration(options: &Options, workers: usize, replica_aware: bool) -> String {
+fn configuration(options: &LadderOptions, workers: usize, replica_aware: bool) -> String {
     format!(
         "{{mode, max}}.\n\
          {{duration, 1}}.\n\

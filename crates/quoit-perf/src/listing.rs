@@ -26,13 +26,13 @@ const FRAME_BYTES_MAX: u32 = 64 << 20;
 /// Gets of a second, while nothing and while a listing runs.
 const GET_RATE: f64 = 5_000.0;
 
-struct Connection {
+struct ListingConnection {
     stream: TcpStream,
     input: BytesMut,
     piece: Vec<u8>,
 }
 
-impl Connection {
+impl ListingConnection {
     fn new(node: &Running) -> Result<Self> {
         let stream = TcpStream::connect(node.address).context("connecting")?;
         stream.set_nodelay(true)?;
@@ -59,7 +59,7 @@ fn bucket(number: u64) -> Bytes {
 }
 
 fn fill(node: &Running, key_count: u64, value_bytes: usize) -> Result<()> {
-    let mut connection = Connection::new(node)?;
+    let mut connection = ListingConnection::new(node)?;
     let value = Bytes::from(vec![b'v'; value_bytes]);
     let (mut sent, mut answered) = (0, 0);
     while answered < key_count {
@@ -86,7 +86,7 @@ fn fill(node: &Running, key_count: u64, value_bytes: usize) -> Result<()> {
 
 /// Lists the keys of all buckets: how many, and how long it took.
 fn list_keys(node: &Running) -> Result<(u64, Duration)> {
-    let mut connection = Connection::new(node)?;
+    let mut connection = ListingConnection::new(node)?;
     let begun = Instant::now();
     let mut key_count = 0;
     for number in 0..BUCKET_COUNT {
@@ -106,7 +106,7 @@ fn list_keys(node: &Running) -> Result<(u64, Duration)> {
 }
 
 fn list_buckets(node: &Running) -> Result<(usize, Duration)> {
-    let mut connection = Connection::new(node)?;
+    let mut connection = ListingConnection::new(node)?;
     let begun = Instant::now();
     let mut out = BytesMut::new();
     append_message(&mut out, &RpbListBucketsReq::default())?;

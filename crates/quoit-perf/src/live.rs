@@ -1,6 +1,6 @@
 //! A cluster that changes while a verified load runs on it, and what each second of the load was like.
 
-use crate::ec2::Summary;
+use crate::ec2::RunSummary;
 use crate::report::median;
 use crate::servers::{self, Running};
 use anyhow::{Context, Result, bail, ensure};
@@ -237,7 +237,7 @@ impl<'o> Live<'o> {
         let mut load = self.load("max", "max")?;
         sleep(Duration::from_secs(self.options.max_s));
         load.end()?;
-        Ok(Summary::read(&load.results)?.successful_per_s / 2.0)
+        Ok(RunSummary::read(&load.results)?.successful_per_s / 2.0)
     }
 
     /// Starts the load at a rate, its arrivals independent of the answers.

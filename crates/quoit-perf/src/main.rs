@@ -93,26 +93,26 @@ enum Command {
         common: Common,
     },
     /// The HTTP configuration of a published measurement, beside the published figures.
-    Ec2(ec2::Options),
+    Ec2(ec2::Ec2Options),
     /// Profiles of load over all storage engines side by side: rates, latencies, bytes, space, memory.
-    Engines(engines::Options),
+    Engines(engines::EngineOptions),
     /// Processor time of all nodes an operation: three nodes beside one.
     Cluster(Common),
     /// Processor time of all nodes an operation for growing clusters, with clients that know replicas and
     /// with clients that do not.
-    Ladder(ladder::Options),
+    Ladder(ladder::LadderOptions),
     /// Latencies by the second when a node of a cluster under verified load is killed.
-    Failover(failover::Options),
+    Failover(failover::FailoverOptions),
     /// Healing of a node that was away under verified load.
-    Away(away::Options),
+    Away(away::AwayOptions),
     /// A cluster that grows under verified load: what moves, and what requests notice.
-    Growth(growth::Options),
+    Growth(growth::GrowthOptions),
     /// Instructions of gets and puts, counted by callgrind, beside those of another build.
-    Instructions(instructions::Options),
+    Instructions(instructions::InstructionOptions),
     /// Reaping many tombstones: time, processor time, and what gets notice of it.
-    Reaping(reaping::Options),
+    Reaping(reaping::ReapingOptions),
     /// The load generator's own processor time of a get, beside redis-benchmark's.
-    Client(client::Options),
+    Client(client::ClientOptions),
     /// One exchange against a node that runs already: for profilers.
     Drive {
         #[command(flatten)]

@@ -85,7 +85,7 @@ enum End {
     Confirmer,
 }
 
-struct Connection {
+struct MeshConnection {
     stream: TcpStream,
     end: End,
     input: Vec<u8>,
@@ -96,7 +96,7 @@ struct Process {
     sizes: Sizes,
     poll: rustix::fd::OwnedFd,
     /// By the number that epoll knows them by; `None` when closed.
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<MeshConnection>>,
     confirmers: Vec<usize>,
     request_count: u32,
     /// Connections that have output.
@@ -149,7 +149,7 @@ impl Process {
         let place = self.connections.len();
         let data = epoll::EventData::new_u64(place as u64);
         epoll::add(&self.poll, &stream, data, epoll::EventFlags::IN)?;
-        let connection = Connection { stream, end, input: Vec::new(), output: Vec::new() };
+        let connection = MeshConnection { stream, end, input: Vec::new(), output: Vec::new() };
         self.connections.push(Some(connection));
         Ok(place)
     }

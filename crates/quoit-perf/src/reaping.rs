@@ -20,7 +20,7 @@ const REAPING_LIMIT: Duration = Duration::from_secs(1_200);
 
 /// The arguments of the benchmark.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct ReapingOptions {
     #[command(flatten)]
     common: Common,
     /// Nodes of the cluster.
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     tombstones: Vec<u64>,
 }
 
-impl Options {
+impl ReapingOptions {
     pub(crate) const fn common(&self) -> &Common {
         &self.common
     }
@@ -68,7 +68,7 @@ impl Gets {
 }
 
 /// Deletes keys and measures gets of others until no node has a tombstone any more.
-pub(crate) fn reaping(options: &Options) -> Result<()> {
+pub(crate) fn reaping(options: &ReapingOptions) -> Result<()> {
     let common = &options.common;
     ensure!(options.away < options.nodes, "one node at least has to stay");
     let dir = tempfile::tempdir_in(&common.dir)?;

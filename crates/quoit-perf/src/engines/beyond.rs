@@ -5,14 +5,14 @@
 //! of records that are in memory suffer from those that are not. At last the larger one serves gets alone,
 //! for which the device's reads are counted.
 
-use super::cage::Cage;
-use super::load::{Asks, Load, Stage};
+use super::load::{Asks, BenchLoad, Stage};
+use super::memory_group::MemoryGroup;
 use super::profile::{Profile, fill_limit, length};
-use super::stage::{Figures, Summary, mean};
-use super::tables::{Row, curves, main_table, ms, none};
+use super::stage::{Figures, StageSummary, mean};
+use super::tables::{FigureRow, curves, main_table, ms, none};
 use super::trial::{Trial, Variant};
 use super::usage::forget_cached;
-use super::{EngineName, Options, interrupt};
+use super::{EngineName, EngineOptions, interrupt};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ struct Outcome {
 }
 
 /// Runs the profile on all engines.
-pub(super) fn run(profile: Profile, options: &Options) -> Result<String> {
+pub(super) fn run(profile: Profile, options: &EngineOptions) -> Result<String> {
     let mut outcomes = Vec::new();
     let mut starts = Vec::new();
     for engine in options.engines(profile) {
@@ -76,9 +76,9 @@ struct Start {
 /// By what means a node was held.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum How {
-    Caged,
+    Bounded,
     /// By a control group that does not bound swap.
-    CagedWithSwap,
+    BoundedWithSwap,
     /// By dropping cached pages, for this reason.
     Dropping(String),
 }
@@ -87,17 +87,17 @@ enum How {
 fn words(starts: &[Start]) -> String {
     let mib = MEMORY_BYTES >> 20;
     let mut text = String::new();
-    if starts.iter().any(|start| start.how == How::Caged) {
+    if starts.iter().any(|start| start.how == How::Bounded) {
         text.push_str(&format!(
             "Held to {mib} MiB by a control group of each node's own, without swap"
         ));
-        let is_all = starts.iter().all(|start| start.how == How::Caged);
+        let is_all = starts.iter().all(|start| start.how == How::Bounded);
         text.push_str(if is_all { ".\n" } else { ", but for these:\n" });
     }
     for Start { whose, how } in starts {
         match how {
-            How::Caged => {}
-            How::CagedWithSwap => text.push_str(&format!(
+            How::Bounded => {}
+            How::BoundedWithSwap => text.push_str(&format!(
                 "- {whose}: held to {mib} MiB by a control group, but swap is not bounded by it, so that the \
                  node may have had more.\n"
             )),
@@ -129,22 +129,22 @@ struct Held<'o> {
 }
 
 impl<'o> Held<'o> {
-    fn start(profile: Profile, options: &'o Options, variant: &Variant) -> Result<Self> {
-        let (cage, how) = match Cage::of(MEMORY_BYTES) {
-            Ok(cage) if cage.is_swap_bound() || !has_swap() => (Some(cage), How::Caged),
-            Ok(cage) => (Some(cage), How::CagedWithSwap),
+    fn start(profile: Profile, options: &'o EngineOptions, variant: &Variant) -> Result<Self> {
+        let (group, how) = match MemoryGroup::of(MEMORY_BYTES) {
+            Ok(group) if group.is_swap_bound() || !has_swap() => (Some(group), How::Bounded),
+            Ok(group) => (Some(group), How::BoundedWithSwap),
             Err(error) => (None, How::Dropping(format!("{error:#}"))),
         };
-        let is_caged = cage.is_some();
-        let trial = Trial::start(options, profile.name(), variant, cage)?;
-        let dropping = (!is_caged).then(|| Dropping::start(trial.data()));
+        let is_bounded = group.is_some();
+        let trial = Trial::start(options, profile.name(), variant, group)?;
+        let dropping = (!is_bounded).then(|| Dropping::start(trial.data()));
         Ok(Self { trial, how, dropping })
     }
 
     /// How it is held, said at once, too: a run takes long.
     fn told(&self, variant: &Variant, which: &str) -> Start {
         let start = Start { whose: format!("`{}`, {which}", variant.label), how: self.how.clone() };
-        if self.how != How::Caged {
+        if self.how != How::Bounded {
             print!("{}", words(std::slice::from_ref(&start)));
         }
         start
@@ -200,30 +200,30 @@ fn keys(profile: Profile, count: u64) -> String {
     }
 }
 
-fn stage(name: &'static str, load: Load, limit: Duration, count: u64) -> Stage {
+fn stage(name: &'static str, load: BenchLoad, limit: Duration, count: u64) -> Stage {
     let live_bytes = Some(count as f64 * VALUE_BYTES);
     Stage { name, asks: Asks::Load(load), limit, value_bytes: VALUE_BYTES, live_bytes }
 }
 
-fn fill(options: &Options, count: u64) -> Stage {
-    stage("load", Load::prepare(count, VALUES.to_owned()), fill_limit(options), count)
+fn fill(options: &EngineOptions, count: u64) -> Stage {
+    stage("load", BenchLoad::prepare(count, VALUES.to_owned()), fill_limit(options), count)
 }
 
-fn mixed(profile: Profile, options: &Options, count: u64) -> Stage {
-    let load = Load::new(keys(profile, count), VALUES.to_owned(), "{get, 1}, {put, 1}");
+fn mixed(profile: Profile, options: &EngineOptions, count: u64) -> Stage {
+    let load = BenchLoad::new(keys(profile, count), VALUES.to_owned(), "{get, 1}, {put, 1}");
     stage("get 1, put 1", load, length(options), count)
 }
 
 /// Records that are read all the time.
-fn fill_probe(options: &Options) -> Stage {
-    let mut load = Load::prepare(PROBE_KEY_COUNT, "{fixed_bin, 5120}".to_owned());
+fn fill_probe(options: &EngineOptions) -> Stage {
+    let mut load = BenchLoad::prepare(PROBE_KEY_COUNT, "{fixed_bin, 5120}".to_owned());
     load.bucket = "probe";
     stage("load probe", load, fill_limit(options), PROBE_KEY_COUNT)
 }
 
-fn probe(options: &Options) -> Stage {
+fn probe(options: &EngineOptions) -> Stage {
     let keys = format!("{{uniform_int, {PROBE_KEY_COUNT}}}");
-    let mut load = Load::new(keys, "{fixed_bin, 5120}".to_owned(), "{get, 1}");
+    let mut load = BenchLoad::new(keys, "{fixed_bin, 5120}".to_owned(), "{get, 1}");
     (load.bucket, load.rate, load.workers) = ("probe", Some(PROBE_RATE), 4);
     stage("probe", load, length(options), PROBE_KEY_COUNT)
 }
@@ -232,7 +232,7 @@ fn probe(options: &Options) -> Stage {
 fn mixed_beside_probe(
     trial: &Trial<'_>,
     profile: Profile,
-    options: &Options,
+    options: &EngineOptions,
     count: u64,
 ) -> Result<(Figures, u64)> {
     interrupt::check()?;
@@ -242,14 +242,14 @@ fn mixed_beside_probe(
         Ok(())
     })?;
     let probed = match &mut probing {
-        Some(probing) => Summary::read(&probing.wait()?)?,
+        Some(probing) => StageSummary::read(&probing.wait()?)?,
         None => unreachable!("the trickle was started beside the run"),
     };
     Ok((figures, probed.latencies("get").map_or(0, |latencies| latencies.p99_us)))
 }
 
 /// The 99th percentile of the trickle where everything is cached.
-fn cached_run(trial: &Trial<'_>, profile: Profile, options: &Options) -> Result<u64> {
+fn cached_run(trial: &Trial<'_>, profile: Profile, options: &EngineOptions) -> Result<u64> {
     let count = (options.scaled(KEY_COUNT) / CACHED_PART).max(PROBE_KEY_COUNT);
     trial.run(&fill_probe(options))?;
     trial.run(&fill(options, count))?;
@@ -259,7 +259,7 @@ fn cached_run(trial: &Trial<'_>, profile: Profile, options: &Options) -> Result<
 fn large_run(
     trial: &Trial<'_>,
     profile: Profile,
-    options: &Options,
+    options: &EngineOptions,
     label: String,
     probe_cached_us: u64,
 ) -> Result<Outcome> {
@@ -267,18 +267,18 @@ fn large_run(
     trial.run(&fill_probe(options))?;
     let fill = trial.run(&fill(options, count))?;
     let (mixed, probe_beside_us) = mixed_beside_probe(trial, profile, options, count)?;
-    let gets = Load::new(keys(profile, count), VALUES.to_owned(), "{get, 1}");
+    let gets = BenchLoad::new(keys(profile, count), VALUES.to_owned(), "{get, 1}");
     let reads = trial.run(&stage("get", gets, length(options), count))?;
     Ok(Outcome { label, fill, mixed, reads, probe_cached_us, probe_beside_us })
 }
 
 fn tables(outcomes: &[Outcome]) -> String {
-    let row = |outcome: &Outcome, stage: &str, figures: &Figures| Row {
+    let row = |outcome: &Outcome, stage: &str, figures: &Figures| FigureRow {
         engine: outcome.label.clone(),
         stage: stage.to_owned(),
         figures: figures.clone(),
     };
-    let rows: Vec<Row> = outcomes
+    let rows: Vec<FigureRow> = outcomes
         .iter()
         .flat_map(|outcome| {
             [
@@ -325,11 +325,11 @@ mod tests {
     }
 
     #[test]
-    fn a_table_says_which_of_its_nodes_were_not_caged_and_why() {
+    fn a_table_says_which_of_its_nodes_were_not_bounded_and_why() {
         let starts = [
-            start("`leveled`, data that fit", How::Caged),
+            start("`leveled`, data that fit", How::Bounded),
             start("`leveled`, data beyond memory", How::Dropping("no right".to_owned())),
-            start("`memory`, data that fit", How::CagedWithSwap),
+            start("`memory`, data that fit", How::BoundedWithSwap),
         ];
         let text = words(&starts);
         let lines: Vec<&str> = text.lines().collect();
@@ -348,10 +348,10 @@ mod tests {
     }
 
     #[test]
-    fn a_table_says_that_all_its_nodes_were_caged_only_if_they_were() {
-        let caged = || start("`bitcask`, data that fit", How::Caged);
-        assert!(words(&[caged(), caged()]).ends_with("without swap.\n"));
-        let uncaged = [start("`bitcask`, data that fit", How::Dropping("no right".to_owned()))];
-        assert!(!words(&uncaged).contains("without swap"));
+    fn a_table_says_that_all_its_nodes_were_bounded_only_if_they_were() {
+        let bounded = || start("`bitcask`, data that fit", How::Bounded);
+        assert!(words(&[bounded(), bounded()]).ends_with("without swap.\n"));
+        let unbounded = [start("`bitcask`, data that fit", How::Dropping("no right".to_owned()))];
+        assert!(!words(&unbounded).contains("without swap"));
     }
 }

@@ -1,7 +1,7 @@
 //! Cost of reading a head beside that of the whole record, at the engine, in this process.
 
 use super::usage::{Moved, forget_cached};
-use super::{EngineName, Options, interrupt};
+use super::{EngineName, EngineOptions, interrupt};
 use anyhow::{Context, Result, ensure};
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey};
@@ -46,7 +46,7 @@ struct Cost {
 }
 
 /// Measures heads and whole records of each engine.
-pub(super) fn run(options: &Options, engines: &[EngineName]) -> Result<String> {
+pub(super) fn run(options: &EngineOptions, engines: &[EngineName]) -> Result<String> {
     let mut text = String::from(
         "| engine | cold head: us, bytes read, share of the body | cold get: us, bytes read \
          | cached head, CPU us | cached get, CPU us | head / get |\n|---|---|---|---|---|---|\n",
@@ -60,7 +60,7 @@ pub(super) fn run(options: &Options, engines: &[EngineName]) -> Result<String> {
     Ok(text)
 }
 
-fn measure(options: &Options, engine: EngineName) -> Result<String> {
+fn measure(options: &EngineOptions, engine: EngineName) -> Result<String> {
     let directory = tempfile::Builder::new().prefix("quoit-heads-").tempdir_in(&options.dir)?;
     let count = options.scaled(COLD_COUNT);
     let path = directory.path();

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: what runs is ended, data and cages are removed.
+//! SIGINT and SIGTERM: what runs is ended, data and control groups are removed.
 
 use anyhow::{Result, bail};
 use std::sync::atomic::{AtomicBool, Ordering};

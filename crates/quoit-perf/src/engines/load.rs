@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A load over Protocol Buffers on one bucket.
 #[derive(Clone, Debug)]
-pub(super) struct Load {
+pub(super) struct BenchLoad {
     /// `max`, or an open rate.
     pub(super) rate: Option<u32>,
     pub(super) workers: u32,
@@ -21,7 +21,7 @@ pub(super) struct Load {
     pub(super) is_complete: bool,
 }
 
-impl Load {
+impl BenchLoad {
     /// As fast as it goes, by 32 workers.
     pub(super) fn new(keys: String, values: String, operations: &'static str) -> Self {
         let (workers, bucket) = (32, "test");
@@ -84,7 +84,7 @@ pub(super) struct Stage {
 #[derive(Clone, Debug)]
 pub(super) enum Asks {
     /// A load of our own, over Protocol Buffers.
-    Load(Load),
+    Load(BenchLoad),
     /// A file of the repository, over HTTP.
     HttpFile(&'static str),
 }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_load_is_written_in_terms() {
-        let mut load = Load::fill(7, "{fixed_bin, 5}".to_owned());
+        let mut load = BenchLoad::fill(7, "{fixed_bin, 5}".to_owned());
         load.rate = Some(20);
         let text = load.config();
         for part in [

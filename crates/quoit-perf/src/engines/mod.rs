@@ -5,10 +5,10 @@
 //! profile `heads` opens the engines in this process.
 
 mod beyond;
-mod cage;
 mod heads;
 mod interrupt;
 mod load;
+mod memory_group;
 mod profile;
 mod settle;
 mod stage;
@@ -25,7 +25,7 @@ use std::time::Instant;
 
 /// Options of the comparison.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct EngineOptions {
     /// The quoit binary, a release build [default: the one beside this program].
     #[arg(long, default_value_os_t = crate::beside("quoit"), hide_default_value = true)]
     quoit: PathBuf,
@@ -85,7 +85,7 @@ impl EngineName {
     }
 }
 
-impl Options {
+impl EngineOptions {
     /// A number of records, scaled.
     fn scaled(&self, count: u64) -> u64 {
         ((count as f64 * self.scale).round() as u64).max(100)
@@ -108,7 +108,7 @@ impl Options {
 }
 
 /// Runs the profiles that are wanted on the engines that are wanted, and prints a table of each profile.
-pub(crate) fn engines(options: &Options) -> Result<()> {
+pub(crate) fn engines(options: &EngineOptions) -> Result<()> {
     if options.list {
         print!("{}", list(options));
         return Ok(());
@@ -138,7 +138,7 @@ pub(crate) fn engines(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn list(options: &Options) -> String {
+fn list(options: &EngineOptions) -> String {
     let mut text =
         String::from("| profile | engines | about how long, s | what |\n|---|---|---|---|\n");
     for profile in options.profiles() {

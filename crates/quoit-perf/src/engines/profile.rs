@@ -1,10 +1,10 @@
 //! The profiles there are.
 
-use super::load::{Asks, Load, Stage};
+use super::load::{Asks, BenchLoad, Stage};
 use super::stage::Figures;
-use super::tables::{Row, curves, main_table};
+use super::tables::{FigureRow, curves, main_table};
 use super::trial::{Trial, Variant};
-use super::{EngineName, Options, beyond, heads};
+use super::{EngineName, EngineOptions, beyond, heads};
 use anyhow::Result;
 use clap::ValueEnum;
 use std::time::Duration;
@@ -78,7 +78,7 @@ impl Profile {
 
     /// About how long an engine takes, in seconds: most without a length are from a machine with two
     /// processors, the slowest engine counts.
-    pub(super) fn seconds(self, options: &Options) -> u64 {
+    pub(super) fn seconds(self, options: &EngineOptions) -> u64 {
         let scaled = |seconds: u64| (seconds as f64 * options.scale).ceil() as u64;
         let each = options.duration_s;
         match self {
@@ -92,10 +92,10 @@ impl Profile {
     }
 
     /// Runs it; gives its table.
-    pub(super) fn run(self, options: &Options) -> Result<String> {
+    pub(super) fn run(self, options: &EngineOptions) -> Result<String> {
         match self {
             Self::Ec2 => {
-                let ec2 = |options: &Options| vec![ec2(options)];
+                let ec2 = |options: &EngineOptions| vec![ec2(options)];
                 Ok(tables_of(&self.rows(options, &plain(self, options), ec2)?))
             }
             Self::Skewed => Ok(tables_of(&self.rows(options, &plain(self, options), skewed)?)),
@@ -115,17 +115,17 @@ impl Profile {
     /// Runs stages on a node of each variant.
     fn rows(
         self,
-        options: &Options,
+        options: &EngineOptions,
         variants: &[Variant],
-        stages: impl Fn(&Options) -> Vec<Stage>,
-    ) -> Result<Vec<Row>> {
+        stages: impl Fn(&EngineOptions) -> Vec<Stage>,
+    ) -> Result<Vec<FigureRow>> {
         let mut rows = Vec::new();
         for variant in variants {
             let trial = Trial::start(options, self.name(), variant, None)?;
             for stage in stages(options) {
                 let figures: Figures = trial.run(&stage)?;
                 let engine = variant.label.clone();
-                rows.push(Row { engine, stage: stage.name.to_owned(), figures });
+                rows.push(FigureRow { engine, stage: stage.name.to_owned(), figures });
             }
             trial.stop()?;
         }
@@ -133,16 +133,16 @@ impl Profile {
     }
 }
 
-fn tables_of(rows: &[Row]) -> String {
+fn tables_of(rows: &[FigureRow]) -> String {
     format!("{}\n{}", main_table(rows), curves(rows))
 }
 
-fn plain(profile: Profile, options: &Options) -> Vec<Variant> {
+fn plain(profile: Profile, options: &EngineOptions) -> Vec<Variant> {
     options.engines(profile).into_iter().map(Variant::of).collect()
 }
 
 /// Each engine with what it compresses by itself, or else with what is compressed for it, and without.
-fn compressing(profile: Profile, options: &Options) -> Vec<Variant> {
+fn compressing(profile: Profile, options: &EngineOptions) -> Vec<Variant> {
     let variants = options.engines(profile).into_iter().flat_map(|engine| {
         let plain = Variant::of(engine);
         match engine {
@@ -164,16 +164,16 @@ fn compressing(profile: Profile, options: &Options) -> Vec<Variant> {
 }
 
 /// The length of a run that has one.
-pub(super) const fn length(options: &Options) -> Duration {
+pub(super) const fn length(options: &EngineOptions) -> Duration {
     Duration::from_secs(options.duration_s)
 }
 
 /// The longest that a run may take which ends by itself.
-pub(super) const fn fill_limit(options: &Options) -> Duration {
+pub(super) const fn fill_limit(options: &EngineOptions) -> Duration {
     Duration::from_secs(options.duration_s * FILL_LIMIT_FACTOR)
 }
 
-fn ec2(options: &Options) -> Stage {
+fn ec2(options: &EngineOptions) -> Stage {
     Stage {
         name: "get 1, update 2",
         asks: Asks::HttpFile(EC2_CONFIG),
@@ -183,7 +183,7 @@ fn ec2(options: &Options) -> Stage {
     }
 }
 
-fn skewed(options: &Options) -> Vec<Stage> {
+fn skewed(options: &EngineOptions) -> Vec<Stage> {
     const VALUE_BYTES: u32 = 1024;
     let count = options.scaled(1_000_000);
     let values = format!("{{fixed_bin, {VALUE_BYTES}}}");
@@ -195,15 +195,15 @@ fn skewed(options: &Options) -> Vec<Stage> {
         value_bytes: f64::from(VALUE_BYTES),
         live_bytes: Some(count as f64 * f64::from(VALUE_BYTES)),
     };
-    let mixed = |operations| Load::new(hot.clone(), values.clone(), operations);
+    let mixed = |operations| BenchLoad::new(hot.clone(), values.clone(), operations);
     vec![
-        stage("load", Load::fill(count, values.clone()), fill_limit(options)),
+        stage("load", BenchLoad::fill(count, values.clone()), fill_limit(options)),
         stage("get 1, put 1", mixed("{get, 1}, {put, 1}"), length(options)),
         stage("get 19, put 1", mixed("{get, 19}, {put, 1}"), length(options)),
     ]
 }
 
-fn half_compressible(options: &Options) -> Vec<Stage> {
+fn half_compressible(options: &EngineOptions) -> Vec<Stage> {
     const VALUE_BYTES: f64 = 8001.0;
     let count = options.scaled(100_000);
     let values = "{semi_compressible, 8000, 1}".to_owned();
@@ -216,19 +216,19 @@ fn half_compressible(options: &Options) -> Vec<Stage> {
     };
     let keys = format!("{{uniform_int, {count}}}");
     vec![
-        stage("load", Load::fill(count, values.clone()), fill_limit(options)),
-        stage("get 1, put 1", Load::new(keys, values, "{get, 1}, {put, 1}"), length(options)),
+        stage("load", BenchLoad::fill(count, values.clone()), fill_limit(options)),
+        stage("get 1, put 1", BenchLoad::new(keys, values, "{get, 1}, {put, 1}"), length(options)),
     ]
 }
 
 /// Every key once, and so again: 8 GB in four parts.
-fn written(options: &Options) -> Vec<Stage> {
+fn written(options: &EngineOptions) -> Vec<Stage> {
     const VALUE_BYTES: u32 = 8000;
     let count = options.scaled(250_000);
     let values = format!("{{fixed_bin, {VALUE_BYTES}}}");
     let stage = |name| Stage {
         name,
-        asks: Asks::Load(Load::fill(count, values.clone())),
+        asks: Asks::Load(BenchLoad::fill(count, values.clone())),
         limit: fill_limit(options),
         value_bytes: f64::from(VALUE_BYTES),
         live_bytes: Some(count as f64 * f64::from(VALUE_BYTES)),
@@ -237,7 +237,7 @@ fn written(options: &Options) -> Vec<Stage> {
 }
 
 /// Bytes written per byte put over all stages of each engine.
-fn written_in_all(rows: &[Row]) -> String {
+fn written_in_all(rows: &[FigureRow]) -> String {
     let mut text =
         String::from("| engine | bytes put, GB | bytes written per byte put |\n|---|---|---|\n");
     for of_engine in rows.chunk_by(|one, other| one.engine == other.engine) {

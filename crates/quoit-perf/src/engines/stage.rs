@@ -8,23 +8,23 @@ use std::time::Duration;
 
 /// The part of the load generator's `summary.json` that is used.
 #[derive(Clone, Deserialize, Debug)]
-pub(super) struct Summary {
+pub(super) struct StageSummary {
     pub(super) successful: u64,
     pub(super) failed: u64,
     pub(super) elapsed_s: f64,
-    operations: Vec<Operation>,
+    operations: Vec<StageOperation>,
     pub(super) errors: Vec<Failure>,
 }
 
 #[derive(Clone, Deserialize, Debug)]
-struct Operation {
+struct StageOperation {
     name: String,
-    latencies: Latencies,
+    latencies: StageLatencies,
 }
 
 /// Latencies of an operation, in microseconds.
 #[derive(Clone, Copy, Deserialize, Debug)]
-pub(super) struct Latencies {
+pub(super) struct StageLatencies {
     pub(super) count: u64,
     pub(super) median_us: u64,
     pub(super) p95_us: u64,
@@ -40,7 +40,7 @@ pub(super) struct Failure {
     pub(super) count: u64,
 }
 
-impl Summary {
+impl StageSummary {
     pub(super) fn read(run: &Path) -> Result<Self> {
         let path = run.join("summary.json");
         let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -48,7 +48,7 @@ impl Summary {
     }
 
     /// Latencies of an operation that was run.
-    pub(super) fn latencies(&self, name: &str) -> Option<Latencies> {
+    pub(super) fn latencies(&self, name: &str) -> Option<StageLatencies> {
         let found = self.operations.iter().find(|operation| operation.name == name)?;
         Some(found.latencies).filter(|latencies| latencies.count > 0)
     }
@@ -62,7 +62,7 @@ impl Summary {
 /// Outcome of a run, and its cost for the node.
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
-    pub(super) summary: Summary,
+    pub(super) summary: StageSummary,
     pub(super) cpu: Duration,
     /// While it ran, and while the node put in order afterwards what was written.
     pub(super) moved: Moved,

@@ -1,22 +1,22 @@
 //! The tables that are printed, in Markdown.
 
-use super::stage::{Figures, Latencies};
+use super::stage::{Figures, StageLatencies};
 
 /// A line of a table.
-pub(super) struct Row {
+pub(super) struct FigureRow {
     pub(super) engine: String,
     pub(super) stage: String,
     pub(super) figures: Figures,
 }
 
 /// The table that every profile prints of its runs.
-pub(super) fn main_table(rows: &[Row]) -> String {
+pub(super) fn main_table(rows: &[FigureRow]) -> String {
     let mut text = String::from(
         "| engine | run | op/s | failed | get, ms: p50 / p95 / p99 / p99.9 | put or update, ms | CPU us/op \
          | written per byte put | read, bytes/op | space | memory, MB |\n\
          |---|---|---|---|---|---|---|---|---|---|---|\n",
     );
-    for Row { engine, stage, figures } in rows {
+    for FigureRow { engine, stage, figures } in rows {
         let of = |name: &str| figures.summary.latencies(name);
         let cells = [
             engine.clone(),
@@ -37,10 +37,10 @@ pub(super) fn main_table(rows: &[Row]) -> String {
 }
 
 /// The course of each run: its rate in ten parts of it.
-pub(super) fn curves(rows: &[Row]) -> String {
+pub(super) fn curves(rows: &[FigureRow]) -> String {
     let mut text =
         String::from("| engine | run | op/s in each tenth of the run |\n|---|---|---|\n");
-    for Row { engine, stage, figures } in rows {
+    for FigureRow { engine, stage, figures } in rows {
         text.push_str(&format!("| {engine} | {stage} | {} |\n", course(figures)));
     }
     text
@@ -52,8 +52,8 @@ fn course(figures: &Figures) -> String {
     rates.join(", ")
 }
 
-pub(super) fn latencies(latencies: Latencies) -> String {
-    let Latencies { median_us, p95_us, p99_us, p99_9_us, .. } = latencies;
+pub(super) fn latencies(latencies: StageLatencies) -> String {
+    let StageLatencies { median_us, p95_us, p99_us, p99_9_us, .. } = latencies;
     [median_us, p95_us, p99_us, p99_9_us].map(ms).join(" / ")
 }
 

@@ -1,10 +1,10 @@
 //! A node with one engine, and runs against it.
 
-use super::cage::Cage;
-use super::load::{Asks, Load, Stage};
-use super::stage::{Figures, Summary, curve};
+use super::load::{Asks, BenchLoad, Stage};
+use super::memory_group::MemoryGroup;
+use super::stage::{Figures, StageSummary, curve};
 use super::usage::{Moved, device_reads, disk_bytes, peak_resident_bytes};
-use super::{EngineName, Options, interrupt, settle};
+use super::{EngineName, EngineOptions, interrupt, settle};
 use crate::drive::cpu_of;
 use crate::servers::{self, Running};
 use anyhow::{Context, Result, ensure};
@@ -46,22 +46,22 @@ impl Variant {
 
 /// A node that is measured. Its data are removed with it.
 pub(super) struct Trial<'o> {
-    options: &'o Options,
+    options: &'o EngineOptions,
     profile: &'static str,
     label: String,
     // In the order in which they have to go.
     node: Running,
-    _cage: Option<Cage>,
+    _group: Option<MemoryGroup>,
     directory: tempfile::TempDir,
 }
 
 impl<'o> Trial<'o> {
-    /// Starts a node of a variant, in a cage if there is one.
+    /// Starts a node of a variant, in a group if there is one.
     pub(super) fn start(
-        options: &'o Options,
+        options: &'o EngineOptions,
         profile: &'static str,
         variant: &Variant,
-        cage: Option<Cage>,
+        group: Option<MemoryGroup>,
     ) -> Result<Self> {
         interrupt::check()?;
         let directory = tempfile::Builder::new()
@@ -71,10 +71,10 @@ impl<'o> Trial<'o> {
         let mut set = variant.set.clone();
         set.push("log.level=error".to_owned());
         set.extend(options.set.iter().cloned());
-        let entrance = cage.as_ref().map(Cage::entrance);
+        let entrance = group.as_ref().map(MemoryGroup::entrance);
         let data = directory.path().join("data");
         let (node, _) = servers::quoit_in(&options.quoit, &data, &set, entrance.as_deref())?;
-        Ok(Self { options, profile, label: variant.label.clone(), node, _cage: cage, directory })
+        Ok(Self { options, profile, label: variant.label.clone(), node, _group: group, directory })
     }
 
     pub(super) fn data(&self) -> PathBuf {
@@ -103,7 +103,7 @@ impl<'o> Trial<'o> {
         let reads_after = device_reads(&data);
         settle::settle(pid)?;
         let figures = Figures {
-            summary: Summary::read(&run)?,
+            summary: StageSummary::read(&run)?,
             cpu,
             moved: Moved::of(Some(pid))?.since(moved_before),
             device_reads: reads_before.zip(reads_after).map(|(before, after)| after - before),
@@ -172,7 +172,7 @@ impl<'o> Trial<'o> {
     }
 }
 
-fn write_config(base: &Path, name: &str, load: &Load) -> Result<PathBuf> {
+fn write_config(base: &Path, name: &str, load: &BenchLoad) -> Result<PathBuf> {
     let path = base.join(format!("{name}.config"));
     std::fs::write(&path, load.config()).with_context(|| format!("writing {}", path.display()))?;
     Ok(path)

@@ -13,7 +13,7 @@ const GROUPS_MAX: u32 = 1000;
 
 /// A control group below this process's own. It is removed when it is dropped; processes in it must have
 /// ended.
-pub(super) struct Cage {
+pub(super) struct MemoryGroup {
     group: PathBuf,
     is_swap_bound: bool,
 }
@@ -57,7 +57,7 @@ fn write_number(file: &Path, number: u64) -> Result<()> {
         .with_context(|| format!("writing {number} to {}", file.display()))
 }
 
-impl Cage {
+impl MemoryGroup {
     /// Makes a group whose processes have so much memory, and no swap.
     ///
     /// # Errors
@@ -69,9 +69,9 @@ impl Cage {
         let (parent, limits) =
             memory_group(&table, &mounts).context("there is no controller of memory")?;
         // From here on it is removed, whatever fails.
-        let mut cage = Self { group: new_group(&parent)?, is_swap_bound: false };
-        cage.is_swap_bound = limits.set(&cage.group, limit_bytes)?;
-        Ok(cage)
+        let mut group = Self { group: new_group(&parent)?, is_swap_bound: false };
+        group.is_swap_bound = limits.set(&group.group, limit_bytes)?;
+        Ok(group)
     }
 
     /// Whether its processes can't go on into swap.
@@ -85,7 +85,7 @@ impl Cage {
     }
 }
 
-impl Drop for Cage {
+impl Drop for MemoryGroup {
     fn drop(&mut self) {
         for _ in 0..REMOVE_TRIES {
             if std::fs::remove_dir(&self.group).is_ok() {
