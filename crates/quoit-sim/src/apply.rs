@@ -1,7 +1,7 @@
 //! Breaks and mends the world of a run.
 
 use crate::cluster::Cluster;
-use crate::faults::{Fault, LATENCY_US};
+use crate::faults::{LATENCY_US, MachineFault};
 use crate::losses::lose_segments;
 use crate::machine::{Machine, Use};
 use crate::operator::Order;
@@ -13,73 +13,73 @@ use std::time::Duration;
 
 impl Cluster {
     /// Lets something go wrong, or mends it.
-    pub(crate) fn apply(&mut self, fault: Fault) {
+    pub(crate) fn apply(&mut self, fault: MachineFault) {
         if fault.machine().is_some_and(|place| self.machine(place).used() != Use::InService) {
             return;
         }
         match fault {
-            Fault::Kill(place) => {
+            MachineFault::Kill(place) => {
                 self.note(place, "KILL");
                 self.stop(place, true);
             }
-            Fault::PowerLoss(place) => {
+            MachineFault::PowerLoss(place) => {
                 self.note(place, "POWER LOSS");
                 let now_us = self.ground.time.now_us();
                 self.ground.history.lock().hardships.power_losses_us.push(now_us);
                 self.hold(place);
                 self.stop(place, false);
             }
-            Fault::Start(place) => self.start(place),
-            Fault::Stall(place, is_stalled) => {
+            MachineFault::Start(place) => self.start(place),
+            MachineFault::Stall(place, is_stalled) => {
                 self.note(place, if is_stalled { "STALL" } else { "GO ON" });
                 self.machine(place).set_stalled(is_stalled);
                 if is_stalled { self.hold(place) } else { self.release(place) }
             }
-            Fault::Cut(from, to, is_cut) => self.cut(from, to, is_cut),
-            Fault::Latency(us_max) => {
+            MachineFault::Cut(from, to, is_cut) => self.cut(from, to, is_cut),
+            MachineFault::Latency(us_max) => {
                 let text = format!("MESSAGES TAKE up to {} ms", us_max / 1_000);
                 self.ground.trace.note("net", &text);
                 self.sim.set_max_message_latency(Duration::from_micros(us_max));
             }
-            Fault::Clock(place, skew_us) => {
+            MachineFault::Clock(place, skew_us) => {
                 self.note(place, &format!("CLOCK {:+} ms", skew_us / 1_000));
                 self.ground.history.lock().hardships.are_clocks_wrong = true;
                 self.machine(place).clock.set_skew_us(skew_us);
             }
-            Fault::SlowDisk(place, delay_us) => {
+            MachineFault::SlowDisk(place, delay_us) => {
                 self.note(place, &format!("DISK TAKES up to {} ms", delay_us / 1_000));
                 self.machine(place).disk_delay.set_us_max(delay_us);
             }
-            Fault::HangDisk(place, is_hung) => {
+            MachineFault::HangDisk(place, is_hung) => {
                 self.note(place, if is_hung { "DISK HANGS" } else { "DISK GOES ON" });
                 self.machine(place).disk_delay.set_hung(is_hung);
             }
-            Fault::Stop(place) => {
+            MachineFault::Stop(place) => {
                 self.note(place, "STOP");
                 self.machine(place).request_stop();
             }
-            Fault::LoseFiles(place, number) => {
+            MachineFault::LoseFiles(place, number) => {
                 let mut random = Random::new(number, "lost files", 0);
                 self.lose(place, |machine| Some(lose_segments(&machine.disks().data, &mut random)));
             }
-            Fault::CopyData(place) => {
+            MachineFault::CopyData(place) => {
                 self.note(place, "DATA COPIED");
                 self.machine(place).copy_data();
             }
-            Fault::RestoreData(place) => self.lose(place, |machine| {
+            MachineFault::RestoreData(place) => self.lose(place, |machine| {
                 machine.restore_data().then(|| "an older copy is restored".to_owned())
             }),
-            Fault::DiskRoom(place, room_bytes) => {
+            MachineFault::DiskRoom(place, room_bytes) => {
                 self.note(place, &format!("DISK HAS ROOM for {room_bytes:?} bytes"));
                 self.machine(place).disks().set_room(room_bytes);
             }
-            Fault::ColdReads(place, one_in) => {
+            MachineFault::ColdReads(place, one_in) => {
                 self.note(place, &format!("COLD READS, one in {one_in}"));
                 let disks = self.machine(place).disks();
                 disks.set_faults(|faults| faults.would_block_one_in = one_in);
             }
-            Fault::Upgrade(place) => self.upgrade(place),
-            Fault::Rot(place, number) => self.rot(place, number),
+            MachineFault::Upgrade(place) => self.upgrade(place),
+            MachineFault::Rot(place, number) => self.rot(place, number),
         }
     }
 

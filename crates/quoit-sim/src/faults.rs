@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// Something that goes wrong, or is mended. Machines are told by their places, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum MachineFault {
     /// The process is killed; what it has written stays.
     Kill(usize),
     /// The machine falls silent without its power; what was not synced is lost, in whole or in part.
@@ -25,7 +25,7 @@ pub enum Fault {
     SlowDisk(usize, u64),
     /// The disk begins no more background work, syncs among it; or it goes on.
     HangDisk(usize, bool),
-    /// The process is told to stop, and does so in good order; [`Fault::Start`] starts it again.
+    /// The process is told to stop, and does so in good order; [`MachineFault::Start`] starts it again.
     Stop(usize),
     /// Segments of the log are lost while the machine is off: which ones, follows from the number.
     LoseFiles(usize, u64),
@@ -43,7 +43,7 @@ pub enum Fault {
     Rot(usize, u64),
 }
 
-impl Fault {
+impl MachineFault {
     /// The machine that it concerns, of those that concern one.
     #[must_use]
     pub const fn machine(self) -> Option<usize> {
@@ -74,7 +74,7 @@ pub struct Planned {
     /// When, in simulated microseconds.
     pub at_us: u64,
     /// The fault.
-    pub fault: Fault,
+    pub fault: MachineFault,
 }
 
 /// Kinds of trouble that a run may have.
@@ -210,13 +210,13 @@ pub fn plan_later(
             Trouble::CleanStop => planner.add_clean_stop(at_us),
             Trouble::LostFiles => {
                 let number = planner.random.number();
-                planner.add_loss(at_us, |place| Fault::LoseFiles(place, number));
+                planner.add_loss(at_us, |place| MachineFault::LoseFiles(place, number));
             }
             Trouble::OlderData => {
                 let copy_us = at_us;
                 let age_us = planner.random.within_by_magnitude(COPY_AGES_US);
-                let place = planner.add_loss(at_us + age_us, Fault::RestoreData);
-                planner.put(copy_us, Fault::CopyData(place));
+                let place = planner.add_loss(at_us + age_us, MachineFault::RestoreData);
+                planner.put(copy_us, MachineFault::CopyData(place));
             }
             trouble => {
                 let end_us = at_us + planner.random.within_by_magnitude(OFF_US);
@@ -250,37 +250,53 @@ impl Planner<'_> {
     fn add(&mut self, trouble: Trouble, at_us: u64, end_us: u64) {
         let machine = self.machine();
         let (begin, end) = match trouble {
-            Trouble::Process => (Fault::Kill(machine), Some(Fault::Start(machine))),
-            Trouble::Power => (Fault::PowerLoss(machine), Some(Fault::Start(machine))),
-            Trouble::Stall => (Fault::Stall(machine, true), Some(Fault::Stall(machine, false))),
+            Trouble::Process => (MachineFault::Kill(machine), Some(MachineFault::Start(machine))),
+            Trouble::Power => {
+                (MachineFault::PowerLoss(machine), Some(MachineFault::Start(machine)))
+            }
+            Trouble::Stall => {
+                (MachineFault::Stall(machine, true), Some(MachineFault::Stall(machine, false)))
+            }
             Trouble::Partition => return self.add_partition(machine, at_us, end_us),
             Trouble::OneWay => {
                 let other = self.other_than(machine);
-                (Fault::Cut(machine, other, true), Some(Fault::Cut(machine, other, false)))
+                (
+                    MachineFault::Cut(machine, other, true),
+                    Some(MachineFault::Cut(machine, other, false)),
+                )
             }
             Trouble::SlowNetwork => {
                 let latency_us = *self.random.pick(&[100_000, 500_000, 2_000_000]);
-                (Fault::Latency(latency_us), Some(Fault::Latency(LATENCY_US)))
+                (MachineFault::Latency(latency_us), Some(MachineFault::Latency(LATENCY_US)))
             }
             Trouble::Clock => {
                 let most_us = *self.random.pick(&[300_000, 5_000_000, HOUR_US]);
                 let skew_us = self.random.below(2 * most_us).cast_signed();
-                (Fault::Clock(machine, skew_us - most_us.cast_signed()), None)
+                (MachineFault::Clock(machine, skew_us - most_us.cast_signed()), None)
             }
             Trouble::SlowDisk => {
                 let delay_us = *self.random.pick(&[20_000, 300_000, 3_000_000]);
-                (Fault::SlowDisk(machine, delay_us), Some(Fault::SlowDisk(machine, 0)))
+                (
+                    MachineFault::SlowDisk(machine, delay_us),
+                    Some(MachineFault::SlowDisk(machine, 0)),
+                )
             }
             Trouble::FullDisk => {
                 let room_bytes = self.random.below(20_000);
-                (Fault::DiskRoom(machine, Some(room_bytes)), Some(Fault::DiskRoom(machine, None)))
+                (
+                    MachineFault::DiskRoom(machine, Some(room_bytes)),
+                    Some(MachineFault::DiskRoom(machine, None)),
+                )
             }
             Trouble::ColdReads => {
                 let one_in = self.random.within(1..4);
-                (Fault::ColdReads(machine, one_in), Some(Fault::ColdReads(machine, 0)))
+                (
+                    MachineFault::ColdReads(machine, one_in),
+                    Some(MachineFault::ColdReads(machine, 0)),
+                )
             }
             Trouble::Rot => {
-                (Fault::Rot(self.rotten.unwrap_or(machine), self.random.number()), None)
+                (MachineFault::Rot(self.rotten.unwrap_or(machine), self.random.number()), None)
             }
             Trouble::HungDisk => return self.add_hang(at_us),
             Trouble::CleanStop => return self.add_clean_stop(at_us),
@@ -295,18 +311,18 @@ impl Planner<'_> {
         let machine = self.machine();
         let length_us = self.random.within_by_magnitude(HANGS_US);
         let end_us = at_us + length_us;
-        self.put(at_us, Fault::HangDisk(machine, true));
+        self.put(at_us, MachineFault::HangDisk(machine, true));
         match self.random.below(10) {
-            0..4 => self.put(end_us, Fault::HangDisk(machine, false)),
+            0..4 => self.put(end_us, MachineFault::HangDisk(machine, false)),
             ending => {
                 let stop = match ending {
-                    4..8 => Fault::PowerLoss(machine),
-                    _ => Fault::Kill(machine),
+                    4..8 => MachineFault::PowerLoss(machine),
+                    _ => MachineFault::Kill(machine),
                 };
                 let stop_us = at_us + self.random.below(length_us);
                 self.put(stop_us, stop);
                 let start_us = stop_us + self.random.within_by_magnitude(OFF_US);
-                self.put(start_us, Fault::Start(machine));
+                self.put(start_us, MachineFault::Start(machine));
             }
         }
     }
@@ -318,28 +334,28 @@ impl Planner<'_> {
         let mut at_us = at_us;
         for step in 0..count {
             let place = (machine + step) % self.machine_count;
-            self.put(at_us, Fault::Stop(place));
+            self.put(at_us, MachineFault::Stop(place));
             at_us += self.random.within_by_magnitude(OFF_US);
-            self.put(at_us, Fault::Start(place));
+            self.put(at_us, MachineFault::Start(place));
         }
     }
 
     /// Takes something from the disk of the machine that may forget, while it is off.
-    fn add_loss(&mut self, at_us: u64, loss: impl FnOnce(usize) -> Fault) -> usize {
+    fn add_loss(&mut self, at_us: u64, loss: impl FnOnce(usize) -> MachineFault) -> usize {
         let place = self.rotten.unwrap_or_default();
         let (stop, loss_us) = match self.random.below(3) {
-            0 => (Fault::Kill(place), at_us + 1),
-            1 => (Fault::PowerLoss(place), at_us + 1),
-            _ => (Fault::Stop(place), at_us + STOPPED_US),
+            0 => (MachineFault::Kill(place), at_us + 1),
+            1 => (MachineFault::PowerLoss(place), at_us + 1),
+            _ => (MachineFault::Stop(place), at_us + STOPPED_US),
         };
         self.put(at_us, stop);
         self.put(loss_us, loss(place));
         let start_us = loss_us + self.random.within_by_magnitude(OFF_US);
-        self.put(start_us, Fault::Start(place));
+        self.put(start_us, MachineFault::Start(place));
         place
     }
 
-    fn put(&mut self, at_us: u64, fault: Fault) {
+    fn put(&mut self, at_us: u64, fault: MachineFault) {
         self.planned.push(Planned { at_us, fault });
     }
 
@@ -353,8 +369,10 @@ impl Planner<'_> {
         for from in 0..self.machine_count {
             for to in 0..self.machine_count {
                 if is_here[from] != is_here[to] {
-                    let cut =
-                        |at_us, is_cut| Planned { at_us, fault: Fault::Cut(from, to, is_cut) };
+                    let cut = |at_us, is_cut| Planned {
+                        at_us,
+                        fault: MachineFault::Cut(from, to, is_cut),
+                    };
                     self.planned.extend([cut(at_us, true), cut(end_us, false)]);
                 }
             }
@@ -382,11 +400,17 @@ mod tests {
             assert!(planned.is_sorted_by_key(|planned| planned.at_us));
             for machine in 0..3 {
                 let last = planned.iter().rev().find(|planned| {
-                    let stops =
-                        [Fault::Kill(machine), Fault::PowerLoss(machine), Fault::Stop(machine)];
-                    stops.contains(&planned.fault) || planned.fault == Fault::Start(machine)
+                    let stops = [
+                        MachineFault::Kill(machine),
+                        MachineFault::PowerLoss(machine),
+                        MachineFault::Stop(machine),
+                    ];
+                    stops.contains(&planned.fault) || planned.fault == MachineFault::Start(machine)
                 });
-                assert!(last.is_none_or(|last| last.fault == Fault::Start(machine)), "{seed}");
+                assert!(
+                    last.is_none_or(|last| last.fault == MachineFault::Start(machine)),
+                    "{seed}"
+                );
             }
         }
     }

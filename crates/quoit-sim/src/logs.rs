@@ -42,9 +42,9 @@ impl Visit for Words {
 
 /// The name of a machine, of the span that the simulation opens for it.
 #[derive(Default)]
-struct Name(Option<String>);
+struct MachineName(Option<String>);
 
-impl Visit for Name {
+impl Visit for MachineName {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         if field.name() == "name" {
             self.0 = Some(format!("{value:?}").trim_matches('"').to_owned());
@@ -54,7 +54,7 @@ impl Visit for Name {
 
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Notes {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut name = Name::default();
+        let mut name = MachineName::default();
         attributes.record(&mut name);
         if let (Some(name), Some(span)) = (name.0, context.span(id)) {
             span.extensions_mut().insert(Place(name));

@@ -61,7 +61,7 @@ impl Orders {
 
 /// A change of members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum MemberChange {
     Join { new: usize },
     Leave { old: usize },
     Replace { old: usize, new: usize },
@@ -70,7 +70,7 @@ enum Change {
     Capacity { of: usize, capacity: u32 },
 }
 
-impl Change {
+impl MemberChange {
     /// The machine that comes.
     const fn newcomer(self) -> Option<usize> {
         match self {
@@ -208,33 +208,33 @@ impl Operator {
     }
 
     /// Draws the next change of those that are possible.
-    fn draw(&mut self, is_settled: bool) -> Change {
+    fn draw(&mut self, is_settled: bool) -> MemberChange {
         let machines = Arc::clone(&self.ground.machines);
         let spare = machines.iter().find(|machine| machine.used() == Use::Spare);
         let new = spare.map(|machine| machine.index);
         let members: Vec<usize> = self.members.iter().copied().collect();
         let old = *self.random.pick(&members);
         let capacity = CAPACITY_DEFAULT * self.random.within(1..4) as u32;
-        let mut possible = vec![Change::Capacity { of: old, capacity }];
+        let mut possible = vec![MemberChange::Capacity { of: old, capacity }];
         if members.len() > 1 {
-            possible.push(Change::Leave { old });
+            possible.push(MemberChange::Leave { old });
         }
         if is_settled && self.has_losses && members.len() > PRIMARY_COUNT {
-            possible.push(Change::RemoveLost { old });
+            possible.push(MemberChange::RemoveLost { old });
         }
         if let Some(new) = new {
-            possible.extend([Change::Join { new }, Change::Join { new }]);
-            possible.push(Change::Replace { old, new });
+            possible.extend([MemberChange::Join { new }, MemberChange::Join { new }]);
+            possible.push(MemberChange::Replace { old, new });
             // Nobody upgrades what is lost; if it could not learn what the new one brings, it is removed.
             let is_upgraded = machines[old].versions() == VersionRange::CURRENT;
             if is_settled && self.has_losses && is_upgraded && members.len() >= PRIMARY_COUNT {
-                possible.push(Change::ReplaceLost { old, new });
+                possible.push(MemberChange::ReplaceLost { old, new });
             }
         }
         *self.random.pick(&possible)
     }
 
-    async fn make(&mut self, change: Change) {
+    async fn make(&mut self, change: MemberChange) {
         self.note(&format!("{change:?}"));
         if let Some(new) = change.newcomer() {
             self.ground.orders.give(Order::SwitchOn(new));
@@ -255,7 +255,7 @@ impl Operator {
         {
             sleep(RETRY_PAUSE).await;
         }
-        if let Change::Leave { old } | Change::Replace { old, .. } = change
+        if let MemberChange::Leave { old } | MemberChange::Replace { old, .. } = change
             && self.leavers_die
         {
             self.members.extend(change.newcomer());
@@ -303,7 +303,7 @@ impl Operator {
         while !self.says(&format!("mark of {}", machine.name), is_marked).await {
             sleep(RETRY_PAUSE).await;
         }
-        let removed = Change::RemoveLost { old };
+        let removed = MemberChange::RemoveLost { old };
         let is_gone = move |control: Arc<ControlPlane>| async move {
             match control.read().members().get(id) {
                 None => Ok(true),
@@ -375,7 +375,7 @@ impl Operator {
 }
 
 /// One step towards a change; whether it is made.
-async fn step(control: Arc<ControlPlane>, change: Change) -> Result<bool, String> {
+async fn step(control: Arc<ControlPlane>, change: MemberChange) -> Result<bool, String> {
     if change.is_made(&control.read()) {
         return Ok(true);
     }

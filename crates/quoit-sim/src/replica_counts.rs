@@ -8,7 +8,7 @@ pub const N_VAL_DEFAULT: u32 = 3;
 
 /// A change of the number of replicas of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Change {
+struct ReplicaCountChange {
     policy: Policy,
     before: u32,
     after: u32,
@@ -23,7 +23,7 @@ struct Change {
 pub struct ReplicaCounts {
     initial: BTreeMap<Policy, u32>,
     /// In the order of their starts; those of one policy do not overlap.
-    changes: Vec<Change>,
+    changes: Vec<ReplicaCountChange>,
 }
 
 impl ReplicaCounts {
@@ -43,7 +43,7 @@ impl ReplicaCounts {
     pub fn begin(&mut self, policy: Policy, after: u32, now_us: u64) {
         let before = self.last_of(policy);
         let (start_us, end_us) = (now_us, u64::MAX);
-        self.changes.push(Change { policy, before, after, start_us, end_us });
+        self.changes.push(ReplicaCountChange { policy, before, after, start_us, end_us });
     }
 
     /// Notes that every node in service knows the last change of a policy's bucket.
@@ -94,7 +94,7 @@ impl ReplicaCounts {
         self.changes_of(policy).last().map_or(self.initial(policy), |change| change.after)
     }
 
-    fn changes_of(&self, policy: Policy) -> impl Iterator<Item = &Change> {
+    fn changes_of(&self, policy: Policy) -> impl Iterator<Item = &ReplicaCountChange> {
         self.changes.iter().filter(move |change| change.policy == policy)
     }
 }

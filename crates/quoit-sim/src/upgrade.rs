@@ -5,7 +5,7 @@
 
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
-use crate::faults::{Fault as Trouble, Planned};
+use crate::faults::{MachineFault as Trouble, Planned};
 use crate::finish::{answer, insist};
 use crate::machine::Machine;
 use crate::random::Random;

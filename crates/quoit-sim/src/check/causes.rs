@@ -15,12 +15,12 @@ pub(super) type Writes = BTreeSet<WriteNumber>;
 
 /// A causal history, between two bounds. Holds the write itself.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct CausalHistory {
     pub(super) surely: Writes,
     pub(super) maybe: Writes,
 }
 
-impl Seen {
+impl CausalHistory {
     fn add(&mut self, other: &Self) {
         self.surely.extend(&other.surely);
         self.maybe.extend(&other.maybe);
@@ -31,7 +31,7 @@ impl Seen {
 pub(super) struct Causes<'h> {
     pub(super) history: &'h History,
     /// By the write's number.
-    pub(super) seen: Vec<Seen>,
+    pub(super) seen: Vec<CausalHistory>,
     /// Deletes that a tombstone may be, by key and event.
     deletes: BTreeMap<(KeyNumber, Event), Writes>,
 }
@@ -51,9 +51,9 @@ impl<'h> Causes<'h> {
         causes
     }
 
-    fn seen_by(&self, number: WriteNumber, write: &Write) -> Seen {
+    fn seen_by(&self, number: WriteNumber, write: &Write) -> CausalHistory {
         let policy = self.history.keys[write.key.0 as usize];
-        let mut seen = Seen::default();
+        let mut seen = CausalHistory::default();
         match write.kind {
             WriteKind::Put if policy == Policy::WriteOnce => {}
             WriteKind::DeleteUnseen => {
@@ -78,8 +78,8 @@ impl<'h> Causes<'h> {
     }
 
     /// The writes that the values of a read have replaced, together, themselves included.
-    pub(super) fn seen_in(&self, read: &Read) -> Seen {
-        let mut all = Seen::default();
+    pub(super) fn seen_in(&self, read: &Read) -> CausalHistory {
+        let mut all = CausalHistory::default();
         for found in &read.found {
             if let Some(seen) = self.seen_in_one(read.key, found) {
                 all.add(&seen);
@@ -89,7 +89,7 @@ impl<'h> Causes<'h> {
     }
 
     /// The writes that one value has replaced; `None` when nobody can have written it.
-    pub(super) fn seen_in_one(&self, key: KeyNumber, found: &Found) -> Option<Seen> {
+    pub(super) fn seen_in_one(&self, key: KeyNumber, found: &Found) -> Option<CausalHistory> {
         match found {
             Found::Value(number) => self.seen.get(number.0 as usize).cloned(),
             Found::Tombstone(actor, counter) => {
@@ -99,7 +99,7 @@ impl<'h> Causes<'h> {
                 let mut seen =
                     candidates.iter().filter_map(|write| self.seen.get(write.0 as usize));
                 let first = seen.next()?.clone();
-                Some(seen.fold(first, |both, other| Seen {
+                Some(seen.fold(first, |both, other| CausalHistory {
                     surely: both.surely.intersection(&other.surely).copied().collect(),
                     maybe: both.maybe.union(&other.maybe).copied().collect(),
                 }))

@@ -354,17 +354,17 @@ fn writers_of_what_is_written_once_replace_nothing() {
 
 /// Next step of a client.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum ClientStep {
     Put { knowing: usize },
     Delete { knowing: usize },
     Read,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ClientStep> {
     prop_oneof![
-        (0..8_usize).prop_map(|knowing| Step::Put { knowing }),
-        (0..8_usize).prop_map(|knowing| Step::Delete { knowing }),
-        Just(Step::Read),
+        (0..8_usize).prop_map(|knowing| ClientStep::Put { knowing }),
+        (0..8_usize).prop_map(|knowing| ClientStep::Delete { knowing }),
+        Just(ClientStep::Read),
     ]
 }
 
@@ -383,16 +383,16 @@ impl Stored {
 }
 
 /// Runs steps on a perfect store; `drops` says at which step one sibling gets lost.
-fn run(steps: &[Step], drops: Option<usize>) -> (Script, bool) {
+fn run(steps: &[ClientStep], drops: Option<usize>) -> (Script, bool) {
     let mut script = Script::new(Policy::Siblings);
     let mut stored: Vec<Stored> = Vec::new();
     let mut shown: Vec<(ReadNumber, Vec<Stored>)> = Vec::new();
     let mut has_dropped = false;
     for (place, step) in steps.iter().enumerate() {
         let (kind, knowing) = match step {
-            Step::Put { knowing } => (WriteKind::Put, *knowing),
-            Step::Delete { knowing } => (WriteKind::Delete, *knowing),
-            Step::Read => {
+            ClientStep::Put { knowing } => (WriteKind::Put, *knowing),
+            ClientStep::Delete { knowing } => (WriteKind::Delete, *knowing),
+            ClientStep::Read => {
                 let read = script.read(Reader::Strict, stored.iter().map(Stored::found));
                 shown.push((read, stored.clone()));
                 continue;
@@ -430,7 +430,7 @@ proptest! {
         // Reads right after the drop, before a delete could have been its cause.
         let mut steps = steps;
         steps.truncate(drops + 1);
-        steps.retain(|step| !matches!(step, Step::Delete { .. }));
+        steps.retain(|step| !matches!(step, ClientStep::Delete { .. }));
         let last = steps.len().saturating_sub(1);
         let (script, has_dropped) = run(&steps, Some(last));
         prop_assert_eq!(check(&script.history).is_err(), has_dropped);
