@@ -128,9 +128,9 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
 }
 
 /// Runs a configuration with its driver.
-struct Run<'a>(RunSetup<'a>);
+struct RunTask<'a>(RunSetup<'a>);
 
-impl DriverTask for Run<'_> {
+impl DriverTask for RunTask<'_> {
     type Output = Result<RunReport, RunError>;
 
     fn with<D: Driver>(self) -> Self::Output {
@@ -174,7 +174,7 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
         log.warning(&format!("the report will not tell the setup of the run: {error}"));
     }
     let run = |setup: RunSetup<'_>| {
-        with_named(setup.config, Run(setup)).map_err(RunError::from).flatten()
+        with_named(setup.config, RunTask(setup)).map_err(RunError::from).flatten()
     };
     let (of_run, shown) = (log.clone(), &mut *terminal);
     let mut ran = match config.knee {

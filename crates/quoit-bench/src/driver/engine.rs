@@ -26,13 +26,13 @@ pub(super) const RING_SIZE: RingSize = RingSize::DEFAULT;
 
 /// An operation that every engine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum EngineOperation {
     Get,
     Put,
     Delete,
 }
 
-impl Operation {
+impl EngineOperation {
     /// The operation of a term.
     pub(super) fn of_term(term: &Term) -> Option<Self> {
         Some(match term.as_atom()? {
@@ -69,7 +69,7 @@ impl EngineWorker {
     /// Draws what the operation needs and performs it. A missing record is no error.
     pub(super) async fn perform(
         &mut self,
-        operation: Operation,
+        operation: EngineOperation,
         writing: Writing,
         inputs: &mut Inputs,
     ) -> Outcome {
@@ -81,8 +81,8 @@ impl EngineWorker {
             Err(_) => return Outcome::Stop,
         }
         let written = match operation {
-            Operation::Get => self.get().map(|()| None),
-            Operation::Put => {
+            EngineOperation::Get => self.get().map(|()| None),
+            EngineOperation::Put => {
                 let expires_at_secs = writing.expires_at_secs;
                 let meta = RecordMeta { n_val_class: 1, expires_at_secs, ..RecordMeta::default() };
                 let value = inputs.next_bytes();
@@ -91,7 +91,7 @@ impl EngineWorker {
                     Decision::Put(meta)
                 })
             }
-            Operation::Delete => self.update(|_| Decision::Remove),
+            EngineOperation::Delete => self.update(|_| Decision::Remove),
         };
         let done = match written {
             Ok(Some(ticket)) if writing.is_synced => self.sync_of(ticket).await,
@@ -105,7 +105,7 @@ impl EngineWorker {
     }
 
     fn get(&self) -> Result<(), Term> {
-        let name = Name::of(&self.key)?;
+        let name = RecordName::of(&self.key)?;
         self.engine.get(&name.at(), Access::Wait).map(drop).map_err(|error| reason_of(&error))
     }
 
@@ -115,7 +115,7 @@ impl EngineWorker {
         &self,
         decide: impl FnOnce(&mut Vec<u8>) -> Decision,
     ) -> Result<Option<Ticket>, Term> {
-        let name = Name::of(&self.key)?;
+        let name = RecordName::of(&self.key)?;
         let mut decide = Some(decide);
         let change = &mut |_: Option<&RecordRef<'_>>, buffer: &mut Vec<u8>| match decide.take() {
             Some(decide) => decide(buffer),
@@ -136,13 +136,13 @@ impl EngineWorker {
 }
 
 /// A record's name with all that is derived from it.
-struct Name<'a> {
+struct RecordName<'a> {
     key: KeyRef<'a>,
     encoded: EncodedKey,
     hash: KeyHash,
 }
 
-impl<'a> Name<'a> {
+impl<'a> RecordName<'a> {
     fn of(key: &'a [u8]) -> Result<Self, Term> {
         let key = BUCKET.key(key);
         key.check().map_err(|error| reason("bad_key", error.to_string()))?;

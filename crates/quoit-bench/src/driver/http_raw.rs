@@ -37,7 +37,7 @@ pub(super) struct HttpRaw {
 
 /// The settings that all workers share.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct HttpRawPlan {
     targets: Vec<Target>,
     /// `Host:` and the extra headers of each target, with line ends.
     common_headers: Vec<Vec<u8>>,
@@ -55,7 +55,7 @@ pub(super) struct Plan {
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum HttpRawOperation {
     Get,
     GetExisting,
     Update,
@@ -72,15 +72,15 @@ impl Driver for HttpRaw {
     const OPERATIONS: &'static str = "get, get_existing, update, update_existing, put, insert, delete, stat, \
          put_file";
 
-    type Operation = Operation;
-    type Plan = Plan;
+    type Operation = HttpRawOperation;
+    type Plan = HttpRawPlan;
 
-    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+    fn plan(config: &Config) -> Result<HttpRawPlan, ConfigError> {
         check_values_are_bytes(config, Self::NAME)?;
         read_plan(config)
     }
 
-    fn asks(plan: &Plan) -> Asks {
+    fn asks(plan: &HttpRawPlan) -> Asks {
         let durability = match String::from_utf8_lossy(&plan.params) {
             params if params.is_empty() => {
                 "w, dw: requests carry none, the bucket decides".to_owned()
@@ -90,17 +90,17 @@ impl Driver for HttpRaw {
         Asks { targets: plan.targets.clone(), durability }
     }
 
-    fn operation(plan: &Plan, term: &Term) -> Option<Operation> {
+    fn operation(plan: &HttpRawPlan, term: &Term) -> Option<HttpRawOperation> {
         Some(match term.as_atom()? {
-            "get" => Operation::Get,
-            "get_existing" => Operation::GetExisting,
-            "update" => Operation::Update,
-            "update_existing" => Operation::UpdateExisting,
-            "put" => Operation::Put,
-            "insert" => Operation::Insert,
-            "delete" => Operation::Delete,
-            "stat" => Operation::Stat,
-            "put_file" if plan.files.is_some() => Operation::PutFile,
+            "get" => HttpRawOperation::Get,
+            "get_existing" => HttpRawOperation::GetExisting,
+            "update" => HttpRawOperation::Update,
+            "update_existing" => HttpRawOperation::UpdateExisting,
+            "put" => HttpRawOperation::Put,
+            "insert" => HttpRawOperation::Insert,
+            "delete" => HttpRawOperation::Delete,
+            "stat" => HttpRawOperation::Stat,
+            "put_file" if plan.files.is_some() => HttpRawOperation::PutFile,
             _ => return None,
         })
     }
@@ -114,12 +114,12 @@ impl Driver for HttpRaw {
         }
     }
 
-    fn draws_values(operation: Operation) -> bool {
-        use Operation::{Insert, Put, Update, UpdateExisting};
+    fn draws_values(operation: HttpRawOperation) -> bool {
+        use HttpRawOperation::{Insert, Put, Update, UpdateExisting};
         matches!(operation, Put | Insert | Update | UpdateExisting)
     }
 
-    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+    async fn connect(plan: &HttpRawPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let count = plan.targets.len();
         let first = (mix(u64::from(place.number)) % count as u64) as usize;
         let mut links: Vec<HttpLink> = (0..count).map(|_| HttpLink::default()).collect();
@@ -138,16 +138,21 @@ impl Driver for HttpRaw {
         })
     }
 
-    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+    async fn perform(
+        &mut self,
+        plan: &HttpRawPlan,
+        operation: HttpRawOperation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
         let target = self.next_target;
         self.next_target = (target + 1) % plan.targets.len();
         let mut file = None;
         match operation {
-            Operation::Stat => {
+            HttpRawOperation::Stat => {
                 self.path.clear();
                 self.path.extend_from_slice(b"/stats");
             }
-            Operation::PutFile => match self.take_file(plan) {
+            HttpRawOperation::PutFile => match self.take_file(plan) {
                 Some(path) => file = Some(path),
                 None => return Outcome::Stop,
             },
@@ -168,7 +173,7 @@ impl Driver for HttpRaw {
 
     const VERIFIES: bool = true;
 
-    async fn read_back(&mut self, plan: &Plan, key: &[u8], read: Read) -> Result<(), Term> {
+    async fn read_back(&mut self, plan: &HttpRawPlan, key: &[u8], read: Read) -> Result<(), Term> {
         let target = self.next_target;
         self.next_target = (target + 1) % plan.targets.len();
         self.path.clear();
@@ -180,7 +185,7 @@ impl Driver for HttpRaw {
 }
 
 /// The kept parts of the answer to a GET.
-struct Answer {
+struct HttpRawAnswer {
     /// There is a vector clock to send back.
     has_vclock: bool,
     /// Context of the value that was found, where it is verified.
@@ -201,7 +206,7 @@ fn values_of<'a>(status: u16, content_type: &[u8], body: &'a [u8]) -> Result<Vec
 
 impl HttpRaw {
     /// The next file, with its name as the key of the path; nothing after the last.
-    fn take_file<'p>(&mut self, plan: &'p Plan) -> Option<&'p Path> {
+    fn take_file<'p>(&mut self, plan: &'p HttpRawPlan) -> Option<&'p Path> {
         let file = plan.files.as_ref()?.get(self.next_file)?;
         self.next_file += 1;
         self.path.clear();
@@ -213,7 +218,7 @@ impl HttpRaw {
     }
 
     /// The key in the present path, encoded: as such it is verified.
-    fn key(&self, plan: &Plan) -> &[u8] {
+    fn key(&self, plan: &HttpRawPlan) -> &[u8] {
         let range = plan.key_prefix.len()..self.path.len().saturating_sub(plan.params.len());
         self.path.get(range).unwrap_or_default()
     }
@@ -221,23 +226,23 @@ impl HttpRaw {
     /// The operation from its first request on.
     async fn attempt(
         &mut self,
-        plan: &Plan,
+        plan: &HttpRawPlan,
         target: usize,
-        operation: Operation,
+        operation: HttpRawOperation,
         inputs: &mut Inputs,
         file: Option<&Path>,
     ) -> Result<(), Term> {
         let found: &[u16] = match operation {
-            Operation::GetExisting | Operation::UpdateExisting => &[200, 300],
+            HttpRawOperation::GetExisting | HttpRawOperation::UpdateExisting => &[200, 300],
             _ => &[200, 300, 404],
         };
         match operation {
-            Operation::Get | Operation::GetExisting => {
+            HttpRawOperation::Get | HttpRawOperation::GetExisting => {
                 let read = inputs.begin_read(self.key(plan));
                 self.get(plan, target, found, read).await.map(drop)
             }
-            Operation::Stat => self.get(plan, target, &[200], None).await.map(drop),
-            Operation::Update | Operation::UpdateExisting => {
+            HttpRawOperation::Stat => self.get(plan, target, &[200], None).await.map(drop),
+            HttpRawOperation::Update | HttpRawOperation::UpdateExisting => {
                 let read = inputs.begin_read(self.key(plan));
                 let answer = self.get(plan, target, found, read).await?;
                 let (write, value) = inputs.begin_put(self.key(plan), answer.context.as_ref());
@@ -245,25 +250,25 @@ impl HttpRaw {
                 acknowledge(write);
                 Ok(())
             }
-            Operation::Put => {
+            HttpRawOperation::Put => {
                 let (write, value) = inputs.begin_put(self.key(plan), None);
                 self.store(plan, target, Method::Put, false, &value).await?;
                 acknowledge(write);
                 Ok(())
             }
-            Operation::Insert => {
+            HttpRawOperation::Insert => {
                 self.path.clear();
                 self.path.extend_from_slice(&plan.bucket_path);
                 self.path.extend_from_slice(&plan.params);
                 self.store(plan, target, Method::Post, false, inputs.next_bytes()).await
             }
-            Operation::Delete => {
+            HttpRawOperation::Delete => {
                 let write = inputs.begin_delete(self.key(plan));
                 self.delete(plan, target).await?;
                 acknowledge(write);
                 Ok(())
             }
-            Operation::PutFile => {
+            HttpRawOperation::PutFile => {
                 let value = file.map_or_else(|| Ok(Vec::new()), read_file)?;
                 self.store(plan, target, Method::Put, false, &value).await
             }
@@ -273,11 +278,11 @@ impl HttpRaw {
     /// GETs the present path.
     async fn get(
         &mut self,
-        plan: &Plan,
+        plan: &HttpRawPlan,
         target: usize,
         wanted: &[u16],
         read: Option<Read>,
-    ) -> Result<Answer, Term> {
+    ) -> Result<HttpRawAnswer, Term> {
         self.start_head(plan, target, Method::Get);
         if plan.is_verified {
             self.head.extend_from_slice(b"Accept: multipart/mixed, */*;q=0.5\r\n");
@@ -297,13 +302,13 @@ impl HttpRaw {
             return Err(Term::Tuple(vec![Term::atom("not_found"), Term::String(url)]));
         }
         check_status(status, wanted)?;
-        Ok(Answer { has_vclock: has_vclock && status != 404, context })
+        Ok(HttpRawAnswer { has_vclock: has_vclock && status != 404, context })
     }
 
     /// PUTs a value at the present path or POSTs it to it.
     async fn store(
         &mut self,
-        plan: &Plan,
+        plan: &HttpRawPlan,
         target: usize,
         method: Method,
         with_vclock: bool,
@@ -324,7 +329,7 @@ impl HttpRaw {
         check_status(response.status, wanted)
     }
 
-    async fn delete(&mut self, plan: &Plan, target: usize) -> Result<(), Term> {
+    async fn delete(&mut self, plan: &HttpRawPlan, target: usize) -> Result<(), Term> {
         self.start_head(plan, target, Method::Delete);
         self.push_client_id();
         self.head.extend_from_slice(b"\r\n");
@@ -332,7 +337,7 @@ impl HttpRaw {
         check_status(response.status, &[204, 404])
     }
 
-    fn start_head(&mut self, plan: &Plan, target: usize, method: Method) {
+    fn start_head(&mut self, plan: &HttpRawPlan, target: usize, method: Method) {
         self.head.clear();
         self.head.extend_from_slice(method.token().as_bytes());
         self.head.extend_from_slice(&self.path);
@@ -349,7 +354,7 @@ impl HttpRaw {
     /// Sends the request of `self.head`.
     async fn request(
         &mut self,
-        plan: &Plan,
+        plan: &HttpRawPlan,
         target: usize,
         method: Method,
         body: &[u8],
@@ -358,7 +363,7 @@ impl HttpRaw {
         link.request(&plan.targets[target], plan.timeout, method, &self.head, body).await
     }
 
-    fn url(&self, plan: &Plan, target: usize) -> String {
+    fn url(&self, plan: &HttpRawPlan, target: usize) -> String {
         let path = String::from_utf8_lossy(&self.path);
         format!("http://{}{path}", plan.targets[target])
     }
@@ -374,7 +379,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, Term> {
 
 /// Writes prefix, key and parameters. Only bytes that cannot stand in a path are percent-encoded;
 /// a `%` in a string key is taken for an encoding already made.
-fn write_path(path: &mut Vec<u8>, plan: &Plan, key: &Key) {
+fn write_path(path: &mut Vec<u8>, plan: &HttpRawPlan, key: &Key) {
     path.clear();
     path.extend_from_slice(&plan.key_prefix);
     if plan.key_kind == Kind::Integer {
@@ -385,7 +390,7 @@ fn write_path(path: &mut Vec<u8>, plan: &Plan, key: &Key) {
     path.extend_from_slice(&plan.params);
 }
 
-fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
+fn read_plan(config: &Config) -> Result<HttpRawPlan, ConfigError> {
     let settings = &config.settings;
     let targets = config.targets("http_raw_ips", "http_raw_port", 8098)?;
     settings.read("http_use_ssl", (), "TLS is not offered: write false", |term| {
@@ -408,7 +413,7 @@ fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
         .collect();
     let bucket_path = path.trim_end_matches('/').as_bytes().to_vec();
     let timeout_ms = settings.integer("http_raw_request_timeout", 5000, 1..=86_400_000)?;
-    Ok(Plan {
+    Ok(HttpRawPlan {
         targets,
         common_headers,
         key_prefix: [&bucket_path[..], b"/"].concat(),

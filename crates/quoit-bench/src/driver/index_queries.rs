@@ -46,7 +46,7 @@ pub(super) struct IndexQueries {
 
 /// The settings that all workers share.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct IndexQueryPlan {
     targets: BothTargets,
     bucket_type: Option<Bytes>,
     bucket: Bytes,
@@ -58,7 +58,7 @@ pub(super) struct Plan {
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum IndexQueryOperation {
     Get,
     Put { index_count: u64 },
     QueryByPb { range: u64 },
@@ -75,10 +75,10 @@ impl Driver for IndexQueries {
     const NAME: &'static str = "2i";
     const OPERATIONS: &'static str = "get_pb, {put_pb, N}, {query_pb, N}, {query_http, N}";
 
-    type Operation = Operation;
-    type Plan = Plan;
+    type Operation = IndexQueryOperation;
+    type Plan = IndexQueryPlan;
 
-    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+    fn plan(config: &Config) -> Result<IndexQueryPlan, ConfigError> {
         check_values_are_bytes(config, Self::NAME)?;
         let settings = &config.settings;
         if config.key_generator.kind() != Kind::Integer {
@@ -93,7 +93,7 @@ impl Driver for IndexQueries {
             None => None,
             Some(_) => Some(settings.integer("enforce_keyrange", 0, 0..=u64::MAX)?.into()),
         };
-        Ok(Plan {
+        Ok(IndexQueryPlan {
             targets: BothTargets::read(config)?,
             bucket_type,
             bucket,
@@ -103,22 +103,24 @@ impl Driver for IndexQueries {
         })
     }
 
-    fn asks(plan: &Plan) -> Asks {
+    fn asks(plan: &IndexQueryPlan) -> Asks {
         let durability = "requests carry no quorums, the bucket decides".to_owned();
         Asks { targets: plan.targets.pb.clone(), durability }
     }
 
-    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+    fn operation(_: &IndexQueryPlan, term: &Term) -> Option<IndexQueryOperation> {
         if let Some("get_pb") = term.as_atom() {
-            return Some(Operation::Get);
+            return Some(IndexQueryOperation::Get);
         }
         let [name, count] = term.as_tuple()? else { return None };
         let count = u64::try_from(count.as_integer()?).ok()?;
         let is_range = (1..=RANGE_MAX).contains(&count);
         match name.as_atom()? {
-            "put_pb" if count <= INDEX_COUNT_MAX => Some(Operation::Put { index_count: count }),
-            "query_pb" if is_range => Some(Operation::QueryByPb { range: count }),
-            "query_http" if is_range => Some(Operation::QueryByHttp { range: count }),
+            "put_pb" if count <= INDEX_COUNT_MAX => {
+                Some(IndexQueryOperation::Put { index_count: count })
+            }
+            "query_pb" if is_range => Some(IndexQueryOperation::QueryByPb { range: count }),
+            "query_http" if is_range => Some(IndexQueryOperation::QueryByHttp { range: count }),
             _ => None,
         }
     }
@@ -134,11 +136,11 @@ impl Driver for IndexQueries {
         }
     }
 
-    fn draws_values(operation: Operation) -> bool {
-        matches!(operation, Operation::Put { .. })
+    fn draws_values(operation: IndexQueryOperation) -> bool {
+        matches!(operation, IndexQueryOperation::Put { .. })
     }
 
-    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+    async fn connect(plan: &IndexQueryPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let mut http = HttpLink::default();
         http.keep_bodies();
         Ok(Self {
@@ -149,7 +151,12 @@ impl Driver for IndexQueries {
         })
     }
 
-    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+    async fn perform(
+        &mut self,
+        plan: &IndexQueryPlan,
+        operation: IndexQueryOperation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
         let Ok(key) = inputs.next_key() else { return Outcome::Stop };
         let key = key.integer();
         match self.attempt(plan, operation, key, inputs).await {
@@ -162,17 +169,17 @@ impl Driver for IndexQueries {
 impl IndexQueries {
     async fn attempt(
         &mut self,
-        plan: &Plan,
-        operation: Operation,
+        plan: &IndexQueryPlan,
+        operation: IndexQueryOperation,
         key: i64,
         inputs: &mut Inputs,
     ) -> Result<(), Term> {
         match operation {
-            Operation::Get => self.get(plan, key).await,
-            Operation::Put { index_count } => {
+            IndexQueryOperation::Get => self.get(plan, key).await,
+            IndexQueryOperation::Put { index_count } => {
                 self.put(plan, key, index_count, inputs.next_shared_bytes()).await
             }
-            Operation::QueryByPb { range } => {
+            IndexQueryOperation::QueryByPb { range } => {
                 let found = self.query_by_pb(plan, key, range).await?;
                 if let Err(wrong) = check_count(plan, key, range, found) {
                     // As in basho_bench, this is told and not counted.
@@ -180,7 +187,7 @@ impl IndexQueries {
                 }
                 Ok(())
             }
-            Operation::QueryByHttp { range } => {
+            IndexQueryOperation::QueryByHttp { range } => {
                 let found = self.query_by_http(plan, key, range).await?;
                 let Err(wrong) = check_count(plan, key, range, found) else { return Ok(()) };
                 self.print(key, range, &wrong);
@@ -190,14 +197,14 @@ impl IndexQueries {
     }
 
     /// Connects anew after an operation that lost the connection.
-    async fn ready(&mut self, plan: &Plan) -> Result<(), Term> {
+    async fn ready(&mut self, plan: &IndexQueryPlan) -> Result<(), Term> {
         if self.pb.is_down() {
             self.pb.reconnect(Instant::now() + plan.pb_timeout).await?;
         }
         Ok(())
     }
 
-    async fn get(&mut self, plan: &Plan, key: i64) -> Result<(), Term> {
+    async fn get(&mut self, plan: &IndexQueryPlan, key: i64) -> Result<(), Term> {
         self.ready(plan).await?;
         let request = RpbGetReq {
             bucket: plan.bucket.clone(),
@@ -211,7 +218,7 @@ impl IndexQueries {
 
     async fn put(
         &mut self,
-        plan: &Plan,
+        plan: &IndexQueryPlan,
         key: i64,
         index_count: u64,
         value: Bytes,
@@ -240,7 +247,12 @@ impl IndexQueries {
     }
 
     /// Asks for the keys of one number or a range; gives how many there are.
-    async fn query_by_pb(&mut self, plan: &Plan, first: i64, range: u64) -> Result<u64, Term> {
+    async fn query_by_pb(
+        &mut self,
+        plan: &IndexQueryPlan,
+        first: i64,
+        range: u64,
+    ) -> Result<u64, Term> {
         self.ready(plan).await?;
         let first_text = Some(Bytes::from(first.to_string()));
         let mut request = RpbIndexReq {
@@ -261,7 +273,12 @@ impl IndexQueries {
     }
 
     /// The same over HTTP, one number as a range of it.
-    async fn query_by_http(&mut self, plan: &Plan, first: i64, range: u64) -> Result<u64, Term> {
+    async fn query_by_http(
+        &mut self,
+        plan: &IndexQueryPlan,
+        first: i64,
+        range: u64,
+    ) -> Result<u64, Term> {
         let mut head = b"GET ".to_vec();
         if let Some(bucket_type) = &plan.bucket_type {
             head.extend_from_slice(b"/types/");
@@ -306,7 +323,12 @@ fn last_of(first: i64, range: u64) -> i128 {
 }
 
 /// Whether as many keys were found as there are numbers in the range that may be stored.
-fn check_count(plan: &Plan, first: i64, range: u64, found: u64) -> Result<(), WrongCount> {
+fn check_count(
+    plan: &IndexQueryPlan,
+    first: i64,
+    range: u64,
+    found: u64,
+) -> Result<(), WrongCount> {
     let last = last_of(first, range);
     let last = plan.key_max.map_or(last, |key_max| last.min(key_max));
     let expected = u64::try_from(last - i128::from(first) + 1).unwrap_or(0);
@@ -316,10 +338,10 @@ fn check_count(plan: &Plan, first: i64, range: u64, found: u64) -> Result<(), Wr
 /// How many keys the document of an answer lists.
 fn key_count(body: &[u8]) -> Result<u64, Term> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct IndexQueryAnswer {
         keys: Vec<IgnoredAny>,
     }
-    let answer: Answer = serde_json::from_slice(body).map_err(|error| {
+    let answer: IndexQueryAnswer = serde_json::from_slice(body).map_err(|error| {
         let reason = [Term::atom("bad_response"), Term::String(error.to_string())];
         Term::Tuple(vec![Term::atom("get"), Term::Tuple(reason.into())])
     })?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::SystemClock;
 
-use super::engine::{EngineWorker, Operation, RING_SIZE, Writing};
+use super::engine::{EngineOperation, EngineWorker, RING_SIZE, Writing};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError};
 use crate::keygen::Kind;
@@ -16,7 +16,7 @@ use crate::worker_place::WorkerPlace;
 pub(super) struct Memory(EngineWorker);
 
 /// State that all workers share.
-pub(super) struct Plan {
+pub(super) struct MemoryPlan {
     engine: Arc<MemoryEngine>,
     key_kind: Kind,
     /// Name of the driver in the configuration.
@@ -27,22 +27,22 @@ impl Driver for Memory {
     const NAME: &'static str = "memory";
     const OPERATIONS: &'static str = "get, put, delete";
 
-    type Operation = Operation;
-    type Plan = Plan;
+    type Operation = EngineOperation;
+    type Plan = MemoryPlan;
 
-    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+    fn plan(config: &Config) -> Result<MemoryPlan, ConfigError> {
         check_values_are_bytes(config, Self::NAME)?;
         let clock = Arc::new(SystemClock::default());
         let engine = Arc::new(MemoryEngine::new(MemorySettings::default(), RING_SIZE, clock));
         let (key_kind, name) = (config.key_generator.kind(), config.driver.clone());
-        Ok(Plan { engine, key_kind, name })
+        Ok(MemoryPlan { engine, key_kind, name })
     }
 
-    fn asks(_: &Plan) -> Asks {
+    fn asks(_: &MemoryPlan) -> Asks {
         Asks { targets: Vec::new(), durability: "nothing outlives the run".to_owned() }
     }
 
-    fn notices(plan: &Plan) -> Vec<String> {
+    fn notices(plan: &MemoryPlan) -> Vec<String> {
         let notice = match plan.name.as_str() {
             Self::NAME => return Vec::new(),
             "dets" => "dets runs on the memory engine: no file is written",
@@ -51,19 +51,24 @@ impl Driver for Memory {
         vec![notice.to_owned()]
     }
 
-    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
-        Operation::of_term(term)
+    fn operation(_: &MemoryPlan, term: &Term) -> Option<EngineOperation> {
+        EngineOperation::of_term(term)
     }
 
-    fn draws_values(operation: Operation) -> bool {
-        operation == Operation::Put
+    fn draws_values(operation: EngineOperation) -> bool {
+        operation == EngineOperation::Put
     }
 
-    async fn connect(plan: &Plan, _: WorkerPlace) -> Result<Self, StartError> {
+    async fn connect(plan: &MemoryPlan, _: WorkerPlace) -> Result<Self, StartError> {
         Ok(Self(EngineWorker::new(plan.engine.clone(), plan.key_kind)))
     }
 
-    async fn perform(&mut self, _: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+    async fn perform(
+        &mut self,
+        _: &MemoryPlan,
+        operation: EngineOperation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
         self.0.perform(operation, Writing::default(), inputs).await
     }
 }

@@ -15,13 +15,13 @@ pub(super) struct Null;
 
 /// State that all workers share.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct NullPlan {
     key_kind: Kind,
 }
 
 /// An operation: the values to draw and the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum NullOperation {
     Nothing,
     Draw { with_value: bool },
     Error,
@@ -43,57 +43,62 @@ impl Driver for Null {
          an_error, another_error, print_key, print_value, {print_value, Depth}, \
          print_key_and_value, {print_key_and_value, KeyDepth, ValueDepth}";
 
-    type Operation = Operation;
-    type Plan = Plan;
+    type Operation = NullOperation;
+    type Plan = NullPlan;
 
-    fn plan(config: &Config) -> Result<Plan, ConfigError> {
-        Ok(Plan { key_kind: config.key_generator.kind() })
+    fn plan(config: &Config) -> Result<NullPlan, ConfigError> {
+        Ok(NullPlan { key_kind: config.key_generator.kind() })
     }
 
-    fn asks(_: &Plan) -> Asks {
+    fn asks(_: &NullPlan) -> Asks {
         Asks { targets: Vec::new(), durability: "nothing is written anywhere".to_owned() }
     }
 
-    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+    fn operation(_: &NullPlan, term: &Term) -> Option<NullOperation> {
         let whole = Some(Depth::Whole);
         let (name, depths) = match term {
             Term::Tuple(parts) => (parts.first()?.as_atom()?, &parts[1..]),
             other => (other.as_atom()?, &[][..]),
         };
         Some(match (name, depths) {
-            ("absolutely_nothing", []) => Operation::Nothing,
-            ("do_something", []) => Operation::Draw { with_value: false },
-            ("do_something_else", []) => Operation::Draw { with_value: true },
-            ("an_error", []) => Operation::Error,
-            ("another_error", []) => Operation::AnotherError,
-            ("print_key", []) => Operation::Print { key: whole, value: None },
-            ("print_value", []) => Operation::Print { key: None, value: whole },
+            ("absolutely_nothing", []) => NullOperation::Nothing,
+            ("do_something", []) => NullOperation::Draw { with_value: false },
+            ("do_something_else", []) => NullOperation::Draw { with_value: true },
+            ("an_error", []) => NullOperation::Error,
+            ("another_error", []) => NullOperation::AnotherError,
+            ("print_key", []) => NullOperation::Print { key: whole, value: None },
+            ("print_value", []) => NullOperation::Print { key: None, value: whole },
             ("print_value", [depth]) => {
-                Operation::Print { key: None, value: Some(depth_of(depth)?) }
+                NullOperation::Print { key: None, value: Some(depth_of(depth)?) }
             }
-            ("print_key_and_value", []) => Operation::Print { key: whole, value: whole },
+            ("print_key_and_value", []) => NullOperation::Print { key: whole, value: whole },
             ("print_key_and_value", [key, value]) => {
-                Operation::Print { key: Some(depth_of(key)?), value: Some(depth_of(value)?) }
+                NullOperation::Print { key: Some(depth_of(key)?), value: Some(depth_of(value)?) }
             }
             _ => return None,
         })
     }
 
-    fn draws_values(operation: Operation) -> bool {
+    fn draws_values(operation: NullOperation) -> bool {
         matches!(
             operation,
-            Operation::Draw { with_value: true } | Operation::Print { value: Some(_), .. }
+            NullOperation::Draw { with_value: true } | NullOperation::Print { value: Some(_), .. }
         )
     }
 
-    async fn connect(_: &Plan, _: WorkerPlace) -> Result<Self, StartError> {
+    async fn connect(_: &NullPlan, _: WorkerPlace) -> Result<Self, StartError> {
         Ok(Self)
     }
 
-    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+    async fn perform(
+        &mut self,
+        plan: &NullPlan,
+        operation: NullOperation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
         match operation {
-            Operation::Nothing => Outcome::Success,
-            Operation::Draw { with_value } => {
+            NullOperation::Nothing => Outcome::Success,
+            NullOperation::Draw { with_value } => {
                 if inputs.next_key().is_err() {
                     return Outcome::Stop;
                 }
@@ -102,7 +107,7 @@ impl Driver for Null {
                 }
                 Outcome::Success
             }
-            Operation::Print { key, value } => {
+            NullOperation::Print { key, value } => {
                 let mut line = String::new();
                 if let Some(depth) = key {
                     match inputs.next_key() {
@@ -119,15 +124,15 @@ impl Driver for Null {
                 let _ = writeln!(std::io::stdout(), "{line}");
                 Outcome::Success
             }
-            Operation::Error | Operation::AnotherError => failure(operation),
+            NullOperation::Error | NullOperation::AnotherError => failure(operation),
         }
     }
 }
 
 /// The failures that tests of reports are made of.
-pub(super) fn failure(operation: Operation) -> Outcome {
+pub(super) fn failure(operation: NullOperation) -> Outcome {
     Outcome::Failure(match operation {
-        Operation::AnotherError => {
+        NullOperation::AnotherError => {
             Term::Tuple(["bad", "things", "happened"].map(Term::atom).into())
         }
         _ => Term::atom("went_wrong"),
@@ -178,16 +183,19 @@ mod tests {
 
     #[test]
     fn printing_operations_take_depths() {
-        let plan = Plan { key_kind: Kind::Integer };
+        let plan = NullPlan { key_kind: Kind::Integer };
         let operation = |text: &str| {
             let terms = crate::term::parse_terms(&format!("{text}.")).expect(text);
             Null::operation(&plan, &terms[0].term)
         };
         let (whole, two) = (Some(Depth::Whole), Some(Depth::Elements(2)));
-        assert_eq!(operation("print_key"), Some(Operation::Print { key: whole, value: None }));
-        assert_eq!(operation("{print_value, 2}"), Some(Operation::Print { key: None, value: two }));
+        assert_eq!(operation("print_key"), Some(NullOperation::Print { key: whole, value: None }));
+        assert_eq!(
+            operation("{print_value, 2}"),
+            Some(NullOperation::Print { key: None, value: two })
+        );
         let both = operation("{print_key_and_value, 2, 2}");
-        assert_eq!(both, Some(Operation::Print { key: two, value: two }));
+        assert_eq!(both, Some(NullOperation::Print { key: two, value: two }));
         for text in ["{print_value, 0}", "{print_value, x}", "{print_key, 2}", "{an_error, 1}"] {
             assert_eq!(operation(text), None, "{text}");
         }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::null::{Operation as NullOperation, failure};
+use super::null::{NullOperation, failure};
 use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError};
 use crate::keygen::Kind;
@@ -19,7 +19,7 @@ pub(super) struct NullFile {
 
 /// State that all workers share.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct NullFilePlan {
     /// Directory of the workers' files.
     directory: PathBuf,
     key_kind: Kind,
@@ -27,7 +27,7 @@ pub(super) struct Plan {
 
 /// An operation on the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum NullFileOperation {
     WriteKey,
     Fail(NullOperation),
 }
@@ -36,33 +36,33 @@ impl Driver for NullFile {
     const NAME: &'static str = "nullfile";
     const OPERATIONS: &'static str = "get, put, delete, an_error, another_error";
 
-    type Operation = Operation;
-    type Plan = Plan;
+    type Operation = NullFileOperation;
+    type Plan = NullFilePlan;
 
-    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+    fn plan(config: &Config) -> Result<NullFilePlan, ConfigError> {
         let directory = config.run_directory.join("null");
-        Ok(Plan { directory, key_kind: config.key_generator.kind() })
+        Ok(NullFilePlan { directory, key_kind: config.key_generator.kind() })
     }
 
-    fn asks(_: &Plan) -> Asks {
+    fn asks(_: &NullFilePlan) -> Asks {
         let durability = "keys are written to files that are never synced".to_owned();
         Asks { targets: Vec::new(), durability }
     }
 
-    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+    fn operation(_: &NullFilePlan, term: &Term) -> Option<NullFileOperation> {
         Some(match term.as_atom()? {
-            "get" | "put" | "delete" => Operation::WriteKey,
-            "an_error" => Operation::Fail(NullOperation::Error),
-            "another_error" => Operation::Fail(NullOperation::AnotherError),
+            "get" | "put" | "delete" => NullFileOperation::WriteKey,
+            "an_error" => NullFileOperation::Fail(NullOperation::Error),
+            "another_error" => NullFileOperation::Fail(NullOperation::AnotherError),
             _ => return None,
         })
     }
 
-    fn draws_values(_: Operation) -> bool {
+    fn draws_values(_: NullFileOperation) -> bool {
         false
     }
 
-    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+    async fn connect(plan: &NullFilePlan, place: WorkerPlace) -> Result<Self, StartError> {
         let path = plan.directory.join(place.number.to_string());
         match create(&plan.directory, &path) {
             Ok(file) => Ok(Self { file: BufWriter::new(file) }),
@@ -70,10 +70,15 @@ impl Driver for NullFile {
         }
     }
 
-    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+    async fn perform(
+        &mut self,
+        plan: &NullFilePlan,
+        operation: NullFileOperation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
         match operation {
-            Operation::Fail(operation) => failure(operation),
-            Operation::WriteKey => match inputs.next_key() {
+            NullFileOperation::Fail(operation) => failure(operation),
+            NullFileOperation::WriteKey => match inputs.next_key() {
                 Err(_) => Outcome::Stop,
                 Ok(key) => match self.write(&key_bytes(plan.key_kind, key)) {
                     Ok(()) => Outcome::Success,

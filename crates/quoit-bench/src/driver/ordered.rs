@@ -12,7 +12,7 @@ use quoit_store::ordered::{
 };
 use quoit_store::seam::{Disk, RealDisk, SystemClock, Threads};
 
-use super::engine::{EngineWorker, Operation, RING_SIZE, Writing};
+use super::engine::{EngineOperation, EngineWorker, RING_SIZE, Writing};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError};
 use crate::keygen::Kind;
@@ -111,25 +111,25 @@ pub(super) type OnInnostore = OnOrdered<Innostore>;
 pub(super) struct OnOrdered<W> {
     worker: EngineWorker,
     /// Closed when the last worker ends.
-    _store: Arc<Store>,
+    _store: Arc<OrderedHandle>,
     which: PhantomData<W>,
 }
 
 /// State that all workers share.
-pub(super) struct Plan {
+pub(super) struct OrderedPlan {
     directory: PathBuf,
     is_synced: bool,
     key_kind: Kind,
     /// Settings that have no effect.
     passed_over: Vec<&'static str>,
     /// Opened by the first worker.
-    store: Mutex<Option<Arc<Store>>>,
+    store: Mutex<Option<Arc<OrderedHandle>>>,
 }
 
 /// An open store.
-struct Store(Arc<OrderedEngine>);
+struct OrderedHandle(Arc<OrderedEngine>);
 
-impl Drop for Store {
+impl Drop for OrderedHandle {
     fn drop(&mut self) {
         // A store that cannot be closed is recovered when it is opened again.
         let _ = self.0.close();
@@ -140,15 +140,15 @@ impl<W: Which> Driver for OnOrdered<W> {
     const NAME: &'static str = W::NAME;
     const OPERATIONS: &'static str = "get, put, delete";
 
-    type Operation = Operation;
-    type Plan = Plan;
+    type Operation = EngineOperation;
+    type Plan = OrderedPlan;
 
-    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+    fn plan(config: &Config) -> Result<OrderedPlan, ConfigError> {
         check_values_are_bytes(config, Self::NAME)?;
         let settings = &config.settings;
         let base = PathBuf::from(settings.text(W::DIRECTORY_KEY, ".")?);
         let is_set = |key: &&'static str| settings.get(key).is_some();
-        Ok(Plan {
+        Ok(OrderedPlan {
             directory: config.run_directory.join(base).join(format!("test.{}", W::NAME)),
             is_synced: settings.boolean(SYNC_KEY, W::IS_SYNCED)?,
             key_kind: config.key_generator.kind(),
@@ -157,7 +157,7 @@ impl<W: Which> Driver for OnOrdered<W> {
         })
     }
 
-    fn asks(plan: &Plan) -> Asks {
+    fn asks(plan: &OrderedPlan) -> Asks {
         let durability = if plan.is_synced {
             "each write waits for its sync"
         } else {
@@ -166,22 +166,22 @@ impl<W: Which> Driver for OnOrdered<W> {
         Asks { targets: Vec::new(), durability: durability.to_owned() }
     }
 
-    fn notices(plan: &Plan) -> Vec<String> {
+    fn notices(plan: &OrderedPlan) -> Vec<String> {
         let passed_over = plan.passed_over.iter();
         let own = format!("{} runs on Quoit's engine of that kind, one for all workers", W::NAME);
         let without = passed_over.map(|key| format!("{key} has no effect"));
         std::iter::once(own).chain(without).collect()
     }
 
-    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
-        Operation::of_term(term)
+    fn operation(_: &OrderedPlan, term: &Term) -> Option<EngineOperation> {
+        EngineOperation::of_term(term)
     }
 
-    fn draws_values(operation: Operation) -> bool {
-        operation == Operation::Put
+    fn draws_values(operation: EngineOperation) -> bool {
+        operation == EngineOperation::Put
     }
 
-    async fn connect(plan: &Plan, _: WorkerPlace) -> Result<Self, StartError> {
+    async fn connect(plan: &OrderedPlan, _: WorkerPlace) -> Result<Self, StartError> {
         let mut opened = plan.store.lock().unwrap_or_else(PoisonError::into_inner);
         let store = match &*opened {
             Some(store) => store.clone(),
@@ -196,14 +196,19 @@ impl<W: Which> Driver for OnOrdered<W> {
                 let (engine, _) = W::open(&plan.directory, settings).map_err(|error| {
                     StartError::Store { path: plan.directory.clone(), reason: error.to_string() }
                 })?;
-                opened.insert(Arc::new(Store(Arc::new(engine)))).clone()
+                opened.insert(Arc::new(OrderedHandle(Arc::new(engine)))).clone()
             }
         };
         let worker = EngineWorker::new(store.0.clone(), plan.key_kind);
         Ok(Self { worker, _store: store, which: PhantomData })
     }
 
-    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+    async fn perform(
+        &mut self,
+        plan: &OrderedPlan,
+        operation: EngineOperation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
         let writing = Writing { is_synced: plan.is_synced, expires_at_secs: 0 };
         self.worker.perform(operation, writing, inputs).await
     }
@@ -214,7 +219,7 @@ mod tests {
     use super::*;
     use crate::config::Settings;
 
-    fn plan<W: Which>(text: &str) -> Plan {
+    fn plan<W: Which>(text: &str) -> OrderedPlan {
         let mut settings = Settings::default();
         settings.add(Path::new("test.config"), text.as_bytes()).expect(text);
         let mut config = Config::from_settings(settings).expect(text);
@@ -250,7 +255,7 @@ mod tests {
             let settings = OrderedSettings::new(1);
             let (engine, report) = W::open(directory.path(), settings).expect("a new store");
             assert!(report.created);
-            drop(Store(Arc::new(engine)));
+            drop(OrderedHandle(Arc::new(engine)));
             let (_, report) = W::open(directory.path(), settings).expect("the store again");
             assert!(report.clean && !report.created);
         }

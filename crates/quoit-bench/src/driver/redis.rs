@@ -24,7 +24,7 @@ pub(super) struct Redis {
 
 /// The settings that all workers share.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct RedisPlan {
     targets: Vec<Target>,
     /// Prefix of keys: the name of the bucket and a colon, or nothing.
     prefix: Vec<u8>,
@@ -37,7 +37,7 @@ pub(super) struct Plan {
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum RedisOperation {
     Set,
     Get,
     Delete,
@@ -48,10 +48,10 @@ impl Driver for Redis {
     const NAME: &'static str = "redis";
     const OPERATIONS: &'static str = "set, get, del, invalid";
 
-    type Operation = Operation;
-    type Plan = Plan;
+    type Operation = RedisOperation;
+    type Plan = RedisPlan;
 
-    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+    fn plan(config: &Config) -> Result<RedisPlan, ConfigError> {
         check_values_are_bytes(config, Self::NAME)?;
         let settings = &config.settings;
         let mut prefix = settings.bytes("bucket_name", b"")?;
@@ -61,7 +61,7 @@ impl Driver for Redis {
         let milliseconds = |key, default, least| {
             settings.integer(key, default, least..=86_400_000).map(Duration::from_millis)
         };
-        Ok(Plan {
+        Ok(RedisPlan {
             targets: config.targets("redis_ips", "redis_port", 6379)?,
             prefix,
             retry_count: settings.integer("retries", 3, 0..=1000)?,
@@ -71,26 +71,26 @@ impl Driver for Redis {
         })
     }
 
-    fn asks(plan: &Plan) -> Asks {
+    fn asks(plan: &RedisPlan) -> Asks {
         let durability = "requests ask for nothing, the server decides".to_owned();
         Asks { targets: plan.targets.clone(), durability }
     }
 
-    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+    fn operation(_: &RedisPlan, term: &Term) -> Option<RedisOperation> {
         Some(match term.as_atom()? {
-            "set" => Operation::Set,
-            "get" => Operation::Get,
-            "del" => Operation::Delete,
-            "invalid" => Operation::Invalid,
+            "set" => RedisOperation::Set,
+            "get" => RedisOperation::Get,
+            "del" => RedisOperation::Delete,
+            "invalid" => RedisOperation::Invalid,
             _ => return None,
         })
     }
 
-    fn draws_values(operation: Operation) -> bool {
-        operation == Operation::Set
+    fn draws_values(operation: RedisOperation) -> bool {
+        operation == RedisOperation::Set
     }
 
-    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+    async fn connect(plan: &RedisPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let target = &plan.targets[place.number as usize % plan.targets.len()];
         let opened = async {
             let address = ConnectionAddr::Tcp(target.host.clone(), target.port);
@@ -105,17 +105,22 @@ impl Driver for Redis {
         Ok(Self { client, connection: Some(connection), key: plan.prefix.clone() })
     }
 
-    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+    async fn perform(
+        &mut self,
+        plan: &RedisPlan,
+        operation: RedisOperation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
         self.key.truncate(plan.prefix.len());
         match inputs.next_key() {
             Ok(key) => self.key.extend_from_slice(&key_bytes(plan.key_kind, key)),
             Err(_) => return Outcome::Stop,
         }
         let command = match operation {
-            Operation::Set => Cmd::set(&self.key[..], inputs.next_bytes()),
-            Operation::Get => Cmd::get(&self.key[..]),
-            Operation::Delete => Cmd::del(&self.key[..]),
-            Operation::Invalid => redis::cmd(UNKNOWN_COMMAND),
+            RedisOperation::Set => Cmd::set(&self.key[..], inputs.next_bytes()),
+            RedisOperation::Get => Cmd::get(&self.key[..]),
+            RedisOperation::Delete => Cmd::del(&self.key[..]),
+            RedisOperation::Invalid => redis::cmd(UNKNOWN_COMMAND),
         };
         match self.request(plan, &command).await {
             Ok(()) => Outcome::Success,
@@ -127,7 +132,7 @@ impl Driver for Redis {
 impl Redis {
     /// Sends a command; connects anew and sends it anew when the connection is lost, as often as
     /// the plan says. Neither a timeout nor an error of the server is tried again.
-    async fn request(&mut self, plan: &Plan, command: &Cmd) -> Result<(), Term> {
+    async fn request(&mut self, plan: &RedisPlan, command: &Cmd) -> Result<(), Term> {
         let mut retries_left = plan.retry_count;
         loop {
             match self.attempt(plan, command).await {
@@ -153,7 +158,7 @@ impl Redis {
         }
     }
 
-    async fn attempt(&mut self, plan: &Plan, command: &Cmd) -> Result<(), RedisError> {
+    async fn attempt(&mut self, plan: &RedisPlan, command: &Cmd) -> Result<(), RedisError> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => none.insert(open(&self.client, plan).await?),
@@ -162,7 +167,7 @@ impl Redis {
     }
 }
 
-async fn open(client: &Client, plan: &Plan) -> Result<MultiplexedConnection, RedisError> {
+async fn open(client: &Client, plan: &RedisPlan) -> Result<MultiplexedConnection, RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(plan.timeout))
         .set_response_timeout(Some(plan.timeout));

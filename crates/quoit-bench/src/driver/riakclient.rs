@@ -3,7 +3,7 @@
 
 use quoit_client::Quorum;
 
-use super::riakc_pb::{self, Operation, RiakcPb, check_keys, read_quorum};
+use super::riakc_pb::{self, PbOperation, RiakcPb, check_keys, read_quorum};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Settings, Target};
 use crate::term::Term;
@@ -17,8 +17,8 @@ impl Driver for RiakClient {
     const NAME: &'static str = "riakclient";
     const OPERATIONS: &'static str = "get, put, update, delete";
 
-    type Operation = Operation;
-    type Plan = riakc_pb::Plan;
+    type Operation = PbOperation;
+    type Plan = riakc_pb::PbPlan;
 
     fn plan(config: &Config) -> Result<Self::Plan, ConfigError> {
         check_values_are_bytes(config, Self::NAME)?;
@@ -30,7 +30,7 @@ impl Driver for RiakClient {
         if targets.is_empty() {
             targets = read_nodes(settings)?;
         }
-        Ok(riakc_pb::Plan::of_bucket(targets, bucket, replies))
+        Ok(riakc_pb::PbPlan::of_bucket(targets, bucket, replies))
     }
 
     fn asks(plan: &Self::Plan) -> Asks {
@@ -45,13 +45,13 @@ impl Driver for RiakClient {
         vec![format!("riakclient speaks Protocol Buffers here, to {addresses}; {unused}")]
     }
 
-    fn operation(plan: &Self::Plan, term: &Term) -> Option<Operation> {
-        use Operation::{Delete, Get, Put, Update};
-        let offered = |operation: &Operation| matches!(operation, Get | Put | Update | Delete);
+    fn operation(plan: &Self::Plan, term: &Term) -> Option<PbOperation> {
+        use PbOperation::{Delete, Get, Put, Update};
+        let offered = |operation: &PbOperation| matches!(operation, Get | Put | Update | Delete);
         RiakcPb::operation(plan, term).filter(offered)
     }
 
-    fn draws_values(operation: Operation) -> bool {
+    fn draws_values(operation: PbOperation) -> bool {
         RiakcPb::draws_values(operation)
     }
 
@@ -62,7 +62,7 @@ impl Driver for RiakClient {
     async fn perform(
         &mut self,
         plan: &Self::Plan,
-        operation: Operation,
+        operation: PbOperation,
         inputs: &mut Inputs,
     ) -> Outcome {
         self.0.perform(plan, operation, inputs).await

@@ -12,12 +12,12 @@ use super::stats::Window;
 #[derive(Debug)]
 pub(crate) struct Collector {
     operation_count: usize,
-    state: Mutex<State>,
+    state: Mutex<CollectorState>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct CollectorState {
     windows: BTreeMap<u64, Window>,
     /// For each thread how many seconds it has left behind; nothing once it has finished.
     passed_seconds: Vec<Option<u64>>,
@@ -48,7 +48,7 @@ pub(crate) struct Completed {
 
 impl Collector {
     pub(crate) fn new(thread_count: usize, operation_count: usize) -> Self {
-        let state = State {
+        let state = CollectorState {
             windows: BTreeMap::new(),
             passed_seconds: vec![Some(0); thread_count],
             loads: vec![ThreadLoad::default(); thread_count],
@@ -60,7 +60,7 @@ impl Collector {
         self.operation_count
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CollectorState> {
         // A thread that panics while it adds a window leaves counts that are merely incomplete.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

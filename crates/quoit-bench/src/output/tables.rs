@@ -16,16 +16,16 @@ const ERRORS_HEADER: &str = "\"error\",\"count\"\n";
 /// The open tables of a run.
 #[derive(Debug)]
 pub(super) struct Tables {
-    summary: Table,
-    latencies: Vec<Table>,
-    errors: Table,
+    summary: CsvTable,
+    latencies: Vec<CsvTable>,
+    errors: CsvTable,
 }
 
 /// A table with its rows.
 #[derive(Debug)]
-struct Table(ResultFile);
+struct CsvTable(ResultFile);
 
-impl Table {
+impl CsvTable {
     fn create(path: PathBuf, header: &str) -> Result<Self, OutputError> {
         let created = ResultFile::create(path.clone(), header.as_bytes());
         created.map(Self).map_err(OutputError::write(path))
@@ -47,13 +47,13 @@ impl Tables {
             .iter()
             .map(|operation| {
                 let name = format!("{}_latencies.csv", operation.file_label);
-                Table::create(directory.join(name), LATENCIES_HEADER)
+                CsvTable::create(directory.join(name), LATENCIES_HEADER)
             })
             .collect::<Result<_, _>>()?;
         Ok(Self {
-            summary: Table::create(directory.join("summary.csv"), SUMMARY_HEADER)?,
+            summary: CsvTable::create(directory.join("summary.csv"), SUMMARY_HEADER)?,
             latencies,
-            errors: Table::create(directory.join("errors.csv"), ERRORS_HEADER)?,
+            errors: CsvTable::create(directory.join("errors.csv"), ERRORS_HEADER)?,
         })
     }
 

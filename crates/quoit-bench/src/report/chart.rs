@@ -1,6 +1,6 @@
 //! The chart that basho_bench's `summary.r` draws: five panels under each other.
 
-use super::panels::{Facet, Panel, Series, Sheet, draw_panels};
+use super::panels::{Facet, Panel, PanelSeries, Sheet, draw_panels};
 use super::results::{Column, LatencyRow};
 use super::{ReportError, Results};
 
@@ -68,8 +68,8 @@ fn panels_of<'a>(results: &'a Results, options: &'a ChartOptions) -> Vec<Panel<'
     let throughput = Facet {
         name: None,
         series: vec![
-            Series { class: "ok", name: "ok", points: rates(|row| row.successful) },
-            Series { class: "error", name: "error", points: rates(|row| row.failed) },
+            PanelSeries { class: "ok", name: "ok", points: rates(|row| row.successful) },
+            PanelSeries { class: "error", name: "error", points: rates(|row| row.failed) },
         ],
     };
     let mut panels =
@@ -85,8 +85,8 @@ fn panels_of<'a>(results: &'a Results, options: &'a ChartOptions) -> Vec<Panel<'
 }
 
 /// A column in milliseconds. A row without latencies has no point: it is not a latency of zero.
-fn series_of(column: &Column, rows: &[LatencyRow]) -> Series {
+fn series_of(column: &Column, rows: &[LatencyRow]) -> PanelSeries {
     let rows = rows.iter().filter(|row| row.count > 0.0);
     let points = rows.map(|row| (row.elapsed_s, column.value_ms(row))).collect();
-    Series { class: column.class, name: column.name, points }
+    PanelSeries { class: column.class, name: column.name, points }
 }

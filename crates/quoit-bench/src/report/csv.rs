@@ -9,7 +9,7 @@ use super::ReportError;
 const SIZE_BYTES_MAX: u64 = 256 << 20;
 
 /// The text of a table.
-pub(super) struct Lines {
+pub(super) struct CsvLines {
     path: PathBuf,
     text: String,
 }
@@ -22,7 +22,7 @@ pub(super) struct Row<'a> {
     after_s: f64,
 }
 
-impl Lines {
+impl CsvLines {
     /// Reads a file; bytes that are no UTF-8 become replacement characters.
     pub(super) fn read(path: &Path) -> Result<Self, ReportError> {
         let size_bytes = fs::metadata(path).map_err(ReportError::read(path))?.len();

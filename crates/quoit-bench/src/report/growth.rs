@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::csv::Lines;
-use super::panels::{Facet, Panel, Series, Sheet, draw_panels};
+use super::csv::CsvLines;
+use super::panels::{Facet, Panel, PanelSeries, Sheet, draw_panels};
 use super::{ChartOptions, ReportError};
 use crate::growth::{COLUMNS, FILE_NAME, GrowthRow, TIMES};
 
@@ -35,7 +35,7 @@ impl Growth {
     pub fn read(directory: &Path) -> Result<Self, ReportError> {
         let path = directory.join(FILE_NAME);
         let mut notes = Vec::new();
-        let rows = Lines::read(&path)?.table(&COLUMNS, &mut notes, |row| {
+        let rows = CsvLines::read(&path)?.table(&COLUMNS, &mut notes, |row| {
             Ok(GrowthRow {
                 item_count: row.number(0)? as u64,
                 container: row.number(1)? as u64,
@@ -99,8 +99,8 @@ impl Growth {
         class: &'static str,
         name: &'static str,
         value: impl Fn(&GrowthRow) -> f64,
-    ) -> Series {
+    ) -> PanelSeries {
         let points = self.rows.iter().map(|row| (row.item_count as f64, value(row)));
-        Series { class, name, points: points.filter(|(_, value)| *value > 0.0).collect() }
+        PanelSeries { class, name, points: points.filter(|(_, value)| *value > 0.0).collect() }
     }
 }

@@ -18,7 +18,7 @@ const FACET_GAP: f64 = 10.0;
 const SMOOTH_COUNT: usize = 80;
 
 /// Points of one colour.
-pub(super) struct Series {
+pub(super) struct PanelSeries {
     pub(super) class: &'static str,
     pub(super) name: &'static str,
     pub(super) points: Vec<(f64, f64)>,
@@ -28,7 +28,7 @@ pub(super) struct Series {
 pub(super) struct Facet<'a> {
     /// Stands above the plot where a panel has a plot for each operation.
     pub(super) name: Option<&'a str>,
-    pub(super) series: Vec<Series>,
+    pub(super) series: Vec<PanelSeries>,
 }
 
 /// A row of plots with a common y scale.
@@ -154,7 +154,7 @@ fn draw_facet(canvas: &mut Canvas, frame: Frame, facet: &Facet<'_>, x_range: (f6
     }
 }
 
-fn draw_legend(canvas: &mut Canvas, (left, top): (f64, f64), series: &[Series]) {
+fn draw_legend(canvas: &mut Canvas, (left, top): (f64, f64), series: &[PanelSeries]) {
     for (index, series) in series.iter().enumerate() {
         let y = top + index as f64 * 18.0;
         canvas.polyline(&format!("line {}", series.class), &[(left, y), (left + 18.0, y)]);

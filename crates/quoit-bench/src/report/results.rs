@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::ReportError;
-use super::csv::{Lines, Row};
+use super::csv::{CsvLines, Row};
 
 const SUMMARY_COLUMNS: [&str; 5] = ["elapsed", "window", "total", "successful", "failed"];
 const LATENCIES_COLUMNS: [&str; 11] =
@@ -159,7 +159,7 @@ fn read_summary(directory: &Path, notes: &mut Vec<String>) -> Result<Vec<Summary
             Err(error) => ReportError::Read { path: directory.to_owned(), error },
         });
     }
-    let lines = Lines::read(&path)?;
+    let lines = CsvLines::read(&path)?;
     let rows = lines.table(&SUMMARY_COLUMNS, notes, |row| {
         Ok(SummaryRow {
             elapsed_s: row.elapsed()?,
@@ -187,7 +187,7 @@ fn read_operations(
     names.sort_unstable();
     let mut operations = Vec::new();
     for file_name in names {
-        let lines = Lines::read(&directory.join(&file_name))?;
+        let lines = CsvLines::read(&directory.join(&file_name))?;
         if let Some(rows) = lines.table(&LATENCIES_COLUMNS, notes, latency_row)? {
             let label = file_name.strip_suffix(LATENCIES_SUFFIX).unwrap_or(&file_name).to_owned();
             operations.push(OperationRows { name: label.clone(), file_label: label, rows });
@@ -221,7 +221,7 @@ fn read_errors(directory: &Path, notes: &mut Vec<String>) -> Result<Vec<ErrorCou
         notes.push("errors.csv is missing: reasons of errors are not known".to_owned());
         return Ok(Vec::new());
     }
-    let lines = Lines::read(&path)?;
+    let lines = CsvLines::read(&path)?;
     let mut errors = Vec::new();
     for (number, text) in lines.whole(notes) {
         if number == 1 || text.is_empty() {

@@ -12,13 +12,13 @@ use crate::random::Random;
 pub(super) struct Schedule {
     rate_per_s: f64,
     arrivals: Arrivals,
-    state: Mutex<State>,
+    state: Mutex<ScheduleState>,
     /// Arrivals that were taken, and not started because the run was over.
     given_up: AtomicU64,
 }
 
 #[derive(Debug)]
-struct State {
+struct ScheduleState {
     random: Random,
     /// Arrivals that were taken.
     count: u64,
@@ -29,7 +29,7 @@ struct State {
 impl Schedule {
     /// A schedule that draws from `random`.
     pub(super) fn new(rate_per_s: f64, arrivals: Arrivals, random: Random) -> Self {
-        let state = Mutex::new(State { random, count: 0, last_s: 0.0 });
+        let state = Mutex::new(ScheduleState { random, count: 0, last_s: 0.0 });
         Self { rate_per_s, arrivals, state, given_up: AtomicU64::new(0) }
     }
 

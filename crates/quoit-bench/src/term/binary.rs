@@ -7,7 +7,7 @@ const SIZE_BITS_MAX: u128 = 8 << 20;
 
 /// Encoding of one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SegmentKind {
     Integer,
     Float,
     Utf8,
@@ -18,7 +18,7 @@ enum Kind {
 /// How one segment is encoded.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
-    kind: Kind,
+    kind: SegmentKind,
     is_little: bool,
     size_bits: u128,
 }
@@ -57,24 +57,24 @@ impl BinaryBuilder {
                 .ok_or_else(|| format!("{value} is no character of Unicode"))
         };
         match layout.kind {
-            Kind::Utf8 => {
+            SegmentKind::Utf8 => {
                 let mut buffer = [0; 4];
                 self.push_bytes(scalar()?.encode_utf8(&mut buffer).as_bytes());
             }
-            Kind::Utf16 => {
+            SegmentKind::Utf16 => {
                 let mut buffer = [0; 2];
                 for unit in scalar()?.encode_utf16(&mut buffer) {
                     let little = layout.is_little;
                     self.push_bytes(&if little { unit.to_le_bytes() } else { unit.to_be_bytes() });
                 }
             }
-            Kind::Utf32 => {
+            SegmentKind::Utf32 => {
                 let code = u32::from(scalar()?);
                 let little = layout.is_little;
                 self.push_bytes(&if little { code.to_le_bytes() } else { code.to_be_bytes() });
             }
-            Kind::Float => self.push_float(value, layout)?,
-            Kind::Integer => {
+            SegmentKind::Float => self.push_float(value, layout)?,
+            SegmentKind::Integer => {
                 let Some(integer) = value.as_integer() else {
                     return Err(format!("{value} is a float: give it the type /float"));
                 };
@@ -163,11 +163,11 @@ impl Layout {
         let mut words = types.iter();
         while let Some(word) = words.next() {
             match word.as_str() {
-                "integer" => kind = Some(Kind::Integer),
-                "float" => kind = Some(Kind::Float),
-                "utf8" => kind = Some(Kind::Utf8),
-                "utf16" => kind = Some(Kind::Utf16),
-                "utf32" => kind = Some(Kind::Utf32),
+                "integer" => kind = Some(SegmentKind::Integer),
+                "float" => kind = Some(SegmentKind::Float),
+                "utf8" => kind = Some(SegmentKind::Utf8),
+                "utf16" => kind = Some(SegmentKind::Utf16),
+                "utf32" => kind = Some(SegmentKind::Utf32),
                 "little" => is_little = true,
                 "native" => is_little = cfg!(target_endian = "little"),
                 "big" | "signed" | "unsigned" => {}
@@ -181,15 +181,15 @@ impl Layout {
                 other => return Err(format!("`{other}` is no type of a segment")),
             }
         }
-        let kind = kind.unwrap_or(Kind::Integer);
-        let is_utf = matches!(kind, Kind::Utf8 | Kind::Utf16 | Kind::Utf32);
+        let kind = kind.unwrap_or(SegmentKind::Integer);
+        let is_utf = matches!(kind, SegmentKind::Utf8 | SegmentKind::Utf16 | SegmentKind::Utf32);
         if is_utf && size.is_some() {
             return Err("a utf8, utf16 or utf32 segment has no size".to_owned());
         }
-        if is_text && kind == Kind::Float {
+        if is_text && kind == SegmentKind::Float {
             return Err("a string cannot be a float segment".to_owned());
         }
-        let default_size = if kind == Kind::Float { 64 } else { 8 };
+        let default_size = if kind == SegmentKind::Float { 64 } else { 8 };
         let size_bits = size.unwrap_or(default_size).saturating_mul(unit_bits.unwrap_or(1));
         Ok(Self { kind, is_little, size_bits })
     }

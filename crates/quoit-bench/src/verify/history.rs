@@ -23,29 +23,29 @@ use super::Semantics;
 const IN_DOUBT_MAX: usize = 64;
 
 /// The number of a write: the stamp of its start.
-pub(super) type Sequence = u64;
+pub(super) type WriteSequence = u64;
 
 /// Numbers of writes, mostly one.
-pub(super) type Sequences = SmallVec<[Sequence; 2]>;
+pub(super) type Sequences = SmallVec<[WriteSequence; 2]>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum WriteKind {
     Put,
     Delete,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum WriteState {
     InFlight,
     AcknowledgedAt(u64),
     InDoubt,
 }
 
 #[derive(Debug, Clone)]
-struct Write {
-    sequence: Sequence,
-    kind: Kind,
-    state: State,
+struct TrackedWrite {
+    sequence: WriteSequence,
+    kind: WriteKind,
+    state: WriteState,
     /// Writes that it replaces once it has taken effect.
     covers: Sequences,
     /// A delete of unknown reach ran beside it: it may be gone.
@@ -57,15 +57,15 @@ struct Write {
 /// The state of one key while something is unsettled about it.
 #[derive(Debug, Clone)]
 pub(super) struct History {
-    writes: SmallVec<[Write; 2]>,
+    writes: SmallVec<[TrackedWrite; 2]>,
     /// Values from before the run may be found.
     before: bool,
     /// Operations in flight.
     pub(super) active: u32,
     /// Start of the newest delete.
-    newest_delete: Sequence,
+    newest_delete: WriteSequence,
     /// Every version up to this one is acceptable, and whether nothing is.
-    lenient: (Sequence, bool),
+    lenient: (WriteSequence, bool),
     /// The key is in the list of those that were written.
     pub(super) is_noted: bool,
 }
@@ -80,13 +80,13 @@ pub(super) struct Snapshot {
     started: u64,
     candidates: SmallVec<[Candidate; 2]>,
     before: bool,
-    lenient: (Sequence, bool),
+    lenient: (WriteSequence, bool),
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
-    sequence: Sequence,
-    kind: Kind,
+    sequence: WriteSequence,
+    kind: WriteKind,
     is_acknowledged: bool,
     is_required: bool,
 }
@@ -94,7 +94,7 @@ struct Candidate {
 /// One value that a read found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    Version(Sequence),
+    Version(WriteSequence),
     /// From before the run.
     Before,
 }
@@ -103,7 +103,7 @@ pub(super) enum Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Violation {
     /// An acknowledged write is missing.
-    Lost(Sequence),
+    Lost(WriteSequence),
     /// A version that an acknowledged one has replaced.
     Stale(Found),
     /// A version that an acknowledged delete has removed.
@@ -125,10 +125,10 @@ impl Settled {
 impl History {
     /// A key of which nothing was written; `before` when it may hold a value already.
     pub(super) fn new(before: bool) -> Self {
-        let nothing = Write {
+        let nothing = TrackedWrite {
             sequence: 0,
-            kind: Kind::Delete,
-            state: State::AcknowledgedAt(0),
+            kind: WriteKind::Delete,
+            state: WriteState::AcknowledgedAt(0),
             covers: Sequences::new(),
             is_optional: false,
             covers_before: false,
@@ -146,7 +146,7 @@ impl History {
     pub(super) fn of_settled(Settled(bits): Settled) -> Self {
         let mut history = Self::new(bits & 2 != 0);
         history.writes[0].sequence = bits >> 2;
-        history.writes[0].kind = if bits & 1 != 0 { Kind::Delete } else { Kind::Put };
+        history.writes[0].kind = if bits & 1 != 0 { WriteKind::Delete } else { WriteKind::Put };
         // The exact end is of no use any more: whatever starts from now on starts after it.
         history.is_noted = true;
         history
@@ -155,9 +155,9 @@ impl History {
     /// The key as it is when nothing is in flight or in doubt.
     pub(super) fn settled(&self) -> Option<Settled> {
         let [write] = self.writes.as_slice() else { return None };
-        let is_acknowledged = matches!(write.state, State::AcknowledgedAt(_));
+        let is_acknowledged = matches!(write.state, WriteState::AcknowledgedAt(_));
         let is_plain = self.active == 0 && self.lenient.0 == 0 && !write.is_optional;
-        let flags = u64::from(self.before) << 1 | u64::from(write.kind == Kind::Delete);
+        let flags = u64::from(self.before) << 1 | u64::from(write.kind == WriteKind::Delete);
         (is_plain && is_acknowledged).then_some(Settled(write.sequence << 2 | flags))
     }
 
@@ -171,7 +171,8 @@ impl History {
         !self.is_noted
             && self.active == 0
             && self.writes.iter().all(|write| {
-                write.kind == Kind::Delete && matches!(write.state, State::AcknowledgedAt(_))
+                write.kind == WriteKind::Delete
+                    && matches!(write.state, WriteState::AcknowledgedAt(_))
             })
     }
 
@@ -179,17 +180,18 @@ impl History {
     pub(super) fn begin_write(
         &mut self,
         semantics: Semantics,
-        sequence: Sequence,
-        kind: Kind,
-        context: Option<&[Sequence]>,
+        sequence: WriteSequence,
+        kind: WriteKind,
+        context: Option<&[WriteSequence]>,
     ) {
         let mut covers = Sequences::new();
         if semantics == Semantics::Siblings {
             match kind {
-                Kind::Put => self.add_context(&mut covers, context.unwrap_or_default()),
-                Kind::Delete => {
-                    let acknowledged =
-                        |write: &&Write| matches!(write.state, State::AcknowledgedAt(_));
+                WriteKind::Put => self.add_context(&mut covers, context.unwrap_or_default()),
+                WriteKind::Delete => {
+                    let acknowledged = |write: &&TrackedWrite| {
+                        matches!(write.state, WriteState::AcknowledgedAt(_))
+                    };
                     covers.extend(self.writes.iter().filter(acknowledged).map(|w| w.sequence));
                     self.writes
                         .iter_mut()
@@ -197,24 +199,24 @@ impl History {
                 }
             }
         }
-        let is_beside_delete = self.writes.iter().any(Write::is_open_delete);
+        let is_beside_delete = self.writes.iter().any(TrackedWrite::is_open_delete);
         let is_optional = semantics == Semantics::Siblings && (is_beside_delete || self.lenient.1);
-        self.writes.push(Write {
+        self.writes.push(TrackedWrite {
             sequence,
             kind,
-            state: State::InFlight,
+            state: WriteState::InFlight,
             covers,
             is_optional,
-            covers_before: context.is_some() || kind == Kind::Delete,
+            covers_before: context.is_some() || kind == WriteKind::Delete,
         });
-        if kind == Kind::Delete {
+        if kind == WriteKind::Delete {
             self.newest_delete = sequence;
         }
         self.active += 1;
     }
 
     /// Adds the values that a read found, and those that they had replaced.
-    fn add_context(&self, covers: &mut Sequences, context: &[Sequence]) {
+    fn add_context(&self, covers: &mut Sequences, context: &[WriteSequence]) {
         // Nothing written yet is replaced by anything.
         covers.push(0);
         for sequence in context {
@@ -226,31 +228,31 @@ impl History {
     }
 
     /// A write was acknowledged at the stamp `now`.
-    pub(super) fn acknowledge(&mut self, semantics: Semantics, sequence: Sequence, now: u64) {
+    pub(super) fn acknowledge(&mut self, semantics: Semantics, sequence: WriteSequence, now: u64) {
         self.active -= 1;
         // One that others have read and replaced already is gone.
         let Some(index) = self.writes.iter().position(|write| write.sequence == sequence) else {
             return;
         };
-        self.writes[index].state = State::AcknowledgedAt(now);
+        self.writes[index].state = WriteState::AcknowledgedAt(now);
         let write = self.writes[index].clone();
         match semantics {
             Semantics::Register => {
                 self.writes.retain(|other| match other.state {
-                    State::AcknowledgedAt(at) => at >= sequence,
-                    State::InFlight | State::InDoubt => true,
+                    WriteState::AcknowledgedAt(at) => at >= sequence,
+                    WriteState::InFlight | WriteState::InDoubt => true,
                 });
                 self.before = false;
             }
             Semantics::Siblings => {
-                let is_done = |other: &Write| {
+                let is_done = |other: &TrackedWrite| {
                     // A delete has done its work, and nothing is there any more to be found.
                     write.covers.contains(&other.sequence)
-                        || (other.kind == Kind::Delete && !other.is_open_delete())
+                        || (other.kind == WriteKind::Delete && !other.is_open_delete())
                 };
                 self.writes.retain(|other| !is_done(other));
                 if self.writes.is_empty() {
-                    self.writes.push(Write { covers: Sequences::new(), ..write.clone() });
+                    self.writes.push(TrackedWrite { covers: Sequences::new(), ..write.clone() });
                 }
                 self.before &= !write.covers_before;
             }
@@ -258,18 +260,18 @@ impl History {
     }
 
     /// Whether a write took effect is not known.
-    pub(super) fn doubt(&mut self, sequence: Sequence) {
+    pub(super) fn doubt(&mut self, sequence: WriteSequence) {
         self.active -= 1;
         if let Some(write) = self.writes.iter_mut().find(|write| write.sequence == sequence) {
-            write.state = State::InDoubt;
+            write.state = WriteState::InDoubt;
         }
-        let in_doubt = |write: &Write| write.state == State::InDoubt;
+        let in_doubt = |write: &TrackedWrite| write.state == WriteState::InDoubt;
         if self.writes.iter().filter(|write| in_doubt(write)).count() > IN_DOUBT_MAX
             && let Some(oldest) = self.writes.iter().position(in_doubt)
         {
             let oldest = self.writes.remove(oldest);
             self.lenient.0 = self.lenient.0.max(oldest.sequence);
-            self.lenient.1 |= oldest.kind == Kind::Delete;
+            self.lenient.1 |= oldest.kind == WriteKind::Delete;
             // What it may have replaced is not known any more.
             self.writes.iter_mut().for_each(|write| write.is_optional = true);
         }
@@ -278,10 +280,10 @@ impl History {
     /// A read starts at the stamp `now`.
     pub(super) fn begin_read(&mut self, now: u64) -> Snapshot {
         self.active += 1;
-        let candidate = |write: &Write| Candidate {
+        let candidate = |write: &TrackedWrite| Candidate {
             sequence: write.sequence,
             kind: write.kind,
-            is_acknowledged: matches!(write.state, State::AcknowledgedAt(_)),
+            is_acknowledged: matches!(write.state, WriteState::AcknowledgedAt(_)),
             is_required: write.is_required(),
         };
         Snapshot {
@@ -330,7 +332,7 @@ impl History {
         if is_possible {
             return None;
         }
-        let is_deleted = snapshot.candidates.iter().all(|one| one.kind == Kind::Delete);
+        let is_deleted = snapshot.candidates.iter().all(|one| one.kind == WriteKind::Delete);
         Some(match (is_beside, is_deleted) {
             (true, _) => Violation::Siblings(found),
             (false, true) => Violation::Resurrected(found),
@@ -341,7 +343,8 @@ impl History {
     /// Forgets the writes that a delete beside them has removed, as a read shows that did not
     /// find them. While anything is unsettled, a later read may still find them elsewhere.
     pub(super) fn forget_removed(&mut self, snapshot: &Snapshot, found: &[Found]) {
-        let is_acknowledged = |write: &Write| matches!(write.state, State::AcknowledgedAt(_));
+        let is_acknowledged =
+            |write: &TrackedWrite| matches!(write.state, WriteState::AcknowledgedAt(_));
         if self.lenient.1 || !self.writes.iter().all(is_acknowledged) {
             return;
         }
@@ -376,14 +379,14 @@ impl History {
     }
 
     /// True when one of the values found replaces this one.
-    fn is_replaced(&self, sequence: Sequence, found: &[Found]) -> bool {
+    fn is_replaced(&self, sequence: WriteSequence, found: &[Found]) -> bool {
         self.writes.iter().any(|write| {
             found.contains(&Found::Version(write.sequence)) && write.covers.contains(&sequence)
         })
     }
 
     /// True when a version is found, or may be missing because of what may have replaced it.
-    fn is_accounted_for(&self, sequence: Sequence, found: &[Found], depth: usize) -> bool {
+    fn is_accounted_for(&self, sequence: WriteSequence, found: &[Found], depth: usize) -> bool {
         if found.contains(&Found::Version(sequence)) {
             return true;
         }
@@ -393,31 +396,31 @@ impl History {
         };
         let mut others = self.writes.iter().filter(|other| other.covers.contains(&sequence));
         write.is_optional
-            || (write.kind == Kind::Delete && depth > 0)
+            || (write.kind == WriteKind::Delete && depth > 0)
             || (depth < self.writes.len()
                 && others.any(|other| self.is_accounted_for(other.sequence, found, depth + 1)))
     }
 }
 
-impl Write {
+impl TrackedWrite {
     fn is_in_flight(&self) -> bool {
-        self.state == State::InFlight
+        self.state == WriteState::InFlight
     }
 
     /// A delete whose effect may still come.
     fn is_open_delete(&self) -> bool {
-        self.kind == Kind::Delete && !matches!(self.state, State::AcknowledgedAt(_))
+        self.kind == WriteKind::Delete && !matches!(self.state, WriteState::AcknowledgedAt(_))
     }
 
     fn is_required(&self) -> bool {
-        self.kind == Kind::Put
-            && matches!(self.state, State::AcknowledgedAt(_))
+        self.kind == WriteKind::Put
+            && matches!(self.state, WriteState::AcknowledgedAt(_))
             && !self.is_optional
     }
 }
 
 impl Found {
-    pub(super) fn sequence(&self) -> Option<Sequence> {
+    pub(super) fn sequence(&self) -> Option<WriteSequence> {
         match self {
             Self::Version(sequence) => Some(*sequence),
             Self::Before => None,
@@ -427,30 +430,30 @@ impl Found {
 
 impl Candidate {
     /// True for an acknowledged write of this number.
-    fn is(&self, sequence: Sequence) -> bool {
+    fn is(&self, sequence: WriteSequence) -> bool {
         self.is_acknowledged && self.sequence == sequence
     }
 }
 
 impl Snapshot {
     /// True when a version may be found: a candidate, or one that started after the read.
-    fn may_find(&self, sequence: Sequence) -> bool {
+    fn may_find(&self, sequence: WriteSequence) -> bool {
         sequence > self.started
             || sequence <= self.lenient.0
             || self.candidates.iter().any(|one| one.sequence == sequence)
     }
 
     fn has_delete(&self) -> bool {
-        self.candidates.iter().any(|one| one.kind == Kind::Delete)
+        self.candidates.iter().any(|one| one.kind == WriteKind::Delete)
     }
 
     /// The newest acknowledged write, 0 when there is none.
-    pub(super) fn newest_acknowledged(&self) -> Sequence {
+    pub(super) fn newest_acknowledged(&self) -> WriteSequence {
         let acknowledged = self.candidates.iter().filter(|one| one.is_acknowledged);
         acknowledged.map(|one| one.sequence).max().unwrap_or(0)
     }
 
-    pub(super) fn sequences(&self) -> impl Iterator<Item = Sequence> {
+    pub(super) fn sequences(&self) -> impl Iterator<Item = WriteSequence> {
         self.candidates.iter().map(|one| one.sequence)
     }
 
@@ -463,11 +466,15 @@ impl Snapshot {
         let mut words: Vec<String> = Vec::new();
         for one in &self.candidates {
             words.push(match (one.kind, one.sequence, one.is_acknowledged) {
-                (Kind::Delete, 0, _) => "nothing".to_owned(),
-                (Kind::Delete, sequence, true) => format!("nothing (deleted by write {sequence})"),
-                (Kind::Delete, sequence, false) => format!("nothing (delete {sequence} in doubt)"),
-                (Kind::Put, sequence, true) => format!("write {sequence}"),
-                (Kind::Put, sequence, false) => format!("write {sequence} (in doubt)"),
+                (WriteKind::Delete, 0, _) => "nothing".to_owned(),
+                (WriteKind::Delete, sequence, true) => {
+                    format!("nothing (deleted by write {sequence})")
+                }
+                (WriteKind::Delete, sequence, false) => {
+                    format!("nothing (delete {sequence} in doubt)")
+                }
+                (WriteKind::Put, sequence, true) => format!("write {sequence}"),
+                (WriteKind::Put, sequence, false) => format!("write {sequence} (in doubt)"),
             });
         }
         words.join(" or ")

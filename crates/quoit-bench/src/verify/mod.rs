@@ -40,11 +40,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use history::{Found, Kind, Sequences, Snapshot, Violation};
+use history::{Found, Sequences, Snapshot, Violation, WriteKind};
 pub use journal::WrittenKeys;
 pub use report::{Fault, FaultCase, VerifyReport};
 use smallvec::SmallVec;
-use table::Table;
+use table::KeyTable;
 pub use value::VALUE_SIZE_BYTES_MIN;
 use value::{Decoded, decode, key_hash, write_value};
 
@@ -94,7 +94,7 @@ pub struct Verifier {
     settings: VerifySettings,
     run: u32,
     clock: AtomicU64,
-    table: Table,
+    table: KeyTable,
     counts: Counts,
     outcome: Mutex<VerifyReport>,
 }
@@ -123,7 +123,7 @@ impl Verifier {
             settings,
             run: rand::random(),
             clock: AtomicU64::new(1),
-            table: Table::new(!settings.is_fresh, folder)?,
+            table: KeyTable::new(!settings.is_fresh, folder)?,
             counts: Counts::default(),
             outcome: Mutex::default(),
         }))
@@ -140,15 +140,20 @@ impl Verifier {
 
     /// Before a put is sent. `context` is that of the read whose answer it was made of, if any.
     pub fn begin_put(self: &Arc<Self>, key: &[u8], context: Option<&Context>) -> Write {
-        self.begin_write(key, Kind::Put, context)
+        self.begin_write(key, WriteKind::Put, context)
     }
 
     /// Before a delete without a context is sent.
     pub fn begin_delete(self: &Arc<Self>, key: &[u8]) -> Write {
-        self.begin_write(key, Kind::Delete, None)
+        self.begin_write(key, WriteKind::Delete, None)
     }
 
-    fn begin_write(self: &Arc<Self>, key: &[u8], kind: Kind, context: Option<&Context>) -> Write {
+    fn begin_write(
+        self: &Arc<Self>,
+        key: &[u8],
+        kind: WriteKind,
+        context: Option<&Context>,
+    ) -> Write {
         let key_hash = key_hash(key);
         let context = context.map(|Context(sequences)| sequences.as_slice());
         let semantics = self.settings.semantics;

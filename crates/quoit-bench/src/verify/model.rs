@@ -10,7 +10,7 @@ use super::*;
 const CLIENT_COUNT: usize = 4;
 
 #[derive(Debug, Clone)]
-enum Step {
+enum ModelStep {
     BeginPut {
         with_context: bool,
     },
@@ -26,15 +26,15 @@ enum Step {
     ApplyLate(Index),
 }
 
-fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
+fn steps() -> impl Strategy<Value = Vec<(usize, ModelStep)>> {
     let step = prop_oneof![
-        3 => any::<bool>().prop_map(|with_context| Step::BeginPut { with_context }),
-        1 => Just(Step::BeginDelete),
-        4 => Just(Step::BeginRead),
-        6 => Just(Step::Apply),
-        8 => any::<Index>().prop_map(Step::End),
-        1 => Just(Step::TimeOut),
-        1 => any::<Index>().prop_map(Step::ApplyLate),
+        3 => any::<bool>().prop_map(|with_context| ModelStep::BeginPut { with_context }),
+        1 => Just(ModelStep::BeginDelete),
+        4 => Just(ModelStep::BeginRead),
+        6 => Just(ModelStep::Apply),
+        8 => any::<Index>().prop_map(ModelStep::End),
+        1 => Just(ModelStep::TimeOut),
+        1 => any::<Index>().prop_map(ModelStep::ApplyLate),
     ];
     prop::collection::vec((0..CLIENT_COUNT, step), 0..90)
 }
@@ -88,12 +88,12 @@ enum Late {
 }
 
 /// A store of one key that is right.
-struct Store {
+struct ModelStore {
     semantics: Semantics,
     values: Vec<Vec<u8>>,
 }
 
-impl Store {
+impl ModelStore {
     fn put(&mut self, value: &[u8], covers: &[Vec<u8>]) {
         match self.semantics {
             Semantics::Register => self.values.clear(),
@@ -104,9 +104,9 @@ impl Store {
 }
 
 /// A whole history of a store that is right.
-struct Run {
+struct ModelRun {
     verifier: Arc<Verifier>,
-    store: Store,
+    store: ModelStore,
     clients: [Option<Pending>; CLIENT_COUNT],
     contexts: [Option<(Context, Vec<Vec<u8>>)>; CLIENT_COUNT],
     late: Vec<Late>,
@@ -114,11 +114,11 @@ struct Run {
     had_doubt: bool,
 }
 
-impl Run {
+impl ModelRun {
     fn new(semantics: Semantics) -> Self {
         Self {
             verifier: verifier(semantics),
-            store: Store { semantics, values: Vec::new() },
+            store: ModelStore { semantics, values: Vec::new() },
             clients: Default::default(),
             contexts: Default::default(),
             late: Vec::new(),
@@ -127,10 +127,10 @@ impl Run {
         }
     }
 
-    fn step(&mut self, client: usize, step: &Step) {
+    fn step(&mut self, client: usize, step: &ModelStep) {
         let slot = &mut self.clients[client];
         match step {
-            Step::BeginPut { with_context } if slot.is_none() => {
+            ModelStep::BeginPut { with_context } if slot.is_none() => {
                 let context = self.contexts[client].take().filter(|_| *with_context);
                 let write = self.verifier.begin_put(b"k", context.as_ref().map(|(c, _)| c));
                 let value = write.value(32);
@@ -138,20 +138,20 @@ impl Run {
                 let covers = context.map_or(Vec::new(), |(_, values)| values);
                 *slot = Some(Pending::Put { write, value, covers, is_applied: false });
             }
-            Step::BeginDelete if slot.is_none() => {
+            ModelStep::BeginDelete if slot.is_none() => {
                 let write = self.verifier.begin_delete(b"k");
                 *slot = Some(Pending::Delete { write, is_applied: false });
             }
-            Step::BeginRead if slot.is_none() => {
+            ModelStep::BeginRead if slot.is_none() => {
                 *slot = Some(Pending::Read { read: self.verifier.begin_read(b"k"), seen: None });
             }
-            Step::Apply => self.apply(client),
-            Step::End(_) => {
+            ModelStep::Apply => self.apply(client),
+            ModelStep::End(_) => {
                 self.apply(client);
                 self.end(client);
             }
-            Step::TimeOut => self.time_out(client),
-            Step::ApplyLate(which) if !self.late.is_empty() => {
+            ModelStep::TimeOut => self.time_out(client),
+            ModelStep::ApplyLate(which) if !self.late.is_empty() => {
                 match self.late.remove(which.index(self.late.len())) {
                     Late::Put { value, covers } => self.store.put(&value, &covers),
                     Late::Delete => self.store.values.clear(),
@@ -231,8 +231,8 @@ proptest! {
         for (now, (client, step)) in (1..).zip(steps) {
             let slot = &mut clients[client];
             match (&step, slot.take()) {
-                (Step::BeginPut { .. } | Step::BeginDelete, None) => {
-                    let is_put = !matches!(step, Step::BeginDelete);
+                (ModelStep::BeginPut { .. } | ModelStep::BeginDelete, None) => {
+                    let is_put = !matches!(step, ModelStep::BeginDelete);
                     let write = match is_put {
                         true => verifier.begin_put(b"k", None),
                         false => verifier.begin_delete(b"k"),
@@ -241,12 +241,12 @@ proptest! {
                     *slot = Some(Going::Write(write, known.len()));
                     known.push(Known { start: now, end: None, value });
                 }
-                (Step::BeginRead, None) => *slot = Some(Going::Read(verifier.begin_read(b"k"), now)),
-                (Step::End(_), Some(Going::Write(write, index))) => {
+                (ModelStep::BeginRead, None) => *slot = Some(Going::Read(verifier.begin_read(b"k"), now)),
+                (ModelStep::End(_), Some(Going::Write(write, index))) => {
                     write.acknowledge();
                     known[index].end = Some(now);
                 }
-                (Step::End(which), Some(Going::Read(read, start))) => {
+                (ModelStep::End(which), Some(Going::Read(read, start))) => {
                     // Anything that was ever written, or nothing.
                     let found = known[which.index(known.len())].value.clone();
                     read.found(found.iter().map(Vec::as_slice));
@@ -254,7 +254,7 @@ proptest! {
                     faults = verifier.report().fault_count();
                     prop_assert_eq!(is_fault, !is_possible(&known, start, found.as_ref()));
                 }
-                (Step::TimeOut, Some(_)) => {}
+                (ModelStep::TimeOut, Some(_)) => {}
                 (_, going) => *slot = going,
             }
         }
@@ -265,7 +265,7 @@ proptest! {
         steps in steps(),
         semantics in prop_oneof![Just(Semantics::Register), Just(Semantics::Siblings)],
     ) {
-        let mut run = Run::new(semantics);
+        let mut run = ModelRun::new(semantics);
         for (client, step) in &steps {
             run.step(*client, step);
             let report = run.verifier.report();
@@ -282,7 +282,7 @@ proptest! {
         steps in steps(),
         which in any::<Index>(),
     ) {
-        let mut run = Run::new(Semantics::Siblings);
+        let mut run = ModelRun::new(Semantics::Siblings);
         steps.iter().for_each(|(client, step)| run.step(*client, step));
         run.quiet();
         // One acknowledged write after all that, so that something is surely there.

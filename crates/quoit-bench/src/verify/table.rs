@@ -15,9 +15,9 @@ const STRIPE_COUNT: usize = 64;
 /// Passes a hash on as it is: keys are hashes already. The stripe is chosen by other bits than
 /// the standard table uses.
 #[derive(Debug, Default)]
-struct Identity(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for Identity {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -31,7 +31,7 @@ impl Hasher for Identity {
     }
 }
 
-type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Identity>>;
+type ByHash<T> = HashMap<u64, T, BuildHasherDefault<IdentityHasher>>;
 
 #[derive(Debug, Default)]
 struct Stripe {
@@ -43,14 +43,14 @@ struct Stripe {
 
 /// All keys.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct KeyTable {
     stripes: Vec<Mutex<Stripe>>,
     journal: Mutex<Journal>,
     /// Keys that are not known may hold values from before the run.
     before: bool,
 }
 
-impl Table {
+impl KeyTable {
     pub(super) fn new(before: bool, folder: &Path) -> io::Result<Self> {
         let stripes = (0..STRIPE_COUNT).map(|_| Mutex::default()).collect();
         Ok(Self { stripes, journal: Mutex::new(Journal::create(folder)?), before })

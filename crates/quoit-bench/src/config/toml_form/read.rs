@@ -32,10 +32,10 @@ pub(in crate::config) struct TomlEntry {
 pub(in crate::config) fn read(bytes: &[u8]) -> Result<Vec<TomlEntry>, TomlError> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-        let position = Lines::of(&before).position(before.len());
+        let position = TextLines::of(&before).position(before.len());
         TomlError { position, message: "the file is not UTF-8, as TOML has to be".to_owned() }
     })?;
-    let lines = Lines::of(text);
+    let lines = TextLines::of(text);
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         TomlError { position: lines.position(at), message: error.message().to_owned() }
@@ -50,13 +50,13 @@ pub(in crate::config) fn read(bytes: &[u8]) -> Result<Vec<TomlEntry>, TomlError>
 }
 
 /// A text, to tell lines and columns of byte offsets.
-struct Lines<'a> {
+struct TextLines<'a> {
     text: &'a str,
     /// Offset of the first byte of each line.
     starts: Vec<usize>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> TextLines<'a> {
     fn of(text: &'a str) -> Self {
         let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
         Self { text, starts: std::iter::once(0).chain(after_newlines).collect() }

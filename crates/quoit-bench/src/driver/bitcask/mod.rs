@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use self::settings::StoreSettings;
-use self::store::Store;
+use self::store::BenchStore;
 use super::engine::{self, EngineWorker, Writing, reason_of};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError};
@@ -19,22 +19,22 @@ use crate::worker_place::WorkerPlace;
 
 /// One worker on the store of all.
 pub(super) struct Bitcask {
-    store: Arc<Store>,
+    store: Arc<BenchStore>,
     worker: EngineWorker,
 }
 
 /// State that all workers share.
-pub(super) struct Plan {
+pub(super) struct BitcaskPlan {
     settings: StoreSettings,
     key_kind: Kind,
     /// Opened by the first worker.
-    store: Mutex<Option<Arc<Store>>>,
+    store: Mutex<Option<Arc<BenchStore>>>,
 }
 
 /// An operation on the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
-    OnRecord(engine::Operation),
+pub(super) enum BitcaskOperation {
+    OnRecord(engine::EngineOperation),
     Merge,
 }
 
@@ -42,17 +42,17 @@ impl Driver for Bitcask {
     const NAME: &'static str = "bitcask";
     const OPERATIONS: &'static str = "get, put, delete, merge";
 
-    type Operation = Operation;
-    type Plan = Plan;
+    type Operation = BitcaskOperation;
+    type Plan = BitcaskPlan;
 
-    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+    fn plan(config: &Config) -> Result<BitcaskPlan, ConfigError> {
         check_values_are_bytes(config, Self::NAME)?;
         let settings = StoreSettings::read(config)?;
         let key_kind = config.key_generator.kind();
-        Ok(Plan { settings, key_kind, store: Mutex::new(None) })
+        Ok(BitcaskPlan { settings, key_kind, store: Mutex::new(None) })
     }
 
-    fn asks(plan: &Plan) -> Asks {
+    fn asks(plan: &BitcaskPlan) -> Asks {
         let durability = match (plan.settings.is_synced, plan.settings.sync_interval) {
             (true, _) => "each write waits for its sync".to_owned(),
             (false, Some(interval)) => {
@@ -63,31 +63,32 @@ impl Driver for Bitcask {
         Asks { targets: Vec::new(), durability }
     }
 
-    fn notices(plan: &Plan) -> Vec<String> {
+    fn notices(plan: &BitcaskPlan) -> Vec<String> {
         let passed_over = plan.settings.passed_over.iter();
         passed_over.map(|name| format!("bitcask_flags: {name} has no effect")).collect()
     }
 
-    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+    fn operation(_: &BitcaskPlan, term: &Term) -> Option<BitcaskOperation> {
         match term.as_atom() {
-            Some("merge") => Some(Operation::Merge),
-            _ => engine::Operation::of_term(term).map(Operation::OnRecord),
+            Some("merge") => Some(BitcaskOperation::Merge),
+            _ => engine::EngineOperation::of_term(term).map(BitcaskOperation::OnRecord),
         }
     }
 
-    fn draws_values(operation: Operation) -> bool {
-        operation == Operation::OnRecord(engine::Operation::Put)
+    fn draws_values(operation: BitcaskOperation) -> bool {
+        operation == BitcaskOperation::OnRecord(engine::EngineOperation::Put)
     }
 
-    async fn connect(plan: &Plan, _: WorkerPlace) -> Result<Self, StartError> {
+    async fn connect(plan: &BitcaskPlan, _: WorkerPlace) -> Result<Self, StartError> {
         let mut opened = plan.store.lock().unwrap_or_else(PoisonError::into_inner);
         let store = match &*opened {
             Some(store) => store.clone(),
             None => {
-                let store = Store::open(&plan.settings).map_err(|error| StartError::Store {
-                    path: plan.settings.directory.clone(),
-                    reason: error.to_string(),
-                })?;
+                let store =
+                    BenchStore::open(&plan.settings).map_err(|error| StartError::Store {
+                        path: plan.settings.directory.clone(),
+                        reason: error.to_string(),
+                    })?;
                 opened.insert(Arc::new(store)).clone()
             }
         };
@@ -95,13 +96,18 @@ impl Driver for Bitcask {
         Ok(Self { store, worker })
     }
 
-    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+    async fn perform(
+        &mut self,
+        plan: &BitcaskPlan,
+        operation: BitcaskOperation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
         if let Err(error) = self.store.sync_when_due() {
             return Outcome::Failure(reason_of(&error));
         }
         match operation {
-            Operation::Merge => self.merge().await,
-            Operation::OnRecord(operation) => {
+            BitcaskOperation::Merge => self.merge().await,
+            BitcaskOperation::OnRecord(operation) => {
                 let writing = Writing {
                     is_synced: plan.settings.is_synced,
                     expires_at_secs: plan.settings.expiry_secs.map_or(0, expiry_of),

@@ -19,7 +19,7 @@ use crate::driver::engine::RING_SIZE;
 const OWN_SYNC_INTERVAL: Duration = Duration::from_secs(86_400);
 
 /// An open store.
-pub(super) struct Store {
+pub(super) struct BenchStore {
     pub(super) engine: Arc<BitcaskEngine>,
     /// Merges a step at a time.
     merger: Mutex<Option<Arc<dyn Worker>>>,
@@ -29,7 +29,7 @@ pub(super) struct Store {
     next_sync_ms: AtomicU64,
 }
 
-impl Store {
+impl BenchStore {
     /// Opens the store of a directory, or makes one there.
     pub(super) fn open(settings: &StoreSettings) -> Result<Self, StoreError> {
         let durability = if settings.is_synced { Durability::Strict } else { Durability::Relaxed };
@@ -77,7 +77,7 @@ impl Store {
     }
 }
 
-impl Drop for Store {
+impl Drop for BenchStore {
     fn drop(&mut self) {
         // A store that cannot be closed is recovered when it is opened again.
         let _ = self.engine.close();

@@ -4,7 +4,7 @@ use std::time::Duration;
 use quoit_store::engine::Engine as _;
 
 use super::settings::StoreSettings;
-use super::store::Store;
+use super::store::BenchStore;
 use crate::config::{Config, ConfigError, Settings};
 
 fn read(text: &str) -> Result<StoreSettings, ConfigError> {
@@ -60,13 +60,13 @@ fn a_store_is_synced_once_its_interval_is_over() {
     let mut settings = read("").expect("settings");
     settings.directory = directory.path().join("store");
     settings.sync_interval = Some(Duration::ZERO);
-    let store = Store::open(&settings).expect("a store");
+    let store = BenchStore::open(&settings).expect("a store");
     let synced = store.engine.stats().sync_count;
     store.sync_when_due().expect("a sync");
     assert_eq!(store.engine.stats().sync_count, synced + 1);
     drop(store);
     settings.sync_interval = Some(Duration::from_secs(3600));
-    let store = Store::open(&settings).expect("the store again");
+    let store = BenchStore::open(&settings).expect("the store again");
     let synced = store.engine.stats().sync_count;
     store.sync_when_due().expect("no sync");
     assert_eq!(store.engine.stats().sync_count, synced);

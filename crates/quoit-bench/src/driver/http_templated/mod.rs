@@ -6,7 +6,7 @@ mod text;
 use std::io::Write as _;
 use std::sync::PoisonError;
 
-use self::plan::Plan;
+use self::plan::TemplatedPlan;
 use self::text::{Text, Writer, index_of};
 use super::disconnect::DisconnectTimer;
 use super::http_link::{HttpLink, Method, PATH_AND_QUERY, append_to_path, check_status};
@@ -36,7 +36,7 @@ pub(super) struct HttpTemplated {
 
 /// A request, as indexes of the plan.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Operation {
+pub(super) struct TemplatedOperation {
     method: Method,
     target: usize,
     headers: Option<usize>,
@@ -50,19 +50,19 @@ impl Driver for HttpTemplated {
          {delete, Target}, each also with Headers at its end; Target and Value are names of the \
          lists targets and values";
 
-    type Operation = Operation;
-    type Plan = Plan;
+    type Operation = TemplatedOperation;
+    type Plan = TemplatedPlan;
 
-    fn plan(config: &Config) -> Result<Plan, ConfigError> {
-        Plan::read(config)
+    fn plan(config: &Config) -> Result<TemplatedPlan, ConfigError> {
+        TemplatedPlan::read(config)
     }
 
-    fn asks(plan: &Plan) -> Asks {
+    fn asks(plan: &TemplatedPlan) -> Asks {
         let durability = "requests ask for nothing but what their templates say".to_owned();
         Asks { targets: plan.servers.clone(), durability }
     }
 
-    fn operation(plan: &Plan, term: &Term) -> Option<Operation> {
+    fn operation(plan: &TemplatedPlan, term: &Term) -> Option<TemplatedOperation> {
         let (method, rest) = term.as_tuple()?.split_first()?;
         let method = match method.as_atom()? {
             "get" => Method::Get,
@@ -84,7 +84,7 @@ impl Driver for HttpTemplated {
             Some(name) => Some(index_of(name, &plan.values)?),
         };
         let is_drawn = |index: usize| matches!(plan.values[index].1, Text::Value);
-        Some(Operation {
+        Some(TemplatedOperation {
             method,
             target: index_of(target, &plan.targets)?,
             // As in basho_bench, a name that is not known means no headers.
@@ -94,11 +94,11 @@ impl Driver for HttpTemplated {
         })
     }
 
-    fn draws_values(operation: Operation) -> bool {
+    fn draws_values(operation: TemplatedOperation) -> bool {
         operation.draws_value
     }
 
-    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+    async fn connect(plan: &TemplatedPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let sources = sources_of(plan)?;
         let mut generators = Vec::new();
         for (_, generator) in &plan.generators {
@@ -122,7 +122,12 @@ impl Driver for HttpTemplated {
         })
     }
 
-    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+    async fn perform(
+        &mut self,
+        plan: &TemplatedPlan,
+        operation: TemplatedOperation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
         let Ok(server) = self.prepare_request(plan, operation, inputs) else {
             return Outcome::Stop;
         };
@@ -149,8 +154,8 @@ impl HttpTemplated {
     /// Writes head and body of the next request; gives the index of its server.
     fn prepare_request(
         &mut self,
-        plan: &Plan,
-        operation: Operation,
+        plan: &TemplatedPlan,
+        operation: TemplatedOperation,
         inputs: &mut Inputs,
     ) -> Result<usize, Exhausted> {
         let places = &plan.targets[operation.target].1;
@@ -182,7 +187,7 @@ impl HttpTemplated {
 }
 
 /// The bytes that generators cut values from, made once for all workers.
-fn sources_of(plan: &Plan) -> Result<Sources, StartError> {
+fn sources_of(plan: &TemplatedPlan) -> Result<Sources, StartError> {
     let mut made = plan.sources.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(sources) = &*made {
         return Ok(sources.clone());

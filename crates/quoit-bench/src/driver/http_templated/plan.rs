@@ -13,10 +13,10 @@ use crate::valgen::{SourceSettings, Sources};
 
 /// The settings that all workers share.
 #[derive(Debug)]
-pub(in crate::driver) struct Plan {
+pub(in crate::driver) struct TemplatedPlan {
     /// Where requests go.
     pub(super) servers: Vec<Target>,
-    pub(super) targets: Vec<(Term, Vec<Place>)>,
+    pub(super) targets: Vec<(Term, Vec<TargetPath>)>,
     pub(super) values: Vec<(Term, Text)>,
     /// Header lines.
     pub(super) headers: Vec<(Term, Vec<u8>)>,
@@ -33,7 +33,7 @@ pub(in crate::driver) struct Plan {
 
 /// A path on a server.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct TargetPath {
     /// Index of the servers.
     pub(super) server: usize,
     pub(super) path: Text,
@@ -52,7 +52,7 @@ const TARGETS: &str = "write a list of {Name, Target} or {Name, [Target, ...]}, 
                        {\"host\", Port, \"/path\"} or \
                        {\"host\", Port, {\"/path/~w\", [Generator, ...]}}";
 
-impl Plan {
+impl TemplatedPlan {
     /// Reads the settings.
     pub(super) fn read(config: &Config) -> Result<Self, ConfigError> {
         let settings = &config.settings;
@@ -128,17 +128,21 @@ fn read_generators(settings: &Settings) -> Result<Named, ConfigError> {
 }
 
 /// One target or a list of them; their servers are added to `servers`.
-fn places_of(term: &Term, generators: &Named, servers: &mut Vec<Target>) -> Option<Vec<Place>> {
+fn places_of(
+    term: &Term,
+    generators: &Named,
+    servers: &mut Vec<Target>,
+) -> Option<Vec<TargetPath>> {
     let elements = match term {
         Term::List(elements) => elements.as_slice(),
         single => std::slice::from_ref(single),
     };
-    let places: Option<Vec<Place>> =
+    let places: Option<Vec<TargetPath>> =
         elements.iter().map(|element| place_of(element, generators, servers)).collect();
     places.filter(|places| !places.is_empty())
 }
 
-fn place_of(term: &Term, generators: &Named, servers: &mut Vec<Target>) -> Option<Place> {
+fn place_of(term: &Term, generators: &Named, servers: &mut Vec<Target>) -> Option<TargetPath> {
     let [host, port, path] = term.as_tuple()? else { return None };
     let port = u16::try_from(port.as_integer()?).ok().filter(|port| *port != 0)?;
     let server = Target { host: host.as_text().filter(|host| !host.is_empty())?, port };
@@ -151,5 +155,5 @@ fn place_of(term: &Term, generators: &Named, servers: &mut Vec<Target>) -> Optio
         servers.push(server);
         servers.len() - 1
     });
-    Some(Place { server, path })
+    Some(TargetPath { server, path })
 }

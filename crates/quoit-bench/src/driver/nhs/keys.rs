@@ -30,9 +30,9 @@ pub(super) fn name_hash(name: &[u8]) -> u32 {
 
 /// Number that keeps the keys of one worker of one load generator apart from all others: 21 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Identity(u32);
+pub(super) struct WorkerIdentity(u32);
 
-impl Identity {
+impl WorkerIdentity {
     /// The identity of worker `worker` of the load generator that is called `node_name`.
     pub(super) fn new(worker: u32, node_name: &[u8]) -> Self {
         Self((number_hash(u64::from(worker)) ^ name_hash(node_name)) >> IDENTITY_SHIFT)

@@ -18,8 +18,8 @@ use rand::Rng as _;
 use rand::rngs::StdRng;
 use tokio::time::Instant;
 
-use self::keys::{Identity, pick};
-use self::plan::Plan;
+use self::keys::{WorkerIdentity, pick};
+use self::plan::NhsPlan;
 use super::both_targets::target_of;
 use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
 use super::indexes::{self, DateForm};
@@ -46,7 +46,7 @@ pub(super) struct Nhs {
     repl: Option<PbLink>,
     http: HttpLink,
     http_target: Target,
-    identity: Identity,
+    identity: WorkerIdentity,
     long_bucket: &'static str,
     /// Makes documents; not seeded, as values never are.
     strong: StdRng,
@@ -60,7 +60,7 @@ pub(super) struct Nhs {
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum NhsOperation {
     GetRecord,
     GetRecordByHttp,
     UpdateRecord { with_indexes: bool },
@@ -80,32 +80,32 @@ impl Driver for Nhs {
          alwaysget_updatewith2i, put_unique, put_unique_checkrepl, put_unique_bet365, get_unique, \
          delete_unique, get_pb, update_with2i, postcodequery_http, dobquery_http";
 
-    type Operation = Operation;
-    type Plan = Plan;
+    type Operation = NhsOperation;
+    type Plan = NhsPlan;
 
-    fn plan(config: &Config) -> Result<Plan, ConfigError> {
-        Plan::read(config, Self::NAME)
+    fn plan(config: &Config) -> Result<NhsPlan, ConfigError> {
+        NhsPlan::read(config, Self::NAME)
     }
 
-    fn asks(plan: &Plan) -> Asks {
+    fn asks(plan: &NhsPlan) -> Asks {
         plan.asks()
     }
 
-    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+    fn operation(_: &NhsPlan, term: &Term) -> Option<NhsOperation> {
         Some(match term.as_atom()? {
-            "alwaysget_pb" => Operation::GetRecord,
-            "alwaysget_http" => Operation::GetRecordByHttp,
-            "alwaysget_updatewithout2i" => Operation::UpdateRecord { with_indexes: false },
-            "alwaysget_updatewith2i" => Operation::UpdateRecord { with_indexes: true },
-            "put_unique" => Operation::PutDocument { with_check: false },
-            "put_unique_checkrepl" => Operation::PutDocument { with_check: true },
-            "put_unique_bet365" => Operation::PutDocumentInLongBucket,
-            "get_unique" => Operation::GetDocument,
-            "delete_unique" => Operation::DeleteDocument,
-            "get_pb" => Operation::GetGenerated,
-            "update_with2i" => Operation::UpdateGenerated,
-            "postcodequery_http" => Operation::QueryPostcodes,
-            "dobquery_http" => Operation::QueryBirths,
+            "alwaysget_pb" => NhsOperation::GetRecord,
+            "alwaysget_http" => NhsOperation::GetRecordByHttp,
+            "alwaysget_updatewithout2i" => NhsOperation::UpdateRecord { with_indexes: false },
+            "alwaysget_updatewith2i" => NhsOperation::UpdateRecord { with_indexes: true },
+            "put_unique" => NhsOperation::PutDocument { with_check: false },
+            "put_unique_checkrepl" => NhsOperation::PutDocument { with_check: true },
+            "put_unique_bet365" => NhsOperation::PutDocumentInLongBucket,
+            "get_unique" => NhsOperation::GetDocument,
+            "delete_unique" => NhsOperation::DeleteDocument,
+            "get_pb" => NhsOperation::GetGenerated,
+            "update_with2i" => NhsOperation::UpdateGenerated,
+            "postcodequery_http" => NhsOperation::QueryPostcodes,
+            "dobquery_http" => NhsOperation::QueryBirths,
             _ => return None,
         })
     }
@@ -122,22 +122,22 @@ impl Driver for Nhs {
         })
     }
 
-    fn draws_values(operation: Operation) -> bool {
-        matches!(operation, Operation::UpdateRecord { .. } | Operation::UpdateGenerated)
+    fn draws_values(operation: NhsOperation) -> bool {
+        matches!(operation, NhsOperation::UpdateRecord { .. } | NhsOperation::UpdateGenerated)
     }
 
-    async fn prepare(plan: &Plan) -> Vec<String> {
+    async fn prepare(plan: &NhsPlan) -> Vec<String> {
         prepare::prepare(plan).await
     }
 
-    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+    async fn connect(plan: &NhsPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let repl_target = target_of(&plan.repl_targets, place);
         Ok(Self {
             pb: PbLink::open(target_of(&plan.pb_targets, place), plan.pb_timeout).await?,
             repl: PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await.ok(),
             http: HttpLink::default(),
             http_target: target_of(&plan.http_targets, place).clone(),
-            identity: Identity::new(place.number, &plan.node_name),
+            identity: WorkerIdentity::new(place.number, &plan.node_name),
             long_bucket: LONG_BUCKETS[place.number as usize % LONG_BUCKETS.len()],
             strong: rand::make_rng(),
             record_count: 0,
@@ -146,13 +146,19 @@ impl Driver for Nhs {
         })
     }
 
-    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
-        let is_reading = matches!(operation, Operation::GetRecord | Operation::GetRecordByHttp);
+    async fn perform(
+        &mut self,
+        plan: &NhsPlan,
+        operation: NhsOperation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
+        let is_reading =
+            matches!(operation, NhsOperation::GetRecord | NhsOperation::GetRecordByHttp);
         if is_reading && self.record_count <= plan.records.count_min {
             return Outcome::Silent;
         }
         let mut generated = None;
-        if matches!(operation, Operation::GetGenerated | Operation::UpdateGenerated) {
+        if matches!(operation, NhsOperation::GetGenerated | NhsOperation::UpdateGenerated) {
             match inputs.next_key() {
                 Ok(key) => {
                     generated = Some(Bytes::copy_from_slice(&key_bytes(plan.key_kind, key)));
@@ -161,27 +167,27 @@ impl Driver for Nhs {
             }
         }
         let done = match operation {
-            Operation::GetRecord => self.get_record(plan, inputs).await,
-            Operation::GetRecordByHttp => self.get_record_by_http(plan, inputs).await,
-            Operation::UpdateRecord { with_indexes } => {
+            NhsOperation::GetRecord => self.get_record(plan, inputs).await,
+            NhsOperation::GetRecordByHttp => self.get_record_by_http(plan, inputs).await,
+            NhsOperation::UpdateRecord { with_indexes } => {
                 self.update_record(plan, inputs, with_indexes).await
             }
-            Operation::PutDocument { with_check } => self.put_document(plan, with_check).await,
-            Operation::PutDocumentInLongBucket => self.put_in_long_bucket(plan).await,
-            Operation::GetDocument => self.get_document(plan, inputs).await,
-            Operation::DeleteDocument => self.delete_document(plan).await,
-            Operation::GetGenerated => {
+            NhsOperation::PutDocument { with_check } => self.put_document(plan, with_check).await,
+            NhsOperation::PutDocumentInLongBucket => self.put_in_long_bucket(plan).await,
+            NhsOperation::GetDocument => self.get_document(plan, inputs).await,
+            NhsOperation::DeleteDocument => self.delete_document(plan).await,
+            NhsOperation::GetGenerated => {
                 let key = generated.unwrap_or_default();
                 self.get(plan, &plan.record_bucket.name, key).await.map(drop)
             }
-            Operation::UpdateGenerated => {
+            NhsOperation::UpdateGenerated => {
                 self.update_generated(plan, inputs, generated.unwrap_or_default()).await
             }
-            Operation::QueryPostcodes => {
+            NhsOperation::QueryPostcodes => {
                 let query = indexes::postcode_path(inputs.random());
                 self.query(plan, &query).await
             }
-            Operation::QueryBirths => {
+            NhsOperation::QueryBirths => {
                 let query = indexes::birth_path(inputs.random());
                 self.query(plan, &query).await
             }
@@ -194,22 +200,26 @@ impl Driver for Nhs {
 }
 
 impl Nhs {
-    fn record_key(&self, plan: &Plan, number: u64) -> Bytes {
+    fn record_key(&self, plan: &NhsPlan, number: u64) -> Bytes {
         self.identity.key(number, plan.records.order).into()
     }
 
-    fn document_key(&self, plan: &Plan, number: u64) -> Bytes {
+    fn document_key(&self, plan: &NhsPlan, number: u64) -> Bytes {
         self.identity.key(number, plan.document_order).into()
     }
 
-    async fn get_record(&mut self, plan: &Plan, inputs: &mut Inputs) -> Result<(), Term> {
+    async fn get_record(&mut self, plan: &NhsPlan, inputs: &mut Inputs) -> Result<(), Term> {
         let number = pick(inputs.random(), self.record_count);
         let key = self.record_key(plan, number);
         let answer = self.get(plan, &plan.record_bucket.name, key.clone()).await?;
         if answer.content.is_empty() { Err(not_found(&key)) } else { Ok(()) }
     }
 
-    async fn get_record_by_http(&mut self, plan: &Plan, inputs: &mut Inputs) -> Result<(), Term> {
+    async fn get_record_by_http(
+        &mut self,
+        plan: &NhsPlan,
+        inputs: &mut Inputs,
+    ) -> Result<(), Term> {
         let number = pick(inputs.random(), self.record_count);
         let mut head = b"GET /buckets/".to_vec();
         append_to_path(&mut head, &plan.record_bucket.name, SEGMENT);
@@ -224,7 +234,7 @@ impl Nhs {
     }
 
     /// Asks an index of records; whatever it finds is well.
-    async fn query(&mut self, plan: &Plan, query: &str) -> Result<(), Term> {
+    async fn query(&mut self, plan: &NhsPlan, query: &str) -> Result<(), Term> {
         let mut head = b"GET /buckets/".to_vec();
         append_to_path(&mut head, &plan.record_bucket.name, SEGMENT);
         let rest = format!("/index/{query} HTTP/1.1\r\nHost: {}\r\n\r\n", self.http_target);
@@ -238,7 +248,7 @@ impl Nhs {
     /// the latter.
     async fn update_record(
         &mut self,
-        plan: &Plan,
+        plan: &NhsPlan,
         inputs: &mut Inputs,
         with_indexes: bool,
     ) -> Result<(), Term> {
@@ -265,7 +275,7 @@ impl Nhs {
 
     async fn update_generated(
         &mut self,
-        plan: &Plan,
+        plan: &NhsPlan,
         inputs: &mut Inputs,
         key: Bytes,
     ) -> Result<(), Term> {
@@ -281,7 +291,7 @@ impl Nhs {
 
     /// Writes the next document; waits for it in the second cluster if that is wanted and there
     /// is one.
-    async fn put_document(&mut self, plan: &Plan, with_check: bool) -> Result<(), Term> {
+    async fn put_document(&mut self, plan: &NhsPlan, with_check: bool) -> Result<(), Term> {
         let key = self.document_key(plan, self.next_document);
         let bucket = &plan.document_bucket.name;
         let indexes = vec![indexes::last_modified()];
@@ -294,7 +304,7 @@ impl Nhs {
         }
     }
 
-    async fn put_in_long_bucket(&mut self, plan: &Plan) -> Result<(), Term> {
+    async fn put_in_long_bucket(&mut self, plan: &NhsPlan) -> Result<(), Term> {
         let key = self.document_key(plan, self.next_document);
         let bucket = Bytes::from_static(self.long_bucket.as_bytes());
         let content = RpbContent { value: self.document(plan), ..RpbContent::default() };
@@ -304,7 +314,7 @@ impl Nhs {
     }
 
     /// Reads a document that was written and not deleted, or, at times, the next to be written.
-    async fn get_document(&mut self, plan: &Plan, inputs: &mut Inputs) -> Result<(), Term> {
+    async fn get_document(&mut self, plan: &NhsPlan, inputs: &mut Inputs) -> Result<(), Term> {
         let count = self.next_document - self.oldest_document;
         let number = self.oldest_document + inputs.random().uniform(count.max(1));
         let key = self.document_key(plan, number);
@@ -312,7 +322,7 @@ impl Nhs {
     }
 
     /// Deletes the oldest document; one that cannot be deleted is left behind.
-    async fn delete_document(&mut self, plan: &Plan) -> Result<(), Term> {
+    async fn delete_document(&mut self, plan: &NhsPlan) -> Result<(), Term> {
         if self.oldest_document == self.next_document {
             return Ok(());
         }
@@ -325,21 +335,26 @@ impl Nhs {
         Ok(())
     }
 
-    fn document(&mut self, plan: &Plan) -> Bytes {
+    fn document(&mut self, plan: &NhsPlan) -> Bytes {
         let mut bytes = vec![0; plan.document_bytes];
         self.strong.fill_bytes(&mut bytes);
         bytes.into()
     }
 
     /// Connects anew after an operation that lost the connection.
-    async fn ready(&mut self, plan: &Plan) -> Result<(), Term> {
+    async fn ready(&mut self, plan: &NhsPlan) -> Result<(), Term> {
         if self.pb.is_down() {
             self.pb.reconnect(Instant::now() + plan.pb_timeout).await?;
         }
         Ok(())
     }
 
-    async fn get(&mut self, plan: &Plan, bucket: &Bytes, key: Bytes) -> Result<RpbGetResp, Term> {
+    async fn get(
+        &mut self,
+        plan: &NhsPlan,
+        bucket: &Bytes,
+        key: Bytes,
+    ) -> Result<RpbGetResp, Term> {
         self.ready(plan).await?;
         let request = RpbGetReq { bucket: bucket.clone(), key, ..RpbGetReq::default() };
         Ok(self.pb.call(&request, plan.pb_timeout).await?)
@@ -347,7 +362,7 @@ impl Nhs {
 
     async fn put(
         &mut self,
-        plan: &Plan,
+        plan: &NhsPlan,
         bucket: &Bytes,
         key: Bytes,
         vclock: Option<Bytes>,
@@ -367,7 +382,7 @@ fn not_found(key: &Bytes) -> Term {
     Term::Tuple(vec![Term::atom("not_found"), Term::Binary(key.to_vec())])
 }
 
-fn indexes_if(with_indexes: bool, plan: &Plan, inputs: &mut Inputs) -> Option<Vec<RpbPair>> {
+fn indexes_if(with_indexes: bool, plan: &NhsPlan, inputs: &mut Inputs) -> Option<Vec<RpbPair>> {
     with_indexes
         .then(|| indexes::all_entries(inputs.random(), plan.postcode_count_max, DateForm::Digits))
 }
@@ -376,7 +391,7 @@ fn indexes_if(with_indexes: bool, plan: &Plan, inputs: &mut Inputs) -> Option<Ve
 /// Gives up with the error `repl_timeout`.
 async fn wait_for_copy(
     repl: &mut PbLink,
-    plan: &Plan,
+    plan: &NhsPlan,
     bucket: &Bytes,
     key: Bytes,
 ) -> Result<(), Term> {

@@ -19,7 +19,7 @@ const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// The settings that all workers share.
 #[derive(Debug)]
-pub(in crate::driver) struct Plan {
+pub(in crate::driver) struct NhsPlan {
     pub(super) pb_targets: Vec<Target>,
     /// The second cluster.
     pub(super) repl_targets: Vec<Target>,
@@ -60,7 +60,7 @@ pub(super) struct BucketPlan {
     pub(super) sync: String,
 }
 
-impl Plan {
+impl NhsPlan {
     /// Reads the settings.
     pub(super) fn read(config: &Config, driver: &str) -> Result<Self, ConfigError> {
         check_values_are_bytes(config, driver)?;

@@ -1,7 +1,7 @@
 //! Preparation that runs once before the workers start.
 
 use super::REPL_CONNECT_TIMEOUT;
-use super::plan::Plan;
+use super::plan::NhsPlan;
 use crate::config::Target;
 use crate::driver::both_targets::target_of;
 use crate::driver::http_link::{HttpLink, Method, SEGMENT, append_to_path};
@@ -11,7 +11,7 @@ use crate::worker_place::WorkerPlace;
 
 /// Sets the properties of both buckets over HTTP and looks whether there is a second cluster.
 /// Gives a notice for each thing that did not work.
-pub(super) async fn prepare(plan: &Plan) -> Vec<String> {
+pub(super) async fn prepare(plan: &NhsPlan) -> Vec<String> {
     let first = WorkerPlace { number: 1, count: 1 };
     let target = target_of(&plan.http_targets, first);
     let mut notices = Vec::new();
@@ -29,7 +29,7 @@ pub(super) async fn prepare(plan: &Plan) -> Vec<String> {
 
 /// Sets the properties of both buckets; gives up at the first request that has no response.
 async fn set_properties(
-    plan: &Plan,
+    plan: &NhsPlan,
     target: &Target,
     notices: &mut Vec<String>,
 ) -> Result<(), Term> {
@@ -52,7 +52,7 @@ async fn set_properties(
 async fn put_props(
     link: &mut HttpLink,
     target: &Target,
-    plan: &Plan,
+    plan: &NhsPlan,
     bucket: &[u8],
     props: &str,
 ) -> Result<u16, Term> {

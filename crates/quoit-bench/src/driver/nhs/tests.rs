@@ -2,7 +2,7 @@ use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 
-use super::keys::{Identity, Order, name_hash, number_hash, pick};
+use super::keys::{Order, WorkerIdentity, name_hash, number_hash, pick};
 use crate::driver::indexes::{
     DateForm, TermRange, all_entries, birth_path, birth_range, postcode_path, postcode_range,
 };
@@ -12,15 +12,15 @@ use crate::random::{Random, RandomKind, Seed};
 fn hashes_and_keys_are_fixed_for_ever() {
     assert_eq!([0, 1, 2, 1_000_000].map(number_hash), [0, 82_951_117, 31_684_506, 131_910_976]);
     assert_eq!([&b""[..], b"testnode1", b"testnode2"].map(name_hash), [0, 82_666_324, 44_847_413]);
-    let identity = Identity::new(3, b"testnode1");
+    let identity = WorkerIdentity::new(3, b"testnode1");
     assert_eq!(identity.key(7, Order::Key), "000000007000581952");
     assert_eq!(identity.key(7, Order::Skew), "043786907000581952");
 }
 
 #[test]
 fn workers_of_one_load_generator_never_share_keys() {
-    let identities: HashSet<Identity> =
-        (1..=100_000).map(|worker| Identity::new(worker, b"load")).collect();
+    let identities: HashSet<WorkerIdentity> =
+        (1..=100_000).map(|worker| WorkerIdentity::new(worker, b"load")).collect();
     assert_eq!(identities.len(), 100_000);
 }
 
@@ -31,7 +31,7 @@ proptest! {
         name in prop::collection::vec(any::<u8>(), 0..30),
         numbers in prop::collection::hash_set(1_u64..(1 << 27), 2..50),
     ) {
-        let identity = Identity::new(worker, &name);
+        let identity = WorkerIdentity::new(worker, &name);
         for order in [Order::Key, Order::Skew] {
             let keys: HashSet<String> =
                 numbers.iter().map(|number| identity.key(*number, order)).collect();
@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn keys_in_key_order_ascend(number in 1_u64..999_999_998) {
-        let identity = Identity::new(1, b"load");
+        let identity = WorkerIdentity::new(1, b"load");
         prop_assert!(identity.key(number, Order::Key) < identity.key(number + 1, Order::Key));
     }
 

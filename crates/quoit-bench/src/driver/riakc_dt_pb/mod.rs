@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quoit_client::wire::messages::{DtFetchResp, FlagOp, MapFieldType, MapOp, MapUpdate, SetOp};
 use tokio::time::Instant;
 
-use self::plan::{FieldOperation, Plan};
+use self::plan::{DtPlan, FieldOperation};
 use super::pb_data_type::{
     adds, change_map, change_set, elements_of_field, field, field_of_counter, field_of_set, removes,
 };
@@ -38,7 +38,7 @@ pub(super) struct RiakcDtPb {
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum DtOperation {
     Set(SetOperation),
     /// Changes a field, or those of `riakc_dt_map_multi_ops`; `reads` the map first.
     MapChange {
@@ -61,7 +61,7 @@ pub(super) enum SetOperation {
 }
 
 /// Why an attempt at an operation did not succeed.
-enum Obstacle {
+enum DtObstacle {
     Failed(Term),
     /// The connection is gone: the operation starts over.
     Disconnected,
@@ -69,7 +69,7 @@ enum Obstacle {
     Exhausted,
 }
 
-impl From<CallError> for Obstacle {
+impl From<CallError> for DtObstacle {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Failed(reason) => Self::Failed(reason),
@@ -84,38 +84,38 @@ impl Driver for RiakcDtPb {
          {set, is_element}, {set, remove}, {map, F, insert} and {map, F, modify} with F one of set, \
          register, flag, counter, map, multi_ops, {map, set, remove}, {map, read}";
 
-    type Operation = Operation;
-    type Plan = Plan;
+    type Operation = DtOperation;
+    type Plan = DtPlan;
 
-    fn plan(config: &Config) -> Result<Plan, ConfigError> {
-        Plan::read(config)
+    fn plan(config: &Config) -> Result<DtPlan, ConfigError> {
+        DtPlan::read(config)
     }
 
-    fn asks(plan: &Plan) -> Asks {
+    fn asks(plan: &DtPlan) -> Asks {
         let durability = "updates carry no quorums: the bucket decides".to_owned();
         Asks { targets: plan.targets.clone(), durability }
     }
 
-    fn operation(plan: &Plan, term: &Term) -> Option<Operation> {
+    fn operation(plan: &DtPlan, term: &Term) -> Option<DtOperation> {
         let names: Vec<&str> =
             term.as_tuple()?.iter().map(Term::as_atom).collect::<Option<Vec<_>>>()?;
         let change = |name: &str, reads| match name {
             "multi_ops" if plan.multi.is_empty() => None,
-            "multi_ops" => Some(Operation::MapChange { field: None, reads }),
+            "multi_ops" => Some(DtOperation::MapChange { field: None, reads }),
             name => {
                 let field = Some(FieldOperation::named(name)?);
-                Some(Operation::MapChange { field, reads })
+                Some(DtOperation::MapChange { field, reads })
             }
         };
         Some(match names.as_slice() {
-            ["set", "insert"] => Operation::Set(SetOperation::Insert),
-            ["set", "modify"] => Operation::Set(SetOperation::Modify),
-            ["set", "batch_insert"] => Operation::Set(SetOperation::BatchInsert),
-            ["set", "read"] => Operation::Set(SetOperation::Read),
-            ["set", "is_element"] => Operation::Set(SetOperation::IsElement),
-            ["set", "remove"] => Operation::Set(SetOperation::Remove),
-            ["map", "set", "remove"] => Operation::MapRemove,
-            ["map", "read"] => Operation::MapRead,
+            ["set", "insert"] => DtOperation::Set(SetOperation::Insert),
+            ["set", "modify"] => DtOperation::Set(SetOperation::Modify),
+            ["set", "batch_insert"] => DtOperation::Set(SetOperation::BatchInsert),
+            ["set", "read"] => DtOperation::Set(SetOperation::Read),
+            ["set", "is_element"] => DtOperation::Set(SetOperation::IsElement),
+            ["set", "remove"] => DtOperation::Set(SetOperation::Remove),
+            ["map", "set", "remove"] => DtOperation::MapRemove,
+            ["map", "read"] => DtOperation::MapRead,
             ["map", name, "insert"] => change(name, false)?,
             ["map", name, "modify"] => change(name, true)?,
             _ => return None,
@@ -131,31 +131,36 @@ impl Driver for RiakcDtPb {
         }
     }
 
-    fn draws_values(operation: Operation) -> bool {
+    fn draws_values(operation: DtOperation) -> bool {
         use SetOperation::{BatchInsert, Insert, IsElement, Modify};
         match operation {
-            Operation::Set(operation) => {
+            DtOperation::Set(operation) => {
                 matches!(operation, Insert | Modify | BatchInsert | IsElement)
             }
-            Operation::MapChange { .. } => true,
-            Operation::MapRemove | Operation::MapRead => false,
+            DtOperation::MapChange { .. } => true,
+            DtOperation::MapRemove | DtOperation::MapRead => false,
         }
     }
 
-    async fn prepare(plan: &Plan) -> Vec<String> {
+    async fn prepare(plan: &DtPlan) -> Vec<String> {
         match create_named(plan).await {
             Ok(()) => Vec::new(),
             Err(reason) => vec![format!("the named sets and maps could not be made: {reason}")],
         }
     }
 
-    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+    async fn connect(plan: &DtPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let target = &plan.targets[place.number as usize % plan.targets.len()];
         let link = PbLink::open(target, plan.timeout_general).await?;
         Ok(Self { link, next_preloaded: u64::from(place.number), batch_key: None })
     }
 
-    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+    async fn perform(
+        &mut self,
+        plan: &DtPlan,
+        operation: DtOperation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
         let mut give_up_at = None;
         loop {
             if self.link.is_down() {
@@ -166,21 +171,21 @@ impl Driver for RiakcDtPb {
                 }
             }
             let attempt = match operation {
-                Operation::Set(operation) => self.on_set(plan, operation, inputs).await,
+                DtOperation::Set(operation) => self.on_set(plan, operation, inputs).await,
                 _ => self.on_map(plan, operation, inputs).await,
             };
             match attempt {
                 Ok(()) => return Outcome::Success,
-                Err(Obstacle::Failed(reason)) => return Outcome::Failure(reason),
-                Err(Obstacle::Exhausted) => return Outcome::Stop,
-                Err(Obstacle::Disconnected) => {}
+                Err(DtObstacle::Failed(reason)) => return Outcome::Failure(reason),
+                Err(DtObstacle::Exhausted) => return Outcome::Stop,
+                Err(DtObstacle::Disconnected) => {}
             }
         }
     }
 }
 
 /// Makes the sets and maps that operations are on by name, unless they are there.
-async fn create_named(plan: &Plan) -> Result<(), Term> {
+async fn create_named(plan: &DtPlan) -> Result<(), Term> {
     let preloaded = (1..=plan.preloaded_count.unwrap_or(0)).map(preloaded_key);
     let sets = preloaded.chain(plan.one_set.then_some(ONE_SET));
     let empty_sets = sets.map(|key| (key, change_set(SetOp::default())));
@@ -208,8 +213,8 @@ fn next_element(inputs: &mut Inputs) -> Bytes {
     }
 }
 
-fn generated_key(plan: &Plan, inputs: &mut Inputs) -> Result<Bytes, Obstacle> {
-    let key = inputs.next_key().map_err(|_| Obstacle::Exhausted)?;
+fn generated_key(plan: &DtPlan, inputs: &mut Inputs) -> Result<Bytes, DtObstacle> {
+    let key = inputs.next_key().map_err(|_| DtObstacle::Exhausted)?;
     Ok(Bytes::copy_from_slice(&key_bytes(plan.key_kind, key)))
 }
 
@@ -221,10 +226,10 @@ fn elements(set: &DtFetchResp) -> &[Bytes] {
 impl RiakcDtPb {
     fn set_key(
         &mut self,
-        plan: &Plan,
+        plan: &DtPlan,
         operation: SetOperation,
         inputs: &mut Inputs,
-    ) -> Result<Bytes, Obstacle> {
+    ) -> Result<Bytes, DtObstacle> {
         if plan.one_set {
             return Ok(ONE_SET);
         }
@@ -246,10 +251,10 @@ impl RiakcDtPb {
 
     async fn on_set(
         &mut self,
-        plan: &Plan,
+        plan: &DtPlan,
         operation: SetOperation,
         inputs: &mut Inputs,
-    ) -> Result<(), Obstacle> {
+    ) -> Result<(), DtObstacle> {
         let key = self.set_key(plan, operation, inputs)?;
         let (link, records) = (&mut self.link, &plan.records);
         let is_named = plan.one_set || plan.preloaded_count.is_some();
@@ -292,14 +297,14 @@ impl RiakcDtPb {
 
     async fn on_map(
         &mut self,
-        plan: &Plan,
-        operation: Operation,
+        plan: &DtPlan,
+        operation: DtOperation,
         inputs: &mut Inputs,
-    ) -> Result<(), Obstacle> {
+    ) -> Result<(), DtObstacle> {
         let key = if plan.one_map { ONE_MAP } else { generated_key(plan, inputs)? };
         let (link, records) = (&mut self.link, &plan.records);
         match operation {
-            Operation::MapChange { field, reads } => {
+            DtOperation::MapChange { field, reads } => {
                 let fields = field.as_ref().map_or(&plan.multi[..], std::slice::from_ref);
                 let changes = fields.iter().map(|field| field_change(*field, inputs)).collect();
                 let change = change_map(changes);
@@ -309,14 +314,14 @@ impl RiakcDtPb {
                     records.update(link, &key, None, change).await?;
                 }
             }
-            Operation::MapRemove => {
+            DtOperation::MapRemove => {
                 let map = records.fetch(link, &key).await?;
                 if let Some(element) = elements_of_field(&map, SET_FIELD).into_iter().next() {
                     let removal = change_map(vec![field_of_set(SET_FIELD, removes(element))]);
                     records.update(link, &key, map.context, removal).await?;
                 }
             }
-            Operation::MapRead | Operation::Set(_) => {
+            DtOperation::MapRead | DtOperation::Set(_) => {
                 records.fetch(link, &key).await?;
             }
         }

@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(62);
 
 /// The settings that all workers share.
 #[derive(Debug)]
-pub(in crate::driver) struct Plan {
+pub(in crate::driver) struct DtPlan {
     pub(super) targets: Vec<Target>,
     pub(super) records: DataTypeBucket,
     /// Bounds connecting, and an operation whose server is gone.
@@ -58,7 +58,7 @@ impl FieldOperation {
     }
 }
 
-impl Plan {
+impl DtPlan {
     pub(super) fn read(config: &Config) -> Result<Self, ConfigError> {
         let settings = &config.settings;
         let expected = "write {<<\"type\">>, <<\"bucket\">>}: data types need a bucket type";

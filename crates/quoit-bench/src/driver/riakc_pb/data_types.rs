@@ -8,7 +8,7 @@ use quoit_client::wire::messages::{
     RpbCounterUpdateReq, RpbCounterUpdateResp, SetOp,
 };
 
-use super::{Obstacle, Plan, RiakcPb};
+use super::{PbObstacle, PbPlan, RiakcPb};
 use crate::driver::pb_data_type::{
     DataTypeBucket, adds, change_map, count, elements_of_field, field, field_of_counter,
     field_of_set, removes,
@@ -86,11 +86,11 @@ impl RiakcPb {
     /// One operation on the record of a key; `number` is the value that was drawn for it.
     pub(super) async fn attempt_data_type(
         &mut self,
-        plan: &Plan,
+        plan: &PbPlan,
         operation: DataTypeOperation,
         key: &Bytes,
         number: i64,
-    ) -> Result<(), Obstacle> {
+    ) -> Result<(), PbObstacle> {
         let (link, records) = (self.links.link(), &plan.records);
         match operation {
             DataTypeOperation::LegacyIncrement => {
@@ -151,12 +151,12 @@ impl RiakcPb {
     }
 
     /// A fetch of whose answer little is used.
-    async fn fetch_only(&mut self, plan: &Plan, key: &Bytes) -> Result<DtFetchResp, Obstacle> {
+    async fn fetch_only(&mut self, plan: &PbPlan, key: &Bytes) -> Result<DtFetchResp, PbObstacle> {
         let records = DataTypeBucket { timeout_read: FETCH_TIMEOUT, ..plan.records.clone() };
         Ok(records.fetch_of(self.links.link(), key, Some(FETCH_REPLIES)).await?)
     }
 
-    async fn write_team(&mut self, plan: &Plan, key: &Bytes) -> Result<(), Obstacle> {
+    async fn write_team(&mut self, plan: &PbPlan, key: &Bytes) -> Result<(), PbObstacle> {
         let name = Bytes::from([b"Team ", &key[..]].concat());
         let register = MapUpdate { register_op: Some(name), ..field(NAME, MapFieldType::Register) };
         let written = plan.records.update(self.links.link(), key, None, change_map(vec![register]));

@@ -14,7 +14,7 @@ use quoit_client::wire::messages::{
 use tokio::time::Instant;
 
 use self::data_types::DataTypeOperation;
-pub(super) use self::plan::{Plan, check_keys, read_bucket, read_quorum};
+pub(super) use self::plan::{PbPlan, check_keys, read_bucket, read_quorum};
 use self::plan::{check_generators, quorum_text, read_plan};
 use super::indexes::{self, DateForm, TermRange};
 use super::inputs::acknowledge;
@@ -47,7 +47,7 @@ pub(super) struct RiakcPb {
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum PbOperation {
     Get,
     GetExisting,
     Put,
@@ -62,16 +62,16 @@ pub(super) enum Operation {
     DataType(DataTypeOperation),
 }
 
-impl Operation {
+impl PbOperation {
     /// Whether it is about a key.
     fn draws_key(self) -> bool {
-        use Operation::{ListKeys, PauseMinute, QueryBirths, QueryPostcodes};
+        use PbOperation::{ListKeys, PauseMinute, QueryBirths, QueryPostcodes};
         !matches!(self, ListKeys | QueryPostcodes | QueryBirths | PauseMinute)
     }
 }
 
 /// Why an attempt at an operation did not succeed.
-enum Obstacle {
+enum PbObstacle {
     /// The operation failed, for good.
     Failed(Term),
     /// The connection is gone: the operation starts over.
@@ -80,7 +80,7 @@ enum Obstacle {
     Exhausted,
 }
 
-impl From<CallError> for Obstacle {
+impl From<CallError> for PbObstacle {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Failed(reason) => Self::Failed(reason),
@@ -96,21 +96,21 @@ impl Driver for RiakcPb {
          counter_val, {counter, increment}, {counter, value}, {team, write}, {team, read}, \
          {team, player, addition}, {team, player, removal}, {game, completed}";
 
-    type Operation = Operation;
-    type Plan = Plan;
+    type Operation = PbOperation;
+    type Plan = PbPlan;
 
-    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+    fn plan(config: &Config) -> Result<PbPlan, ConfigError> {
         check_generators(config)?;
         read_plan(config)
     }
 
-    fn asks(plan: &Plan) -> Asks {
+    fn asks(plan: &PbPlan) -> Asks {
         let (w, dw, rw) = (quorum_text(plan.w), quorum_text(plan.dw), quorum_text(plan.rw));
         let durability = format!("puts ask for w {w}, dw {dw}; deletes for rw {rw}");
         Asks { targets: plan.targets.clone(), durability }
     }
 
-    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+    fn operation(_: &PbPlan, term: &Term) -> Option<PbOperation> {
         Self::operation_of(term)
     }
 
@@ -125,8 +125,8 @@ impl Driver for RiakcPb {
         })
     }
 
-    fn draws_values(operation: Operation) -> bool {
-        use Operation::{DataType, Put, Update, UpdateExisting, UpdateWithIndexes};
+    fn draws_values(operation: PbOperation) -> bool {
+        use PbOperation::{DataType, Put, Update, UpdateExisting, UpdateWithIndexes};
         match operation {
             Put | Update | UpdateExisting | UpdateWithIndexes => true,
             DataType(operation) => operation.draws_number(),
@@ -134,13 +134,18 @@ impl Driver for RiakcPb {
         }
     }
 
-    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+    async fn connect(plan: &PbPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let target = &plan.targets[place.number as usize % plan.targets.len()];
         let links = PbLinks::open(target, plan.timeout_general, plan.replica_aware).await?;
         Ok(Self { links, frame: Vec::new() })
     }
 
-    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+    async fn perform(
+        &mut self,
+        plan: &PbPlan,
+        operation: PbOperation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
         let mut give_up_at = None;
         loop {
             if self.links.is_down() {
@@ -152,16 +157,16 @@ impl Driver for RiakcPb {
             }
             match self.attempt(plan, operation, inputs).await {
                 Ok(()) => return Outcome::Success,
-                Err(Obstacle::Failed(reason)) => return Outcome::Failure(reason),
-                Err(Obstacle::Exhausted) => return Outcome::Stop,
-                Err(Obstacle::Disconnected) => {}
+                Err(PbObstacle::Failed(reason)) => return Outcome::Failure(reason),
+                Err(PbObstacle::Exhausted) => return Outcome::Stop,
+                Err(PbObstacle::Disconnected) => {}
             }
         }
     }
 
     const VERIFIES: bool = true;
 
-    async fn read_back(&mut self, plan: &Plan, key: &[u8], read: Read) -> Result<(), Term> {
+    async fn read_back(&mut self, plan: &PbPlan, key: &[u8], read: Read) -> Result<(), Term> {
         if self.links.is_down() {
             self.links.reconnect(Instant::now() + plan.timeout_general).await?;
         }
@@ -171,7 +176,7 @@ impl Driver for RiakcPb {
                 read.found(values_of(&answer));
                 Ok(())
             }
-            Err(Obstacle::Failed(reason)) => Err(reason),
+            Err(PbObstacle::Failed(reason)) => Err(reason),
             Err(_) => Err(Term::atom("disconnected")),
         }
     }
@@ -179,22 +184,22 @@ impl Driver for RiakcPb {
 
 impl RiakcPb {
     /// The operation of a term, or nothing for others.
-    fn operation_of(term: &Term) -> Option<Operation> {
+    fn operation_of(term: &Term) -> Option<PbOperation> {
         if let Some(operation) = DataTypeOperation::of(term) {
-            return Some(Operation::DataType(operation));
+            return Some(PbOperation::DataType(operation));
         }
         Some(match term.as_atom()? {
-            "get" => Operation::Get,
-            "get_existing" => Operation::GetExisting,
-            "put" => Operation::Put,
-            "update" => Operation::Update,
-            "update_existing" => Operation::UpdateExisting,
-            "update_with2i" => Operation::UpdateWithIndexes,
-            "delete" => Operation::Delete,
-            "listkeys" => Operation::ListKeys,
-            "query_postcode" => Operation::QueryPostcodes,
-            "query_dob" => Operation::QueryBirths,
-            "pause_minute" => Operation::PauseMinute,
+            "get" => PbOperation::Get,
+            "get_existing" => PbOperation::GetExisting,
+            "put" => PbOperation::Put,
+            "update" => PbOperation::Update,
+            "update_existing" => PbOperation::UpdateExisting,
+            "update_with2i" => PbOperation::UpdateWithIndexes,
+            "delete" => PbOperation::Delete,
+            "listkeys" => PbOperation::ListKeys,
+            "query_postcode" => PbOperation::QueryPostcodes,
+            "query_dob" => PbOperation::QueryBirths,
+            "pause_minute" => PbOperation::PauseMinute,
             _ => return None,
         })
     }
@@ -202,15 +207,15 @@ impl RiakcPb {
     /// The operation from its start, which is the draw of a key if it needs one.
     async fn attempt(
         &mut self,
-        plan: &Plan,
-        operation: Operation,
+        plan: &PbPlan,
+        operation: PbOperation,
         inputs: &mut Inputs,
-    ) -> Result<(), Obstacle> {
+    ) -> Result<(), PbObstacle> {
         if !operation.draws_key() {
             return self.attempt_without_key(plan, operation, inputs).await;
         }
-        let key = inputs.next_key().map_err(|_| Obstacle::Exhausted)?;
-        if let Operation::DataType(operation) = operation {
+        let key = inputs.next_key().map_err(|_| PbObstacle::Exhausted)?;
+        if let PbOperation::DataType(operation) = operation {
             let key = Bytes::copy_from_slice(&key_bytes(plan.key_kind, key));
             let number = match operation.draws_number().then(|| inputs.next_value()) {
                 Some(Value::Integer(number)) => number,
@@ -220,49 +225,51 @@ impl RiakcPb {
             return self.attempt_data_type(plan, operation, &key, number).await;
         }
         self.links.turn_to(plan.bucket_type.as_deref(), &plan.bucket, key.bytes()).await;
-        if operation == Operation::Get && !plan.is_verified {
+        if operation == PbOperation::Get && !plan.is_verified {
             return self.get_unseen(plan, key.bytes()).await;
         }
         let key = Bytes::copy_from_slice(key.bytes());
         match operation {
-            Operation::ListKeys
-            | Operation::QueryPostcodes
-            | Operation::QueryBirths
-            | Operation::PauseMinute
-            | Operation::DataType(_) => {}
-            Operation::Get | Operation::GetExisting => {
+            PbOperation::ListKeys
+            | PbOperation::QueryPostcodes
+            | PbOperation::QueryBirths
+            | PbOperation::PauseMinute
+            | PbOperation::DataType(_) => {}
+            PbOperation::Get | PbOperation::GetExisting => {
                 let read = inputs.begin_read(&key);
                 let answer = self.get(plan, &key).await?;
                 read.map(|read| read.found(values_of(&answer)));
-                if answer.content.is_empty() && operation == Operation::GetExisting {
+                if answer.content.is_empty() && operation == PbOperation::GetExisting {
                     return Err(not_found(&key));
                 }
             }
-            Operation::Put => {
+            PbOperation::Put => {
                 let (write, value) = inputs.begin_put(&key, None);
                 self.put(plan, key, None, RpbContent { value, ..RpbContent::default() }).await?;
                 acknowledge(write);
             }
-            Operation::Update | Operation::UpdateExisting | Operation::UpdateWithIndexes => {
+            PbOperation::Update | PbOperation::UpdateExisting | PbOperation::UpdateWithIndexes => {
                 let read = inputs.begin_read(&key);
                 let answer = self.get(plan, &key).await?;
                 let context = read.map(|read| read.found(values_of(&answer)));
                 let vclock = answer.vclock;
                 let content = match answer.content.into_iter().next() {
-                    None if operation == Operation::UpdateExisting => return Err(not_found(&key)),
+                    None if operation == PbOperation::UpdateExisting => {
+                        return Err(not_found(&key));
+                    }
                     None => RpbContent::default(),
                     Some(first) => kept_metadata(first),
                 };
                 let (write, value) = inputs.begin_put(&key, context.as_ref());
                 let mut content = RpbContent { value, ..content };
-                if operation == Operation::UpdateWithIndexes {
+                if operation == PbOperation::UpdateWithIndexes {
                     let (random, form) = (inputs.random(), DateForm::Dashes);
                     content.indexes = indexes::all_entries(random, POSTCODE_COUNT_MAX, form);
                 }
                 self.put(plan, key, vclock, content).await?;
                 acknowledge(write);
             }
-            Operation::Delete => {
+            PbOperation::Delete => {
                 let write = inputs.begin_delete(&key);
                 self.delete(plan, key).await?;
                 acknowledge(write);
@@ -273,16 +280,18 @@ impl RiakcPb {
 
     async fn attempt_without_key(
         &mut self,
-        plan: &Plan,
-        operation: Operation,
+        plan: &PbPlan,
+        operation: PbOperation,
         inputs: &mut Inputs,
-    ) -> Result<(), Obstacle> {
+    ) -> Result<(), PbObstacle> {
         match operation {
-            Operation::ListKeys => self.list_keys(plan).await,
-            Operation::QueryPostcodes => {
+            PbOperation::ListKeys => self.list_keys(plan).await,
+            PbOperation::QueryPostcodes => {
                 self.query(plan, indexes::postcode_range(inputs.random())).await
             }
-            Operation::QueryBirths => self.query(plan, indexes::birth_range(inputs.random())).await,
+            PbOperation::QueryBirths => {
+                self.query(plan, indexes::birth_range(inputs.random())).await
+            }
             _ => {
                 tokio::time::sleep(PAUSE).await;
                 Ok(())
@@ -291,7 +300,7 @@ impl RiakcPb {
     }
 
     /// A get of whose answer nothing is used.
-    async fn get_unseen(&mut self, plan: &Plan, key: &[u8]) -> Result<(), Obstacle> {
+    async fn get_unseen(&mut self, plan: &PbPlan, key: &[u8]) -> Result<(), PbObstacle> {
         let bucket_type = plan.bucket_type.as_deref();
         write_get(&mut self.frame, bucket_type, &plan.bucket, key, plan.r);
         let answered =
@@ -299,7 +308,7 @@ impl RiakcPb {
         Ok(answered.await?)
     }
 
-    async fn get(&mut self, plan: &Plan, key: &Bytes) -> Result<RpbGetResp, Obstacle> {
+    async fn get(&mut self, plan: &PbPlan, key: &Bytes) -> Result<RpbGetResp, PbObstacle> {
         let request = RpbGetReq {
             bucket: plan.bucket.clone(),
             bucket_type: plan.bucket_type.clone(),
@@ -310,7 +319,7 @@ impl RiakcPb {
         Ok(self.links.link().call(&request, plan.timeout_read).await?)
     }
 
-    async fn delete(&mut self, plan: &Plan, key: Bytes) -> Result<(), Obstacle> {
+    async fn delete(&mut self, plan: &PbPlan, key: Bytes) -> Result<(), PbObstacle> {
         let request = RpbDelReq {
             bucket: plan.bucket.clone(),
             bucket_type: plan.bucket_type.clone(),
@@ -323,7 +332,7 @@ impl RiakcPb {
     }
 
     /// Asks an index for a range with its terms; whatever it finds is well.
-    async fn query(&mut self, plan: &Plan, range: TermRange) -> Result<(), Obstacle> {
+    async fn query(&mut self, plan: &PbPlan, range: TermRange) -> Result<(), PbObstacle> {
         let TermRange { field, first, last } = range;
         let request = RpbIndexReq {
             bucket: plan.bucket.clone(),
@@ -341,7 +350,7 @@ impl RiakcPb {
     }
 
     /// Lists all keys of the bucket and throws them away.
-    async fn list_keys(&mut self, plan: &Plan) -> Result<(), Obstacle> {
+    async fn list_keys(&mut self, plan: &PbPlan) -> Result<(), PbObstacle> {
         let request = RpbListKeysReq {
             bucket: plan.bucket.clone(),
             bucket_type: plan.bucket_type.clone(),
@@ -352,11 +361,11 @@ impl RiakcPb {
 
     async fn put(
         &mut self,
-        plan: &Plan,
+        plan: &PbPlan,
         key: Bytes,
         vclock: Option<Bytes>,
         content: RpbContent,
-    ) -> Result<(), Obstacle> {
+    ) -> Result<(), PbObstacle> {
         let content = RpbContent { content_type: Some(plan.content_type.clone()), ..content };
         let request = RpbPutReq {
             bucket: plan.bucket.clone(),
@@ -395,6 +404,6 @@ fn values_of(answer: &RpbGetResp) -> impl Iterator<Item = &[u8]> {
     values.map(|content| &content.value[..])
 }
 
-fn not_found(key: &Bytes) -> Obstacle {
-    Obstacle::Failed(Term::Tuple(vec![Term::atom("not_found"), Term::Binary(key.to_vec())]))
+fn not_found(key: &Bytes) -> PbObstacle {
+    PbObstacle::Failed(Term::Tuple(vec![Term::atom("not_found"), Term::Binary(key.to_vec())]))
 }

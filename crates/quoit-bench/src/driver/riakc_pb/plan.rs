@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quoit_client::Quorum;
 
 use super::data_types::DataTypeOperation;
-use super::{Operation, RiakcPb};
+use super::{PbOperation, RiakcPb};
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
 use crate::driver::Driver as _;
 use crate::driver::check_values_are_bytes;
@@ -22,7 +22,7 @@ const DEFAULT_TYPE: Bytes = Bytes::from_static(b"default");
 
 /// The settings that all workers share.
 #[derive(Debug)]
-pub(in crate::driver) struct Plan {
+pub(in crate::driver) struct PbPlan {
     pub(super) targets: Vec<Target>,
     pub(super) bucket: Bytes,
     pub(super) bucket_type: Option<Bytes>,
@@ -48,7 +48,7 @@ pub(in crate::driver) struct Plan {
     pub(super) repeats_overload: bool,
 }
 
-impl Plan {
+impl PbPlan {
     /// Requests to an untyped bucket that wait for `replies` replicas to read and to write.
     pub(in crate::driver) fn of_bucket(
         targets: Vec<Target>,
@@ -100,23 +100,23 @@ pub(in crate::driver) fn check_keys(config: &Config, driver: &str) -> Result<(),
 /// teams and games; values in bytes, or numbers for what counts.
 pub(super) fn check_generators(config: &Config) -> Result<(), ConfigError> {
     let settings = &config.settings;
-    let operations: Vec<Operation> = config
+    let operations: Vec<PbOperation> = config
         .operations
         .iter()
         .filter_map(|entry| RiakcPb::operation_of(&entry.operation))
         .collect();
     if config.verify.is_some()
-        && operations.iter().any(|operation| matches!(operation, Operation::DataType(_)))
+        && operations.iter().any(|operation| matches!(operation, PbOperation::DataType(_)))
     {
         let expected = "records with data types are not verified: take them or verify out";
         return Err(settings.value_error("verify", expected));
     }
-    let of_data_type = |operation: &Operation| match operation {
-        Operation::DataType(operation) => Some(*operation),
+    let of_data_type = |operation: &PbOperation| match operation {
+        PbOperation::DataType(operation) => Some(*operation),
         _ => None,
     };
     let numbered = |operation| of_data_type(operation).is_some_and(DataTypeOperation::numbers_keys);
-    let keyed: Vec<&Operation> =
+    let keyed: Vec<&PbOperation> =
         operations.iter().filter(|operation| operation.draws_key()).collect();
     if keyed.iter().any(|operation| numbered(operation)) {
         if !keyed.iter().all(|operation| numbered(operation)) {
@@ -132,10 +132,10 @@ pub(super) fn check_generators(config: &Config) -> Result<(), ConfigError> {
     } else {
         check_keys(config, RiakcPb::NAME)?;
     }
-    let counts = |operation: &Operation| {
+    let counts = |operation: &PbOperation| {
         of_data_type(operation).is_some_and(DataTypeOperation::draws_number)
     };
-    let drawing: Vec<&Operation> =
+    let drawing: Vec<&PbOperation> =
         operations.iter().filter(|operation| RiakcPb::draws_values(**operation)).collect();
     if drawing.is_empty() {
         return Ok(());
@@ -156,7 +156,7 @@ pub(super) fn check_generators(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-pub(super) fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
+pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
     let settings = &config.settings;
     let replies = read_quorum(settings, "riakc_pb_replies", Quorum::Majority)?;
     let quorum = |key| read_quorum(settings, key, replies).map(Quorum::to_field);
@@ -175,7 +175,7 @@ pub(super) fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
     let timeout_general = timeout("pb_timeout_general", TIMEOUT)?;
     let timeout_read = timeout("pb_timeout_read", timeout_general)?;
     let timeout_write = timeout("pb_timeout_write", timeout_general)?;
-    Ok(Plan {
+    Ok(PbPlan {
         targets: config.targets("riakc_pb_ips", "riakc_pb_port", 8087)?,
         records: DataTypeBucket {
             bucket_type: bucket_type.clone().unwrap_or(DEFAULT_TYPE),

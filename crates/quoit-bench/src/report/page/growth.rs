@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::plot::{Plot, Series, YScale};
+use super::plot::{Plot, PlotSeries, YScale};
 use super::time_plots::ms;
 use super::{document, parts};
 use crate::growth::{GrowthRow, TIMES, TimeColumn, ends, median};
@@ -85,7 +85,7 @@ fn times(growth: &Growth, groups: &[&[GrowthRow]]) -> Plot {
     let columns: Vec<Vec<Option<f64>>> =
         TIMES.iter().map(|time| medians(groups, |row| (time.seconds)(row) * 1000.0)).collect();
     let y = YScale::linear("milliseconds", columns.iter().flatten().flatten().copied());
-    let lines = TIMES.iter().zip(CLASSES).zip(columns).map(|((time, class), values)| Series {
+    let lines = TIMES.iter().zip(CLASSES).zip(columns).map(|((time, class), values)| PlotSeries {
         class: class.to_owned(),
         name: time.name.to_owned(),
         values,
@@ -99,7 +99,7 @@ fn times(growth: &Growth, groups: &[&[GrowthRow]]) -> Plot {
 fn size(growth: &Growth, groups: &[&[GrowthRow]]) -> Plot {
     let values = medians(groups, |row| row.size_bytes as f64 / 1024.0);
     let y = YScale::linear("KiB", values.iter().flatten().copied());
-    let line = Series { class: "ok".to_owned(), name: "size".to_owned(), values };
+    let line = PlotSeries { class: "ok".to_owned(), name: "size".to_owned(), values };
     let about = "Size of a record over the items of a container";
     over_items(growth, groups, "size-plot", about, y, vec![line])
 }
@@ -110,7 +110,7 @@ fn over_items(
     id: &str,
     about: &str,
     y: YScale,
-    series: Vec<Series>,
+    series: Vec<PlotSeries>,
 ) -> Plot {
     let x_range = growth.item_range();
     let xs: Vec<f64> =

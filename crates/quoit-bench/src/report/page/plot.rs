@@ -23,7 +23,7 @@ const LABEL_DISTANCE: f64 = 13.0;
 const DOTTED_COUNT_MAX: usize = 80;
 
 /// One line.
-pub(super) struct Series {
+pub(super) struct PlotSeries {
     /// Its colour, a class of the palette.
     pub(super) class: String,
     pub(super) name: String,
@@ -45,7 +45,7 @@ pub(super) struct Plot {
     pub(super) x_ticks: Vec<Tick>,
     /// The y axis; shared by plots that are to be compared.
     pub(super) y: YScale,
-    pub(super) series: Vec<Series>,
+    pub(super) series: Vec<PlotSeries>,
     /// Stands at each value of the read-out.
     pub(super) value_text: fn(f64) -> String,
 }
@@ -130,7 +130,7 @@ impl Plot {
     }
 
     fn draw_lines(&self, canvas: &mut Canvas, frame: Frame, x: &Scale, y: &Scale) {
-        let mut ends: Vec<(f64, &Series)> = Vec::new();
+        let mut ends: Vec<(f64, &PlotSeries)> = Vec::new();
         for series in &self.series {
             let place = |(at, value): (&f64, &Option<f64>)| {
                 value.map(|value| (x.position(*at), y.position(value)))
@@ -191,7 +191,7 @@ mod tests {
             x_range: (0.0, values.len() as f64),
             x_ticks: Vec::new(),
             y: YScale::linear("y", values.iter().flatten().copied()),
-            series: vec![Series { class: "ok".to_owned(), name: name.to_owned(), values }],
+            series: vec![PlotSeries { class: "ok".to_owned(), name: name.to_owned(), values }],
             xs,
             value_text: |value| format!("{value} ms"),
         }

@@ -2,7 +2,7 @@
 
 use std::f64::consts::LOG10_2;
 
-use super::plot::{Plot, Series, YScale};
+use super::plot::{Plot, PlotSeries, YScale};
 use super::time_plots::ms;
 use crate::plot::Tick;
 use crate::report::figures::Figures;
@@ -43,7 +43,8 @@ pub(super) fn spectrum(figures: &[Figures]) -> Option<Plot> {
     let place_count = (end * PLACES_A_DECADE as f64).ceil() as usize;
     let xs: Vec<f64> =
         (0..=place_count).map(|index| (index as f64 / PLACES_A_DECADE as f64).min(end)).collect();
-    let series: Vec<Series> = known.iter().map(|(index, f)| series_of(*index, f, &xs)).collect();
+    let series: Vec<PlotSeries> =
+        known.iter().map(|(index, f)| series_of(*index, f, &xs)).collect();
     let values = series.iter().flat_map(|series| series.values.iter().flatten().copied());
     let y = YScale::logarithmic("milliseconds, logarithmic", values);
     let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
@@ -63,7 +64,7 @@ pub(super) fn spectrum(figures: &[Figures]) -> Option<Plot> {
     })
 }
 
-fn series_of(index: usize, figures: &Figures, xs: &[f64]) -> Series {
+fn series_of(index: usize, figures: &Figures, xs: &[f64]) -> PlotSeries {
     let end = (figures.count as f64).log10();
     let value = |x: &f64| {
         let distribution = figures.distribution.as_ref().filter(|_| *x <= end + 1e-9)?;
@@ -72,7 +73,7 @@ fn series_of(index: usize, figures: &Figures, xs: &[f64]) -> Series {
         let most_ms = figures.latencies.max_us as f64 / 1e3;
         Some((value_ns as f64 / 1e6).min(most_ms.max(1e-6)))
     };
-    Series {
+    PlotSeries {
         class: format!("op{}", index % COLOUR_COUNT),
         name: figures.name.clone(),
         values: xs.iter().map(value).collect(),

@@ -1,6 +1,6 @@
 //! Plots over the time of the run.
 
-use super::plot::{Plot, Series, YScale};
+use super::plot::{Plot, PlotSeries, YScale};
 use crate::output::text::{clock_text, ms_text};
 use crate::plot::{Tick, grouped, linear_ticks};
 use crate::report::results::{Column, LatencyRow};
@@ -30,7 +30,7 @@ pub(super) fn throughput(results: &Results) -> Plot {
     let ok: Vec<f64> = rows.iter().map(|row| row.successful / row.window_s).collect();
     let failed: Vec<f64> = rows.iter().map(|row| row.failed / row.window_s).collect();
     let y = YScale::linear("operations a second", ok.iter().chain(&failed).copied());
-    let series = |class: &str, name: &str, values: Vec<f64>| Series {
+    let series = |class: &str, name: &str, values: Vec<f64>| PlotSeries {
         class: class.to_owned(),
         name: name.to_owned(),
         values: values.into_iter().map(Some).collect(),
@@ -58,7 +58,7 @@ pub(super) fn latencies(results: &Results) -> Vec<(&str, Plot)> {
     let y = YScale::logarithmic("milliseconds, logarithmic", values);
     let size = if operations.len() == 1 { (1120.0, 320.0) } else { (552.0, 290.0) };
     let plots = operations.into_iter().enumerate().map(|(index, (name, rows))| {
-        let lines = COLUMNS.map(|column| Series {
+        let lines = COLUMNS.map(|column| PlotSeries {
             class: column.class.to_owned(),
             name: column.name.to_owned(),
             values: rows.iter().map(|row| Some(column.value_ms(row))).collect(),
@@ -85,7 +85,7 @@ fn over_time(
     size: (f64, f64),
     elapsed_s: Vec<f64>,
     y: YScale,
-    series: Vec<Series>,
+    series: Vec<PlotSeries>,
 ) -> Plot {
     let x_range = results.elapsed_range_s();
     Plot {
