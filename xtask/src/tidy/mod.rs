@@ -9,6 +9,7 @@ pub(crate) mod planted;
 mod rust_rules;
 mod source_tree;
 mod text_rules;
+mod type_names;
 
 #[cfg(test)]
 mod tests;
@@ -80,6 +81,7 @@ fn check(root: &Path, packages: &[Package]) -> Vec<Problem> {
         rust_rules::check(path, source, &mut problems);
     }
     planted::check(root, &tree, &mut problems);
+    type_names::check(root, &tree, &mut problems);
     let known: BTreeSet<&Path> = files.iter().map(PathBuf::as_path).collect();
     for path in &files {
         let Some(kind) = text_rules::Kind::of(path) else { continue };
