@@ -70,7 +70,7 @@
 //! term or a range of them, or for keys in order; [`Client::query_page`] answers in pages,
 //! [`Client::query`] as a stream.
 //!
-//! # What is not here
+//! # Limits
 //!
 //! No HTTP and no TLS. For full control over one
 //! connection, or for requests that have no method here, there is [`Connection`] with the

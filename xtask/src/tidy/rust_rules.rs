@@ -38,8 +38,8 @@ pub(super) fn check(path: &Path, source: &Source, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Checks the first word of each paragraph of a doc comment. By lines, since calls of macros have doc comments
-/// too.
+/// Checks the first word of each paragraph of a doc comment. By lines, since calls of macros have doc
+/// comments too.
 fn check_openings(path: &Path, text: &str, problems: &mut Vec<Problem>) {
     let mut goes_on = false;
     for (index, line) in text.lines().enumerate() {

@@ -10,7 +10,8 @@ use super::source_tree::{Source, is_test_configuration};
 const CRATES: [&str; 6] =
     ["quoit-bench", "quoit-client", "quoit-heap", "quoit-perf", "quoit-planted", "quoit-sim"];
 
-/// Checks the library and program sources of the crates of the list; tests may name their helpers as they like.
+/// Checks the library and program sources of the crates of the list; tests may name their helpers as they
+/// like.
 pub(super) fn check(root: &Path, tree: &BTreeMap<PathBuf, Source>, problems: &mut Vec<Problem>) {
     for name in CRATES {
         let folder = root.join("crates").join(name).join("src");

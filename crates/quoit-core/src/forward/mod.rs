@@ -3,7 +3,7 @@
 //! A forwarded write is never forwarded on. The node that receives one is a replica and coordinates it, or
 //! refuses, because it knows another layout.
 //!
-//! # What is sent again
+//! # Repeated writes
 //!
 //! The coordinator makes the event of a write, so a write that two nodes coordinate has two events. A
 //! write that could do harm then goes to a further candidate only while it is certain that none before has

@@ -217,12 +217,7 @@ impl RiakcPb {
         let key = inputs.next_key().map_err(|_| PbObstacle::Exhausted)?;
         if let PbOperation::DataType(operation) = operation {
             let key = Bytes::copy_from_slice(&key_bytes(plan.key_kind, key));
-            let number = match operation.draws_number().then(|| inputs.next_value()) {
-                Some(Value::Integer(number)) => number,
-                _ => 0,
-            };
-            self.links.turn_to(plan.bucket_type.as_deref(), &plan.bucket, &key).await;
-            return self.attempt_data_type(plan, operation, &key, number).await;
+            return self.attempt_with_number(plan, operation, &key, inputs).await;
         }
         self.links.turn_to(plan.bucket_type.as_deref(), &plan.bucket, key.bytes()).await;
         if operation == PbOperation::Get && !plan.is_verified {
@@ -276,6 +271,22 @@ impl RiakcPb {
             }
         }
         Ok(())
+    }
+
+    /// An operation on a data type, which may draw a number.
+    async fn attempt_with_number(
+        &mut self,
+        plan: &PbPlan,
+        operation: DataTypeOperation,
+        key: &Bytes,
+        inputs: &mut Inputs,
+    ) -> Result<(), PbObstacle> {
+        let number = match operation.draws_number().then(|| inputs.next_value()) {
+            Some(Value::Integer(number)) => number,
+            _ => 0,
+        };
+        self.links.turn_to(plan.bucket_type.as_deref(), &plan.bucket, key).await;
+        self.attempt_data_type(plan, operation, key, number).await
     }
 
     async fn attempt_without_key(
