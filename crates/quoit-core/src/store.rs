@@ -152,7 +152,7 @@ pub struct ReplicatedStore {
     pub(crate) grants: Arc<Grants>,
     /// Damaged records that other nodes have asked for.
     pub(crate) healing: Healing,
-    /// What is to be sent to other clusters.
+    /// Queues of writes for other clusters.
     pub(crate) source_queues: Arc<SourceQueues>,
     /// Does what operators want of replication.
     pub(crate) replication_operator: OnceLock<Arc<dyn ReplicationOperator>>,

@@ -1,4 +1,4 @@
-//! What flows between phases.
+//! Data that flows between phases.
 
 use crate::found::FoundObject;
 use crate::input::Input;

@@ -94,7 +94,7 @@ impl JobFault {
 pub struct PhaseFault {
     /// Its place among the phases, from 0.
     pub phase: usize,
-    /// What went wrong.
+    /// Description of the error.
     pub error: String,
     /// The input that it was doing, as Erlang prints it; empty where it was none in particular.
     pub input: String,

@@ -44,7 +44,7 @@ pub enum FilterFault {
     BadArguments {
         /// Name of the step.
         name: &'static str,
-        /// What it takes, in words.
+        /// Valid arguments, in words.
         reason: String,
     },
     /// The filter is no list of steps.
@@ -58,7 +58,7 @@ pub enum FilterFault {
     BadValue {
         /// Name of the step.
         name: &'static str,
-        /// What the key had become, as Erlang prints it.
+        /// Value that the key had become, as Erlang prints it.
         value: String,
         /// The key.
         key: String,

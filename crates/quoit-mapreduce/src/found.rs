@@ -22,7 +22,7 @@ const DICT_SLOTS: usize = 16;
 pub struct FoundObject {
     /// The input that named it.
     pub input: Input,
-    /// What is stored.
+    /// Stored object.
     pub object: Object,
 }
 
@@ -95,7 +95,7 @@ fn binary(text: &'static str) -> Term {
     Term::Binary(Bytes::from_static(text.as_bytes()))
 }
 
-/// What is known of a value, by the names that Riak has for it.
+/// Metadata of a value, by the names that Riak has for it.
 fn metadata(sibling: &Sibling) -> Vec<(Term, Term)> {
     let meta = &sibling.meta;
     let text = |bytes: &Bytes| {

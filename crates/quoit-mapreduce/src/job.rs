@@ -21,7 +21,7 @@ pub const TIMEOUT_MS_DEFAULT: u64 = 60_000;
 pub struct Job {
     /// The records, or entries, that it begins with.
     pub inputs: Inputs,
-    /// What is done with them, in this order.
+    /// Phases in their order.
     pub phases: Vec<Phase>,
     /// Milliseconds for all of it.
     pub timeout_ms: u64,
@@ -77,13 +77,13 @@ pub enum Generator {
 /// One phase.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Phase {
-    /// What is done.
+    /// Kind of the phase.
     pub kind: PhaseKind,
     /// Whether its outputs belong to the result.
     pub keep: bool,
 }
 
-/// What a phase does.
+/// Kind of a phase.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PhaseKind {
     /// A function of one object.
@@ -138,7 +138,7 @@ impl Job {
 }
 
 impl Inputs {
-    /// What they are, in a word, for operators.
+    /// Describes the inputs in a word, for operators.
     #[must_use]
     pub fn describe(&self) -> String {
         let name = |bucket: &BucketName| {
@@ -160,7 +160,7 @@ impl Inputs {
 }
 
 impl Phase {
-    /// What it does, in a word, for operators.
+    /// Describes the phase in a word, for operators.
     #[must_use]
     pub const fn describe(&self) -> &'static str {
         match &self.kind {

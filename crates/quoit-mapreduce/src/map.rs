@@ -24,7 +24,7 @@ pub enum MapFunction {
     ObjectValue(WhenMissing),
     /// The elements of its value, which is a list.
     ObjectValueList(WhenMissing),
-    /// What a script makes of it.
+    /// A script that maps the object.
     Script(Script),
 }
 

@@ -16,7 +16,7 @@ pub const MAP_BATCH_COUNT: usize = 256;
 /// Inputs of a script that reduces all at once, at most: the limit of memory ends it earlier, as a rule.
 const WHOLE_COUNT_MAX: usize = 10_000_000;
 
-/// What has to be done next.
+/// Next step of a job.
 #[derive(Debug)]
 pub enum Work {
     /// Read these objects, apply the function of the phase, and give its outputs to [`Pipeline::mapped`].
@@ -135,7 +135,7 @@ impl Pipeline {
         self.input_has_ended = true;
     }
 
-    /// What has to be done next.
+    /// The next step.
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@ pub enum ReduceFunction {
     CountInputs,
     /// Numbers of decimal texts.
     StringToInteger,
-    /// What a script makes of them.
+    /// A script that reduces the values.
     Script {
         /// The script.
         script: Script,
@@ -41,7 +41,7 @@ pub enum ReduceFunction {
     },
 }
 
-/// What a function keeps of its inputs.
+/// State that a function keeps of its inputs.
 #[derive(Debug)]
 pub(crate) enum Reducer {
     Identity,

@@ -35,7 +35,7 @@ pub enum ScriptText {
     Source(String),
 }
 
-/// What a function is called with, and so what it returns.
+/// Kind of a function: its arguments, and so its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScriptKind {
     /// An object, the data of its key, and the argument.
@@ -83,7 +83,7 @@ pub trait ScriptSession: Send {
 pub struct ScriptFault {
     /// The place of its phase among the phases.
     pub phase: usize,
-    /// What went wrong.
+    /// Description of the error.
     pub message: String,
     /// Where in the script.
     pub stack: String,

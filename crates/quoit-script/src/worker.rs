@@ -323,7 +323,7 @@ impl<'js> Compiled<'js> {
     }
 }
 
-/// What went wrong in a script, in words.
+/// Describes the error of a script.
 fn describe(watch: &Watch, phase: usize, error: &CaughtError<'_>) -> ScriptFault {
     if let Some(message) = watch.interruption() {
         return fault(phase, message);

@@ -13,7 +13,7 @@ use x509_parser::x509::X509Version;
 /// Bits of an RSA key that are taken at least and at most.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
-/// What a certificate says.
+/// Facts that a certificate contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     /// The subject in words, as OpenSSL prints it (`C=GB, O=Example, CN=alice`).

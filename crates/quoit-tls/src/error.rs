@@ -16,7 +16,7 @@ pub enum TlsError {
         file: PathBuf,
         /// Where in the file.
         place: Place,
-        /// What is wrong there.
+        /// Fault at that place.
         fault: FileFault,
     },
     /// Two files do not belong together.
@@ -127,7 +127,7 @@ pub enum FileFault {
     Malformed {
         /// The kind of thing.
         what: &'static str,
-        /// What the parser says.
+        /// Message of the parser.
         detail: String,
     },
     /// A file without the thing that it is there for.

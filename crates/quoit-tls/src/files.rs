@@ -18,7 +18,7 @@ use x509_parser::prelude::{CertificateRevocationList, FromDer};
 pub struct LoadedCertificate {
     /// The bytes.
     pub der: CertificateDer<'static>,
-    /// What they say.
+    /// Content of the certificate.
     pub certificate: Certificate,
     pub(crate) place: Place,
 }

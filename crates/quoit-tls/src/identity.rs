@@ -78,7 +78,7 @@ impl Identity {
         Ok(Identity { certificate, chain, key: Arc::new(certified) })
     }
 
-    /// What the leaf says.
+    /// The content of the leaf certificate.
     #[must_use]
     pub fn certificate(&self) -> &Certificate {
         &self.certificate

@@ -1,4 +1,4 @@
-//! What a peer has shown, and why a handshake has failed, in words.
+//! Certificate that a peer has shown, and reasons for failed handshakes, in words.
 
 use crate::certificate::Certificate;
 use rustls::{CertificateError, Error};

@@ -19,7 +19,7 @@ const BEGIN: &[u8] = b"-----BEGIN ";
 /// A section of a file.
 #[derive(Debug)]
 pub(crate) struct Section {
-    /// What its first line says; `None` for DER, which does not say.
+    /// Kind by its first line; `None` for DER, which has no such line.
     pub(crate) kind: Option<SectionKind>,
     pub(crate) der: Vec<u8>,
     pub(crate) place: Place,

@@ -58,8 +58,8 @@ pub struct ServerSettings {
     pub sessions_max: usize,
 }
 
-/// What a listener answers handshakes with. Handshakes that begin after a [`reload`](Self::reload) use the new
-/// files; connections that stand go on.
+/// Settings with which a listener answers handshakes. Handshakes that begin after a [`reload`](Self::reload)
+/// use the new files; connections that stand go on.
 pub struct ServerTls {
     settings: ServerSettings,
     state: ArcSwap<Loaded>,
@@ -104,7 +104,7 @@ impl ServerTls {
         self.state.load().expiry.clone()
     }
 
-    /// What works, but not with every client, in words.
+    /// Settings that work, but not with every client, in words.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.state.load().warnings.clone()

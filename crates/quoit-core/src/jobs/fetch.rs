@@ -120,7 +120,7 @@ impl Fetching {
     }
 }
 
-/// What this node's copy has.
+/// Copy of this node.
 enum InPlace {
     Value(Bytes),
     Whole(Object),

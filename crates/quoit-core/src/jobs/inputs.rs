@@ -1,4 +1,4 @@
-//! What a job begins with, as it is read.
+//! Inputs of a job, as they are read.
 
 use super::JobError;
 use crate::error::RequestError;

@@ -90,7 +90,7 @@ pub struct QueuedObject {
     pub priority: QueuePriority,
     /// Encoded name of the record ([`KeyRef::decode`]).
     pub key: Bytes,
-    /// What is to be stored.
+    /// Value to store.
     pub value: QueuedValue,
     /// Whether the object was read when the entry was consumed.
     pub is_fetched: bool,

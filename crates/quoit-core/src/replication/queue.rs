@@ -36,7 +36,7 @@ pub struct QueueLengths {
     pub real_time: u64,
 }
 
-/// Who has taken entries and has not said yet what became of them.
+/// Number of a lease: its holder has taken entries and has not yet reported their fate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct LeaseNumber(pub(crate) u64);
 

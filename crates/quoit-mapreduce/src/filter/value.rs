@@ -1,4 +1,4 @@
-//! What a key becomes on its way through a filter.
+//! Values that a key takes on its way through a filter.
 
 use crate::order::compare_terms;
 use bytes::Bytes;

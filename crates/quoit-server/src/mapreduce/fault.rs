@@ -47,7 +47,7 @@ impl JobEnd {
         Self::Failed(PhaseFault::new(phase, NotText.to_string(), None).into())
     }
 
-    /// What went wrong, as a document.
+    /// The error, as a document.
     pub(crate) fn document(&self) -> Value {
         match self {
             Self::Failed(JobError::Phase(fault)) => fault.document(),
@@ -58,7 +58,7 @@ impl JobEnd {
         }
     }
 
-    /// What went wrong, as clients of Protocol Buffers are told.
+    /// The error, as clients of Protocol Buffers get it.
     pub(crate) fn printed(&self) -> String {
         match self {
             Self::Failed(JobError::Phase(_)) => self.document().to_string(),

@@ -47,7 +47,7 @@ fn riak_set(clock: &[(u8, u64)], entries: &[(&'static str, (u8, u64))]) -> RiakD
     RiakDataType::Set(RiakSet { clock: vector(clock), entries, deferred: Vec::new() })
 }
 
-/// What clients are shown, with the set of elements that it has.
+/// The object as clients are shown it, with its set of elements.
 fn shown_set(object: &Object) -> RiakSet {
     let mut object = object.clone();
     object.show_data_type(ShownForm::Typed);
