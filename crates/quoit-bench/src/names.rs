@@ -1,4 +1,4 @@
-//! Finding the name that somebody meant.
+//! Finding the nearest known name.
 
 /// The known name closest to `name`, when it is close enough to be what was meant: at most a
 /// third of the letters differ.

@@ -7,7 +7,7 @@ use crate::config::LogLevel;
 
 type Sink = dyn Fn(LogLevel, &str) + Send + Sync;
 
-/// Takes notices, or drops them where nobody listens. Clones tell the same listener.
+/// Takes notices, or drops them without a listener. Clones tell the same listener.
 #[derive(Clone, Default)]
 pub struct Notices(Option<Arc<Sink>>);
 
@@ -17,7 +17,7 @@ impl Notices {
         Self(Some(Arc::new(sink)))
     }
 
-    /// Tells something. The text is made only if somebody listens.
+    /// Tells something. The text is made only if there is a listener.
     pub(crate) fn tell(&self, level: LogLevel, text: impl FnOnce() -> String) {
         if let Some(sink) = &self.0 {
             sink(level, &text());

@@ -139,7 +139,7 @@ impl<'o> Live<'o> {
         })
     }
 
-    /// Records that nodes have missed and that nobody has handed to them yet: hints, not fallbacks' copies.
+    /// Records that nodes have missed and that were not yet delivered: hints, not fallbacks' copies.
     pub(crate) fn hinted_records(&self) -> Result<u64> {
         let transfers = self.admin(1, &["transfers"])?;
         let hints = transfers["hints"].as_array().into_iter().flatten();

@@ -199,7 +199,7 @@ impl Client {
         // Some write what they have not read.
         let known = self.known.get(&key).filter(|_| self.random.percent(80)).cloned();
         let kind = match (kind, &known) {
-            // Nobody deletes what it has not seen, but those who say so.
+            // A client deletes only values that it has seen, unless its request says otherwise.
             (WriteKind::Delete, None) => return self.get(machine, key, quorums).await,
             (kind, _) => kind,
         };

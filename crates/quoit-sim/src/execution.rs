@@ -94,7 +94,7 @@ async fn drive(
             Next::WhenWoken => handle.woken.notified().await,
             Next::AfterUs(us) => {
                 let woken = handle.woken.notified();
-                // Whether time was up or somebody woke it, the next step is due.
+                // Whether time was up or a call woke it, the next step is due.
                 let _ = tokio::time::timeout(Duration::from_micros(us), woken).await;
             }
         }

@@ -29,7 +29,7 @@ pub enum MachineFault {
     Stop(usize),
     /// Segments of the log are lost while the machine is off: which ones, follows from the number.
     LoseFiles(usize, u64),
-    /// Somebody copies what clients have stored.
+    /// The operator copies the data directory.
     CopyData(usize),
     /// The last copy is put in the place of what clients have stored, while the machine is off.
     RestoreData(usize),

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Calls to one other node that are under way at a time: four clients, and background work.
 const CALLS_MAX: u32 = 200;
-/// Calls that remain under way where nobody asks for anything: the heartbeats of the control plane.
+/// Calls that remain under way without requests: the heartbeats of the control plane.
 const CALLS_AT_REST_MAX: u32 = 4;
 /// Times between two samples, in simulated microseconds.
 pub const SAMPLE_US: Range<u64> = 500_000..1_500_000;

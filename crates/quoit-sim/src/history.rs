@@ -113,7 +113,7 @@ pub struct Write {
 const SILENCE_US: u64 = 100_000;
 
 impl Write {
-    /// Whether the write may be made at any time after its start: nobody knows how it ended, or it was
+    /// Whether the write may be made at any time after its start: its outcome is unknown, or it was
     /// passed on again because the first node was silent, which may make it when it goes on.
     #[must_use]
     pub const fn may_be_made_late(&self) -> bool {
@@ -186,7 +186,7 @@ pub struct Listing {
     pub end_us: u64,
     /// Result of the listing.
     pub listed: Listed,
-    /// Keys that everybody held all the time who may have been asked for them.
+    /// Keys that all nodes which may have been asked held all the time.
     pub there: BTreeSet<KeyNumber>,
     /// Entries that all of them held at the beginning and at the end.
     pub entries_there: BTreeSet<Entry>,

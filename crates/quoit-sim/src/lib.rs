@@ -6,7 +6,7 @@
 //! design, `docs/development.md` says how to use it.
 //!
 //! Not here: any code of the store itself, and nothing that ships. Callers are this crate's program,
-//! which `cargo xtask soak` and the test command start, and nobody else.
+//! which `cargo xtask soak` and the test command start, and no other command.
 //!
 //! ```
 //! use quoit_sim::{Settings, run};

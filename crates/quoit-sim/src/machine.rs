@@ -123,7 +123,7 @@ struct Door {
 /// Outcome of a request to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked<T> {
-    /// Nobody was there to be asked.
+    /// No node ran.
     NobodyThere,
     /// The node died with the question.
     Lost,

@@ -225,7 +225,7 @@ impl Operator {
         if let Some(new) = new {
             possible.extend([MemberChange::Join { new }, MemberChange::Join { new }]);
             possible.push(MemberChange::Replace { old, new });
-            // Nobody upgrades what is lost; if it could not learn what the new one brings, it is removed.
+            // A lost machine is not upgraded; if it could not learn what the new one brings, it is removed.
             let is_upgraded = machines[old].versions() == VersionRange::CURRENT;
             if is_settled && self.has_losses && is_upgraded && members.len() >= PRIMARY_COUNT {
                 possible.push(MemberChange::ReplaceLost { old, new });

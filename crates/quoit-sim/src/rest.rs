@@ -1,4 +1,4 @@
-//! After everything is mended, and before anybody reads: a cluster that is left alone comes to rest.
+//! After everything is mended, and before any read: a cluster that is left alone comes to rest.
 //!
 //! Nothing has grown then: no node keeps what belongs to others, no request is under way, nothing waits for
 //! anybody, tombstones are reaped. And replicas are the same without any read that repairs them.
@@ -117,7 +117,7 @@ async fn until_equal(ground: &Ground, give_up_at: Instant) {
     }
 }
 
-/// Checks that nobody keeps what belongs to others, nor tombstones that everybody has.
+/// Checks that no node keeps strays, nor tombstones that all replicas have.
 fn check_leftovers(ground: &Ground, all: &[Contents], wanted: Wanted) -> Result<(), Violation> {
     for (machine, contents) in ground.in_service().iter().zip(all) {
         let Some(store) = machine.store() else { continue };

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
-/// Lines that are kept when nobody asked for all of them.
+/// Lines that are kept without `--trace`.
 pub const LINE_COUNT_DEFAULT: usize = 400;
 
 /// The story of a run: lines of simulated time, place and event. The last ones are kept, and a digest of

@@ -68,8 +68,9 @@ fn lock(directory: &Path) -> Result<Box<dyn DiskLock>, StoreError> {
     RealDisk::open(directory)?.lock()
 }
 
-/// Sets the directory of an engine that nobody has open aside, and leaves one in its place that says whose it
-/// is and has no data: the next opening that expects data finds that it is lost. Where the old one is now.
+/// Sets the directory of an engine that no process has open aside, and leaves one in its place that says
+/// whose it is and has no data: the next opening that expects data finds that it is lost. Where the old one
+/// is now.
 ///
 /// # Errors
 ///
@@ -98,8 +99,8 @@ pub struct SalvageWork {
 }
 
 impl SalvageWork {
-    /// Begins to salvage a directory that nobody has open. What an earlier salvage has left that did not come
-    /// to its end is removed.
+    /// Begins to salvage a directory that no process has open. What an earlier salvage has left that did not
+    /// come to its end is removed.
     ///
     /// # Errors
     ///

@@ -142,7 +142,7 @@ impl BucketList {
         self.count(more_bytes);
     }
 
-    /// Begins with a bucket that is not in the list, unless somebody else was faster.
+    /// Begins with a bucket that is not in the list, unless another call was faster.
     #[cold]
     fn begin(&self, at: &RecordAt<'_>, place: DataPlace) {
         let mut known = self.known.write();

@@ -316,7 +316,7 @@ fn damaged_snapshots_and_key_files_are_made_again() {
             }
             store.close();
             if store.disk.bytes(&name).is_some_and(|bytes| bytes.len() == size) {
-                // A key file whose damage nobody has met is still the damaged one.
+                // A key file whose damage was not met yet is still the damaged one.
                 let report = store.open().unwrap();
                 assert!(lost(&store, 12).is_empty(), "{report:?}");
                 store.close();
@@ -341,7 +341,7 @@ fn foreign_files_are_reported_and_left_alone() {
     let report = store.open().unwrap();
     assert_eq!(report.damage_count, 0, "{report:?}");
     for (name, bytes) in &foreign {
-        // The start of a segment that was never completed is nobody's.
+        // The start of a segment that was never completed belongs to no store.
         let is_ours = *name == "0000901.log";
         assert_eq!(report.foreign_files.iter().any(|other| other == name), !is_ours, "{name}");
         assert!(is_ours || store.disk.bytes(name).as_ref() == Some(bytes), "{name}");

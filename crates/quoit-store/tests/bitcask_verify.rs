@@ -1,4 +1,4 @@
-//! Reading what is on disk before anybody asks for it.
+//! Reading the data on disk before a request needs it.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -253,7 +253,7 @@ fn a_damaged_frame_is_told_left_out_of_folds_and_can_be_replaced() {
 #[test]
 fn a_change_that_wants_only_the_front_has_nothing_decompressed() {
     for both in [Both::on_log(), Both::in_memory()] {
-        // What can't be decompressed shows whether somebody tries.
+        // A frame that can't be decompressed shows whether any code tries.
         damage(&both, "k");
         let mut front = Vec::new();
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {

@@ -263,7 +263,7 @@ fn everything_moves_from_each_engine_to_each_other_one() {
         while moved.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
         check_indexes(&*moved.engine);
         check_pages(&*moved.engine);
-        // No event is made twice: counters go on, in this incarnation or in one that nobody has used.
+        // No event is made twice: counters go on, in this incarnation or in an unused one.
         assert_eq!((moved.store_id, moved.counters), (store_id, counters));
         assert!(moved.incarnation >= incarnation);
         incarnation = moved.incarnation;

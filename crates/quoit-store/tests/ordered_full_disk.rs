@@ -1,5 +1,5 @@
 //! The engines on ordered stores on a disk that is full: a small file system in memory, mounted for a process
-//! of the test alone. Where the system lets nobody do that, the tests say so and pass by.
+//! of the test alone. Where the system does not allow that, the tests say so and are skipped.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 

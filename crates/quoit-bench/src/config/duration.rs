@@ -14,7 +14,7 @@ const SECONDS_MAX: f64 = 3.2e9;
 pub enum RunLength {
     /// This long after the workers are released.
     For(Duration),
-    /// When every worker has stopped, or somebody stops the run.
+    /// When every worker has stopped, or the user stops the run.
     Unlimited,
 }
 

@@ -302,7 +302,7 @@ impl IndexQueries {
         self.printed_count += 1;
         let last = last_of(first, range);
         let WrongCount { found, expected } = wrong;
-        // What nobody reads need not be printed.
+        // A closed output is no reason to stop.
         let _ = writeln!(
             std::io::stdout(),
             "{QUERIED} from {first} to {last}: {found} keys, {expected} were expected"

@@ -92,7 +92,7 @@ pub enum StartError {
     },
 }
 
-/// Requirements of a driver's settings on the system under test, for somebody who looks before a
+/// Requirements of a driver's settings on the system under test, for a user who checks before a
 /// run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asks {
@@ -110,7 +110,7 @@ pub trait Driver: Sized + 'static {
     /// The name in configurations, without `basho_bench_driver_`.
     const NAME: &'static str;
 
-    /// The operations, as they are told to somebody who asked for another.
+    /// The operations, as the error about an unknown one lists them.
     const OPERATIONS: &'static str;
 
     /// An operation with its arguments, checked.

@@ -120,7 +120,7 @@ impl Driver for Null {
                     line.push_str(separator);
                     line.push_str(&term_of_value(inputs.next_value(), depth).to_string());
                 }
-                // What nobody reads need not be printed.
+                // A closed output is no reason to stop.
                 let _ = writeln!(std::io::stdout(), "{line}");
                 Outcome::Success
             }

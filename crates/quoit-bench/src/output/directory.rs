@@ -90,7 +90,7 @@ fn point_link(link: &Path, run: &Path) -> Result<(), OutputError> {
         fs::remove_file(link).map_err(OutputError::write(link))?;
     }
     match std::os::unix::fs::symlink(run, link) {
-        // Another run made it at the same moment, or it is somebody's own file.
+        // Another run made it at the same moment, or it is the user's own file.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         linked => linked.map_err(OutputError::write(link)),
     }

@@ -61,7 +61,7 @@ impl Terminal {
         let _ = self.writer.flush();
     }
 
-    /// Writes a line that nobody should miss: in red where colours can be shown.
+    /// Writes an important line: in red where colours can be shown.
     pub(crate) fn alarm(&mut self, text: &str) {
         match self.rewrites {
             true => self.line(&format!("\x1b[31m{text}\x1b[0m")),

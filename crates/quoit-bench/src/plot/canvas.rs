@@ -23,7 +23,7 @@ impl Canvas {
         self.elements
     }
 
-    /// A text; `class` is ours, `text` may be anybody's.
+    /// A text; `class` is ours, `text` may come from outside.
     pub(crate) fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -73,7 +73,7 @@ impl Canvas {
 
     /// Dots as wide as the class's line; dots that would cover each other are drawn once.
     pub(crate) fn dots(&mut self, class: &str, points: &[(f64, f64)]) {
-        // Among many, nobody sees half a pixel.
+        // Among many, half a pixel is invisible.
         let grid = if points.len() > 2000 { 1.0 } else { 0.5 };
         let cell = |at: f64| (at / grid).round() as i64;
         let mut places: Vec<(i64, i64)> =

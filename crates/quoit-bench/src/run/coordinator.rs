@@ -270,7 +270,7 @@ struct Conducted {
     process_cpu: Duration,
     /// Arrivals of an open loop that were due and never started.
     unstarted: u64,
-    /// The last seconds, which nobody has reported yet.
+    /// The last seconds, which were not reported yet.
     rest: Vec<(u64, Window)>,
 }
 

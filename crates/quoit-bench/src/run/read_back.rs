@@ -80,7 +80,7 @@ async fn read_all<D: Driver>(
         }
     }
     if pass == Pass::Final {
-        // What nobody came to, and what was cut off.
+        // Keys that no worker reached, and reads that were cut off.
         let report = verifier.report();
         verifier.note_unread(
             report.keys_written.saturating_sub(report.keys_read_back + report.keys_unread),

@@ -80,7 +80,7 @@ pub(super) async fn work<D: Driver>(
     let Some(mut driver) = connect(&shared, &local, place).await else { return };
     let mut inputs = inputs_of(&shared, place);
     let mut phases = shared.control.phases();
-    // After the start of the run, when a crashed worker comes back, nobody takes this.
+    // After the start of the run, when a crashed worker comes back, no one takes this.
     let _ = shared.ready.try_send((number, Ok(())));
     let Some(release) = released(&mut phases).await else { return };
     let recorder = local.recorder(&shared, release);

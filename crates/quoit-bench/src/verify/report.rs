@@ -61,7 +61,7 @@ pub struct VerifyReport {
     pub reads_checked: u64,
     /// Writes that the server acknowledged.
     pub writes_acknowledged: u64,
-    /// Writes of which nobody knows whether they took effect: either is right.
+    /// Writes that may or may not have taken effect: either is right.
     pub writes_in_doubt: u64,
     /// Keys that were written.
     pub keys_written: u64,

@@ -276,7 +276,7 @@ fn settings_and_operations_that_cannot_be_are_refused() {
     }
 }
 
-/// A port where nobody listens.
+/// A port without a listener.
 fn closed_port() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

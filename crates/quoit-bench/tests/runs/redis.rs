@@ -220,7 +220,7 @@ fn redis_itself_is_driven_where_it_is_installed() {
     assert_eq!(errors_of(&run), "\"{{invalid,invalid},{redis_error,\"\"ERR\"\"}}\",\"10\"");
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

@@ -98,7 +98,7 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Makes a group that is nobody else's: one that an earlier run could not remove is left alone, since its
+/// Makes a group of its own: one that an earlier run could not remove is left alone, since its
 /// bounds and what is counted in it are not known.
 fn new_group(parent: &Path) -> Result<PathBuf> {
     for number in 0..GROUPS_MAX {

@@ -66,7 +66,7 @@ pub(super) struct Figures {
     pub(super) cpu: Duration,
     /// While it ran, and while the node put in order afterwards what was written.
     pub(super) moved: Moved,
-    /// Reads of the device by everybody while it ran.
+    /// Reads of the device by all processes while it ran.
     pub(super) device_reads: Option<u64>,
     /// Of the data directory, afterwards.
     pub(super) disk_bytes: u64,

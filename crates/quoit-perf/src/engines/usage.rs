@@ -70,8 +70,8 @@ pub(super) fn disk_bytes(directory: &Path) -> u64 {
         .sum()
 }
 
-/// Reads that the device of a directory has answered since the machine started, whoever asked; `None` where
-/// the kernel does not tell.
+/// Reads that the device of a directory has answered since the machine started, by all processes; `None`
+/// where the kernel does not tell.
 pub(super) fn device_reads(directory: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let device = std::fs::metadata(directory).ok()?.dev();

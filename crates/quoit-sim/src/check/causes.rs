@@ -88,7 +88,7 @@ impl<'h> Causes<'h> {
         all
     }
 
-    /// The writes that one value has replaced; `None` when nobody can have written it.
+    /// The writes that one value has replaced; `None` when no write can have made it.
     pub(super) fn seen_in_one(&self, key: KeyNumber, found: &Found) -> Option<CausalHistory> {
         match found {
             Found::Value(number) => self.seen.get(number.0 as usize).cloned(),

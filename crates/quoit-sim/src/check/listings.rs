@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 ///
-/// When it lacks what was there all the time, or has what nobody wrote, or something twice.
+/// Names a key that it lacks though it was there all the time, that no client wrote, or that it has twice.
 pub(super) fn check_listing(history: &History, listing: &Listing) -> Result<(), Violation> {
     let there = listing.there.iter().filter(|key| !may_go(history, listing, **key));
     let there: BTreeSet<KeyNumber> = there.copied().collect();

@@ -17,7 +17,7 @@ use std::fmt;
 /// Kind of a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// A read found what nobody wrote, or what was refused.
+    /// A read found a value that no client wrote, or that was refused.
     Fabricated,
     /// An acknowledged write is neither there nor replaced.
     Lost,

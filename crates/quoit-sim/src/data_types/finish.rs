@@ -31,7 +31,7 @@ pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
             let mut attempt_count = 0;
             let read = || {
                 attempt_count += 1;
-                // A copy that was damaged answers with an error until somebody writes the key again.
+                // A copy that was damaged answers with an error until a client writes the key again.
                 let may_leave_out = is_damaged && attempt_count > 5;
                 let quorums =
                     if may_leave_out { Quorums::strict(2_000) } else { Quorums::all(2_000) };

@@ -35,7 +35,7 @@ pub struct Seen {
     pub items: BTreeSet<u8>,
     /// Number of the assigned value.
     pub assigned: Option<u32>,
-    /// Values that nobody has written.
+    /// Values that no client has written.
     pub foreign: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ pub enum Change {
     Add(u8),
     /// Assigns this number.
     Assign(u32),
-    /// Undoes what somebody has seen: of these items, and of everything else if that is said.
+    /// Undoes additions that a client has seen: of these items, and of everything else if that is said.
     Undo {
         /// The items that it is about.
         items: BTreeSet<u8>,
@@ -196,7 +196,7 @@ impl DataTypeHistory {
         })
     }
 
-    /// Whether nothing was lost that anybody had, so that two majorities have what both saw.
+    /// Whether no disk lost anything, so that two majorities have what both saw.
     #[must_use]
     pub fn is_nothing_lost(&self) -> bool {
         let hardships = &self.hardships;

@@ -39,7 +39,7 @@ fn ancestors(history: &RegisterHistory, writes: &BTreeSet<WriteNumber>) -> BTree
     let mut all = BTreeSet::new();
     let mut next: Vec<_> = writes.iter().copied().collect();
     while let Some(number) = next.pop() {
-        // Values that nobody has written are a fault of their own.
+        // Values that no client has written are a fault of their own.
         for base in history.writes.get(number.0 as usize).into_iter().flat_map(|write| &write.base)
         {
             if all.insert(*base) {

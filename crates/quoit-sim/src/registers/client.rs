@@ -74,7 +74,7 @@ impl Ground {
     ///
     /// # Errors
     ///
-    /// The store's error, or that nobody answered, in words.
+    /// The store's error, or that no node answered, in words.
     async fn read_register(
         &self,
         machine: &Machine,

@@ -30,7 +30,7 @@ pub(super) struct RegisterRead {
     pub(super) end_us: u64,
     /// The values.
     pub(super) found: BTreeSet<WriteNumber>,
-    /// Values that nobody has written.
+    /// Values that no client has written.
     pub(super) foreign: Vec<String>,
 }
 

@@ -74,7 +74,7 @@ impl LogStart {
 }
 
 /// Whether the header of a file may be one of ours that never became durable: the file ends within it, or
-/// there are zeros in its place. Anything else that is no header is somebody else's, or damaged.
+/// there are zeros in its place. Anything else that is no header is foreign, or damaged.
 pub(super) fn may_be_torn_header(file: &dyn DiskFile) -> Result<bool, StoreError> {
     let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
     let count = file.read_at(&mut bytes, 0)?;

@@ -15,7 +15,7 @@ use std::task::{Poll, Waker};
 
 /// Makes writes durable and wakes those who wait for it.
 ///
-/// Requesters append; the committer only syncs. It runs when somebody waits, covers all that was
+/// Requesters append; the committer only syncs. It runs when a write waits, covers all that was
 /// appended until then, and what comes meanwhile is covered by its next round. After a failed sync nothing
 /// is promised any more: the system may have dropped what it could not write, and would report success
 /// the next time.
@@ -101,7 +101,7 @@ impl Committer {
             waiting.waiters.push((ticket, waker.clone()));
         }
         drop(waiting);
-        // As long as somebody waits, the committer goes on by itself.
+        // As long as writes wait, the committer goes on by itself.
         if is_first && let Some(handle) = self.handle.get() {
             handle.wake();
         }
@@ -158,7 +158,8 @@ impl Committer {
             self.log.note_synced(&unsynced);
             let mut meta = self.meta.lock();
             if let Err(error) = meta.note_begun(unsynced.active) {
-                // The records are durable. Until the next commit has noted it, nobody would miss the file.
+                // The records are durable. Until the next commit has noted it, a missing file would not be
+                // noticed.
                 tracing::warn!(%error, "it could not be noted that a segment was begun");
             }
             meta.note_synced(unsynced.active, unsynced.end);

@@ -141,7 +141,7 @@ impl MetaFile {
     ///
     /// # Errors
     ///
-    /// When it is somebody else's.
+    /// When it belongs to another store.
     pub fn check_overwritable(disk: &dyn Disk) -> Result<(), StoreError> {
         let file = disk.open(META_NAME, false)?;
         let mut bytes = vec![0; 2 * SLOT_BYTES as usize];

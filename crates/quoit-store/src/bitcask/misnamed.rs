@@ -1,4 +1,4 @@
-//! Segments whose files have each other's names: somebody moved or restored them by hand.
+//! Segments whose files have each other's names: an operator moved or restored them by hand.
 //!
 //! A segment says in its header under which number it was begun, and each record is checked against that
 //! number: under another name none of it can be read. So files are named as they were begun, where the right

@@ -144,7 +144,7 @@ impl DiskFile for RecentFile {
         let written = self.file.write_at(bytes, offset);
         match &written {
             Ok(()) => self.keep(bytes, offset),
-            // Nobody knows what is there now.
+            // The content is unknown now.
             Err(_) => self.forget_from(offset),
         }
         written

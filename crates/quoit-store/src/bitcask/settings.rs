@@ -87,7 +87,7 @@ pub struct BitcaskSettings {
     pub ring_size: RingSize,
     /// When an accepted write counts as durable.
     pub durability: Durability,
-    /// Writes that nobody waits for are synced this often.
+    /// Writes that no request waits for are synced this often.
     pub sync_interval_us: u64,
     /// A segment is closed and a new one begun when a record would make it larger than this. Capped at
     /// 4 GiB, the most that the index can address.

@@ -155,7 +155,7 @@ impl Store {
     }
 
     /// Lets the list of buckets know of a record that was not live and is now. It is in the index, and its
-    /// stripe is still held: nobody changes it meanwhile.
+    /// stripe is still held: no other call changes it meanwhile.
     pub(super) fn note_live(&self, at: &RecordAt<'_>, old: Option<&Entry>, new: &Entry) {
         // What expires may have.
         let was_live = old.is_some_and(|old| !old.expires);

@@ -1,4 +1,4 @@
-//! Reads what is on disk and compares checksums, before anybody asks for it.
+//! Reads the data on disk and compares checksums, before a request needs it.
 
 use super::scan::{Damage, Scan};
 use super::segment::{SEGMENT_HEADER_BYTES, Segment};

@@ -96,7 +96,7 @@ impl Keys for FakeKeys {
     }
 }
 
-/// Keys, one of which is changed by somebody else after the first look at a witness.
+/// Keys, one of which is changed by another call after the first look at a witness.
 struct ChangedMeanwhile<'a, F: Fn()> {
     keys: &'a FakeKeys,
     is_changed: AtomicBool,

@@ -150,7 +150,7 @@ impl Copying<'_> {
         at: Partition,
         record: &Record,
     ) -> Result<u64, ConvertError> {
-        // The first byte tells. What can't be read is found damaged by whoever reads it.
+        // The first byte tells. What can't be read is found damaged by the reader.
         let front = match frame::is_framed(&record.value) {
             true => frame::front_of(&record.value).unwrap_or_default(),
             false => &record.value,

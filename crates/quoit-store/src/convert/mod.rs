@@ -1,4 +1,4 @@
-//! Moves the data of one engine to another, while nobody uses either.
+//! Moves the data of one engine to another, while no process uses either.
 //!
 //! A base directory has the directory of the old engine. While a conversion is under way it also has
 //! `converting`, with the file `CONVERSION` that says what is converted and how far it has come, and `new`,

@@ -20,7 +20,7 @@ const OLD: &str = "old";
 
 /// A conversion. See the module's documentation.
 ///
-/// Whoever has one keeps others away from the base directory meanwhile.
+/// Its holder keeps others away from the base directory meanwhile.
 #[derive(Debug)]
 pub struct Conversion {
     base: PathBuf,
@@ -65,7 +65,7 @@ fn is_own(name: &str) -> bool {
     [NEW, OLD].contains(&name) || State::is_name(name)
 }
 
-/// Removes what a conversion has in its directory, and that unless somebody else has something there.
+/// Removes what a conversion has in its directory, and that unless there are other files.
 fn remove_work(work: &Path) -> Result<(), StoreError> {
     remove_directory(&work.join(NEW))?;
     remove_directory(&work.join(OLD))?;
@@ -260,7 +260,7 @@ impl Conversion {
             note_loss(&self.base)?;
         }
         of_new.write(Meta {
-            // The new one began others when it was killed; nobody has made events in them.
+            // The new one began others when it was killed; no events were made in them.
             incarnation: old.incarnation.max(new.incarnation) + u64::from(self.state.lacks_records),
             reserved_counter: old.reserved_counter,
             given_away_counter: old.given_away_counter,

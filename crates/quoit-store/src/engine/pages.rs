@@ -57,7 +57,7 @@ pub struct RecordPage {
     /// Encoded record keys and records, by ascending identity.
     pub entries: Vec<(Bytes, Record)>,
     /// Records of this stretch that are damaged, by the highest bits of their identities: they are not among
-    /// the entries. Whoever calls a copy complete by a fold has to have them from elsewhere.
+    /// the entries. A caller that calls a copy complete by a fold has to have them from elsewhere.
     pub damaged: Vec<Tag>,
     /// Where to go on; `None` when the fold is complete.
     pub next: Option<Identity>,

@@ -63,7 +63,7 @@ pub(super) struct Group {
     prefix: Tag,
     /// Number of bits in the prefix.
     depth: u32,
-    /// Kept up by whoever changes entries.
+    /// Kept up by the code that changes entries.
     tally: Tally,
 }
 

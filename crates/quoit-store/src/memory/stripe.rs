@@ -245,7 +245,7 @@ impl Stripe {
         own.map(|(name, identity)| (name.clone(), *identity)).collect()
     }
 
-    /// Removes a record because somebody asks for it, whether it has ended or not.
+    /// Removes a record on request, whether it has ended or not.
     pub(super) fn remove_asked(&mut self, identity: Identity, encoded: &[u8]) {
         let former = self.take_out(identity, encoded);
         self.indexes.counters.count(&former.places, &[]);

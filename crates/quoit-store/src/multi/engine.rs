@@ -29,7 +29,7 @@ use std::task::{Poll, Waker};
 /// Several engines behind one. See the module's documentation.
 ///
 /// A request costs a shared lock, which is held until its engine has answered, and two lookups at most.
-/// Whoever comes first after properties were changed waits for the disk if buckets changed their engine.
+/// The first call after properties were changed waits for the disk if buckets changed their engine.
 pub struct MultiEngine {
     pub(super) named: Named,
     /// Held by requests as long as an engine works on them: what a bucket has may not change under them.

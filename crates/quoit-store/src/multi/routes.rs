@@ -90,7 +90,7 @@ impl Routes {
     /// through the buckets whose assignment is another one now, and waits for the disk. Whether there is
     /// anything new to be written down.
     ///
-    /// Nobody may write meanwhile.
+    /// There must be no writes meanwhile.
     pub(super) fn follow(
         &mut self,
         version: u64,

@@ -153,7 +153,7 @@ mod tests {
         WriteAll,
         /// An engine makes durable what it was given.
         Sync(usize),
-        /// Somebody asks for a write, counted back from the last one; meanwhile an engine is given
+        /// A caller asks for a write, counted back from the last one; meanwhile an engine is given
         /// this many writes by another thread.
         Poll(usize, usize, u64),
     }
@@ -240,7 +240,7 @@ mod tests {
                     }
                 }
             }
-            // Once the engines have all, nobody waits for anything.
+            // Once the engines have all, no caller waits for anything.
             model.write_all(&tickets);
             let tickets_of_all = model.writes.iter().map(|(ticket, _)| *ticket);
             let last = tickets_of_all.reduce(joined).expect("at least one");

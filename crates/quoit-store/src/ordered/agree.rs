@@ -1,8 +1,8 @@
 //! Comparing names and index entries with the records that they are of, and mending what disagrees.
 //!
 //! A record without its name is missing in listings, and one without an index entry in queries, though it can
-//! be read: copies are compared by records, so nobody else would find that out. A name without its record may
-//! be all that is left of one.
+//! be read: copies are compared by records, so no other check would find that out. A name without its record
+//! may be all that is left of one.
 
 use super::backend::Space;
 use super::keys::{IndexKey, NameKey, expiry_key, index_key, name_key};

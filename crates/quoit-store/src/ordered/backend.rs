@@ -68,7 +68,7 @@ pub(crate) trait OrderedStore: Send + Sync {
     /// Makes what was applied durable.
     fn sync(&self) -> Result<(), StoreError>;
 
-    /// Whether the store is behind with its own work, and nobody does it.
+    /// Whether the store is behind with its own work, and no thread does it.
     fn lags(&self) -> bool {
         false
     }
@@ -99,9 +99,9 @@ pub(crate) trait OrderedStore: Send + Sync {
         false
     }
 
-    /// Frees what nobody reads any more, which may take tenths of a second, where the store would do so with
-    /// all others waiting. After how many microseconds to do so again; `None` where there is no such thing.
-    /// Called by one thread at a time.
+    /// Frees parts that no reader uses any more, which may take tenths of a second, where the store would do
+    /// so with all others waiting. After how many microseconds to do so again; `None` where there is no such
+    /// thing. Called by one thread at a time.
     fn release(&self) -> Option<u64> {
         None
     }

@@ -98,7 +98,7 @@ impl RecordCache {
         self.records.get(key)
     }
 
-    /// The same, for somebody whose look says nothing of what will be wanted again.
+    /// The same, for a caller whose lookup says nothing about later reads.
     pub(super) fn peek(&self, key: &[u8]) -> Option<Record> {
         self.records.peek(key)
     }

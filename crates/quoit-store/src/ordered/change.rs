@@ -179,7 +179,7 @@ impl Store {
             Access::NoWait => changing.try_lock(),
             Access::Wait => Some(changing.lock()),
         };
-        // Who closes the store waits for those who hold a partition, and for nobody later.
+        // Closing waits for calls that hold a partition, and for no later ones.
         self.check_open()?;
         Ok(held)
     }
@@ -201,7 +201,7 @@ impl Store {
     }
 
     /// Lets the list of buckets know of records that were not live and are now. They were handed over, and
-    /// their partitions are still held: nobody changes them meanwhile.
+    /// their partitions are still held: no other call changes them meanwhile.
     fn note_live(&self, writes: &[Write<'_>]) {
         for Write { at, former, after } in writes {
             // What expires may have.

@@ -151,7 +151,7 @@ impl Store {
             waiting.waiters.push((ticket, waker.clone()));
         }
         drop(waiting);
-        // As long as somebody waits, the writer goes on by itself.
+        // As long as writes wait, the writer goes on by itself.
         if is_first {
             self.committer.wake();
         }
@@ -212,7 +212,7 @@ impl Store {
             let Some(batch) = self.overlay.take() else { break };
             match self.overlay.backend.apply(&batch) {
                 Ok(()) => self.committer.recover(),
-                // Nobody is refused before what waits has filled its bound.
+                // No write is refused before the waiting ones have filled their bound.
                 Err(StoreError::Overloaded) => return Err(StoreError::Overloaded),
                 Err(error) => {
                     self.committer.fail(&error);

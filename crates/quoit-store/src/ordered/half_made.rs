@@ -31,8 +31,8 @@ const HEADER_BYTES: u64 = 320;
 /// As many bytes of a `redb` file are looked at together.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Removes a log-structured merge store whose making was cut short. Nobody else may have the directory that
-/// it is in.
+/// Removes a log-structured merge store whose making was cut short. No other process may have the directory
+/// that it is in.
 ///
 /// # Errors
 ///

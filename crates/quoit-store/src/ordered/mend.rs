@@ -44,7 +44,7 @@ const BATCH_BYTES: u64 = 4 << 20;
 /// More than a reason has.
 const REASON_BYTES_MAX: usize = 4_096;
 
-/// Mends the file of a tree that nobody has open.
+/// Mends the file of a tree that no process has open.
 ///
 /// # Errors
 ///

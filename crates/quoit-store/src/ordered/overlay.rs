@@ -108,7 +108,7 @@ impl Overlay {
     }
 
     /// Adds writes that belong together; they count from now on. Their ticket, and whether they are the
-    /// first to wait: then nobody has told the writer yet.
+    /// first to wait: then no call has told the writer yet.
     pub(crate) fn write(&self, writes: Vec<(Space, Bytes, Option<Bytes>)>) -> (u64, bool) {
         let mut pending = self.pending.write();
         let is_first = pending.young.is_empty();

@@ -73,7 +73,7 @@ impl Store {
         self.unless_damaged(self.look(&self.key_of(at), part, access))
     }
 
-    /// Looks a whole record up that somebody passes who goes through many: it is not kept for that.
+    /// Looks up a whole record for a caller that goes through many: it is not kept for that.
     pub(super) fn find_in_passing(&self, at: &RecordAt<'_>) -> Result<Found, StoreError> {
         let found = self.unless_damaged(self.look_in_passing(&self.key_of(at)));
         if let Ok(Found::Damaged(_)) = &found {

@@ -21,8 +21,8 @@ use quoit_model::key::KeyRef;
 const READ_COUNT: usize = 1_024;
 
 impl Store {
-    /// Makes again all that is derived from records, durably. Reads all of the data. Nobody else may use the
-    /// store meanwhile. `are_sums_known` says whether all counts that are stored could be read.
+    /// Makes again all that is derived from records, durably. Reads all of the data. No other call may use
+    /// the store meanwhile. `are_sums_known` says whether all counts that are stored could be read.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Store {
         while let Some(start) = from {
             let range = Range { space, from: &start, to: None, value_bytes_max: 0 };
             let scanned = match self.overlay.scan(range, READ_COUNT) {
-                // Whoever reads there is told.
+                // A read there gets an error.
                 Err(error @ StoreError::Corrupt { .. }) => {
                     self.note_damage(&error);
                     break;

@@ -1,8 +1,8 @@
 //! Memtables and tables that `fjall` no longer needs, because they became tables or were merged.
 //!
-//! It lets go of both with the lock held that each read and write of the keyspace takes. If nobody else holds
-//! them, that frees a memtable record by record and removes a table's files, tenths of a second in which
-//! everybody waits. So they are held here as well, and let go where nobody waits.
+//! It lets go of both with the lock held that each read and write of the keyspace takes. If no other part
+//! holds them, that frees a memtable record by record and removes a table's files, tenths of a second in
+//! which all requests wait. So they are held here as well, and released where no request waits.
 
 use fjall::{AbstractTree, Keyspace};
 use std::any::Any;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 type Memtable = Arc<dyn Any + Send + Sync>;
 
-/// One state of a keyspace's tables. Whoever has it keeps their files.
+/// One state of a keyspace's tables. Its holder keeps their files.
 struct Tables {
     version: u64,
     _held: Box<dyn Any + Send>,

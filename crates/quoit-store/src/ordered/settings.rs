@@ -18,7 +18,7 @@ pub struct OrderedSettings {
     /// When an accepted write counts as durable. With [`Durability::Relaxed`], when it survives the death of
     /// the process.
     pub durability: Durability,
-    /// Writes that nobody waits for are synced this often.
+    /// Writes that no request waits for are synced this often.
     pub sync_interval_us: u64,
     /// Bytes of writes that may wait for the ordered store; then writers wait, and are refused when it has
     /// fallen behind.

@@ -27,7 +27,8 @@ const STEP_PAUSE_US: u64 = 5_000;
 /// Pause when there is nothing to do.
 const IDLE_PAUSE_US: u64 = 10_000_000;
 
-/// The worker that removes what nobody can see any more, and does the store's own work where that is left.
+/// The worker that removes records that no reader can see any more, and does the store's own work where that
+/// is left.
 pub(super) struct Upkeep(pub(super) Arc<Store>);
 
 impl Worker for Upkeep {
@@ -172,7 +173,7 @@ impl Store {
     }
 
     /// The places of the index entries of a record of a former epoch. What can't be read has left entries
-    /// that nobody sees.
+    /// that no reader sees.
     fn places_of_dropped(
         &self,
         record_key: &Bytes,

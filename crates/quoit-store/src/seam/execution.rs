@@ -1,7 +1,7 @@
 //! Threads.
 //!
 //! An engine's background work is cut into steps. In production each [`Worker`] has a thread that calls
-//! its steps; in tests and in the simulator the steps are called by whoever drives the run, on one thread.
+//! its steps; in tests and in the simulator the steps are called by the driver of the run, on one thread.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub trait Pace {
     fn pause(&self, us: u64) -> bool;
 }
 
-/// Does not give way: for work that somebody waits for.
+/// Does not give way: for work that a request waits for.
 pub struct Unpaced;
 
 impl Pace for Unpaced {
@@ -38,7 +38,7 @@ impl Pace for Unpaced {
 }
 
 /// Lets another thread that is ready go first on this processor, if there is one: for work that may take long
-/// and that nobody is in a hurry for, between stretches of a hundred microseconds or so. A system call.
+/// and that is not urgent, between stretches of a hundred microseconds or so. A system call.
 ///
 /// Without it a thread that has been woken for a request may wait until the system takes the processor away
 /// from who computes, which it does after milliseconds.

@@ -119,7 +119,7 @@ impl FaultyDisk {
         Some(state.files[file].bytes.clone())
     }
 
-    /// Makes or replaces a file, durably, as somebody else would.
+    /// Makes or replaces a file, durably, as another program would.
     pub fn put(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.state.lock();
         let number = state.next_file;
@@ -130,7 +130,7 @@ impl FaultyDisk {
         state.durable_names.insert(name.to_owned(), number);
     }
 
-    /// Removes a file, durably, as somebody else would.
+    /// Removes a file, durably, as another program would.
     pub fn delete(&self, name: &str) {
         let mut state = self.state.lock();
         state.names.remove(name);

@@ -54,7 +54,7 @@ impl Disk for RealDisk {
         let path = self.path_of(name);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(create_new);
-        // Times of reads are of no use to anybody, and noting them costs each read.
+        // Times of reads are of no use, and noting them costs each read.
         let quiet = options.clone().custom_flags(OFlags::NOATIME.bits() as i32).open(&path);
         let opened = match quiet {
             // Only a file's owner may ask for that.

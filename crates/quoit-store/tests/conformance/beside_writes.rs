@@ -1,5 +1,5 @@
 //! Folds and listings while others write: nothing that stays is left out or shown twice, nothing is shown
-//! that was not written, and whoever has written finds it.
+//! that was not written, and each writer finds its records.
 
 use super::{RING_SIZE, Subject, ring_size};
 use bytes::Bytes;
@@ -258,7 +258,7 @@ fn all_buckets(engine: &dyn Engine) -> Vec<Bytes> {
 ///
 /// # Panics
 ///
-/// When whoever has written does not find the buckets listed, or finds them after the keys are removed.
+/// When a writer does not find the buckets listed, or finds them after the keys are removed.
 pub fn buckets_of_one_key_are_listed_beside_others(subject: &impl Subject) {
     let engine = subject.engine();
     let singles: Vec<Single> = (0..BUCKET_COUNT).map(Single::new).collect();

@@ -120,7 +120,7 @@ impl Driver for Bitcask {
 
 impl Bitcask {
     /// Merges, beside the worker's thread, until nothing is worth merging. One merge goes on at a
-    /// time; whoever finds one going on leaves the rest to it.
+    /// time; a call that finds one going on leaves the rest to it.
     async fn merge(&self) -> Outcome {
         let store = self.store.clone();
         match tokio::task::spawn_blocking(move || store.merge_when_needed()).await {

@@ -14,7 +14,7 @@ use quoit_store::seam::{
 use super::settings::StoreSettings;
 use crate::driver::engine::RING_SIZE;
 
-/// The engine's own syncs of what nobody waits for come so seldom that they play no part: the
+/// The engine's own syncs of writes that no operation waits for come so seldom that they play no part: the
 /// configuration says when there are syncs.
 const OWN_SYNC_INTERVAL: Duration = Duration::from_secs(86_400);
 

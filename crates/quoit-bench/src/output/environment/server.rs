@@ -47,7 +47,7 @@ pub struct Server {
     pub problem: Option<String>,
 }
 
-/// Asks the servers one after the other, over the protocol of the driver; nobody where the driver
+/// Asks the servers one after the other, over the protocol of the driver; none where the driver
 /// speaks to servers of another kind.
 pub(super) fn ask_all(driver: &str, targets: &[Target]) -> Vec<Server> {
     let ask = match driver {
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_not_there_is_told_with_its_address() {
-        // A port that was free a moment ago: nobody listens there.
+        // A port that was free a moment ago: no process listens there.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         drop(listener);

@@ -541,7 +541,7 @@ impl World {
         self.hands.query(true)
     }
 
-    /// Sometimes somebody removes what the engine can make again.
+    /// Sometimes removes files that the engine can make again.
     fn lose_derived_files(&mut self) {
         let which = self.hands.random.below(6);
         for name in self.disk.list().unwrap_or_default() {

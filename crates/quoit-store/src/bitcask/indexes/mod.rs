@@ -12,10 +12,10 @@
 //!   tree. A start reads the log from there on, and finds the others.
 //! - If there is no snapshot or another tree, entries are taken from all records that the index knows to have
 //!   some; until then there are no queries.
-//! - A record that is damaged then has entries that nobody knows: queries of its partition are errors until
+//! - A record that is damaged then has unknown entries: queries of its partition are errors until
 //!   it is written again or removed.
 //! - So they are when the tree turns out to be damaged, or its file can't be read or written twice in a row:
-//!   whoever finds that out begins a new file.
+//!   the operation that meets the fault begins a new file.
 //!
 //! Lock order: a stripe, then what waits in memory. Neither is held while the disk is waited for, but for a
 //! move of entries or an opening of the tree, of which there is one at a time.

@@ -2,7 +2,7 @@
 //!
 //! A merge copies the records of its victims to which the index refers into new segments, a slice at a
 //! time, and tells the index of each slice: an entry that was changed meanwhile stays as it is. Readers and
-//! writers go on; nobody waits but for the moment in which an entry changes. When all is copied and
+//! writers go on; they wait only for the moment in which an entry changes. When all is copied and
 //! durable, a snapshot of the index is written that no longer refers to the victims, their numbers are
 //! noted as retired, and they are removed. A crash at any moment leaves either the victims, or all that
 //! replaces them.

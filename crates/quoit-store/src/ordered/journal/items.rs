@@ -1,4 +1,4 @@
-//! The items of the batches of a journal that are whole, for whoever reads a store without `fjall`.
+//! The items of the batches of a journal that are whole, for readers of a store without `fjall`.
 
 use super::batch::{self, ITEM, ITEM_HEAD_BYTES, START_BYTES, sizes};
 use super::paths_of;
@@ -30,7 +30,7 @@ pub(in crate::ordered) struct JournalItem {
 }
 
 /// Shows the items of all whole batches in the journals of a store. Batches behind a gap that a power failure
-/// has left are shown as well: whoever salvages wants all that there is.
+/// has left are shown as well: a salvage wants everything.
 pub(in crate::ordered) fn visit_items(
     directory: &Path,
     store_id: u64,

@@ -97,7 +97,8 @@ struct Judge {
 
 /// Batches that are missing between two others.
 struct Missing {
-    /// How many durable batches; `None` when none are, `Some(None)` when some are and nobody knows how many.
+    /// How many durable batches; `None` when none are, `Some(None)` when some are and their number is
+    /// unknown.
     lost: Option<Option<u64>>,
     /// Whether others are missing too, so that the log ends there.
     ends: bool,

@@ -170,7 +170,7 @@ impl LsmStore {
         // The journals have all that was committed. Reads wait until it is open again.
         let mut closing = self.opened.swap(None);
         while let Some(shared) = closing {
-            // It is closed by whoever has it last, and can't be opened before.
+            // Its last holder closes it, and can't be opened before.
             closing = match Arc::try_unwrap(shared) {
                 Ok(last) => {
                     drop(last);

@@ -42,7 +42,7 @@ const NAME_TAG: u8 = b'n';
 /// Larger blobs than this can't be: a value has less.
 const BLOB_BYTES_MAX: u64 = 1 << 30;
 
-/// The files of a store that nobody has open.
+/// The files of a store that no process has open.
 pub(super) struct LsmSource {
     directory: PathBuf,
     store_id: u64,

@@ -64,7 +64,7 @@ pub enum RecordFate {
     Removed,
 }
 
-/// Something that whoever watches a salvage is told.
+/// An event of a salvage, for its watcher.
 #[derive(Clone, Copy, Debug)]
 pub enum SalvageEvent<'e> {
     /// So many records and bytes were copied.
@@ -117,7 +117,7 @@ pub(super) struct Found<'f> {
     may_repeat: bool,
 }
 
-/// The files of a store that nobody has open.
+/// The files of a store that no process has open.
 trait Source {
     /// Shows all records that can be read, in the order of keys unless [`Source::may_repeat`]; whether
     /// nothing is missing.
@@ -131,7 +131,7 @@ trait Source {
 }
 
 /// Copies what can be read of the store of an engine on an ordered store in `directory` into `target`, an
-/// empty engine, and syncs it. Whoever calls keeps others away from both.
+/// empty engine, and syncs it. The caller keeps others away from both.
 ///
 /// # Errors
 ///

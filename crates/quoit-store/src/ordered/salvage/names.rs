@@ -125,7 +125,7 @@ fn remove(
     filling: &mut Filling<'_>,
 ) -> Result<(), StoreError> {
     let Ok(key) = KeyRef::decode(encoded) else { return Ok(()) };
-    // Where it belongs depends on the bucket's properties, which nobody knows here.
+    // Where it belongs depends on the bucket's properties, which are unknown here.
     for partition in (0..ring_size.get()).map(Partition) {
         if filling.meta_of(key, partition)?.is_some() {
             let at = record_at(key, encoded, partition);

@@ -14,7 +14,7 @@ use crate::seam::{Disk, DiskFile};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// The file of a store that nobody has open.
+/// The file of a store that no process has open.
 pub(super) struct TreeSource {
     path: String,
     file: Arc<dyn DiskFile>,

@@ -102,7 +102,7 @@ impl CheckedFile {
         Ok((checked, is_new))
     }
 
-    /// Whether checksums are learned: somebody has to have all that counts read and compared.
+    /// Whether checksums are learned: the caller has to read and compare all valid pages.
     pub(super) fn is_learning(&self) -> bool {
         self.is_learning.load(Ordering::Acquire)
     }

@@ -67,7 +67,7 @@ impl Default for TreeSettings {
     }
 }
 
-/// Mends a file that nobody has open.
+/// Mends a file that no process has open.
 pub(crate) type Mend = fn(&Arc<dyn Disk>, TreeSettings) -> Result<(), StoreError>;
 
 /// Which file, and how it is kept.
@@ -108,7 +108,7 @@ impl TreeStore {
         Ok(store)
     }
 
-    /// Removes the files that a store is in. Nobody may open it meanwhile.
+    /// Removes the files that a store is in. No process may open it meanwhile.
     pub(crate) fn remove(disk: &dyn Disk, of_file: TreeFile) -> Result<(), StoreError> {
         let names = disk.list()?;
         for name in [of_file.name, &sums_name(of_file.name)] {
@@ -326,7 +326,7 @@ impl TreeStore {
     }
 }
 
-/// A tree's file that nobody has open, with the header that was saved last where it differs.
+/// A tree's file that no process has open, with the header that was saved last where it differs.
 ///
 /// # Errors
 ///

@@ -193,7 +193,7 @@ impl Walk {
 }
 
 /// Shows the entries of everything in a file that looks like a leaf, in no order, by whatever pages it is
-/// known or was known. Nothing says that an entry still counts, or that it is one: whoever uses it has to
+/// known or was known. Nothing says that an entry still counts, or that it is one: its user has to
 /// look at what it says of itself. Reads all of the file.
 pub(in crate::ordered) fn visit_leaves(
     file: &dyn DiskFile,
