@@ -52,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     targets::source_journals::TARGET,
     targets::reap_records::TARGET,
     targets::riak_objects::TARGET,
+    targets::riak_replication::TARGET,
     targets::riak_data_types::TARGET,
     targets::hyperloglogs::TARGET,
     targets::riak_keys::TARGET,

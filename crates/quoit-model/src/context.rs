@@ -15,8 +15,8 @@
 
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
-use crate::etf::{ETF_VERSION, Limits, Term, inflate_raw};
-use crate::riak_clock::{RiakClockError, clock_of_term, decode_riak_clock};
+use crate::etf::{ETF_VERSION, Limits, Term, deflate_raw, inflate_raw};
+use crate::riak_clock::{RiakClockError, clock_of_term, decode_riak_clock, encode_riak_clock};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::fmt::Write;
@@ -116,6 +116,15 @@ fn put_entries(out: &mut Vec<u8>, entries: &[&Dot]) {
         put_counted(out, &entry.actor.0);
         put_varint(out, entry.counter);
     }
+}
+
+/// The context for a clock as a Riak node makes it: with the times of the entries. What a Riak node is told of
+/// a record has this form, and [`decode_context`] takes it, too.
+#[must_use]
+pub fn encode_riak_context(clock: &VersionVector) -> Bytes {
+    let mut term = Vec::new();
+    encode_riak_clock(clock, &mut term);
+    deflate_raw(&term)
 }
 
 /// The clock that a context stands for. No bytes are the empty clock: a writer that knows nothing.

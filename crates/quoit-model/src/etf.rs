@@ -9,7 +9,7 @@ mod inflate;
 mod read;
 mod write;
 
-pub(crate) use inflate::inflate_raw;
+pub(crate) use inflate::{deflate_raw, inflate_raw};
 pub use write::{
     put_binary, put_integer, put_list_header, put_nil, put_term, put_text, put_tuple_header,
 };

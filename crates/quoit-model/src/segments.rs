@@ -1,5 +1,5 @@
 //! Segments of the hash trees that Riak compares its copies by: a few of many thousand parts of all records,
-//! by the MD5 of their names. Nothing here keeps such trees; operators and tools name parts of a bucket by
+//! by the MD5 of their names. Operators and tools name parts of a bucket by
 //! them.
 //!
 //! Source: `leveled`'s tictac trees, as Riak 3 uses them.
@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Leaves of each branch.
-const BRANCH_LEAVES: u32 = 256;
+pub const BRANCH_LEAVES: u32 = 256;
 
 /// How large a tree is. Each has four times the segments of the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,13 +49,21 @@ impl TreeSize {
         size.copied().ok_or_else(|| NoTreeSize(number.to_string()))
     }
 
+    /// Number of branches.
+    #[must_use]
+    pub const fn branch_count(self) -> u32 {
+        16 << (2 * self as u32)
+    }
+
     /// Number of segments.
     #[must_use]
     pub const fn segment_count(self) -> u32 {
-        BRANCH_LEAVES * (16 << (2 * self as u32))
+        BRANCH_LEAVES * self.branch_count()
     }
 
-    const fn name(self) -> &'static str {
+    /// The size's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::XxSmall => "xxsmall",
             Self::XSmall => "xsmall",
@@ -143,19 +151,39 @@ impl Segments {
     }
 }
 
-/// The segment of a record in a tree of 2^32 segments; smaller trees have what is left by their number.
-fn segment_of(bucket: BucketRef<'_>, key: &[u8]) -> u32 {
-    let mut hasher = Md5::new();
-    if bucket.bucket_type != DEFAULT_BUCKET_TYPE {
-        hasher.update(bucket.bucket_type);
+/// Where a record is in trees, by the MD5 of the names of its bucket type, bucket and key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TreePlace {
+    /// The segment in a tree of 2^32 segments; smaller trees have what is left by their number.
+    pub segment: u32,
+    /// What the hash of the record's clock is combined with: records of one clock differ by it.
+    pub mask: u32,
+}
+
+impl TreePlace {
+    /// The place of a record of a bucket.
+    #[must_use]
+    pub fn of(bucket: BucketRef<'_>, key: &[u8]) -> Self {
+        let mut hasher = Md5::new();
+        if bucket.bucket_type != DEFAULT_BUCKET_TYPE {
+            hasher.update(bucket.bucket_type);
+        }
+        hasher.update(bucket.bucket);
+        hasher.update(key);
+        let hash = hasher.finalize();
+        let [low_high, low_low, _, _, high_high, high_low, mask @ ..] = &hash[..] else {
+            unreachable!("an MD5 has 16 bytes")
+        };
+        let mask = mask.first_chunk().expect("ten bytes follow");
+        Self {
+            segment: u32::from_be_bytes([*high_high, *high_low, *low_high, *low_low]),
+            mask: u32::from_be_bytes(*mask),
+        }
     }
-    hasher.update(bucket.bucket);
-    hasher.update(key);
-    let hash = hasher.finalize();
-    let [low_high, low_low, _, _, high_high, high_low, ..] = hash[..] else {
-        unreachable!("an MD5 has 16 bytes")
-    };
-    u32::from_be_bytes([high_high, high_low, low_high, low_low])
+}
+
+fn segment_of(bucket: BucketRef<'_>, key: &[u8]) -> u32 {
+    TreePlace::of(bucket, key).segment
 }
 
 #[cfg(test)]

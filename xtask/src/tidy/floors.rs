@@ -4,18 +4,20 @@ use super::Problem;
 use crate::workspace::Package;
 
 /// The floors of the house, as `ARCHITECTURE.md` shows them.
-const FLOORS: [(&str, u8); 16] = [
+const FLOORS: [(&str, u8); 18] = [
     ("quoit", 7),
     ("quoit-server", 6),
     ("quoit-bench", 6),
     ("quoit-cli", 6),
     ("quoit-replication", 5),
     ("quoit-core", 4),
+    ("quoit-riak-peer", 4),
     ("quoit-cluster", 3),
     ("quoit-client", 3),
     ("quoit-store", 2),
     ("quoit-mapreduce", 2),
     ("quoit-script", 3),
+    ("quoit-riak", 2),
     ("quoit-wire", 2),
     ("quoit-heap", 1),
     ("quoit-tls", 1),

@@ -1,7 +1,9 @@
-//! Bounded decompression.
+//! Compression, and bounded decompression.
 
 use bytes::Bytes;
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::write::DeflateEncoder;
+use flate2::{Compression, Decompress, FlushDecompress, Status};
+use std::io::Write;
 
 /// Step by which output grows: damaged input costs no more memory than it produces.
 const STEP_BYTES: usize = 4096;
@@ -10,6 +12,13 @@ const STEP_BYTES: usize = 4096;
 /// off, followed by something, or becomes larger than `size_bytes_max`.
 pub(crate) fn inflate_raw(data: &[u8], size_bytes_max: usize) -> Option<Bytes> {
     inflate(Decompress::new(false), data, size_bytes_max)
+}
+
+/// A raw DEFLATE stream.
+pub(crate) fn deflate_raw(data: &[u8]) -> Bytes {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    let deflated = encoder.write_all(data).and_then(|()| encoder.finish());
+    deflated.expect("memory takes all bytes").into()
 }
 
 /// As [`inflate_raw`] for a zlib stream (RFC 1950).

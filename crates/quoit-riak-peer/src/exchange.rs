@@ -1,0 +1,230 @@
+//! The comparison of two clusters: by trees, then by the clocks of the records in what differs.
+//!
+//! Trees are compared several times, a moment apart, and only what differs every time counts: writes that are
+//! on their way look like differences once.
+
+use crate::error::PeerError;
+use crate::side::{BucketName, RecordClock, Side};
+use bytes::Bytes;
+use quoit_model::segments::{BRANCH_LEAVES, TreeSize};
+use quoit_riak::{RangeFilter, SegmentFilter, Tree, differing_branches};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How often trees are compared at least.
+const ROUND_COUNT: usize = 2;
+/// Segments that may be named at once; while more differ, a whole bucket is compared.
+const NAMED_SEGMENTS_MAX: usize = 256;
+
+/// The records that are compared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ExchangeScope {
+    /// Those of all buckets with a number of replicas, which may differ between the clusters.
+    All {
+        /// `n_val` here.
+        local_n_val: u32,
+        /// `n_val` there.
+        remote_n_val: u32,
+    },
+    /// Those of one bucket.
+    Bucket {
+        /// The bucket.
+        bucket: BucketName,
+        /// The size of the trees that are made.
+        size: TreeSize,
+    },
+}
+
+/// What is compared, and how much of it at once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExchangePlan {
+    /// The records.
+    pub scope: ExchangeScope,
+    /// Only those that were last written between two seconds since 1970 are repaired.
+    pub modified_secs: Option<(u64, u64)>,
+    /// Segments whose records are compared, at most.
+    pub segment_count_max: usize,
+    /// Pause between two comparisons of trees.
+    pub pause: Duration,
+}
+
+/// Whether two clusters have the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SyncState {
+    /// Their trees are equal.
+    InSync,
+    /// Some segments differ, and were compared by clocks.
+    Differs {
+        /// Segments or branches that differed, those that were not looked at included.
+        differing_count: usize,
+        /// Segments whose records were compared.
+        compared_count: usize,
+    },
+}
+
+/// What a comparison has found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Differences {
+    /// How the trees compare.
+    pub state: SyncState,
+    /// Records of which this side has something that the other has not.
+    pub local_ahead: Vec<RecordClock>,
+    /// Records of which the other side has all that this one has, and more.
+    pub remote_ahead: Vec<RecordClock>,
+}
+
+impl Differences {
+    const fn none(state: SyncState) -> Self {
+        Self { state, local_ahead: Vec::new(), remote_ahead: Vec::new() }
+    }
+}
+
+/// Compares two clusters.
+///
+/// # Errors
+///
+/// What either side can't answer.
+pub async fn exchange(
+    local: &mut impl Side,
+    remote: &mut impl Side,
+    plan: &ExchangePlan,
+) -> Result<Differences, PeerError> {
+    match &plan.scope {
+        ExchangeScope::All { local_n_val, remote_n_val } => {
+            compare_all(local, remote, plan, (*local_n_val, *remote_n_val)).await
+        }
+        ExchangeScope::Bucket { bucket, size } => {
+            compare_bucket(local, remote, plan, bucket, *size).await
+        }
+    }
+}
+
+async fn compare_all(
+    local: &mut impl Side,
+    remote: &mut impl Side,
+    plan: &ExchangePlan,
+    (local_n_val, remote_n_val): (u32, u32),
+) -> Result<Differences, PeerError> {
+    const SIZE: TreeSize = TreeSize::Large;
+    let mut branches: Option<BTreeSet<u32>> = None;
+    for round in 0..ROUND_COUNT {
+        if round > 0 {
+            sleep(plan.pause).await;
+        }
+        let (own, other) =
+            (local.tree_root(local_n_val).await?, remote.tree_root(remote_n_val).await?);
+        still_differing(&mut branches, differing_branches(SIZE, &own, &other)?);
+        if branches.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Ok(Differences::none(SyncState::InSync));
+        }
+    }
+    let branches = branches.unwrap_or_default();
+    let differing_count = branches.len();
+    let chosen = close_together(&branches, plan.segment_count_max);
+    let mut leaves: Option<BTreeSet<u32>> = None;
+    for _ in 0..ROUND_COUNT {
+        sleep(plan.pause).await;
+        let own = tree_of(SIZE, local.tree_branches(local_n_val, &chosen).await?)?;
+        let other = tree_of(SIZE, remote.tree_branches(remote_n_val, &chosen).await?)?;
+        still_differing(&mut leaves, own.differing_leaves(&other));
+        if leaves.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Ok(Differences::none(SyncState::InSync));
+        }
+    }
+    let segments: Vec<u32> =
+        leaves.unwrap_or_default().into_iter().take(plan.segment_count_max).collect();
+    sleep(plan.pause).await;
+    let own = local.tree_clocks(local_n_val, &segments, plan.modified_secs).await?;
+    let other = remote.tree_clocks(remote_n_val, &segments, plan.modified_secs).await?;
+    Ok(compare_clocks(own, other, differing_count, segments.len()))
+}
+
+async fn compare_bucket(
+    local: &mut impl Side,
+    remote: &mut impl Side,
+    plan: &ExchangePlan,
+    bucket: &BucketName,
+    size: TreeSize,
+) -> Result<Differences, PeerError> {
+    let mut filter = RangeFilter { modified_secs: plan.modified_secs, ..RangeFilter::default() };
+    let mut leaves: Option<BTreeSet<u32>> = None;
+    for round in 0..ROUND_COUNT {
+        if round > 0 {
+            sleep(plan.pause).await;
+        }
+        let own = local.range_tree(bucket, size, &filter).await?;
+        let other = remote.range_tree(bucket, size, &filter).await?;
+        if other.size() != size {
+            return Err(PeerError::malformed(format!("a tree of size {}", other.size())));
+        }
+        still_differing(&mut leaves, own.differing_leaves(&other));
+        let differing = leaves.iter().flatten().copied().collect::<Vec<_>>();
+        if differing.is_empty() {
+            return Ok(Differences::none(SyncState::InSync));
+        }
+        if differing.len() <= NAMED_SEGMENTS_MAX {
+            filter.segments = Some(SegmentFilter { segments: differing, tree_size: size });
+        }
+    }
+    let leaves = leaves.unwrap_or_default();
+    let segments: Vec<u32> = leaves.iter().copied().take(plan.segment_count_max).collect();
+    let compared_count = segments.len();
+    filter.segments = Some(SegmentFilter { segments, tree_size: size });
+    sleep(plan.pause).await;
+    let own = local.range_clocks(bucket, &filter).await?;
+    let other = remote.range_clocks(bucket, &filter).await?;
+    Ok(compare_clocks(own, other, leaves.len(), compared_count))
+}
+
+/// Keeps of what has differed so far what differs again.
+fn still_differing(so_far: &mut Option<BTreeSet<u32>>, now: Vec<u32>) {
+    let now: BTreeSet<u32> = now.into_iter().collect();
+    *so_far = Some(match so_far.take() {
+        None => now,
+        Some(before) => before.intersection(&now).copied().collect(),
+    });
+}
+
+/// So many of some branches at most, those that lie closest together: their records are read in one go.
+fn close_together(branches: &BTreeSet<u32>, count_max: usize) -> Vec<u32> {
+    let all: Vec<u32> = branches.iter().copied().collect();
+    let count = count_max.clamp(1, all.len().max(1));
+    let span = |run: &&[u32]| run.last().zip(run.first()).map_or(0, |(last, first)| last - first);
+    all.windows(count).min_by_key(span).map_or_else(|| all.clone(), <[u32]>::to_vec)
+}
+
+fn tree_of(size: TreeSize, branches: Vec<(u32, Bytes)>) -> Result<Tree, PeerError> {
+    let mut tree = Tree::empty(size);
+    for (number, branch) in branches {
+        tree.set_branch(number, &branch)?;
+    }
+    debug_assert!(tree.leaves().all(|(leaf, _)| leaf < size.branch_count() * BRANCH_LEAVES));
+    Ok(tree)
+}
+
+/// Which side is ahead of the other in which record: this one, too, where neither is.
+fn compare_clocks(
+    local: Vec<RecordClock>,
+    remote: Vec<RecordClock>,
+    differing_count: usize,
+    compared_count: usize,
+) -> Differences {
+    let state = SyncState::Differs { differing_count, compared_count };
+    let mut found = Differences::none(state);
+    let name = |record: &RecordClock| (record.bucket.clone(), record.key.clone());
+    let mut others: BTreeMap<_, RecordClock> =
+        remote.into_iter().map(|record| (name(&record), record)).collect();
+    for own in local {
+        match others.remove(&name(&own)) {
+            Some(other) if other.clock == own.clock => {}
+            Some(other) if other.clock.descends(&own.clock) => found.remote_ahead.push(other),
+            Some(_) | None => found.local_ahead.push(own),
+        }
+    }
+    found.remote_ahead.extend(others.into_values());
+    found
+}
+
+#[cfg(test)]
+mod tests;
