@@ -1,7 +1,7 @@
 //! Folds: operators' walks through all records of a bucket or of a part of it.
 //!
 //! Every record is looked at once, on one node that has it, as in a listing; only what is known of it comes
-//! back. What a fold changes, it changes as clients would: a record is erased by a delete of the very
+//! back. Tombstones are records like others, as for a Riak node, except for folds that erase or repair. What a fold changes, it changes as clients would: a record is erased by a delete of the very
 //! version that was found. A fold rests after each chunk for longer than that took, so that requests hardly
 //! notice it.
 
@@ -9,12 +9,17 @@ use crate::error::RequestError;
 use crate::listing::{RecordKind, RecordRange, RecordScan};
 use crate::options::{Precondition, ReadOptions};
 use crate::put::{DeleteRequest, Deleted};
+use crate::replication::QueuePriority;
 use crate::stats::{LongRequest, UnderWay};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
-use quoit_model::context::decode_context;
+use quoit_model::context::{decode_context, encode_riak_context};
+use quoit_model::etf::Limits;
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::props::Quorum;
+use quoit_model::riak_clock::decode_riak_clock;
+use quoit_riak::TreeEntry;
+use quoit_wire::internode::VERSION_RIAK_FORMS;
 use quoit_wire::internode::data::RecordSummary;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +35,10 @@ const REST_MAX: Duration = Duration::from_secs(1);
 pub enum FoldKind {
     /// Names all, with their clocks.
     FetchClocks,
+    /// Names all, with what they are in Riak's trees: made with this salt, if there is one.
+    TreeEntries(Option<u32>),
+    /// Puts all into a queue of replication ([`Fold::into_queue`]), at the lowest priority.
+    ReplKeys,
     /// Names those with more siblings than this.
     ManySiblings(u32),
     /// Names those whose stored form has more bytes than this.
@@ -60,8 +69,10 @@ pub enum Method {
 pub struct FoldFound {
     /// Key.
     pub key: Bytes,
-    /// Vector clock, as clients get it.
+    /// Vector clock, as a Riak node gives it to clients; empty where the fold is about places in trees.
     pub clock: Bytes,
+    /// What it is in Riak's trees, where the fold is about that.
+    pub tree_entry: Option<TreeEntry>,
     /// Siblings or bytes, whichever the fold is about.
     pub number: u64,
 }
@@ -92,6 +103,8 @@ pub struct Fold {
     progress: FoldProgress,
     /// Matches after which it ends.
     limit: u64,
+    /// The queue that keys are put into.
+    queue: Option<Arc<str>>,
     _under_way: UnderWay,
 }
 
@@ -111,7 +124,13 @@ impl ReplicatedStore {
         let wanted = match kind {
             FoldKind::FindTombs | FoldKind::ReapTombs(Method::Count) => RecordKind::Tombstones,
             FoldKind::ReapTombs(Method::Change) => RecordKind::TombstonesToReap,
-            _ => RecordKind::Live,
+            FoldKind::EraseKeys(_) | FoldKind::RepairKeys => RecordKind::Live,
+            FoldKind::FetchClocks
+            | FoldKind::TreeEntries(_)
+            | FoldKind::ReplKeys
+            | FoldKind::ManySiblings(_)
+            | FoldKind::Large(_)
+            | FoldKind::ObjectStats => RecordKind::All,
         };
         let under_way = UnderWay::begin(self, LongRequest::Fold);
         let records = under_way.begun(self.scan_records(&range, wanted).await)?;
@@ -122,12 +141,19 @@ impl ReplicatedStore {
             records,
             progress: FoldProgress::default(),
             limit,
+            queue: None,
             _under_way: under_way,
         })
     }
 }
 
 impl Fold {
+    /// The fold with the queue of this node that it puts keys into.
+    #[must_use]
+    pub fn into_queue(self, name: &str) -> Self {
+        Self { queue: Some(name.into()), ..self }
+    }
+
     /// How far it is.
     #[must_use]
     pub const fn progress(&self) -> &FoldProgress {
@@ -159,8 +185,7 @@ impl Fold {
             self.progress.looked_at_count += 1;
             self.progress.looked_at_bytes += summary.size_bytes;
             let Some(number) = self.take(&summary).await else { continue };
-            let RecordSummary { key, clock, .. } = summary;
-            found.push(FoldFound { key, clock, number });
+            found.push(self.named(summary, number)?);
         }
         let took_us = self.store.clock.monotonic_us().saturating_sub(begun_us);
         let rest = Duration::from_micros(took_us) * REST_FACTOR;
@@ -172,7 +197,9 @@ impl Fold {
     async fn take(&mut self, summary: &RecordSummary) -> Option<u64> {
         let siblings = summary.sibling_count;
         let (is_match, number) = match self.kind {
-            FoldKind::FetchClocks | FoldKind::FindTombs => (true, Some(u64::from(siblings))),
+            FoldKind::FetchClocks | FoldKind::TreeEntries(_) | FoldKind::FindTombs => {
+                (true, Some(u64::from(siblings)))
+            }
             FoldKind::ManySiblings(count) => (siblings > count, Some(siblings.into())),
             FoldKind::Large(bytes) => (summary.size_bytes > bytes, Some(summary.size_bytes)),
             FoldKind::ObjectStats => {
@@ -184,9 +211,34 @@ impl Fold {
             FoldKind::ReapTombs(_) | FoldKind::EraseKeys(Method::Count) => (true, None),
             FoldKind::EraseKeys(Method::Change) => (self.erase(summary).await, None),
             FoldKind::RepairKeys => (self.repair(summary).await, None),
+            FoldKind::ReplKeys => (self.queue(summary), None),
         };
         self.progress.match_count += u64::from(is_match);
         number.filter(|_| is_match)
+    }
+
+    /// A record as the fold names it.
+    fn named(&self, summary: RecordSummary, number: u64) -> Result<FoldFound, RequestError> {
+        let RecordSummary { key, clock, riak_clock, .. } = summary;
+        let needed = VERSION_RIAK_FORMS;
+        let is_older = RequestError::OlderNode { node: "a node of the cluster".into(), needed };
+        let riak_clock = match riak_clock.is_empty() {
+            true => None,
+            false => decode_riak_clock(&riak_clock, &Limits::STORED).ok(),
+        };
+        let FoldKind::TreeEntries(salt) = self.kind else {
+            // A clock of ours is good for clients, too.
+            let clock = riak_clock.map_or(clock, |clock| encode_riak_context(&clock));
+            return Ok(FoldFound { key, clock, tree_entry: None, number });
+        };
+        let riak_clock = riak_clock.ok_or(is_older)?;
+        let RecordRange { bucket_type, bucket, .. } = &self.range;
+        let bucket = BucketRef { bucket_type, bucket };
+        let entry = match salt {
+            None => TreeEntry::new(bucket, &key, &riak_clock),
+            Some(salt) => TreeEntry::salted(bucket, &key, &riak_clock, salt),
+        };
+        Ok(FoldFound { key, clock: Bytes::new(), tree_entry: Some(entry), number })
     }
 
     /// Deletes a record if it is as it was found.
@@ -207,6 +259,19 @@ impl Fold {
                 false
             }
         }
+    }
+
+    /// Puts a record into the queue. Whether there is one.
+    fn queue(&mut self, summary: &RecordSummary) -> bool {
+        let key = key_of(&self.range, &summary.key).encoded();
+        let (keys, now_us) = ([Bytes::copy_from_slice(&key)], self.store.clock.unix_us());
+        let queues = self.store.source_queues();
+        let pushed = self
+            .queue
+            .as_ref()
+            .and_then(|queue| queues.push_references(queue, QueuePriority::Fold, keys, now_us));
+        self.progress.failed_count += u64::from(pushed.is_none());
+        pushed.is_some()
     }
 
     async fn repair(&mut self, summary: &RecordSummary) -> bool {

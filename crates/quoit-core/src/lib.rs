@@ -33,6 +33,7 @@ mod reaper;
 mod records;
 mod replica;
 mod replication;
+mod riak_trees;
 mod service;
 mod stats;
 mod store;
@@ -69,6 +70,7 @@ pub use replication::{
     QueuedValue, ReplicationOperator, SourceQueueSettings, SourceQueues, Visited, VisitedCluster,
     fuzz_source_journal, source_journal_samples,
 };
+pub use riak_trees::{KEPT_BYTES_MAX as RIAK_TREES_BYTES_MAX, TreeClock};
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
     LatencySummary, LongRequest, Stats, StatsSnapshot,

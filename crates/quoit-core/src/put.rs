@@ -264,7 +264,8 @@ impl ReplicatedStore {
             },
         };
         let mut changed = self.change(&at, props, &change, !topology.is_alone())?;
-        if changed.ticket.is_some() {
+        // An object that is put as it is comes from another cluster, or was written long ago.
+        if changed.ticket.is_some() && !change.as_is {
             let written = WrittenObject::of(changed.replicated.as_ref(), changed.object.as_ref());
             self.queue_written(&at, props, written);
         }

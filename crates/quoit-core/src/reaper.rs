@@ -282,7 +282,15 @@ impl ReplicatedStore {
 
     fn reap(&self, noted: &Noted) -> Result<bool, StoreError> {
         let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(false) };
-        self.reap_copy(&place.at(), noted.digest)
+        let tombstone = match self.queues_reaps() {
+            true => self.tombstone_of(noted).unwrap_or_default(),
+            false => None,
+        };
+        let is_reaped = self.reap_copy(&place.at(), noted.digest)?;
+        if let Some(tombstone) = tombstone.filter(|_| is_reaped) {
+            self.queue_reaped(&noted.encoded, &tombstone);
+        }
+        Ok(is_reaped)
     }
 
     /// Looks for tombstones where the last scan has stopped, a page at a time: others wait for the same

@@ -14,6 +14,7 @@ use crate::reap_records::{ReapRecordLimits, ReapRecordStats, ReapRecords};
 use crate::reaper::{DeleteMode, Reaper};
 use crate::records::Records;
 use crate::replication::{ReplicationOperator, SourceQueueSettings, SourceQueues};
+use crate::riak_trees::RiakTrees;
 use crate::service::ReplicaService;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::topology::Topology;
@@ -156,6 +157,8 @@ pub struct ReplicatedStore {
     pub(crate) source_queues: Arc<SourceQueues>,
     /// Does what operators want of replication.
     pub(crate) replication_operator: OnceLock<Arc<dyn ReplicationOperator>>,
+    /// Parts of the trees that Riak nodes compare clusters by.
+    pub(crate) riak_trees: RiakTrees,
     stats: Stats,
 }
 
@@ -210,6 +213,7 @@ impl ReplicatedStore {
             healing: Healing::default(),
             source_queues: Arc::new(SourceQueues::in_memory(SourceQueueSettings::default())),
             replication_operator: OnceLock::new(),
+            riak_trees: RiakTrees::default(),
             stats: Stats::default(),
         }
     }
@@ -461,8 +465,11 @@ impl ReplicatedStore {
         let healing = Arc::clone(&self).run_healing();
         let found = Arc::clone(&self).run_healing_of_found();
         let queues = Arc::clone(&self).run_source_queues();
+        let trees = Arc::clone(&self).run_riak_trees();
         let transfers = self.run_transfers();
-        tokio::join!(biased; reaper, hints, exchanges, verification, healing, found, queues, transfers);
+        tokio::join!(
+            biased; reaper, hints, exchanges, verification, healing, found, queues, trees, transfers
+        );
     }
 
     /// Waits until everything up to `ticket` survives the death of the machine.

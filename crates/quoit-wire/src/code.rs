@@ -151,16 +151,40 @@ codes! {
     QueuePutReq = 168,
     /// The records are queued; Quoit's own.
     QueuePutResp = 169,
+    /// Asks for the next entry of a queue of replication.
+    FetchReq = 202,
+    /// An entry of a queue, or that there is none.
+    FetchResp = 203,
+    /// Puts references to records into a queue of replication.
+    PushReq = 204,
+    /// The lengths of the queue.
+    PushResp = 205,
+    /// Asks for the addresses of the nodes that are up.
+    MembershipReq = 206,
+    /// The addresses of the nodes that are up.
+    MembershipResp = 207,
+    /// Asks for the root of the tree of an n_val.
+    AaeFoldMergeRootNValReq = 210,
+    /// Asks for branches of the tree of an n_val.
+    AaeFoldMergeBranchNValReq = 211,
+    /// Asks for the keys and clocks of segments of the tree of an n_val.
+    AaeFoldFetchClocksNValReq = 212,
+    /// Asks for a tree of a range.
+    AaeFoldMergeTreesRangeReq = 213,
     /// Asks for the keys and clocks of a range.
     AaeFoldFetchClocksRangeReq = 214,
     /// Asks for keys with many siblings or bytes.
     AaeFoldFindKeysReq = 215,
     /// Asks for counts of records by size and siblings.
     AaeFoldObjectStatsReq = 216,
+    /// Puts the keys of a range into a queue of replication.
+    AaeFoldReplKeysReq = 217,
     /// Asks for tombstones.
     AaeFoldFindTombsReq = 218,
     /// Has all replicas of records read and repaired.
     AaeFoldRepairKeysReq = 219,
+    /// A tree, or parts of one.
+    AaeFoldTreeResp = 220,
     /// Keys with their clocks.
     AaeFoldKeyValueResp = 221,
     /// Keys or names with counts.

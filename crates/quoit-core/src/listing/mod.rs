@@ -23,7 +23,7 @@ pub use coverage::{CoverageEntry, CoverageError, CoverageRequest, InvalidContext
 pub use index::{IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds};
 pub use keys::KeyListing;
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
-pub(crate) use plan::Plans;
+pub(crate) use plan::{PartitionSet, Plans, Share, shares};
 pub use records::RecordRange;
 pub(crate) use records::{RecordKind, RecordScan};
 
@@ -77,12 +77,12 @@ fn own<T>(read: Result<Option<T>, RequestError>) -> Result<T, Failed> {
 impl ReplicatedStore {
     /// Returns what was read of this node's copies, if it is still to have those that the layouts of this
     /// version gave it: copies that moved meanwhile may have been removed here while they were read.
-    fn unless_moved<T>(&self, listed: T, layout_version: u64) -> Option<T> {
+    pub(crate) fn unless_moved<T>(&self, listed: T, layout_version: u64) -> Option<T> {
         (layout_version >= self.topology_now().layout_version()).then_some(listed)
     }
 
     /// The nodes and layouts after those of a version, by which a node was asked in vain.
-    async fn topology_after(&self, version: u64) -> Result<Arc<Topology>, RequestError> {
+    pub(crate) async fn topology_after(&self, version: u64) -> Result<Arc<Topology>, RequestError> {
         if self.topology_now().version() == version {
             self.wait_for_newer(version, Instant::now() + CHUNK_TIMEOUT).await?;
         }

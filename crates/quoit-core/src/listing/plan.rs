@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 /// A set of partitions, one bit each, lowest bit first.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct PartitionSet(Vec<u8>);
+pub(crate) struct PartitionSet(Vec<u8>);
 
 impl PartitionSet {
-    pub(super) fn empty(partition_count: u16) -> Self {
+    pub(crate) fn empty(partition_count: u16) -> Self {
         Self(vec![0; usize::from(partition_count).div_ceil(8)])
     }
 
-    pub(super) fn all(partition_count: u16) -> Self {
+    pub(crate) fn all(partition_count: u16) -> Self {
         let mut set = Self::empty(partition_count);
         let end = partition_count - u16::from(planted!(ListsShort));
         (0..end).for_each(|partition| set.insert(Partition(partition)));
@@ -30,32 +30,32 @@ impl PartitionSet {
         Self(vec![0; self.0.len()])
     }
 
-    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }
 
-    pub(super) fn to_bytes(&self) -> Bytes {
+    pub(crate) fn to_bytes(&self) -> Bytes {
         Bytes::copy_from_slice(&self.0)
     }
 
-    pub(super) fn insert(&mut self, partition: Partition) {
+    pub(crate) fn insert(&mut self, partition: Partition) {
         if let Some(byte) = self.0.get_mut(usize::from(partition.0 / 8)) {
             *byte |= 1 << (partition.0 % 8);
         }
     }
 
-    pub(super) fn remove(&mut self, partition: Partition) {
+    pub(crate) fn remove(&mut self, partition: Partition) {
         if let Some(byte) = self.0.get_mut(usize::from(partition.0 / 8)) {
             *byte &= !(1 << (partition.0 % 8));
         }
     }
 
-    pub(super) fn contains(&self, partition: Partition) -> bool {
+    pub(crate) fn contains(&self, partition: Partition) -> bool {
         let byte = self.0.get(usize::from(partition.0 / 8)).copied().unwrap_or_default();
         byte & (1 << (partition.0 % 8)) != 0
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Partition> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Partition> {
         let bits = self.0.len() * 8;
         (0..bits as u16).map(Partition).filter(|partition| self.contains(*partition))
     }
@@ -63,9 +63,9 @@ impl PartitionSet {
 
 /// A node and what it lists.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Share {
-    pub(super) node: NodePlace,
-    pub(super) partitions: PartitionSet,
+pub(crate) struct Share {
+    pub(crate) node: NodePlace,
+    pub(crate) partitions: PartitionSet,
 }
 
 /// Plans that are remembered: one for each number of replicas that is in use.
@@ -129,7 +129,7 @@ impl Plans {
 /// # Errors
 ///
 /// When no node that is up holds some partition: a listing is complete or an error.
-pub(super) fn shares(
+pub(crate) fn shares(
     topology: &Topology,
     wanted: &PartitionSet,
     replicas: impl Into<ReplicaCount>,

@@ -8,10 +8,14 @@ use crate::replica::Place;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;
+use quoit_model::clock::VersionVector;
 use quoit_model::context::encode_context;
+use quoit_model::data_type::clock_in_riak;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::object::Object;
+use quoit_model::riak_clock::encode_riak_clock;
+use quoit_model::riak_object::encode_riak_object;
 use quoit_model::segments::Segments;
 use quoit_store::engine::{Access, Fetch, Record, RecordMeta};
 use quoit_wire::internode::data::{
@@ -53,6 +57,7 @@ impl RecordRange {
 /// Which records of a range are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecordKind {
+    All,
     Live,
     Tombstones,
     /// Tombstones, and those who have them are to reap them.
@@ -77,11 +82,11 @@ impl ReplicatedStore {
     ) -> Result<RecordScan, RequestError> {
         // The first key after the last one is that with a zero byte behind it.
         let end = |last: &Bytes| [&last[..], &[0]].concat().into();
-        let tombstones_only = kind != RecordKind::Live;
+        let tombstones_only = matches!(kind, RecordKind::Tombstones | RecordKind::TombstonesToReap);
         let keys = KeySpan {
             from: range.first_key.clone(),
             end: range.last_key.as_ref().map(end),
-            with_tombstones: tombstones_only,
+            with_tombstones: kind != RecordKind::Live,
         };
         let span = RecordSpan {
             keys: Some(keys),
@@ -89,6 +94,7 @@ impl ReplicatedStore {
             modified_to: range.modified_secs.map(|(_, to)| to),
             tombstones_only,
             reap: kind == RecordKind::TombstonesToReap,
+            riak_form: kind != RecordKind::Live,
         };
         let span = match &range.segments {
             None => ScanSpan::Records(span),
@@ -130,7 +136,8 @@ impl ReplicatedStore {
             }
             chunk.looked_at_count += READ_COST;
             let partition = held.partition(encoded);
-            let Some((record, mut summary)) = self.summary(encoded, partition)? else {
+            let Some((record, mut summary)) = self.summary(encoded, partition, span.riak_form)?
+            else {
                 return Ok(());
             };
             if !modified.contains(&summary.modified_secs) {
@@ -154,26 +161,48 @@ impl ReplicatedStore {
         &self,
         encoded: &Bytes,
         partition: Partition,
+        riak_form: bool,
     ) -> Result<Option<(Record, RecordSummary)>, RequestError> {
         let place = Place::new(encoded, partition)?;
         let Fetch::Found(record) = self.engine.get(&place.at(), Access::Wait)? else {
             return Ok(None);
         };
-        let object = match PagedObject::is_one(&record.value) {
+        let is_paged = PagedObject::is_one(&record.value);
+        let object = match is_paged {
             true => PagedObject::decode(&record.value).ok().map(|paged| paged.object().clone()),
             false => Object::decode(&record.value).ok(),
         };
         let Some(object) = object else { return Ok(None) };
+        let clock = clock_of(&record);
+        // What lies in pages is not put together for a look at its size.
+        let size_bytes = match riak_form && !is_paged {
+            true => riak_size_of(&object),
+            false => size_of(&record),
+        };
         let summary = RecordSummary {
             key: Bytes::new(),
-            clock: encode_context(&clock_of(&record)),
+            riak_clock: if riak_form { riak_clock_of(&clock) } else { Bytes::new() },
+            clock: encode_context(&clock),
             sibling_count: object.siblings.len() as u32,
-            size_bytes: size_of(&record),
+            size_bytes,
             modified_secs: object.last_modified_us() / 1_000_000,
             tombstone: record.meta.tombstone,
         };
         Ok(Some((record, summary)))
     }
+}
+
+fn riak_clock_of(clock: &VersionVector) -> Bytes {
+    let mut term = Vec::new();
+    encode_riak_clock(&clock_in_riak(clock), &mut term);
+    term.into()
+}
+
+/// Bytes of an object as a Riak node stores it.
+fn riak_size_of(object: &Object) -> u64 {
+    let mut stored = Vec::new();
+    encode_riak_object(object, &mut stored);
+    stored.len() as u64
 }
 
 impl RecordScan {

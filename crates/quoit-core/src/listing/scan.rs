@@ -112,7 +112,7 @@ impl ReplicatedStore {
     }
 
     /// Whether another node has a whole copy of one of these partitions, and this one's has lost records.
-    fn knows_less_of(&self, partitions: &PartitionSet) -> bool {
+    pub(crate) fn knows_less_of(&self, partitions: &PartitionSet) -> bool {
         let topology = self.topology_now();
         let ring = self.ring_size().get();
         let mut wanted = partitions.iter().filter(|partition| partition.0 < ring);

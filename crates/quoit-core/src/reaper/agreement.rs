@@ -159,6 +159,11 @@ impl ReplicatedStore {
         let removed = self.ask(topology, &batch, Phase::Reap).await;
         let (gone, left) = part(batch, &removed);
         later.extend(left);
+        if self.queues_reaps() {
+            for Candidate { noted, tombstone, .. } in &gone {
+                self.queue_reaped(&noted.encoded, tombstone);
+            }
+        }
         let mut later: Vec<Noted> = later.into_iter().map(|candidate| candidate.noted).collect();
         later.extend(self.reap_own(gone).await);
         later
@@ -217,7 +222,7 @@ impl ReplicatedStore {
     }
 
     /// The stored form of a tombstone that is here as it was noted.
-    fn tombstone_of(&self, noted: &Noted) -> Result<Option<Bytes>, RequestError> {
+    pub(super) fn tombstone_of(&self, noted: &Noted) -> Result<Option<Bytes>, RequestError> {
         let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(None) };
         let copy = self.fetch_copy(&place.at(), true, Access::Wait)?;
         Ok(match copy {

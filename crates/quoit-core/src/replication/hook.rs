@@ -3,11 +3,13 @@
 use super::entry::{Reference, Visited};
 use crate::replica::Replicated;
 use crate::stats::Counter;
-use crate::store::ReplicatedStore;
+use crate::store::{ReplicatedStore, decode, object_props};
 use bytes::Bytes;
+use quoit_model::data_type::pages::PagedObject;
+use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, ReplMode};
-use quoit_store::engine::RecordAt;
+use quoit_store::engine::{Access, Fetch, RecordAt};
 
 /// The object of a write, as far as the coordinator has it at hand.
 pub(crate) enum WrittenObject<'a> {
@@ -73,11 +75,50 @@ impl ReplicatedStore {
         if !goes_in_real_time(props) {
             return;
         }
-        let reference = written.reference(self.source_queues.settings().object_bytes_max);
+        let held_bytes_max = self.source_queues.settings().object_bytes_max;
+        let mut reference = written.reference(held_bytes_max);
+        if reference == Reference::ToFetch && !matches!(written, WrittenObject::Encoded(_)) {
+            reference = self.reference_to_stored(at, held_bytes_max);
+        }
         let key = Bytes::copy_from_slice(at.encoded);
         let now_us = self.clock.unix_us();
         let discards = self.source_queues.push(at.key.bucket, key, reference, visited, now_us);
         self.stats().add(Counter::QueueDiscards, discards);
+    }
+}
+
+impl ReplicatedStore {
+    /// Whether reaps of tombstones are queued.
+    pub(crate) fn queues_reaps(&self) -> bool {
+        self.source_queues.is_active() && self.source_queues.settings().queues_reaps
+    }
+
+    /// Queues that a tombstone was reaped: its encoded name and its stored form.
+    pub(crate) fn queue_reaped(&self, encoded: &Bytes, tombstone: &Bytes) {
+        let (Ok(key), Ok(tombstone)) = (KeyRef::decode(encoded), decode(tombstone)) else { return };
+        let is_taken = {
+            let state = self.control.read();
+            object_props(&state, key.bucket).is_ok_and(goes_in_real_time)
+        };
+        if is_taken {
+            let now_us = self.clock.unix_us();
+            let reference = Reference::Reap { clock: tombstone.clock, reaped_us: now_us };
+            let (name, visited) = (encoded.clone(), Visited::new());
+            self.source_queues.push(key.bucket, name, reference, visited, now_us);
+        }
+    }
+
+    /// A reference with the object that was written just now, if it is small and need not be waited for: each
+    /// write of a key has an entry with its own object then.
+    fn reference_to_stored(&self, at: &RecordAt<'_>, held_bytes_max: usize) -> Reference {
+        match self.engine.get(at, Access::NoWait) {
+            Ok(Fetch::Found(record))
+                if record.value.len() <= held_bytes_max && !PagedObject::is_one(&record.value) =>
+            {
+                Reference::Object(record.value)
+            }
+            _ => Reference::ToFetch,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod compare;
 mod entry;
 mod fetch;
 mod filter;
+mod for_riak;
 mod fuzz;
 mod hook;
 mod journal;

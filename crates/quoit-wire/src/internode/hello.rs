@@ -8,7 +8,7 @@ use thiserror::Error;
 /// The oldest version of the protocol that this build speaks.
 pub const VERSION_MIN: u32 = 1;
 /// The newest version of the protocol that this build speaks.
-pub const VERSION_MAX: u32 = VERSION_REAP_RECORDS;
+pub const VERSION_MAX: u32 = VERSION_RIAK_FORMS;
 /// The first version whose nodes know objects that are data types.
 pub const VERSION_DATA_TYPES: u32 = 2;
 /// The first version whose nodes compare copies of large sets and maps by ranges.
@@ -35,6 +35,8 @@ pub const VERSION_REAP_RECORDS: u32 = 11;
 /// The first version whose nodes grant conditional writes, and coordinate none without grants where a bucket
 /// requires them.
 pub const VERSION_GRANTS: u32 = 11;
+/// The first version whose nodes tell of records as a Riak node has them, and keep parts of Riak's trees.
+pub const VERSION_RIAK_FORMS: u32 = 12;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");

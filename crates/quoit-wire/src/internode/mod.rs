@@ -31,6 +31,7 @@ mod refusal;
 pub mod replication;
 pub mod staging;
 pub mod transfer;
+pub mod trees;
 
 pub use frame::{
     FLAG_LAST, FLAG_STREAM, FRAME_OVERHEAD_BYTES, FramePrefix, InternodeDecoder, InternodeFrame,
@@ -40,7 +41,7 @@ pub use hello::{
     HELLO_FRAME_BYTES_MAX, HELLO_MAGIC, Hello, HelloError, LANE_LARGE, LANE_SMALL,
     VERSION_DATA_TYPES, VERSION_GRANTS, VERSION_INNER_PARTS, VERSION_INNER_RANGES, VERSION_LOSSES,
     VERSION_MARKS, VERSION_MAX, VERSION_MIN, VERSION_RANGES, VERSION_READS_TOLD,
-    VERSION_REAP_RECORDS, VERSION_SCANS, VERSION_SEGMENTS, VERSION_STAGING, VersionRange,
-    append_hello,
+    VERSION_REAP_RECORDS, VERSION_RIAK_FORMS, VERSION_SCANS, VERSION_SEGMENTS, VERSION_STAGING,
+    VersionRange, append_hello,
 };
 pub use refusal::{Refusal, code};

@@ -25,6 +25,98 @@ pub enum ChangeMethod {
 }
 
 messages! {
+    /// Asks for the root of the tree over all records of buckets with this number of replicas.
+    message RpbAaeFoldMergeRootNValReq: AaeFoldMergeRootNValReq {
+        /// Number of replicas.
+        required uint32 n_val = 1;
+    }
+
+    /// Asks for branches of such a tree.
+    message RpbAaeFoldMergeBranchNValReq: AaeFoldMergeBranchNValReq {
+        /// Number of replicas.
+        required uint32 n_val = 1;
+        /// The branches.
+        repeated uint32 id_filter = 2;
+    }
+
+    /// Asks for the keys and clocks of segments of such a tree.
+    message RpbAaeFoldFetchClocksNValReq: AaeFoldFetchClocksNValReq {
+        /// Number of replicas.
+        required uint32 n_val = 1;
+        /// The segments.
+        repeated uint32 id_filter = 2;
+        /// Whether `last_mod_start` and `last_mod_end` bound the time of the last write.
+        optional bool modified_range = 40;
+        /// The first second, since 1970.
+        optional uint32 last_mod_start = 41;
+        /// The last second, since 1970.
+        optional uint32 last_mod_end = 42;
+    }
+
+    /// Asks for a tree of a range.
+    message RpbAaeFoldMergeTreesRangeReq: AaeFoldMergeTreesRangeReq {
+        /// Bucket type.
+        optional bytes bucket_type = 1;
+        /// Bucket.
+        required bytes bucket = 2;
+        /// Whether `start_key` and `end_key` bound the keys.
+        required bool key_range = 10;
+        /// The first key.
+        optional bytes start_key = 11;
+        /// The last key.
+        optional bytes end_key = 12;
+        /// The size of the tree that is wanted.
+        required uint32 tree_size = 20;
+        /// Whether only keys of some segments of a tree are wanted.
+        required bool segment_filter = 30;
+        /// The segments.
+        repeated uint32 id_filter = 31;
+        /// The size of the tree that the segments are of.
+        optional uint32 filter_tree_size = 32;
+        /// Whether `last_mod_start` and `last_mod_end` bound the time of the last write.
+        required bool modified_range = 40;
+        /// The first second, since 1970.
+        optional uint32 last_mod_start = 41;
+        /// The last second, since 1970.
+        optional uint32 last_mod_end = 42;
+        /// Whether the hashes of kept trees are wanted, and not others made with `init_vector`.
+        required bool use_prehash = 50;
+        /// What other hashes are made with.
+        optional uint32 init_vector = 51;
+    }
+
+    /// Puts the keys of a range into a queue of replication.
+    message RpbAaeFoldReplKeysReq: AaeFoldReplKeysReq {
+        /// Bucket type.
+        optional bytes bucket_type = 1;
+        /// Bucket.
+        required bytes bucket = 2;
+        /// Whether `start_key` and `end_key` bound the keys.
+        required bool key_range = 10;
+        /// The first key.
+        optional bytes start_key = 11;
+        /// The last key.
+        optional bytes end_key = 12;
+        /// Whether `last_mod_start` and `last_mod_end` bound the time of the last write.
+        required bool modified_range = 40;
+        /// The first second, since 1970.
+        optional uint32 last_mod_start = 41;
+        /// The last second, since 1970.
+        optional uint32 last_mod_end = 42;
+        /// Name of the queue.
+        required bytes queuename = 50;
+    }
+
+    /// A tree, or parts of one.
+    message RpbAaeFoldTreeResp: AaeFoldTreeResp {
+        /// Size of the tree.
+        required uint32 size = 1;
+        /// The root: 4 bytes for each branch.
+        optional bytes level_one = 2;
+        /// Branches: 4 bytes of number, then 4 bytes for each leaf, compressed or not.
+        repeated bytes level_two = 3;
+    }
+
     /// Asks for the keys and clocks of a range.
     message RpbAaeFoldFetchClocksRangeReq: AaeFoldFetchClocksRangeReq {
         /// Bucket type.

@@ -19,6 +19,7 @@ mod mapred;
 mod preflist;
 mod props;
 mod replication;
+mod riak_queues;
 
 pub use access::*;
 pub use counters::*;
@@ -32,6 +33,7 @@ pub use mapred::*;
 pub use preflist::*;
 pub use props::*;
 pub use replication::*;
+pub use riak_queues::*;
 
 use crate::code::MessageCode;
 use crate::error::DecodeError;

@@ -126,6 +126,10 @@ pub struct RecordSpan {
     /// The receiver is to reap the tombstones, as soon as all primaries agree.
     #[prost(bool, tag = "5")]
     pub reap: bool,
+    /// Clocks and sizes are wanted as a Riak node has them: of nodes that speak a version from
+    /// [`VERSION_RIAK_FORMS`](crate::internode::VERSION_RIAK_FORMS) on.
+    #[prost(bool, tag = "6")]
+    pub riak_form: bool,
 }
 
 /// Records of a bucket, of some segments of a hash tree.
@@ -163,6 +167,9 @@ pub struct RecordSummary {
     /// Whether it is a tombstone.
     #[prost(bool, tag = "6")]
     pub tombstone: bool,
+    /// Vector clock with its times, as a Riak node has it, where it was asked for.
+    #[prost(bytes = "bytes", tag = "7")]
+    pub riak_clock: Bytes,
 }
 
 /// A chunk of keys or entries.

@@ -1,0 +1,281 @@
+//! A tree of all partitions together, each from one node that has a complete copy of it.
+
+use super::kept::KEPT_SIZE;
+use crate::calls::call_while_up;
+use crate::error::RequestError;
+use crate::listing::{PartitionSet, Share, shares};
+use crate::store::ReplicatedStore;
+use crate::topology::{Reach, Topology};
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::{CallError, Lane};
+use quoit_model::clock::VersionVector;
+use quoit_model::etf::Limits;
+use quoit_model::key::KeyRef;
+use quoit_model::riak_clock::decode_riak_clock;
+use quoit_model::segments::Segments;
+use quoit_riak::BRANCH_BYTES;
+use quoit_wire::internode::VERSION_RIAK_FORMS;
+use quoit_wire::internode::data::REFUSED_STALE_LAYOUT;
+use quoit_wire::internode::trees::{
+    AskTree, AskTreeClocks, METHOD_ASK_TREE, METHOD_ASK_TREE_CLOCKS, ToldTree, ToldTreeClocks,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time that a node has for its part: the first one may have to read all of its records.
+const PART_TIMEOUT: Duration = Duration::from_secs(3_600);
+
+/// A record with its clock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TreeClock {
+    /// Bucket type.
+    pub bucket_type: Bytes,
+    /// Bucket.
+    pub bucket: Bytes,
+    /// Key.
+    pub key: Bytes,
+    /// Its clock, with times.
+    pub clock: VersionVector,
+    /// When it was last written, seconds since 1970.
+    pub modified_secs: u64,
+}
+
+/// A question about a tree that each node answers for some partitions.
+trait Question {
+    type Told: Message + Default;
+    const METHOD: u16;
+    type Ask: Message;
+
+    fn ask(&self, partitions: &PartitionSet, layout_version: u64) -> Self::Ask;
+
+    async fn ask_here(
+        store: &Arc<ReplicatedStore>,
+        ask: Self::Ask,
+    ) -> Result<Option<Self::Told>, RequestError>;
+
+    /// The partitions that an answer has left out.
+    fn left(told: &Self::Told) -> PartitionSet;
+}
+
+/// How a node did not answer.
+enum NoAnswer {
+    /// Another node may.
+    Node(RequestError),
+    /// The layouts have changed.
+    Stale,
+}
+
+impl ReplicatedStore {
+    /// The root of the tree over all records of buckets with this `n_val`, tombstones included: 4 bytes for
+    /// each of its 4096 branches.
+    ///
+    /// # Errors
+    ///
+    /// Engine faults, nodes of an older release, and partitions that no node has which is up.
+    pub async fn riak_tree_root(self: &Arc<Self>, n_val: u32) -> Result<Bytes, RequestError> {
+        let told = self.ask_for_tree(n_val, &TreeQuestion { n_val, branches: Vec::new() }).await?;
+        let mut root = vec![0; KEPT_SIZE.branch_count() as usize * 4];
+        told.iter().for_each(|told| combine(&mut root, &told.root));
+        Ok(root.into())
+    }
+
+    /// Branches of such a tree, 4 bytes for each of their 256 leaves; those that it does not have are empty.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ReplicatedStore::riak_tree_root`].
+    pub async fn riak_tree_branches(
+        self: &Arc<Self>,
+        n_val: u32,
+        numbers: &[u32],
+    ) -> Result<Vec<Bytes>, RequestError> {
+        if numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let question = TreeQuestion { n_val, branches: numbers.to_vec() };
+        let mut branches = vec![vec![0; BRANCH_BYTES]; numbers.len()];
+        for told in self.ask_for_tree(n_val, &question).await? {
+            for (branch, part) in branches.iter_mut().zip(&told.branches) {
+                combine(branch, part);
+            }
+        }
+        Ok(branches.into_iter().map(Bytes::from).collect())
+    }
+
+    /// The records of some segments of such a tree, of those that were last written between two seconds since
+    /// 1970.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ReplicatedStore::riak_tree_root`].
+    pub async fn riak_tree_clocks(
+        self: &Arc<Self>,
+        n_val: u32,
+        segments: &Segments,
+        modified_secs: Option<(u64, u64)>,
+    ) -> Result<Vec<TreeClock>, RequestError> {
+        let segments = (segments.segment_count(), segments.numbers().to_vec());
+        let question = ClocksQuestion { n_val, segments, modified_secs };
+        let told = self.ask_for_tree(n_val, &question).await?;
+        let mut clocks = Vec::new();
+        for record in told.into_iter().flat_map(|told| told.records) {
+            let KeyRef { bucket, key } = KeyRef::decode(&record.key)?;
+            let clock = decode_riak_clock(&record.clock, &Limits::STORED)
+                .map_err(|fault| RequestError::Damaged(fault.to_string()))?;
+            clocks.push(TreeClock {
+                bucket_type: Bytes::copy_from_slice(bucket.bucket_type),
+                bucket: record.key.slice_ref(bucket.bucket),
+                key: record.key.slice_ref(key),
+                clock,
+                modified_secs: record.modified_secs,
+            });
+        }
+        Ok(clocks)
+    }
+
+    /// Lets all go that is kept of trees on this node, to be made anew of the records.
+    pub fn forget_riak_trees(&self) {
+        self.riak_trees.forget();
+    }
+
+    /// Memory of what this node keeps of trees, in bytes.
+    #[must_use]
+    pub fn riak_trees_bytes(&self) -> usize {
+        self.riak_trees.bytes()
+    }
+
+    /// Asks nodes until each partition was answered for by one.
+    async fn ask_for_tree<Q: Question>(
+        self: &Arc<Self>,
+        n_val: u32,
+        question: &Q,
+    ) -> Result<Vec<Q::Told>, RequestError> {
+        let mut topology = self.settled_topology(None).await;
+        let mut left = PartitionSet::all(self.ring_size().get());
+        let (mut told, mut failed, mut fault) = (Vec::new(), Vec::new(), None);
+        while left.iter().next().is_some() {
+            let shared = shares(&topology, &left, n_val, &failed)
+                .map_err(|nobody| fault.take().unwrap_or(nobody))?;
+            for share in shared {
+                match self.ask_node(&topology, &share, question).await {
+                    Ok(answer) => {
+                        let still_left = Q::left(&answer);
+                        let done = share.partitions.iter();
+                        done.filter(|each| !still_left.contains(*each))
+                            .for_each(|each| left.remove(each));
+                        told.push(answer);
+                    }
+                    Err(NoAnswer::Node(reason)) => {
+                        failed.push(share.node);
+                        fault = Some(reason);
+                    }
+                    Err(NoAnswer::Stale) => {
+                        topology = self.topology_after(topology.version()).await?;
+                        failed.clear();
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(told)
+    }
+
+    async fn ask_node<Q: Question>(
+        self: &Arc<Self>,
+        topology: &Arc<Topology>,
+        share: &Share,
+        question: &Q,
+    ) -> Result<Q::Told, NoAnswer> {
+        let ask = question.ask(&share.partitions, topology.layout_version());
+        let node = topology.node(share.node);
+        let peer = match &node.reach {
+            Reach::Own => {
+                let told = Q::ask_here(self, ask).await.map_err(NoAnswer::Node)?;
+                return told.ok_or(NoAnswer::Stale);
+            }
+            Reach::Peer(peer) => Arc::clone(peer),
+            Reach::Unknown => return Err(NoAnswer::Node(RequestError::AllNodesDown)),
+        };
+        if peer.is_up() && !peer.speaks(VERSION_RIAK_FORMS) {
+            let (node, needed) = (Arc::clone(&node.name), VERSION_RIAK_FORMS);
+            return Err(NoAnswer::Node(RequestError::OlderNode { node, needed }));
+        }
+        let called = call_while_up(&peer, Q::METHOD, &ask, b"", Lane::Large, PART_TIMEOUT).await;
+        match called {
+            Ok(reply) => Q::Told::decode(reply.header)
+                .map_err(|fault| NoAnswer::Node(RequestError::Remote(fault.to_string()))),
+            Err(CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) => Err(NoAnswer::Stale),
+            Err(fault) => Err(NoAnswer::Node(RequestError::Remote(fault.to_string()))),
+        }
+    }
+}
+
+/// Adds one part's hashes to those of others.
+fn combine(whole: &mut [u8], part: &[u8]) {
+    whole.iter_mut().zip(part).for_each(|(whole, part)| *whole ^= part);
+}
+
+struct TreeQuestion {
+    n_val: u32,
+    branches: Vec<u32>,
+}
+
+impl Question for TreeQuestion {
+    type Told = ToldTree;
+    type Ask = AskTree;
+    const METHOD: u16 = METHOD_ASK_TREE;
+
+    fn ask(&self, partitions: &PartitionSet, layout_version: u64) -> AskTree {
+        let partitions = partitions.to_bytes();
+        AskTree { n_val: self.n_val, partitions, layout_version, branches: self.branches.clone() }
+    }
+
+    async fn ask_here(
+        store: &Arc<ReplicatedStore>,
+        ask: AskTree,
+    ) -> Result<Option<ToldTree>, RequestError> {
+        store.local_tree(ask).await
+    }
+
+    fn left(_: &ToldTree) -> PartitionSet {
+        PartitionSet::empty(0)
+    }
+}
+
+struct ClocksQuestion {
+    n_val: u32,
+    /// Of so many segments these.
+    segments: (u32, Vec<u32>),
+    modified_secs: Option<(u64, u64)>,
+}
+
+impl Question for ClocksQuestion {
+    type Told = ToldTreeClocks;
+    type Ask = AskTreeClocks;
+    const METHOD: u16 = METHOD_ASK_TREE_CLOCKS;
+
+    fn ask(&self, partitions: &PartitionSet, layout_version: u64) -> AskTreeClocks {
+        let (segment_count, segments) = self.segments.clone();
+        AskTreeClocks {
+            n_val: self.n_val,
+            partitions: partitions.to_bytes(),
+            layout_version,
+            segment_count,
+            segments,
+            modified_from: self.modified_secs.map_or(0, |(from, _)| from),
+            modified_to: self.modified_secs.map(|(_, to)| to),
+        }
+    }
+
+    async fn ask_here(
+        store: &Arc<ReplicatedStore>,
+        ask: AskTreeClocks,
+    ) -> Result<Option<ToldTreeClocks>, RequestError> {
+        store.local_tree_clocks(ask).await
+    }
+
+    fn left(told: &ToldTreeClocks) -> PartitionSet {
+        PartitionSet::from_bytes(&told.left)
+    }
+}

@@ -1,0 +1,190 @@
+//! What a node answers of its own copies.
+
+use super::kept::{KEPT_SIZE, KeptPart};
+use super::{PartName, REFRESH_INTERVAL};
+use crate::error::RequestError;
+use crate::listing::PartitionSet;
+use crate::records::clock_of;
+use crate::service::{Refusal, refuse};
+use crate::store::{ReplicatedStore, decode};
+use bytes::Bytes;
+use parking_lot::MutexGuard;
+use quoit_cluster::{IncomingRequest, Responder};
+use quoit_model::data_type::clock_in_riak;
+use quoit_model::data_type::pages::PagedObject;
+use quoit_model::hash::Partition;
+use quoit_model::riak_clock::encode_riak_clock;
+use quoit_riak::Tree;
+use quoit_store::engine::{Record, RecordMeta};
+use quoit_wire::internode::trees::{AskTree, AskTreeClocks, ToldTree, ToldTreeClocks, TreeRecord};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Bytes of names and clocks after which an answer ends: those of one partition may go beyond.
+const CLOCKS_BYTES: usize = 1 << 20;
+/// What a record counts beside its name and clock.
+const RECORD_BYTES: usize = 16;
+
+impl ReplicatedStore {
+    /// Has the parts of trees that are kept follow the records, and lets those go that nobody asks for.
+    pub(crate) async fn run_riak_trees(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(REFRESH_INTERVAL).await;
+            for name in self.riak_trees.retain_asked(self.clock.unix_secs()) {
+                let store = Arc::clone(&self);
+                let refreshed = move || {
+                    let part = store.riak_trees.part_if_kept(name);
+                    part.map_or(Ok(()), |part| {
+                        store.refresh_part(&mut part.lock(), name.n_val, name.partition)
+                    })
+                };
+                if let Err(fault) = self.settings.blocking.behind(refreshed).await {
+                    let partition = name.partition.0;
+                    tracing::warn!(%fault, partition, "a tree for Riak could not be brought up to date");
+                }
+            }
+        }
+    }
+
+    /// Looks at this node's parts of a tree, one after the other, until `look` has enough. Waits for the disk.
+    fn each_part(
+        &self,
+        n_val: u32,
+        partitions: impl IntoIterator<Item = Partition>,
+        mut look: impl FnMut(Partition, &KeptPart) -> Result<bool, RequestError>,
+    ) -> Result<(), RequestError> {
+        for partition in partitions {
+            let name = PartName { n_val, partition };
+            let part = self.riak_trees.part(name, self.clock.unix_secs());
+            let mut part: MutexGuard<'_, KeptPart> = part.lock();
+            self.refresh_part(&mut part, n_val, partition)?;
+            self.riak_trees.note_bytes(name, part.bytes());
+            if !look(partition, &part)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The part of a tree that this node's copies of some partitions make; `None` when the layouts of the
+    /// request are past.
+    pub(super) async fn local_tree(
+        self: &Arc<Self>,
+        ask: AskTree,
+    ) -> Result<Option<ToldTree>, RequestError> {
+        let partitions = PartitionSet::from_bytes(&ask.partitions);
+        if self.knows_less_of(&partitions) {
+            return Ok(None);
+        }
+        let (store, layout_version) = (Arc::clone(self), ask.layout_version);
+        let make = move || {
+            let mut tree = Tree::empty(KEPT_SIZE);
+            store.each_part(ask.n_val, store.here(&partitions), |_, part| {
+                tree.merge(&part.tree());
+                Ok(true)
+            })?;
+            Ok(match ask.branches.is_empty() {
+                true => ToldTree { root: tree.root(), branches: Vec::new() },
+                false => ToldTree {
+                    root: Bytes::new(),
+                    branches: ask.branches.iter().map(|number| tree.branch(*number)).collect(),
+                },
+            })
+        };
+        let told = self.settings.blocking.behind(make).await?;
+        Ok(self.unless_moved(told, layout_version))
+    }
+
+    /// The partitions of a set that the ring has.
+    fn here(&self, partitions: &PartitionSet) -> Vec<Partition> {
+        let ring = self.ring_size().get();
+        partitions.iter().filter(|partition| partition.0 < ring).collect()
+    }
+
+    /// Clocks of the records of some segments; `None` when the layouts of the request are past.
+    pub(super) async fn local_tree_clocks(
+        self: &Arc<Self>,
+        ask: AskTreeClocks,
+    ) -> Result<Option<ToldTreeClocks>, RequestError> {
+        let partitions = PartitionSet::from_bytes(&ask.partitions);
+        if self.knows_less_of(&partitions) {
+            return Ok(None);
+        }
+        let (store, layout_version) = (Arc::clone(self), ask.layout_version);
+        let read = move || store.read_tree_clocks(&ask, &partitions);
+        let told = self.settings.blocking.behind(read).await?;
+        Ok(self.unless_moved(told, layout_version))
+    }
+
+    fn read_tree_clocks(
+        &self,
+        ask: &AskTreeClocks,
+        partitions: &PartitionSet,
+    ) -> Result<ToldTreeClocks, RequestError> {
+        let segments: BTreeSet<u32> = ask.segments.iter().copied().collect();
+        let segment_count = ask.segment_count.max(1);
+        let modified = ask.modified_from..=ask.modified_to.unwrap_or(u64::MAX);
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        let mut left = PartitionSet::from_bytes(&partitions.to_bytes());
+        self.each_part(ask.n_val, self.here(partitions), |partition, part| {
+            let is_wanted =
+                |entry: quoit_riak::TreeEntry| segments.contains(&(entry.segment % segment_count));
+            for (key, record) in self.part_records(part, partition, is_wanted)? {
+                if record.meta.n_val_class != RecordMeta::class_of(ask.n_val) {
+                    continue;
+                }
+                let Some(told) = tree_record(key, &record) else { continue };
+                if modified.contains(&told.modified_secs) {
+                    bytes += told.key.len() + told.clock.len() + RECORD_BYTES;
+                    records.push(told);
+                }
+            }
+            left.remove(partition);
+            Ok(bytes < CLOCKS_BYTES)
+        })?;
+        Ok(ToldTreeClocks { records, left: left.to_bytes() })
+    }
+
+    pub(crate) fn serve_ask_tree(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let ask = match self.read_header(request, |ask: &AskTree| ask.layout_version) {
+            Ok(ask) => ask,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        tokio::spawn(async move {
+            match self.local_tree(ask).await {
+                Ok(Some(told)) => reply.send(&told, b""),
+                Ok(None) => refuse(reply, &Refusal::StaleLayout),
+                Err(fault) => refuse(reply, &fault.into()),
+            }
+        });
+    }
+
+    pub(crate) fn serve_ask_tree_clocks(
+        self: Arc<Self>,
+        request: &IncomingRequest,
+        reply: Responder,
+    ) {
+        let ask = match self.read_header(request, |ask: &AskTreeClocks| ask.layout_version) {
+            Ok(ask) => ask,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        tokio::spawn(async move {
+            match self.local_tree_clocks(ask).await {
+                Ok(Some(told)) => reply.send(&told, b""),
+                Ok(None) => refuse(reply, &Refusal::StaleLayout),
+                Err(fault) => refuse(reply, &fault.into()),
+            }
+        });
+    }
+}
+
+/// A record as others are told of it; `None` of one that is damaged, which is healed.
+fn tree_record(key: Bytes, record: &Record) -> Option<TreeRecord> {
+    let modified_us = match PagedObject::is_one(&record.value) {
+        true => PagedObject::decode(&record.value).ok()?.object().last_modified_us(),
+        false => decode(&record.value).ok()?.last_modified_us(),
+    };
+    let mut clock = Vec::new();
+    encode_riak_clock(&clock_in_riak(&clock_of(record)), &mut clock);
+    Some(TreeRecord { key, clock: clock.into(), modified_secs: modified_us / 1_000_000 })
+}
