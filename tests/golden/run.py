@@ -93,6 +93,15 @@ def needs(conversation):
     return tuple(sorted("%s=%s" % pair for pair in config.items()))
 
 
+def node_settings(settings, declared):
+    """The settings of the program for what conversations need: some needs stand for several settings,
+    which `areas.json` lists."""
+    of_node = []
+    for setting in settings:
+        of_node += declared.get(setting, [setting])
+    return tuple(of_node)
+
+
 def start_nodes(binary, settings, count):
     """One node, or several that are one cluster."""
     if count == 1:
@@ -150,13 +159,19 @@ def main():
         print("with one node of the cluster only, as %s: %s"
               % (exempt["reason"], ", ".join(sorted(one_node))))
     passed, failed = 0, len(problems)
+    alone = areas["without_a_cluster"]
+    if count > 1:
+        print("not with a cluster, as %s: %s" % (alone["reason"], ", ".join(alone["areas"])))
+        conversations = [each for each in conversations
+                         if os.path.dirname(name_of(each[0])) not in alone["areas"]]
     for settings in sorted({settings for _, _, settings in conversations}):
         group = [(path, conversation) for path, conversation, of_node in conversations
                  if of_node == settings]
         print("%d conversations with %s of %s"
               % (len(group), "a node" if count == 1 else "%d nodes" % count,
                  ", ".join(settings) or "default settings"), flush=True)
-        with start_nodes(binary, settings, count) as nodes:
+        of_node = node_settings(settings, areas["settings_of_needs"])
+        with start_nodes(binary, of_node, count) as nodes:
             counts = replay_against_nodes(nodes, settings, group, one_node)
         passed, failed = passed + counts[0], failed + counts[1]
     print("%d passed, %d failed" % (passed, failed))

@@ -223,7 +223,12 @@ mod tests {
     use bytes::Bytes;
 
     fn found(key_bytes: usize) -> FoldFound {
-        FoldFound { key: Bytes::from(vec![b'k'; key_bytes]), clock: Bytes::new(), number: 1 }
+        FoldFound {
+            key: Bytes::from(vec![b'k'; key_bytes]),
+            clock: Bytes::new(),
+            tree_entry: None,
+            number: 1,
+        }
     }
 
     fn full_with(key_bytes: usize) -> usize {

@@ -17,6 +17,7 @@ mod memory;
 mod pace;
 pub mod pb;
 mod readiness;
+mod riak_queue;
 mod socket;
 mod stream;
 mod turn;

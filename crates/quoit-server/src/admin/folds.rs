@@ -3,6 +3,7 @@
 use super::{allow, error};
 use crate::folds::{End, Job};
 use crate::http::{Connection, Method as HttpMethod, Refusal, Request, query_value};
+use crate::riak_queue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -38,6 +39,8 @@ struct Wanted {
     siblings: Option<u32>,
     bytes: Option<u64>,
     method: Option<String>,
+    queue: Option<String>,
+    hash_iv: Option<u32>,
     limit: Option<u64>,
 }
 
@@ -80,10 +83,12 @@ impl Wanted {
             ("reap_tombs", ..) => FoldKind::ReapTombs(method),
             ("erase_keys", ..) => FoldKind::EraseKeys(method),
             ("repair_keys", ..) => FoldKind::RepairKeys,
+            ("tree_entries", ..) => FoldKind::TreeEntries(self.hash_iv),
+            ("repl_keys", ..) => FoldKind::ReplKeys,
             (other, ..) => {
                 return Err(bad(&format!(
                     "the fold {other} is none of fetch_clocks, find_keys, object_stats, find_tombs, \
-                     reap_tombs, erase_keys, repair_keys"
+                     reap_tombs, erase_keys, repair_keys, tree_entries, repl_keys"
                 )));
             }
         })
@@ -135,12 +140,30 @@ impl Connection {
             error(400, "invalid_fold", &format!("the body is not a fold: {fault}"))
         })?;
         let kind = wanted.kind()?;
+        let queue = match (&wanted.queue, kind) {
+            (Some(queue), FoldKind::ReplKeys) => {
+                if !riak_queue::exists(&self.context.store, queue) {
+                    let message =
+                        format!("this node has no queue {queue}; quoit repl queue lists them");
+                    return Err(error(404, "no_queue", &message));
+                }
+                Some(queue)
+            }
+            (None, FoldKind::ReplKeys) => {
+                return Err(error(400, "invalid_fold", "repl_keys needs the name of a queue"));
+            }
+            _ => None,
+        };
         let limit = wanted.limit.unwrap_or(u64::MAX);
         let fold = self.context.store.fold(wanted.range()?, kind, limit).await;
         let fold = fold.map_err(|fault| match &fault {
             RequestError::NoSuchType(_) => error(404, "no_type", &fault.to_string()),
             _ => error(503, "unavailable", &fault.to_string()),
         })?;
+        let fold = match queue {
+            Some(queue) => fold.into_queue(queue),
+            None => fold,
+        };
         let title = format!("{} {} {}", wanted.fold, wanted.bucket_type, wanted.bucket);
         let job = self.context.folds.begin(title, fold).ok_or_else(|| {
             let message = "as many folds as may run at once do; wait for one or cancel it";
@@ -180,10 +203,10 @@ fn shown(job: &Job) -> Value {
 }
 
 fn found_json(found: &FoldFound) -> Value {
-    let FoldFound { key, clock, number } = found;
-    json!({
-        "key": percent_encode(key, NAME).to_string(),
-        "vclock": STANDARD.encode(clock),
-        "number": number,
-    })
+    let FoldFound { key, clock, number, tree_entry } = found;
+    let key = percent_encode(key, NAME).to_string();
+    match tree_entry {
+        Some(entry) => json!({"key": key, "segment": entry.segment, "hash": entry.value}),
+        None => json!({"key": key, "vclock": STANDARD.encode(clock), "number": number}),
+    }
 }

@@ -9,6 +9,7 @@ mod losses;
 mod names;
 mod replication;
 mod status;
+mod trees;
 
 use crate::http::{Connection, Method, Refusal, Request};
 use quoit_cluster::{ChangeError, MembershipError};
@@ -64,6 +65,7 @@ impl Connection {
             [b"folds", rest @ ..] => self.folds(request, method, rest, query).await?,
             [b"jobs", rest @ ..] => self.jobs(method, rest)?,
             [b"repl"] => self.replication(request, method, query).await?,
+            [b"trees", rest @ ..] => self.trees(method, rest, query).await?,
             [b"losses"] => {
                 allow(method, &[Method::Get, Method::Head])?;
                 losses::losses(&self.context.store.control().read())

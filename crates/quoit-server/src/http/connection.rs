@@ -325,6 +325,12 @@ impl Connection {
             Route::Index(bucket, names) => self.index_query(request, &bucket, &names, query).await,
             Route::Search => Err(Refusal::Text(404, NO_SEARCH.into())),
             Route::Mapred => self.mapred(request, method, query).await,
+            Route::Fold(fold) => self.fold(&fold, query).await,
+            Route::Queue(name) => self.queue(request, method, &name, query).await,
+            Route::Membership => {
+                self.membership();
+                Ok(())
+            }
             Route::Datatype(bucket, Some(key)) if method != Method::Post => {
                 self.get_datatype(request, &bucket, &key, query).await
             }
@@ -395,6 +401,8 @@ const fn weight_of(route: &Route<'_>) -> Weight {
         | Route::TypeProps(_)
         | Route::Datatype(..)
         | Route::Search
+        | Route::Queue(_)
+        | Route::Membership
         | Route::Counter(_) => Weight::General,
         Route::Keys(_)
         | Route::OldBucket(_)
@@ -404,6 +412,7 @@ const fn weight_of(route: &Route<'_>) -> Weight {
         | Route::Mapred
         | Route::Stats
         | Route::Metrics
+        | Route::Fold(_)
         | Route::Admin(_) => Weight::Heavy,
     }
 }
@@ -417,6 +426,7 @@ const fn takes_documents(route: &Route<'_>) -> bool {
             | Route::Props(_)
             | Route::TypeProps(_)
             | Route::OldBucket(_)
+            | Route::Queue(_)
             | Route::Admin(_)
     )
 }

@@ -11,6 +11,7 @@
 //! | `uri`, `route`, `params`, `negotiate`, `conditions`, `links`, `csrf` | what a request means |
 //! | `response`, `refusal`, `render` | how answers look |
 //! | `object_*`, `datatype`, `walk`, `listing`, `index`, `props`, `mapred*` | resources of data |
+//! | `folds`, `fold_*`, `queues` | replication with Riak nodes, and folds as they ask for them |
 //! | `server`, `stats`, `metrics` | resources of the node |
 
 mod chunked;
@@ -20,6 +21,9 @@ mod csrf;
 mod data_type_figures;
 mod datatype;
 mod datatype_query;
+mod fold_json;
+mod fold_route;
+mod folds;
 mod head;
 mod index;
 mod input;
@@ -32,6 +36,7 @@ mod object_read;
 mod object_write;
 mod params;
 mod props;
+mod queues;
 mod refusal;
 mod render;
 mod replication_figures;
@@ -59,6 +64,7 @@ const FUZZ_BODY_BYTES_MAX: usize = 1 << 20;
 /// for fuzzing. Whatever the bytes are, it returns.
 pub fn fuzz_request(bytes: &[u8]) {
     datatype::fuzz(bytes);
+    let _ = queues::parse_pushed(bytes);
     let mut input = bytes::BytesMut::from(bytes);
     while let Ok(Some(head)) = head::take_head(&mut input) {
         let _ = (head.keeps_alive(), head.expects_continue());
@@ -90,6 +96,7 @@ fn fuzz_meaning(head: &head::Head) {
             route::Route::Walk(_, steps) => drop(walk::parse_steps(steps)),
             route::Route::Index(bucket, names) => index::fuzz(bucket, names, query),
             route::Route::Keys(bucket) => listing::fuzz(bucket, query),
+            route::Route::Fold(_) => folds::fuzz(query),
             _ => {}
         }
     }

@@ -1,5 +1,6 @@
 //! Which resource a path names.
 
+use super::fold_route::{FoldRoute, fold_route};
 use super::head::Method;
 use super::uri;
 use smallvec::SmallVec;
@@ -76,6 +77,12 @@ pub enum Route<'r> {
     Datatype(BucketName<'r>, Option<Name<'r>>),
     /// A counter of Riak 1.4.
     Counter(RecordName<'r>),
+    /// A fold.
+    Fold(FoldRoute<'r>),
+    /// A queue of replication; POST puts references into it.
+    Queue(Name<'r>),
+    /// The nodes that are up.
+    Membership,
     /// The operator's interface: the parts after `/admin`.
     Admin(SmallVec<[Name<'r>; 8]>),
 }
@@ -106,6 +113,8 @@ pub fn route(path: &[u8], decodes: bool) -> Option<Route<'_>> {
         [b"metrics"] => Some(Route::Metrics),
         [b"mapred"] => Some(Route::Mapred),
         [b"search" | b"solr", ..] => Some(Route::Search),
+        [b"membership_request"] => Some(Route::Membership),
+        [b"queuename", queue] => Some(Route::Queue(reader.name(queue))),
         [b"admin", rest @ ..] => {
             Some(Route::Admin(rest.iter().map(|part| uri::decode(part)).collect()))
         }
@@ -115,7 +124,7 @@ pub fn route(path: &[u8], decodes: bool) -> Option<Route<'_>> {
             buckets(rest, reader.name(bucket_type), UrlForm::Typed, reader)
         }
         [b"buckets", rest @ ..] => buckets(rest, DEFAULT_TYPE, UrlForm::Untyped, reader),
-        _ => None,
+        parts => fold_route(parts, |part| reader.name(part)).map(Route::Fold),
     }
 }
 
@@ -181,9 +190,11 @@ impl Route<'_> {
             | Self::Metrics
             | Self::Buckets(_)
             | Self::Preflist(_)
+            | Self::Fold(_)
+            | Self::Membership
             | Self::Index(..) => &[Get, Head],
             Self::Search => &[Get, Head, Post, Put, Delete],
-            Self::Keys(_) | Self::Walk(..) | Self::Mapred => &[Get, Head, Post],
+            Self::Keys(_) | Self::Walk(..) | Self::Mapred | Self::Queue(_) => &[Get, Head, Post],
             Self::Props(_) => &[Get, Head, Put, Delete],
             Self::TypeProps(_) => &[Get, Head, Put],
             Self::OldBucket(_) => &[Get, Head, Put, Post],

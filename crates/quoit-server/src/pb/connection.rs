@@ -269,7 +269,7 @@ impl Connection {
             self.hold_decoded(&frame)?;
         }
         let Some(code) = MessageCode::from_byte(frame.code) else {
-            return Err(unserved(frame.code).unwrap_or_else(|| unknown_code(frame.code)));
+            return Err(unknown_code(frame.code));
         };
         match code {
             MessageCode::GetReq => self.get(frame.decode()?).await,
@@ -298,6 +298,14 @@ impl Connection {
             MessageCode::DtFetchReq => self.fetch_data_type(frame.decode()?).await,
             MessageCode::DtUpdateReq => self.update_data_type(frame.decode()?).await,
             MessageCode::DtQueryReq => self.query_data_type(frame.decode()?).await,
+            MessageCode::FetchReq => self.fetch(frame.decode()?).await,
+            MessageCode::PushReq => self.push(&frame.decode()?),
+            MessageCode::MembershipReq => self.membership(&frame.decode()?),
+            MessageCode::AaeFoldMergeRootNValReq => self.tree_root(frame.decode()?).await,
+            MessageCode::AaeFoldMergeBranchNValReq => self.tree_branches(frame.decode()?).await,
+            MessageCode::AaeFoldFetchClocksNValReq => self.tree_clocks(frame.decode()?).await,
+            MessageCode::AaeFoldMergeTreesRangeReq => self.range_tree(frame.decode()?).await,
+            MessageCode::AaeFoldReplKeysReq => self.repl_keys(frame.decode()?).await,
             MessageCode::AaeFoldFetchClocksRangeReq => self.fetch_clocks(frame.decode()?).await,
             MessageCode::AaeFoldFindKeysReq => self.find_keys(frame.decode()?).await,
             MessageCode::AaeFoldObjectStatsReq => self.object_stats(frame.decode()?).await,
@@ -387,19 +395,6 @@ fn unknown_code(code: u8) -> Fault {
     Fault::Text(format!("Unknown message code: {code}"))
 }
 
-/// The refusal of requests that are known and not served.
-fn unserved(code: u8) -> Option<Fault> {
-    let text = match code {
-        210..=213 => {
-            "trees of hashes by segments are not kept here, copies are compared by ranges of other hashes; \
-             to compare what two clusters have, fetch clocks by ranges of keys (code 214)"
-        }
-        217 => "there are no queues of a replication to other clusters here to put keys on",
-        _ => return None,
-    };
-    Some(Fault::Text(text.into()))
-}
-
 /// Whether the code is the answer of a service that has requests as well. Answers that belong to no
 /// service are unknown codes.
 fn is_response(code: MessageCode) -> bool {
@@ -432,6 +427,10 @@ fn is_response(code: MessageCode) -> bool {
             | M::QueueTakeResp
             | M::ClusterDigestsResp
             | M::QueuePutResp
+            | M::FetchResp
+            | M::PushResp
+            | M::MembershipResp
+            | M::AaeFoldTreeResp
             | M::AaeFoldKeyValueResp
             | M::AaeFoldKeyCountResp
             | M::AaeFoldListBucketsResp

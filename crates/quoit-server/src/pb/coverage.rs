@@ -3,6 +3,7 @@
 use super::connection::{Connection, Fault};
 use super::kv::bucket_of;
 use super::text;
+use crate::riak_queue::host_and_port;
 use bytes::Bytes;
 use quoit_core::{CoverageEntry, CoverageError, CoverageRequest, IndexQuery, RequestError};
 use quoit_wire::messages::{RpbCoverageEntry, RpbCoverageReq, RpbCoverageResp};
@@ -63,25 +64,4 @@ fn invalid_context() -> Fault {
     let reason = "it is none of a plan of this bucket; ask for a plan anew, and send its contexts as \
                   they are";
     Fault::Text(format!("{{invalid_cover_context,{}}}", text::string(reason)))
-}
-
-/// Host and port of an address; IPv6 addresses stand in brackets there.
-fn host_and_port(address: &str) -> Option<(&str, u16)> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    Some((host, port.parse().ok()?)).filter(|(host, _)| !host.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::host_and_port;
-
-    #[test]
-    fn addresses_are_told_as_host_and_port() {
-        assert_eq!(host_and_port("127.0.0.1:8087"), Some(("127.0.0.1", 8087)));
-        assert_eq!(host_and_port("[::1]:10"), Some(("::1", 10)));
-        for none in ["", "host", ":8087", "host:", "host:x", "host:70000"] {
-            assert_eq!(host_and_port(none), None, "{none}");
-        }
-    }
 }

@@ -4,16 +4,20 @@ use super::connection::{Connection, Fault};
 use super::index::ENTRY_BYTES;
 use super::kv::bucket_of;
 use super::listing::listing_fault;
+use super::trees::{tree_size, without_entry};
+use crate::riak_queue;
 use bytes::Bytes;
 use quoit_core::{Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange, RequestError};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::segments::{Segments, TreeSize};
+use quoit_riak::{BRANCH_BYTES, Tree, numbered_branch};
 use quoit_wire::messages::{
     ChangeMethod, FindType, RpbAaeFoldBucket, RpbAaeFoldEraseKeysReq,
     RpbAaeFoldFetchClocksRangeReq, RpbAaeFoldFindKeysReq, RpbAaeFoldFindTombsReq,
     RpbAaeFoldKeyCountResp, RpbAaeFoldKeyValueResp, RpbAaeFoldListBucketsReq,
-    RpbAaeFoldListBucketsResp, RpbAaeFoldObjectStatsReq, RpbAaeFoldReapTombsReq,
-    RpbAaeFoldRepairKeysReq, RpbKeysCount, RpbKeysValue,
+    RpbAaeFoldListBucketsResp, RpbAaeFoldMergeTreesRangeReq, RpbAaeFoldObjectStatsReq,
+    RpbAaeFoldReapTombsReq, RpbAaeFoldRepairKeysReq, RpbAaeFoldReplKeysReq, RpbAaeFoldTreeResp,
+    RpbKeysCount, RpbKeysValue,
 };
 use std::sync::Arc;
 
@@ -88,6 +92,9 @@ const fn method_of(method: ChangeMethod) -> Method {
         ChangeMethod::Job | ChangeMethod::Local => Method::Change,
     }
 }
+
+/// What is done with what a fold names.
+type TakeFound<'t> = dyn FnMut(&mut Connection, Vec<FoldFound>) -> Result<(), Fault> + Send + 't;
 
 impl Connection {
     pub(super) async fn fetch_clocks(
@@ -224,27 +231,93 @@ impl Connection {
         Ok(Some(bucket_list))
     }
 
+    pub(super) async fn range_tree(
+        &mut self,
+        request: RpbAaeFoldMergeTreesRangeReq,
+    ) -> Result<(), Fault> {
+        let size = tree_size(request.tree_size)?;
+        let salt = (!request.use_prehash).then(|| request.init_vector.unwrap_or(0));
+        let range = asked!(request, of_segments).range()?;
+        let mut tree = Tree::empty(size);
+        let mut add = |_: &mut Connection, found: Vec<FoldFound>| {
+            for each in found {
+                tree.toggle(each.tree_entry.ok_or_else(without_entry)?);
+            }
+            Ok(())
+        };
+        self.fold_each(range, FoldKind::TreeEntries(salt), &mut add).await?;
+        self.check_gathered(size.branch_count() as usize * BRANCH_BYTES, "ask for a smaller tree")?;
+        let branches = tree.compressed_branches();
+        self.send(&RpbAaeFoldTreeResp {
+            size: size as u32,
+            level_one: Some(tree.root()),
+            level_two: branches.map(|(number, branch)| numbered_branch(number, &branch)).collect(),
+        })
+    }
+
+    pub(super) async fn repl_keys(&mut self, request: RpbAaeFoldReplKeysReq) -> Result<(), Fault> {
+        let no_queue = || Fault::Text("queue_not_defined".to_owned());
+        let queue = std::str::from_utf8(&request.queuename).map_err(|_| no_queue())?;
+        if !riak_queue::exists(&self.context.store, queue) {
+            return Err(no_queue());
+        }
+        let range = asked!(request).range()?;
+        let into = Some(queue);
+        let progress = self.fold_into(range, FoldKind::ReplKeys, into, &mut |_, _| Ok(())).await?;
+        let tag = Bytes::from_static(b"dispatched_count");
+        self.send_counts("repl_keys", vec![counted(tag, None, progress.match_count)])
+    }
+
     /// Runs a fold to its end: what it has named, and its figures.
     async fn fold(
         &mut self,
         range: RecordRange,
         kind: FoldKind,
     ) -> Result<(Vec<FoldFound>, FoldProgress), Fault> {
+        let (mut all, mut size_bytes) = (Vec::new(), 0);
+        let mut gather = |connection: &mut Connection, found: Vec<FoldFound>| {
+            size_bytes += found.iter().map(found_bytes).sum::<usize>();
+            connection.check_gathered(size_bytes, "ask for less with key_range")?;
+            all.extend(found);
+            Ok(())
+        };
+        let progress = self.fold_each(range, kind, &mut gather).await?;
+        Ok((all, progress))
+    }
+
+    /// Runs a fold to its end, with what is done with what it names; its figures.
+    async fn fold_each(
+        &mut self,
+        range: RecordRange,
+        kind: FoldKind,
+        take: &mut TakeFound<'_>,
+    ) -> Result<FoldProgress, Fault> {
+        self.fold_into(range, kind, None, take).await
+    }
+
+    /// As [`Connection::fold_each`], of a fold that may put keys into a queue.
+    async fn fold_into(
+        &mut self,
+        range: RecordRange,
+        kind: FoldKind,
+        queue: Option<&str>,
+        take: &mut TakeFound<'_>,
+    ) -> Result<FoldProgress, Fault> {
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
         self.hold_pieces()?;
         let store = Arc::clone(&self.context.store);
         let begun = async { deadline.limit(store.fold(range, kind, u64::MAX)).await };
         let mut fold =
             self.unless_gone(Box::pin(async { begun.await.map_err(listing_fault) })).await?;
-        let (mut found, mut size_bytes) = (Vec::new(), 0);
+        if let Some(queue) = queue {
+            fold = fold.into_queue(queue);
+        }
         loop {
             let step = async { deadline.limit(fold.step()).await.map_err(listing_fault) };
             let Some(some) = self.unless_gone(Box::pin(step)).await? else { break };
-            size_bytes += some.iter().map(found_bytes).sum::<usize>();
-            self.check_gathered(size_bytes, "ask for less with key_range")?;
-            found.extend(some);
+            take(self, some)?;
         }
-        Ok((found, fold.progress().clone()))
+        Ok(fold.progress().clone())
     }
 }
 

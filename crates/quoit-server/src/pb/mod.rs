@@ -18,9 +18,11 @@ mod listing;
 mod mapred;
 mod props;
 mod queue;
+mod riak_queues;
 mod server_info;
 mod streamed_answer;
 mod text;
+mod trees;
 
 pub use connection::serve;
 pub(crate) use content::fault_text as index_fault_text;

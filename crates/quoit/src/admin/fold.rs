@@ -1,5 +1,7 @@
 //! `fold`: walks through all records of a bucket, which the node does in the background.
 
+mod trees;
+
 use super::{Api, done, plain, segment};
 use crate::config_command::Format;
 use crate::output::say;
@@ -58,6 +60,51 @@ pub(crate) enum FoldCommand {
     /// Read all replicas of all records, which repairs those that are behind.
     #[command(alias = "repair_keys", alias = "repair_keys_range")]
     RepairKeys(Walk),
+    /// Put all keys into a queue of replication, to be sent to another cluster.
+    #[command(alias = "repl_keys", alias = "repl_keys_range")]
+    ReplKeys {
+        #[command(flatten)]
+        walk: Walk,
+        /// Name of the queue on this node.
+        #[arg(long, value_name = "NAME")]
+        queue: String,
+    },
+    /// Print a hash tree of the records as Riak makes it: the branches that are not empty.
+    #[command(alias = "merge_tree_range")]
+    MergeTree {
+        #[command(flatten)]
+        walk: Walk,
+        /// The size of the tree: xxsmall, xsmall, small, medium, large or xlarge.
+        #[arg(long, value_name = "SIZE", default_value_t = TreeSize::Small)]
+        size: TreeSize,
+        /// Hash all clocks anew with this number, against hashes that are equal by chance.
+        #[arg(long, value_name = "N")]
+        hash_iv: Option<u32>,
+    },
+    /// Print the root of the hash tree over all buckets with this n_val: the branches that are not empty.
+    #[command(alias = "merge_root_nval")]
+    MergeRoot {
+        /// Number of replicas.
+        n_val: u32,
+    },
+    /// Print leaves of branches of such a tree: those that are not empty.
+    #[command(alias = "merge_branch_nval")]
+    MergeBranch {
+        /// Number of replicas.
+        n_val: u32,
+        /// The branches, with commas between.
+        #[arg(value_name = "NUMBERS", value_delimiter = ',', required = true)]
+        branches: Vec<u32>,
+    },
+    /// Print the keys and clocks of segments of such a tree.
+    #[command(alias = "fetch_clocks_nval")]
+    FetchClocksNval {
+        /// Number of replicas.
+        n_val: u32,
+        /// The segments, with commas between.
+        #[arg(value_name = "NUMBERS", value_delimiter = ',', required = true)]
+        segments: Vec<u32>,
+    },
     /// Print the buckets that have keys, of all bucket types.
     #[command(alias = "list_buckets")]
     ListBuckets {
@@ -135,6 +182,20 @@ pub(crate) fn fold(api: &Api, command: &FoldCommand, format: Format) -> Result<(
             begin(api, walk, changing("erase_keys", *method), format)
         }
         FoldCommand::RepairKeys(walk) => begin(api, walk, json!({"fold": "repair_keys"}), format),
+        FoldCommand::ReplKeys { walk, queue } => {
+            begin(api, walk, json!({"fold": "repl_keys", "queue": queue}), format)
+        }
+        FoldCommand::MergeTree { walk, size, hash_iv } => {
+            let wanted = json!({"fold": "tree_entries", "hash_iv": hash_iv});
+            trees::range_tree(api, walk, wanted, *size, format)
+        }
+        FoldCommand::MergeRoot { n_val } => trees::root(api, *n_val, format),
+        FoldCommand::MergeBranch { n_val, branches } => {
+            trees::branches(api, *n_val, branches, format)
+        }
+        FoldCommand::FetchClocksNval { n_val, segments } => {
+            trees::clocks(api, *n_val, segments, format)
+        }
         FoldCommand::ListBuckets { limit } => {
             list_buckets(api, limit.unwrap_or(usize::MAX), format)
         }
@@ -169,7 +230,17 @@ fn changing(fold: &str, method: Method) -> Value {
     json!({"fold": fold, "method": method})
 }
 
-fn begin(api: &Api, walk: &Walk, mut wanted: Value, format: Format) -> Result<()> {
+fn begin(api: &Api, walk: &Walk, wanted: Value, format: Format) -> Result<()> {
+    let (job, wanted) = started(api, walk, wanted, format)?;
+    if walk.background {
+        super::print(&job, format, line);
+        return Ok(());
+    }
+    follow(api, &job["id"], &wanted, format)
+}
+
+/// Has a fold begin: what is known of it, and what was asked for.
+fn started(api: &Api, walk: &Walk, mut wanted: Value, format: Format) -> Result<(Value, Value)> {
     let named = |name: &Option<String>| name.as_deref().map(segment);
     wanted["type"] = json!(segment(&walk.bucket_type));
     wanted["bucket"] = json!(segment(&walk.bucket));
@@ -183,11 +254,7 @@ fn begin(api: &Api, walk: &Walk, mut wanted: Value, format: Format) -> Result<()
     }
     wanted["limit"] = json!(walk.limit);
     let job = done(api.post("folds", Some(&wanted))?, format)?;
-    if walk.background {
-        super::print(&job, format, line);
-        return Ok(());
-    }
-    follow(api, &job["id"], &wanted, format)
+    Ok((job, wanted))
 }
 
 /// Prints the buckets of one bucket type after the other, each with its type.
@@ -216,6 +283,25 @@ fn list_buckets(api: &Api, limit: usize, format: Format) -> Result<()> {
 
 /// Prints what a fold finds as it finds it, and how far it is where somebody looks.
 fn follow(api: &Api, id: &Value, wanted: &Value, format: Format) -> Result<()> {
+    let job = each_found(api, id, format, |each| match format {
+        Format::Json => say!("{each}"),
+        Format::Human => say!("{}", found_line(each, wanted)),
+    })?;
+    match format {
+        Format::Json => say!("{job}"),
+        Format::Human => say!("{}", summary(&job, wanted)),
+    }
+    Ok(())
+}
+
+/// Takes what a fold finds as it finds it, and shows how far it is where somebody looks. What is known of the
+/// fold when it has ended.
+fn each_found(
+    api: &Api,
+    id: &Value,
+    format: Format,
+    mut take: impl FnMut(&Value),
+) -> Result<Value> {
     let mut progress = Progress::on_stderr();
     loop {
         let job = done(api.get(&format!("folds/{id}?wait_ms={WAIT_MS}"))?, format)?;
@@ -223,12 +309,7 @@ fn follow(api: &Api, id: &Value, wanted: &Value, format: Format) -> Result<()> {
         if !found.is_empty() {
             progress.clear();
         }
-        for each in found {
-            match format {
-                Format::Json => say!("{each}"),
-                Format::Human => say!("{}", found_line(each, wanted)),
-            }
-        }
+        found.iter().for_each(&mut take);
         if job["state"] == "running" || !found.is_empty() {
             if found.is_empty() {
                 // Of interest to people who wait, and not to what reads the output.
@@ -240,11 +321,7 @@ fn follow(api: &Api, id: &Value, wanted: &Value, format: Format) -> Result<()> {
         if job["state"] == "failed" {
             bail!("{}", plain(&job["message"]));
         }
-        match format {
-            Format::Json => say!("{job}"),
-            Format::Human => say!("{}", summary(&job, wanted)),
-        }
-        return Ok(());
+        return Ok(job);
     }
 }
 

@@ -1,0 +1,91 @@
+//! Paths of folds: those over a bucket, and those over the trees of an `n_val`.
+
+use super::route::{BucketName, Name, UrlForm};
+use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use std::borrow::Cow;
+
+/// A fold as a path names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FoldRoute<'r> {
+    /// The root of the tree of an `n_val`.
+    CachedRoot(Name<'r>),
+    /// Branches of such a tree.
+    CachedBranches(Name<'r>),
+    /// Keys and clocks of segments of such a tree.
+    CachedClocks(Name<'r>),
+    /// Names of all buckets that hold something.
+    BucketList,
+    /// A fold over a bucket.
+    Range(BucketName<'r>, RangeFold<'r>),
+}
+
+/// A fold over a bucket.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RangeFold<'r> {
+    /// A tree of this size.
+    Tree(Name<'r>),
+    /// Keys and clocks.
+    Clocks,
+    /// Puts keys into a queue of this name.
+    Repl(Name<'r>),
+    /// Repairs replicas.
+    Repair,
+    /// Keys with more siblings than this.
+    Siblings(Name<'r>),
+    /// Keys with more bytes than this.
+    Sizes(Name<'r>),
+    /// Counts by size and siblings.
+    Stats,
+    /// Tombstones.
+    Tombs,
+    /// Reaps tombstones.
+    Reap,
+    /// Deletes records.
+    Erase,
+}
+
+/// The fold that a path names, by its parts; `name` decodes one. `None` where there is none.
+pub(super) fn fold_route<'r>(
+    parts: &[&'r [u8]],
+    name: impl Fn(&'r [u8]) -> Name<'r>,
+) -> Option<FoldRoute<'r>> {
+    let (kind, rest) = match parts {
+        [b"aaebucketlist"] => return Some(FoldRoute::BucketList),
+        [b"cachedtrees", b"nvals", n_val, b"root"] => {
+            return Some(FoldRoute::CachedRoot(name(n_val)));
+        }
+        [b"cachedtrees", b"nvals", n_val, b"branch"] => {
+            return Some(FoldRoute::CachedBranches(name(n_val)));
+        }
+        [b"cachedtrees", b"nvals", n_val, b"keysclocks"] => {
+            return Some(FoldRoute::CachedClocks(name(n_val)));
+        }
+        [kind, rest @ ..] => (*kind, rest),
+        [] => return None,
+    };
+    let (bucket, rest) = match rest {
+        [b"types", bucket_type, b"buckets", bucket, rest @ ..] => {
+            let (bucket_type, bucket) = (name(bucket_type), name(bucket));
+            (BucketName { bucket_type, bucket, form: UrlForm::Typed }, rest)
+        }
+        [b"buckets", bucket, rest @ ..] => {
+            let bucket_type = Cow::Borrowed(DEFAULT_BUCKET_TYPE);
+            (BucketName { bucket_type, bucket: name(bucket), form: UrlForm::Untyped }, rest)
+        }
+        _ => return None,
+    };
+    let fold = match (kind, rest) {
+        (b"rangetrees", [b"trees", size]) => RangeFold::Tree(name(size)),
+        (b"rangetrees", [b"keysclocks"]) => RangeFold::Clocks,
+        (b"rangerepl", [b"queuename", queue]) => RangeFold::Repl(name(queue)),
+        (b"rangerepair", []) => RangeFold::Repair,
+        (b"siblings", [b"counts", count]) => RangeFold::Siblings(name(count)),
+        (b"objectsizes", [b"sizes", bytes]) => RangeFold::Sizes(name(bytes)),
+        (b"objectstats", []) => RangeFold::Stats,
+        (b"tombs", []) => RangeFold::Tombs,
+        (b"reap", []) => RangeFold::Reap,
+        (b"erase", []) => RangeFold::Erase,
+        _ => return None,
+    };
+    Some(FoldRoute::Range(bucket, fold))
+}

@@ -1,0 +1,111 @@
+//! Queues of replication as both protocols offer them to Riak nodes.
+
+use bytes::Bytes;
+use quoit_core::{QueueLengths, QueuePriority, ReplicatedStore, RequestError};
+use quoit_model::clock::VersionVector;
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_riak::{Fetched, Replicated, TreeEntry};
+use std::sync::Arc;
+
+/// What an answer with the object's place in trees is asked for with.
+pub(crate) const WITH_TREE_ENTRY: &[u8] = b"internal_aaehash";
+/// What an answer without is asked for with.
+pub(crate) const PLAIN: &[u8] = b"internal";
+
+/// An entry of a queue, ready to be sent.
+pub(crate) struct QueueAnswer {
+    /// The record's names and object.
+    pub(crate) replicated: Bytes,
+    pub(crate) sort: AnswerSort,
+    /// Its place in trees, where it has one.
+    pub(crate) tree_entry: Option<TreeEntry>,
+}
+
+/// What an answer has.
+pub(crate) enum AnswerSort {
+    Object,
+    /// A tombstone of this clock.
+    Tombstone(VersionVector),
+    Reap,
+}
+
+/// Whether the node has a queue of this name.
+pub(crate) fn exists(store: &ReplicatedStore, queue: &str) -> bool {
+    store.source_queues().lengths(queue).is_some()
+}
+
+/// The next entry of a queue; `None` when it is empty.
+pub(crate) async fn next(
+    store: &Arc<ReplicatedStore>,
+    queue: &str,
+) -> Result<Option<QueueAnswer>, RequestError> {
+    let Some(fetched) = store.next_for_riak(queue).await? else { return Ok(None) };
+    let Fetched { bucket_type, bucket, key, what } = &fetched;
+    let (sort, tree_entry) = match what {
+        Replicated::Reap { .. } => (AnswerSort::Reap, None),
+        Replicated::Object(object) => {
+            let bucket = BucketRef { bucket_type, bucket };
+            let entry = TreeEntry::new(bucket, key, &object.clock);
+            let sort = match object.is_tombstone() {
+                true => AnswerSort::Tombstone(object.clock.clone()),
+                false => AnswerSort::Object,
+            };
+            (sort, Some(entry))
+        }
+    };
+    let compresses = store.source_queues().settings().compresses;
+    Ok(Some(QueueAnswer { replicated: fetched.encode(compresses), sort, tree_entry }))
+}
+
+/// Puts references to records into a queue, the last one first, as a Riak node does: its lengths afterwards,
+/// or `None` where there is no queue of this name.
+///
+/// # Errors
+///
+/// Names of records that are none.
+pub(crate) fn push(
+    store: &ReplicatedStore,
+    queue: &str,
+    keys: &[KeyRef<'_>],
+) -> Result<Option<QueueLengths>, RequestError> {
+    keys.iter().try_for_each(KeyRef::check)?;
+    let encoded = keys.iter().rev().map(|key| Bytes::copy_from_slice(&key.encoded()));
+    let now_us = store.clock().unix_us();
+    Ok(store.source_queues().push_references(queue, QueuePriority::FullSync, encoded, now_us))
+}
+
+/// Addresses of the nodes that are up, host and port, for one of the protocols.
+pub(crate) fn up_nodes(store: &ReplicatedStore, is_http: bool) -> Vec<(String, u16)> {
+    let control = store.control();
+    let state = control.read();
+    let own = state.node_id();
+    let is_up = |id| id == own || control.is_reachable(id);
+    let members = state.members().iter().filter(|member| is_up(member.id));
+    let address = |member: &Arc<quoit_cluster::Member>| {
+        let addresses = &member.addresses;
+        let address = if is_http { &addresses.http } else { &addresses.pb };
+        host_and_port(address).map(|(host, port)| (host.to_owned(), port))
+    };
+    members.filter_map(address).collect()
+}
+
+/// Host and port of an address; IPv6 addresses stand in brackets there.
+pub(crate) fn host_and_port(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    Some((host, port.parse().ok()?)).filter(|(host, _)| !host.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_and_port;
+
+    #[test]
+    fn addresses_are_told_as_host_and_port() {
+        assert_eq!(host_and_port("127.0.0.1:8087"), Some(("127.0.0.1", 8087)));
+        assert_eq!(host_and_port("[::1]:10"), Some(("::1", 10)));
+        for none in ["", "host", ":8087", "host:", "host:x", "host:70000"] {
+            assert_eq!(host_and_port(none), None, "{none}");
+        }
+    }
+}

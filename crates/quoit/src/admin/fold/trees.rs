@@ -1,0 +1,122 @@
+//! Folds about the trees that Riak compares clusters by.
+
+use super::super::{Api, done, plain};
+use super::{Walk, each_found, started};
+use crate::config_command::Format;
+use crate::output::say;
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
+use quoit_model::segments::{BRANCH_LEAVES, TreeSize};
+use quoit_riak::{Tree, TreeEntry};
+use serde_json::{Value, json};
+
+/// Makes the tree of a range, and prints it.
+pub(super) fn range_tree(
+    api: &Api,
+    walk: &Walk,
+    wanted: Value,
+    size: TreeSize,
+    format: Format,
+) -> Result<()> {
+    let (job, _) = started(api, walk, wanted, format)?;
+    let mut tree = Tree::empty(size);
+    let number = |number: &Value| number.as_u64().and_then(|number| u32::try_from(number).ok());
+    let ended = each_found(api, &job["id"], format, |found| {
+        if let Some((segment, value)) = number(&found["segment"]).zip(number(&found["hash"])) {
+            tree.toggle(TreeEntry { segment, value });
+        }
+    })?;
+    match format {
+        Format::Human => {
+            print_hashes("branch", 0, &tree.root());
+            say!(
+                "{} of {} branches, of {} records",
+                tree_size_used(&tree),
+                size.branch_count(),
+                ended["matches"]
+            );
+        }
+        Format::Json => {
+            let leaves: Vec<[u32; 2]> = tree.leaves().map(|(leaf, hash)| [leaf, hash]).collect();
+            let root = STANDARD.encode(tree.root());
+            say!("{}", json!({"size": size.name(), "root": root, "leaves": leaves}));
+        }
+    }
+    Ok(())
+}
+
+/// Branches that are not empty.
+fn tree_size_used(tree: &Tree) -> usize {
+    let mut branches: Vec<u32> = tree.leaves().map(|(leaf, _)| leaf / BRANCH_LEAVES).collect();
+    branches.dedup();
+    branches.len()
+}
+
+/// Prints the root of the tree of an `n_val`.
+pub(super) fn root(api: &Api, n_val: u32, format: Format) -> Result<()> {
+    let document = done(api.get(&format!("trees/{n_val}/root"))?, format)?;
+    match format {
+        Format::Json => say!("{document}"),
+        Format::Human => print_hashes("branch", 0, &decoded(&document["root"])?),
+    }
+    Ok(())
+}
+
+/// Prints leaves of branches of such a tree.
+pub(super) fn branches(api: &Api, n_val: u32, numbers: &[u32], format: Format) -> Result<()> {
+    let path = format!("trees/{n_val}/branches?branches={}", joined(numbers));
+    let document = done(api.get(&path)?, format)?;
+    if format == Format::Json {
+        say!("{document}");
+        return Ok(());
+    }
+    for branch in document["branches"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        let number = branch["branch"].as_u64().unwrap_or_default();
+        let first = number as u32 * BRANCH_LEAVES;
+        print_hashes("segment", first, &decoded(&branch["leaves"])?);
+    }
+    Ok(())
+}
+
+/// Prints keys and clocks of segments of such a tree.
+pub(super) fn clocks(api: &Api, n_val: u32, segments: &[u32], format: Format) -> Result<()> {
+    let path = format!("trees/{n_val}/clocks?segments={}", joined(segments));
+    let document = done(api.get(&path)?, format)?;
+    for record in document["keys"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        match format {
+            Format::Json => say!("{record}"),
+            Format::Human => {
+                let [bucket_type, bucket, key] =
+                    ["type", "bucket", "key"].map(|member| name(&record[member]));
+                say!("{}\t{bucket_type}\t{bucket}\t{key}", plain(&record["vclock"]));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A name as it is, if it is text; else percent-encoded.
+fn name(encoded: &Value) -> String {
+    let encoded = plain(encoded);
+    percent_decode_str(&encoded).decode_utf8().map_or(encoded.clone(), Into::into)
+}
+
+fn joined(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn decoded(value: &Value) -> Result<Vec<u8>> {
+    STANDARD.decode(plain(value)).context("the node has answered what is no Base64")
+}
+
+/// Prints the numbers of 4 bytes that are not zero, each with its place.
+fn print_hashes(what: &str, first: u32, hashes: &[u8]) {
+    for (place, bytes) in (first..).zip(hashes.chunks_exact(4)) {
+        let hash = bytes.iter().fold(0u32, |hash, byte| hash << 8 | u32::from(*byte));
+        if hash != 0 {
+            say!("{what} {place:>7}  {hash:08x}");
+        }
+    }
+}
