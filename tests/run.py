@@ -193,6 +193,11 @@ def part_hostile():
                     {"TEST_BINARY": built("quoit")})
 
 
+def part_security():
+    return counting([PYTHON, os.path.join(HERE, "security", "run.py")], CLOSING_LINE,
+                    {"TEST_BINARY": built("quoit")})
+
+
 def part_split():
     return counting([PYTHON, os.path.join(HERE, "process", "split.py")], CLOSING_LINE,
                     {"TEST_BINARY": built("quoit")})
@@ -218,8 +223,12 @@ def part_golden_of_five():
 
 def part_python_client():
     python = client_libraries.python_environment(ROOT)
-    return counting([python, os.path.join(HERE, "python_client", "run.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit"), "PYTHONWARNINGS": "ignore::SyntaxWarning"})
+    environment = {"TEST_BINARY": built("quoit"), "PYTHONWARNINGS": "ignore::SyntaxWarning"}
+    folder = os.path.join(HERE, "python_client")
+    plain = counting([python, os.path.join(folder, "run.py")], CLOSING_LINE, environment)
+    secured = counting([python, os.path.join(folder, "security.py")], CLOSING_LINE, environment)
+    return Count(plain.passed + secured.passed, plain.failed + secured.failed,
+                 plain.note or secured.note)
 
 
 def part_node_client():
@@ -258,6 +267,7 @@ PARTS = [
     ("faults", "links that flap, disks that hang, and races for one version", part_faults),
     ("full-disk", "nodes without room on their disks, killed and started again", part_full_disk),
     ("torture", "files of stopped nodes that are flipped, cut, removed, exchanged", part_torture),
+    ("security", "recorded cases of users, rights and TLS, held with one node", part_security),
     ("hostile", "clients that send what does not end and do not read answers", part_hostile),
     ("split", "a cluster whose network is cut in two, and joined again", part_split),
     ("bench-report", "what a benchmark leaves, and its report in a browser", part_bench_report),

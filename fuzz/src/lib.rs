@@ -40,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     targets::record_keys::TARGET,
     targets::stored_objects::TARGET,
     targets::compressed_frames::TARGET,
+    targets::security::TARGET,
     targets::store_directories::TARGET,
     targets::key_files::TARGET,
     targets::index_queries::TARGET,

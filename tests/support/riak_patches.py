@@ -2,7 +2,7 @@
 
 The client's last release is of 2016. What it imports has since moved or gone: the abstract
 classes of `collections` moved to `collections.abc` (Python 3.10), `distutils` went in 3.12 and
-`cgi` in 3.13. Its Protocol Buffers modules were generated for a library of that time; they are
+`cgi` in 3.13, and the ways in which it made sockets of TLS in 3.7 and 3.12. Its Protocol Buffers modules were generated for a library of that time; they are
 made anew from the message descriptions that they contain. Nothing that it sends or understands
 is changed.
 
@@ -76,6 +76,30 @@ CHANGES = [
      "from riak._today import parse_header", 1),
     ("codecs/http.py", "from cgi import parse_header",
      "from riak._today import parse_header", 1),
+    # Sockets of TLS are made by their context alone since Python 3.7.
+    ("transports/tcp/connection.py", """ssl.SSLSocket(sock=self._socket,
+                                               keyfile=credentials.pkey_file,
+                                               certfile=credentials.cert_file,
+                                               cert_reqs=ssl.CERT_REQUIRED,
+                                               ca_certs=credentials.
+                                               cacert_file,
+                                               ciphers=credentials.ciphers,
+                                               server_hostname=host)
+                    ssl_socket.context = ssl_ctx""",
+     "ssl_ctx.wrap_socket(self._socket, server_hostname=host)", 1),
+    ("transports/http/__init__.py", """ssl.SSLSocket(sock=sock,
+                                      keyfile=self.credentials.pkey_file,
+                                      certfile=self.credentials.cert_file,
+                                      cert_reqs=ssl.CERT_REQUIRED,
+                                      ca_certs=self.credentials.cacert_file,
+                                      ciphers=self.credentials.ciphers,
+                                      server_hostname=self.host)
+            self.sock.context = ssl_ctx""",
+     "ssl_ctx.wrap_socket(sock, server_hostname=self.host)", 1),
+    # Names of files are no arguments of an HTTPS connection since Python 3.12.
+    ("transports/http/__init__.py", """port=port,
+                         key_file=credentials._pkey_file,
+                         cert_file=credentials._cert_file)""", "port=port)", 1),
 ]
 
 MESSAGES_MODULE = '''"""Messages of Riak's protocol, built from their descriptions when imported."""

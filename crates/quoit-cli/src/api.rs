@@ -1,14 +1,18 @@
 //! Calls of a node's HTTP interface: its administration, and the data of clients.
 
 use crate::local::{LocalConnector, NoResolver};
+use crate::secure::{LoginArgs, SecureConnector};
 use crate::target::{Target, TargetArgs};
 use anyhow::{Result, bail};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::time::Duration;
 use ureq::http::{self, Method};
-use ureq::{Agent, Body};
+use ureq::middleware::{Middleware, MiddlewareNext};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::{Agent, Body, SendBody};
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -19,6 +23,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Api {
     places: Vec<(Target, Agent)>,
     current: Cell<usize>,
+    /// Why no node can be asked.
+    fault: Option<String>,
 }
 
 /// A node's answer to a call of its administration.
@@ -82,21 +88,63 @@ pub fn segment(name: &str) -> String {
     utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
 }
 
-fn agent(target: &Target) -> Agent {
+fn agent(target: &Target, login: &LoginArgs) -> Result<Agent> {
     let config = Agent::config_builder()
         .timeout_global(Some(TIMEOUT))
         .timeout_connect(Some(CONNECT_TIMEOUT))
         // Refusals carry a document that says why.
         .http_status_as_error(false)
         .max_redirects(0)
+        .middleware(Authorization(login.authorization()?.filter(|_| target.is_https())))
         // Names of records may be as long as the node takes them.
         .max_response_header_size(1 << 20)
         .build();
-    match target {
+    Ok(match target {
+        Target::Http(_) if target.is_https() => {
+            let connector = SecureConnector::new(login.config()?);
+            Agent::with_parts(config, connector, DefaultResolver::default())
+        }
         Target::Http(_) => config.into(),
         Target::Local(path) => {
             Agent::with_parts(config, LocalConnector::new(path.clone()), NoResolver)
         }
+    })
+}
+
+/// The answer through the administration socket, where a node on this machine wants a login and tells of a socket
+/// that this user may open.
+fn through_socket(
+    target: &Target,
+    refused: &Response,
+    call: &impl Fn(&Agent, &str) -> Result<Response, ureq::Error>,
+) -> Option<Response> {
+    use std::os::unix::fs::MetadataExt as _;
+    if !matches!(refused.status().as_u16(), 401 | 426) || !target.is_this_machine() {
+        return None;
+    }
+    let path = PathBuf::from(refused.headers().get("quoit-admin-socket")?.to_str().ok()?);
+    let user = rustix::process::geteuid();
+    let owner = std::fs::metadata(&path).ok()?.uid();
+    if owner != user.as_raw() && !user.is_root() {
+        return None;
+    }
+    let local = Target::Local(path);
+    call(&agent(&local, &LoginArgs::default()).ok()?, local.base()).ok()
+}
+
+/// Adds the login to requests.
+struct Authorization(Option<String>);
+
+impl Middleware for Authorization {
+    fn handle(
+        &self,
+        mut request: http::Request<SendBody<'_>>,
+        next: MiddlewareNext<'_>,
+    ) -> Result<Response, ureq::Error> {
+        if let Some(value) = self.0.as_deref().and_then(|value| value.parse().ok()) {
+            request.headers_mut().insert(http::header::AUTHORIZATION, value);
+        }
+        next.handle(request)
     }
 }
 
@@ -124,18 +172,28 @@ impl Api {
     /// The interface of the first node of `targets` that can be connected to.
     #[must_use]
     pub fn new(targets: &TargetArgs) -> Self {
-        Self::of(targets.targets())
+        Self::as_user(targets.targets(), &targets.login)
     }
 
     /// The interface of the first of these nodes, of which there is at least one, that can be connected to.
     #[must_use]
     pub fn of(targets: Vec<Target>) -> Self {
+        Self::as_user(targets, &LoginArgs::default())
+    }
+
+    fn as_user(targets: Vec<Target>, login: &LoginArgs) -> Self {
         assert!(!targets.is_empty(), "there is a node to ask");
-        let places = targets.into_iter().map(|target| {
-            let agent = agent(&target);
-            (target, agent)
-        });
-        Self { places: places.collect(), current: Cell::new(0) }
+        let (mut places, mut fault) = (Vec::new(), None);
+        for target in targets {
+            match agent(&target, login) {
+                Ok(agent) => places.push((target, agent)),
+                Err(error) => {
+                    fault = Some(format!("{error:#}"));
+                    places.push((target, Agent::new_with_defaults()));
+                }
+            }
+        }
+        Self { places, current: Cell::new(0), fault }
     }
 
     /// The node that is asked.
@@ -149,6 +207,9 @@ impl Api {
         &self,
         call: impl Fn(&Agent, &str) -> Result<Response, ureq::Error>,
     ) -> Result<Response> {
+        if let Some(fault) = &self.fault {
+            bail!("{fault}");
+        }
         let first = self.current.get();
         let mut first_failure = None;
         for step in 0..self.places.len() {
@@ -156,7 +217,9 @@ impl Api {
             self.current.set(place);
             let (target, agent) = &self.places[place];
             match call(agent, target.base()) {
-                Ok(response) => return Ok(response),
+                Ok(response) => {
+                    return Ok(through_socket(target, &response, &call).unwrap_or(response));
+                }
                 Err(error) => {
                     let is_last = step + 1 == self.places.len();
                     let goes_on = is_unreachable(&error) && !is_last;

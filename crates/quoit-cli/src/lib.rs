@@ -20,6 +20,7 @@ pub mod local;
 pub mod names;
 pub mod output;
 pub mod progress;
+pub mod secure;
 pub mod target;
 
 pub use api::{Answer, Api};

@@ -91,7 +91,7 @@ impl std::fmt::Debug for LocalTransport {
 }
 
 /// The failure of a read or write under a time limit.
-fn failed(fault: io::Error, timeout: NextTimeout) -> Error {
+pub(crate) fn failed(fault: io::Error, timeout: NextTimeout) -> Error {
     match fault.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Timeout(timeout.reason),
         _ => fault.into(),

@@ -1,6 +1,7 @@
 //! Where a node is: URLs as people write them, sockets, and those that are tried without being told.
 
 use crate::local::SOCKET_FILE;
+use crate::secure::LoginArgs;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,9 @@ pub struct TargetArgs {
     /// Without one: the socket in ./data or /var/lib/quoit if there is one, else http://127.0.0.1:8098.
     #[arg(long, global = true, env = "QUOIT_URL", value_name = "URL", value_delimiter = ',')]
     pub url: Vec<String>,
+    /// The login over HTTPS.
+    #[command(flatten)]
+    pub login: LoginArgs,
 }
 
 /// One place where a node may be.
@@ -45,6 +49,22 @@ impl Target {
         }
         let url = url.trim_end_matches('/');
         Self::Http(if url.contains("://") { url.to_owned() } else { format!("http://{url}") })
+    }
+
+    /// Whether the URL is one of HTTPS.
+    pub(crate) fn is_https(&self) -> bool {
+        matches!(self, Self::Http(url) if url.starts_with("https://"))
+    }
+
+    /// Whether the URL names this machine.
+    pub(crate) fn is_this_machine(&self) -> bool {
+        let Self::Http(url) = self else { return true };
+        let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+        let host = host.split('/').next().unwrap_or_default();
+        let bare = host.rsplit_once(':').map_or(host, |(bare, _)| bare);
+        let bare = bare.trim_start_matches('[').trim_end_matches(']');
+        bare == "localhost"
+            || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
     /// The URL that paths are put behind.

@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::error::Error;
 use crate::pool::Pool;
+use crate::secure::Login;
 use crate::settings::Settings;
 use std::time::Duration;
 
@@ -131,6 +132,13 @@ impl ClientBuilder {
     #[must_use]
     pub fn frame_length_bytes_max(mut self, length_bytes: u32) -> ClientBuilder {
         self.settings.frame_length_bytes_max = length_bytes;
+        self
+    }
+
+    /// Has each connection begin TLS and log in. Default: in clear, as nobody.
+    #[must_use]
+    pub fn login(mut self, login: Login) -> ClientBuilder {
+        self.settings.login = Some(login);
         self
     }
 

@@ -3,6 +3,7 @@
 
 use crate::error::{Error, ServerError};
 use crate::layout::Layout;
+use crate::secure::{ClientStream, Login};
 use bytes::{Bytes, BytesMut};
 use quoit_wire::messages::{
     RpbErrorResp, RpbGetClientIdReq, RpbGetClientIdResp, RpbGetLayoutReq, RpbGetLayoutResp,
@@ -49,6 +50,18 @@ fn decode_error(source: DecodeError, address: &str) -> Error {
     Error::Decode { address: address.to_owned(), source }
 }
 
+async fn open(address: &str) -> Result<TcpStream, Error> {
+    let connect = async {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    };
+    connect.await.map_err(|source: io::Error| Error::Connect {
+        address: address.to_owned(),
+        source: Arc::new(source),
+    })
+}
+
 /// A TCP connection to one node, without a pool, retries or timeouts.
 ///
 /// [`call`](Self::call) sends one request and waits for its answer. For pipelining,
@@ -64,7 +77,7 @@ fn decode_error(source: DecodeError, address: &str) -> Error {
 /// timeout around a call.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    stream: ClientStream,
     address: String,
     decoder: FrameDecoder,
     to_read: BytesMut,
@@ -79,21 +92,26 @@ impl Connection {
     ///
     /// [`Error::Connect`].
     pub async fn connect(address: &str) -> Result<Connection, Error> {
-        let connect = async {
-            let stream = TcpStream::connect(address).await?;
-            stream.set_nodelay(true)?;
-            Ok(stream)
-        };
-        let stream = connect.await.map_err(|source: io::Error| Error::Connect {
-            address: address.to_owned(),
-            source: Arc::new(source),
-        })?;
-        Ok(Connection::new(stream, address.to_owned()))
+        Ok(Connection::new(open(address).await?, address.to_owned()))
     }
 
     /// A connection on a stream that is there already; `address` is for messages.
     #[must_use]
     pub fn new(stream: TcpStream, address: String) -> Connection {
+        Connection::on(ClientStream::Plain(stream), address)
+    }
+
+    /// Connects to `host:port`, begins TLS and logs in.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Connect`], [`Error::Handshake`], and [`Error::Server`] for a login that is refused.
+    pub async fn connect_as(address: &str, login: &Login) -> Result<Connection, Error> {
+        let stream = login.begin(open(address).await?, address).await?;
+        Ok(Connection::on(stream, address.to_owned()))
+    }
+
+    pub(crate) fn on(stream: ClientStream, address: String) -> Connection {
         Connection {
             stream,
             address,
@@ -168,7 +186,12 @@ impl Connection {
     ///
     /// [`Error::Lost`].
     pub async fn flush(&mut self) -> Result<(), Error> {
-        let written = self.stream.write_all(&self.to_write).await;
+        let stream = &mut self.stream;
+        let written = async {
+            stream.write_all(&self.to_write).await?;
+            stream.flush().await
+        };
+        let written = written.await;
         self.to_write.clear();
         written.map_err(|source| self.lost(source))
     }

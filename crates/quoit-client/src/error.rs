@@ -20,6 +20,28 @@ pub enum Error {
         /// Error of the system.
         source: Arc<io::Error>,
     },
+    /// A file of certificates or keys has a fault.
+    #[error("{source}")]
+    Tls {
+        /// The fault, with its file and remedy.
+        source: Arc<quoit_tls::TlsError>,
+    },
+    /// The file of a password can't be read.
+    #[error("can't read the password from {path}: {source}")]
+    Password {
+        /// The file.
+        path: String,
+        /// Error of the system.
+        source: Arc<io::Error>,
+    },
+    /// The TLS handshake failed; the request was not sent.
+    #[error("TLS handshake with {address}: {reason}")]
+    Handshake {
+        /// The node's address.
+        address: String,
+        /// The reason, in words.
+        reason: String,
+    },
     /// The connection broke after the request was sent. It may have been carried out.
     #[error("connection to {address} lost: {source}; the request may have been carried out")]
     Lost {

@@ -70,9 +70,14 @@
 //! term or a range of them, or for keys in order; [`Client::query_page`] answers in pages,
 //! [`Client::query`] as a stream.
 //!
+//! # Logins
+//!
+//! With [`ClientBuilder::login`] each connection begins TLS and logs in. [`Login`] holds the node against the
+//! authorities of its [`TlsSettings`], and may show a certificate.
+//!
 //! # Limits
 //!
-//! No HTTP and no TLS. For full control over one
+//! No HTTP. For full control over one
 //! connection, or for requests that have no method here, there is [`Connection`] with the
 //! messages of [`wire`].
 
@@ -90,6 +95,7 @@ mod pipeline;
 mod pool;
 mod resolve;
 mod routing;
+mod secure;
 mod settings;
 
 pub use builder::ClientBuilder;
@@ -105,6 +111,8 @@ pub use layout::{Layout, LayoutError, LayoutNode};
 pub use location::{Bucket, Location};
 pub use object::{Content, Context, Link, Object};
 pub use options::{DataTypeOptions, DeleteOptions, FetchOptions, GetOptions, PutOptions};
+pub use quoit_tls::{ClientSettings as TlsSettings, TlsError};
 pub use quoit_wire as wire;
 pub use quoit_wire::Quorum;
 pub use resolve::{LatestModified, Resolver};
+pub use secure::Login;

@@ -2,13 +2,18 @@
 
 use crate::error::Error;
 use crate::pipeline::{Pipeline, Slot};
+use crate::secure::ClientStream;
 use crate::settings::Settings;
 use quoit_wire::FrameDecoder;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
+
+/// Time for a login beside that for connecting: a node answers a refused one after 5 s.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A node, what is connected to it, and since when it can't be reached.
 #[derive(Debug)]
@@ -117,26 +122,32 @@ impl Node {
     }
 
     /// Connects, and remembers whether that worked.
-    pub(crate) async fn connect(&self, settings: &Settings) -> Result<TcpStream, Error> {
-        let connected = timeout(settings.connect_timeout, async {
-            let stream = TcpStream::connect(&*self.address).await?;
-            stream.set_nodelay(true)?;
-            Ok(stream)
+    pub(crate) async fn connect(&self, settings: &Settings) -> Result<ClientStream, Error> {
+        let failed = |source: io::Error| Error::Connect {
+            address: self.address.to_string(),
+            source: Arc::new(source),
+        };
+        let login_time = if settings.login.is_some() { LOGIN_TIMEOUT } else { Duration::ZERO };
+        let connected = timeout(settings.connect_timeout + login_time, async {
+            let stream = TcpStream::connect(&*self.address).await.map_err(failed)?;
+            stream.set_nodelay(true).map_err(failed)?;
+            match &settings.login {
+                None => Ok(ClientStream::Plain(stream)),
+                Some(login) => login.begin(stream, &self.address).await,
+            }
         });
-        let connected = connected.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let timed_out = |_| Err(failed(io::ErrorKind::TimedOut.into()));
+        let connected = connected.await.unwrap_or_else(timed_out);
         let mut state = self.state();
-        match connected {
-            Ok(stream) => {
+        match &connected {
+            Ok(_) => {
                 state.failures = 0;
                 state.retry_at = None;
-                Ok(stream)
             }
-            Err(source) => {
-                state.note_failure(settings);
-                let address = self.address.to_string();
-                Err(Error::Connect { address, source: Arc::new(source) })
-            }
+            Err(_) => state.note_failure(settings),
         }
+        drop(state);
+        connected
     }
 
     /// Leaves the node alone for a while: it did not answer in time.

@@ -5,14 +5,13 @@
 
 use crate::connection::reserve;
 use crate::error::Error;
+use crate::secure::ClientStream;
 use bytes::BytesMut;
 use quoit_wire::{Frame, FrameDecoder, FrameError};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 /// Fate of a request that has no answer.
@@ -72,7 +71,7 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     /// Starts the task that owns the stream; at most `depth` requests will be in flight.
     pub(crate) fn start(
-        stream: TcpStream,
+        stream: ClientStream,
         address: Arc<str>,
         depth: usize,
         decoder: FrameDecoder,
@@ -127,8 +126,25 @@ struct Driver {
 }
 
 impl Driver {
-    async fn run(self, mut stream: TcpStream, mut queued: mpsc::Receiver<Job>) {
-        let (reader, writer) = stream.split();
+    async fn run(self, stream: ClientStream, queued: mpsc::Receiver<Job>) {
+        match stream {
+            ClientStream::Plain(mut stream) => {
+                let (reader, writer) = stream.split();
+                self.drive(reader, writer, queued).await;
+            }
+            ClientStream::Tls(stream) => {
+                let (reader, writer) = tokio::io::split(stream);
+                self.drive(reader, writer, queued).await;
+            }
+        }
+    }
+
+    async fn drive(
+        self,
+        reader: impl AsyncRead + Unpin,
+        writer: impl AsyncWrite + Unpin,
+        mut queued: mpsc::Receiver<Job>,
+    ) {
         let (sent, mut waiters) = mpsc::channel(self.depth);
         let end = tokio::select! {
             biased;
@@ -151,7 +167,7 @@ impl Driver {
     /// Writes what is queued, all that there is in one write. Ends well when no caller is left.
     async fn write(
         &self,
-        mut writer: WriteHalf<'_>,
+        mut writer: impl AsyncWrite + Unpin,
         queued: &mut mpsc::Receiver<Job>,
         sent: mpsc::Sender<Waiter>,
     ) -> Result<(), Error> {
@@ -167,14 +183,21 @@ impl Driver {
                     return Ok(());
                 }
             }
-            let written = writer.write_all(&to_write).await;
-            written.map_err(|source| lost(&self.address, source))?;
+            let written = async {
+                writer.write_all(&to_write).await?;
+                writer.flush().await
+            };
+            written.await.map_err(|source| lost(&self.address, source))?;
         }
         Ok(())
     }
 
     /// Hands answers out in the order of the requests, until the connection ends.
-    async fn read(&self, mut reader: ReadHalf<'_>, waiters: &mut mpsc::Receiver<Waiter>) -> Error {
+    async fn read(
+        &self,
+        mut reader: impl AsyncRead + Unpin,
+        waiters: &mut mpsc::Receiver<Waiter>,
+    ) -> Error {
         let mut buffer = BytesMut::new();
         loop {
             if let Err(source) = reserve(&mut buffer, self.decoder) {

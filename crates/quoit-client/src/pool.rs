@@ -254,7 +254,7 @@ impl Pool {
             let node = timeout_at(deadline, self.choose(None, &[])).await.map_err(late)?;
             match timeout_at(deadline, node.connect(&self.settings)).await.map_err(late)? {
                 Ok(stream) => {
-                    let connection = Connection::new(stream, node.address().to_owned());
+                    let connection = Connection::on(stream, node.address().to_owned());
                     let limit = self.settings.frame_length_bytes_max;
                     return Ok((connection.with_frame_length_max(limit), permit));
                 }

@@ -1,6 +1,7 @@
 //! The client's settings.
 
 use crate::error::Error;
+use crate::secure::Login;
 use quoit_wire::frame::FRAME_LENGTH_BYTES_MAX_DEFAULT;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub(crate) struct Settings {
     pub(crate) replica_aware: bool,
     pub(crate) layout_refresh: Duration,
     pub(crate) frame_length_bytes_max: u32,
+    pub(crate) login: Option<Login>,
 }
 
 impl Default for Settings {
@@ -43,6 +45,7 @@ impl Default for Settings {
             replica_aware: false,
             layout_refresh: Duration::from_secs(10),
             frame_length_bytes_max: FRAME_LENGTH_BYTES_MAX_DEFAULT,
+            login: None,
         }
     }
 }

@@ -56,6 +56,8 @@ pub enum Command<'a> {
         /// The bucket.
         bucket: BucketRef<'a>,
     },
+    /// Change who may log in and who may do what.
+    Security(&'a quoit_security::Command),
 }
 
 /// Outcome of a command, which needs no more checks and is the same on every node.
@@ -129,6 +131,8 @@ pub enum Change {
         /// The layouts.
         served: Served,
     },
+    /// A rule of security is this from now on.
+    Rule(quoit_security::Change),
 }
 
 impl State {
@@ -176,6 +180,11 @@ impl State {
                     bucket: bucket.bucket.into(),
                 });
                 Ok(change.into_iter().collect())
+            }
+            Command::Security(command) => {
+                self.check_members_know_security()?;
+                let changes = self.security().decide(command)?;
+                Ok(changes.into_iter().map(Change::Rule).collect())
             }
         }
     }

@@ -50,6 +50,9 @@ pub enum ChangeError {
         /// Buckets that may have properties of their own.
         max: usize,
     },
+    /// A change of users, groups, sources or grants was refused.
+    #[error(transparent)]
+    Security(#[from] quoit_security::Refusal),
     /// A change of membership was refused.
     #[error(transparent)]
     Membership(#[from] MembershipError),

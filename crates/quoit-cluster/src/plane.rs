@@ -258,6 +258,21 @@ impl ControlPlane {
         self.published.state.load_full()
     }
 
+    /// A number that is another one as soon as the rules of security are others: whoever has looked at them
+    /// under a number needs to look again only under another. To be kept and loaded; a load is one
+    /// instruction.
+    #[must_use]
+    pub fn security_epoch(&self) -> &Arc<AtomicU64> {
+        &self.published.security_epoch
+    }
+
+    /// Whether the node may not know of changes that others have agreed on: it belongs to a cluster of several,
+    /// and nobody leads it.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.may_be_behind()
+    }
+
     /// Entries of the replicated log that this node keeps. A snapshot every 256 entries and the removal of
     /// those before it bound them; 0 while the node has no part in the log.
     #[must_use]

@@ -8,7 +8,7 @@ use crate::membership_error::MembershipError;
 use crate::state::State;
 use quoit_model::props::{BucketProps, ConditionalPutMode};
 use quoit_wire::internode::{
-    VERSION_DATA_TYPES, VERSION_GRANTS, VERSION_LOSSES, VERSION_MIN, VersionRange,
+    VERSION_DATA_TYPES, VERSION_GRANTS, VERSION_LOSSES, VERSION_MIN, VERSION_SECURITY, VersionRange,
 };
 use thiserror::Error;
 
@@ -112,6 +112,13 @@ impl State {
         Err(MembersOutdated { subject: subject(), needed, members })
     }
 
+    /// Refuses rules of security while some member would not keep clients to them.
+    pub(crate) fn check_members_know_security(&self) -> Result<(), MembersOutdated> {
+        self.check_members(VERSION_SECURITY, || {
+            "users and rights can't be changed yet: security".to_owned()
+        })
+    }
+
     /// Refuses to tell of lost records while some member would not understand it.
     pub(crate) fn check_members_know_losses(&self) -> Result<(), MembershipError> {
         let outdated = self.members().iter().filter(|each| each.versions.max < VERSION_LOSSES);
@@ -127,6 +134,11 @@ impl State {
     /// all types, and at all buckets with properties of their own once one of them has needed a newer version
     /// than its type.
     pub(crate) fn check_speaks(&self, node: &str, versions: VersionRange) -> Result<(), Outdated> {
+        if !self.security().is_untouched() && versions.max < VERSION_SECURITY {
+            let (node, needed) = (node.to_owned(), VERSION_SECURITY);
+            let subject = "the cluster's security".to_owned();
+            return Err(Outdated { node, speaks: versions.max, needed, subject });
+        }
         let refuse = |subject: String, props: &BucketProps| {
             let (node, needed) = (node.to_owned(), needed_by(props));
             Err(Outdated { node, speaks: versions.max, needed, subject })

@@ -5,10 +5,13 @@ use crate::mapreduce::{Jobs, MapReduceSettings};
 use crate::memory::{MemoryBudget, MemorySettings};
 use crate::pace::PaceSettings;
 use crate::readiness::ReadinessGate;
+use crate::security::Gate;
 use quoit_core::{JobSettings, ReplicatedStore};
 use quoit_mapreduce::ScriptEngine;
 use quoit_replication::Replication;
 use quoit_script::QuickJs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -142,6 +145,12 @@ pub struct ServerContext {
     pub readiness: ReadinessGate,
     /// Replication from other clusters, once the node serves.
     pub replication: OnceLock<Arc<Replication>>,
+    /// TLS, and bounds of clients that have not logged in.
+    pub gate: Gate,
+    /// Path of the administration socket, once it is open.
+    pub admin_socket: OnceLock<PathBuf>,
+    /// Listeners for clients that machines beyond this one may reach.
+    pub reachable_from_afar: OnceLock<Vec<SocketAddr>>,
 }
 
 impl ServerContext {
@@ -169,6 +178,9 @@ impl ServerContext {
             scripts,
             readiness: ReadinessGate::default(),
             replication: OnceLock::new(),
+            gate: Gate::closed(),
+            admin_socket: OnceLock::new(),
+            reachable_from_afar: OnceLock::new(),
         }
     }
 
@@ -176,6 +188,46 @@ impl ServerContext {
     pub(crate) fn job_settings(&self) -> JobSettings {
         let held_bytes_max = self.settings.mapreduce.job_memory_bytes_max;
         JobSettings { held_bytes_max, scripts: self.scripts.clone() }
+    }
+
+    /// The same with certificates, and bounds for clients that have not logged in.
+    #[must_use]
+    pub fn with_gate(self, gate: Gate) -> Self {
+        Self { gate, ..self }
+    }
+
+    /// Listeners that machines beyond this one may reach without a login, because security is off.
+    #[must_use]
+    pub fn open_listeners(&self) -> Vec<String> {
+        if self.store.control().read().security().is_enabled() {
+            return Vec::new();
+        }
+        let reachable = self.reachable_from_afar.get().map(Vec::as_slice).unwrap_or_default();
+        reachable.iter().map(ToString::to_string).collect()
+    }
+
+    /// Warnings about security, in words.
+    #[must_use]
+    pub fn security_warnings(&self) -> Vec<String> {
+        let now = quoit_tls::Instant::now();
+        let mut warnings = self.gate.warnings();
+        warnings.extend(self.gate.expiry().iter().filter_map(|expiry| expiry.warning(now)));
+        let open = self.open_listeners();
+        if !open.is_empty() {
+            warnings.push(format!(
+                "{} can be reached by other machines and security is off: everybody who reaches them may read \
+                 and write everything; see docs/security.md",
+                open.join(", ")
+            ));
+        }
+        if self.store.control().read().security().is_enabled() && !self.gate.has_tls() {
+            warnings.push(
+                "security is on and the node has no certificate: no client can log in; set ssl.certfile and \
+                 ssl.keyfile and restart the node"
+                    .to_owned(),
+            );
+        }
+        warnings
     }
 
     /// Memory of an answer that is sent piece by piece: a piece of each node that is asked, and one on its

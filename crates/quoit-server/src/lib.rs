@@ -18,6 +18,7 @@ mod pace;
 pub mod pb;
 mod readiness;
 mod riak_queue;
+mod security;
 mod socket;
 mod stream;
 mod turn;
@@ -33,5 +34,6 @@ pub use memory::{ALLOWANCE_BYTES, Account, MemoryBudget, MemoryFigures, MemorySe
 pub use pace::PaceSettings;
 pub use quoit_script::ScriptLimits;
 pub use readiness::ReadinessGate;
+pub use security::{Credentials, Gate, GateFigures, SecuritySettings, TlsFiles};
 pub use socket::StopSignal;
 pub use stream::Stream;

@@ -30,8 +30,12 @@ const LOCAL_SOCKET_MODE: u32 = 0o600;
 pub enum Protocol {
     /// Protocol Buffers.
     Pb,
+    /// Protocol Buffers over TLS from the first byte.
+    PbTls,
     /// HTTP.
     Http,
+    /// HTTPS.
+    Https,
 }
 
 /// Opens a listener.
@@ -126,8 +130,18 @@ impl Server {
                 let (context, signal) = (Arc::clone(&context), Arc::clone(&signal));
                 connections.spawn(async move {
                     match protocol {
-                        Protocol::Pb => pb::serve(context, account, stream, signal).await,
-                        Protocol::Http => http::serve(context, account, stream, signal).await,
+                        Protocol::Pb | Protocol::PbTls => {
+                            let stream = secured(&context, stream, protocol).await;
+                            if let Some(stream) = stream {
+                                pb::serve(context, account, stream, signal).await;
+                            }
+                        }
+                        Protocol::Http | Protocol::Https => {
+                            let stream = secured(&context, stream, protocol).await;
+                            if let Some(stream) = stream {
+                                http::serve(context, account, stream, signal).await;
+                            }
+                        }
                     }
                     drop(slot);
                 });
@@ -151,6 +165,21 @@ impl Server {
         .await
         .is_ok()
     }
+}
+
+/// The stream of a connection, after the handshake where its listener wants one; `None` if that fails, or if
+/// too many have not logged in.
+async fn secured(context: &ServerContext, stream: Stream, protocol: Protocol) -> Option<Stream> {
+    if matches!(protocol, Protocol::Pb | Protocol::Http) {
+        return Some(stream);
+    }
+    let _stranger = context.gate.admit_stranger(stream.address())?;
+    let Stream::Tcp(stream) = stream else { return Some(stream) };
+    let accepted = match protocol {
+        Protocol::PbTls => context.gate.accept_pb(stream).await,
+        _ => context.gate.accept_http(stream).await,
+    };
+    accepted.ok().map(Stream::Tls)
 }
 
 /// Waits until there is memory for one more connection.

@@ -170,6 +170,9 @@ impl Socket {
                 sent = 0;
             }
         }
+        if self.stream.is_tls() {
+            self.flush_tls(&mut transfer, pace).await?;
+        }
         if out.capacity() > KEPT_BYTES_MAX {
             *out = Vec::new();
         } else {
@@ -177,6 +180,58 @@ impl Socket {
         }
         room.keep(0);
         Ok(())
+    }
+
+    /// Has the system take the last records of TLS.
+    async fn flush_tls(
+        &mut self,
+        transfer: &mut Option<Transfer>,
+        pace: PaceSettings,
+    ) -> io::Result<()> {
+        let stream = &mut self.stream;
+        let flushed =
+            poll_fn(|context| Poll::Ready(Pin::new(&mut *stream).poll_flush(context))).await;
+        match flushed {
+            Poll::Ready(flushed) => flushed,
+            Poll::Pending => {
+                let transfer = transfer.get_or_insert_with(|| Transfer::begin(pace));
+                within(transfer.deadline(), self.stream.flush()).await
+            }
+        }
+    }
+
+    /// Takes the stream for a handshake.
+    pub(crate) fn take_stream(&mut self) -> Stream {
+        std::mem::replace(&mut self.stream, Stream::Closed)
+    }
+
+    /// Gives the stream back.
+    pub(crate) fn put_stream(&mut self, stream: Stream) {
+        self.stream = stream;
+    }
+
+    /// Whether the client speaks TLS.
+    pub(crate) const fn is_tls(&self) -> bool {
+        self.stream.is_tls()
+    }
+
+    /// The common name of the certificate that the client has proved to have.
+    pub(crate) fn certificate_name(&self) -> Option<String> {
+        self.stream.certificate_name()
+    }
+
+    /// Waits until a moment, unless the client goes or the server stops before.
+    ///
+    /// # Errors
+    ///
+    /// When the client is gone, or the server stops.
+    pub(crate) async fn rest_until(&self, moment: Instant) -> io::Result<()> {
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(moment) => Ok(()),
+            () = self.gone() => Err(io::ErrorKind::ConnectionAborted.into()),
+            () = self.signal.stopped() => Err(io::ErrorKind::ConnectionAborted.into()),
+        }
     }
 
     /// Writes as much as the system takes at once; `Pending` when it takes nothing.

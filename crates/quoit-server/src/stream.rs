@@ -1,6 +1,9 @@
 //! Byte streams of clients: over the network, or from this machine through the socket of the data directory.
 
+use quoit_tls::peer_certificate;
+use quoit_tls::tokio_rustls::server::TlsStream;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
@@ -13,6 +16,10 @@ pub enum Stream {
     Tcp(TcpStream),
     /// Through the administration socket of the data directory, which only the node's own user may open.
     Local(UnixStream),
+    /// Over TLS.
+    Tls(Box<TlsStream<TcpStream>>),
+    /// None: it was taken for a handshake, and has not come back.
+    Closed,
 }
 
 impl Stream {
@@ -27,11 +34,36 @@ impl Stream {
     #[must_use]
     pub fn is_local(&self) -> bool {
         match self {
-            Self::Tcp(stream) => {
-                stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
-            }
             Self::Local(_) => true,
+            _ => self.address().is_loopback(),
         }
+    }
+
+    /// The client's address; that of the loopback for a client of the administration socket, and the
+    /// unspecified one for a client that is gone.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        let stream = match self {
+            Self::Tcp(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+            Self::Local(_) => return Ipv4Addr::LOCALHOST.into(),
+            Self::Closed => return Ipv4Addr::UNSPECIFIED.into(),
+        };
+        let unknown = Ipv4Addr::UNSPECIFIED.into();
+        stream.peer_addr().map_or(unknown, |peer| peer.ip().to_canonical())
+    }
+
+    /// Whether the client speaks TLS.
+    #[must_use]
+    pub const fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// The common name of the certificate that the client has proved to have.
+    #[must_use]
+    pub fn certificate_name(&self) -> Option<String> {
+        let Self::Tls(stream) = self else { return None };
+        peer_certificate(stream.get_ref().1.peer_certificates())?.common_name
     }
 
     /// Switches Nagle's algorithm off where there is one.
@@ -46,6 +78,8 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.ready(interest).await,
             Self::Local(stream) => stream.ready(interest).await,
+            Self::Tls(stream) => stream.get_ref().0.ready(interest).await,
+            Self::Closed => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 }
@@ -71,6 +105,8 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Local(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Closed => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 }
@@ -84,6 +120,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Local(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Closed => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 
@@ -91,6 +129,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
             Self::Local(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
+            Self::Closed => Poll::Ready(Ok(())),
         }
     }
 
@@ -98,6 +138,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Local(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Closed => Poll::Ready(Ok(())),
         }
     }
 }

@@ -16,9 +16,13 @@ const BACKLOG_DEFAULT: u32 = 128;
 pub(crate) struct Listeners {
     pub(crate) pb: Vec<TcpListener>,
     pub(crate) http: Vec<TcpListener>,
+    pub(crate) pb_tls: Vec<TcpListener>,
+    pub(crate) https: Vec<TcpListener>,
     pub(crate) node: TcpListener,
     pub(crate) pb_at: Vec<SocketAddr>,
     pub(crate) http_at: Vec<SocketAddr>,
+    pub(crate) pb_tls_at: Vec<SocketAddr>,
+    pub(crate) https_at: Vec<SocketAddr>,
     pub(crate) node_at: SocketAddr,
 }
 
@@ -35,9 +39,22 @@ impl Listeners {
         };
         let (pb, pb_at) = family("listener.protobuf", "--pb")?;
         let (http, http_at) = family("listener.http", "--http")?;
+        let has_tls = settings.security().tls.is_some();
+        let of_tls = |name: &str| match has_tls {
+            true => family(name, "--set"),
+            false => Ok((Vec::new(), Vec::new())),
+        };
+        let (pb_tls, pb_tls_at) = of_tls("listener.protobuf_tls")?;
+        let (https, https_at) = of_tls("listener.https")?;
         let (node, node_at) =
             listen(&settings.internode(), backlog, "listener.internode", "--node")?;
-        Ok(Self { pb, http, node, pb_at, http_at, node_at })
+        Ok(Self { pb, http, pb_tls, https, node, pb_at, http_at, pb_tls_at, https_at, node_at })
+    }
+
+    /// Listeners for clients that machines beyond this one may reach.
+    pub(crate) fn reachable_from_afar(&self) -> Vec<SocketAddr> {
+        let all = [&self.pb_at, &self.http_at, &self.pb_tls_at, &self.https_at];
+        all.into_iter().flatten().filter(|at| !at.ip().is_loopback()).copied().collect()
     }
 
     /// Where others reach this node: the first listener of each kind.

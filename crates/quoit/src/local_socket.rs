@@ -36,6 +36,14 @@ impl LocalSocket {
         Self { path, listener: Cell::new(listener) }
     }
 
+    /// The path, if the socket is open.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        let listener = self.listener.take();
+        let is_open = listener.is_some();
+        self.listener.set(listener);
+        is_open.then_some(&*self.path)
+    }
+
     /// Has operators answered.
     pub(crate) fn serve_on(&self, server: &Server) {
         if let Some(listener) = self.listener.take() {

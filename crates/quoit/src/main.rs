@@ -2,6 +2,7 @@
 
 mod admin;
 mod bench;
+mod certificates;
 mod config_command;
 mod descriptors;
 mod dev_cluster;

@@ -7,7 +7,7 @@ use crate::output::say;
 use crate::reload::OperatorSignals;
 use crate::reserve::Reserve;
 use crate::stop::StopRequest;
-use crate::{descriptors, open, readiness, ready_file};
+use crate::{certificates, descriptors, open, readiness, ready_file};
 use anyhow::{Context, Result};
 use clap::Args;
 use quoit::config::{self, Settings, Sources};
@@ -134,34 +134,47 @@ async fn serve(
     }
     let descriptor_limit = descriptors::raise_limit();
     // Addresses first: a port in use should stop the start before the data directory is touched.
+    settings.check_security()?;
     let listeners = Listeners::bind(settings)?;
     // The flag may hold any path, a configuration only text.
     let configured = || PathBuf::from(settings.text("platform_data_dir"));
     let data_dir = args.data_dir.clone().unwrap_or_else(configured);
     let node_name = settings.text("nodename");
     warn_of_remote_operators(settings, &listeners);
+    let gate = certificates::open(settings)?;
     let reachable = listeners.reachable(&node_name);
     let opened = open::open(&data_dir, &node_name, reachable.clone(), settings)?;
     let (store, internode) = (opened.store, opened.internode);
     opened_store.get_or_init(|| Arc::clone(&store));
     internode.set_address(&*reachable.node);
     store.control().connect(&internode);
-    let context = Arc::new(ServerContext::new(
+    let context = ServerContext::new(
         Arc::clone(&store),
         node_name.clone(),
         settings.storage().name(),
         server_settings(settings, descriptor_limit),
-    ));
+    );
+    let context = Arc::new(context.with_gate(gate));
+    // Set once, here.
+    let _ = context.reachable_from_afar.set(listeners.reachable_from_afar());
     warn_of_new_cluster(opened.is_new_node, settings, &data_dir);
     let readiness = store.control().readiness(settings.seeds());
     // Before a client can ask.
     readiness::set(&context.readiness, &readiness.borrow());
     let server = Server::new(Arc::clone(&context));
-    let Listeners { pb, http, node, pb_at, http_at, node_at } = listeners;
+    let Listeners { pb, http, pb_tls, https, node, pb_at, http_at, pb_tls_at, https_at, node_at } =
+        listeners;
     internode.serve(Box::new(node)).context("listening for other nodes")?;
     make_up_for(&store, opened.loss.as_ref()).await?;
     let local = LocalSocket::open(&data_dir, settings);
-    let background = tokio::spawn(background(Arc::clone(&store), Reserve::of(&data_dir)));
+    if let Some(path) = local.path() {
+        let _ = context.admin_socket.set(path.to_owned());
+    }
+    let certificates = certificates::keep(Arc::clone(&context));
+    let background = background(Arc::clone(&store), Reserve::of(&data_dir));
+    let background = tokio::spawn(async {
+        tokio::join!(background, certificates);
+    });
     let replication = open::open_replication(&data_dir, &store, settings)?;
     replication.serve_commands();
     let _ = context.replication.set(Arc::clone(&replication));
@@ -175,7 +188,15 @@ async fn serve(
     local.serve_on(&server);
     pb.into_iter().for_each(|listener| server.serve(listener, Protocol::Pb));
     http.into_iter().for_each(|listener| server.serve(listener, Protocol::Http));
-    let at = Announced { pb: &pb_at, http: &http_at, node: node_at };
+    pb_tls.into_iter().for_each(|listener| server.serve(listener, Protocol::PbTls));
+    https.into_iter().for_each(|listener| server.serve(listener, Protocol::Https));
+    let at = Announced {
+        pb: &pb_at,
+        http: &http_at,
+        pb_tls: &pb_tls_at,
+        https: &https_at,
+        node: node_at,
+    };
     let serving = readiness::keep_gate(
         &context.readiness,
         readiness,
@@ -363,6 +384,8 @@ fn report_ignored(settings: &Settings) {
 struct Announced<'a> {
     pb: &'a [SocketAddr],
     http: &'a [SocketAddr],
+    pb_tls: &'a [SocketAddr],
+    https: &'a [SocketAddr],
     node: SocketAddr,
 }
 
@@ -373,6 +396,12 @@ fn announce(name: &str, at: &Announced<'_>, data_dir: &Path, note: &str) {
     say!("{name} serves with its data in {} ({note})", data_dir.display());
     say!("  Protocol Buffers  {}", list(at.pb));
     say!("  HTTP              {}", list(at.http));
+    if !at.pb_tls.is_empty() {
+        say!("  the same by TLS   {}", list(at.pb_tls));
+    }
+    if !at.https.is_empty() {
+        say!("  HTTPS             {}", list(at.https));
+    }
     say!("  other nodes       {}", at.node);
 }
 
@@ -383,6 +412,8 @@ fn write_ready_file(path: &Path, name: &str, at: &Announced<'_>) -> Result<()> {
         "name": name,
         "pb": first(at.pb),
         "http": first(at.http),
+        "pb_tls": first(at.pb_tls),
+        "https": first(at.https),
         "node": at.node.to_string(),
     });
     ready_file::write(path, &record)

@@ -24,6 +24,7 @@ pub(crate) mod riak_data_types;
 pub(crate) mod riak_keys;
 pub(crate) mod riak_objects;
 pub(crate) mod riak_replication;
+pub(crate) mod security;
 pub(crate) mod source_journals;
 pub(crate) mod store_directories;
 pub(crate) mod stored_objects;

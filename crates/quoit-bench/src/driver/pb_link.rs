@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quoit_client::wire::messages::{RpbContent, RpbErrorResp, RpbListKeysReq, RpbListKeysResp};
 use quoit_client::wire::{Body, MessageCode};
-use quoit_client::{Connection, Error, Layout};
+use quoit_client::{Connection, Error, Layout, Login};
 use tokio::time::{Instant, Sleep};
 
 use super::StartError;
@@ -104,7 +104,13 @@ impl PbLink {
     }
 
     async fn connect(&mut self) -> Result<(), String> {
-        let connecting = Connection::connect(&self.address);
+        let login = Login::from_environment().map_err(|fault| fault.to_string())?;
+        let connecting = async {
+            match &login {
+                Some(login) => Connection::connect_as(&self.address, login).await,
+                None => Connection::connect(&self.address).await,
+            }
+        };
         match tokio::time::timeout(self.connect_timeout, connecting).await {
             Ok(Ok(connection)) => {
                 self.connection = Some(connection);

@@ -13,7 +13,7 @@ use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::props::{BucketProps, BucketType, TypeState};
 use quoit_wire::internode::control::{
     ChangeMessage, Decision as DecisionMessage, Empty, LayoutMessage, Loss, MemberMessage,
-    MemberStatusMessage, Named, Removal,
+    MemberStatusMessage, Named, Removal, Rule,
 };
 use quoit_wire::internode::{VERSION_MIN, VersionRange};
 use serde_json::{Map, Value, json};
@@ -73,6 +73,10 @@ pub(crate) fn encode_change(change: &Change) -> ChangeMessage {
         }
         Change::AcceptLosses => message.accept_losses = Some(Empty {}),
         Change::Serves { node, served } => message.serves = Some(encode_served(*node, *served)),
+        Change::Rule(rule) => {
+            let (key, json) = rule.encode();
+            message.put_rule = Some(Rule { key, json });
+        }
     }
     message
 }
@@ -114,6 +118,9 @@ pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
     if let Some(serves) = &message.serves {
         let (node, served) = decode_served(serves)?;
         return Ok(Change::Serves { node, served });
+    }
+    if let Some(Rule { key, json }) = &message.put_rule {
+        return decode_rule(key, json.as_deref());
     }
     Err("a change is of a kind that only newer versions know; upgrade this node".to_owned())
 }
@@ -170,6 +177,12 @@ pub(crate) fn decode_member(message: &MemberMessage) -> Result<Member, String> {
             max: message.version_max.max(VERSION_MIN),
         },
     })
+}
+
+/// Reads a rule of security.
+pub(crate) fn decode_rule(key: &str, json: Option<&str>) -> Result<Change, String> {
+    let rule = quoit_security::Change::decode(key, json).map_err(|fault| fault.to_string())?;
+    Ok(Change::Rule(rule))
 }
 
 /// State and properties of a bucket type as JSON.

@@ -21,6 +21,7 @@ use quoit_model::hash::RingSize;
 use quoit_wire::internode::control::StateMessage;
 use std::io::Cursor;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 
 /// Published by the machine: the state for everyone who reads it, and how far it has come.
@@ -28,6 +29,8 @@ pub(crate) struct Published {
     pub(crate) state: ArcSwap<State>,
     /// The state's version.
     pub(crate) version: watch::Sender<u64>,
+    /// Counts states with other rules of security than the one before, from 1 on.
+    pub(crate) security_epoch: Arc<AtomicU64>,
     /// Index of the last applied entry.
     pub(crate) applied_index: watch::Sender<u64>,
     link: Link,
@@ -37,6 +40,7 @@ impl Published {
     pub(crate) fn new(state: State, applied_index: u64, link: Link) -> Self {
         Self {
             link,
+            security_epoch: Arc::new(AtomicU64::new(1)),
             version: watch::Sender::new(state.version()),
             state: ArcSwap::from_pointee(state),
             applied_index: watch::Sender::new(applied_index),
@@ -46,7 +50,11 @@ impl Published {
     pub(crate) fn publish(&self, state: Arc<State>, applied_index: u64) {
         self.link.tell(&state);
         let version = state.version();
-        self.state.store(state);
+        let before = self.state.swap(Arc::clone(&state));
+        if !Arc::ptr_eq(before.security(), state.security()) {
+            // After the state: an epoch that somebody has seen is of these rules or of later ones.
+            self.security_epoch.fetch_add(1, Ordering::Release);
+        }
         self.version.send_replace(version);
         self.applied_index.send_replace(applied_index);
     }

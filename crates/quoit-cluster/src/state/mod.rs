@@ -15,6 +15,7 @@ use buckets::Buckets;
 use quoit_model::hash::RingSize;
 use quoit_model::layout::Layout;
 use quoit_model::props::BucketProps;
+use quoit_security::Security;
 use quoit_wire::internode::control::ClusterMessage;
 use quoit_wire::internode::{VERSION_MARKS, VERSION_READS_TOLD};
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub struct State {
     layouts: Arc<Layouts>,
     ring_size: RingSize,
     buckets: Buckets,
+    security: Arc<Security>,
 }
 
 impl State {
@@ -76,6 +78,7 @@ impl State {
             ring_size,
             node_name,
             buckets: Buckets::new(untyped_defaults),
+            security: Arc::default(),
         }
     }
 
@@ -163,6 +166,12 @@ impl State {
         self.ring_size
     }
 
+    /// Users, groups, sources and grants.
+    #[must_use]
+    pub const fn security(&self) -> &Arc<Security> {
+        &self.security
+    }
+
     /// Which nodes hold which partition.
     #[must_use]
     pub const fn layouts(&self) -> &Arc<Layouts> {
@@ -224,6 +233,7 @@ impl State {
             Change::Serves { node, served } => {
                 Arc::make_mut(&mut self.layouts).acknowledge(*node, *served);
             }
+            Change::Rule(rule) => Arc::make_mut(&mut self.security).apply(rule),
         }
     }
 
@@ -311,6 +321,7 @@ impl State {
     pub(crate) fn changes(&self) -> Vec<Change> {
         let mut changes = self.buckets.changes();
         changes.extend(self.members.iter().map(|member| Change::PutMember(Arc::clone(member))));
+        changes.extend(self.security.changes().into_iter().map(Change::Rule));
         changes
     }
 }

@@ -8,6 +8,7 @@ mod jobs;
 mod losses;
 mod names;
 mod replication;
+mod security;
 mod status;
 mod trees;
 
@@ -62,6 +63,7 @@ impl Connection {
                 allow(method, &[Method::Post])?;
                 aae::exchange(&self.context, query)?
             }
+            [b"security", rest @ ..] => self.security(request, method, rest).await?,
             [b"folds", rest @ ..] => self.folds(request, method, rest, query).await?,
             [b"jobs", rest @ ..] => self.jobs(method, rest)?,
             [b"repl"] => self.replication(request, method, query).await?,
@@ -89,10 +91,12 @@ impl Connection {
     /// Operators are on this machine, unless the node is set up otherwise, and are no web pages.
     fn check_operator(&self, request: &Request, method: Method) -> Result<(), Refusal> {
         if !self.is_operator {
-            check_place(self.is_local, self.context.settings.admin_remote)?;
-            if request.head.get("origin").is_some() || request.head.get("referer").is_some() {
-                return Err(error(403, "origin", "administration does not answer web pages"));
+            // While security is on, the user's right counts, wherever it comes from.
+            if !self.is_secured() {
+                check_place(self.is_local, self.context.settings.admin_remote)?;
             }
+            crate::http::check_no_page(&request.head, self.is_local, &self.context.node_name)
+                .map_err(|reason| error(403, "origin", reason))?;
         }
         let has_body = !request.body.is_empty() || method == Method::Put;
         if has_body && !crate::http::is_json(request) {
@@ -167,6 +171,7 @@ fn refusal(fault: &ChangeError) -> Refusal {
         ChangeError::TooManyTypes { .. } | ChangeError::TooManyBuckets { .. } => {
             error(409, "too_many", &message)
         }
+        ChangeError::Security(_) => error(409, "refused", &message),
         ChangeError::Membership(fault) => {
             let (status, word) = membership_word(fault);
             error(status, word, &message)

@@ -27,8 +27,19 @@ pub(super) fn status(context: &ServerContext) -> Value {
         "reap_records": reap_records(&context.store),
         "tombstones": tombstones(&context.store.tombstones_held_up()),
         "mapreduce": super::jobs::figures(&context.jobs),
+        "security": security(context),
         "losses": losses(&context.store.control().read()),
         "stats": figures,
+    })
+}
+
+/// Whether clients have to log in, and warnings.
+fn security(context: &ServerContext) -> Value {
+    let is_enabled = context.store.control().read().security().is_enabled();
+    json!({
+        "enabled": is_enabled,
+        "tls": context.gate.has_tls(),
+        "warnings": context.security_warnings(),
     })
 }
 

@@ -10,6 +10,7 @@ use crate::memory::{
     ANSWERS_BYTES_FREE, Account, NoRoom, REQUEST_COPIES, REQUESTS_BYTES_FREE, Room,
 };
 use crate::pace::Transfer;
+use crate::security::{Session, Stranger};
 use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
 use crate::turn::{Turn, Weight};
@@ -17,8 +18,10 @@ use base64::Engine as _;
 use bytes::{Bytes, BytesMut};
 use md5::{Digest, Md5};
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Answers are written when so many bytes have gathered, even if further requests are at hand.
 const FLUSH_BYTES: usize = 32 * 1024;
@@ -77,6 +80,15 @@ pub(crate) struct Connection {
     pub(crate) is_local: bool,
     /// Whether the client came through the administration socket: it may do everything, without a password.
     pub(crate) is_operator: bool,
+    /// Address of the client.
+    pub(super) address: IpAddr,
+    /// The client's login, and what was decided for it.
+    pub(crate) session: Session,
+    /// Counts the connection as one that has not logged in, and says until when it has to.
+    pub(super) stranger: Option<(Stranger, Instant)>,
+    /// The credentials that were right last.
+    pub(super) known_header: Option<Box<[u8]>>,
+    pub(super) failed_logins: u32,
     /// Bytes that have arrived and are not answered, and their memory.
     pub(super) input: BytesMut,
     pub(super) input_room: Room,
@@ -103,6 +115,11 @@ pub async fn serve(
     let _open = counts.http_connections.open();
     let (is_local, is_operator) = (stream.is_local(), stream.is_operator());
     let mut connection = Connection {
+        address: stream.address(),
+        session: Session::new(context.store.control(), is_operator),
+        stranger: None,
+        known_header: None,
+        failed_logins: 0,
         context,
         socket: Socket::new(stream, signal),
         is_local,
@@ -125,6 +142,9 @@ impl Connection {
     async fn run(&mut self) -> io::Result<()> {
         let mut turn = Turn::new();
         loop {
+            if !self.count_as_stranger() {
+                return self.close().await;
+            }
             let request = match self.next_request().await {
                 Ok(request) => request,
                 Err(Ending::Closed) => return self.close().await,
@@ -221,7 +241,10 @@ impl Connection {
     }
 
     /// The resource and method of a request, and the query string.
-    fn resource<'h>(&self, head: &'h Head) -> Result<(Route<'h>, Method, &'h [u8]), Refusal> {
+    pub(super) fn resource<'h>(
+        &self,
+        head: &'h Head,
+    ) -> Result<(Route<'h>, Method, &'h [u8]), Refusal> {
         let (path, query) = uri::split_target(head.target());
         let decodes = self.context.settings.http_url_decoding
             || head.get("x-riak-url-encoding") == Some(b"on");
@@ -245,6 +268,19 @@ impl Connection {
         }
     }
 
+    /// Refuses a write without a media type, as Riak does before it asks for credentials.
+    fn check_shape(&self, head: &Head, route: &Route<'_>, method: Method) -> Result<(), Refusal> {
+        let writes = matches!(
+            (route, method),
+            (Route::Object(_), Method::Put | Method::Post)
+                | (Route::Keys(_) | Route::OldBucket(_), Method::Post)
+        );
+        if writes && head.get("content-type").is_none() {
+            return Err(Refusal::bad("Missing Content-Type request header"));
+        }
+        Ok(())
+    }
+
     /// Why a client is not answered. Operators always are.
     fn refusal(&self, route: &Route<'_>) -> Option<Refusal> {
         if matches!(route, Route::Admin(_) | Route::Stats | Route::Metrics) {
@@ -258,6 +294,10 @@ impl Connection {
     async fn answer(&mut self, request: &Request) -> Result<(), Refusal> {
         self.weight = Weight::General;
         let (route, method, query) = self.resource(&request.head)?;
+        if !self.session.is_open() {
+            self.check_shape(&request.head, &route, method)?;
+            self.admit(&request.head, &route, method, query).await?;
+        }
         if let Some(reason) = self.refusal(&route) {
             return Err(reason);
         }
@@ -367,7 +407,7 @@ impl Connection {
 
     /// Refuses what a foreign web page made a browser send.
     pub(super) fn check_origin(&self, head: &Head) -> Result<(), Refusal> {
-        csrf::check(head, self.context.settings.secure_referer_check)
+        csrf::check(head, self.context.settings.secure_referer_check, self.socket.is_tls())
     }
 
     /// As [`Socket::unless_gone`].

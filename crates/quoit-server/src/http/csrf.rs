@@ -1,6 +1,6 @@
 //! Requests that a web page made a browser send.
 
-use super::head::Head;
+use super::head::{Head, Method};
 use super::refusal::Refusal;
 
 /// Refuses what comes from another site: an `Origin` of `null`, and a `Referer` whose scheme, host
@@ -9,19 +9,21 @@ use super::refusal::Refusal;
 /// # Errors
 ///
 /// 403 for such requests.
-pub fn check(head: &Head, checks_referer: bool) -> Result<(), Refusal> {
+pub fn check(head: &Head, checks_referer: bool, is_tls: bool) -> Result<(), Refusal> {
     let null_origin = head.get("origin") == Some(b"null");
-    let foreign = checks_referer
-        && head.get("referer").is_some_and(|referer| !is_own(referer, head.get("host")));
-    if null_origin || foreign {
+    let is_foreign =
+        |name: &str| head.get(name).is_some_and(|value| !is_own(value, head.get("host"), is_tls));
+    let changes = !matches!(head.method, Some(Method::Get | Method::Head));
+    let foreign = is_foreign("referer") || (changes && is_foreign("origin"));
+    if null_origin || (checks_referer && foreign) {
         let text = "Forbidden: the request comes from another site (see secure_referer_check).\n";
         return Err(Refusal::Text(403, text.into()));
     }
     Ok(())
 }
 
-fn is_own(referer: &[u8], host: Option<&[u8]>) -> bool {
-    let scheme = b"http://";
+fn is_own(referer: &[u8], host: Option<&[u8]>, is_tls: bool) -> bool {
+    let scheme: &[u8] = if is_tls { b"https://" } else { b"http://" };
     let (Some(start), Some(host)) = (referer.get(..scheme.len()), host) else { return false };
     if !start.eq_ignore_ascii_case(scheme) {
         return false;
@@ -33,11 +35,46 @@ fn is_own(referer: &[u8], host: Option<&[u8]>) -> bool {
         Some(place) => &authority[place + 1..],
         None => authority,
     };
-    without_default_port(authority).eq_ignore_ascii_case(without_default_port(host))
+    let port: &[u8] = if is_tls { b":443" } else { b":80" };
+    strip(authority, port).eq_ignore_ascii_case(strip(host, port))
 }
 
-fn without_default_port(authority: &[u8]) -> &[u8] {
-    authority.strip_suffix(b":80").unwrap_or(authority)
+fn strip<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
+    authority.strip_suffix(port).unwrap_or(authority)
+}
+
+/// Refuses a request to the administration API that a web page made a browser send, or a page whose name was
+/// made to lead to this machine: such a request names that page's host.
+///
+/// # Errors
+///
+/// The reason, in words.
+pub fn check_no_page(head: &Head, is_local: bool, node_name: &str) -> Result<(), &'static str> {
+    let names = ["origin", "referer", "sec-fetch-site"];
+    if names.iter().any(|name| head.get(name).is_some()) {
+        return Err("administration does not answer web pages");
+    }
+    let host = head.get("host").unwrap_or_default();
+    if is_local && !host.is_empty() && !is_this_machine(host, node_name) {
+        return Err(
+            "the request is for another host: name this machine as localhost, by its IP address or as the \
+             node's name does",
+        );
+    }
+    Ok(())
+}
+
+fn is_this_machine(host: &[u8], node_name: &str) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    let bare = match host.rsplit_once(':') {
+        Some((bare, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => bare,
+        _ => host,
+    };
+    let bare = bare.trim_start_matches('[').trim_end_matches(']');
+    let own = node_name.split_once('@').map_or("", |(_, host)| host);
+    bare.parse::<std::net::IpAddr>().is_ok()
+        || bare.eq_ignore_ascii_case("localhost")
+        || (!own.is_empty() && bare.eq_ignore_ascii_case(own))
 }
 
 #[cfg(test)]
@@ -49,7 +86,26 @@ mod tests {
     fn is_allowed(headers: &str) -> bool {
         let text = format!("PUT / HTTP/1.1\r\nHost: a.example:8098\r\n{headers}\r\n\r\n");
         let head = take_head(&mut BytesMut::from(text.as_str())).expect("valid").expect("whole");
-        check(&head, true).is_ok()
+        check(&head, true, false).is_ok()
+    }
+
+    #[test]
+    fn administration_answers_no_pages_and_no_foreign_names() {
+        let reason = |headers: &str| {
+            let text = format!("GET / HTTP/1.1\r\n{headers}\r\n\r\n");
+            let head =
+                take_head(&mut BytesMut::from(text.as_str())).expect("valid").expect("whole");
+            check_no_page(&head, true, "quoit@db1.example").is_err()
+        };
+        for own in ["Host: localhost:8098", "Host: 127.0.0.1", "Host: [::1]:1", "Host: DB1.example"]
+        {
+            assert!(!reason(own), "{own}");
+        }
+        for foreign in
+            ["Host: evil.example", "Host: localhost\r\nSec-Fetch-Site: none", "Origin: x"]
+        {
+            assert!(reason(foreign), "{foreign}");
+        }
     }
 
     #[test]
@@ -66,6 +122,7 @@ mod tests {
             "Referer: nonsense",
             "Referer: ",
             "Origin: null",
+            "Origin: http://evil.example",
         ] {
             assert!(!is_allowed(foreign), "{foreign}");
         }

@@ -29,7 +29,14 @@ impl Connection {
             }
             self.await_line().await?;
         };
-        let body = match head.framing(self.context.settings.request_bytes_limit())? {
+        let framing = head.framing(self.context.settings.request_bytes_limit())?;
+        let before_login_max = self.context.gate.settings.bytes_before_login_max;
+        let is_small = matches!(&framing, BodyFraming::Length(size) if *size <= before_login_max);
+        if !is_small && !self.session.is_open() {
+            self.form = self.form_for(&head);
+            self.admit_body(&head).await.map_err(Ending::Denied)?;
+        }
+        let body = match framing {
             BodyFraming::Length(size) => self.take_body(&head, size).await?,
             BodyFraming::Chunked => self.take_chunks(&head).await?,
         };
@@ -114,10 +121,14 @@ impl Connection {
         }
         let copies = REQUEST_COPIES as usize;
         self.input_room.hold(copies * (received + self.input.len() + step))?;
+        let until = self.stranger.as_ref().map(|(_, until)| *until);
         let read = match &mut self.transfer {
             // Between requests a client may take its time.
-            None => self.socket.read(&mut self.input, step).await,
-            Some(transfer) => self.socket.read_on(&mut self.input, step, transfer).await,
+            None => Self::within_login_time(until, self.socket.read(&mut self.input, step)).await,
+            Some(transfer) => {
+                let read = self.socket.read_on(&mut self.input, step, transfer);
+                Self::within_login_time(until, read).await
+            }
         };
         match read {
             Ok(Incoming::Bytes(_)) => Ok(()),

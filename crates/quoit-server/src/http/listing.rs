@@ -10,6 +10,7 @@ use super::route::BucketName;
 use super::uri;
 use crate::index_entries::term_text;
 use crate::index_query;
+use crate::security::Need;
 use bytes::Bytes;
 use quoit_core::{
     BucketListing, Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds,
@@ -113,6 +114,11 @@ impl Listing {
     }
 }
 
+/// Whether the query of a bucket, in its old form, asks for keys.
+pub(super) fn lists_keys(query: &[u8]) -> bool {
+    Mode::of(uri::query_value(query, "keys").as_deref()).is_some()
+}
+
 impl Connection {
     /// The buckets of a bucket type.
     pub(super) async fn list_buckets(
@@ -166,12 +172,19 @@ impl Connection {
             (false, true) => self.get_props(request, bucket),
             (true, wants_props) => {
                 let mut first = Map::new();
-                if wants_props {
+                // The keys may be shown to users that may not see the properties.
+                if wants_props && self.may_see_props(bucket) {
                     first.insert("props".to_owned(), self.bucket_props(bucket)?.into());
                 }
                 self.write_keys(request, bucket, query, Some(first)).await
             }
         }
+    }
+
+    fn may_see_props(&mut self, bucket: &BucketName<'_>) -> bool {
+        let permission = quoit_security::Permission::GetBucket;
+        let need = Need::of_bucket(permission, &bucket.bucket_type, &bucket.bucket);
+        self.session.check(self.context.store.control(), &need).is_ok()
     }
 
     async fn write_keys(

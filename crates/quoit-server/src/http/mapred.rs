@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use super::render::{append_boundary, boundary};
 use super::response::{JSON, append_chunk, reply};
 use super::uri;
-use crate::mapreduce::{JobEnd, RunningJob, begin};
+use crate::mapreduce::{JobEnd, RunningJob, begin, rights};
 use crate::memory::Gathered;
 use quoit_mapreduce::{Job, JobFault, Outputs, append_json};
 use std::io;
@@ -58,6 +58,12 @@ impl Connection {
         let job = job?;
         if !jobs.map_reduce_js && job.scripts().next().is_some() {
             return Err(disabled("map_reduce_js"));
+        }
+        if self.is_secured() {
+            self.check_all(rights::needs(&job))?;
+            if rights::follows_links(&job) {
+                return Err(Refusal::Text(403, rights::NO_LINKS.trim_matches('"').into()));
+            }
         }
         let kept: Vec<usize> =
             (0..job.phases.len()).filter(|place| job.phases[*place].keep).collect();

@@ -6,6 +6,7 @@ use super::negotiate::choose_media_type;
 use super::refusal::Refusal;
 use super::replication_figures::replication_metrics;
 use super::response::reply;
+use super::security_figures::security_metrics;
 use crate::context::ServerContext;
 use crate::machine::Machine;
 use crate::memory::MemoryFigures;
@@ -121,6 +122,7 @@ fn render(context: &ServerContext, form: Form) -> String {
     );
     connections(&mut text, context);
     memory(&mut text, &context.memory.figures());
+    security_metrics(&mut text, context);
     let machine = Machine::look();
     text.gauge("quoit_resident_bytes", "Memory of the process.", machine.resident_bytes);
     text.gauge("quoit_threads", "Threads of the process.", machine.thread_count);
@@ -360,7 +362,7 @@ impl Text {
         self.line(format_args!("# TYPE {name}{end} {kind}"));
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+    pub(super) fn gauge(&mut self, name: &str, help: &str, value: u64) {
         self.family(name, help, "gauge");
         self.line(format_args!("{name} {value}"));
     }

@@ -7,6 +7,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
+//! | `admission`, `needs` | who a client is and what it may do |
 //! | `connection`, `input`, `head`, `chunked` | requests as they arrive |
 //! | `uri`, `route`, `params`, `negotiate`, `conditions`, `links`, `csrf` | what a request means |
 //! | `response`, `refusal`, `render` | how answers look |
@@ -14,6 +15,7 @@
 //! | `folds`, `fold_*`, `queues` | replication with Riak nodes, and folds as they ask for them |
 //! | `server`, `stats`, `metrics` | resources of the node |
 
+mod admission;
 mod chunked;
 mod conditions;
 mod connection;
@@ -31,6 +33,7 @@ mod links;
 mod listing;
 mod mapred;
 mod metrics;
+mod needs;
 mod negotiate;
 mod object_read;
 mod object_write;
@@ -43,6 +46,7 @@ mod replication_figures;
 mod response;
 mod ring_figures;
 mod route;
+mod security_figures;
 mod server;
 mod stats;
 mod uri;
@@ -51,6 +55,7 @@ mod walk;
 pub use connection::serve;
 
 pub(crate) use connection::{Connection, Request};
+pub(crate) use csrf::check_no_page;
 pub(crate) use head::Method;
 pub(crate) use props::is_json;
 pub(crate) use refusal::Refusal;
@@ -88,7 +93,7 @@ fn fuzz_meaning(head: &head::Head) {
     let conditions = conditions::ReadConditions::of(head);
     let _ = conditions.verdict(b"tag", 1, 2);
     let _ = conditions::write_precondition(head);
-    let _ = csrf::check(head, true);
+    let _ = csrf::check(head, true, false);
     let _ = object_write::metadata(head, route::UrlForm::Untyped, b"bucket", 0);
     if let Some(route) = route::route(path, true) {
         let _ = route.methods();

@@ -7,8 +7,8 @@ use super::response::{JSON, reply};
 use super::route::BucketName;
 use quoit_cluster::ChangeError;
 use quoit_core::RequestError;
-use quoit_model::key::BucketRef;
-use quoit_model::props::PropUpdates;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
+use quoit_model::props::{PropUpdates, TypeState};
 use serde_json::{Map, Value, json};
 
 impl From<ChangeError> for Refusal {
@@ -97,9 +97,24 @@ impl Connection {
         let updates = updates(request, "bucket type")?;
         self.check_origin(&request.head)?;
         has_json_body(request)?;
+        if self.is_secured() {
+            self.check_type_exists(name)?;
+        }
         self.context.store.control().update_type(name, &updates).await?;
         reply(&mut self.out, self.form, 204).finish(b"");
         Ok(())
+    }
+}
+
+impl Connection {
+    /// Refuses a type that does not exist, as Riak does while security is on.
+    fn check_type_exists(&self, name: &[u8]) -> Result<(), Refusal> {
+        let state = self.context.store.control().read();
+        if state.type_state(name) != TypeState::Undefined || name == DEFAULT_BUCKET_TYPE {
+            return Ok(());
+        }
+        let name = crate::pb::erlang_binary(name);
+        Err(Refusal::Text(404, format!("Cannot modify unknown bucket type: {name}").into()))
     }
 }
 

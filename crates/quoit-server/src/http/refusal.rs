@@ -22,6 +22,13 @@ pub enum Refusal {
     Method(&'static [Method]),
     /// The same with a JSON document.
     MethodJson(&'static [Method], Value),
+    /// The request needs TLS: a text, and whether it has its media type. As Riak: most resources leave it out.
+    Upgrade(&'static str, bool),
+    /// The credentials are missing or wrong.
+    Unauthorized,
+    /// Administration needs a login: a status, a document, and the path of the socket that needs none, for
+    /// clients on this machine.
+    Locked(u16, Value, Option<String>),
     /// The client is gone.
     Socket(io::Error),
 }
@@ -58,10 +65,28 @@ impl Refusal {
         match self {
             Self::Text(status, text) => reply(out, form, status).body(TEXT, text.as_bytes()),
             Self::Page(status) => write_page(out, form, status, None),
+            Self::Upgrade(text, true) => reply(out, form, 426).body(TEXT, text.as_bytes()),
+            Self::Upgrade(text, false) => reply(out, form, 426).finish(text.as_bytes()),
+            Self::Locked(status, value, socket) => {
+                let mut answer = reply(out, form, status);
+                if status == 401 {
+                    answer = answer.header("WWW-Authenticate", b"Basic realm=\"Riak\"");
+                }
+                if let Some(socket) = socket {
+                    answer = answer.header("Quoit-Admin-Socket", socket.as_bytes());
+                }
+                answer.body(JSON, value.to_string().as_bytes());
+            }
+            Self::Unauthorized => {
+                let challenge = Some(("WWW-Authenticate", "Basic realm=\"Riak\""));
+                write_page(out, form, 401, challenge);
+            }
             Self::Json(status, value) => {
                 reply(out, form, status).body(JSON, value.to_string().as_bytes());
             }
-            Self::Method(allowed) => write_page(out, form, 405, Some(&names(allowed))),
+            Self::Method(allowed) => {
+                write_page(out, form, 405, Some(("Allow", &names(allowed))));
+            }
             Self::MethodJson(allowed, value) => reply(out, form, 405)
                 .header("Allow", names(allowed).as_bytes())
                 .body(JSON, value.to_string().as_bytes()),
@@ -75,15 +100,15 @@ fn names(methods: &[Method]) -> String {
     methods.iter().map(|method| method.name()).collect::<Vec<_>>().join(", ")
 }
 
-fn write_page(out: &mut Vec<u8>, form: ReplyForm, status: u16, allow: Option<&str>) {
+fn write_page(out: &mut Vec<u8>, form: ReplyForm, status: u16, header: Option<(&str, &str)>) {
     let page = format!(
         "<!DOCTYPE html><html><head><title>{status}</title></head>\
          <body><h1>{}</h1></body></html>\n",
         super::response::status_line(status)
     );
     let mut answer = reply(out, form, status);
-    if let Some(methods) = allow {
-        answer = answer.header("Allow", methods.as_bytes());
+    if let Some((name, value)) = header {
+        answer = answer.header(name, value.as_bytes());
     }
     answer.body(HTML, page.as_bytes());
 }

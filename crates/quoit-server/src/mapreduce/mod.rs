@@ -5,6 +5,7 @@
 
 mod fault;
 mod registry;
+pub(crate) mod rights;
 mod running;
 
 pub(crate) use fault::JobEnd;

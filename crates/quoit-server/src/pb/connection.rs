@@ -3,9 +3,11 @@
 use super::decoded::decoded_bytes;
 use super::in_place::InPlace;
 use super::input::{Input, More};
+use super::strangers::Stranger as Handled;
 use super::text;
 use crate::context::ServerContext;
 use crate::memory::{ANSWERS_BYTES_FREE, Account, NoRoom, REQUESTS_BYTES_FREE, Room};
+use crate::security::{Session, Standing, Stranger};
 use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
 use crate::turn::{Turn, Weight};
@@ -15,11 +17,25 @@ use quoit_wire::frame::{Frame, append_empty, append_message};
 use quoit_wire::messages::{Body, RpbErrorResp};
 use quoit_wire::{DecodeError, FrameError, MessageCode};
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Answers are written when so many bytes have gathered, even if further requests are at hand.
 const FLUSH_BYTES: usize = 32 * 1024;
+
+/// Has a method answer the message of a frame, if the client may send it.
+macro_rules! ask {
+    ($connection:ident.$answer:ident($frame:ident)) => {{
+        let request = $connection.admitted($frame)?;
+        $connection.$answer(request)
+    }};
+    ($connection:ident.$answer:ident(&$frame:ident)) => {{
+        let request = $connection.admitted($frame)?;
+        $connection.$answer(&request)
+    }};
+}
 
 /// Why a request was not answered with its own message.
 pub(super) enum Fault {
@@ -61,7 +77,14 @@ impl From<io::Error> for Fault {
 /// State of a connection.
 pub(super) struct Connection {
     pub(super) context: Arc<ServerContext>,
-    socket: Socket,
+    pub(super) socket: Socket,
+    /// Address of the client.
+    pub(super) address: IpAddr,
+    /// The client's login, and what was decided for it.
+    pub(super) session: Session,
+    /// Counts the connection as one that has not logged in, and says until when it has to.
+    pub(super) stranger: Option<(Stranger, Instant)>,
+    pub(super) failed_logins: u32,
     pub(super) account: Arc<Account>,
     /// Answers that have not been written yet.
     pub(super) out: Vec<u8>,
@@ -86,6 +109,10 @@ pub async fn serve(
     let counts = Arc::clone(&context);
     let _open = counts.pb_connections.open();
     let mut connection = Connection {
+        address: stream.address(),
+        session: Session::new(context.store.control(), stream.is_operator()),
+        stranger: None,
+        failed_logins: 0,
         context,
         socket: Socket::new(stream, signal),
         room: account.room(ANSWERS_BYTES_FREE),
@@ -128,8 +155,12 @@ impl Connection {
     async fn run(&mut self) -> io::Result<()> {
         let mut input = Input::new(&self.context, &self.account);
         let mut turn = Turn::new();
+        if !self.keep_out(&mut input) {
+            return self.close().await;
+        }
         loop {
-            match input.read_more(&mut self.socket).await? {
+            let until = self.stranger.as_ref().map(|(_, until)| *until);
+            match within(until, input.read_more(&mut self.socket)).await? {
                 More::Arrived => {}
                 More::End => return self.socket.shutdown().await,
                 More::TooSlow => {
@@ -143,13 +174,29 @@ impl Connection {
                     input.skip_frame(&mut self.socket).await?;
                 }
             }
-            if let Some(reason) = self.context.readiness.refusal() {
+            if self.is_known()
+                && let Some(reason) = self.context.readiness.refusal()
+            {
                 if !self.refuse_all(&mut input, &reason).await? {
                     return self.close().await;
                 }
                 continue;
             }
             loop {
+                if !self.session.is_open() {
+                    match self.standing(&mut input) {
+                        Standing::Open | Standing::User => {}
+                        Standing::Stranger => match self.answer_stranger(&mut input).await? {
+                            Handled::Answered => continue,
+                            Handled::Missing => break,
+                            Handled::Last => return self.close().await,
+                        },
+                        Standing::Gone => {
+                            self.settle(Err(self.gone()))?;
+                            return self.close().await;
+                        }
+                    }
+                }
                 let (start_bytes, left_bytes) = (self.out.len(), input.bytes.len());
                 let mut weight = Weight::Plain;
                 let result = match self.begin_next(&mut input) {
@@ -188,6 +235,30 @@ impl Connection {
             }
             self.flush().await?;
         }
+    }
+
+    /// Whether the client is one that is answered: security is off, or it has logged in.
+    fn is_known(&mut self) -> bool {
+        self.session.is_open()
+            || matches!(
+                self.session.standing(self.context.store.control()),
+                Standing::Open | Standing::User
+            )
+    }
+
+    /// Counts a connection that begins while security is on. False if there are too many that have not logged
+    /// in.
+    fn keep_out(&mut self, input: &mut Input) -> bool {
+        self.is_known() || self.count_as_stranger(input)
+    }
+
+    /// The connection by the present rules, which may have changed.
+    fn standing(&mut self, input: &mut Input) -> Standing {
+        let standing = self.session.standing(self.context.store.control());
+        if standing == Standing::Open {
+            self.count_as_known(input);
+        }
+        standing
     }
 
     /// Begins the next request of the input. Most are answered by that.
@@ -272,50 +343,50 @@ impl Connection {
             return Err(unknown_code(frame.code));
         };
         match code {
-            MessageCode::GetReq => self.get(frame.decode()?).await,
-            MessageCode::PutReq => self.put(frame.decode()?).await,
-            MessageCode::DelReq => self.delete(frame.decode()?).await,
+            MessageCode::GetReq => ask!(self.get(frame)).await,
+            MessageCode::PutReq => ask!(self.put(frame)).await,
+            MessageCode::DelReq => ask!(self.delete(frame)).await,
             MessageCode::PingReq => self.ping(),
             MessageCode::GetClientIdReq => self.get_client_id(),
-            MessageCode::SetClientIdReq => self.set_client_id(frame.decode()?),
+            MessageCode::SetClientIdReq => ask!(self.set_client_id(frame)),
             MessageCode::GetServerInfoReq => self.server_info(),
-            MessageCode::ListBucketsReq => self.list_buckets(frame.decode()?).await,
-            MessageCode::ListKeysReq => self.list_keys(frame.decode()?).await,
-            MessageCode::IndexReq => self.query_index(frame.decode()?).await,
-            MessageCode::CSBucketReq => self.fold_bucket(frame.decode()?).await,
+            MessageCode::ListBucketsReq => ask!(self.list_buckets(frame)).await,
+            MessageCode::ListKeysReq => ask!(self.list_keys(frame)).await,
+            MessageCode::IndexReq => ask!(self.query_index(frame)).await,
+            MessageCode::CSBucketReq => ask!(self.fold_bucket(frame)).await,
             MessageCode::MapRedReq => self.map_reduce(frame.decode()?).await,
-            MessageCode::CoverageReq => self.coverage(frame.decode()?).await,
-            MessageCode::GetBucketReq => self.get_bucket(frame.decode()?),
-            MessageCode::SetBucketReq => self.set_bucket(frame.decode()?).await,
-            MessageCode::ResetBucketReq => self.reset_bucket(frame.decode()?).await,
-            MessageCode::GetBucketTypeReq => self.get_bucket_type(frame.decode()?),
-            MessageCode::SetBucketTypeReq => self.set_bucket_type(frame.decode()?).await,
-            MessageCode::GetBucketKeyPreflistReq => self.preflist(frame.decode()?),
-            MessageCode::GetLayoutReq => self.layout(&frame.decode()?),
-            MessageCode::QueueTakeReq => self.take_queued(frame.decode()?).await,
-            MessageCode::ClusterDigestsReq => self.cluster_digests(frame.decode()?).await,
-            MessageCode::QueuePutReq => self.queue_for(frame.decode()?),
-            MessageCode::DtFetchReq => self.fetch_data_type(frame.decode()?).await,
-            MessageCode::DtUpdateReq => self.update_data_type(frame.decode()?).await,
-            MessageCode::DtQueryReq => self.query_data_type(frame.decode()?).await,
-            MessageCode::FetchReq => self.fetch(frame.decode()?).await,
-            MessageCode::PushReq => self.push(&frame.decode()?),
-            MessageCode::MembershipReq => self.membership(&frame.decode()?),
-            MessageCode::AaeFoldMergeRootNValReq => self.tree_root(frame.decode()?).await,
-            MessageCode::AaeFoldMergeBranchNValReq => self.tree_branches(frame.decode()?).await,
-            MessageCode::AaeFoldFetchClocksNValReq => self.tree_clocks(frame.decode()?).await,
-            MessageCode::AaeFoldMergeTreesRangeReq => self.range_tree(frame.decode()?).await,
-            MessageCode::AaeFoldReplKeysReq => self.repl_keys(frame.decode()?).await,
-            MessageCode::AaeFoldFetchClocksRangeReq => self.fetch_clocks(frame.decode()?).await,
-            MessageCode::AaeFoldFindKeysReq => self.find_keys(frame.decode()?).await,
-            MessageCode::AaeFoldObjectStatsReq => self.object_stats(frame.decode()?).await,
-            MessageCode::AaeFoldFindTombsReq => self.find_tombs(frame.decode()?).await,
-            MessageCode::AaeFoldRepairKeysReq => self.repair_keys(frame.decode()?).await,
-            MessageCode::AaeFoldReapTombsReq => self.reap_tombs(frame.decode()?).await,
-            MessageCode::AaeFoldEraseKeysReq => self.erase_keys(frame.decode()?).await,
-            MessageCode::AaeFoldListBucketsReq => self.fold_buckets(frame.decode()?).await,
-            MessageCode::CounterGetReq => self.get_counter(frame.decode()?).await,
-            MessageCode::CounterUpdateReq => self.update_counter(frame.decode()?).await,
+            MessageCode::CoverageReq => ask!(self.coverage(frame)).await,
+            MessageCode::GetBucketReq => ask!(self.get_bucket(frame)),
+            MessageCode::SetBucketReq => ask!(self.set_bucket(frame)).await,
+            MessageCode::ResetBucketReq => ask!(self.reset_bucket(frame)).await,
+            MessageCode::GetBucketTypeReq => ask!(self.get_bucket_type(frame)),
+            MessageCode::SetBucketTypeReq => ask!(self.set_bucket_type(frame)).await,
+            MessageCode::GetBucketKeyPreflistReq => ask!(self.preflist(frame)),
+            MessageCode::GetLayoutReq => ask!(self.layout(&frame)),
+            MessageCode::QueueTakeReq => ask!(self.take_queued(frame)).await,
+            MessageCode::ClusterDigestsReq => ask!(self.cluster_digests(frame)).await,
+            MessageCode::QueuePutReq => ask!(self.queue_for(frame)),
+            MessageCode::DtFetchReq => ask!(self.fetch_data_type(frame)).await,
+            MessageCode::DtUpdateReq => ask!(self.update_data_type(frame)).await,
+            MessageCode::DtQueryReq => ask!(self.query_data_type(frame)).await,
+            MessageCode::FetchReq => ask!(self.fetch(frame)).await,
+            MessageCode::PushReq => ask!(self.push(&frame)),
+            MessageCode::MembershipReq => ask!(self.membership(&frame)),
+            MessageCode::AaeFoldMergeRootNValReq => ask!(self.tree_root(frame)).await,
+            MessageCode::AaeFoldMergeBranchNValReq => ask!(self.tree_branches(frame)).await,
+            MessageCode::AaeFoldFetchClocksNValReq => ask!(self.tree_clocks(frame)).await,
+            MessageCode::AaeFoldMergeTreesRangeReq => ask!(self.range_tree(frame)).await,
+            MessageCode::AaeFoldReplKeysReq => ask!(self.repl_keys(frame)).await,
+            MessageCode::AaeFoldFetchClocksRangeReq => ask!(self.fetch_clocks(frame)).await,
+            MessageCode::AaeFoldFindKeysReq => ask!(self.find_keys(frame)).await,
+            MessageCode::AaeFoldObjectStatsReq => ask!(self.object_stats(frame)).await,
+            MessageCode::AaeFoldFindTombsReq => ask!(self.find_tombs(frame)).await,
+            MessageCode::AaeFoldRepairKeysReq => ask!(self.repair_keys(frame)).await,
+            MessageCode::AaeFoldReapTombsReq => ask!(self.reap_tombs(frame)).await,
+            MessageCode::AaeFoldEraseKeysReq => ask!(self.erase_keys(frame)).await,
+            MessageCode::AaeFoldListBucketsReq => ask!(self.fold_buckets(frame)).await,
+            MessageCode::CounterGetReq => ask!(self.get_counter(frame)).await,
+            MessageCode::CounterUpdateReq => ask!(self.update_counter(frame)).await,
             MessageCode::StartTls => {
                 Err(Fault::Text("Security not enabled; STARTTLS not allowed.".into()))
             }
@@ -343,7 +414,7 @@ impl Connection {
         append_empty(&mut self.out, code);
     }
 
-    fn error(&mut self, text: &str) {
+    pub(super) fn error(&mut self, text: &str) {
         let message = RpbErrorResp { errmsg: Bytes::copy_from_slice(text.as_bytes()), errcode: 0 };
         if append_message(&mut self.out, &message).is_err() {
             tracing::error!(size_bytes = text.len(), "error text does not fit a frame");
@@ -372,6 +443,17 @@ impl Connection {
     async fn close(&mut self) -> io::Result<()> {
         self.flush().await?;
         if self.lingers { self.socket.linger().await } else { self.socket.shutdown().await }
+    }
+}
+
+/// Ends the wait for a message of a client that has not logged in in time.
+async fn within(
+    until: Option<Instant>,
+    read: impl Future<Output = io::Result<More>>,
+) -> io::Result<More> {
+    match until {
+        None => read.await,
+        Some(until) => tokio::time::timeout_at(until, read).await.unwrap_or(Ok(More::End)),
     }
 }
 

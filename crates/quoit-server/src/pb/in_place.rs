@@ -7,12 +7,14 @@ use super::connection::{Connection, Fault};
 use super::content::US_PER_SEC;
 use super::kv::{get_response, quorum, read_options};
 use crate::memory::NoRoom;
+use crate::security::Need;
 use prost::Message;
 use quoit_core::{Found, Pending, PlainWrite, ShownInPlace, Unconfirmed, WriteOptions};
 use quoit_model::clock::VersionVector;
 use quoit_model::context::{decode_context, encode_context_into};
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
 use quoit_model::plain::PlainObject;
+use quoit_security::Permission;
 use quoit_wire::frame::{append_empty, append_message};
 use quoit_wire::{
     ContentRef, FrameError, FrameRef, MessageCode, PlainGet, PlainPut, append_get_resp,
@@ -35,12 +37,19 @@ fn key_of<'a>(bucket_type: Option<&'a [u8]>, bucket: &'a [u8], key: &'a [u8]) ->
     BucketRef { bucket_type: bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE), bucket }.key(key)
 }
 
+fn need<'a>(permission: Permission, bucket_type: Option<&'a [u8]>, bucket: &'a [u8]) -> Need<'a> {
+    Need::of_bucket(permission, bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE), bucket)
+}
+
 impl Connection {
     /// Answers a request if it can be done in place.
     pub(super) fn answer_in_place(&mut self, frame: FrameRef<'_>) -> Result<InPlace, Fault> {
         if frame.is(MessageCode::GetReq)
             && let Some(get) = PlainGet::read(frame.body)
         {
+            if !self.session.is_open() {
+                self.check(&need(Permission::Get, get.bucket_type, get.bucket))?;
+            }
             if self.context.memory.is_scarce() {
                 self.hold_read(&get)?;
             }
@@ -49,6 +58,9 @@ impl Connection {
         if frame.is(MessageCode::PutReq)
             && let Some(put) = PlainPut::read(frame.body)
         {
+            if !self.session.is_open() {
+                self.check(&need(Permission::Put, put.bucket_type, put.bucket))?;
+            }
             return self.put_in_place(&put);
         }
         Ok(InPlace::Declined)

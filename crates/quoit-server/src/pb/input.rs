@@ -53,6 +53,11 @@ impl Input {
         }
     }
 
+    /// Takes frames of at most so many bytes from now on.
+    pub(super) fn limit_frames(&mut self, bytes_max: usize) {
+        self.decoder = FrameDecoder::new(u32::try_from(bytes_max).unwrap_or(u32::MAX));
+    }
+
     /// Reads once. There is no whole frame in what has arrived.
     pub(super) async fn read_more(&mut self, socket: &mut Socket) -> io::Result<More> {
         let missing = self.decoder.missing_bytes(&self.bytes).unwrap_or(READ_BYTES);

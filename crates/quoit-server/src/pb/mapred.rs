@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, Fault};
 use super::text;
-use crate::mapreduce::{JobEnd, begin};
+use crate::mapreduce::{JobEnd, begin, rights};
 use bytes::Bytes;
 use quoit_mapreduce::{Datum, Job, JobFault, Outputs, append_json};
 use quoit_model::etf::Term;
@@ -48,6 +48,14 @@ impl Connection {
             }
         };
         self.allowed(jobs.map_reduce_js || job.scripts().next().is_none(), "map_reduce_js")?;
+        if !self.session.is_open() {
+            for need in rights::needs(&job) {
+                self.check(&need)?;
+            }
+            if rights::follows_links(&job) {
+                return Err(Fault::Text(rights::NO_LINKS.to_owned()));
+            }
+        }
         let begun = async { Ok(begin(&self.context, &self.account, job).await?) };
         let mut running = self.unless_gone(Box::pin(begun)).await?;
         loop {

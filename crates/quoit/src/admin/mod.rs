@@ -9,6 +9,7 @@ mod fold;
 mod jobs;
 mod keys;
 mod salvage;
+mod security;
 mod status;
 
 use crate::config_command::Format;
@@ -107,6 +108,8 @@ enum AdminCommand {
     /// Convert the data of a stopped node to another storage engine, or repair damaged data.
     #[command(subcommand)]
     Engine(engine::EngineCommand),
+    /// Say who may log in, and who may do what.
+    Security(security::SecurityArgs),
     /// List the keys of a bucket in order: all of them, by prefix or by range.
     Keys(keys::KeysArgs),
 }
@@ -124,6 +127,7 @@ pub(crate) fn run(args: &AdminArgs) -> Result<()> {
         AdminCommand::Fold(command) => fold::fold(&api, command, args.format),
         AdminCommand::Jobs { command } => jobs::jobs(&api, command.as_ref(), args.format),
         AdminCommand::Keys(args_of) => keys::keys(&api, args_of, args.format),
+        AdminCommand::Security(args_of) => security::security(&api, args_of, args.format),
         AdminCommand::Bucket(command) => bucket_types::bucket(&api, command, args.format),
         AdminCommand::Cluster(command) => cluster::cluster(&api, command, args.format),
         AdminCommand::MemberStatus => cluster::member_status(&api, args.format),

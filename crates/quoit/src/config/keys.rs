@@ -5,6 +5,7 @@
 
 mod engines;
 mod replication;
+mod security;
 
 use super::value::Kind;
 use quoit_cluster::VersionRange;
@@ -32,7 +33,7 @@ const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'sta
 
 /// Every key that has an effect, by subject.
 pub fn keys() -> impl Iterator<Item = &'static Key> {
-    [NODE, engines::KEYS, SERVICE, replication::KEYS].into_iter().flatten()
+    [NODE, security::KEYS, engines::KEYS, SERVICE, replication::KEYS].into_iter().flatten()
 }
 
 /// Keys of the node, its listeners and its engine, in the order in which they are told.
@@ -66,7 +67,7 @@ const NODE: &[Key] = &[
     key(
         "internode.version.maximum",
         Kind::Integer(VersionRange::CURRENT.min as i64, VersionRange::CURRENT.max as i64),
-        "11",
+        "12",
         "Newest version of the protocol between nodes that the node speaks. Hold it at the version of \
          the older nodes while a cluster is upgraded, as long as you may want to go back; features that need \
          a newer version wait until all members speak it (2: data types), or are not answered (4: index \

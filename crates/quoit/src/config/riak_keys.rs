@@ -35,7 +35,6 @@ const WITHOUT_PROMISE: &[&str] = &[
     "bitcask.io_mode",
     "bitcask.max_merge_size",
     "bitcask.open_timeout",
-    "check_crl",
     "choose_claim_fun",
     "cluster.job.yokozuna.query",
     "conditional_put_mode",
@@ -56,7 +55,6 @@ const WITHOUT_PROMISE: &[&str] = &[
     "handoff_receive_timeout",
     "handoff_receive_vnode_timeout",
     "handoff_timeout",
-    "honor_cipher_order",
     "javascript.*",
     "jmx",
     "legacyformat_tictacaae_tree",
@@ -182,11 +180,6 @@ const WITHOUT_PROMISE: &[&str] = &[
     "tictacaae_rebuildwait",
     "tictacaae_repairloops",
     "tictacaae_storeheads",
-    "tls_protocols.sslv3",
-    "tls_protocols.tlsv1",
-    "tls_protocols.tlsv1.1",
-    "tls_protocols.tlsv1.2",
-    "tls_protocols.tlsv1.3",
     "token_request_mode",
     "tombstone_pause",
     "ttaaefs_buckettype",
@@ -249,7 +242,6 @@ const PROMISES: &[Promise] = &[
     ),
     promise("leveldb.tiered", "off", "all tables of leveldb lie below platform_data_dir"),
     promise("leveled.data_root", "", OTHER_DIRECTORY),
-    promise("listener.https.$name", "", "no HTTPS listener is opened: Quoit has no TLS"),
     promise("log.syslog", "off", NO_SYSLOG),
     promise(
         "participate_in_coverage",
@@ -258,9 +250,6 @@ const PROMISES: &[Promise] = &[
     ),
     promise("riak_control", "off", "there is no Riak Control"),
     promise("search", "off", "there is no search"),
-    promise("ssl.cacertfile", "", NO_TLS),
-    promise("ssl.certfile", "", NO_TLS),
-    promise("ssl.keyfile", "", NO_TLS),
     promise(
         "strong_consistency",
         "off",
@@ -316,7 +305,7 @@ mod tests {
     #[test]
     fn a_promise_is_broken_by_a_value_that_somebody_chose() {
         assert_eq!(broken_promise("log.syslog", "on"), Some(NO_SYSLOG));
-        assert!(broken_promise("listener.https.internal", "10.0.0.1:8443").is_some());
+        assert!(broken_promise("handoff.ssl.certfile", "/cert.pem").is_some());
         for (name, value) in [
             ("log.syslog", "off"),
             ("distributed_cookie", "riak"),

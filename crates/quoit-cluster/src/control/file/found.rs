@@ -1,10 +1,10 @@
 //! How a control file begins: as that of a cluster of one node.
 
 use super::{
-    BUCKET_PROPS, BUCKET_TYPES, Backend, ControlFile, FILE_NAME, FORMAT, KEY_APPLIED, KEY_BALLOT,
-    KEY_CLUSTER, KEY_CLUSTER_ID, KEY_ELECTORATE, KEY_FORMAT, KEY_NODE_ID, KEY_PURGED, KEY_REVISION,
-    KEY_RING_SIZE, KEY_STARTS, KEY_VERSION, LAYOUTS, LOG, MEMBERS, NEW_FILE_NAME, NODE, RAFT,
-    builder, commit, io_error, open_error,
+    BUCKET_PROPS, BUCKET_TYPES, Backend, ControlFile, FILE_NAME, FORMAT, FORMAT_WITH_RULES,
+    KEY_APPLIED, KEY_BALLOT, KEY_CLUSTER, KEY_CLUSTER_ID, KEY_ELECTORATE, KEY_FORMAT, KEY_NODE_ID,
+    KEY_PURGED, KEY_REVISION, KEY_RING_SIZE, KEY_STARTS, KEY_VERSION, LAYOUTS, LOG, MEMBERS,
+    NEW_FILE_NAME, NODE, RAFT, RULES, builder, commit, io_error, open_error,
 };
 use crate::control::codec::encode_member;
 use crate::control::raft_codec::{encode_log_id, encode_stored_membership, encode_vote};
@@ -75,8 +75,10 @@ fn found(
     node_id: NodeId,
     founding: &Founding,
 ) -> Result<(), redb::Error> {
+    let has_rules = transaction.open_table(RULES)?.iter()?.next().is_some();
+    let format = if has_rules { FORMAT_WITH_RULES } else { FORMAT };
     let mut node = transaction.open_table(NODE)?;
-    node.insert(KEY_FORMAT, FORMAT.to_be_bytes().as_slice())?;
+    node.insert(KEY_FORMAT, format.to_be_bytes().as_slice())?;
     node.insert(KEY_CLUSTER_ID, node_id.0.as_slice())?;
     if node.get(KEY_STARTS)?.is_none() {
         node.insert(KEY_STARTS, 0u64.to_be_bytes().as_slice())?;
@@ -112,7 +114,7 @@ fn found(
 }
 
 impl ControlFile {
-    /// Makes the node a cluster of one again. Bucket types and buckets stay.
+    /// Makes the node a cluster of one again. Bucket types, buckets and rules of security stay.
     pub(crate) fn found_again(&self, founding: &Founding) -> Result<(), StoreError> {
         self.commit(|transaction| {
             transaction.delete_table(MEMBERS)?;

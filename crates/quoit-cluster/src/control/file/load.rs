@@ -1,12 +1,12 @@
 //! Reading everything when a node starts.
 
 use super::{
-    BUCKET_PROPS, BUCKET_TYPES, ControlFile, FORMAT, KEY_CLUSTER_ID, KEY_FORMAT, KEY_NODE_ID,
-    KEY_RING_SIZE, KEY_STARTS, LAYOUTS, MEMBERS, NODE,
+    BUCKET_PROPS, BUCKET_TYPES, ControlFile, FORMAT_WITH_RULES, KEY_CLUSTER_ID, KEY_FORMAT,
+    KEY_NODE_ID, KEY_RING_SIZE, KEY_STARTS, LAYOUTS, MEMBERS, NODE, RULES,
 };
 use crate::command::Change;
 use crate::control::cluster_codec::{decode_cluster, decode_layout};
-use crate::control::codec::{decode_bucket, decode_member, decode_type};
+use crate::control::codec::{decode_bucket, decode_member, decode_rule, decode_type};
 use crate::control::fence::Voters;
 use crate::error::OpenError;
 use crate::state::Whole;
@@ -52,6 +52,7 @@ impl ControlFile {
             let mut changes = self.entries(transaction, BUCKET_TYPES, decode_type)?;
             changes.extend(self.entries(transaction, BUCKET_PROPS, decode_bucket_row)?);
             changes.extend(self.entries(transaction, MEMBERS, decode_member_row)?);
+            changes.extend(self.rules(transaction)?);
             let layouts = self.layouts(transaction)?;
             let cluster = decode_cluster(&cluster.unwrap_or_default(), layouts);
             let whole = Whole {
@@ -84,13 +85,30 @@ impl ControlFile {
         Ok(layouts)
     }
 
+    /// Rules of security.
+    fn rules(&self, transaction: &ReadTransaction) -> Result<Vec<Change>, OpenError> {
+        let fault = |error: &dyn fmt::Display| self.corrupt(&error.to_string());
+        let table = match transaction.open_table(RULES) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+            Err(error) => return Err(fault(&error)),
+        };
+        let mut rules = Vec::new();
+        for entry in table.iter().map_err(|error| fault(&error))? {
+            let (key, json) = entry.map_err(|error| fault(&error))?;
+            let rule = decode_rule(key.value(), Some(json.value()));
+            rules.push(rule.map_err(|error| fault(&error))?);
+        }
+        Ok(rules)
+    }
+
     pub(super) fn identity(&self) -> Result<Identity, OpenError> {
         self.looked_at(|transaction| {
             let node = self.node_values(transaction)?;
             let format = u32::from_be_bytes(node.fixed(KEY_FORMAT)?);
-            if format == 0 || format > FORMAT {
+            if format == 0 || format > FORMAT_WITH_RULES {
                 let path = self.path().to_owned();
-                return Err(OpenError::Format { path, found: format, known: FORMAT });
+                return Err(OpenError::Format { path, found: format, known: FORMAT_WITH_RULES });
             }
             let ring_size = u16::from_be_bytes(node.fixed(KEY_RING_SIZE)?);
             let starts = if format == 1 { 0 } else { u64::from_be_bytes(node.fixed(KEY_STARTS)?) };

@@ -27,6 +27,8 @@ const NEW_FILE_NAME: &str = "control.new";
 /// Format of the file that this version writes. It reads format 1 as well: the file of a node alone,
 /// without a log.
 const FORMAT: u32 = 2;
+/// Format of a file with rules of security. Versions that would serve everybody don't open it.
+const FORMAT_WITH_RULES: u32 = 3;
 /// Memory that the database may use for pages; everything is in memory as values anyway.
 const CACHE_BYTES: usize = 4 << 20;
 
@@ -40,6 +42,8 @@ const STARTS: TableDefinition<'_, &[u8], (u64, u64)> = TableDefinition::new("sta
 /// The last opening of each of this node's stores, by name: id, number and incarnation.
 const STORES: TableDefinition<'_, &str, (u64, u64, u64)> = TableDefinition::new("stores");
 const BUCKET_TYPES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bucket_types");
+/// Rules of security by key, as JSON.
+const RULES: TableDefinition<'_, &str, &str> = TableDefinition::new("security");
 const BUCKET_PROPS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bucket_props");
 
 const KEY_FORMAT: &str = "format";

@@ -1,9 +1,9 @@
 //! Rows that are read and written while the node runs: the log, the ballot, applied changes.
 
 use super::{
-    BUCKET_PROPS, BUCKET_TYPES, ControlFile, KEY_APPLIED, KEY_BALLOT, KEY_CLUSTER, KEY_CLUSTER_ID,
-    KEY_ELECTORATE, KEY_PURGED, KEY_REVISION, KEY_STARTS, KEY_TIME, KEY_VERSION, LAYOUTS, LOG,
-    MEMBERS, NODE, RAFT, STARTS, STORES, commit,
+    BUCKET_PROPS, BUCKET_TYPES, ControlFile, FORMAT, FORMAT_WITH_RULES, KEY_APPLIED, KEY_BALLOT,
+    KEY_CLUSTER, KEY_CLUSTER_ID, KEY_ELECTORATE, KEY_FORMAT, KEY_PURGED, KEY_REVISION, KEY_STARTS,
+    KEY_TIME, KEY_VERSION, LAYOUTS, LOG, MEMBERS, NODE, RAFT, RULES, STARTS, STORES, commit,
 };
 use crate::NodeId;
 use crate::command::Change;
@@ -316,11 +316,16 @@ impl ControlFile {
             transaction.delete_table(BUCKET_PROPS)?;
             transaction.delete_table(MEMBERS)?;
             transaction.delete_table(LAYOUTS)?;
+            transaction.delete_table(RULES)?;
             for change in state.changes() {
                 put_bucket(transaction, &change)?;
             }
             put_members(transaction, &Members::default(), state.members())?;
             put_cluster(transaction, state)?;
+            if state.security().is_untouched() {
+                let format = FORMAT.to_be_bytes();
+                transaction.open_table(NODE)?.insert(KEY_FORMAT, format.as_slice())?;
+            }
             let mut node = transaction.open_table(NODE)?;
             node.insert(KEY_CLUSTER_ID, state.cluster_id().0.as_slice())?;
             put_applied(transaction, applied)
@@ -382,7 +387,7 @@ fn put_applied(transaction: &WriteTransaction, applied: &Applied) -> Result<(), 
     Ok(())
 }
 
-/// A change of a bucket type or a bucket; others are found by comparing states.
+/// A change of a bucket type, a bucket or a rule; others are found by comparing states.
 fn put_bucket(transaction: &WriteTransaction, change: &Change) -> Result<(), redb::Error> {
     match change {
         Change::PutType { name, bucket_type } => {
@@ -398,8 +403,25 @@ fn put_bucket(transaction: &WriteTransaction, change: &Change) -> Result<(), red
             let key = bucket_key(bucket_type, bucket);
             transaction.open_table(BUCKET_PROPS)?.remove(key.as_slice())?;
         }
+        Change::Rule(rule) => put_rule(transaction, rule)?,
         _ => {}
     }
+    Ok(())
+}
+
+/// A rule of security. From the first one on, versions that know of none don't open the file.
+fn put_rule(
+    transaction: &WriteTransaction,
+    rule: &quoit_security::Change,
+) -> Result<(), redb::Error> {
+    let (key, json) = rule.encode();
+    let mut table = transaction.open_table(RULES)?;
+    match json {
+        Some(json) => drop(table.insert(key.as_str(), json.as_str())?),
+        None => drop(table.remove(key.as_str())?),
+    }
+    let format = FORMAT_WITH_RULES.to_be_bytes();
+    transaction.open_table(NODE)?.insert(KEY_FORMAT, format.as_slice())?;
     Ok(())
 }
 

@@ -15,7 +15,7 @@ pub use asks::{
 pub use log::{Ballot, Decision, Electorate, LogEntry, NodeSet, Position, StoredElectorate};
 pub use state::{
     ChangeMessage, ClusterMessage, Copies, LayoutMessage, Loss, LostMessage, MemberMessage,
-    MemberStatusMessage, Named, RaisedMessage, Removal, Serves, StagedKind, StagedMessage,
+    MemberStatusMessage, Named, RaisedMessage, Removal, Rule, Serves, StagedKind, StagedMessage,
     StagedMessages, StateMessage,
 };
 

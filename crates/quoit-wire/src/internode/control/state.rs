@@ -39,6 +39,20 @@ pub struct ChangeMessage {
     /// An operator has taken note of partitions that may have lost records for good.
     #[prost(message, optional, tag = "11")]
     pub accept_losses: Option<Empty>,
+    /// A rule of security is this from now on, or is gone.
+    #[prost(message, optional, tag = "12")]
+    pub put_rule: Option<Rule>,
+}
+
+/// A rule of security: who may log in, or who may do what.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Rule {
+    /// The rule's key.
+    #[prost(string, tag = "1")]
+    pub key: String,
+    /// The rule as JSON; none = it is gone.
+    #[prost(string, optional, tag = "2")]
+    pub json: Option<String>,
 }
 
 /// A node that has lost records of any partition.

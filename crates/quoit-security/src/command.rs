@@ -1,0 +1,223 @@
+//! Commands that change the rules, from an operator's words.
+
+use crate::cidr::Cidr;
+use crate::name::stored;
+use crate::password::{Password, PasswordHash};
+use crate::refusal::Refusal;
+use crate::role::Options;
+use crate::security::{OPTION_BYTES_MAX, OPTIONS_MAX, Scope};
+use crate::source::SourceKind;
+use crate::words::{list, usage};
+
+/// Settings of a user or group that an operator makes.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Settings {
+    /// A password, in clear. It has to become a hash before the command is decided.
+    pub password: Option<Password>,
+    /// The hash of a password.
+    pub password_hash: Option<PasswordHash>,
+    /// Names of groups, as they are stored.
+    pub groups: Option<Vec<String>>,
+    /// Other options, the last one first.
+    pub options: Options,
+}
+
+/// Users that a source is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Targets {
+    /// All.
+    All,
+    /// These, as they are stored.
+    Users(Vec<String>),
+}
+
+/// A command that changes something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Let the rules count, or not.
+    Enable(bool),
+    /// Set the list of ciphers.
+    Ciphers(String),
+    /// Make a user.
+    AddUser(String, Settings),
+    /// Change a user.
+    AlterUser(String, Settings),
+    /// Delete a user with its sources and grants.
+    DelUser(String),
+    /// Make a group.
+    AddGroup(String, Settings),
+    /// Change a group.
+    AlterGroup(String, Settings),
+    /// Delete a group with its grants.
+    DelGroup(String),
+    /// Say how users prove who they are.
+    AddSource {
+        /// The users.
+        users: Targets,
+        /// Where they come from.
+        cidr: Cidr,
+        /// How.
+        kind: SourceKind,
+        /// Other options, the last one first.
+        options: Options,
+    },
+    /// Delete sources.
+    DelSource {
+        /// The users.
+        users: Targets,
+        /// Where they come from.
+        cidr: Cidr,
+    },
+    /// Allow something.
+    Grant {
+        /// Names of permissions, as they were written.
+        permissions: Vec<String>,
+        /// On what.
+        scope: Scope,
+        /// Names of roles, as they were written.
+        roles: Vec<String>,
+    },
+    /// Allow something no longer.
+    Revoke {
+        /// Names of permissions, as they were written.
+        permissions: Vec<String>,
+        /// On what.
+        scope: Scope,
+        /// Names of roles, as they were written.
+        roles: Vec<String>,
+    },
+}
+
+impl Command {
+    /// Reads the words behind `security`, for example `["add-user", "alice"]`.
+    ///
+    /// # Errors
+    ///
+    /// Words that are no command that changes something; values that can't be.
+    pub fn parse(words: &[&str]) -> Result<Self, Refusal> {
+        let (command, words) = words.split_first().unwrap_or((&"", &[]));
+        Ok(match (*command, words) {
+            ("enable", []) => Self::Enable(true),
+            ("disable", []) => Self::Enable(false),
+            ("ciphers", [ciphers]) => Self::Ciphers((*ciphers).to_owned()),
+            ("add-user", [name, options @ ..]) => {
+                Self::AddUser((*name).to_owned(), settings(options, true)?)
+            }
+            ("alter-user", [name, options @ ..]) if !options.is_empty() => {
+                Self::AlterUser((*name).to_owned(), settings(options, true)?)
+            }
+            ("del-user", [name]) => Self::DelUser((*name).to_owned()),
+            ("add-group", [name, options @ ..]) => {
+                Self::AddGroup((*name).to_owned(), settings(options, false)?)
+            }
+            ("alter-group", [name, options @ ..]) if !options.is_empty() => {
+                Self::AlterGroup((*name).to_owned(), settings(options, false)?)
+            }
+            ("del-group", [name]) => Self::DelGroup((*name).to_owned()),
+            ("add-source", [users, cidr, kind, options @ ..]) => Self::AddSource {
+                users: targets(users),
+                cidr: cidr.parse()?,
+                kind: source_kind(kind)?,
+                options: settings(options, false)?.options,
+            },
+            ("del-source", [users, cidr]) => {
+                Self::DelSource { users: targets(users), cidr: cidr.parse()? }
+            }
+            ("grant", words) if words.len() >= 4 => grant(words, "grant", "to")?,
+            ("revoke", words) if words.len() >= 4 => grant(words, "revoke", "from")?,
+            (
+                "enable" | "disable" | "ciphers" | "add-user" | "alter-user" | "del-user"
+                | "add-group" | "alter-group" | "del-group" | "add-source" | "del-source" | "grant"
+                | "revoke",
+                _,
+            ) => return Err(usage(command)),
+            (word, _) => return Err(Refusal::UnknownCommand { word: word.to_owned() }),
+        })
+    }
+
+    /// The settings that may hold a password in clear.
+    pub fn settings_mut(&mut self) -> Option<&mut Settings> {
+        match self {
+            Self::AddUser(_, settings) | Self::AlterUser(_, settings) => Some(settings),
+            _ => None,
+        }
+    }
+}
+
+fn source_kind(word: &str) -> Result<SourceKind, Refusal> {
+    if word.eq_ignore_ascii_case("pam") {
+        return Err(Refusal::Pam);
+    }
+    SourceKind::named(word).ok_or_else(|| Refusal::Source(word.to_owned()))
+}
+
+fn targets(text: &str) -> Targets {
+    match list(text).as_slice() {
+        ["all"] => Targets::All,
+        names => Targets::Users(names.iter().map(|name| stored(name)).collect()),
+    }
+}
+
+/// Options as Riak reads them: names in lower case, the last one first.
+fn settings(words: &[&str], is_user: bool) -> Result<Settings, Refusal> {
+    let mut settings = Settings::default();
+    if words.len() > OPTIONS_MAX {
+        return Err(Refusal::Options);
+    }
+    for word in words {
+        let invalid = || Refusal::Option((*word).to_owned());
+        let (name, value) = word.split_once('=').ok_or_else(invalid)?;
+        if name.is_empty() || name.contains('\0') || value.contains('\0') {
+            return Err(invalid());
+        }
+        let name = name.to_lowercase();
+        match name.as_str() {
+            "password" if is_user => settings.password = Some(Password::new(value)?),
+            "password_hash" if is_user => {
+                settings.password_hash = Some(PasswordHash::parse(value)?);
+            }
+            "groups" => {
+                let groups = list(value).into_iter().map(stored);
+                settings.groups = Some(groups.collect());
+            }
+            _ if name.len().max(value.len()) > OPTION_BYTES_MAX => return Err(Refusal::Options),
+            _ => {
+                settings.options.retain(|(known, _)| *known != name);
+                settings.options.insert(0, (name, value.to_owned()));
+            }
+        }
+    }
+    Ok(settings)
+}
+
+fn grant(words: &[&str], command: &str, preposition: &str) -> Result<Command, Refusal> {
+    let (permissions, on, scope, roles) = match words {
+        [permissions, on, "any", to, roles] if *to == preposition => {
+            (permissions, on, Scope::Any, roles)
+        }
+        [permissions, on, bucket_type, to, roles] if *to == preposition => {
+            (permissions, on, Scope::Type((*bucket_type).to_owned()), roles)
+        }
+        [permissions, on, bucket_type, bucket, to, roles] if *to == preposition => {
+            let scope = Scope::Bucket((*bucket_type).to_owned(), (*bucket).to_owned());
+            (permissions, on, scope, roles)
+        }
+        _ => return Err(grant_usage(command, preposition)),
+    };
+    let has_nul = words.iter().any(|word| word.contains('\0'));
+    if *on != "on" || has_nul {
+        return Err(grant_usage(command, preposition));
+    }
+    let permissions = list(permissions).into_iter().map(str::to_owned).collect();
+    let roles = list(roles).into_iter().map(str::to_owned).collect();
+    Ok(match command {
+        "grant" => Command::Grant { permissions, scope, roles },
+        _ => Command::Revoke { permissions, scope, roles },
+    })
+}
+
+fn grant_usage(command: &str, preposition: &str) -> Refusal {
+    Refusal::Usage(format!(
+        "{command} <permissions> on (<type> [bucket]|any) {preposition} <users>"
+    ))
+}

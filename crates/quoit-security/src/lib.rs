@@ -1,0 +1,58 @@
+//! Users, groups, sources and grants: the rules by which a node decides who may log in and who may do what.
+//!
+//! [`Security`] is one immutable value that all nodes of a cluster agree on. [`Command`]s are an operator's
+//! words (those of `riak admin security`); [`Security::decide`] turns one into [`Change`]s or a
+//! [`Refusal`], and [`Security::apply`] applies a change. A login asks [`Security::source_for`] which proof
+//! counts from the client's address, and [`Security::rights_of`] for what the user may do.
+//!
+//! Everything here is pure: salts and addresses are arguments. Not here: sockets, TLS, the replicated log,
+//! time limits after failed logins.
+//!
+//! ```
+//! use quoit_security::{Command, Permission, Security};
+//!
+//! let mut security = Security::default();
+//! let mut run = |words: &[&str]| {
+//!     let command = Command::parse(words).unwrap();
+//!     for change in security.decide(&command).unwrap() {
+//!         security.apply(&change);
+//!     }
+//! };
+//! run(&["add-user", "alice"]);
+//! run(&["add-source", "all", "10.0.0.0/8", "trust"]);
+//! run(&["grant", "riak_kv.get", "on", "default", "logs", "to", "alice"]);
+//! let rights = security.rights_of("alice").unwrap();
+//! assert!(rights.on(b"default", b"logs").contains(Permission::Get));
+//! assert!(!rights.on(b"default", b"other").contains(Permission::Get));
+//! ```
+
+mod change;
+mod cidr;
+mod command;
+mod decide;
+mod hex;
+mod name;
+mod password;
+mod permission;
+mod refusal;
+mod rights;
+mod role;
+mod security;
+mod source;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use change::{Change, DecodeError};
+pub use cidr::{Cidr, CidrError};
+pub use command::{Command, Settings, Targets};
+pub use name::{NAME_BYTES_MAX, NameError, checked_name};
+pub use password::{Cost, Password, PasswordError, PasswordHash, Salt};
+pub use permission::{Permission, PermissionSet};
+pub use refusal::Refusal;
+pub use rights::{Grant, GrantsOf, Rights};
+pub use role::{Group, Options, Role, User};
+pub use security::{
+    GRANTS_MAX, GROUPS_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, SOURCES_MAX, Scope, Security, USERS_MAX,
+};
+pub use source::{Source, SourceKey, SourceKind};

@@ -1,0 +1,147 @@
+//! Rights of a user: its own grants, those of its groups, and those of all.
+
+use crate::permission::PermissionSet;
+use crate::role::Role;
+use crate::security::{Scope, Security};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Something granted to a role.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// The role.
+    pub role: Role,
+    /// Buckets that it is about.
+    pub scope: Scope,
+    /// Permissions that it gives.
+    pub permissions: PermissionSet,
+}
+
+/// The grants of a role, as they are printed.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct GrantsOf {
+    /// Those of its groups, directly or by groups of groups, and of all.
+    pub inherited: Vec<Grant>,
+    /// Its own.
+    pub dedicated: Vec<Grant>,
+    /// All together by scope: buckets, then everything, then types.
+    pub cumulative: Vec<(Scope, PermissionSet)>,
+}
+
+/// Rights of a user, for looking up quickly.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Rights {
+    any: PermissionSet,
+    types: HashMap<Vec<u8>, PermissionSet>,
+    buckets: HashMap<Vec<u8>, HashMap<Vec<u8>, PermissionSet>>,
+}
+
+impl Rights {
+    /// Permissions on all buckets of all types.
+    #[must_use]
+    pub const fn on_any(&self) -> PermissionSet {
+        self.any
+    }
+
+    /// Permissions on all buckets of a type. One look into a table.
+    #[must_use]
+    pub fn on_type(&self, bucket_type: &[u8]) -> PermissionSet {
+        self.types.get(bucket_type).map_or(self.any, |set| set.union(self.any))
+    }
+
+    /// Permissions on a bucket. Three looks into tables, no allocation.
+    #[must_use]
+    pub fn on(&self, bucket_type: &[u8], bucket: &[u8]) -> PermissionSet {
+        let own = self.buckets.get(bucket_type).and_then(|buckets| buckets.get(bucket));
+        let of_type = self.on_type(bucket_type);
+        own.map_or(of_type, |set| set.union(of_type))
+    }
+
+    fn add(&mut self, scope: &Scope, permissions: PermissionSet) {
+        let place = match scope {
+            Scope::Any => &mut self.any,
+            Scope::Type(name) => self.types.entry(name.clone().into_bytes()).or_default(),
+            Scope::Bucket(bucket_type, bucket) => {
+                let buckets = self.buckets.entry(bucket_type.clone().into_bytes()).or_default();
+                buckets.entry(bucket.clone().into_bytes()).or_default()
+            }
+        };
+        *place = place.union(permissions);
+    }
+}
+
+impl Security {
+    /// The rights of a user; `None` if there is no such user.
+    #[must_use]
+    pub fn rights_of(&self, user: &str) -> Option<Rights> {
+        self.users.get(user)?;
+        let mut rights = Rights::default();
+        for role in self.roles_of(&Role::User(user.to_owned())) {
+            for grant in self.granted(&role) {
+                rights.add(&grant.scope, grant.permissions);
+            }
+        }
+        Some(rights)
+    }
+
+    /// The grants of a user or group, as they are printed.
+    #[must_use]
+    pub fn grants_of(&self, role: &Role) -> GrantsOf {
+        let dedicated: Vec<_> = self.granted(role).collect();
+        let mut inherited = Vec::new();
+        for inherits in self.roles_of(role).into_iter().filter(|inherits| inherits != role) {
+            inherited.extend(self.granted(&inherits));
+        }
+        let mut by_scope = BTreeMap::<_, PermissionSet>::new();
+        for grant in dedicated.iter().chain(&inherited) {
+            let place = match &grant.scope {
+                Scope::Bucket(..) => 0,
+                Scope::Any => 1,
+                Scope::Type(_) => 2,
+            };
+            let set = by_scope.entry((place, grant.scope.clone())).or_default();
+            *set = set.union(grant.permissions);
+        }
+        let cumulative = by_scope.into_iter().map(|((_, scope), set)| (scope, set)).collect();
+        GrantsOf { inherited, dedicated, cumulative }
+    }
+
+    /// Grants of exactly this role, by scope: everything, buckets, types.
+    fn granted(&self, role: &Role) -> impl Iterator<Item = Grant> {
+        let from = (role.clone(), Scope::Any);
+        let role = role.clone();
+        self.grants.range(from..).take_while(move |((of, _), _)| *of == role).map(
+            |((role, scope), permissions)| Grant {
+                role: role.clone(),
+                scope: scope.clone(),
+                permissions: *permissions,
+            },
+        )
+    }
+
+    /// The role itself, its groups and theirs, each once, and all. Groups may contain each other.
+    fn roles_of(&self, role: &Role) -> Vec<Role> {
+        let groups_of = |role: &Role| -> Option<&BTreeSet<String>> {
+            match role {
+                Role::User(name) => self.users.get(name).map(|user| &user.groups),
+                Role::Group(name) => self.groups.get(name).map(|group| &group.groups),
+                Role::All => None,
+            }
+        };
+        let mut roles = vec![role.clone()];
+        let mut seen = BTreeSet::from([role.clone()]);
+        let mut next = 0;
+        while let Some(role) = roles.get(next).cloned() {
+            for group in groups_of(&role).into_iter().flatten() {
+                let group = Role::Group(group.clone());
+                if seen.insert(group.clone()) {
+                    roles.push(group);
+                }
+            }
+            next += 1;
+        }
+        if *role != Role::All {
+            roles.push(Role::All);
+        }
+        roles
+    }
+}

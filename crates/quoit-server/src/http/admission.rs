@@ -1,0 +1,207 @@
+//! Admission of requests while security is on: TLS, credentials, rights.
+
+use super::connection::Connection;
+use super::head::{Head, Method};
+use super::needs::{Access, access};
+use super::refusal::Refusal;
+use super::route::Route;
+use crate::security::{Claim, Credentials, Login, Need, Standing};
+use serde_json::json;
+use std::io;
+use tokio::time::Instant;
+
+/// The text of Riak for credentials in clear.
+const UPGRADE: &str =
+    "Security is enabled and Riak does not accept credentials over HTTP. Try HTTPS instead.";
+/// The text of Riak for link walking, as it is: 120 bytes.
+const NO_WALK: &str = "Link walking is deprecated in Riak 2.0 and is not compatible with\n                                             security.";
+
+impl Connection {
+    /// Refuses a request of a client that has not proved who it is, or may not do it. Where security is off, it
+    /// costs one comparison.
+    pub(super) async fn admit(
+        &mut self,
+        head: &Head,
+        route: &Route<'_>,
+        method: Method,
+        query: &[u8],
+    ) -> Result<(), Refusal> {
+        if self.session.is_open() {
+            return Ok(());
+        }
+        if self.session.standing(self.context.store.control()) == Standing::Open {
+            self.stranger = None;
+            return Ok(());
+        }
+        let access = access(route, method, query);
+        let needs_login = match access {
+            Access::Nobody => return Err(Refusal::Text(403, NO_WALK.into())),
+            Access::Open => false,
+            Access::Statistics => !self.context.gate.settings.open_statistics,
+            Access::User | Access::Right(_) => true,
+        };
+        if !needs_login && head.get("authorization").is_none() {
+            return Ok(());
+        }
+        if !self.socket.is_tls() {
+            return if needs_login { Err(self.upgrade(route)) } else { Ok(()) };
+        }
+        self.identify(head, needs_login).await.map_err(|refusal| self.for_admin(route, refusal))?;
+        match access {
+            Access::Right(need) => {
+                let denied = self.check(&need);
+                denied.map_err(|refusal| self.for_admin(route, refusal))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what the client may not do.
+    pub(crate) fn check(&mut self, need: &Need<'_>) -> Result<(), Refusal> {
+        let Self { session, context, .. } = self;
+        session.check(context.store.control(), need).map_err(|text| {
+            context.gate.note_denied();
+            Refusal::Text(403, text.into())
+        })
+    }
+
+    /// Refuses a request whose body would be read before its sender is known, if the sender is not known.
+    pub(super) async fn admit_body(&mut self, head: &Head) -> Result<(), Refusal> {
+        if self.session.is_open() {
+            return Ok(());
+        }
+        let (route, method, query) = self.resource(head)?;
+        self.admit(head, &route, method, query).await
+    }
+
+    /// Finds out the user of a request: by its header, or by the certificate of the connection.
+    async fn identify(&mut self, head: &Head, is_needed: bool) -> Result<(), Refusal> {
+        let header = head.get("authorization");
+        let is_same = header.is_some() && header == self.known_header.as_deref();
+        let standing = self.session.standing(self.context.store.control());
+        if is_same && standing == Standing::User {
+            return Ok(());
+        }
+        self.session.log_out();
+        self.known_header = None;
+        let began = Instant::now();
+        let login = match header {
+            Some(header) => match Credentials::of_header(header) {
+                Some(Credentials { user, password }) => self.log_in(&user, &password).await,
+                None => None,
+            },
+            None => self.log_in_by_certificate().await,
+        };
+        if let Some(login) = login {
+            self.session.log_in(login);
+            self.known_header = header.map(Into::into);
+            self.stranger = None;
+            // Looks at the rules: the user may be gone since.
+            return match self.session.standing(self.context.store.control()) {
+                Standing::User | Standing::Open => Ok(()),
+                Standing::Stranger | Standing::Gone => Err(Refusal::Unauthorized),
+            };
+        }
+        if header.is_none() {
+            return if is_needed { Err(Refusal::Unauthorized) } else { Ok(()) };
+        }
+        let settings = &self.context.gate.settings;
+        let (delay, attempts_max) = (settings.failure_delay, settings.attempts_max);
+        self.socket.rest_until(began + delay).await?;
+        self.failed_logins += 1;
+        if self.failed_logins >= attempts_max {
+            self.form.keep_alive = false;
+        }
+        Err(Refusal::Unauthorized)
+    }
+
+    async fn log_in(&self, user: &str, password: &[u8]) -> Option<Login> {
+        let certificate = self.socket.certificate_name();
+        let certificate = certificate.as_deref();
+        let claim = Claim { user, password, certificate, address: self.address };
+        self.context.gate.log_in(self.context.store.control(), &claim).await
+    }
+
+    /// A client that sends no credentials may have shown a certificate.
+    async fn log_in_by_certificate(&self) -> Option<Login> {
+        let name = self.socket.certificate_name()?;
+        let is_source = {
+            let state = self.context.store.control().read();
+            let source = state.security().source_for(&name, self.address);
+            source.is_some_and(|source| source.kind == quoit_security::SourceKind::Certificate)
+        };
+        if is_source { self.log_in(&name, b"").await } else { None }
+    }
+
+    fn upgrade(&self, route: &Route<'_>) -> Refusal {
+        match route {
+            Route::Admin(_) => self.for_admin(route, Refusal::Upgrade(UPGRADE, false)),
+            Route::Datatype(..) => Refusal::Upgrade(UPGRADE, true),
+            _ => Refusal::Upgrade(UPGRADE, false),
+        }
+    }
+
+    /// A refusal of the administration API, with the path of the local socket for clients on this machine.
+    fn for_admin(&self, route: &Route<'_>, refusal: Refusal) -> Refusal {
+        if !matches!(route, Route::Admin(_)) {
+            return refusal;
+        }
+        let (status, word, message) = match refusal {
+            Refusal::Upgrade(..) => (
+                426,
+                "security",
+                "security is on: administration is answered at the node's local socket (quoit admin --socket \
+                 DATA_DIR/admin.sock), or over HTTPS to users with the permission quoit.operate or \
+                 quoit.observe"
+                    .to_owned(),
+            ),
+            Refusal::Unauthorized => {
+                (401, "unauthorized", "the user or the password is wrong".to_owned())
+            }
+            Refusal::Text(403, text) => (403, "denied", text.into_owned()),
+            refusal => return refusal,
+        };
+        let socket = self.context.admin_socket.get().filter(|_| self.is_local);
+        let socket = socket.map(|path| path.to_string_lossy().into_owned());
+        Refusal::Locked(status, json!({"error": word, "message": message}), socket)
+    }
+
+    /// Counts the connection as one that has not logged in, if it has not. False if there are too many.
+    pub(super) fn count_as_stranger(&mut self) -> bool {
+        if self.session.is_open() || self.stranger.is_some() {
+            return true;
+        }
+        let control = self.context.store.control();
+        if self.session.standing(control) != Standing::Stranger || self.known_header.is_some() {
+            return true;
+        }
+        let gate = &self.context.gate;
+        let Some(stranger) = gate.admit_stranger(self.address) else { return false };
+        self.stranger = Some((stranger, Instant::now() + gate.settings.login_timeout));
+        true
+    }
+
+    /// Ends the wait for a request of a client that has not logged in in time.
+    pub(super) async fn within_login_time<T>(
+        until: Option<Instant>,
+        work: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        match until {
+            None => work.await,
+            Some(until) => tokio::time::timeout_at(until, work).await?,
+        }
+    }
+
+    /// Whether the present request comes from a known client: for what is asked of its body.
+    pub(crate) fn is_secured(&self) -> bool {
+        !self.session.is_open()
+    }
+
+    /// Checks the rights of a request that are in its body.
+    pub(super) fn check_all<'n>(
+        &mut self,
+        needs: impl IntoIterator<Item = Need<'n>>,
+    ) -> Result<(), Refusal> {
+        needs.into_iter().try_for_each(|need| self.check(&need))
+    }
+}

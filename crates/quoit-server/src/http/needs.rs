@@ -1,0 +1,77 @@
+//! The right that each resource asks for.
+
+use super::fold_route::{FoldRoute, RangeFold};
+use super::head::Method;
+use super::listing::lists_keys;
+use super::route::{BucketName, Route};
+use crate::security::Need;
+use quoit_security::Permission;
+
+/// Access to a resource.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Access<'r> {
+    /// Everybody, without a login.
+    Open,
+    /// Everybody, without a login, if the settings say so; every user otherwise.
+    Statistics,
+    /// Every user.
+    User,
+    /// Users with this right.
+    Right(Need<'r>),
+    /// Nobody, while security is on.
+    Nobody,
+}
+
+/// The access to a resource by a method. A MapReduce job's rights are in its body.
+pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> Access<'r> {
+    use Permission as P;
+    let reads = matches!(method, Method::Get | Method::Head);
+    let posts = method == Method::Post;
+    let right = |permission, bucket: &'r BucketName<'_>| {
+        Access::Right(Need::of_bucket(permission, &bucket.bucket_type, &bucket.bucket))
+    };
+    match route {
+        Route::Ping => Access::Open,
+        Route::Stats | Route::Metrics => Access::Statistics,
+        Route::Root | Route::Mapred | Route::Search => Access::User,
+        Route::Walk(..) => Access::Nobody,
+        Route::Buckets(bucket_type) => Access::Right(Need::of_type(P::ListBuckets, bucket_type)),
+        Route::Keys(bucket) => right(if posts { P::Put } else { P::ListKeys }, bucket),
+        Route::OldBucket(bucket) => right(
+            match method {
+                Method::Post => P::Put,
+                Method::Put => P::SetBucket,
+                _ if lists_keys(query) => P::ListKeys,
+                _ => P::GetBucket,
+            },
+            bucket,
+        ),
+        Route::Props(bucket) => right(if reads { P::GetBucket } else { P::SetBucket }, bucket),
+        Route::TypeProps(bucket_type) => {
+            let permission = if reads { P::GetBucketType } else { P::SetBucketType };
+            Access::Right(Need::of_type(permission, bucket_type))
+        }
+        Route::Object(name) => right(
+            match method {
+                Method::Put | Method::Post => P::Put,
+                Method::Delete => P::Delete,
+                _ => P::Get,
+            },
+            &name.bucket,
+        ),
+        Route::Preflist(name) => right(P::GetPreflist, &name.bucket),
+        Route::Index(bucket, _) => right(P::Index, bucket),
+        Route::Datatype(bucket, _) => right(if posts { P::Put } else { P::Get }, bucket),
+        Route::Counter(name) => right(if posts { P::Put } else { P::Get }, &name.bucket),
+        Route::Fold(FoldRoute::Range(_, RangeFold::Repl(_)))
+        | Route::Queue(_)
+        | Route::Membership => Access::Right(Need::any(P::Replicate)),
+        Route::Fold(FoldRoute::Range(
+            bucket,
+            RangeFold::Repair | RangeFold::Reap | RangeFold::Erase,
+        )) => right(P::Erase, bucket),
+        Route::Fold(FoldRoute::Range(bucket, _)) => right(P::Fold, bucket),
+        Route::Fold(_) => Access::Right(Need::any(P::Fold)),
+        Route::Admin(_) => Access::Right(Need::any(if reads { P::Observe } else { P::Operate })),
+    }
+}

@@ -1,0 +1,51 @@
+//! Figures of logins, rights and TLS.
+
+use super::metrics::Text;
+use crate::context::ServerContext;
+use quoit_tls::Instant;
+
+pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
+    let control = context.store.control();
+    let is_enabled = control.read().security().is_enabled();
+    text.gauge("quoit_security_enabled", "1 while clients have to log in.", is_enabled.into());
+    text.gauge(
+        "quoit_open_listeners",
+        "Listeners for clients that other machines may reach without a login.",
+        context.open_listeners().len() as u64,
+    );
+    text.gauge(
+        "quoit_security_cut_off",
+        "1 while the node may not know of rights that were changed elsewhere.",
+        control.is_cut_off().into(),
+    );
+    let figures = context.gate.figures();
+    text.gauge(
+        "quoit_unauthenticated_connections",
+        "Connections that have not logged in.",
+        figures.strangers as u64,
+    );
+    text.counter("quoit_logins", "Logins.", figures.logins);
+    text.counter("quoit_failed_logins", "Logins that were refused.", figures.failed_logins);
+    text.counter("quoit_denied_requests", "Requests without their right.", figures.denied);
+    text.counter(
+        "quoit_turned_away_connections",
+        "Connections closed because too many had not logged in.",
+        figures.turned_away,
+    );
+    text.counter("quoit_tls_handshakes", "TLS handshakes.", figures.handshakes);
+    text.counter(
+        "quoit_tls_failed_handshakes",
+        "TLS handshakes that failed.",
+        figures.failed_handshakes,
+    );
+    let now = Instant::now();
+    let days = context.gate.expiry().iter().map(|expiry| expiry.days_left(now)).min();
+    if let Some(days) = days {
+        text.family(
+            "quoit_certificate_expiry_days",
+            "Days until the first certificate or list for clients expires.",
+            "gauge",
+        );
+        text.line(format_args!("quoit_certificate_expiry_days {days}"));
+    }
+}

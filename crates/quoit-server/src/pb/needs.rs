@@ -1,0 +1,160 @@
+//! The right that each request asks for.
+
+use super::connection::{Connection, Fault};
+use crate::security::Need;
+use bytes::Bytes;
+use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use quoit_security::Permission;
+use quoit_wire::frame::Frame;
+use quoit_wire::messages as m;
+use quoit_wire::messages::Body;
+
+/// A request, and the right that it asks for.
+pub(super) trait Asks {
+    /// The right; `None` = being logged in suffices.
+    fn need(&self) -> Option<Need<'_>>;
+}
+
+fn type_of(bucket_type: &Option<Bytes>) -> &[u8] {
+    bucket_type.as_deref().unwrap_or(DEFAULT_BUCKET_TYPE)
+}
+
+/// Requests about a bucket of a type that may be left out.
+macro_rules! of_bucket {
+    ($($message:ident: $permission:ident,)*) => {$(
+        impl Asks for m::$message {
+            fn need(&self) -> Option<Need<'_>> {
+                let bucket_type = type_of(&self.bucket_type);
+                Some(Need::of_bucket(Permission::$permission, bucket_type, &self.bucket))
+            }
+        }
+    )*};
+}
+
+/// Requests about a bucket whose type is always told.
+macro_rules! of_typed_bucket {
+    ($($message:ident: $permission:ident,)*) => {$(
+        impl Asks for m::$message {
+            fn need(&self) -> Option<Need<'_>> {
+                Some(Need::of_bucket(Permission::$permission, &self.bucket_type, &self.bucket))
+            }
+        }
+    )*};
+}
+
+/// Requests about a bucket of the type `default`.
+macro_rules! of_untyped_bucket {
+    ($($message:ident: $permission:ident,)*) => {$(
+        impl Asks for m::$message {
+            fn need(&self) -> Option<Need<'_>> {
+                let bucket_type = DEFAULT_BUCKET_TYPE;
+                Some(Need::of_bucket(Permission::$permission, bucket_type, &self.bucket))
+            }
+        }
+    )*};
+}
+
+/// Requests about a type.
+macro_rules! of_type {
+    ($($message:ident: $permission:ident,)*) => {$(
+        impl Asks for m::$message {
+            fn need(&self) -> Option<Need<'_>> {
+                Some(Need::of_type(Permission::$permission, &self.bucket_type))
+            }
+        }
+    )*};
+}
+
+/// Requests about everything.
+macro_rules! of_any {
+    ($($message:ident: $permission:ident,)*) => {$(
+        impl Asks for m::$message {
+            fn need(&self) -> Option<Need<'_>> {
+                Some(Need::any(Permission::$permission))
+            }
+        }
+    )*};
+}
+
+of_bucket! {
+    RpbGetReq: Get,
+    RpbPutReq: Put,
+    RpbDelReq: Delete,
+    RpbListKeysReq: ListKeys,
+    RpbIndexReq: Index,
+    RpbCSBucketReq: Fold,
+    RpbGetBucketReq: GetBucket,
+    RpbSetBucketReq: SetBucket,
+    RpbResetBucketReq: SetBucket,
+    RpbGetBucketKeyPreflistReq: GetPreflist,
+    RpbAaeFoldMergeTreesRangeReq: Fold,
+    RpbAaeFoldFetchClocksRangeReq: Fold,
+    RpbAaeFoldFindKeysReq: Fold,
+    RpbAaeFoldObjectStatsReq: Fold,
+    RpbAaeFoldFindTombsReq: Fold,
+    RpbAaeFoldRepairKeysReq: Erase,
+    RpbAaeFoldReapTombsReq: Erase,
+    RpbAaeFoldEraseKeysReq: Erase,
+}
+of_typed_bucket! {
+    DtFetchReq: Get,
+    DtUpdateReq: Put,
+    DtQueryReq: Get,
+}
+of_untyped_bucket! {
+    RpbCounterGetReq: Get,
+    RpbCounterUpdateReq: Put,
+}
+of_type! {
+    RpbGetBucketTypeReq: GetBucketType,
+    RpbSetBucketTypeReq: SetBucketType,
+}
+of_any! {
+    RpbGetLayoutReq: Layout,
+    RpbCoverageReq: Layout,
+    RpbAaeFoldListBucketsReq: Fold,
+    RpbQueueTakeReq: Replicate,
+    RpbClusterDigestsReq: Replicate,
+    RpbQueuePutReq: Replicate,
+    RpbFetchReq: Replicate,
+    RpbPushReq: Replicate,
+    RpbMembershipReq: Replicate,
+    RpbAaeFoldReplKeysReq: Replicate,
+    RpbAaeFoldMergeRootNValReq: Fold,
+    RpbAaeFoldMergeBranchNValReq: Fold,
+    RpbAaeFoldFetchClocksNValReq: Fold,
+}
+
+impl Asks for m::RpbListBucketsReq {
+    fn need(&self) -> Option<Need<'_>> {
+        Some(Need::of_type(Permission::ListBuckets, type_of(&self.bucket_type)))
+    }
+}
+
+impl Asks for m::RpbSetClientIdReq {
+    fn need(&self) -> Option<Need<'_>> {
+        None
+    }
+}
+
+impl Connection {
+    /// The message of a frame, if the client may send it.
+    pub(super) fn admitted<M: Body + Asks>(&mut self, frame: Frame) -> Result<M, Fault> {
+        let message: M = frame.decode()?;
+        if !self.session.is_open()
+            && let Some(need) = message.need()
+        {
+            self.check(&need)?;
+        }
+        Ok(message)
+    }
+
+    /// Refuses what the client may not do.
+    pub(super) fn check(&mut self, need: &Need<'_>) -> Result<(), Fault> {
+        let Self { session, context, .. } = self;
+        session.check(context.store.control(), need).map_err(|text| {
+            context.gate.note_denied();
+            Fault::Text(text)
+        })
+    }
+}

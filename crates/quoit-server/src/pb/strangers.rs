@@ -1,0 +1,130 @@
+//! Clients that have not logged in: StartTls, the handshake, AuthReq, and the two texts for all the rest.
+
+use super::connection::{Connection, Fault};
+use super::input::Input;
+use crate::security::{Claim, Login};
+use crate::stream::Stream;
+use quoit_wire::frame::Frame;
+use quoit_wire::messages::RpbAuthReq;
+use quoit_wire::{FrameError, MessageCode};
+use std::io;
+use tokio::time::Instant;
+
+/// What became of the next message.
+pub(super) enum Stranger {
+    /// It is answered.
+    Answered,
+    /// There is none, or not all of it.
+    Missing,
+    /// The connection has to be closed.
+    Last,
+}
+
+impl Connection {
+    /// Counts the connection as one that has not logged in. False if there are too many.
+    pub(super) fn count_as_stranger(&mut self, input: &mut Input) -> bool {
+        let gate = &self.context.gate;
+        if self.stranger.is_none() {
+            let Some(stranger) = gate.admit_stranger(self.address) else { return false };
+            self.stranger = Some((stranger, Instant::now() + gate.settings.login_timeout));
+            input.limit_frames(gate.settings.bytes_before_login_max);
+        }
+        true
+    }
+
+    /// Lets the connection go on without the bounds of strangers.
+    pub(super) fn count_as_known(&mut self, input: &mut Input) {
+        if self.stranger.take().is_some() {
+            input.limit_frames(self.context.settings.request_bytes_limit());
+        }
+    }
+
+    /// Answers the next message of a client that has not logged in.
+    pub(super) async fn answer_stranger(&mut self, input: &mut Input) -> io::Result<Stranger> {
+        if !self.count_as_stranger(input) {
+            return Ok(Stranger::Last);
+        }
+        let frame = match input.decoder.next_frame(&mut input.bytes) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return Ok(Stranger::Missing),
+            Err(FrameError::ZeroLength) => return Ok(Stranger::Last),
+            Err(fault) => {
+                self.error(&format!("Invalid message packet, reason: {fault}"));
+                return Ok(Stranger::Last);
+            }
+        };
+        let code = MessageCode::from_byte(frame.code);
+        match (self.socket.is_tls(), code) {
+            (false, Some(MessageCode::StartTls)) => self.start_tls(input).await,
+            (false, _) => {
+                self.error("Security is enabled, please STARTTLS first");
+                Ok(Stranger::Answered)
+            }
+            (true, Some(MessageCode::AuthReq)) => self.authenticate(frame, input).await,
+            (true, _) => {
+                self.error("Security is enabled, please authenticate first");
+                Ok(Stranger::Answered)
+            }
+        }
+    }
+
+    /// Agrees to TLS, and does the handshake.
+    async fn start_tls(&mut self, input: &Input) -> io::Result<Stranger> {
+        if !self.context.gate.has_tls() {
+            self.error(
+                "TLS is not possible: the node has no certificate (ssl.certfile, ssl.keyfile)",
+            );
+            return Ok(Stranger::Answered);
+        }
+        self.send_empty(MessageCode::StartTls);
+        self.flush().await?;
+        // Clear text behind the request would count as if it had come through TLS.
+        if !input.bytes.is_empty() {
+            return Ok(Stranger::Last);
+        }
+        let Stream::Tcp(stream) = self.socket.take_stream() else { return Ok(Stranger::Last) };
+        let stream = self.context.gate.accept_pb(stream).await?;
+        self.socket.put_stream(Stream::Tls(stream));
+        Ok(Stranger::Answered)
+    }
+
+    /// Checks a login. A refused one is answered late, and the third closes the connection.
+    async fn authenticate(&mut self, frame: Frame, input: &mut Input) -> io::Result<Stranger> {
+        let began = Instant::now();
+        // As Riak: what can't be read is not answered.
+        let Ok(request) = frame.decode::<RpbAuthReq>() else { return Ok(Stranger::Last) };
+        let login = match std::str::from_utf8(&request.user) {
+            Ok(user) => self.log_in(user, &request.password).await,
+            Err(_) => None,
+        };
+        if let Some(login) = login {
+            self.session.log_in(login);
+            self.count_as_known(input);
+            self.send_empty(MessageCode::AuthResp);
+            return Ok(Stranger::Answered);
+        }
+        let (delay, attempts_max) = {
+            let settings = &self.context.gate.settings;
+            (settings.failure_delay, settings.attempts_max)
+        };
+        self.socket.rest_until(began + delay).await?;
+        self.failed_logins += 1;
+        self.error("Authentication failed");
+        Ok(if self.failed_logins >= attempts_max { Stranger::Last } else { Stranger::Answered })
+    }
+
+    async fn log_in(&self, user: &str, password: &[u8]) -> Option<Login> {
+        let certificate = self.socket.certificate_name();
+        let certificate = certificate.as_deref();
+        let claim = Claim { user, password, certificate, address: self.address };
+        self.context.gate.log_in(self.context.store.control(), &claim).await
+    }
+
+    /// The refusal of a request whose user was deleted.
+    pub(super) fn gone(&self) -> Fault {
+        let user = self.session.user().unwrap_or_default();
+        Fault::Closing(format!(
+            "Error processing incoming message: error:unknown_user:the user '{user}' was deleted"
+        ))
+    }
+}

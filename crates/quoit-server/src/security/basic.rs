@@ -1,0 +1,65 @@
+//! Credentials in HTTP headers: Basic authentication.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::fmt;
+
+/// Longest header that is read.
+const HEADER_BYTES_MAX: usize = 4096;
+
+/// A user's name and password. The password is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// Name of the user, as it was sent.
+    pub user: String,
+    /// The password.
+    pub password: Vec<u8>,
+}
+
+impl Credentials {
+    /// Reads the value of the header `Authorization`: the word Basic in any case, and Base64 of
+    /// `USER:PASSWORD`. A password may have colons, a user may not. `None` for anything else.
+    #[must_use]
+    pub fn of_header(value: &[u8]) -> Option<Self> {
+        let value = value.trim_ascii();
+        let (scheme, rest) = value.split_at_checked(6)?;
+        if value.len() > HEADER_BYTES_MAX || !scheme.eq_ignore_ascii_case(b"basic ") {
+            return None;
+        }
+        let decoded = STANDARD.decode(rest.trim_ascii()).ok()?;
+        let colon = decoded.iter().position(|byte| *byte == b':')?;
+        let user = String::from_utf8(decoded[..colon].to_vec()).ok()?;
+        let password = decoded[colon + 1..].to_vec();
+        (!user.is_empty()).then_some(Self { user, password })
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Credentials({})", self.user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(scheme: &str, text: &[u8]) -> Option<(String, Vec<u8>)> {
+        let header = format!("{scheme} {}", STANDARD.encode(text));
+        Credentials::of_header(header.as_bytes()).map(|read| (read.user, read.password))
+    }
+
+    #[test]
+    fn a_password_may_have_colons_and_the_scheme_any_case() {
+        assert_eq!(read("Basic", b"u:p:w"), Some(("u".into(), b"p:w".to_vec())));
+        assert_eq!(read("bAsIc", b"u:"), Some(("u".into(), Vec::new())));
+        assert_eq!(read("Basic", b"no colon"), None);
+        assert_eq!(read("Basic", b":pw"), None);
+        assert_eq!(read("Bearer", b"u:p"), None);
+        for header in ["", "Basic", "Basic !!!", "Basic dTpwdw", "Basi", "\u{e4}\u{e4}\u{e4}x"] {
+            assert_eq!(Credentials::of_header(header.as_bytes()), None, "{header}");
+        }
+        let shown = format!("{:?}", Credentials::of_header(b"Basic dTpwdw=="));
+        assert_eq!(shown, "Some(Credentials(u))");
+    }
+}

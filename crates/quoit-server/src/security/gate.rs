@@ -1,0 +1,304 @@
+//! State of TLS and logins that all connections share.
+
+use super::handshake::Handshakes;
+use super::login::KnownPasswords;
+use super::strangers::{Stranger, Strangers};
+use arc_swap::ArcSwapOption;
+use quoit_security::Cost;
+use quoit_tls::rustls::ServerConfig;
+use quoit_tls::tokio_rustls::server::TlsStream;
+use quoit_tls::{
+    CipherList, ClientCertificates, Expiry, Instant, ServerSettings, ServerTls, TlsError, Versions,
+};
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Files of certificates, and how TLS is spoken with clients.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TlsFiles {
+    /// The certificate (`ssl.certfile`).
+    pub certificate: PathBuf,
+    /// Its private key (`ssl.keyfile`).
+    pub key: PathBuf,
+    /// Authorities of clients' certificates (`ssl.cacertfile`).
+    pub authorities: Option<PathBuf>,
+    /// Lists of revoked certificates (`ssl.crlfile`), looked at if `check_crl` says so.
+    pub revocation_lists: Vec<PathBuf>,
+    /// Versions of the protocol (`tls_protocols.*`).
+    pub versions: Versions,
+    /// Whether the server's order of ciphers counts (`honor_cipher_order`).
+    pub prefers_own_order: bool,
+    /// Sessions that are remembered for resumption.
+    pub sessions_max: usize,
+}
+
+/// Bounds of clients that have not logged in, and what is open without a login.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SecuritySettings {
+    /// Certificates; `None` = no TLS.
+    pub tls: Option<TlsFiles>,
+    /// Time after which a refused login is answered.
+    pub failure_delay: Duration,
+    /// Refused logins after which a connection is closed.
+    pub attempts_max: u32,
+    /// Time for a TLS handshake.
+    pub handshake_timeout: Duration,
+    /// Time between the start of a connection, or of security, and its login.
+    pub login_timeout: Duration,
+    /// Largest message or body of a client that has not logged in, in bytes.
+    pub bytes_before_login_max: usize,
+    /// Connections that have not logged in, of one address.
+    pub strangers_of_address_max: usize,
+    /// Connections that have not logged in.
+    pub strangers_max: usize,
+    /// Whether `/stats` and `/metrics` are answered without a login.
+    pub open_statistics: bool,
+    /// The cost of new passwords.
+    pub password_cost: Cost,
+    /// Passwords that are hashed at the same time.
+    pub hashing_count_max: usize,
+}
+
+impl Default for SecuritySettings {
+    fn default() -> Self {
+        Self {
+            tls: None,
+            failure_delay: Duration::from_secs(5),
+            attempts_max: 3,
+            handshake_timeout: Duration::from_secs(10),
+            login_timeout: Duration::from_secs(60),
+            bytes_before_login_max: 64 << 10,
+            strangers_of_address_max: 256,
+            strangers_max: 1024,
+            open_statistics: false,
+            password_cost: Cost::default(),
+            hashing_count_max: 2,
+        }
+    }
+}
+
+/// Figures of logins and handshakes since the start.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) logins: AtomicU64,
+    pub(super) failed_logins: AtomicU64,
+    denied: AtomicU64,
+    turned_away: AtomicU64,
+    handshakes: AtomicU64,
+    failed_handshakes: AtomicU64,
+}
+
+/// Figures of logins and handshakes since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GateFigures {
+    /// Logins.
+    pub logins: u64,
+    /// Refused logins.
+    pub failed_logins: u64,
+    /// Requests that were refused for a missing right.
+    pub denied: u64,
+    /// Connections that were closed because too many had not logged in.
+    pub turned_away: u64,
+    /// TLS handshakes.
+    pub handshakes: u64,
+    /// TLS handshakes that failed.
+    pub failed_handshakes: u64,
+    /// Connections that have not logged in, now.
+    pub strangers: usize,
+}
+
+/// TLS for each of the two protocols.
+struct Tls {
+    pb: ServerTls,
+    http: ServerTls,
+    handshakes: Arc<Handshakes>,
+}
+
+/// State of TLS and logins that all connections share.
+pub struct Gate {
+    pub(crate) settings: SecuritySettings,
+    tls: ArcSwapOption<Tls>,
+    strangers: Arc<Strangers>,
+    hashing: Semaphore,
+    pub(super) known: KnownPasswords,
+    pub(super) counts: Counts,
+}
+
+impl Gate {
+    /// A gate without TLS.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self::without_tls(SecuritySettings::default())
+    }
+
+    /// A gate with the settings' certificates.
+    ///
+    /// # Errors
+    ///
+    /// A fault of a certificate, key or list, in words that name file, place and remedy.
+    pub fn open(settings: SecuritySettings) -> Result<Self, TlsError> {
+        let gate = Self::without_tls(settings);
+        gate.reload(None)?;
+        Ok(gate)
+    }
+
+    fn without_tls(settings: SecuritySettings) -> Self {
+        let hashing = Semaphore::new(settings.hashing_count_max.max(1));
+        Self {
+            settings,
+            tls: ArcSwapOption::empty(),
+            strangers: Arc::default(),
+            hashing,
+            known: KnownPasswords::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Waits for its turn to hash a password.
+    pub(crate) async fn hashing_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.hashing.acquire().await.ok()
+    }
+
+    /// Loads certificates, keys and lists again, for handshakes that begin from now on. `ciphers`: the list
+    /// that an operator has set. Nothing changes if there is a fault.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gate::open`].
+    pub fn reload(&self, ciphers: Option<&str>) -> Result<(), TlsError> {
+        let Some(files) = &self.settings.tls else { return Ok(()) };
+        let ciphers = ciphers.map(CipherList::parse).transpose()?.unwrap_or_default();
+        let settings = |protocols: &[&[u8]]| ServerSettings {
+            certificate: files.certificate.clone(),
+            key: files.key.clone(),
+            authorities: files.authorities.clone(),
+            clients: match files.authorities {
+                Some(_) => ClientCertificates::Optional,
+                None => ClientCertificates::Ignored,
+            },
+            revocation_lists: files.revocation_lists.clone(),
+            strict_revocation: false,
+            versions: files.versions,
+            ciphers: ciphers.clone(),
+            prefers_own_order: files.prefers_own_order,
+            protocols: protocols.iter().map(|name| name.to_vec()).collect(),
+            sessions_max: files.sessions_max,
+        };
+        let now = Instant::now();
+        let handshakes = match &*self.tls.load() {
+            Some(tls) => Arc::clone(&tls.handshakes),
+            None => Arc::new(
+                Handshakes::start().map_err(|fault| TlsError::Configuration(fault.to_string()))?,
+            ),
+        };
+        let tls = Tls {
+            pb: ServerTls::open(settings(&[]), now)?,
+            http: ServerTls::open(settings(&[b"http/1.1"]), now)?,
+            handshakes,
+        };
+        self.tls.store(Some(Arc::new(tls)));
+        Ok(())
+    }
+
+    /// Whether TLS can be spoken.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.settings.tls.is_some()
+    }
+
+    /// Files whose change asks for [`Gate::reload`].
+    #[must_use]
+    pub fn tls_files(&self) -> Vec<PathBuf> {
+        let Some(files) = &self.settings.tls else { return Vec::new() };
+        let mut all = vec![files.certificate.clone(), files.key.clone()];
+        all.extend(files.authorities.clone());
+        all.extend(files.revocation_lists.iter().cloned());
+        all
+    }
+
+    /// Ends of the validity of certificates and lists.
+    #[must_use]
+    pub fn expiry(&self) -> Vec<Expiry> {
+        self.tls.load().as_ref().map_or_else(Vec::new, |tls| tls.http.expiry())
+    }
+
+    /// Warnings about certificates that work, but not with every client.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.tls.load().as_ref().map_or_else(Vec::new, |tls| tls.http.warnings())
+    }
+
+    /// Figures since the start.
+    #[must_use]
+    pub fn figures(&self) -> GateFigures {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let counts = &self.counts;
+        GateFigures {
+            logins: read(&counts.logins),
+            failed_logins: read(&counts.failed_logins),
+            denied: read(&counts.denied),
+            turned_away: read(&counts.turned_away),
+            handshakes: read(&counts.handshakes),
+            failed_handshakes: read(&counts.failed_handshakes),
+            strangers: self.strangers.count(),
+        }
+    }
+
+    pub(crate) fn note_denied(&self) {
+        self.counts.denied.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a connection that has not logged in; `None` = it has to be closed.
+    pub(crate) fn admit_stranger(&self, address: IpAddr) -> Option<Stranger> {
+        let SecuritySettings { strangers_of_address_max, strangers_max, .. } = self.settings;
+        let of = &self.strangers;
+        let admitted = Strangers::admit(of, address, strangers_of_address_max, strangers_max);
+        if admitted.is_none() {
+            self.counts.turned_away.fetch_add(1, Ordering::Relaxed);
+        }
+        admitted
+    }
+
+    /// Does the handshake of a Protocol Buffers connection.
+    pub(crate) async fn accept_pb(
+        &self,
+        stream: TcpStream,
+    ) -> io::Result<Box<TlsStream<TcpStream>>> {
+        self.accept(stream, |tls| tls.pb.config()).await
+    }
+
+    /// Does the handshake of an HTTPS connection.
+    pub(crate) async fn accept_http(
+        &self,
+        stream: TcpStream,
+    ) -> io::Result<Box<TlsStream<TcpStream>>> {
+        self.accept(stream, |tls| tls.http.config()).await
+    }
+
+    async fn accept(
+        &self,
+        stream: TcpStream,
+        config: impl FnOnce(&Tls) -> Arc<ServerConfig>,
+    ) -> io::Result<Box<TlsStream<TcpStream>>> {
+        let tls =
+            self.tls.load_full().ok_or_else(|| io::Error::other("there is no certificate"))?;
+        let _ = stream.set_nodelay(true);
+        let accepting = tls.handshakes.accept(config(&tls), stream);
+        let accepted = tokio::time::timeout(self.settings.handshake_timeout, accepting).await;
+        let accepted = accepted.map_err(io::Error::from).and_then(|accepted| accepted);
+        match &accepted {
+            Ok(_) => self.counts.handshakes.fetch_add(1, Ordering::Relaxed),
+            Err(fault) => {
+                tracing::debug!(reason = quoit_tls::failure_words(fault), "a handshake failed");
+                self.counts.failed_handshakes.fetch_add(1, Ordering::Relaxed)
+            }
+        };
+        accepted
+    }
+}

@@ -1,0 +1,112 @@
+//! How a proof is checked.
+
+use super::gate::Gate;
+use parking_lot::Mutex;
+use quoit_cluster::ControlPlane;
+use quoit_security::{PasswordHash, SourceKind};
+use std::collections::{HashSet, VecDeque};
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+/// Passwords that are known to be right, so that a client of HTTP does not pay for a hash with every request.
+const KNOWN_COUNT_MAX: usize = 4096;
+
+/// A client's claim to be a user, and its proof.
+pub(crate) struct Claim<'c> {
+    /// The name of the user, as it was sent.
+    pub(crate) user: &'c str,
+    pub(crate) password: &'c [u8],
+    /// The common name of the certificate that the client has proved to have.
+    pub(crate) certificate: Option<&'c str>,
+    /// Where the client comes from.
+    pub(crate) address: IpAddr,
+}
+
+/// A user that has proved who it is.
+pub(crate) struct Login {
+    pub(crate) name: Arc<str>,
+}
+
+/// Passwords that are known to be right, each with the hash that it is of: one that was changed is forgotten
+/// by that. Only keyed digests are kept.
+#[derive(Default)]
+pub(super) struct KnownPasswords {
+    /// Random; made when the first password is checked.
+    key: OnceLock<Option<[u8; 32]>>,
+    known: Mutex<(HashSet<[u8; 32]>, VecDeque<[u8; 32]>)>,
+}
+
+impl KnownPasswords {
+    /// The digest of a password; `None` where the system has no random bytes, so that none is kept.
+    fn token(&self, hash: &PasswordHash, password: &[u8]) -> Option<[u8; 32]> {
+        let random = || {
+            let mut key = [0; 32];
+            getrandom::fill(&mut key).ok().map(|()| key)
+        };
+        Some(hash.token(self.key.get_or_init(random).as_ref()?, password))
+    }
+
+    fn has(&self, token: &[u8; 32]) -> bool {
+        self.known.lock().0.contains(token)
+    }
+
+    fn add(&self, token: [u8; 32]) {
+        let mut known = self.known.lock();
+        if known.0.insert(token) {
+            known.1.push_back(token);
+        }
+        if known.1.len() > KNOWN_COUNT_MAX
+            && let Some(oldest) = known.1.pop_front()
+        {
+            known.0.remove(&oldest);
+        }
+    }
+}
+
+impl Gate {
+    /// Checks a claim by the source that counts for the user at its address; `None` if it is not proved. A
+    /// password is hashed on a thread for work that takes long, and few of them at the same time.
+    pub(crate) async fn log_in(&self, control: &ControlPlane, claim: &Claim<'_>) -> Option<Login> {
+        let proved = self.is_proved(control, claim).await;
+        let count = if proved { &self.counts.logins } else { &self.counts.failed_logins };
+        count.fetch_add(1, Ordering::Relaxed);
+        if !proved {
+            tracing::warn!(user = claim.user, address = %claim.address, "a login was refused");
+        }
+        proved.then(|| Login { name: claim.user.into() })
+    }
+
+    async fn is_proved(&self, control: &ControlPlane, claim: &Claim<'_>) -> bool {
+        let (kind, hash) = {
+            let state = control.read();
+            let security = state.security();
+            let Some(source) = security.source_for(claim.user, claim.address) else { return false };
+            let hash = security.user(claim.user).and_then(|user| user.password.clone());
+            (source.kind, hash)
+        };
+        match kind {
+            SourceKind::Trust => true,
+            SourceKind::Certificate => claim.certificate == Some(claim.user),
+            SourceKind::Password => match hash {
+                Some(hash) => self.is_password(hash, claim.password).await,
+                None => false,
+            },
+        }
+    }
+
+    async fn is_password(&self, hash: PasswordHash, password: &[u8]) -> bool {
+        let token = self.known.token(&hash, password);
+        if token.is_some_and(|token| self.known.has(&token)) {
+            return true;
+        }
+        let Some(_turn) = self.hashing_turn().await else { return false };
+        let password = password.to_vec();
+        let hashing = tokio::task::spawn_blocking(move || hash.is_of(&password));
+        let is_right = hashing.await.unwrap_or(false);
+        if let Some(token) = token.filter(|_| is_right) {
+            self.known.add(token);
+        }
+        is_right
+    }
+}

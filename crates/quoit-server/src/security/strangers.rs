@@ -1,0 +1,78 @@
+//! Bounds of connections that have not logged in.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Connections that have not logged in, by address.
+#[derive(Debug, Default)]
+pub(super) struct Strangers {
+    counts: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// A connection that has not logged in. It counts until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Stranger {
+    strangers: Arc<Strangers>,
+    address: IpAddr,
+}
+
+impl Strangers {
+    /// Counts a connection; `None` when there are too many from its address, or in all.
+    pub(super) fn admit(
+        strangers: &Arc<Self>,
+        address: IpAddr,
+        of_address_max: usize,
+        all_max: usize,
+    ) -> Option<Stranger> {
+        let address = address.to_canonical();
+        let mut counts = strangers.counts.lock();
+        let all: usize = counts.values().sum();
+        let count = counts.get(&address).copied().unwrap_or_default();
+        if all >= all_max || count >= of_address_max {
+            return None;
+        }
+        counts.insert(address, count + 1);
+        drop(counts);
+        Some(Stranger { strangers: Arc::clone(strangers), address })
+    }
+
+    /// Connections that count now.
+    pub(super) fn count(&self) -> usize {
+        self.counts.lock().values().sum()
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let mut counts = self.strangers.counts.lock();
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_count_by_address_and_in_all_until_they_are_dropped() {
+        let strangers = Arc::new(Strangers::default());
+        let admit = |address: &str| {
+            Strangers::admit(&strangers, address.parse().expect("an address"), 2, 3)
+        };
+        let first = admit("192.0.2.1").expect("the first");
+        let _second = admit("::ffff:192.0.2.1").expect("the second");
+        assert!(admit("192.0.2.1").is_none(), "two of one address");
+        let _third = admit("192.0.2.2").expect("another address");
+        assert!(admit("192.0.2.3").is_none(), "three in all");
+        drop(first);
+        assert_eq!(strangers.count(), 2);
+        admit("192.0.2.1").expect("there is room again");
+    }
+}
