@@ -169,6 +169,11 @@ def part_salvage():
                     {"TEST_BINARY": built("quoit")})
 
 
+def part_import():
+    return counting([PYTHON, os.path.join(HERE, "import", "run.py")], CLOSING_LINE,
+                    {"TEST_BINARY": built("quoit")})
+
+
 def part_faults():
     return counting([PYTHON, os.path.join(HERE, "process", "faults.py")], CLOSING_LINE,
                     {"TEST_BINARY": built("quoit")})
@@ -262,6 +267,7 @@ PARTS = [
     ("moving", "data that moves between real processes: seen, stopped, interrupted", part_moving),
     ("members", "members that die on their way, or come back as somebody else", part_members),
     ("salvage", "stores that can't be opened, and the commands that their errors name", part_salvage),
+    ("import", "moves from Riak: recorded directories, kills, damage, Riak's own commands", part_import),
     ("healing", "what comes back to real nodes that were away, and what must not", part_healing),
     ("replication", "two and three clusters of real processes that replicate", part_replication),
     ("faults", "links that flap, disks that hang, and races for one version", part_faults),

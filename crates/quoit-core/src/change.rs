@@ -28,6 +28,8 @@ pub(crate) use in_pages::InPages;
 
 /// One change of one object, decided under the record's stripe lock.
 pub(crate) struct ObjectChange<'a> {
+    /// A whole object from elsewhere, which is merged with what is stored in place of a value.
+    pub(crate) given: Option<Object>,
     pub(crate) precondition: &'a Precondition,
     pub(crate) context: Context<'a>,
     pub(crate) meta: Metadata,
@@ -243,6 +245,9 @@ impl ReplicatedStore {
         change: &ObjectChange<'_>,
         present: Present,
     ) -> Result<Option<Object>, RequestError> {
+        if let Some(given) = &change.given {
+            return self.make_given(props, change, given, present);
+        }
         let replaced_us = present.last_modified_us();
         let made = self.new_write(at, props, policy, change, present.stored(), replaced_us)?;
         let Some(NewWrite { context, new, dot, now_us }) = made else { return Ok(None) };
@@ -250,16 +255,42 @@ impl ReplicatedStore {
             (false, present) => {
                 Object::write(present.into_base().as_ref(), &context, new, dot, policy)
             }
-            (true, Present::Reaped(tombstone)) => {
-                let given = Object::given(context, new);
-                match rest_of(&tombstone, &given, merge_rule(props)) {
-                    Some(rest) => rest,
+            (true, present) => {
+                let given = given_value(context, new, props);
+                match self.united(given, present, props) {
+                    Some(object) => object,
                     None => return Ok(None),
                 }
             }
-            (true, present) => Object::put_as_is(present.stored(), context, new, policy),
         };
         self.pruned(object, props, now_us).map(Some)
+    }
+
+    /// The object after one from elsewhere was merged with what is present; `None` when it says nothing new.
+    fn make_given(
+        &self,
+        props: &BucketProps,
+        change: &ObjectChange<'_>,
+        given: &Object,
+        present: Present,
+    ) -> Result<Option<Object>, RequestError> {
+        if let Some(fault) = &change.refused {
+            return Err(fault.clone());
+        }
+        let Some(object) = self.united(given.clone(), present, props) else { return Ok(None) };
+        self.check_siblings(&object)?;
+        Ok(Some(object))
+    }
+
+    /// An object from elsewhere together with what is present; `None` when that is a tombstone that was reaped
+    /// and has seen all of it.
+    fn united(&self, given: Object, present: Present, props: &BucketProps) -> Option<Object> {
+        let rule = merge_rule(props);
+        match present {
+            Present::Nothing => Some(given),
+            Present::Stored(stored) => Some(self.merged(&stored, &given, rule)),
+            Present::Reaped(tombstone) => rest_of(&tombstone, &given, rule),
+        }
     }
 
     /// The value that a change writes, after a time, and what its writer had seen; `None` when there is
@@ -309,11 +340,17 @@ impl ReplicatedStore {
         if !props.dvv_enabled && !object.has_data_type() {
             object.prune_clock(&prune_limits(props), riak_secs(now_us / 1_000_000));
         }
-        let sibling_count = object.siblings.len() as u32;
-        if sibling_count > self.settings.limits.sibling_count_max {
-            return Err(RequestError::TooManySiblings(sibling_count));
-        }
+        self.check_siblings(&object)?;
         Ok(object)
+    }
+
+    /// Refuses too many siblings.
+    pub(super) fn check_siblings(&self, object: &Object) -> Result<(), RequestError> {
+        let sibling_count = object.siblings.len() as u32;
+        match sibling_count > self.settings.limits.sibling_count_max {
+            true => Err(RequestError::TooManySiblings(sibling_count)),
+            false => Ok(()),
+        }
     }
 
     /// The event of a write to this node's copy of a record. Called under the record's lock: whether the
@@ -414,6 +451,14 @@ impl ReplicatedStore {
             );
         }
     }
+}
+
+/// A value with a clock that was made elsewhere, as an object: a data type in Riak's form becomes a state. One
+/// that is damaged stays a value as any other.
+fn given_value(context: VersionVector, new: NewValue, props: &BucketProps) -> Object {
+    let mut given = Object::given(context, new);
+    let _ = given.adopt_riak_data_type(props.datatype);
+    given
 }
 
 /// The stored object as readers are shown it: conditions and deletes are about that.

@@ -1,6 +1,6 @@
 //! Coordination of writes and deletes.
 
-use crate::change::{Changed, Context, ObjectChange};
+use crate::change::{Changed, Context, ObjectChange, expiry};
 use crate::error::{QuorumKind, RequestError};
 use crate::get::resolve;
 use crate::grants::{Fence, GrantNumbers, majority};
@@ -17,6 +17,7 @@ use quoit_model::object::{Metadata, Object};
 use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
 use quoit_store::engine::{RecordAt, Ticket};
 use quoit_store::error::StoreError;
+use quoit_wire::internode::{VERSION_WHOLE_OBJECTS, VersionRange};
 use std::sync::Arc;
 
 /// A write.
@@ -43,6 +44,9 @@ pub struct PutRequest<'a> {
     /// Why the value may not be stored, in the client's words, where the protocol has found a fault in it.
     /// Told only when the request has no other fault.
     pub vetoed: Option<String>,
+    /// The object to merge with what is stored, whole and without a new event, in place of a value: one that
+    /// was made elsewhere. Its clock is the context.
+    pub given: Option<Object>,
 }
 
 impl<'a> PutRequest<'a> {
@@ -60,7 +64,15 @@ impl<'a> PutRequest<'a> {
             return_object: false,
             options: WriteOptions::default(),
             vetoed: None,
+            given: None,
         }
+    }
+
+    /// The write of a whole object that was made elsewhere: import and replication bring such.
+    #[must_use]
+    pub fn given(key: KeyRef<'a>, object: Object) -> Self {
+        let context = object.clock.clone();
+        Self { context, as_is: true, given: Some(object), ..Self::of(key, Bytes::new()) }
     }
 }
 
@@ -166,6 +178,9 @@ impl ReplicatedStore {
         if topology.is_alone() {
             return self.timed_put_here(topology, request).await;
         }
+        if request.given.is_some() {
+            self.check_whole_objects()?;
+        }
         if self.coordinates(&topology, request.key, &request.options) {
             let written = self.timed_put_here(Arc::clone(&topology), request.clone()).await;
             if !needs_another(&written) {
@@ -178,6 +193,19 @@ impl ReplicatedStore {
             };
         }
         self.forward_put(topology, request).await
+    }
+
+    /// Refuses whole objects while a member would take a part of one for the whole.
+    fn check_whole_objects(&self) -> Result<(), RequestError> {
+        let state = self.control.read();
+        let is_old = |versions: VersionRange| versions.max < VERSION_WHOLE_OBJECTS;
+        match state.members().iter().find(|member| is_old(member.versions)) {
+            None => Ok(()),
+            Some(member) => Err(RequestError::Vetoed(format!(
+                "{} speaks a version of the protocol between nodes that has no whole objects; upgrade it first",
+                member.name
+            ))),
+        }
     }
 
     /// A put that this node coordinates.
@@ -249,7 +277,9 @@ impl ReplicatedStore {
             self.check_read(topology, at.partition, &read.resolve(props)?, true)?;
         }
         let quorums = self.write_quorums(topology, &at, props, &request.options);
+        let given = request.given.map(|object| self.adopted(object, props)).transpose()?;
         let change = ObjectChange {
+            given,
             precondition: &request.precondition,
             context: Context::Given(&request.context),
             meta: request.meta,
@@ -273,6 +303,21 @@ impl ReplicatedStore {
         let Changed { object, ticket, replicated } = changed;
         let sent = replicated.map(Sent::Object);
         Ok(Accepted { at, quorums: quorums?, object, ticket, sent })
+    }
+
+    /// An object that was made elsewhere, as the bucket stores it: data types in Riak's form become states,
+    /// and values that never expire get the life of the bucket's, from their own time on.
+    fn adopted(&self, mut object: Object, props: &BucketProps) -> Result<Object, RequestError> {
+        object
+            .adopt_riak_data_type(props.datatype)
+            .map_err(|fault| RequestError::Vetoed(fault.to_string()))?;
+        if let Some(ttl_secs) = self.ttl_secs(props) {
+            for sibling in object.siblings.iter_mut().filter(|sibling| !sibling.deleted) {
+                let expires = expiry(sibling.last_modified_us, ttl_secs);
+                sibling.meta.expires_at_secs.get_or_insert(expires);
+            }
+        }
+        Ok(object)
     }
 
     /// The quorums of a write, if they can be met with the nodes that are up.
@@ -375,6 +420,7 @@ impl ReplicatedStore {
             (Ok(_), _) => None,
         };
         let change = ObjectChange {
+            given: None,
             precondition: &request.precondition,
             context,
             meta: Metadata::default(),

@@ -23,6 +23,7 @@ pub mod ordered_bytes;
 pub mod plain;
 pub mod props;
 pub mod prune;
+pub mod record_batch;
 pub mod riak_clock;
 pub mod riak_data_type;
 pub mod riak_object;

@@ -170,7 +170,8 @@ impl Object {
         Self { clock, siblings }
     }
 
-    /// A value with a clock that was made elsewhere: what [`Object::put_as_is`] merges.
+    /// A value with a clock that was made elsewhere, without a new event: what replication and repair tools
+    /// have merged with what is stored (`asis`).
     #[must_use]
     pub fn given(clock: VersionVector, new: NewValue) -> Self {
         Self { clock, siblings: one(new.into_sibling(None)) }
@@ -182,24 +183,6 @@ impl Object {
         let (Some(mut ours), Some(theirs)) = (latest(self), latest(other)) else { return false };
         ours.value = theirs.value.clone();
         (ours.is_data_type() || theirs.is_data_type()) && by_age(&ours, &theirs) == Ordering::Equal
-    }
-
-    /// The object after a value is stored with a clock that was made elsewhere, without a new
-    /// event: what replication and repair tools ask for (`asis`). A stored object whose clock is
-    /// beyond `clock` stays as it is; where the last write wins, the later value stays.
-    #[must_use]
-    pub fn put_as_is(
-        stored: Option<&Self>,
-        clock: VersionVector,
-        new: NewValue,
-        policy: WritePolicy,
-    ) -> Self {
-        let given = Self::given(clock, new);
-        match (stored, policy) {
-            (None, _) => given,
-            (Some(stored), WritePolicy::LastWriteWins) => stored.merge_last_write_wins(&given),
-            (Some(stored), _) => stored.merge(&given),
-        }
     }
 
     /// Drops all siblings but the one modified last: what clients of a bucket without siblings are

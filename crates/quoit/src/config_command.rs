@@ -1,5 +1,6 @@
 //! `quoit config`: describe, check, show.
 
+use crate::from_riak::{FromRiakArgs, from_riak};
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::Subcommand;
@@ -28,6 +29,10 @@ pub(crate) enum ConfigCommand {
         #[arg(long, value_enum, default_value = "human")]
         format: Format,
     },
+    /// Make a configuration of a riak.conf, with a remark for each key: kept, changed, without meaning, refused.
+    ///
+    /// Exit status 1 if a setting promises what is not there.
+    FromRiak(FromRiakArgs),
     /// Show the effective settings of a file, the environment and --set, and where each comes from.
     Show {
         /// The file; without one, environment and defaults.
@@ -49,6 +54,7 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
             let sources = Sources { file: Some(file.clone()), ..Sources::default() };
             check(&sources, *format)
         }
+        ConfigCommand::FromRiak(args) => from_riak(args),
         ConfigCommand::Show { file, set, format } => {
             let sources = Sources {
                 file: file.clone(),

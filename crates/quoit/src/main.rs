@@ -7,6 +7,7 @@ mod config_command;
 mod descriptors;
 mod dev_cluster;
 mod engines;
+mod from_riak;
 mod listeners;
 mod local_socket;
 mod logs;
@@ -20,8 +21,12 @@ mod reserve;
 mod serve;
 mod stop;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use quoit_cli::data;
+use quoit_import::ImportCommand;
+use quoit_import::facade::{self, Translated};
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// A Dynamo-class distributed key-value store that speaks Riak KV's client protocols.
@@ -63,16 +68,83 @@ enum Command {
     Repl(repl::ReplArgs),
     /// Run basho_bench configurations against a server.
     Bench(Box<bench::BenchArgs>),
+    /// Move data from Riak KV into Quoit: look at it, write it, copy types, compare.
+    #[command(subcommand)]
+    Import(ImportCommand),
+    /// Answer a command of riak-admin in Riak's words; as the link riak-admin does.
+    #[command(name = "riak-admin", disable_help_flag = true)]
+    RiakAdmin(RiakWords),
+    /// Answer a command of riak in Riak's words; as the link riak does.
+    #[command(disable_help_flag = true)]
+    Riak(RiakWords),
     /// Show and check configuration without starting a node.
     #[command(subcommand)]
     Config(config_command::ConfigCommand),
 }
 
+/// A line of Riak's commands for operators.
+#[derive(Args, Debug)]
+struct RiakWords {
+    /// The words of the command.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+/// The command line; called by the name of one of Riak's programs, it is that program's.
+fn command_line() -> Cli {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let called =
+        words.first().map(|name| Path::new(name).file_name().unwrap_or_default().to_owned());
+    if let Some(called) = called.filter(|name| name == "riak-admin" || name == "riak") {
+        words.insert(1, called);
+    }
+    Cli::parse_from(words)
+}
+
+/// Answers a line of Riak's commands: by the line of quoit that it is, or in words.
 #[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
+fn riak(translated: Translated) -> ExitCode {
+    match translated {
+        Translated::Run(words) => {
+            let words = std::iter::once("quoit".to_owned()).chain(words);
+            match Cli::try_parse_from(words) {
+                Ok(cli) => run(cli.command),
+                Err(fault) => {
+                    // Help and version are no faults.
+                    let _ = fault.print();
+                    ExitCode::from(u8::from(fault.use_stderr()))
+                }
+            }
+        }
+        Translated::Say { text, is_success: true } => {
+            output::say!("{text}");
+            ExitCode::SUCCESS
+        }
+        Translated::Say { text, is_success: false } => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+        Translated::Test(url) => match facade::test_cycle(&url) {
+            Ok(text) => {
+                output::say!("{text}");
+                ExitCode::SUCCESS
+            }
+            Err(fault) => {
+                eprintln!("{fault:#}");
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
 fn main() -> ExitCode {
     quoit_heap::keep_little();
-    let cli = Cli::parse();
-    let result = match cli.command {
+    run(command_line().command)
+}
+
+#[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
+fn run(command: Command) -> ExitCode {
+    let result = match command {
         Command::Serve(args) => serve::run(&args),
         Command::DevCluster(args) => dev_cluster::run(&args),
         Command::Get(args) => data::get(&args),
@@ -90,6 +162,9 @@ fn main() -> ExitCode {
         Command::Repl(args) => repl::run(&args),
         Command::Bench(args) => return bench::command(&args),
         Command::Config(command) => config_command::run(&command),
+        Command::Import(command) => quoit_import::run(&command),
+        Command::RiakAdmin(line) => return riak(facade::riak_admin(&line.words)),
+        Command::Riak(line) => return riak(facade::riak(&line.words)),
     };
     match result {
         Ok(()) if output::is_lost() => {

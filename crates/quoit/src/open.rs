@@ -11,6 +11,7 @@ use quoit_core::{ReplicatedStore, SourceQueueSettings, SourceQueues};
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};
 use quoit_replication::Replication;
+use quoit_riak_files::{discover, is_riak_directory};
 use quoit_store::bitcask::RecordLoss;
 use quoit_store::seam::{Clock, Disk, RealDisk, SystemClock};
 use std::path::Path;
@@ -38,6 +39,27 @@ pub(crate) struct Opened {
     pub(crate) is_new_node: bool,
 }
 
+/// Refuses to start a new node on the data of a Riak node, which it would not see.
+fn refuse_riak_data(data_dir: &Path) -> Result<()> {
+    if !is_riak_directory(data_dir) {
+        return Ok(());
+    }
+    let found = match discover(data_dir) {
+        Ok(found) => format!(
+            "{} partitions of {}",
+            found.partitions.len(),
+            found.partitions.first().map_or("", |partition| partition.engine.as_str())
+        ),
+        Err(_) => "a ring file".to_owned(),
+    };
+    let dir = data_dir.display();
+    bail!(
+        "{dir} holds data of Riak ({found}), and a new node would start empty beside it; look at it by quoit \
+         import inspect {dir}, start the node with another --data-dir, and then move the data by quoit import \
+         run {dir} --to http://HOST:8098"
+    )
+}
+
 /// Opens or makes everything in `data_dir`.
 pub(crate) fn open(
     data_dir: &Path,
@@ -58,6 +80,9 @@ pub(crate) fn open(
         );
     }
     let is_new_node = !data_dir.join(CONTROL_FILE).exists();
+    if is_new_node {
+        refuse_riak_data(data_dir)?;
+    }
     if is_new_node {
         engines::refuse_orphaned_data(data_dir, &data_dir.join(CONTROL_FILE))?;
     }

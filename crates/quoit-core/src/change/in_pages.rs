@@ -3,11 +3,12 @@
 //! A plain value or a delete takes of the state in pages what its writer had seen, page by page. The other
 //! replicas are told of the write alone, where something of the state stays: they hold pages of their own.
 
-use super::{NewWrite, ObjectChange, Told, policy};
+use super::{NewWrite, ObjectChange, Told, given_value, policy};
 use crate::error::RequestError;
 use crate::records::{Becomes, PageChange, PageFault, WrittenPages};
 use crate::replica::{Replicated, merge_rule};
 use crate::store::ReplicatedStore;
+use quoit_model::clock::{Dot, VersionVector};
 use quoit_model::data_type::pages::{OtherCopy, PagedObject, PagesMerged};
 use quoit_model::merge::WritePolicy;
 use quoit_model::object::Object;
@@ -78,6 +79,14 @@ impl ReplicatedStore {
         pages: &mut WrittenPages<'_, '_>,
     ) -> Result<WrittenOver, PageFault> {
         let policy = policy(props, change.deleted);
+        if let Some(given) = &change.given {
+            if let Some(fault) = &change.refused {
+                return Ok(Some(kept(Err(fault.clone()))));
+            }
+            let merged = merged_with_given(&paged, given, policy, pages)?;
+            let merged = merged.unwrap_or_else(|| PagesMerged::Paged(Box::new(paged)));
+            return self.written_over(at, props, change, replicates, (merged, 0, None), pages);
+        }
         let stored = paged.object();
         let replaced_us = stored.last_modified_us();
         let write = match self.new_write(at, props, policy, change, Some(stored), replaced_us) {
@@ -88,23 +97,26 @@ impl ReplicatedStore {
         let NewWrite { context, new, dot, now_us } = write;
         let mut alone = None;
         let merged = if change.as_is {
-            let given = Object::given(context, new);
-            let merged = match policy {
-                WritePolicy::LastWriteWins => paged.merge_last_write_wins(&given, pages)?,
-                _ => paged.merge(OtherCopy::Whole(&given), pages)?,
-            };
-            match merged {
-                PagesMerged::Other => {
-                    paged.remove_pages(pages)?;
-                    PagesMerged::Whole(given)
-                }
-                PagesMerged::Known => PagesMerged::Paged(Box::new(paged)),
-                merged => merged,
-            }
+            let given = given_value(context, new, props);
+            let merged = merged_with_given(&paged, &given, policy, pages)?;
+            merged.unwrap_or_else(|| PagesMerged::Paged(Box::new(paged)))
         } else {
             alone = (policy == WritePolicy::Siblings).then(|| (context.clone(), dot.clone()));
             paged.write(&context, new, dot, policy, pages)?
         };
+        self.written_over(at, props, change, replicates, (merged, now_us, alone), pages)
+    }
+
+    /// What is to be told of a write over a record in pages, made whole again if it has become small.
+    fn written_over(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        change: &ObjectChange<'_>,
+        replicates: bool,
+        (merged, now_us, alone): Merged,
+        pages: &mut WrittenPages<'_, '_>,
+    ) -> Result<WrittenOver, PageFault> {
         let merged = match merged {
             PagesMerged::Paged(merged) if merged.is_small() => {
                 let whole = merged.whole(pages)?;
@@ -116,7 +128,10 @@ impl ReplicatedStore {
         Ok(match merged {
             PagesMerged::Whole(object) => {
                 let mut out = Vec::new();
-                let made = self.pruned(object, props, now_us).map(Some);
+                let made = match &change.given {
+                    Some(_) => self.check_siblings(&object).map(|()| Some(object)),
+                    None => self.pruned(object, props, now_us).map(Some),
+                };
                 let (decision, told) = self.told_of(at, props, made, replicates, &mut out);
                 let becomes = match decision {
                     Decision::Keep => Becomes::Same,
@@ -167,6 +182,31 @@ impl ReplicatedStore {
         let becomes = Becomes::paged(merged, n_val_class, pages)?;
         Ok((becomes, Told { outcome, replicated }))
     }
+}
+
+/// What a write over a record in pages has made, when, and the writer's context with the write's event where
+/// the other replicas need be told of these alone.
+type Merged = (PagesMerged, u64, Option<(VersionVector, Dot)>);
+
+/// A record in pages together with an object from elsewhere; `None` when that says nothing new.
+fn merged_with_given(
+    paged: &PagedObject,
+    given: &Object,
+    policy: WritePolicy,
+    pages: &mut WrittenPages<'_, '_>,
+) -> Result<Option<PagesMerged>, PageFault> {
+    let merged = match policy {
+        WritePolicy::LastWriteWins => paged.merge_last_write_wins(given, pages)?,
+        _ => paged.merge(OtherCopy::Whole(given), pages)?,
+    };
+    Ok(match merged {
+        PagesMerged::Other => {
+            paged.remove_pages(pages)?;
+            Some(PagesMerged::Whole(given.clone()))
+        }
+        PagesMerged::Known => None,
+        merged => Some(merged),
+    })
 }
 
 /// Receivers of a write, and its form for each.

@@ -32,15 +32,20 @@ pub(super) enum Forwarded<'a> {
 
 impl Forwarding {
     pub(super) fn put(request: &PutRequest<'_>, layout_version: u64) -> Self {
-        let sibling = Sibling {
-            deleted: request.deleted,
-            meta: request.meta.clone(),
-            value: request.value.clone(),
-            ..Sibling::default()
-        };
-        let object = Object { clock: request.context.clone(), siblings: smallvec![sibling] };
         let mut payload = Vec::with_capacity(request.value.len() + 256);
-        object.encode_into(&mut payload);
+        match &request.given {
+            Some(object) => object.encode_into(&mut payload),
+            None => {
+                let sibling = Sibling {
+                    deleted: request.deleted,
+                    meta: request.meta.clone(),
+                    value: request.value.clone(),
+                    ..Sibling::default()
+                };
+                let clock = request.context.clone();
+                Object { clock, siblings: smallvec![sibling] }.encode_into(&mut payload);
+            }
+        }
         let header = Forward {
             key: name(request.key),
             layout_version,
@@ -52,6 +57,7 @@ impl Forwarding {
             condition: condition(&request.precondition),
             vetoed: request.vetoed.clone(),
             updates_data_type: false,
+            whole_object: request.given.is_some(),
         };
         Self { header, payload: payload.into(), may_be_repeated: request.precondition.is_none() }
     }
@@ -136,6 +142,9 @@ pub(super) fn read<'a>(header: &'a Forward, payload: &Bytes) -> Result<Forwarded
         }));
     }
     let object = Object::decode(payload).map_err(|fault| fault.to_string())?;
+    if header.whole_object {
+        return Ok(Forwarded::Put(PutRequest { options: write, ..PutRequest::given(key, object) }));
+    }
     let Object { clock, siblings } = object;
     let Some(sibling) = siblings.into_iter().next() else {
         return Err("a put without a value".to_owned());
@@ -151,6 +160,7 @@ pub(super) fn read<'a>(header: &'a Forward, payload: &Bytes) -> Result<Forwarded
         return_object: header.return_object,
         options: write,
         vetoed: header.vetoed.clone(),
+        given: None,
     }))
 }
 
@@ -270,9 +280,23 @@ mod tests {
             return_object: true,
             options: write_options(),
             vetoed: Some("no".to_owned()),
+            given: None,
         };
         let sent = Forwarding::put(&request, 4);
         assert_eq!(sent.header.layout_version, 4);
+        let Ok(Forwarded::Put(arrived)) = read(&sent.header, &sent.payload) else {
+            panic!("not a put");
+        };
+        assert_eq!(format!("{arrived:?}"), format!("{request:?}"));
+    }
+
+    #[test]
+    fn a_whole_object_arrives_with_all_its_siblings() {
+        let sibling = |value: &'static str| Sibling { value: value.into(), ..Sibling::default() };
+        let siblings = smallvec![sibling("one"), sibling("two")];
+        let object = Object { clock: clock(), siblings };
+        let request = PutRequest::given(BucketRef::untyped(b"b").key(b"k"), object);
+        let sent = Forwarding::put(&request, 4);
         let Ok(Forwarded::Put(arrived)) = read(&sent.header, &sent.payload) else {
             panic!("not a put");
         };

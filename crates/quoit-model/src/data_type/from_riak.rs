@@ -18,7 +18,7 @@
 use super::content::{Assigned, Content, Field, Totals};
 use super::item::{Item, Write, order};
 use super::object::{Life, content_type};
-use super::{CausalClock, EventSet, FieldKind, FieldName, MAP_DEPTH_MAX, Run, State};
+use super::{CausalClock, EventSet, FieldName, MAP_DEPTH_MAX, Run, State};
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::hll::HyperLogLog;
 use crate::object::{Object, Sibling};

@@ -454,7 +454,7 @@ fn a_write_once_value_replaces_nothing_on_a_replica_that_its_writer_had_read() {
 }
 
 fn undotted(value: &'static str, clock: &[Dot]) -> Object {
-    Object::put_as_is(None, vector(clock), new_value(value, 1), WritePolicy::Siblings)
+    Object::given(vector(clock), new_value(value, 1))
 }
 
 #[test]
@@ -487,18 +487,14 @@ fn a_write_replaces_values_without_dots_when_it_knew_the_whole_clock() {
 #[test]
 fn a_put_as_is_adds_no_event_and_yields_to_a_later_object() {
     let stored = undotted("stored", &[dot(b"p", 2)]);
-    let put = |clock: &[Dot], time_us, policy| {
-        let given = new_value("given", time_us);
-        Object::put_as_is(Some(&stored), vector(clock), given, policy)
-    };
-    let siblings = WritePolicy::Siblings;
-    assert_eq!(put(&[dot(b"p", 1)], 9, siblings), stored);
-    let later = put(&[dot(b"p", 3)], 9, siblings);
+    let given = |clock: &[Dot], time_us| Object::given(vector(clock), new_value("given", time_us));
+    assert_eq!(stored.merge(&given(&[dot(b"p", 1)], 9)), stored);
+    let later = stored.merge(&given(&[dot(b"p", 3)], 9));
     assert_eq!((values(&later), later.clock.entries().len()), (vec!["given"], 1));
-    assert_eq!(values(&put(&[dot(b"q", 1)], 9, siblings)), ["stored", "given"]);
-    let lww = WritePolicy::LastWriteWins;
-    assert_eq!(values(&put(&[dot(b"p", 1)], 9, lww)), ["given"]);
-    assert_eq!(put(&[dot(b"p", 3)], 0, lww).siblings, stored.siblings);
+    assert_eq!(values(&stored.merge(&given(&[dot(b"q", 1)], 9))), ["stored", "given"]);
+    let last = |given: Object| stored.merge_last_write_wins(&given);
+    assert_eq!(values(&last(given(&[dot(b"p", 1)], 9))), ["given"]);
+    assert_eq!(last(given(&[dot(b"p", 3)], 0)).siblings, stored.siblings);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod aae;
 mod bucket_types;
 mod cluster;
 mod folds;
+mod import;
 mod jobs;
 mod losses;
 mod names;
@@ -34,8 +35,8 @@ impl Connection {
         parts: &[Part<'_>],
         query: &[u8],
     ) -> Result<(), Refusal> {
-        self.check_operator(request, method)?;
         let names: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
+        self.check_operator(request, method, import::takes_records(&names))?;
         let [b"v1", names @ ..] = names.as_slice() else { return Err(no_such_path()) };
         let answer = match names {
             [b"ping"] => {
@@ -68,6 +69,9 @@ impl Connection {
             [b"jobs", rest @ ..] => self.jobs(method, rest)?,
             [b"repl"] => self.replication(request, method, query).await?,
             [b"trees", rest @ ..] => self.trees(method, rest, query).await?,
+            [b"import", rest @ ..] => {
+                import::answer(&self.context, request, method, rest, query).await?
+            }
             [b"losses"] => {
                 allow(method, &[Method::Get, Method::Head])?;
                 losses::losses(&self.context.store.control().read())
@@ -89,7 +93,12 @@ impl Connection {
     }
 
     /// Operators are on this machine, unless the node is set up otherwise, and are no web pages.
-    fn check_operator(&self, request: &Request, method: Method) -> Result<(), Refusal> {
+    fn check_operator(
+        &self,
+        request: &Request,
+        method: Method,
+        takes_records: bool,
+    ) -> Result<(), Refusal> {
         if !self.is_operator {
             // While security is on, the user's right counts, wherever it comes from.
             if !self.is_secured() {
@@ -97,6 +106,9 @@ impl Connection {
             }
             crate::http::check_no_page(&request.head, self.is_local, &self.context.node_name)
                 .map_err(|reason| error(403, "origin", reason))?;
+        }
+        if takes_records {
+            return import::check_content_type(request);
         }
         let has_body = !request.body.is_empty() || method == Method::Put;
         if has_body && !crate::http::is_json(request) {

@@ -93,6 +93,7 @@ impl Connection {
                 return_object: params.return_body,
                 options: params.write_options(),
                 vetoed,
+                given: None,
             })
             .await
             .map_err(|fault| match fault {

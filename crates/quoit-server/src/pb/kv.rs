@@ -125,6 +125,7 @@ impl Connection {
                 return_object,
                 options,
                 vetoed,
+                given: None,
             })
             .await?;
         match stored {

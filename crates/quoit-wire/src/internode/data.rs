@@ -313,6 +313,10 @@ pub struct Forward {
     /// Whether this is an update of a data type; its context is what its client had read, as it was sent.
     #[prost(bool, tag = "10")]
     pub updates_data_type: bool,
+    /// Whether the payload is a whole object that was made elsewhere, with all its siblings and their events.
+    /// Sent to nodes that speak a version from [`VERSION_WHOLE_OBJECTS`](super::VERSION_WHOLE_OBJECTS) on.
+    #[prost(bool, tag = "11")]
+    pub whole_object: bool,
 }
 
 /// Outcome of a forwarded write; the object, if it was wanted, is the payload.

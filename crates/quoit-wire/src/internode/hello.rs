@@ -39,6 +39,8 @@ pub const VERSION_GRANTS: u32 = 11;
 pub const VERSION_RIAK_FORMS: u32 = 12;
 /// The first version whose nodes know users and rights, and keep clients to them.
 pub const VERSION_SECURITY: u32 = 12;
+/// The first version whose nodes coordinate writes of whole objects that were made elsewhere.
+pub const VERSION_WHOLE_OBJECTS: u32 = 12;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");

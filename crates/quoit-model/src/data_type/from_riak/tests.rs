@@ -1,5 +1,5 @@
 use super::*;
-use crate::data_type::{ShownForm, Value};
+use crate::data_type::{FieldKind, ShownForm, Value};
 
 fn actor(name: u8) -> Actor {
     Actor([name; 12].as_slice().into())

@@ -1,0 +1,229 @@
+//! Riak's `advanced.config`: Erlang terms, as far as settings go.
+//!
+//! The file is `[{Application, [{Key, Value}, ...]}, ...].`; of values that are no plain word, number or text
+//! only their text is told.
+
+use anyhow::{Result, bail};
+
+/// Deepest nesting that is read.
+const DEPTH_MAX: usize = 64;
+
+/// A setting of an `advanced.config`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AdvancedSetting {
+    /// The Erlang application, for example `riak_kv`.
+    pub application: String,
+    /// Name of the setting.
+    pub key: String,
+    /// Its value, as text: without quotes where it is an atom, a number or a string.
+    pub value: String,
+    /// Line of the file.
+    pub line: usize,
+}
+
+/// An Erlang term in text.
+#[derive(Clone, PartialEq, Debug)]
+enum Node {
+    /// An atom, a number, or a string.
+    Word(String),
+    Tuple(Vec<(Node, usize)>),
+    List(Vec<(Node, usize)>),
+}
+
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+/// The settings of a file.
+///
+/// # Errors
+///
+/// When the text is no list of Erlang terms; with the line.
+pub fn advanced_settings(text: &str) -> Result<Vec<AdvancedSetting>> {
+    let mut reader = Reader { text: text.as_bytes(), at: 0 };
+    reader.skip_space();
+    if reader.at == reader.text.len() {
+        return Ok(Vec::new());
+    }
+    let Node::List(applications) = reader.node(0)? else { bail!("line 1: the file is no list") };
+    let mut settings = Vec::new();
+    for (application, line) in applications {
+        let Some((application, Node::List(pairs))) = pair(application) else {
+            bail!("line {line}: an element is not {{Application, [Settings]}}");
+        };
+        for (setting, line) in pairs {
+            let Some((key, value)) = pair(setting) else {
+                bail!("line {line}: a setting of {application} is not {{Key, Value}}");
+            };
+            let application = application.clone();
+            settings.push(AdvancedSetting { application, key, value: text_of(&value), line });
+        }
+    }
+    Ok(settings)
+}
+
+fn pair(node: Node) -> Option<(String, Node)> {
+    let Node::Tuple(parts) = node else { return None };
+    match <[(Node, usize); 2]>::try_from(parts).ok()? {
+        [(Node::Word(name), _), (value, _)] => Some((name, value)),
+        _ => None,
+    }
+}
+
+fn text_of(node: &Node) -> String {
+    let all = |parts: &[(Node, usize)]| {
+        parts.iter().map(|(part, _)| text_of(part)).collect::<Vec<_>>().join(", ")
+    };
+    match node {
+        Node::Word(word) => word.clone(),
+        Node::Tuple(parts) => format!("{{{}}}", all(parts)),
+        Node::List(parts) => format!("[{}]", all(parts)),
+    }
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn line(&self) -> usize {
+        1 + self.text[..self.at].iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    /// Goes over white space and comments.
+    fn skip_space(&mut self) {
+        while let Some(byte) = self.peek() {
+            if byte == b'%' {
+                while self.peek().is_some_and(|byte| byte != b'\n') {
+                    self.at += 1;
+                }
+            } else if byte.is_ascii_whitespace() {
+                self.at += 1;
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn node(&mut self, depth: usize) -> Result<Node> {
+        self.skip_space();
+        if depth > DEPTH_MAX {
+            bail!("line {}: terms are nested too deeply", self.line());
+        }
+        match self.peek() {
+            Some(b'{') => Ok(Node::Tuple(self.parts(b'}', depth)?)),
+            Some(b'[') => Ok(Node::List(self.parts(b']', depth)?)),
+            Some(b'"') => Ok(Node::Word(self.quoted(b'"')?)),
+            Some(b'\'') => Ok(Node::Word(self.quoted(b'\'')?)),
+            Some(b'<') => self.binary(depth),
+            Some(byte) if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' => {
+                let start = self.at;
+                let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_@#".contains(&byte);
+                while self.peek().is_some_and(is_part) || self.is_point_of_a_number() {
+                    self.at += 1;
+                }
+                Ok(Node::Word(String::from_utf8_lossy(&self.text[start..self.at]).into_owned()))
+            }
+            Some(byte) => bail!("line {}: {:?} begins no term", self.line(), char::from(byte)),
+            None => bail!("line {}: the file ends within a term", self.line()),
+        }
+    }
+
+    fn is_point_of_a_number(&self) -> bool {
+        let digit = |at: usize| self.text.get(at).is_some_and(u8::is_ascii_digit);
+        self.peek() == Some(b'.') && self.at > 0 && digit(self.at - 1) && digit(self.at + 1)
+    }
+
+    fn parts(&mut self, end: u8, depth: usize) -> Result<Vec<(Node, usize)>> {
+        self.at += 1;
+        let mut parts = Vec::new();
+        loop {
+            self.skip_space();
+            if self.peek() == Some(end) {
+                self.at += 1;
+                return Ok(parts);
+            }
+            let line = self.line();
+            parts.push((self.node(depth + 1)?, line));
+            self.skip_space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(byte) if byte == end => {}
+                _ => bail!("line {}: a comma or {:?} is missing", self.line(), char::from(end)),
+            }
+        }
+    }
+
+    fn quoted(&mut self, quote: u8) -> Result<String> {
+        let line = self.line();
+        self.at += 1;
+        let mut bytes = Vec::new();
+        while let Some(byte) = self.peek() {
+            self.at += 1;
+            match byte {
+                byte if byte == quote => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+                b'\\' => {
+                    bytes.extend(self.peek());
+                    self.at += 1;
+                }
+                byte => bytes.push(byte),
+            }
+        }
+        bail!("line {line}: a quote is not closed")
+    }
+
+    /// A binary of one string, `<<"text">>`.
+    fn binary(&mut self, depth: usize) -> Result<Node> {
+        let line = self.line();
+        if !self.text[self.at..].starts_with(b"<<") {
+            bail!("line {line}: \"<\" begins no term");
+        }
+        self.at += 2;
+        self.skip_space();
+        let inner = match self.peek() {
+            Some(b'>') => Node::Word(String::new()),
+            _ => self.node(depth + 1)?,
+        };
+        self.skip_space();
+        if !self.text[self.at..].starts_with(b">>") {
+            bail!("line {line}: a binary is not closed");
+        }
+        self.at += 2;
+        Ok(inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_with_their_lines() {
+        let text = "%% a comment\n[{riak_kv, [\n  {delete_mode, keep}, % why\n  {ratio, 0.5}]},\n \
+            {riak_core, [{default_bucket_props, [{n_val, 3}, {name, <<\"x\">>}]}, {'odd name', \"te\\\"xt\"}]}].\n";
+        let settings = advanced_settings(text).expect("Erlang terms");
+        let told: Vec<_> =
+            settings.iter().map(|one| (one.key.as_str(), one.value.as_str(), one.line)).collect();
+        assert_eq!(
+            told,
+            [
+                ("delete_mode", "keep", 3),
+                ("ratio", "0.5", 4),
+                ("default_bucket_props", "[{n_val, 3}, {name, x}]", 5),
+                ("odd name", "te\"xt", 5),
+            ]
+        );
+        assert_eq!(settings[2].application, "riak_core");
+    }
+
+    #[test]
+    fn what_is_no_list_of_terms_is_refused_with_its_line() {
+        for (text, line) in [("[{riak_kv, [\n{a b}]}]", 2), ("{", 1), ("[\"open", 1), ("[<1]", 1)] {
+            let refused = advanced_settings(text).expect_err(text).to_string();
+            assert!(refused.contains(&format!("line {line}")), "{text}: {refused}");
+        }
+        assert!(advanced_settings(&"[".repeat(100_000)).is_err());
+        assert_eq!(advanced_settings("% nothing\n").expect("nothing"), []);
+    }
+}

@@ -1,0 +1,293 @@
+//! `quoit import compare`: whether a running Riak and a running cluster hold the same.
+
+use crate::Format;
+use crate::api::Api;
+use crate::output::{say, shown};
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use clap::Args;
+use quoit_client::{Bucket, Client, Fetched, GetOptions, Location, Object};
+use quoit_model::context::decode_context;
+use quoit_model::record_batch::version_digest;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Heads that are asked for at the same time.
+const REQUESTS_AT_ONCE: usize = 64;
+/// Keys of a bucket that are named when they differ.
+const NAMED_MAX: usize = 100;
+/// Time that a listing or a read may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Arguments of `quoit import compare`.
+#[derive(Args, Debug)]
+pub struct CompareArgs {
+    /// HTTP address of a node of Riak.
+    riak: String,
+    /// HTTP address of a node of the cluster.
+    here: String,
+    /// Protocol Buffers address of the node of Riak; its host and port 8087 by default.
+    #[arg(long, value_name = "HOST:PORT")]
+    riak_pb: Option<String>,
+    /// Protocol Buffers address of the node of the cluster; its host and port 8087 by default.
+    #[arg(long, value_name = "HOST:PORT")]
+    here_pb: Option<String>,
+    /// Buckets to compare: TYPE/BUCKET, or TYPE for all of a type. All types of the cluster by default.
+    #[arg(long, value_name = "TYPE[/BUCKET]")]
+    only: Vec<String>,
+    /// Values of each bucket that are read on both sides and compared.
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    samples: usize,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+/// The versions of a bucket's records: a digest for each key.
+type Versions = BTreeMap<Bytes, u64>;
+
+/// What was found about one bucket.
+struct Compared {
+    bucket: Bucket,
+    riak: (usize, u64),
+    here: (usize, u64),
+    only_riak: Vec<Bytes>,
+    only_here: Vec<Bytes>,
+    versions: Vec<Bytes>,
+    sampled: usize,
+    values: Vec<Bytes>,
+}
+
+impl Compared {
+    fn is_same(&self) -> bool {
+        self.riak == self.here && self.values.is_empty()
+    }
+}
+
+pub(crate) fn compare(args: &CompareArgs) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let compared = runtime.block_on(compare_all(args))?;
+    let is_same = compared.iter().all(Compared::is_same);
+    match args.format {
+        Format::Json => {
+            let buckets: Vec<Value> = compared.iter().map(document).collect();
+            say!("{}", json!({"same": is_same, "buckets": buckets}));
+        }
+        Format::Human => compared.iter().for_each(print),
+    }
+    if is_same { Ok(()) } else { bail!("Riak and the cluster differ as printed") }
+}
+
+async fn compare_all(args: &CompareArgs) -> Result<Vec<Compared>> {
+    let (riak_api, here_api) = (Api::new(&args.riak), Api::new(&args.here));
+    let client = |api: &Api, given: &Option<String>| {
+        let address = given.clone().unwrap_or_else(|| format!("{}:8087", api.host()));
+        let built =
+            Client::builder().node(address.clone()).request_timeout(REQUEST_TIMEOUT).build();
+        built.map(Arc::new).with_context(|| address)
+    };
+    let (riak, here) = (client(&riak_api, &args.riak_pb)?, client(&here_api, &args.here_pb)?);
+    let mut compared = Vec::new();
+    for bucket in buckets(args, &here_api, &riak, &here).await? {
+        compared.push(compare_bucket(args, &riak, &here, bucket).await?);
+    }
+    Ok(compared)
+}
+
+/// The buckets to compare: those that either side has.
+async fn buckets(
+    args: &CompareArgs,
+    here_api: &Api,
+    riak: &Client,
+    here: &Client,
+) -> Result<BTreeSet<Bucket>> {
+    let mut found = BTreeSet::new();
+    let mut types: Vec<String> = Vec::new();
+    for name in &args.only {
+        match name.split_once('/') {
+            Some((bucket_type, bucket)) => {
+                found.insert(bucket_of(bucket_type, bucket.as_bytes()));
+            }
+            None => types.push(name.clone()),
+        }
+    }
+    if args.only.is_empty() {
+        let listed = here_api.done(here_api.get("admin/v1/bucket-types")?)?;
+        let names = listed["types"].as_array().into_iter().flatten();
+        types.extend(names.filter_map(|one| one["name"].as_str()).map(str::to_owned));
+    }
+    for bucket_type in types {
+        let listed_type = (bucket_type != "default").then_some(bucket_type.as_bytes());
+        for client in [riak, here] {
+            let listing = client.list_buckets(listed_type, Some(REQUEST_TIMEOUT)).await;
+            // Riak may not have the type.
+            let Ok(listing) = listing else { continue };
+            let Ok(names) = listing.collect().await else { continue };
+            found.extend(names.iter().map(|name| bucket_of(&bucket_type, name)));
+        }
+    }
+    Ok(found)
+}
+
+fn bucket_of(bucket_type: &str, bucket: &[u8]) -> Bucket {
+    match bucket_type {
+        "default" => Bucket::new(bucket),
+        bucket_type => Bucket::typed(bucket_type, bucket),
+    }
+}
+
+async fn compare_bucket(
+    args: &CompareArgs,
+    riak: &Arc<Client>,
+    here: &Arc<Client>,
+    bucket: Bucket,
+) -> Result<Compared> {
+    let (of_riak, of_here) = (versions(riak, &bucket).await?, versions(here, &bucket).await?);
+    let only = |one: &Versions, other: &Versions| -> Vec<Bytes> {
+        one.keys().filter(|key| !other.contains_key(*key)).cloned().collect()
+    };
+    let (mut differing, mut same) = (Vec::new(), Vec::new());
+    for (key, version) in &of_riak {
+        match of_here.get(key) {
+            Some(here) if here == version => same.push(key.clone()),
+            Some(_) => differing.push(key.clone()),
+            None => {}
+        }
+    }
+    let step = (same.len() / args.samples.max(1)).max(1);
+    let mut compared = Compared {
+        riak: figures(&of_riak),
+        here: figures(&of_here),
+        only_riak: only(&of_riak, &of_here),
+        only_here: only(&of_here, &of_riak),
+        versions: differing,
+        sampled: 0,
+        values: Vec::new(),
+        bucket,
+    };
+    for key in same.into_iter().step_by(step).take(args.samples) {
+        let location = compared.bucket.key(&key);
+        let (one, other) = (riak.get(&location).await?, here.get(&location).await?);
+        compared.sampled += 1;
+        if values(one) != values(other) {
+            compared.values.push(key);
+        }
+    }
+    Ok(compared)
+}
+
+/// Number of records, and the sum of their versions' digests.
+fn figures(versions: &Versions) -> (usize, u64) {
+    (versions.len(), versions.values().fold(0, |sum, digest| sum.wrapping_add(*digest)))
+}
+
+/// The live values of an object; of data types nothing but that there is one, since forms differ.
+fn values(object: Option<Object>) -> BTreeMap<Bytes, Option<Bytes>> {
+    let siblings = object.map(|object| object.siblings).unwrap_or_default();
+    let live = siblings.into_iter().filter(|sibling| !sibling.deleted);
+    live.map(|sibling| {
+        let content_type = sibling.content_type;
+        let is_data_type =
+            content_type.as_deref().is_some_and(|text| text.starts_with(b"application/riak_"));
+        (if is_data_type { Bytes::new() } else { sibling.value }, content_type)
+    })
+    .collect()
+}
+
+async fn versions(client: &Arc<Client>, bucket: &Bucket) -> Result<Versions> {
+    let mut versions = Versions::new();
+    let mut keys = client.list_keys(bucket, Some(REQUEST_TIMEOUT)).await?;
+    let mut under_way = JoinSet::new();
+    while let Some(some) = keys.next().await {
+        for key in some? {
+            if under_way.len() >= REQUESTS_AT_ONCE {
+                take(under_way.join_next().await, &mut versions)?;
+            }
+            under_way.spawn(version(Arc::clone(client), bucket.key(key)));
+        }
+    }
+    while let Some(joined) = under_way.join_next().await {
+        take(Some(joined), &mut versions)?;
+    }
+    Ok(versions)
+}
+
+type Version = Result<Option<(Bytes, u64)>>;
+
+fn take(
+    joined: Option<Result<Version, tokio::task::JoinError>>,
+    versions: &mut Versions,
+) -> Result<()> {
+    if let Some(joined) = joined
+        && let Some((key, digest)) = joined??
+    {
+        versions.insert(key, digest);
+    }
+    Ok(())
+}
+
+/// The version of a record; `None` if it was deleted meanwhile.
+async fn version(client: Arc<Client>, location: Location) -> Version {
+    let options = GetOptions { head: true, ..GetOptions::default() };
+    match client.get_with(&location, &options).await? {
+        Fetched::Found(object) => {
+            let clock = decode_context(&object.context.0)?;
+            Ok(Some((location.key.clone(), version_digest(&location.key, &clock))))
+        }
+        Fetched::NotFound | Fetched::Tombstone(_) | Fetched::Unchanged => Ok(None),
+    }
+}
+
+fn type_name(bucket: &Bucket) -> String {
+    bucket.bucket_type.as_deref().map_or_else(|| "default".to_owned(), shown)
+}
+
+fn document(compared: &Compared) -> Value {
+    let named = |keys: &[Bytes]| -> Vec<String> {
+        keys.iter().take(NAMED_MAX).map(|key| shown(key)).collect()
+    };
+    let side =
+        |(count, digest): (usize, u64)| json!({"count": count, "digest": format!("{digest:016x}")});
+    json!({
+        "type": type_name(&compared.bucket),
+        "bucket": shown(&compared.bucket.name),
+        "same": compared.is_same(),
+        "riak": side(compared.riak),
+        "here": side(compared.here),
+        "only_riak_count": compared.only_riak.len(),
+        "only_riak": named(&compared.only_riak),
+        "only_here_count": compared.only_here.len(),
+        "only_here": named(&compared.only_here),
+        "other_version_count": compared.versions.len(),
+        "other_version": named(&compared.versions),
+        "sampled": compared.sampled,
+        "other_value": named(&compared.values),
+    })
+}
+
+fn print(compared: &Compared) {
+    let word = if compared.is_same() { "same" } else { "DIFFERENT" };
+    say!(
+        "{}/{}: {word}: {} records in Riak (digest {:016x}), {} here (digest {:016x}), {} values compared",
+        type_name(&compared.bucket),
+        shown(&compared.bucket.name),
+        compared.riak.0,
+        compared.riak.1,
+        compared.here.0,
+        compared.here.1,
+        compared.sampled
+    );
+    let lists = [
+        ("only in Riak", &compared.only_riak),
+        ("only here", &compared.only_here),
+        ("in other versions", &compared.versions),
+        ("with other values", &compared.values),
+    ];
+    for (what, keys) in lists.into_iter().filter(|(_, keys)| !keys.is_empty()) {
+        let named: Vec<String> = keys.iter().take(NAMED_MAX).map(|key| shown(key)).collect();
+        say!("  {} {what}: {}", keys.len(), named.join(" "));
+    }
+}

@@ -1,0 +1,363 @@
+//! Riak's commands for operators, in the words that hands and scripts know.
+//!
+//! A line of `riak-admin` or `riak` becomes a line of `quoit`, whose output has Riak's phrases; or an answer
+//! in words, where there is nothing to do or nothing of the kind. It never is an unknown word without a
+//! pointer: what is not here names the command that comes nearest.
+
+use crate::api::Api;
+use anyhow::{Result, bail};
+
+/// What a line of Riak's commands is here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Translated {
+    /// The arguments of `quoit` that do the same.
+    Run(Vec<String>),
+    /// An answer, and whether a script may take it for success.
+    Say {
+        /// The answer.
+        text: String,
+        /// Whether the exit status is 0.
+        is_success: bool,
+    },
+    /// `riak-admin test`: one record is written, read and deleted, at this address.
+    Test(String),
+}
+
+/// Where a node listens for HTTP by default.
+const DEFAULT_URL: &str = "http://127.0.0.1:8098";
+
+/// Commands of riak-admin whose words `quoit admin` takes as they are.
+const SAME: [&str; 20] = [
+    "cluster",
+    "down",
+    "member-status",
+    "ring-status",
+    "ringready",
+    "join",
+    "leave",
+    "remove",
+    "force-remove",
+    "transfers",
+    "transfer-limit",
+    "handoff",
+    "status",
+    "stat",
+    "aae-status",
+    "services",
+    "wait-for-service",
+    "bucket-type",
+    "security",
+    "ping",
+];
+
+/// Commands that need nothing to be done here, and why.
+const NOTHING_TO_DO: [(&str, &str); 7] = [
+    (
+        "repair-2i",
+        "index entries are written in one batch with their records, so there is nothing to repair",
+    ),
+    ("reformat-indexes", "indexes have one format"),
+    ("downgrade-objects", "objects have one format"),
+    ("erl-reload", "there is no Erlang code to load again"),
+    ("js-reload", "JavaScript is not run"),
+    (
+        "reip",
+        "a node is known by an identity that does not depend on its name; start it with the new name",
+    ),
+    (
+        "reip-manual",
+        "a node is known by an identity that does not depend on its name; start it with the new name",
+    ),
+];
+
+/// Commands without a counterpart: what they are for, and the command that comes nearest.
+const NEAREST: [(&str, &str, &str); 12] = [
+    (
+        "vnode-status",
+        "there is no process for a partition; figures of the storage engine",
+        "quoit admin status",
+    ),
+    ("diag", "checks of a node and its machine", "quoit admin status and quoit config check FILE"),
+    (
+        "top",
+        "there are no Erlang processes; what the node does at the moment",
+        "quoit admin status",
+    ),
+    (
+        "cluster-info",
+        "the state of all nodes",
+        "quoit admin cluster status and quoit admin status --format json",
+    ),
+    (
+        "ensemble-status",
+        "strong consistency is not there; conditional writes have a guarantee of their own",
+        "quoit admin bucket-type status TYPE (conditional_put_mode)",
+    ),
+    (
+        "backup",
+        "a stopped node's data directory is copied",
+        "quoit admin cluster status, and a copy of the files",
+    ),
+    ("restore", "a node is started on a copy of its data directory", "quoit serve --data-dir DIR"),
+    ("search", "Solr is not there; secondary indexes are", "docs/indexes.md"),
+    ("aae-fold", "folds over the records of a bucket", "quoit admin fold --help"),
+    ("tictacaae", "anti-entropy is always on", "quoit admin aae-status"),
+    (
+        "set",
+        "settings are changed in the configuration; these can be changed while the node runs: \
+        transfer_limit, handoff.inbound, handoff.outbound",
+        "quoit admin transfer-limit [NODE] N and quoit admin handoff enable|disable inbound|outbound",
+    ),
+    ("repair", "copies are repaired by anti-entropy", "quoit admin aae-exchange [PARTITION]"),
+];
+
+/// What a line of riak-admin is here.
+#[must_use]
+pub fn riak_admin(words: &[String]) -> Translated {
+    let Some(first) = words.first() else { return help_of_admin(true) };
+    // Both spellings are in scripts.
+    let command = first.trim_start_matches("--").replace('_', "-");
+    let rest = &words[1..];
+    match command.as_str() {
+        "help" | "-h" => help_of_admin(true),
+        "test" => {
+            let url = rest.iter().skip_while(|word| *word != "--url").nth(1);
+            Translated::Test(url.map_or(DEFAULT_URL, String::as_str).to_owned())
+        }
+        "cluster" if rest.first().is_some_and(|word| word.replace('_', "-") == "resize-ring") => {
+            say(
+                "the number of partitions is for life; a cluster of another size is filled by replication or by \
+             quoit import, and takes over",
+                false,
+            )
+        }
+        "describe" => config("describe", rest),
+        "show" => config("show", &[]),
+        "set" if is_limit(rest) => limits(rest),
+        "repl" => run(&["repl"], rest),
+        "bucket-type" | "cluster" => {
+            let mut words: Vec<String> = rest.to_vec();
+            if let Some(second) = words.first_mut() {
+                *second = second.replace('_', "-");
+            }
+            run(&["admin", &command], &words)
+        }
+        command if SAME.contains(&command) => run(&["admin", command], rest),
+        command => {
+            if let Some((_, why)) = NOTHING_TO_DO.iter().find(|(name, _)| *name == command) {
+                return say(&format!("nothing to do: {why}"), true);
+            }
+            if let Some((_, what, nearest)) = NEAREST.iter().find(|(name, ..)| *name == command) {
+                return say(&format!("{command}: {what}; nearest: {nearest}"), false);
+            }
+            help_of_admin(false)
+        }
+    }
+}
+
+/// What a line of the command `riak` is here.
+#[must_use]
+pub fn riak(words: &[String]) -> Translated {
+    let Some(first) = words.first() else { return help_of_riak(true) };
+    let rest = &words[1..];
+    match first.as_str() {
+        "admin" => riak_admin(rest),
+        "repl" => run(&["repl"], rest),
+        "ping" => run(&["admin", "ping"], rest),
+        "console" | "foreground" => run(&["serve"], rest),
+        "version" => run(&["--version"], &[]),
+        "chkconfig" if rest.is_empty() => run(&["config", "show"], &[]),
+        "chkconfig" => run(&["config", "check"], rest),
+        "config" => match rest.first().map(String::as_str) {
+            Some("describe") => config("describe", &rest[1..]),
+            Some("effective") => config("show", &[]),
+            _ => say("nothing to do: the configuration is read as it is", true),
+        },
+        "start" | "daemon" => nearest(
+            "start",
+            "a node runs in the foreground, under a service manager",
+            "systemctl start quoit, or quoit serve --config FILE",
+        ),
+        "stop" | "restart" | "reboot" => nearest(
+            first,
+            "a node stops in good order on SIGTERM",
+            &format!("systemctl {} quoit", if first == "stop" { "stop" } else { "restart" }),
+        ),
+        "getpid" | "pid" => nearest(
+            first,
+            "the service manager knows it",
+            "systemctl show --property MainPID quoit; quoit serve --ready-file FILE writes it",
+        ),
+        "attach" | "remote_console" | "remote-console" | "attach-direct" | "rpc" | "eval" => {
+            nearest(first, "there is no Erlang shell", "quoit admin --help")
+        }
+        "top" => riak_admin(words),
+        "debug" => nearest(
+            "debug",
+            "what support needs is in the log and these",
+            "quoit admin status --format json",
+        ),
+        "ertspath" => nearest("ertspath", "there is no Erlang runtime", "quoit --version"),
+        "help" | "-h" | "--help" => help_of_riak(true),
+        _ => help_of_riak(false),
+    }
+}
+
+/// `riak-admin test`: writes, reads and deletes one record; the line that Riak prints.
+///
+/// # Errors
+///
+/// When one of the three fails.
+pub fn test_cycle(url: &str) -> Result<String> {
+    let api = Api::new(url);
+    let node = api.done(api.get("admin/v1/ping")?)?["node"].as_str().unwrap_or_default().to_owned();
+    let path = "buckets/__riak_client_test__/keys/key1";
+    let value = serde_json::json!("quoit");
+    let failed = |what: &str, status: u16| format!("Failed to {what} test value: status {status}");
+    let (status, _) = api.put(path, &value)?;
+    if status >= 300 {
+        bail!(failed("write", status));
+    }
+    let (status, read) = api.get(path)?;
+    if status >= 300 || read != value {
+        bail!(failed("read", status));
+    }
+    let status = api.delete(path)?;
+    if status >= 300 {
+        bail!(failed("delete", status));
+    }
+    Ok(format!("Successfully completed 1 read/write cycle to '{node}'"))
+}
+
+fn run(first: &[&str], rest: &[String]) -> Translated {
+    let first = first.iter().map(|word| (*word).to_owned());
+    Translated::Run(first.chain(rest.iter().cloned()).collect())
+}
+
+fn say(text: &str, is_success: bool) -> Translated {
+    Translated::Say { text: text.to_owned(), is_success }
+}
+
+fn nearest(command: &str, what: &str, nearest: &str) -> Translated {
+    say(&format!("{command}: {what}; nearest: {nearest}"), false)
+}
+
+/// Settings are described and shown here without options that name nodes.
+fn config(command: &str, words: &[String]) -> Translated {
+    let mut keys = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--node" | "-n" => {
+                words.next();
+            }
+            word if word.starts_with('-') => {}
+            word => keys.push(word.to_owned()),
+        }
+    }
+    run(&["config", command], &keys)
+}
+
+/// Whether the one setting to be set is one that can be changed while the node runs.
+fn is_limit(words: &[String]) -> bool {
+    let settings = ["transfer_limit=", "handoff.inbound=", "handoff.outbound="];
+    words.first().is_some_and(|word| settings.iter().any(|setting| word.starts_with(setting)))
+}
+
+fn limits(words: &[String]) -> Translated {
+    let (name, value) = words[0].split_once('=').unwrap_or((&words[0], ""));
+    match name.strip_prefix("handoff.") {
+        None => run(&["admin", "transfer-limit", value], &[]),
+        Some(direction) => {
+            let is_on = ["on", "enabled", "true"].contains(&value);
+            run(&["admin", "handoff", if is_on { "enable" } else { "disable" }, direction], &[])
+        }
+    }
+}
+
+fn help_of_admin(is_success: bool) -> Translated {
+    let others =
+        NOTHING_TO_DO.iter().map(|(name, _)| *name).chain(NEAREST.iter().map(|(name, ..)| *name));
+    let names: Vec<&str> =
+        SAME.into_iter().chain(["test", "describe", "show", "set", "repl"]).chain(others).collect();
+    let begins = if is_success { "" } else { "there is no such command of riak-admin. " };
+    say(
+        &format!("{begins}Commands of riak-admin that are answered: {}", names.join(", ")),
+        is_success,
+    )
+}
+
+fn help_of_riak(is_success: bool) -> Translated {
+    let begins = if is_success { "" } else { "there is no such command of riak. " };
+    let text = "Commands of riak that are answered: admin, repl, ping, console, foreground, version, chkconfig, \
+        config, start, daemon, stop, restart, reboot, getpid, pid, attach, remote_console, top, debug, ertspath";
+    say(&format!("{begins}{text}"), is_success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// Every command of riak-admin from 1.4 to 3.4.
+    const ADMIN: &str = "cluster down member-status ring-status ringready join leave remove force-remove \
+        transfers transfer-limit handoff status stat vnode-status aae-status diag services wait-for-service \
+        top cluster-info ensemble-status test bucket-type security describe show set repair-2i \
+        reformat-indexes downgrade-objects reip reip_manual erl-reload js-reload backup restore search repl";
+
+    const RIAK: &str = "start daemon stop restart reboot ping console foreground attach remote_console version \
+        getpid pid chkconfig config top ertspath admin repl debug";
+
+    #[test]
+    fn every_command_of_riak_is_run_or_answered_in_words() {
+        for command in ADMIN.split_whitespace() {
+            let spelled = [command.to_owned(), command.replace('-', "_")];
+            for command in spelled {
+                if let Translated::Say { text, .. } = riak_admin(&words(&command)) {
+                    assert!(!text.contains("no such command"), "{command}: {text}");
+                }
+            }
+        }
+        for command in RIAK.split_whitespace() {
+            if let Translated::Say { text, .. } = riak(&words(command)) {
+                assert!(!text.contains("no such command"), "{command}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_that_scripts_use_become_lines_of_quoit() {
+        let cases = [
+            ("cluster join riak@10.0.0.1", "admin cluster join riak@10.0.0.1"),
+            ("cluster plan", "admin cluster plan"),
+            ("member_status", "admin member-status"),
+            ("wait-for-service riak_kv riak@h", "admin wait-for-service riak_kv riak@h"),
+            ("bucket-type create t {\"props\":{}}", "admin bucket-type create t {\"props\":{}}"),
+            ("transfer_limit 4", "admin transfer-limit 4"),
+            ("set transfer_limit=4", "admin transfer-limit 4"),
+            ("set handoff.inbound=off", "admin handoff disable inbound"),
+            ("describe transfer_limit --node n", "config describe transfer_limit"),
+            ("handoff disable both --all", "admin handoff disable both --all"),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(riak_admin(&words(line)), Translated::Run(words(expected)), "{line}");
+        }
+        assert_eq!(riak(&words("ping")), Translated::Run(words("admin ping")));
+        assert_eq!(riak(&words("admin status")), Translated::Run(words("admin status")));
+        assert_eq!(
+            riak(&words("chkconfig riak.conf")),
+            Translated::Run(words("config check riak.conf"))
+        );
+    }
+
+    #[test]
+    fn a_command_that_never_was_is_a_failure_that_lists_the_others() {
+        let Translated::Say { text, is_success } = riak_admin(&words("frobnicate")) else {
+            panic!("not run");
+        };
+        assert!(!is_success && text.contains("member-status"), "{text}");
+    }
+}

@@ -1,0 +1,289 @@
+//! Bitcask: data files of records in the order in which they were written, and hint files that list them.
+//!
+//! A record is a checksum, a time, the sizes of key and value, key and value. Of each key the last record
+//! counts, and a value that begins with [`TOMBSTONE`] says that it is deleted. Two passes go through a
+//! partition: the first finds the newest version of each key, by the hint files where they are whole; the
+//! second reads the data files from front to back and shows these versions.
+
+use crate::newest::{KEYS_MAX, Newest};
+use crate::source::{Source, entries, numbered, read_file};
+use crate::{Damage, OBJECT_BYTES_MAX, RiakFilesError, Seen, StoredRecord, Visit};
+use bytes::Bytes;
+use quoit_model::bitcask_key::BitcaskKey;
+use std::ops::ControlFlow;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Checksum, time, size of the key, size of the value.
+const HEADER_BYTES: usize = 14;
+/// Time, size of the key, size of the record, offset.
+const HINT_HEADER_BYTES: usize = 18;
+/// The offset of the entry that ends a hint file.
+const HINT_END: u64 = 0x7fff_ffff_ffff_ffff;
+/// The bit of an offset in a hint file that says that the record is a deletion.
+const HINT_TOMBSTONE: u64 = 1 << 63;
+/// How a value begins that is a deletion.
+const TOMBSTONE: &[u8] = b"bitcask_tombstone";
+/// Sizes of deletions: of version 0, and of versions 1 and 2.
+const TOMBSTONE_BYTES: [usize; 2] = [17, 22];
+/// Bytes behind a damaged record in which the next whole one is looked for.
+const SEARCH_BYTES_MAX: usize = 64 << 20;
+/// Modes of files that Bitcask is about to delete.
+const TO_BE_DELETED: u32 = 0o4001;
+
+/// A record of a data file.
+struct Record {
+    at: u64,
+    time_secs: u32,
+    key: Bytes,
+    value: Bytes,
+}
+
+impl Record {
+    fn is_deletion(&self) -> bool {
+        self.value.starts_with(TOMBSTONE) && TOMBSTONE_BYTES.contains(&self.value.len())
+    }
+}
+
+/// The files of one partition, in the order in which they were written.
+#[derive(Clone, Debug)]
+pub struct BitcaskScan {
+    directory: PathBuf,
+    files: Vec<PathBuf>,
+}
+
+impl BitcaskScan {
+    /// The data files of a partition's directory, without those that Bitcask is about to delete.
+    ///
+    /// # Errors
+    ///
+    /// When the directory can't be read.
+    pub fn open(directory: &Path) -> Result<Self, RiakFilesError> {
+        let mut files: Vec<(u64, PathBuf)> = Vec::new();
+        for path in entries(directory)? {
+            let Some(number) = numbered(&path, ".bitcask.data") else { continue };
+            let about = path.metadata().map_err(RiakFilesError::io(&path))?;
+            if about.permissions().mode() & TO_BE_DELETED == 0 {
+                files.push((number, path));
+            }
+        }
+        files.sort();
+        let files = files.into_iter().map(|(_, path)| path).collect();
+        Ok(Self { directory: directory.to_owned(), files })
+    }
+
+    /// Bytes of all data files.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.files.iter().filter_map(|path| path.metadata().ok()).map(|about| about.len()).sum()
+    }
+
+    /// Shows the newest version of each key from the `skip`-th on, and what is damaged.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses to read, or there are more keys than memory for them.
+    pub fn read(&self, skip: u64, visit: &mut Visit<'_>) -> Result<(), RiakFilesError> {
+        let newest = self.newest()?;
+        let mut number = 0;
+        for (file, path) in (0u32..).zip(&self.files) {
+            let mut source = Source::open(path)?;
+            let mut show = |found: Result<Record, Damage>| {
+                let record = match found {
+                    Ok(record) => record,
+                    Err(damage) => return visit(Seen::Damage(damage)),
+                };
+                if record.is_deletion() || !newest.is_newest(&record.key, file, record.at) {
+                    return ControlFlow::Continue(());
+                }
+                number += 1;
+                if number <= skip { ControlFlow::Continue(()) } else { visit(shown(path, record)) }
+            };
+            if scan(&mut source, &mut show)?.is_break() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn newest(&self) -> Result<Newest, RiakFilesError> {
+        let mut newest = Newest::default();
+        for (file, path) in (0u32..).zip(&self.files) {
+            let data_bytes = path.metadata().map_err(RiakFilesError::io(path))?.len();
+            let mut take = |key: &[u8], at: u64, is_deletion: bool| match is_deletion {
+                true => newest.remove(key),
+                false => newest.put(key, file, at),
+            };
+            let hint = path.with_extension("hint");
+            let entries = match hint.is_file() {
+                true => hint_entries(&read_file(&hint)?, data_bytes),
+                false => None,
+            };
+            match entries {
+                Some(entries) => {
+                    entries.iter().for_each(|entry| take(&entry.key, entry.at, entry.is_deletion));
+                }
+                None => {
+                    let mut show = |found: Result<Record, Damage>| {
+                        if let Ok(record) = found {
+                            take(&record.key, record.at, record.is_deletion());
+                        }
+                        ControlFlow::Continue(())
+                    };
+                    let _ = scan(&mut Source::open(path)?, &mut show)?;
+                }
+            }
+            if newest.len() > KEYS_MAX {
+                let path = self.directory.clone();
+                return Err(RiakFilesError::TooManyKeys { path, keys_max: KEYS_MAX });
+            }
+        }
+        Ok(newest)
+    }
+}
+
+fn shown(path: &Path, record: Record) -> Seen {
+    match BitcaskKey::decode(&record.key) {
+        Ok(key) => Seen::Record(StoredRecord {
+            key,
+            object: record.value,
+            written_secs: Some(record.time_secs),
+            file: path.to_owned(),
+            offset: record.at,
+        }),
+        Err(fault) => Seen::Damage(Damage::new(path, record.at, 0, fault.to_string())),
+    }
+}
+
+/// Shows all records of a data file and all damage.
+fn scan(
+    source: &mut Source,
+    show: &mut dyn FnMut(Result<Record, Damage>) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, RiakFilesError> {
+    while source.left() > 0 {
+        let at = source.at();
+        let found = match next(source)? {
+            Some(record) => Ok(record),
+            None => {
+                let len = whole_record_behind(source, at)? - at;
+                let what = match at + len < source.len() {
+                    true => "a record is damaged: its checksum is another",
+                    false => "the file ends in the midst of a record",
+                };
+                source.seek(at + len)?;
+                Err(Damage::new(source.path(), at, len, what))
+            }
+        };
+        if show(found).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Sizes of key and value by a header.
+fn sizes(header: &[u8]) -> (usize, usize) {
+    let key = u16::from_be_bytes([header[8], header[9]]);
+    let value = u32::from_be_bytes([header[10], header[11], header[12], header[13]]);
+    (key.into(), value as usize)
+}
+
+/// The record that begins where the source stands; `None` if there is no whole one.
+fn next(source: &mut Source) -> Result<Option<Record>, RiakFilesError> {
+    let at = source.at();
+    let Some(header) = source.take(HEADER_BYTES)? else { return Ok(None) };
+    let (key_len, value_len) = sizes(&header);
+    if value_len > OBJECT_BYTES_MAX {
+        return Ok(None);
+    }
+    let Some(body) = source.take(key_len + value_len)? else { return Ok(None) };
+    let mut checksum = crc32fast::Hasher::new();
+    checksum.update(&header[4..]);
+    checksum.update(&body);
+    if header[..4] != checksum.finalize().to_be_bytes() {
+        return Ok(None);
+    }
+    let time_secs = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    let body = Bytes::from(body);
+    Ok(Some(Record { at, time_secs, key: body.slice(..key_len), value: body.slice(key_len..) }))
+}
+
+/// Where the next whole record behind a damaged one begins: behind its sizes if they are right, else wherever
+/// one is found; the end of what is searched if there is none.
+fn whole_record_behind(source: &mut Source, at: u64) -> Result<u64, RiakFilesError> {
+    source.seek(at)?;
+    let len = usize::try_from(source.left()).unwrap_or(usize::MAX).min(SEARCH_BYTES_MAX);
+    let window = source.take(len)?.unwrap_or_default();
+    let is_end = at + window.len() as u64 >= source.len();
+    let told = window.get(..HEADER_BYTES).map(sizes).map(|(key, value)| HEADER_BYTES + key + value);
+    let by_sizes = told.filter(|end| is_whole(&window, *end) || (is_end && *end == window.len()));
+    let found = by_sizes.or_else(|| (1..window.len()).find(|place| is_whole(&window, *place)));
+    Ok(at + found.unwrap_or(window.len()) as u64)
+}
+
+/// Whether a whole record of Riak's begins there.
+fn is_whole(window: &[u8], at: usize) -> bool {
+    let Some(header) = window.get(at..).and_then(|rest| rest.get(..HEADER_BYTES)) else {
+        return false;
+    };
+    let (key_len, value_len) = sizes(header);
+    // The first byte of the key rules out nearly all places before a checksum is worked out.
+    let begins_key = window.get(at + HEADER_BYTES).is_some_and(|first| [2, 3, 131].contains(first));
+    let body = || window.get(at + 4..at + HEADER_BYTES + key_len + value_len);
+    begins_key
+        && value_len <= OBJECT_BYTES_MAX
+        && body().is_some_and(|body| crc32fast::hash(body).to_be_bytes() == header[..4])
+}
+
+/// An entry of a hint file.
+struct HintEntry {
+    key: Vec<u8>,
+    at: u64,
+    is_deletion: bool,
+}
+
+/// The entries of a hint file; `None` unless it is whole and fits a data file of this size.
+fn hint_entries(hint: &[u8], data_bytes: u64) -> Option<Vec<HintEntry>> {
+    let mut entries = Vec::new();
+    let mut at = 0;
+    loop {
+        let header = hint.get(at..at + HINT_HEADER_BYTES)?;
+        let key_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let size = u32::from_be_bytes([header[6], header[7], header[8], header[9]]);
+        let offset = u64::from_be_bytes(*header.last_chunk()?);
+        if offset == HINT_END && key_len == 0 {
+            let is_whole =
+                crc32fast::hash(&hint[..at]) == size && at + HINT_HEADER_BYTES == hint.len();
+            return is_whole.then_some(entries);
+        }
+        let key = hint.get(at + HINT_HEADER_BYTES..at + HINT_HEADER_BYTES + key_len)?.to_vec();
+        let is_deletion = offset & HINT_TOMBSTONE != 0;
+        let offset = offset & !HINT_TOMBSTONE;
+        if offset.checked_add(size.into())? > data_bytes {
+            return None;
+        }
+        entries.push(HintEntry { key, at: offset, is_deletion });
+        at += HINT_HEADER_BYTES + key_len;
+    }
+}
+
+/// Reads bytes as a hint file: the entry for fuzzing. Whatever the bytes are, it returns.
+pub fn fuzz_bitcask_hint(bytes: &[u8]) {
+    let _ = hint_entries(bytes, 1 << 40);
+}
+
+/// Looks for whole records in bytes as after a damaged one: the entry for fuzzing. Whatever the bytes are, it
+/// returns.
+pub fn fuzz_bitcask_data(bytes: &[u8]) {
+    let mut at = 0;
+    while at < bytes.len() {
+        let step = match is_whole(bytes, at) {
+            true => bytes
+                .get(at..at + HEADER_BYTES)
+                .map(sizes)
+                .map_or(1, |(key, value)| HEADER_BYTES + key + value),
+            false => 1,
+        };
+        at += step;
+    }
+}

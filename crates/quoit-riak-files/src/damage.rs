@@ -1,0 +1,30 @@
+//! Pieces of files that can't be read.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A piece of a file that can't be read, and what is lost with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// The file.
+    pub file: PathBuf,
+    /// Where the piece begins.
+    pub offset: u64,
+    /// Its length in bytes; 0 when it is not known.
+    pub len: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Damage {
+    pub(crate) fn new(file: &Path, offset: u64, len: u64, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), offset, len, what: what.into() }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: at byte {}: {}", self.file.display(), self.offset, self.what)?;
+        if self.len > 0 { write!(f, " ({} bytes skipped)", self.len) } else { Ok(()) }
+    }
+}

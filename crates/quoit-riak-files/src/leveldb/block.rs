@@ -1,0 +1,95 @@
+//! Pieces that tables and logs have in common: numbers, checksums, keys with their sequence number, blocks.
+
+use bytes::Bytes;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Behind a key: sequence number and kind.
+const SUFFIX_BYTES: usize = 8;
+/// The same, after the time of an entry that expires.
+const EXPIRING_SUFFIX_BYTES: usize = 16;
+const MASK_DELTA: u32 = 0xa282_ead8;
+
+/// Kinds of entries: a deletion, a value, values with the time of their writing or of their end.
+pub(super) const DELETION: u8 = 0;
+pub(super) const VALUE: u8 = 1;
+pub(super) const VALUE_WRITTEN_AT: u8 = 2;
+pub(super) const VALUE_EXPIRES_AT: u8 = 3;
+
+/// An entry of a table or a log.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) key: Bytes,
+    pub(super) sequence: u64,
+    /// `None` of a deletion.
+    pub(super) value: Option<Bytes>,
+    pub(super) file: Arc<Path>,
+    /// Where the block or record begins that has it.
+    pub(super) at: u64,
+}
+
+/// A number in groups of seven bits, the lowest first.
+pub(super) fn varint(input: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = input.split_first()?;
+        *input = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// A number of bytes and as many bytes.
+pub(super) fn counted<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = usize::try_from(varint(input)?).ok()?;
+    let (part, rest) = input.split_at_checked(len)?;
+    *input = rest;
+    Some(part)
+}
+
+/// Whether a stored checksum is that of the bytes.
+pub(super) fn has_checksum(bytes: &[u8], stored: u32) -> bool {
+    let checksum = crc32c::crc32c(bytes);
+    checksum.rotate_right(15).wrapping_add(MASK_DELTA) == stored
+}
+
+/// Key, sequence number and kind of a table's key.
+pub(super) fn split_key(stored: &Bytes) -> Option<(Bytes, u64, u8)> {
+    let end = stored.len().checked_sub(SUFFIX_BYTES)?;
+    let suffix = u64::from_le_bytes(*stored.last_chunk()?);
+    let kind = suffix as u8;
+    let end = match kind {
+        DELETION | VALUE => end,
+        VALUE_WRITTEN_AT | VALUE_EXPIRES_AT => stored.len().checked_sub(EXPIRING_SUFFIX_BYTES)?,
+        _ => return None,
+    };
+    Some((stored.slice(..end), suffix >> 8, kind))
+}
+
+/// Keys and values of a block, in order. Keys share their beginnings; behind the entries are the places
+/// where one is written out whole. `None` when the block is damaged.
+pub(super) fn entries_of(block: &Bytes) -> Option<Vec<(Bytes, Bytes)>> {
+    let restarts = u32::from_le_bytes(*block.last_chunk()?) as usize;
+    let end = block.len().checked_sub(restarts.checked_add(1)?.checked_mul(4)?)?;
+    let mut input = block.get(..end)?;
+    let mut entries = Vec::new();
+    let mut key: Vec<u8> = Vec::new();
+    while !input.is_empty() {
+        let shared = usize::try_from(varint(&mut input)?).ok()?;
+        let own = usize::try_from(varint(&mut input)?).ok()?;
+        let value_len = usize::try_from(varint(&mut input)?).ok()?;
+        if shared > key.len() {
+            return None;
+        }
+        key.truncate(shared);
+        let (delta, rest) = input.split_at_checked(own)?;
+        key.extend_from_slice(delta);
+        let (value, rest) = rest.split_at_checked(value_len)?;
+        entries.push((Bytes::copy_from_slice(&key), block.slice_ref(value)));
+        input = rest;
+    }
+    Some(entries)
+}

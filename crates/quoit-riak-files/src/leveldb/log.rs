@@ -1,0 +1,162 @@
+//! Logs: records in blocks of 32 KiB, a record in one or several pieces, each with a checksum. A record is a
+//! batch of writes, or, in the manifest, a change of the set of tables.
+
+use super::block::{
+    DELETION, Entry, VALUE, VALUE_EXPIRES_AT, VALUE_WRITTEN_AT, counted, has_checksum, varint,
+};
+use crate::source::read_file;
+use crate::{Damage, RiakFilesError};
+use bytes::Bytes;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const BLOCK_BYTES: usize = 32 << 10;
+/// Checksum, length, kind.
+const HEADER_BYTES: usize = 7;
+/// Sequence number and count at the front of a batch.
+const BATCH_HEADER_BYTES: usize = 12;
+
+const FULL: u8 = 1;
+const FIRST: u8 = 2;
+const MIDDLE: u8 = 3;
+const LAST: u8 = 4;
+
+/// A record of a log, or a piece that can't be read.
+pub(super) enum Logged {
+    Record { at: usize, bytes: Vec<u8> },
+    Damaged { at: usize, len: usize },
+}
+
+/// The records of a log. After damage, the next block is gone on with. Zeros end a block, and a record that
+/// was not finished ends the log.
+pub(super) fn records(log: &[u8]) -> Vec<Logged> {
+    let mut found = Vec::new();
+    let mut begun: Option<(usize, Vec<u8>)> = None;
+    let mut at = 0;
+    while at + HEADER_BYTES <= log.len() {
+        let left = BLOCK_BYTES - at % BLOCK_BYTES;
+        if left < HEADER_BYTES {
+            at += left;
+            continue;
+        }
+        let header = &log[at..at + HEADER_BYTES];
+        let checksum = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+        let len = usize::from(u16::from_le_bytes([header[4], header[5]]));
+        let kind = header[6];
+        if kind == 0 && len == 0 && checksum == 0 {
+            at += left;
+            continue;
+        }
+        let end = at + HEADER_BYTES + len;
+        let is_torn = end > log.len();
+        let piece = log.get(at + HEADER_BYTES..end).filter(|_| HEADER_BYTES + len <= left);
+        let whole = piece.filter(|_| has_checksum(&log[at + 6..end], checksum));
+        let Some(piece) = whole.filter(|_| (FULL..=LAST).contains(&kind)) else {
+            begun = None;
+            // A log that a process left in the midst of a write has lost nothing that was acknowledged.
+            let next = if is_torn { log.len() } else { (at + left).min(log.len()) };
+            found.push(Logged::Damaged { at, len: next - at });
+            at = next;
+            continue;
+        };
+        match (kind, &mut begun) {
+            (FULL, _) => {
+                begun = None;
+                found.push(Logged::Record { at, bytes: piece.to_vec() });
+            }
+            (FIRST, _) => begun = Some((at, piece.to_vec())),
+            (MIDDLE, Some((_, bytes))) => bytes.extend_from_slice(piece),
+            (LAST, Some(_)) => {
+                if let Some((at, mut bytes)) = begun.take() {
+                    bytes.extend_from_slice(piece);
+                    found.push(Logged::Record { at, bytes });
+                }
+            }
+            // Its beginning was damaged, and is told of.
+            _ => {}
+        }
+        at = end;
+    }
+    found
+}
+
+/// The latest entry of each key in the logs, in the order of keys.
+pub(super) fn read_logs(
+    paths: &[PathBuf],
+    damage: &mut Vec<Damage>,
+) -> Result<Vec<Entry>, RiakFilesError> {
+    let mut entries = Vec::new();
+    for path in paths {
+        let file: Arc<Path> = path.as_path().into();
+        for logged in records(&read_file(path)?) {
+            match logged {
+                Logged::Damaged { at, len } => {
+                    damage.push(Damage::new(
+                        path,
+                        at as u64,
+                        len as u64,
+                        "a piece of the log is damaged",
+                    ));
+                }
+                Logged::Record { at, bytes } => {
+                    if !read_batch(&bytes.into(), &file, at as u64, &mut entries) {
+                        damage.push(Damage::new(
+                            path,
+                            at as u64,
+                            0,
+                            "a batch of the log is damaged",
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    entries.sort_by(|a, b| (&a.key, b.sequence).cmp(&(&b.key, a.sequence)));
+    entries.dedup_by(|later, first| later.key == first.key);
+    Ok(entries)
+}
+
+/// Appends the writes of a batch; whether it was whole.
+fn read_batch(batch: &Bytes, file: &Arc<Path>, at: u64, entries: &mut Vec<Entry>) -> bool {
+    let Some((header, mut input)) = batch.split_at_checked(BATCH_HEADER_BYTES) else {
+        return false;
+    };
+    let Some(mut sequence) = header.first_chunk().map(|first| u64::from_le_bytes(*first)) else {
+        return false;
+    };
+    while !input.is_empty() {
+        let mut write = || {
+            let (kind, rest) = input.split_first()?;
+            input = rest;
+            let key = batch.slice_ref(counted(&mut input)?);
+            let value = match *kind {
+                DELETION => None,
+                VALUE => Some(batch.slice_ref(counted(&mut input)?)),
+                VALUE_WRITTEN_AT | VALUE_EXPIRES_AT => {
+                    varint(&mut input)?;
+                    Some(batch.slice_ref(counted(&mut input)?))
+                }
+                _ => return None,
+            };
+            Some(Entry { key, sequence, value, file: Arc::clone(file), at })
+        };
+        let Some(entry) = write() else { return false };
+        entries.push(entry);
+        sequence = sequence.wrapping_add(1);
+    }
+    true
+}
+
+/// Reads bytes as a log: the entry for fuzzing. Whatever the bytes are, it returns.
+pub fn fuzz_leveldb_log(bytes: &[u8]) {
+    let file: Arc<Path> = Path::new("log").into();
+    let mut entries = Vec::new();
+    for logged in records(bytes) {
+        if let Logged::Record { at, bytes } = logged {
+            let _ = super::manifest::Version::read_edit(&bytes);
+            let _ = read_batch(&bytes.into(), &file, at as u64, &mut entries);
+        }
+    }
+    let _ = read_batch(&Bytes::copy_from_slice(bytes), &file, 0, &mut entries);
+    let _ = super::manifest::Version::read_edit(bytes);
+}

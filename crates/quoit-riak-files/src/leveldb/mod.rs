@@ -1,0 +1,245 @@
+//! LevelDB as Riak has it: sorted tables in directories `sst_0` to `sst_6`, and a log of what is in none yet.
+//!
+//! The manifest that `CURRENT` names says which tables and logs count. Tables are read block by block, all
+//! at once in the order of their keys, and of each key the entry with the highest sequence number counts: so
+//! the memory that a walk takes is that of one block for each table, and of the logs.
+
+mod block;
+mod log;
+mod manifest;
+mod table;
+
+pub use log::fuzz_leveldb_log;
+pub use table::fuzz_leveldb_table;
+
+use crate::sext::record_of;
+use crate::source::{entries, numbered, read_file};
+use crate::{Damage, RiakFilesError, Seen, StoredRecord, Visit};
+use block::Entry;
+use bytes::Bytes;
+use manifest::Version;
+use std::collections::BinaryHeap;
+use std::path::{Path, PathBuf};
+use table::Table;
+
+/// Directories of tables.
+const LEVELS: usize = 7;
+/// Levels from this one on have no two tables with the same key.
+const FIRST_SORTED_LEVEL: usize = 2;
+
+/// The tables and logs of one partition.
+#[derive(Clone, Debug)]
+pub(crate) struct LevelDbScan {
+    /// Tables that are read one after the other.
+    runs: Vec<Vec<PathBuf>>,
+    logs: Vec<PathBuf>,
+    damage: Vec<Damage>,
+}
+
+impl LevelDbScan {
+    pub(crate) fn open(directory: &Path) -> Result<Self, RiakFilesError> {
+        let mut damage = Vec::new();
+        let version = current_version(directory, &mut damage)?;
+        let mut logs: Vec<(u64, PathBuf)> = entries(directory)?
+            .into_iter()
+            .filter_map(|path| Some((numbered(&path, ".log")?, path)))
+            .collect();
+        logs.sort();
+        let Some(version) = version else {
+            // Whatever there is: older tables do no harm beside newer ones, but for keys deleted in between.
+            let mut runs = Vec::new();
+            for level in 0..LEVELS {
+                let tables = entries(&directory.join(format!("sst_{level}")))?.into_iter();
+                runs.extend(
+                    tables.filter(|path| numbered(path, ".sst").is_some()).map(|path| vec![path]),
+                );
+            }
+            let logs = logs.into_iter().map(|(_, path)| path).collect();
+            return Ok(Self { runs, logs, damage });
+        };
+        let mut runs = Vec::new();
+        for (level, tables) in version.levels.iter().enumerate() {
+            let path = |number: &u64| {
+                directory.join(format!("sst_{level}")).join(format!("{number:06}.sst"))
+            };
+            let files = tables.iter().map(|table| path(&table.number));
+            if level < FIRST_SORTED_LEVEL {
+                runs.extend(files.map(|file| vec![file]));
+            } else if !tables.is_empty() {
+                runs.push(files.collect());
+            }
+        }
+        for path in runs.iter().flatten().filter(|path| !path.is_file()) {
+            damage.push(Damage::new(path, 0, 0, "the manifest's table is missing"));
+        }
+        let counts =
+            |number: u64| number >= version.log_number || number == version.previous_log_number;
+        let logs = logs.into_iter().filter(|(number, _)| counts(*number)).map(|(_, path)| path);
+        Ok(Self { logs: logs.collect(), runs, damage })
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        let files = self.runs.iter().flatten().chain(&self.logs);
+        files.filter_map(|path| path.metadata().ok()).map(|about| about.len()).sum()
+    }
+
+    pub(crate) fn read(&self, skip: u64, visit: &mut Visit<'_>) -> Result<(), RiakFilesError> {
+        let mut merge =
+            Merge { runs: Vec::new(), heap: BinaryHeap::new(), damage: self.damage.clone() };
+        let logged = log::read_logs(&self.logs, &mut merge.damage)?;
+        merge.runs.push(Run::Logged(logged.into_iter()));
+        for files in &self.runs {
+            let files: Vec<_> = files.iter().filter(|path| path.is_file()).rev().cloned().collect();
+            merge.runs.push(Run::Tables { files, open: None });
+        }
+        for run in 0..merge.runs.len() {
+            merge.refill(run)?;
+        }
+        let mut count = 0;
+        loop {
+            let found = merge.next_key()?;
+            for damage in merge.damage.drain(..) {
+                if visit(Seen::Damage(damage)).is_break() {
+                    return Ok(());
+                }
+            }
+            let Some(Head { entry, .. }) = found else { return Ok(()) };
+            let (Some(object), Some(key)) = (entry.value, record_of(&entry.key)) else { continue };
+            count += 1;
+            if count <= skip {
+                continue;
+            }
+            let record = StoredRecord {
+                key,
+                object,
+                written_secs: None,
+                file: entry.file.to_path_buf(),
+                offset: entry.at,
+            };
+            if visit(Seen::Record(record)).is_break() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// What the manifest says; `None` when it is damaged or missing.
+fn current_version(
+    directory: &Path,
+    damage: &mut Vec<Damage>,
+) -> Result<Option<Version>, RiakFilesError> {
+    let current = directory.join("CURRENT");
+    let Ok(name) = std::fs::read_to_string(&current) else {
+        damage.push(Damage::new(
+            &current,
+            0,
+            0,
+            "CURRENT can't be read; all tables and logs are taken",
+        ));
+        return Ok(None);
+    };
+    let path = directory.join(name.trim());
+    if name.trim().contains('/') || !path.is_file() {
+        damage.push(Damage::new(
+            &current,
+            0,
+            0,
+            "CURRENT names no manifest; all tables and logs are taken",
+        ));
+        return Ok(None);
+    }
+    let version = Version::read(&read_file(&path)?);
+    if version.is_none() {
+        damage.push(Damage::new(
+            &path,
+            0,
+            0,
+            "the manifest is damaged; all tables and logs are taken",
+        ));
+    }
+    Ok(version)
+}
+
+/// Entries in the order of their keys.
+enum Run {
+    Logged(std::vec::IntoIter<Entry>),
+    /// Tables one after the other, the next one last.
+    Tables {
+        files: Vec<PathBuf>,
+        open: Option<Table>,
+    },
+}
+
+/// The first entry of a run that was not shown yet. Greater comes earlier: smaller keys, later entries.
+struct Head {
+    entry: Entry,
+    run: usize,
+}
+
+impl Head {
+    fn order(&self) -> (std::cmp::Reverse<&Bytes>, u64) {
+        (std::cmp::Reverse(&self.entry.key), self.entry.sequence)
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Head {}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Head {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+/// All runs at once.
+struct Merge {
+    runs: Vec<Run>,
+    heap: BinaryHeap<Head>,
+    damage: Vec<Damage>,
+}
+
+impl Merge {
+    fn refill(&mut self, run: usize) -> Result<(), RiakFilesError> {
+        let next = match &mut self.runs[run] {
+            Run::Logged(entries) => entries.next(),
+            Run::Tables { files, open } => loop {
+                if let Some(table) = open {
+                    if let Some(entry) = table.next_entry(&mut self.damage)? {
+                        break Some(entry);
+                    }
+                }
+                match files.pop() {
+                    Some(file) => *open = Table::open(&file, &mut self.damage)?,
+                    None => break None,
+                }
+            },
+        };
+        if let Some(entry) = next {
+            self.heap.push(Head { entry, run });
+        }
+        Ok(())
+    }
+
+    /// The latest entry of the next key.
+    fn next_key(&mut self) -> Result<Option<Head>, RiakFilesError> {
+        let Some(found) = self.heap.pop() else { return Ok(None) };
+        self.refill(found.run)?;
+        while self.heap.peek().is_some_and(|head| head.entry.key == found.entry.key) {
+            if let Some(older) = self.heap.pop() {
+                self.refill(older.run)?;
+            }
+        }
+        Ok(Some(found))
+    }
+}

@@ -1,0 +1,161 @@
+//! Sorted tables: blocks of entries, an index block that names them, and a footer that names that one.
+
+use super::block::{DELETION, Entry, entries_of, has_checksum, split_key, varint};
+use crate::leveled::inflate_lz4;
+use crate::{Damage, OBJECT_BYTES_MAX, RiakFilesError};
+use bytes::Bytes;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+const FOOTER_BYTES: usize = 48;
+const MAGIC: [u8; 8] = 0xdb47_7524_8b80_fb57u64.to_le_bytes();
+/// Behind a block: how it is compressed, and a checksum.
+const TRAILER_BYTES: usize = 5;
+
+const STORED: u8 = 0;
+const SNAPPY: u8 = 1;
+const LZ4: u8 = 2;
+
+/// Where a block is.
+#[derive(Clone, Copy, Debug)]
+struct Handle {
+    at: u64,
+    len: u64,
+}
+
+impl Handle {
+    fn read(input: &mut &[u8]) -> Option<Self> {
+        Some(Self { at: varint(input)?, len: varint(input)? })
+    }
+}
+
+/// A table that is read from front to back.
+pub(super) struct Table {
+    path: Arc<Path>,
+    file: File,
+    /// The blocks that were not read yet, the next one last.
+    blocks: Vec<Handle>,
+    /// Entries of the present block, the next one last.
+    entries: Vec<Entry>,
+}
+
+impl Table {
+    /// Opens a table. `None` when its footer or index is damaged, which is told of: nothing then says where
+    /// its blocks are.
+    pub(super) fn open(
+        path: &Path,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Option<Self>, RiakFilesError> {
+        let file = File::open(path).map_err(RiakFilesError::io(path))?;
+        let len = file.metadata().map_err(RiakFilesError::io(path))?.len();
+        let mut lost = |at, what: &str| {
+            damage.push(Damage::new(path, at, len, format!("{what}: all of the table is lost")));
+            Ok(None)
+        };
+        let Some(at) = len.checked_sub(FOOTER_BYTES as u64) else {
+            return lost(0, "the table is shorter than its footer");
+        };
+        let mut footer = [0; FOOTER_BYTES];
+        file.read_exact_at(&mut footer, at).map_err(RiakFilesError::io(path))?;
+        let Some(index) = index_handle(&footer) else { return lost(at, "the footer is damaged") };
+        let Some(block) = read_block(&file, path, len, index)? else {
+            return lost(index.at, "the index is damaged");
+        };
+        let handles = entries_of(&block).and_then(|entries| {
+            entries.iter().rev().map(|(_, value)| Handle::read(&mut value.as_ref())).collect()
+        });
+        let Some(blocks) = handles else { return lost(index.at, "the index is damaged") };
+        Ok(Some(Self { path: path.into(), file, blocks, entries: Vec::new() }))
+    }
+
+    /// The next entry; blocks that are damaged are told of and left out.
+    pub(super) fn next_entry(
+        &mut self,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Option<Entry>, RiakFilesError> {
+        loop {
+            if let Some(entry) = self.entries.pop() {
+                return Ok(Some(entry));
+            }
+            let Some(handle) = self.blocks.pop() else { return Ok(None) };
+            let len = self.file.metadata().map_err(RiakFilesError::io(&*self.path))?.len();
+            let block = read_block(&self.file, &self.path, len, handle)?;
+            match block.and_then(|block| entries_of(&block)) {
+                Some(entries) => {
+                    let entry = |(key, value)| self.entry(&key, value, handle.at);
+                    self.entries = entries.into_iter().rev().filter_map(entry).collect();
+                }
+                None => damage.push(Damage::new(
+                    &self.path,
+                    handle.at,
+                    handle.len,
+                    "a block is damaged: what is in it is lost, and older versions may be shown instead",
+                )),
+            }
+        }
+    }
+
+    fn entry(&self, key: &Bytes, value: Bytes, at: u64) -> Option<Entry> {
+        let (key, sequence, kind) = split_key(key)?;
+        let value = (kind != DELETION).then_some(value);
+        Some(Entry { key, sequence, value, file: Arc::clone(&self.path), at })
+    }
+}
+
+fn index_handle(footer: &[u8; FOOTER_BYTES]) -> Option<Handle> {
+    let mut input = footer.strip_suffix(&MAGIC)?;
+    Handle::read(&mut input)?;
+    Handle::read(&mut input)
+}
+
+/// A block as it was before compression; `None` when it is damaged.
+fn read_block(
+    file: &File,
+    path: &Path,
+    len: u64,
+    handle: Handle,
+) -> Result<Option<Bytes>, RiakFilesError> {
+    let end =
+        handle.at.checked_add(handle.len).and_then(|end| end.checked_add(TRAILER_BYTES as u64));
+    if handle.len > OBJECT_BYTES_MAX as u64 || end.is_none_or(|end| end > len) {
+        return Ok(None);
+    }
+    let mut stored = vec![0; handle.len as usize + TRAILER_BYTES];
+    file.read_exact_at(&mut stored, handle.at).map_err(RiakFilesError::io(path))?;
+    Ok(unpacked(Bytes::from(stored)))
+}
+
+/// A block with its trailer as it was before compression; `None` when it is damaged.
+fn unpacked(stored: Bytes) -> Option<Bytes> {
+    let (covered, checksum) = stored.split_last_chunk()?;
+    if !has_checksum(covered, u32::from_le_bytes(*checksum)) {
+        return None;
+    }
+    let (method, block) = covered.split_last()?;
+    match *method {
+        STORED => Some(stored.slice(..block.len())),
+        SNAPPY => {
+            let size = snap::raw::decompress_len(block).ok()?;
+            let fits = size <= OBJECT_BYTES_MAX;
+            fits.then(|| snap::raw::Decoder::new().decompress_vec(block).ok().map(Bytes::from))?
+        }
+        LZ4 => inflate_lz4(block).ok(),
+        _ => None,
+    }
+}
+
+/// Reads bytes as footer, block and entries of a table: the entry for fuzzing. Whatever the bytes are, it
+/// returns.
+pub fn fuzz_leveldb_table(bytes: &[u8]) {
+    if let Some(footer) = bytes.first_chunk() {
+        let _ = index_handle(footer);
+    }
+    let bytes = Bytes::copy_from_slice(bytes);
+    let _ = unpacked(bytes.clone());
+    for (key, value) in entries_of(&bytes).unwrap_or_default() {
+        let _ = split_key(&key);
+        let _ = Handle::read(&mut value.as_ref());
+    }
+}

@@ -1,0 +1,393 @@
+//! Leveled: journals of records in the order in which they were written, as Riak 3.2 writes them.
+//!
+//! A journal file begins with 512 numbers of 32 bits that tell where its hash tables are; the records are
+//! between these and the first table, or go on to the end while the file is still written. A record is the
+//! sizes of key and value, the key, a checksum and the value. The key is `{SequenceNumber, Kind, LedgerKey}`;
+//! the record of a ledger key with the highest number counts. The newest readable manifest names the files.
+
+use crate::newest::{KEYS_MAX, Newest};
+use crate::source::{Source, entries, numbered, read_file};
+use crate::{Damage, OBJECT_BYTES_MAX, RiakFilesError, Seen, StoredRecord, Visit};
+use bytes::Bytes;
+use flate2::read::ZlibDecoder;
+use quoit_model::bitcask_key::BitcaskKey;
+use quoit_model::etf::{Limits, Term};
+use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// Where the hash tables are: at the front of a journal file.
+const TABLES_BYTES: usize = 2048;
+/// Sizes of key and value.
+const HEADER_BYTES: usize = 8;
+const CHECKSUM_BYTES: usize = 4;
+/// Behind the object: the size of what has changed in the ledger, and the kind of the value.
+const TAIL_BYTES: usize = 5;
+
+/// In the last byte of a value: it is compressed; it is a binary and not a term; by which method.
+const IS_COMPRESSED: u8 = 1;
+const IS_BINARY: u8 = 2;
+const IS_LZ4: u8 = 4;
+const METHODS_MASK: u8 = !(IS_COMPRESSED | IS_BINARY);
+
+/// Largest key of a journal, in bytes.
+const KEY_BYTES_MAX: usize = 1 << 20;
+/// Largest manifest when inflated, in bytes.
+const MANIFEST_BYTES_MAX: u64 = 256 << 20;
+/// How the compressed form of a term begins: version, tag, and then its size.
+const COMPRESSED_TERM: [u8; 2] = [131, 80];
+
+const KEY_LIMITS: Limits =
+    Limits { depth_max: 8, terms_max: 32, inflated_bytes_max: 2 * KEY_BYTES_MAX };
+
+/// The journal files of one partition.
+#[derive(Clone, Debug)]
+pub(crate) struct LeveledScan {
+    directory: PathBuf,
+    files: Vec<PathBuf>,
+    damage: Vec<Damage>,
+}
+
+/// A record of a journal.
+struct Record {
+    at: u64,
+    number: u64,
+    is_deletion: bool,
+    name: Bytes,
+    value: Bytes,
+}
+
+impl LeveledScan {
+    pub(crate) fn open(directory: &Path) -> Result<Self, RiakFilesError> {
+        let journal = directory.join("journal");
+        let mut damage = Vec::new();
+        let names = manifest_names(&journal.join("journal_manifest"), &mut damage)?;
+        let folder = journal.join("journal_files");
+        let files = match names {
+            Some(names) => {
+                let mut files = Vec::new();
+                for name in names {
+                    let found =
+                        ["cdb", "pnd"].map(|suffix| folder.join(format!("{name}.{suffix}")));
+                    match found.iter().find(|path| path.is_file()) {
+                        Some(path) => files.push(path.clone()),
+                        None => damage.push(Damage::new(
+                            &found[0],
+                            0,
+                            0,
+                            "the manifest's file is missing",
+                        )),
+                    }
+                }
+                files
+            }
+            None => {
+                let mut files = entries(&folder)?;
+                files.extend(entries(&folder.join("post_compact"))?);
+                files.retain(|path| path.extension().is_some_and(|is| is == "cdb" || is == "pnd"));
+                files
+            }
+        };
+        Ok(Self { directory: directory.to_owned(), files, damage })
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.files.iter().filter_map(|path| path.metadata().ok()).map(|about| about.len()).sum()
+    }
+
+    pub(crate) fn read(&self, skip: u64, visit: &mut Visit<'_>) -> Result<(), RiakFilesError> {
+        for damage in &self.damage {
+            if visit(Seen::Damage(damage.clone())).is_break() {
+                return Ok(());
+            }
+        }
+        let newest = self.newest()?;
+        let mut count = 0;
+        for (file, path) in (0u32..).zip(&self.files) {
+            let mut show = |found: Result<Record, Damage>| {
+                let record = match found {
+                    Ok(record) => record,
+                    Err(damage) => return visit(Seen::Damage(damage)),
+                };
+                if record.is_deletion || !newest.is_newest(&record.name, file, record.number) {
+                    return ControlFlow::Continue(());
+                }
+                count += 1;
+                if count <= skip { ControlFlow::Continue(()) } else { visit(shown(path, record)) }
+            };
+            if scan(&mut Source::open(path)?, &mut show)?.is_break() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn newest(&self) -> Result<Newest, RiakFilesError> {
+        let mut newest = Newest::default();
+        for (file, path) in (0u32..).zip(&self.files) {
+            let mut show = |found: Result<Record, Damage>| {
+                if let Ok(record) = found {
+                    newest.raise(&record.name, file, record.number);
+                }
+                ControlFlow::Continue(())
+            };
+            let _ = scan(&mut Source::open(path)?, &mut show)?;
+            if newest.len() > KEYS_MAX {
+                let path = self.directory.clone();
+                return Err(RiakFilesError::TooManyKeys { path, keys_max: KEYS_MAX });
+            }
+        }
+        Ok(newest)
+    }
+}
+
+/// Names of the files below `journal_files` by the newest manifest that can be read, `None` without any.
+fn manifest_names(
+    folder: &Path,
+    damage: &mut Vec<Damage>,
+) -> Result<Option<Vec<String>>, RiakFilesError> {
+    let mut manifests: Vec<(u64, PathBuf)> = entries(folder)?
+        .into_iter()
+        .filter_map(|path| Some((numbered(&path, ".man")?, path)))
+        .collect();
+    manifests.sort();
+    for (_, path) in manifests.iter().rev() {
+        match names_in(&read_file(path)?) {
+            Some(names) => return Ok(Some(names)),
+            None => damage.push(Damage::new(
+                path,
+                0,
+                0,
+                "the manifest can't be read; the one before counts",
+            )),
+        }
+    }
+    Ok(None)
+}
+
+/// The names in a manifest: `journal_files/` and what follows, up to what no name has. The term around them
+/// has processes in it, which mean nothing outside of their node.
+fn names_in(manifest: &[u8]) -> Option<Vec<String>> {
+    let term = match manifest.strip_prefix(&COMPRESSED_TERM) {
+        Some(rest) => {
+            let mut inflated = Vec::new();
+            let deflated = ZlibDecoder::new(rest.get(4..)?);
+            deflated.take(MANIFEST_BYTES_MAX).read_to_end(&mut inflated).ok()?;
+            inflated
+        }
+        None => manifest.strip_prefix(&[131])?.to_vec(),
+    };
+    let folder = b"journal_files/";
+    let starts = (0..term.len()).filter(|at| term[*at..].starts_with(folder));
+    let name = |start: usize| {
+        let rest = &term[start + folder.len()..];
+        // `N_` and 36 characters of a UUID.
+        let underscore =
+            rest.iter().take(60).enumerate().filter(|(_, byte)| **byte == b'_').map(|(at, _)| at);
+        let end = underscore.into_iter().find_map(|at| {
+            let is_number = at > 0 && rest[at - 1].is_ascii_digit();
+            let uuid = rest.get(at + 1..at + 37)?;
+            let is_uuid = uuid.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');
+            (is_number && is_uuid).then_some(at + 37)
+        })?;
+        std::str::from_utf8(&rest[..end]).ok().map(str::to_owned)
+    };
+    let names: Option<Vec<String>> = starts.map(name).collect();
+    let mut names = names?;
+    names.reverse();
+    Some(names)
+}
+
+fn shown(path: &Path, record: Record) -> Seen {
+    let read = || {
+        let name = name_of(&record.name).ok_or("the key of a record is none of an object")?;
+        Ok::<_, String>((name, object_of(&record.value)?))
+    };
+    match read() {
+        Ok((key, object)) => Seen::Record(StoredRecord {
+            key,
+            object,
+            written_secs: None,
+            file: path.to_owned(),
+            offset: record.at,
+        }),
+        Err(what) => Seen::Damage(Damage::new(path, record.at, 0, what)),
+    }
+}
+
+/// Shows the records of a journal file and all damage. Records that only change the ledger are left out.
+fn scan(
+    source: &mut Source,
+    show: &mut dyn FnMut(Result<Record, Damage>) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, RiakFilesError> {
+    let Some(tables) = source.take(TABLES_BYTES)? else {
+        let damage =
+            Damage::new(source.path(), 0, source.len(), "the file ends before its first record");
+        return Ok(if source.len() == 0 { ControlFlow::Continue(()) } else { show(Err(damage)) });
+    };
+    let number = |place: usize| {
+        u32::from_le_bytes([tables[place], tables[place + 1], tables[place + 2], tables[place + 3]])
+    };
+    let starts = (0..TABLES_BYTES).step_by(8).map(number).filter(|start| *start > 0);
+    let end = starts.min().map_or(source.len(), |start| u64::from(start).min(source.len()));
+    while source.at() < end {
+        let at = source.at();
+        let found = match next(source, end)? {
+            Ok(Some(record)) => Ok(record),
+            Ok(None) => continue,
+            Err(Broken::Skipped(what)) => {
+                Err(Damage::new(source.path(), at, source.at() - at, what))
+            }
+            Err(Broken::NoEnd) => {
+                // Nothing tells where the next record begins.
+                let len = end - at;
+                source.seek(end)?;
+                Err(Damage::new(
+                    source.path(),
+                    at,
+                    len,
+                    "a record is damaged: its sizes lead nowhere",
+                ))
+            }
+        };
+        if show(found).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// A record that can't be read.
+enum Broken {
+    /// What follows can be.
+    Skipped(&'static str),
+    /// Where it ends is not known.
+    NoEnd,
+}
+
+/// The next record; `None` for one that only changes the ledger.
+fn next(source: &mut Source, end: u64) -> Result<Result<Option<Record>, Broken>, RiakFilesError> {
+    let at = source.at();
+    let Some(header) = source.take(HEADER_BYTES)? else { return Ok(Err(Broken::NoEnd)) };
+    let size = |place: usize| {
+        u32::from_le_bytes([header[place], header[place + 1], header[place + 2], header[place + 3]])
+            as usize
+    };
+    let (key_len, value_len) = (size(0), size(4));
+    let is_plausible =
+        key_len <= KEY_BYTES_MAX && (CHECKSUM_BYTES..=OBJECT_BYTES_MAX).contains(&value_len);
+    if !is_plausible || source.at() + (key_len + value_len) as u64 > end {
+        return Ok(Err(Broken::NoEnd));
+    }
+    let Some(body) = source.take(key_len + value_len)? else { return Ok(Err(Broken::NoEnd)) };
+    let body = Bytes::from(body);
+    let (key, value) = (body.slice(..key_len), body.slice(key_len + CHECKSUM_BYTES..));
+    let mut checksum = crc32fast::Hasher::new();
+    checksum.update(&key);
+    checksum.update(&value);
+    if body[key_len..key_len + CHECKSUM_BYTES] != checksum.finalize().to_be_bytes() {
+        return Ok(Err(Broken::Skipped("a record is damaged: its checksum is another")));
+    }
+    Ok(match entry_of(&key) {
+        Some((_, Kind::LedgerOnly, _)) => Ok(None),
+        Some((number, kind, name)) => {
+            Ok(Some(Record { at, number, is_deletion: kind == Kind::Deletion, name, value }))
+        }
+        None => Err(Broken::Skipped("the key of a record is none of leveled")),
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Object,
+    Deletion,
+    LedgerOnly,
+}
+
+/// Number, kind and encoded ledger key of a journal's key.
+fn entry_of(key: &Bytes) -> Option<(u64, Kind, Bytes)> {
+    let term = Term::decode(key, &KEY_LIMITS).ok()?;
+    let [number, kind, name] = term.as_tuple()?;
+    let kind = match kind {
+        kind if kind.is_atom(b"stnd") => Kind::Object,
+        kind if kind.is_atom(b"tomb") => Kind::Deletion,
+        kind if kind.is_atom(b"keyd") => Kind::LedgerOnly,
+        _ => return None,
+    };
+    // Keys of heads alone are none of Riak's objects.
+    let is_object = matches!(name, Term::Tuple(parts) if parts.first().is_some_and(|tag| tag.is_atom(b"o_rkv")));
+    let mut encoded = Vec::new();
+    name.encode_into(&mut encoded);
+    let kind = if is_object { kind } else { Kind::LedgerOnly };
+    Some((number.as_u64()?, kind, encoded.into()))
+}
+
+fn name_of(ledger_key: &Bytes) -> Option<BitcaskKey> {
+    let term = Term::decode(ledger_key, &KEY_LIMITS).ok()?;
+    let [_, bucket, key, _] = term.as_tuple()?;
+    let (bucket_type, bucket) = match bucket.as_tuple() {
+        Some([bucket_type, bucket]) => {
+            (bucket_type.as_binary()?.clone(), bucket.as_binary()?.clone())
+        }
+        None => (Bytes::from_static(DEFAULT_BUCKET_TYPE), bucket.as_binary()?.clone()),
+    };
+    Some(BitcaskKey { bucket_type, bucket, key: key.as_binary()?.clone() })
+}
+
+/// The object of a value: what is before the changes of the ledger, decompressed.
+fn object_of(value: &Bytes) -> Result<Bytes, String> {
+    let cut_off = || "a value is shorter than its parts".to_owned();
+    let tail = value.len().checked_sub(TAIL_BYTES).ok_or_else(cut_off)?;
+    let kind = value[value.len() - 1];
+    let changes =
+        u32::from_be_bytes([value[tail], value[tail + 1], value[tail + 2], value[tail + 3]]);
+    let end = tail.checked_sub(changes as usize).ok_or_else(cut_off)?;
+    let stored = value.slice(..end);
+    if kind & IS_BINARY == 0 {
+        let binary =
+            Term::decode(&stored, &Limits { inflated_bytes_max: OBJECT_BYTES_MAX, ..KEY_LIMITS });
+        let binary = binary.map_err(|fault| fault.to_string())?;
+        return binary
+            .as_binary()
+            .cloned()
+            .ok_or_else(|| "a value is a term, but no binary".to_owned());
+    }
+    match (kind & IS_COMPRESSED != 0, kind & METHODS_MASK) {
+        (false, _) => Ok(stored),
+        (true, IS_LZ4) => inflate_lz4(&stored),
+        (true, 0) => {
+            let mut inflated = Vec::new();
+            let limit = OBJECT_BYTES_MAX as u64;
+            ZlibDecoder::new(&stored[..])
+                .take(limit)
+                .read_to_end(&mut inflated)
+                .map_err(|fault| fault.to_string())?;
+            Ok(inflated.into())
+        }
+        (true, method) => {
+            Err(format!("a value is compressed by method {method}, which is not known here"))
+        }
+    }
+}
+
+/// LZ4 as leveled and LevelDB write it: the size in 32 bits, little-endian, and a block.
+pub(crate) fn inflate_lz4(stored: &[u8]) -> Result<Bytes, String> {
+    let (size, block) = stored.split_first_chunk().ok_or("a compressed block is empty")?;
+    let size = u32::from_le_bytes(*size) as usize;
+    // A block grows to 255 times its size at most.
+    if size > OBJECT_BYTES_MAX || size / 256 > block.len() {
+        return Err(format!("a compressed block claims to have {size} bytes"));
+    }
+    lz4_flex::block::decompress(block, size).map(Bytes::from).map_err(|fault| fault.to_string())
+}
+
+/// Reads bytes as key, value and manifest of a journal: the entry for fuzzing. Whatever the bytes are, it
+/// returns.
+pub fn fuzz_leveled_journal(bytes: &[u8]) {
+    let bytes = Bytes::copy_from_slice(bytes);
+    let _ = entry_of(&bytes);
+    let _ = object_of(&bytes);
+    let _ = names_in(&bytes);
+    let _ = name_of(&bytes);
+}

@@ -1,0 +1,272 @@
+//! Directories that a real Riak node wrote hold what that node answered, and damage to their files loses
+//! no more than what it hits.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use flate2::read::GzDecoder;
+use quoit_model::bitcask_key::BitcaskKey;
+use quoit_model::data_type::Value as DataType;
+use quoit_model::data_type::clock_in_riak;
+use quoit_model::etf::Limits;
+use quoit_model::object::{Object, Sibling};
+use quoit_model::props::Datatype;
+use quoit_model::riak_clock::decode_riak_clock;
+use quoit_model::riak_object::decode_riak_object;
+use quoit_riak_files::{Damage, Seen, discover};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const ARCHIVES: [&str; 4] =
+    ["bitcask-data-types", "bitcask-killed", "leveldb-data-types", "leveled"];
+
+type Objects = BTreeMap<BitcaskKey, Object>;
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/riak-data")
+}
+
+fn unpacked(name: &str) -> TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let archive = File::open(golden().join(format!("{name}.tar.gz"))).expect("the archive");
+    tar::Archive::new(GzDecoder::new(archive)).unpack(directory.path()).expect("a tar archive");
+    directory
+}
+
+fn expected(name: &str) -> Value {
+    let file =
+        File::open(golden().join(format!("{name}.expected.json.gz"))).expect("the node's answers");
+    serde_json::from_reader(GzDecoder::new(file)).expect("JSON")
+}
+
+/// All partitions, the replicas of each record merged, and what is damaged.
+fn read(directory: &Path) -> (Objects, Vec<Damage>) {
+    let mut objects = Objects::new();
+    let mut damages = Vec::new();
+    for partition in discover(directory).expect("a directory of Riak's").partitions {
+        partition
+            .read(0, &mut |seen| {
+                match seen {
+                    Seen::Record(record) => match decode_riak_object(&record.object) {
+                        Ok(object) => {
+                            objects
+                                .entry(record.key)
+                                .and_modify(|known| *known = known.merge(&object))
+                                .or_insert(object);
+                        }
+                        Err(fault) => panic!("{:?}: {fault}", record.key),
+                    },
+                    Seen::Damage(damage) => damages.push(damage),
+                }
+                ControlFlow::Continue(())
+            })
+            .expect("readable files");
+    }
+    (objects, damages)
+}
+
+fn part(record: &Value, name: &str) -> Option<Bytes> {
+    record[name].as_str().map(|text| STANDARD.decode(text).expect("base64").into())
+}
+
+fn name_of(record: &Value) -> BitcaskKey {
+    BitcaskKey {
+        bucket_type: part(record, "type").unwrap_or(Bytes::from_static(b"default")),
+        bucket: part(record, "bucket").expect("a bucket"),
+        key: part(record, "key").expect("a key"),
+    }
+}
+
+fn holds(sibling: &Sibling, told: &Value) -> bool {
+    let value = match told["value"].as_str() {
+        Some(text) => sibling.value == STANDARD.decode(text).expect("base64"),
+        None => told["value_len"].as_u64() == Some(sibling.value.len() as u64),
+    };
+    value
+        && told["vtag"].as_str().unwrap_or_default().as_bytes() == sibling.vtag
+        && told["last_mod"].as_u64() == Some(sibling.last_modified_us / 1_000_000)
+        && told["indexes"].as_array().map_or(0, Vec::len) == sibling.meta.indexes.len()
+        && told["deleted"].as_bool().unwrap_or(false) == sibling.deleted
+}
+
+/// A data type's value as Riak's HTTP interface shows it.
+fn shown(value: &DataType) -> Value {
+    let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+    match value {
+        DataType::Counter(sum) => json!(i64::try_from(*sum).expect("a small number")),
+        DataType::Set(elements) => elements.iter().map(text).collect(),
+        DataType::Register(value) => text(value).into(),
+        DataType::Flag(enabled) => json!(enabled),
+        DataType::Hll(estimate) => json!(estimate),
+        DataType::Map(fields) => {
+            fields.iter().map(|(name, value)| (name.to_string(), shown(value))).collect()
+        }
+    }
+}
+
+fn check_objects(objects: &Objects, expected: &Value) {
+    for record in expected["objects"].as_array().expect("objects") {
+        let name = name_of(record);
+        let told = record["siblings"].as_array().expect("siblings");
+        let Some(object) = objects.get(&name) else {
+            assert!(told.is_empty(), "{name:?} is missing");
+            continue;
+        };
+        if let Some(clock) = part(record, "clock") {
+            let clock = decode_riak_clock(&clock, &Limits::STORED).expect("a clock");
+            assert_eq!(object.clock, clock, "{name:?}");
+        }
+        let live: Vec<_> = object.siblings.iter().filter(|_| !object.is_tombstone()).collect();
+        assert_eq!(live.len(), told.len(), "{name:?}");
+        for told in told {
+            assert!(
+                live.iter().any(|sibling| holds(sibling, told)),
+                "{name:?}: {told} in {live:?}"
+            );
+        }
+    }
+}
+
+fn check_data_types(objects: &Objects, expected: &Value) {
+    let datatypes = [
+        ("counters", Datatype::Counter),
+        ("sets", Datatype::Set),
+        ("gsets", Datatype::Gset),
+        ("maps", Datatype::Map),
+        ("hlls", Datatype::Hll),
+    ];
+    let told = expected["data_types"].as_array().expect("data types");
+    assert!(told.len() > 40, "{}", told.len());
+    for record in told {
+        let text = |name: &str| Bytes::from(record[name].as_str().expect("text").to_owned());
+        let name =
+            BitcaskKey { bucket_type: text("type"), bucket: text("bucket"), key: text("key") };
+        let before = objects.get(&name).unwrap_or_else(|| panic!("{name:?} is missing"));
+        let mut object = before.clone();
+        let (_, datatype) =
+            datatypes.iter().find(|(word, _)| *word == name.bucket_type).expect("a type");
+        assert_eq!(object.adopt_riak_data_type(Some(*datatype)), Ok(true), "{name:?}");
+        assert_eq!(clock_in_riak(&object.clock), before.clock, "{name:?}");
+        let state = object.data_type().expect("undamaged").expect("a state");
+        assert_eq!(shown(&state.value()), record["value"]["value"], "{name:?}");
+    }
+}
+
+fn check(name: &str) {
+    let directory = unpacked(name);
+    let (objects, damages) = read(directory.path());
+    assert_eq!(damages, [], "{name}");
+    let expected = expected(name);
+    check_objects(&objects, &expected);
+    check_data_types(&objects, &expected);
+}
+
+#[test]
+fn a_bitcask_directory_holds_what_the_node_answered() {
+    check("bitcask-data-types");
+}
+
+#[test]
+fn a_bitcask_directory_of_a_killed_node_holds_what_the_node_had_acknowledged() {
+    check("bitcask-killed");
+}
+
+#[test]
+fn a_leveldb_directory_holds_what_the_node_answered() {
+    check("leveldb-data-types");
+}
+
+#[test]
+fn a_leveled_directory_holds_what_the_node_answered() {
+    check("leveled");
+}
+
+/// All files below a directory.
+fn files(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).expect("a directory").flatten() {
+        if entry.path().is_dir() { files(&entry.path(), found) } else { found.push(entry.path()) }
+    }
+    found.sort();
+}
+
+/// A small source of numbers that look random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound.max(1)
+    }
+}
+
+#[test]
+fn damage_is_told_and_loses_nothing_else() {
+    let mut numbers = Numbers(7);
+    for name in ARCHIVES {
+        let directory = unpacked(name);
+        let (whole, _) = read(directory.path());
+        let mut all = Vec::new();
+        files(directory.path(), &mut all);
+        all.retain(|path| {
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            ["data", "sst", "log", "cdb", "pnd"]
+                .iter()
+                .any(|kind| name.ends_with(&format!(".{kind}")))
+                && path.metadata().expect("a file").len() > 0
+        });
+        for round in 0..12u64 {
+            let path = &all[numbers.below(all.len() as u64) as usize];
+            let before = std::fs::read(path).expect("a file");
+            let mut damaged = before.clone();
+            let at = numbers.below(before.len() as u64) as usize;
+            match round % 3 {
+                0 => damaged[at] ^= 1 << numbers.below(8),
+                1 => damaged.truncate(at),
+                _ => damaged.clear(),
+            }
+            std::fs::write(path, &damaged).expect("a file");
+            let (left, damages) = read(directory.path());
+            let lost = whole.keys().filter(|key| !left.contains_key(*key)).count();
+            // Every record is in three partitions, most of them: one file takes few records for good.
+            assert!(
+                lost * 2 < whole.len(),
+                "{name}, round {round}: {lost} lost by {}",
+                path.display()
+            );
+            let is_told = damages.iter().any(|damage| damage.file == *path);
+            assert!(
+                is_told || lost == 0 || damaged.is_empty(),
+                "{name}: {} is not told",
+                path.display()
+            );
+            std::fs::write(path, &before).expect("a file");
+        }
+    }
+}
+
+#[test]
+fn a_walk_goes_on_behind_what_was_skipped() {
+    for name in ARCHIVES {
+        let directory = unpacked(name);
+        let partition = discover(directory.path()).expect("partitions").partitions.remove(0);
+        let keys = |skip| {
+            let mut keys = Vec::new();
+            partition
+                .read(skip, &mut |seen| {
+                    if let Seen::Record(record) = seen {
+                        keys.push(record.key);
+                    }
+                    ControlFlow::Continue(())
+                })
+                .expect("readable files");
+            keys
+        };
+        let all = keys(0);
+        assert_eq!(keys(5), all[5..]);
+    }
+}

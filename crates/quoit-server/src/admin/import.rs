@@ -1,0 +1,213 @@
+//! Objects that were made elsewhere: what `quoit import` sends, and what it verifies afterwards.
+
+use super::{allow, error, no_such_path};
+use crate::context::ServerContext;
+use crate::http::{Method, Refusal, Request, query_value};
+use bytes::Bytes;
+use quoit_core::{FoldKind, PutRequest, ReadOptions, RecordRange, ReplicatedStore, RequestError};
+use quoit_model::context::decode_context;
+use quoit_model::etf::Limits;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
+use quoit_model::record_batch::{BatchRecord, read_records, version_digest};
+use quoit_model::riak_clock::decode_riak_clock;
+use quoit_model::riak_object::decode_riak_object;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// How the body of records is declared.
+const CONTENT_TYPE: &[u8] = b"application/octet-stream";
+
+/// Most records of a batch that are written at the same time: enough to share a sync, few enough to leave
+/// room for clients.
+const WRITES_AT_ONCE: usize = 64;
+
+/// A record that was not stored.
+struct NotStored {
+    /// Its number in the batch, from 0.
+    record: usize,
+    message: String,
+    /// Whether it may be stored when it is sent again.
+    again: bool,
+}
+
+/// Answers a request below `/admin/v1/import`.
+pub(super) async fn answer(
+    context: &ServerContext,
+    request: &Request,
+    method: Method,
+    names: &[&[u8]],
+    query: &[u8],
+) -> Result<Value, Refusal> {
+    match names {
+        [b"objects"] => {
+            allow(method, &[Method::Post])?;
+            objects(context, &request.body).await
+        }
+        [b"check"] => {
+            allow(method, &[Method::Post])?;
+            check(context, &request.body).await
+        }
+        [b"digest"] => {
+            allow(method, &[Method::Get, Method::Head])?;
+            digest(context, query).await
+        }
+        _ => Err(no_such_path()),
+    }
+}
+
+/// Whether a path below `/admin` takes records.
+pub(super) fn takes_records(names: &[&[u8]]) -> bool {
+    matches!(names, [b"v1", b"import", b"objects" | b"check"])
+}
+
+/// Records are no document: a form that a web page can send must not pass for some.
+pub(super) fn check_content_type(request: &Request) -> Result<(), Refusal> {
+    match request.head.get("content-type") {
+        Some(CONTENT_TYPE) => Ok(()),
+        _ => Err(error(
+            415,
+            "content_type",
+            "records must be declared as Content-Type: application/octet-stream",
+        )),
+    }
+}
+
+/// Stores the records of a body, each merged with what is there. Those that can't be stored are named.
+async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal> {
+    let records =
+        read_records(body).map_err(|fault| error(400, "invalid_batch", &fault.to_string()))?;
+    let record_count = records.len();
+    let mut refused = Vec::new();
+    let mut under_way = JoinSet::new();
+    for (number, record) in records.into_iter().enumerate() {
+        if under_way.len() >= WRITES_AT_ONCE {
+            refused.extend(under_way.join_next().await.and_then(outcome));
+        }
+        under_way.spawn(store(Arc::clone(&context.store), number, record));
+    }
+    while let Some(joined) = under_way.join_next().await {
+        refused.extend(outcome(joined));
+    }
+    refused.sort_by_key(|one: &NotStored| one.record);
+    let stored_count = record_count - refused.len();
+    let refused: Vec<Value> = refused
+        .into_iter()
+        .map(|one| json!({"record": one.record, "message": one.message, "again": one.again}))
+        .collect();
+    Ok(json!({"stored": stored_count, "refused": refused}))
+}
+
+/// What a write came to. That of a task that was ended with the node is told of by nobody.
+fn outcome(joined: Result<Result<(), NotStored>, tokio::task::JoinError>) -> Option<NotStored> {
+    joined.ok().and_then(Result::err)
+}
+
+async fn store(
+    store: Arc<ReplicatedStore>,
+    record: usize,
+    BatchRecord { key, object }: BatchRecord,
+) -> Result<(), NotStored> {
+    let object = decode_riak_object(&object).map_err(|fault| NotStored {
+        record,
+        message: fault.to_string(),
+        again: false,
+    })?;
+    let put = store.put(PutRequest::given(key.as_key_ref(), object)).await;
+    put.map(drop).map_err(|fault| {
+        let again = !is_for_good(&fault);
+        NotStored { record, message: fault.to_string(), again }
+    })
+}
+
+/// Whether a write would fail again.
+const fn is_for_good(fault: &RequestError) -> bool {
+    matches!(
+        fault,
+        RequestError::Vetoed(_)
+            | RequestError::ObjectTooLarge { .. }
+            | RequestError::TooManySiblings(_)
+            | RequestError::NoSuchType(_)
+            | RequestError::Key(_)
+            | RequestError::Context(_)
+    )
+}
+
+/// Compares records with what is stored: a body as for [`objects`], with a clock in the place of each object.
+/// Records that are missing, or that have not seen all events of the clock, are named.
+async fn check(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal> {
+    let records =
+        read_records(body).map_err(|fault| error(400, "invalid_batch", &fault.to_string()))?;
+    let checked = records.len();
+    let mut behind = Vec::new();
+    let mut under_way = JoinSet::new();
+    for (number, record) in records.into_iter().enumerate() {
+        if under_way.len() >= WRITES_AT_ONCE {
+            behind.extend(under_way.join_next().await.and_then(outcome));
+        }
+        under_way.spawn(compare(Arc::clone(&context.store), number, record));
+    }
+    while let Some(joined) = under_way.join_next().await {
+        behind.extend(outcome(joined));
+    }
+    behind.sort_by_key(|one: &NotStored| one.record);
+    let behind: Vec<Value> = behind
+        .into_iter()
+        .map(|one| json!({"record": one.record, "message": one.message, "again": one.again}))
+        .collect();
+    Ok(json!({"checked": checked, "behind": behind}))
+}
+
+async fn compare(
+    store: Arc<ReplicatedStore>,
+    record: usize,
+    BatchRecord { key, object: clock }: BatchRecord,
+) -> Result<(), NotStored> {
+    let not_stored = |message: String, again| Err(NotStored { record, message, again });
+    let clock = match decode_riak_clock(&clock, &Limits::STORED) {
+        Ok(clock) => clock,
+        Err(fault) => return not_stored(fault.to_string(), false),
+    };
+    let last_write_wins = store
+        .control()
+        .read()
+        .bucket_props(key.as_key_ref().bucket)
+        .is_ok_and(|props| props.last_write_wins);
+    match store.get(key.as_key_ref(), &ReadOptions::default()).await {
+        // Where the last write wins, a later value has a clock of its own.
+        Ok(Some(stored)) if last_write_wins || stored.clock.descends(&clock) => Ok(()),
+        Ok(Some(_)) => not_stored("an older version is stored".to_owned(), false),
+        Ok(None) => not_stored("it is not stored".to_owned(), false),
+        Err(fault) => {
+            let again = !is_for_good(&fault);
+            not_stored(fault.to_string(), again)
+        }
+    }
+}
+
+/// Number of live records of a bucket, and the sum of their versions' digests.
+async fn digest(context: &ServerContext, query: &[u8]) -> Result<Value, Refusal> {
+    let named = |name: &str| Some(Bytes::from(query_value(query, name)?.into_owned()));
+    let bucket_type = named("type").unwrap_or(Bytes::from_static(DEFAULT_BUCKET_TYPE));
+    let Some(bucket) = named("bucket") else {
+        return Err(error(400, "no_bucket", "name a bucket: ?type=T&bucket=B"));
+    };
+    let refused = |fault: RequestError| error(503, "unavailable", &fault.to_string());
+    let checked = BucketRef { bucket_type: &bucket_type, bucket: &bucket };
+    if context.store.control().read().bucket_props_json(checked).is_err() {
+        return Err(error(404, "no_type", "there is no such bucket type, or it is not active"));
+    }
+    let range = RecordRange::all(bucket_type, bucket);
+    let fold = context.store.fold(range, FoldKind::FetchClocks, u64::MAX).await;
+    let mut fold = fold.map_err(refused)?;
+    let (mut count, mut sum) = (0u64, 0u64);
+    while let Some(found) = fold.step().await.map_err(refused)? {
+        for record in found {
+            let clock = decode_context(&record.clock)
+                .map_err(|fault| error(500, "internal", &fault.to_string()))?;
+            count += 1;
+            sum = sum.wrapping_add(version_digest(&record.key, &clock));
+        }
+    }
+    Ok(json!({"count": count, "digest": format!("{sum:016x}")}))
+}

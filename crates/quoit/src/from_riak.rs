@@ -1,0 +1,281 @@
+//! `quoit config from-riak`: a configuration made of one of Riak's, with a remark for each key.
+
+use crate::config_command::Format;
+use crate::output::say;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use quoit::config::{self, Meaning, broken_promise, meaning};
+use quoit_import::advanced_settings;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Settings of advanced.config that have a key of this name here.
+const ADVANCED: [&str; 1] = ["delete_mode"];
+
+/// Settings of advanced.config without meaning here, and why.
+const ADVANCED_WITHOUT_MEANING: [(&str, &str); 6] = [
+    ("vnode_overload_threshold", "requests are admitted by max_concurrent_requests, not queued"),
+    ("vnode_check_interval", "there are no vnode queues to look at"),
+    ("vnode_check_request_interval", "there are no vnode queues to look at"),
+    ("vnode_inactivity_timeout", "fallback data is handed back as soon as its primary is up"),
+    ("read_repair_max", "read repair is part of the read"),
+    ("read_repair_soft", "read repair is part of the read"),
+];
+
+/// Arguments of `quoit config from-riak`.
+#[derive(Args, Debug)]
+pub(crate) struct FromRiakArgs {
+    /// The riak.conf.
+    file: PathBuf,
+    /// The advanced.config beside it.
+    advanced: Option<PathBuf>,
+    /// Memory of this machine in bytes, which percentages become parts of [default: what it has].
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<u64>,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+/// What becomes of a key.
+enum Remark {
+    Kept,
+    /// Under another name, or with another value; why.
+    Changed {
+        key: String,
+        value: String,
+        why: String,
+    },
+    WithoutMeaning(String),
+    /// It promises what is not there.
+    Refused(String),
+}
+
+/// A setting of Riak's, and what becomes of it.
+struct Line {
+    from: String,
+    key: String,
+    value: String,
+    remark: Remark,
+}
+
+pub(crate) fn from_riak(args: &FromRiakArgs) -> Result<()> {
+    let lines = read(args)?;
+    let refused = lines.iter().filter(|line| matches!(line.remark, Remark::Refused(_))).count();
+    match args.format {
+        Format::Json => say!("{}", Value::from(lines.iter().map(document).collect::<Vec<_>>())),
+        Format::Human => print(&lines),
+    }
+    match refused {
+        0 => Ok(()),
+        count => {
+            bail!("{count} settings promise what is not there; read their remarks before the move")
+        }
+    }
+}
+
+fn read(args: &FromRiakArgs) -> Result<Vec<Line>> {
+    let path = &args.file;
+    let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let entries = config::parse_text(path, &bytes, &mut |file| std::fs::read(file))?;
+    // Of settings that are made twice the last counts.
+    let mut last = BTreeMap::new();
+    for entry in entries {
+        last.insert(entry.key.clone(), entry);
+    }
+    let memory = args.memory.or_else(machine_memory_bytes);
+    let mut lines: Vec<Line> = last
+        .into_values()
+        .map(|entry| Line {
+            from: entry.origin.to_string(),
+            remark: remark(&entry.key, &entry.value, memory),
+            key: entry.key,
+            value: entry.value,
+        })
+        .collect();
+    if let Some(path) = &args.advanced {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let settings = advanced_settings(&text).with_context(|| path.display().to_string())?;
+        lines.extend(settings.into_iter().map(|setting| Line {
+            from: format!("{}:{}", path.display(), setting.line),
+            remark: advanced_remark(&setting.application, &setting.key, &setting.value),
+            key: setting.key,
+            value: setting.value,
+        }));
+    }
+    Ok(lines)
+}
+
+fn remark(key: &str, value: &str, memory_bytes: Option<u64>) -> Remark {
+    if key == "leveldb.maximum_memory.percent" {
+        return percentage(value, memory_bytes);
+    }
+    if let Some(why) = broken_promise(key, value) {
+        return Remark::Refused(why.to_owned());
+    }
+    match meaning(key) {
+        Meaning::Key(here) if here.name == key || here.name.contains('$') => Remark::Kept,
+        // A key of one of several engines has the name of the engine in it.
+        Meaning::Key(_) if key.starts_with("multi_backend.") => Remark::Kept,
+        Meaning::Key(here) => Remark::Changed {
+            key: here.name.to_owned(),
+            value: value.to_owned(),
+            why: format!("it is called {} here", here.name),
+        },
+        Meaning::Riaks => Remark::WithoutMeaning(why_without_meaning(key)),
+        Meaning::Unknown(near) => Remark::Refused(format!(
+            "no key of Riak has this name{}",
+            near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+        )),
+    }
+}
+
+/// A share of the machine's memory, in bytes.
+fn percentage(value: &str, memory_bytes: Option<u64>) -> Remark {
+    let Some((percent, memory)) = value.parse::<u64>().ok().zip(memory_bytes) else {
+        return Remark::Refused(
+            "the share of this machine's memory is not known; give --memory".to_owned(),
+        );
+    };
+    let bytes = memory / 100 * percent.min(100);
+    Remark::Changed {
+        key: "leveldb.maximum_memory".to_owned(),
+        value: format!("{}MB", bytes >> 20),
+        why: format!("{percent} % of {} MB", memory >> 20),
+    }
+}
+
+/// Why keys of a family have no meaning here.
+fn why_without_meaning(key: &str) -> String {
+    let families = [
+        ("erlang.", "there is no Erlang runtime"),
+        ("anti_entropy.", "trees are part of the index and never built"),
+        ("tictacaae_", "digests are part of the index; anti-entropy is always on"),
+        ("replrtq_", "replication is set up by quoit repl"),
+        ("ttaaefs_", "replication is set up by quoit repl"),
+        ("bitcask.", "the log has no such setting; see docs/configuration.md"),
+        ("leveldb.", "the engine has no such setting; see docs/configuration.md"),
+        ("leveled.", "the engine has no such setting; see docs/configuration.md"),
+        ("log", "log lines go to standard error, and the service manager keeps them"),
+        ("javascript.", "JavaScript is not run"),
+        ("search", "there is no search"),
+        ("platform_", "packages decide it"),
+        ("handoff", "transfers are resumable and limited by transfer_rate and transfer_limit"),
+        ("runtime_health.", "there are no Erlang processes to watch"),
+    ];
+    let found = families.iter().find(|(start, _)| key.starts_with(start));
+    found.map_or("nothing here depends on it", |(_, why)| why).to_owned()
+}
+
+fn advanced_remark(application: &str, key: &str, value: &str) -> Remark {
+    if ADVANCED.contains(&key) {
+        return Remark::Kept;
+    }
+    if let Some((_, why)) = ADVANCED_WITHOUT_MEANING.iter().find(|(name, _)| *name == key) {
+        return Remark::WithoutMeaning((*why).to_owned());
+    }
+    match meaning(key) {
+        Meaning::Key(here) if here.name == key => Remark::Kept,
+        Meaning::Key(_) | Meaning::Riaks => Remark::WithoutMeaning(why_without_meaning(key)),
+        Meaning::Unknown(_) if value == "false" || value == "undefined" => {
+            Remark::WithoutMeaning("it is off".to_owned())
+        }
+        Meaning::Unknown(_) => Remark::Refused(format!(
+            "setting of {application} that is not known here: see whether it matters"
+        )),
+    }
+}
+
+fn machine_memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
+fn document(line: &Line) -> Value {
+    let (what, key, value, why) = match &line.remark {
+        Remark::Kept => ("kept", Some(&line.key), Some(&line.value), None),
+        Remark::Changed { key, value, why } => ("changed", Some(key), Some(value), Some(why)),
+        Remark::WithoutMeaning(why) => ("without_meaning", None, None, Some(why)),
+        Remark::Refused(why) => ("refused", None, None, Some(why)),
+    };
+    json!({
+        "from": line.from,
+        "riak_key": line.key,
+        "riak_value": line.value,
+        "remark": what,
+        "key": key,
+        "value": value,
+        "why": why,
+    })
+}
+
+fn print(lines: &[Line]) {
+    for Line { from, key, value, remark } in lines {
+        match remark {
+            Remark::Kept => say!("# kept ({from})\n{key} = {value}\n"),
+            Remark::Changed { key: here, value: ours, why } => {
+                say!("# changed from {key} = {value} ({from}): {why}\n{here} = {ours}\n");
+            }
+            Remark::WithoutMeaning(why) => {
+                say!("# without meaning here ({from}): {why}\n# {key} = {value}\n");
+            }
+            Remark::Refused(why) => say!("# REFUSED ({from}): {why}\n# {key} = {value}\n"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(key: &str, value: &str) -> String {
+        let line = Line {
+            from: String::new(),
+            key: key.to_owned(),
+            value: value.to_owned(),
+            remark: remark(key, value, Some(100 << 30)),
+        };
+        let document = document(&line);
+        let here = match (document["key"].as_str(), document["value"].as_str()) {
+            (Some(key), Some(value)) => format!(" {key} = {value}"),
+            _ => String::new(),
+        };
+        format!("{}{here}", document["remark"].as_str().unwrap_or_default())
+    }
+
+    #[test]
+    fn every_key_gets_a_remark() {
+        for (key, value, expected) in [
+            ("ring_size", "128", "kept ring_size = 128"),
+            (
+                "listener.http.internal",
+                "0.0.0.0:8098",
+                "kept listener.http.internal = 0.0.0.0:8098",
+            ),
+            ("log.console.level", "info", "changed log.level = info"),
+            ("leveldb.maximum_memory.percent", "50", "changed leveldb.maximum_memory = 51200MB"),
+            ("erlang.async_threads", "64", "without_meaning"),
+            ("strong_consistency", "on", "refused"),
+            ("rign_size", "64", "refused"),
+        ] {
+            assert_eq!(word(key, value), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn settings_of_advanced_config_get_one_as_well() {
+        let is = |remark| match remark {
+            Remark::Kept => "kept",
+            Remark::Changed { .. } => "changed",
+            Remark::WithoutMeaning(_) => "without",
+            Remark::Refused(_) => "refused",
+        };
+        assert_eq!(is(advanced_remark("riak_kv", "delete_mode", "keep")), "kept");
+        assert_eq!(is(advanced_remark("riak_core", "vnode_overload_threshold", "1")), "without");
+        assert_eq!(is(advanced_remark("riak_kv", "some_hook", "mine")), "refused");
+        assert_eq!(is(advanced_remark("riak_kv", "some_hook", "false")), "without");
+    }
+}

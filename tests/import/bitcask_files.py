@@ -1,0 +1,44 @@
+"""Bitcask directories as Riak writes them, made for tests."""
+import os
+import struct
+import zlib
+
+RING_SIZE = 8
+
+
+def etf_clock(actor, counter, seconds=63_800_000_000):
+    """A clock of one actor as an external term."""
+    time = b"\x6e\x05\x00" + seconds.to_bytes(5, "little")
+    entry = b"\x68\x02\x6d" + struct.pack(">I", len(actor)) + actor
+    return b"\x83\x6c\x00\x00\x00\x01" + entry + b"\x68\x02\x62" + struct.pack(">i", counter) + time + b"\x6a"
+
+
+def riak_object(value, actor=b"\x01\x02\x03\x04\x00\x00\x00\x01", counter=1):
+    """An object of one value in Riak's stored form, version 1."""
+    clock = etf_clock(actor, counter)
+    text = b"\x83\x6b\x00\x0atext/plain"
+    meta = struct.pack(">III", 1600, 0, 7) + b"\x01e\x00"
+    name = b"\x01content-type"
+    meta += struct.pack(">I", len(name)) + name + struct.pack(">I", 1 + len(text)) + b"\x00" + text
+    value = b"\x01" + value
+    return (b"\x35\x01" + struct.pack(">I", len(clock)) + clock + struct.pack(">I", 1)
+            + struct.pack(">I", len(value)) + value + struct.pack(">I", len(meta)) + meta)
+
+
+def record(bucket, key, value):
+    """A record of a data file."""
+    name = b"\x02" + struct.pack(">H", len(bucket)) + bucket + key
+    body = struct.pack(">IHI", 1_600_000_000, len(name), len(value)) + name + value
+    return struct.pack(">I", zlib.crc32(body)) + body
+
+
+def write_partition(data_dir, number, records):
+    """Writes one data file of a partition; the file's path."""
+    index = number * (1 << 160) // RING_SIZE
+    folder = os.path.join(data_dir, "bitcask", str(index))
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "1.bitcask.data")
+    with open(path, "wb") as file:
+        for one in records:
+            file.write(one)
+    return path

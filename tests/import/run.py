@@ -1,0 +1,335 @@
+"""Moves from Riak, with real processes: recorded directories of a Riak node, imports that are killed,
+damage, types, comparisons, and Riak's own commands."""
+import base64
+import email
+import glob
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE), HERE]
+
+import bitcask_files  # noqa: E402
+from support import unittest_runner  # noqa: E402
+from support.node import TemporaryNode, binary_from_environment, die_with_parent  # noqa: E402
+
+GOLDEN = os.path.join(os.path.dirname(HERE), "golden", "riak-data")
+BINARY = binary_from_environment()
+TYPES = {"sibs": {"allow_mult": True}, "nosibs": {"allow_mult": False}, "n1": {"n_val": 1},
+         "n2": {"n_val": 2, "allow_mult": True}, "once": {"write_once": True},
+         "lww": {"allow_mult": False, "last_write_wins": True, "dvv_enabled": False}}
+START_SECONDS = 30
+
+
+def quoit(*arguments, cwd=None, binary=BINARY):
+    """Runs the program to its end; status, output, words on the standard error."""
+    done = subprocess.run([binary] + list(arguments), stdin=subprocess.DEVNULL, cwd=cwd,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def get(node, path):
+    """Status, headers and body of a path."""
+    request = urllib.request.Request(node.url + path, headers={"Accept": "multipart/mixed, */*;q=0.9"})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read()
+
+
+def path_of(record, folder):
+    """The path of a record of expected.json, whose names are in base64."""
+    def part(name):
+        return urllib.parse.quote_from_bytes(base64.b64decode(record[name]), safe="")
+    start = "/types/%s" % part("type") if record["type"] else ""
+    return "%s/buckets/%s/%s/%s" % (start, part("bucket"), folder, part("key"))
+
+
+def parts_of(headers, body):
+    """(headers, body) of each sibling of an answer."""
+    kind = headers.get("Content-Type", "")
+    if not kind.startswith("multipart/mixed"):
+        return [(headers, body)]
+    message = email.message_from_bytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body)
+    return [(part, part.get_payload(decode=True)) for part in message.get_payload()]
+
+
+def indexes_of(headers):
+    """The index entries of an answer."""
+    found = []
+    for name, value in headers.items():
+        if name.lower().startswith("x-riak-index-"):
+            found += [(name.lower()[len("x-riak-index-"):], term.strip()) for term in value.split(",")]
+    return sorted(found)
+
+
+class Recorded(unittest.TestCase):
+    """Directories that a real Riak node wrote, on every engine."""
+
+    def check_object(self, node, record):
+        told = [one for one in record["siblings"] if not one.get("deleted")]
+        path = path_of(record, "keys")
+        status, headers, body = get(node, path)
+        if not told:
+            self.assertEqual(status, 404, path)
+            return
+        self.assertIn(status, (200, 300), path)
+        found = parts_of(headers, body)
+        self.assertEqual(len([one for one in found if one[0].get("X-Riak-Deleted") is None]), len(told), path)
+        for sibling in told:
+            def is_it(part, sibling=sibling):
+                headers, body = part
+                if "value" in sibling:
+                    return body == base64.b64decode(sibling["value"])
+                return hashlib.sha256(body).hexdigest() == sibling["value_sha256"]
+            same = [part for part in found if is_it(part)]
+            self.assertTrue(same, "%s: no sibling has the value" % path)
+            if len(told) > 1:
+                continue
+            headers = same[0][0]
+            self.assertEqual(headers["ETag"].strip('"'), sibling["vtag"], path)
+            self.assertEqual(indexes_of(headers), sorted(map(tuple, sibling["indexes"])), path)
+            for name, value in sibling["usermeta"].items():
+                self.assertEqual(headers.get("X-Riak-Meta-" + name), value, path)
+
+    def check_data_type(self, node, record):
+        path = "/types/%s/buckets/%s/datatypes/%s" % tuple(
+            urllib.parse.quote(record[part], safe="") for part in ("type", "bucket", "key"))
+        status, _, body = get(node, path)
+        self.assertEqual(status, 200, path)
+        value = json.loads(body)
+        self.assertEqual(value["value"], record["value"]["value"], path)
+
+    def imported(self, archive, engine):
+        with gzip.open(os.path.join(GOLDEN, archive + ".expected.json.gz")) as file:
+            expected = json.load(file)
+        settings = ["storage_backend=" + engine, "delete_mode=keep", "ring_size=16"]
+        with TemporaryNode(BINARY, settings) as node, tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(os.path.join(GOLDEN, archive + ".tar.gz")) as tar:
+                tar.extractall(folder)
+            for name, props in TYPES.items():
+                node.create_bucket_type(name, props)
+            before = {path: os.stat(path).st_mtime_ns for path in glob.glob(folder + "/**", recursive=True)}
+            status, out, words = quoit("import", "run", folder, "--to", node.url, "--format", "json",
+                                       cwd=node.folder.name)
+            self.assertEqual(status, 0, out + words)
+            report = json.loads(out)
+            self.assertEqual(report["verified"]["behind_count"], 0, report)
+            self.assertGreater(report["same_copies"], report["sent"])
+            after = {path: os.stat(path).st_mtime_ns for path in glob.glob(folder + "/**", recursive=True)}
+            self.assertEqual(before, after, "the source was written to")
+            for record in expected["objects"]:
+                self.check_object(node, record)
+            for record in expected["data_types"]:
+                self.check_data_type(node, record)
+            self.assertGreater(len(expected["data_types"]), 40)
+
+    def test_bitcask_into_bitcask(self):
+        self.imported("bitcask-data-types", "bitcask")
+
+    def test_bitcask_of_a_killed_node_into_innostore(self):
+        self.imported("bitcask-killed", "innostore")
+
+    def test_leveldb_into_leveldb(self):
+        self.imported("leveldb-data-types", "leveldb")
+
+    def test_leveled_into_leveled(self):
+        self.imported("leveled", "leveled")
+
+    def test_leveled_into_bitcask(self):
+        self.imported("leveled", "bitcask")
+
+    def test_leveldb_into_memory(self):
+        self.imported("leveldb-data-types", "memory")
+
+
+class OneNode(unittest.TestCase):
+    """Imports into one node, each in buckets of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.node = TemporaryNode(BINARY, ["ring_size=8"]).__enter__()
+        cls.addClassCleanup(cls.node.__exit__)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def records(self, bucket, count, first=0):
+        return [bitcask_files.record(bucket, b"k%06d" % number,
+                                     bitcask_files.riak_object(b"value %d" % number))
+                for number in range(first, first + count)]
+
+    def run_import(self, *options):
+        return quoit("import", "run", self.folder, "--to", self.node.url, "--format", "json", *options,
+                     cwd=self.folder)
+
+    def test_an_import_that_was_killed_goes_on_where_it_was(self):
+        count = 12_000
+        for number in range(4):
+            bitcask_files.write_partition(self.folder, number, self.records(b"killed", count // 4,
+                                                                            number * count // 4))
+        journal = os.path.join(self.folder, "quoit-import.journal")
+        process = subprocess.Popen([BINARY, "import", "run", self.folder, "--to", self.node.url],
+                                   cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+        limit = time.monotonic() + START_SECONDS
+        while process.poll() is None and time.monotonic() < limit:
+            try:
+                with open(journal, encoding="utf-8") as file:
+                    if json.load(file)["partitions"]:
+                        break
+            except (FileNotFoundError, ValueError):
+                pass
+            time.sleep(0.001)
+        process.kill()
+        process.wait()
+        self.assertTrue(os.path.exists(journal), "it was done before it could be killed")
+        status, out, words = self.run_import()
+        self.assertEqual(status, 0, out + words)
+        report = json.loads(out)
+        self.assertTrue(report["resumed"])
+        self.assertLess(report["sent"], count, "all was sent again")
+        self.assertEqual(report["verified"]["checked"], count)
+        self.assertEqual(sum(one["stored"] for one in report["buckets"]), count)
+        self.assertFalse(os.path.exists(journal))
+
+    def test_damage_ends_the_import_unless_it_is_to_be_skipped(self):
+        records = self.records(b"damaged", 50)
+        path = bitcask_files.write_partition(self.folder, 0, records)
+        at = sum(map(len, records[:7]))
+        with open(path, "r+b") as file:
+            file.seek(at + len(records[7]) - 1)
+            file.write(b"\xff")
+        status, _, words = self.run_import()
+        self.assertEqual(status, 1)
+        self.assertIn("%s: at byte %d" % (path, at), words)
+        status, out, words = self.run_import("--skip-damaged")
+        self.assertEqual(status, 1, words)
+        report = json.loads(out)
+        self.assertEqual((report["damaged_count"], report["buckets"][0]["stored"]), (1, 49))
+        status, out, words = quoit("import", "inspect", self.folder, "--format", "json")
+        self.assertEqual(status, 1, words)
+        self.assertEqual(json.loads(out)["damaged"][0]["offset"], at)
+
+    def test_the_latest_record_of_a_key_counts_and_tombstones_of_bitcask_remove(self):
+        value = bitcask_files.riak_object
+        records = [bitcask_files.record(b"latest", b"k", value(b"old", counter=1)),
+                   bitcask_files.record(b"latest", b"gone", value(b"x")),
+                   bitcask_files.record(b"latest", b"k", value(b"new", counter=2)),
+                   bitcask_files.record(b"latest", b"gone", b"bitcask_tombstone2\0\0\0\1")]
+        bitcask_files.write_partition(self.folder, 0, records)
+        status, out, words = self.run_import()
+        self.assertEqual(status, 0, out + words)
+        self.assertEqual(get(self.node, "/buckets/latest/keys/k")[2], b"new")
+        self.assertEqual(get(self.node, "/buckets/latest/keys/gone")[0], 404)
+
+    def test_a_new_node_does_not_start_on_a_directory_of_riaks(self):
+        bitcask_files.write_partition(self.folder, 0, self.records(b"b", 1))
+        status, _, words = quoit("serve", "--data-dir", self.folder, "--pb", "127.0.0.1:0", "--http",
+                                 "127.0.0.1:0", "--node", "127.0.0.1:0")
+        self.assertEqual(status, 1)
+        self.assertIn("quoit import inspect", words)
+
+    def test_a_directory_that_a_process_has_open_is_refused(self):
+        path = bitcask_files.write_partition(self.folder, 0, self.records(b"b", 1))
+        with open(path, "rb"):
+            status, _, words = quoit("import", "inspect", self.folder)
+        self.assertEqual(status, 1)
+        self.assertIn("pid %d" % os.getpid(), words)
+
+    def test_an_empty_directory_is_told(self):
+        status, _, words = quoit("import", "inspect", self.folder)
+        self.assertEqual(status, 1)
+        self.assertIn("holds no data of Riak", words)
+
+    def test_types_and_buckets_are_compared_with_those_of_another_node_that_speaks_as_riak(self):
+        here = self.node
+        with TemporaryNode(BINARY, ["ring_size=8"]) as riak:
+            riak.create_bucket_type("carts", {"datatype": "set", "n_val": 2})
+            types = ["import", "types", riak.url, "carts", "--to", here.url]
+            self.assertEqual(quoit(*types)[0], 1)
+            status, out, words = quoit(*types, "--create", "--format", "json")
+            self.assertEqual(status, 0, out + words)
+            self.assertTrue(json.loads(out)["same"])
+            self.assertEqual(quoit(*types)[0], 0)
+            bitcask_files.write_partition(self.folder, 0, self.records(b"compared", 20))
+            for node in (riak, here):
+                status, out, words = quoit("import", "run", self.folder, "--to", node.url, "--journal",
+                                           os.path.join(self.folder, "journal-" + node.record["http"]))
+                self.assertEqual(status, 0, out + words)
+            compare = ["import", "compare", riak.url, here.url, "--riak-pb", riak.record["pb"],
+                       "--here-pb", here.record["pb"], "--only", "default/compared", "--format", "json"]
+            status, out, words = quoit(*compare)
+            self.assertEqual(status, 0, out + words)
+            bucket = json.loads(out)["buckets"][0]
+            self.assertEqual((bucket["riak"], bucket["sampled"]), (bucket["here"], 20))
+            request = urllib.request.Request(here.url + "/buckets/compared/keys/k000003", method="DELETE")
+            urllib.request.urlopen(request, timeout=30).close()
+            status, out, _ = quoit(*compare)
+            self.assertEqual((status, json.loads(out)["buckets"][0]["only_riak"]), (1, ["k000003"]))
+
+    def test_riak_admin_is_answered_by_its_own_name(self):
+        link = os.path.join(self.folder, "riak-admin")
+        os.symlink(BINARY, link)
+        status, out, words = quoit("member-status", "--url", self.node.url, binary=link)
+        self.assertEqual(status, 0, words)
+        for phrase in ("valid", "100.0%", "Valid:1 / Leaving:0 / Exiting:0 / Joining:0 / Down:0"):
+            self.assertIn(phrase, out)
+        status, out, _ = quoit("ringready", "--url", self.node.url, binary=link)
+        self.assertEqual((status, out[:4]), (0, "TRUE"))
+        status, out, _ = quoit("cluster", "plan", "--url", self.node.url, binary=link)
+        self.assertIn("There are no staged changes", out)
+        status, out, _ = quoit("transfers", "--url", self.node.url, binary=link)
+        self.assertIn("No transfers active", out)
+        status, out, _ = quoit("test", "--url", self.node.url, binary=link)
+        self.assertIn("Successfully completed 1 read/write cycle to '", out)
+        status, out, _ = quoit("reip_manual", "a", "b", binary=link)
+        self.assertEqual((status, out.startswith("nothing to do")), (0, True))
+        for words_of in (["vnode-status"], ["frobnicate"]):
+            status, _, words = quoit(*words_of, binary=link)
+            self.assertEqual(status, 1)
+            self.assertNotIn("unrecognized", words)
+        os.symlink(BINARY, os.path.join(self.folder, "riak"))
+        status, out, _ = quoit("ping", "--url", self.node.url, binary=os.path.join(self.folder, "riak"))
+        self.assertEqual((status, out.strip()), (0, "pong"))
+
+    def test_a_riak_conf_becomes_a_configuration_that_a_node_takes(self):
+        source = os.path.join(self.folder, "riak.conf")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("nodename = riak@10.0.0.1\nring_size = 128\nleveldb.maximum_memory.percent = 50\n"
+                       "erlang.async_threads = 64\nlistener.http.internal = 10.0.0.1:8098\n")
+        advanced = os.path.join(self.folder, "advanced.config")
+        with open(advanced, "w", encoding="utf-8") as file:
+            file.write("[{riak_kv, [{delete_mode, keep}]}].\n")
+        status, out, words = quoit("config", "from-riak", source, advanced, "--memory", "8589934592")
+        self.assertEqual(status, 0, words)
+        self.assertIn("leveldb.maximum_memory = 4095MB", out)
+        self.assertIn("delete_mode = keep", out)
+        made = os.path.join(self.folder, "quoit.conf")
+        with open(made, "w", encoding="utf-8") as file:
+            file.write(out)
+        self.assertEqual(quoit("config", "check", made)[0], 0)
+        with open(source, "a", encoding="utf-8") as file:
+            file.write("strong_consistency = on\n")
+        status, out, words = quoit("config", "from-riak", source)
+        self.assertEqual(status, 1)
+        self.assertIn("# REFUSED", out)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest_runner.run(sys.modules[__name__]))
