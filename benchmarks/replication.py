@@ -28,7 +28,7 @@ from support.node import die_with_parent  # noqa: E402
 CONFIG = """{mode, max}. {report_interval, 1}. {concurrent, %(workers)d}. {driver, basho_bench_driver_nhs}.
 {key_generator, {eightytwenty_int, 100000}}. {value_generator, {semi_compressible, 8000, 2000, 10, 0.2}}.
 {alwaysget, {800, 400, key_order}}. {unique, {8000, skew_order}}. {node_name, demo}.
-{pb_ips, [%(one)s]}. {replpb_ips, [%(other)s]}. {http_ips, [%(http)s]}.
+{pb_ips, [%(one)s]}. %(other)s {http_ips, [%(http)s]}.
 {operations, [{alwaysget_pb, 460}, {alwaysget_updatewithout2i, 200}, {put_unique, 148}, %(check)s
 {get_unique, 190}]}.
 """
@@ -90,7 +90,7 @@ def run(binary, results, name, seconds, workers, one, other):
     http = one.erlang("http")
     config = os.path.join(results, name + ".config")
     with open(config, "w", encoding="utf-8") as handle:
-        handle.write(CONFIG % {"one": one.erlang("pb"), "other": other.erlang("pb") if other else "",
+        handle.write(CONFIG % {"one": one.erlang("pb"), "other": "{replpb_ips, [%s]}." % other.erlang("pb") if other else "",
                                "http": http, "check": check, "workers": workers})
     subprocess.run([binary, "bench", config, "-d", results, "-n", name, "--duration", "%ds" % seconds],
                    check=True)

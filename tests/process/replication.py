@@ -1,9 +1,11 @@
 """Tests of replication between clusters of real processes: both ways, through deaths, and full-sync."""
+import asyncio
 import json
 import os
-import sys
 import subprocess
+import sys
 import tempfile
+import threading
 import unittest
 import urllib.request
 
@@ -13,6 +15,7 @@ sys.path[:0] = [os.path.dirname(HERE)]
 
 from support import unittest_runner  # noqa: E402
 from support.cluster import Cluster, wait_until  # noqa: E402
+from support.links import Link  # noqa: E402
 from support.node import binary_from_environment  # noqa: E402
 from support.pb import Connection  # noqa: E402
 
@@ -69,6 +72,30 @@ def add(node, key, amount):
     with Connection(node.pb) as pb:
         pb.call("DtUpdateReq", bucket="c", key=key, type="counters",
                 op={"counter_op": {"increment": amount}})
+
+
+class Relays:
+    """A way to each node of a cluster that can be cut."""
+
+    def __init__(self, cluster):
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.links = [Link(node.pb[1]) for node in cluster]
+        for link in self.links:
+            asyncio.run_coroutine_threadsafe(link.serve(), self.loop).result(10)
+
+    def peers(self):
+        return "|".join("127.0.0.1:%d:pb" % link.port for link in self.links)
+
+    def each(self, change):
+        async def run():
+            for link in self.links:
+                change(link)
+        asyncio.run_coroutine_threadsafe(run(), self.loop).result(10)
+
+    def close(self):
+        self.each(Link.cut)
+        self.loop.call_soon_threadsafe(self.loop.stop)
 
 
 class Replication(unittest.TestCase):
@@ -163,6 +190,22 @@ class Replication(unittest.TestCase):
         self.write(self.one[2], "killed", keys[MANY // 2:], b"v")
         self.other[1].start()
         self.assert_there(self.other[1], "killed", keys, b"v")
+        self.settle()
+
+    def test_nothing_is_lost_while_the_link_is_cut(self):
+        relays = Relays(self.one)
+        self.addCleanup(relays.close)
+        repl(self.other[0], "sink", "add", "out", relays.peers(), "--all")
+        self.addCleanup(consume, self.other, self.one)
+        keys = ["l%d" % number for number in range(MANY)]
+        self.write(self.one[0], "cut", keys[:COUNT], b"v")
+        self.assert_there(self.other[0], "cut", keys[:COUNT], b"v")
+        relays.each(Link.cut)
+        self.write(self.one[1], "cut", keys[COUNT:], b"v")
+        wait_until(lambda: "ATTENTION" in repl(self.other[0], "status"), "the fault to be told")
+        self.assertGreater(waiting(self.one), 0)
+        relays.each(Link.mend)
+        self.assert_there(self.other[1], "cut", keys, b"v")
         self.settle()
 
     def test_full_sync_repairs_what_differs_in_both_directions(self):

@@ -1,7 +1,7 @@
 //! Commands of operators, as the administration API takes them and nodes send them to each other.
 
 use crate::address::PeerAddress;
-use crate::full_sync::CheckKind;
+use crate::full_sync::{CheckKind, FullSyncScope};
 use crate::replication::Replication;
 use crate::sinks::{ChangeSinkError, SinkDefinition};
 use bytes::Bytes;
@@ -286,7 +286,14 @@ impl Replication {
                 alerts.push(format!("sink {} is suspended", sink.queue));
             }
         }
-        if let Some(fault) = self.full_sync().last.and_then(|last| last.fault) {
+        let full_sync = self.full_sync();
+        if full_sync.is_wanted && full_sync.scope == FullSyncScope::Disabled {
+            alerts.push(
+                "entries of source queues may have been lost: have quoit repl fullsync run"
+                    .to_owned(),
+            );
+        }
+        if let Some(fault) = full_sync.last.and_then(|last| last.fault) {
             alerts.push(format!("full-sync: {fault}"));
         }
         alerts

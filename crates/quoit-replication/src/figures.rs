@@ -68,6 +68,8 @@ pub(crate) struct PeerFigures {
     pub(crate) empty: AtomicU64,
     pub(crate) errors: AtomicU64,
     pub(crate) waiting: AtomicU64,
+    /// Entries that were taken and are not stored yet.
+    pub(crate) in_hand: AtomicU64,
     pub(crate) fetch_us: AtomicU64,
     pub(crate) push_us: AtomicU64,
     pub(crate) lag: LagHistogram,
@@ -117,7 +119,7 @@ pub struct PeerStatus {
     pub empty: u64,
     /// Requests without an answer, and objects that could not be stored.
     pub errors: u64,
-    /// Entries that wait in its queue, as it has said last.
+    /// Entries that wait in its queue, as it has said last, and those that are being stored here.
     pub waiting: u64,
     /// Mean time of a request for entries, in microseconds.
     pub fetch_us_mean: u64,
@@ -147,6 +149,18 @@ pub struct SinkStatus {
 }
 
 impl PeerFigures {
+    /// Counts entries as in hand until the guard is dropped.
+    pub(crate) fn hold(&self, count: usize) -> InHand<'_> {
+        self.in_hand.fetch_add(count as u64, Ordering::Relaxed);
+        InHand { figures: self, count: count as u64 }
+    }
+
+    /// Counts a connection as open until the guard is dropped.
+    pub(crate) fn open(&self) -> OpenConnection<'_> {
+        self.state.lock().connected += 1;
+        OpenConnection(self)
+    }
+
     pub(crate) fn note_fault(&self, fault: String) {
         self.errors.fetch_add(1, Ordering::Relaxed);
         self.state.lock().fault = Some(fault);
@@ -167,13 +181,34 @@ impl PeerFigures {
             stored_bytes: count(&self.stored_bytes),
             empty,
             errors: count(&self.errors),
-            waiting: count(&self.waiting),
+            waiting: count(&self.waiting) + count(&self.in_hand),
             fetch_us_mean: count(&self.fetch_us) / (stored + empty).max(1),
             push_us_mean: count(&self.push_us) / stored.max(1),
             lag: self.lag.read(),
             delay_ms,
             fault: fault.or_else(|| has_no_queue.then(no_queue)),
         }
+    }
+}
+
+/// Entries that are being stored.
+pub(crate) struct InHand<'a> {
+    figures: &'a PeerFigures,
+    count: u64,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.figures.in_hand.fetch_sub(self.count, Ordering::Relaxed);
+    }
+}
+
+/// A connection to a peer.
+pub(crate) struct OpenConnection<'a>(&'a PeerFigures);
+
+impl Drop for OpenConnection<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().connected -= 1;
     }
 }
 

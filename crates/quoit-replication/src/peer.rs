@@ -115,22 +115,6 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
     }
 }
 
-/// Counts an open connection as long as it lives.
-struct Open<'a>(&'a PeerFigures);
-
-impl<'a> Open<'a> {
-    fn new(figures: &'a PeerFigures) -> Self {
-        figures.state.lock().connected += 1;
-        Self(figures)
-    }
-}
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        self.0.state.lock().connected -= 1;
-    }
-}
-
 /// Connects and consumes until something fails.
 async fn converse(context: &mut PeerContext) -> PeerFault {
     let address = context.address.host_and_port();
@@ -140,7 +124,7 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
         Err(_) => return PeerFault::Silent,
     };
     let figures = Arc::clone(&context.figures);
-    let _open = Open::new(&figures);
+    let _open = figures.open();
     let mut confirmed = Vec::new();
     loop {
         if *context.is_suspended.borrow() {
@@ -177,6 +161,7 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
         }
         let took_us = context.store.clock().monotonic_us() - began_us;
         figures.fetch_us.fetch_add(took_us, Ordering::Relaxed);
+        let _in_hand = figures.hold(answer.entries.len());
         let PeerContext { store, workers, .. } = &*context;
         let outcome = store_batch(store, source, answer.entries, workers, &figures).await;
         confirmed = outcome.stored;

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 /// Ranges that are asked for at once, at most.
 pub const COMPARED_RANGE_COUNT_MAX: usize = 65_536;
-/// Records that are told of at once, about.
+/// Records that are told of at once; ranges with more have to be split.
 const RECORD_COUNT_MAX: usize = 50_000;
 /// Leaves that are read from the engine at once.
 const LEAF_COUNT: usize = 1_024;
@@ -297,9 +297,10 @@ impl ReplicatedStore {
         {
             let scope = Scope { n_val_class, hour_min };
             let mut from = Some(range.first());
-            while let Some(first) = from
-                && tags.len() < RECORD_COUNT_MAX
-            {
+            while let Some(first) = from {
+                if tags.len() + told.records.len() > RECORD_COUNT_MAX {
+                    return Err(RequestError::Overload);
+                }
                 let page = engine.leaves(partition, scope, *range, first, LEAF_COUNT)?;
                 tags.extend(page.leaves.iter().map(|leaf| leaf.tag));
                 from = page.next;

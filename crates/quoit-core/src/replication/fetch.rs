@@ -152,7 +152,9 @@ impl ReplicatedStore {
         }
         let (mut batch, mut size_bytes) = (Vec::new(), 0);
         loop {
-            let Some((priority, entry)) = self.source_queues.take(queue, Some(lease)) else {
+            let Some((priority, entry)) =
+                self.source_queues.take(queue, Some(lease), self.clock.unix_us())
+            else {
                 if batch.is_empty() && timeout_at(until, filled.notified()).await.is_ok() {
                     continue;
                 }

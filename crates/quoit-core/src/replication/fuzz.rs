@@ -57,7 +57,7 @@ fn check(file: Vec<u8>) {
     let open = |disk: &FaultyDisk| SourceQueues::open(Arc::new(disk.clone()), settings.clone(), 1);
     let Ok(queues) = open(&disk) else { return };
     let mut count = 0;
-    while queues.take("q", None).is_some() {
+    while queues.take("q", None, 1).is_some() {
         count += 1;
         assert!(count < 1 << 20, "a journal ends");
     }
@@ -67,6 +67,6 @@ fn check(file: Vec<u8>) {
     let key = Bytes::from(key);
     queues.push(bucket, key.clone(), Reference::ToFetch, Visited::new(), 1);
     let queues = open(&disk.kill()).expect("what was opened once is opened again");
-    let found = std::iter::from_fn(|| queues.take("q", None)).any(|(_, entry)| entry.key == key);
+    let found = std::iter::from_fn(|| queues.take("q", None, 1)).any(|(_, entry)| entry.key == key);
     assert!(found, "an entry behind damage is found by the next start");
 }

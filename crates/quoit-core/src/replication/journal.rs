@@ -98,6 +98,8 @@ pub(crate) struct Journal {
     next_number: u32,
     /// Whether the last file may be appended to: its end is not known after a fault, or after a restart.
     is_active: bool,
+    /// Full files that are not synced yet.
+    unsynced: Vec<Arc<dyn DiskFile>>,
     /// Whether files were made since the directory was synced.
     has_new_files: bool,
     buffer: Vec<u8>,
@@ -132,6 +134,7 @@ impl Journal {
             files,
             next_number,
             is_active: false,
+            unsynced: Vec::new(),
             has_new_files: false,
             buffer: Vec::new(),
         })
@@ -175,9 +178,8 @@ impl Journal {
     }
 
     fn begin_file(&mut self, first: EntrySequence) -> Result<(), StoreError> {
-        if let Some(file) = self.files.back().filter(|_| self.is_active) {
-            file.file.sync()?;
-        }
+        // Those who queue don't wait for the disk: the next flush syncs it.
+        self.unsynced.extend(self.active_file());
         let number = self.next_number;
         self.next_number += 1;
         let file = self.disk.open(&file_name(number), true)?;
@@ -194,8 +196,14 @@ impl Journal {
         std::mem::take(&mut self.has_new_files)
     }
 
-    /// The file to sync, so that the caller does it without holding up those that append.
-    pub(crate) fn active_file(&self) -> Option<Arc<dyn DiskFile>> {
+    /// The files to sync, so that the caller does it without holding up those that append.
+    pub(crate) fn take_unsynced(&mut self) -> Vec<Arc<dyn DiskFile>> {
+        let mut files = std::mem::take(&mut self.unsynced);
+        files.extend(self.active_file());
+        files
+    }
+
+    fn active_file(&self) -> Option<Arc<dyn DiskFile>> {
         self.files.back().filter(|_| self.is_active).map(|file| Arc::clone(&file.file))
     }
 

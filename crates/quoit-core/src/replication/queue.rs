@@ -45,6 +45,8 @@ struct Leased {
     lease: LeaseNumber,
     priority: QueuePriority,
     entry: Entry,
+    /// When it was taken, microseconds since 1970.
+    since_us: u64,
 }
 
 /// Entries behind those in memory.
@@ -197,6 +199,7 @@ impl Queue {
         &mut self,
         journal: Option<&Journal>,
         lease: Option<LeaseNumber>,
+        now_us: u64,
     ) -> Option<(QueuePriority, Entry)> {
         if self.window.is_empty() {
             self.read_behind(journal);
@@ -204,7 +207,7 @@ impl Queue {
         let (priority, entry) = self.next()?;
         match lease {
             Some(lease) => {
-                let leased = Leased { lease, priority, entry: entry.clone() };
+                let leased = Leased { lease, priority, entry: entry.clone(), since_us: now_us };
                 self.leased.insert(entry.sequence, leased);
             }
             None => self.counts.consumed += 1,
@@ -264,9 +267,18 @@ impl Queue {
 
     /// A consumer is gone: entries that it has taken and not confirmed wait again. Returns how many.
     pub(crate) fn put_back(&mut self, lease: LeaseNumber) -> usize {
-        let is_of = |leased: &Leased| leased.lease == lease;
-        let sequences: Vec<EntrySequence> =
-            self.leased.iter().filter(|(_, leased)| is_of(leased)).map(|(at, _)| *at).collect();
+        self.put_back_those(|leased| leased.lease == lease)
+    }
+
+    /// Entries that were taken before a time, microseconds since 1970, and not confirmed, wait again: their
+    /// consumer hangs. Returns how many.
+    pub(crate) fn put_back_older(&mut self, than_us: u64) -> usize {
+        self.put_back_those(|leased| leased.since_us < than_us)
+    }
+
+    fn put_back_those(&mut self, is_wanted: impl Fn(&Leased) -> bool) -> usize {
+        let wanted = self.leased.iter().filter(|(_, leased)| is_wanted(leased));
+        let sequences: Vec<EntrySequence> = wanted.map(|(sequence, _)| *sequence).collect();
         for sequence in sequences.iter().rev() {
             let Some(Leased { priority, entry, .. }) = self.leased.remove(sequence) else {
                 continue;

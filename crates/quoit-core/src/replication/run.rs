@@ -9,6 +9,9 @@ use tokio::time::{MissedTickBehavior, interval};
 /// at most.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long a sink may take to confirm entries before others are given them.
+const LEASE_LIMIT: Duration = Duration::from_secs(60);
+
 impl ReplicatedStore {
     /// Keeps the source queues on the disk, until the task is dropped.
     pub(crate) async fn run_source_queues(self: Arc<Self>) {
@@ -17,6 +20,8 @@ impl ReplicatedStore {
         let mut is_refused = false;
         loop {
             ticks.tick().await;
+            let limit_us = LEASE_LIMIT.as_micros() as u64;
+            self.source_queues.end_leases(self.clock.unix_us().saturating_sub(limit_us));
             for name in self.source_queues.note_stale(self.clock.unix_us()) {
                 tracing::error!(
                     queue = name,

@@ -464,11 +464,16 @@ impl SourceQueues {
     }
 
     /// Takes the next entry of a queue. Without a lease it is taken for good.
-    pub(super) fn take(&self, name: &str, lease: Option<&Lease>) -> Option<(QueuePriority, Entry)> {
+    pub(super) fn take(
+        &self,
+        name: &str,
+        lease: Option<&Lease>,
+        now_us: u64,
+    ) -> Option<(QueuePriority, Entry)> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let queue = state.queues.iter_mut().find(|queue| queue.name == name)?;
-        queue.take(state.journal.as_ref(), lease.map(|lease| lease.number))
+        queue.take(state.journal.as_ref(), lease.map(|lease| lease.number), now_us)
     }
 
     /// Says that the consumer of a lease has entries for good.
@@ -483,6 +488,19 @@ impl SourceQueues {
         let mut state = self.state.lock();
         if let Some(queue) = state.queues.iter_mut().find(|queue| queue.name == name) {
             queue.counts.consumed_bytes += bytes;
+        }
+    }
+
+    /// Has entries wait again that were taken before a time, microseconds since 1970, and not confirmed since.
+    pub(super) fn end_leases(&self, taken_before_us: u64) {
+        let mut guard = self.state.lock();
+        let State { queues, filled, .. } = &mut *guard;
+        for queue in queues {
+            let count = queue.put_back_older(taken_before_us);
+            if count > 0 {
+                tracing::warn!(queue = queue.name, count, "a sink hangs: its entries go to others");
+                filled.get(&queue.number).inspect(|filled| filled.notify_one());
+            }
         }
     }
 
@@ -517,16 +535,16 @@ impl SourceQueues {
     ///
     /// When the disk refuses; the next call makes up for it.
     pub fn flush(&self) -> Result<(), StoreError> {
-        let file = {
+        let files = {
             let mut state = self.state.lock();
             let is_unsynced = std::mem::take(&mut state.is_unsynced);
-            let file = state.journal.as_ref().and_then(Journal::active_file);
-            file.filter(|_| is_unsynced)
+            let files = state.journal.as_mut().filter(|_| is_unsynced).map(Journal::take_unsynced);
+            files.unwrap_or_default()
         };
-        if let Some(file) = file
-            && let Err(fault) = file.sync()
-        {
-            self.state.lock().is_unsynced = true;
+        if let Some(fault) = files.iter().find_map(|file| file.sync().err()) {
+            let mut state = self.state.lock();
+            // What is in those files may be lost with the machine.
+            (state.is_unsynced, state.has_lost) = (true, true);
             return Err(fault);
         }
         self.keep(false)?;

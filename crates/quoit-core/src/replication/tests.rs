@@ -120,7 +120,7 @@ struct Pair {
 impl Pair {
     fn take(&mut self, queue: usize, leased: bool) {
         let lease = leased.then_some(&self.lease);
-        let taken = self.queues.take(QUEUES[queue], lease);
+        let taken = self.queues.take(QUEUES[queue], lease, 1);
         let expected = self.naive[queue].take();
         let found = taken.as_ref().map(|(priority, entry)| {
             let place = QueuePriority::ALL.iter().position(|other| other == priority);
@@ -204,7 +204,9 @@ fn check_against_model(queues: SourceQueues, steps: &[Step]) {
 
 /// All that is left in a queue.
 fn drain(queues: &SourceQueues, name: &str) -> Vec<u64> {
-    std::iter::from_fn(|| queues.take(name, None)).map(|(_, entry)| number_of(&entry.key)).collect()
+    std::iter::from_fn(|| queues.take(name, None, 1))
+        .map(|(_, entry)| number_of(&entry.key))
+        .collect()
 }
 
 proptest! {
@@ -237,7 +239,7 @@ proptest! {
         let lease = queues.lease();
         let mut waiting: Vec<u64> = (0..before).collect();
         for is_confirmed in confirmed.iter().take(taken) {
-            let Some((_, entry)) = queues.take("all", Some(&lease)) else { break };
+            let Some((_, entry)) = queues.take("all", Some(&lease), 1) else { break };
             if *is_confirmed {
                 queues.confirm("all", &lease, &[entry.sequence]);
                 waiting.retain(|number| *number != number_of(&entry.key));
@@ -307,9 +309,23 @@ fn an_object_is_held_while_there_is_room_and_only_referred_to_beyond() {
     let queues = SourceQueues::in_memory(settings());
     (0..4).for_each(|number| push(&queues, 0, number));
     let held = |queues: &SourceQueues| {
-        let (_, entry) = queues.take("all", None).expect("an entry");
+        let (_, entry) = queues.take("all", None, 1).expect("an entry");
         matches!(entry.reference, Reference::Object(_))
     };
     let found: Vec<bool> = (0..4).map(|_| held(&queues)).collect();
     assert_eq!(found, [true, true, false, false]);
+}
+
+#[test]
+fn entries_of_a_sink_that_hangs_go_to_others() {
+    let queues = Arc::new(SourceQueues::in_memory(settings()));
+    (0..3).for_each(|number| push(&queues, 0, number));
+    let lease = queues.lease();
+    let (_, hangs) = queues.take("all", Some(&lease), 100).expect("an entry");
+    queues.take("all", Some(&lease), 200).expect("an entry");
+    queues.end_leases(150);
+    let (_, again) = queues.take("all", None, 300).expect("an entry");
+    assert_eq!((number_of(&again.key), again.is_again), (0, true));
+    queues.confirm("all", &lease, &[hangs.sequence]);
+    assert_eq!(queues.lengths("all").map(|lengths| lengths.real_time), Some(1));
 }

@@ -32,6 +32,9 @@ const REST_AT_START: Duration = Duration::from_secs(60);
 /// The part of full-sync that changes.
 struct State {
     peer: Option<PeerAddress>,
+    /// Whether a check is wanted beside the schedule: the last one has repaired something, or references to what
+    /// is to be sent were lost.
+    is_wanted: bool,
     /// Auto checks to be left out (`quoit repl fullsync suppress`).
     suppressed: u32,
     last: Option<FullSyncReport>,
@@ -54,6 +57,7 @@ impl FullSync {
     pub(crate) fn new(store: Arc<ReplicatedStore>, settings: FullSyncSettings) -> Self {
         let state = State {
             peer: settings.peer.clone(),
+            is_wanted: false,
             suppressed: 0,
             last: None,
             next: None,
@@ -74,6 +78,7 @@ impl FullSync {
             let is_off = self.settings.scope == FullSyncScope::Disabled || is_paused();
             let is_due = turn.is_some_and(|turn| turn.at_secs <= now_secs);
             wants_more |= self.store.source_queues().take_loss();
+            self.state.lock().is_wanted = wants_more;
             if !is_off && (wants_more || is_due) {
                 let kind = if wants_more { CheckKind::All } else { self.kind_of(turn) };
                 let report = self.check(kind).await;
@@ -163,6 +168,7 @@ impl FullSync {
             queue: self.settings.queue.clone(),
             peer_queue: self.settings.peer_queue.clone(),
             is_paused,
+            is_wanted: state.is_wanted,
             suppressed: state.suppressed,
             state: match (state.is_running, &state.last) {
                 (true, _) => FullSyncState::Running,

@@ -195,6 +195,8 @@ pub struct FullSyncStatus {
     pub peer_queue: Option<String>,
     /// Whether scheduled checks rest.
     pub is_paused: bool,
+    /// Whether a check is wanted beside the schedule.
+    pub is_wanted: bool,
     /// Auto checks that will be left out.
     pub suppressed: u32,
     /// The last outcome.

@@ -137,17 +137,15 @@ impl<'a> Walk<'a> {
         }
         report.differing_arc_count = differing.len() as u64;
         report.missing_arc_count = missing.len() as u64;
-        let depth = self.depth(arc_count);
+        let depth = self.depth(arc_count, told.key_count.unwrap_or(0));
+        let ranges = self.descend(peer, arc_count, differing, depth, &mut missing).await?;
         let mut repair = Repair::default();
-        for arc in differing {
-            let ranges = self.descend(peer, arc_count, arc, depth, &mut missing).await?;
-            for some in ranges.chunks(RANGE_COUNT / 16) {
-                let found = self.records(peer, arc_count, some, report).await?;
-                repair.note(self.wanted(found), self.settings, report);
-                self.send(peer, &mut repair, false).await?;
-                if repair.count >= self.settings.repair_count_max {
-                    return self.send(peer, &mut repair, true).await;
-                }
+        for some in ranges.chunks(RANGE_COUNT / 16) {
+            let found = self.records(peer, arc_count, some, report).await?;
+            repair.note(self.wanted(found), self.settings, report);
+            self.send(peer, &mut repair, false).await?;
+            if repair.count >= self.settings.repair_count_max {
+                break;
             }
         }
         self.send(peer, &mut repair, true).await
@@ -183,25 +181,26 @@ impl<'a> Walk<'a> {
         Ok(differing)
     }
 
-    /// The bits of ranges that have few enough records to be compared one by one.
-    fn depth(&self, arc_count: u16) -> u32 {
+    /// The bits of ranges that have few enough records to be compared one by one. `their_count` is the number of
+    /// records of a node there.
+    fn depth(&self, arc_count: u16, their_count: u64) -> u32 {
         let stats = self.store.engine().stats();
-        // One node has at most all records of the cluster.
-        let per_arc = stats.key_count / u64::from(arc_count);
+        // One node has at most all records of its cluster.
+        let per_arc = stats.key_count.max(their_count) / u64::from(arc_count);
         let ranges = (per_arc / RECORDS_PER_RANGE).max(1);
         ranges.ilog2().next_multiple_of(4).min(DEPTH_MAX)
     }
 
-    /// The smallest ranges of an arc that differ.
+    /// The smallest ranges of arcs that differ.
     async fn descend(
         &self,
         peer: &mut Peer,
         arc_count: u16,
-        arc: ArcRange,
+        arcs: Vec<ArcRange>,
         depth: u32,
         missing: &mut BTreeSet<u16>,
     ) -> Result<Vec<ArcRange>, FullSyncError> {
-        let mut ranges = vec![arc];
+        let mut ranges = arcs;
         let mut level = 0;
         while level < depth && !ranges.is_empty() {
             let parts: Vec<ArcRange> = ranges.iter().flat_map(parts_of).collect();

@@ -113,6 +113,7 @@ impl Connection {
             ring_size: store.control().read().ring_size().get().into(),
             digests: Some(digests.into()),
             records: told.records.into_iter().map(record).collect(),
+            key_count: Some(store.engine().stats().key_count),
             missing_arcs: told.missing.into_iter().map(u32::from).collect(),
         })
     }

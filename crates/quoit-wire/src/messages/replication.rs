@@ -85,6 +85,8 @@ messages! {
         repeated message(RpbComparedRecord) records = 4;
         /// Arcs of which no complete copy could be asked.
         repeated uint32 missing_arcs = 5;
+        /// Records of the node that answers.
+        optional uint64 key_count = 6;
     }
 
     /// A record, as clusters compare it.

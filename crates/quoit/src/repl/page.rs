@@ -149,6 +149,11 @@ pub(super) fn not_across(nodes: &[(String, Value)]) -> NotAcross {
                 let place = (text(&sink["queue"]), text(&peer["peer"]));
                 let count: &mut u64 = waiting.entry(place).or_default();
                 *count = (*count).max(peer["waiting"].as_u64().unwrap_or(0));
+                let is_silent = peer["kind"].is_null() && peer["fault"].is_null();
+                if is_silent {
+                    left.faults
+                        .push(format!("{name}: {} has not answered yet", text(&peer["peer"])));
+                }
                 if let Some(fault) = peer["fault"].as_str() {
                     left.faults.push(format!("{name}: {fault}"));
                 }
@@ -175,7 +180,7 @@ mod tests {
     #[test]
     fn what_waits_at_a_peer_is_counted_once_however_many_nodes_consume_it() {
         let node = |waiting: u64, fault: Value| {
-            let peer = json!({"peer": "a:1:pb", "stored": 5, "waiting": waiting, "fault": fault});
+            let peer = json!({"peer": "a:1:pb", "kind": "quoit", "stored": 5, "waiting": waiting, "fault": fault});
             json!({"result": {"sinks": [{"queue": "q", "peers": [peer]}]}})
         };
         let nodes = [
