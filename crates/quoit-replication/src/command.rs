@@ -165,7 +165,10 @@ impl Replication {
             C::SinkWorkers { name, workers, per_peer } => {
                 changed(self.set_workers(&name, workers, per_peer)?)
             }
-            C::SinkDiscover => changed(self.discover_soon()),
+            C::SinkDiscover => {
+                self.discover_soon();
+                changed(())
+            }
             C::FullSyncRun { check } => {
                 let report = self.run_full_sync(check).await;
                 json!({"state": report.state(), "report": report})
@@ -178,10 +181,14 @@ impl Replication {
                 let text = if self.pause_full_sync(false)? { "resumed" } else { "not_paused" };
                 json!({"state": text})
             }
-            C::FullSyncSuppress { count } => changed(self.full_sync_control().suppress(count)),
+            C::FullSyncSuppress { count } => {
+                self.full_sync_control().suppress(count);
+                changed(())
+            }
             C::FullSyncSet { peer } => {
                 let peer: PeerAddress = peer.parse().map_err(ChangeSinkError::from)?;
-                changed(self.full_sync_control().set_peer(peer))
+                self.full_sync_control().set_peer(peer);
+                changed(())
             }
         })
     }
