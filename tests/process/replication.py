@@ -244,6 +244,23 @@ class Replication(unittest.TestCase):
                           for peer in sink["peers"]) for cluster in clusters]
             self.assertEqual(stored[0], 0, "they do not come back to where they were written")
 
+    def test_queues_and_trees_are_asked_for_in_riaks_words_over_http(self):
+        addresses = ["127.0.0.1:%d:http" % node.http[1] for node in self.one]
+        repl(self.one[0], "queue", "add", "riak", "bucketname.asked", "--all")
+        with Cluster(tempfile.mkdtemp(dir=os.path.dirname(self.one.folder)), 1,
+                     SOURCE + ["ring_size=8"]) as third:
+            repl(third[0], "sink", "add", "riak", "|".join(addresses), "--workers", "4")
+            keys = ["h%d" % number for number in range(COUNT)]
+            self.write(self.one[1], "asked", keys, b"v")
+            self.assert_there(third[0], "asked", keys, b"v")
+            self.assertEqual(status(third[0])["sinks"][0]["peers"][0]["kind"], "riak")
+            repl(third[0], "fullsync", "set", "--peer", addresses[0])
+            repl(third[0], "fullsync", "run", "all")
+            report = status(third[0])["full_sync"]["last"]
+            self.assertIsNone(report["fault"])
+            self.assertEqual(report["buckets"].get("default/asked", 0), 0, "these are equal")
+        repl(self.one[0], "queue", "remove", "riak", "--all")
+
     def test_mistakes_are_told_and_old_words_answered(self):
         node = self.one[0]
         self.assertIn("wanted any, block_rtq", repl(node, "queue", "add", "x", "bucket.b", fails=True))

@@ -14,6 +14,7 @@ mod kept;
 mod pace;
 mod peer;
 mod replication;
+mod riak;
 mod settings;
 mod sinks;
 mod storing;

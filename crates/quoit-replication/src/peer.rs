@@ -1,12 +1,14 @@
 //! A connection to a peer: asks for entries, stores them, confirms them with the next question.
 
-use crate::address::PeerAddress;
+use crate::address::{PeerAddress, Protocol};
 use crate::figures::{PeerFigures, PeerKind};
 use crate::pace::{Outcome, Pace};
+use crate::riak;
 use crate::storing::store_batch;
 use bytes::Bytes;
 use quoit_client::{Connection, Error};
 use quoit_core::{Counter, ReplicatedStore, VisitedCluster};
+use quoit_riak_peer::{PeerError, RiakProtocol};
 use quoit_wire::messages::{RpbQueueTakeReq, RpbQueueTakeResp};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -49,8 +51,9 @@ pub(crate) struct PeerContext {
 
 /// Why a connection to a peer was given up.
 #[derive(Debug)]
-enum PeerFault {
+pub(crate) enum PeerFault {
     Client(Error),
+    Riak(PeerError),
     Silent,
     Malformed,
     /// It is a node of this very cluster.
@@ -69,16 +72,23 @@ impl From<Error> for PeerFault {
     }
 }
 
+impl From<PeerError> for PeerFault {
+    fn from(fault: PeerError) -> Self {
+        Self::Riak(fault)
+    }
+}
+
 impl PeerFault {
     fn text(&self, address: &PeerAddress) -> String {
         match self {
             Self::Client(fault) => format!("{address}: {fault}"),
+            Self::Riak(fault) => format!("{address}: {fault}"),
             Self::Silent => format!("{address} does not answer"),
             Self::Malformed => format!("{address} answers with what is no answer"),
             Self::Itself => format!(
                 "{address} is a node of this cluster: take it out of the sink's peers (quoit repl sink add)"
             ),
-            Self::NoQuoit => format!("{address} knows no source queues: it is no node of Quoit"),
+            Self::NoQuoit => format!("{address} is no node of Quoit any more"),
         }
     }
 }
@@ -101,7 +111,18 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
         if context.is_suspended.wait_for(|is| !is).await.is_err() {
             return;
         }
-        let fault = converse(&mut context).await;
+        let known = *context.kind.borrow();
+        let fault = match (context.address.protocol, known) {
+            (Protocol::Http, _) => riak::converse(&mut context, RiakProtocol::Http).await,
+            (Protocol::Pb, Some(PeerKind::Riak)) => {
+                riak::converse(&mut context, RiakProtocol::Pb).await
+            }
+            (Protocol::Pb, _) => match converse(&mut context).await {
+                // It may be a Riak, which is asked in its own words.
+                PeerFault::NoQuoit => riak::converse(&mut context, RiakProtocol::Pb).await,
+                fault => fault,
+            },
+        };
         context.pace.note(Outcome::Failed);
         let text = fault.text(&context.address);
         let known = context.figures.state.lock().fault.clone();

@@ -1,6 +1,6 @@
 //! The queues of other clusters that this node consumes, and their peers.
 
-use crate::address::{PeerAddress, PeerAddressError, Protocol};
+use crate::address::{PeerAddress, PeerAddressError};
 use crate::figures::{PeerFigures, SinkStatus};
 use crate::kept::{KeptChanges, KeptFile};
 use crate::pace::Pace;
@@ -154,13 +154,6 @@ impl Sinks {
         sink.peers.retain(|name, _| wanted.contains_key(name));
         for (name, (address, count)) in wanted {
             if sink.peers.contains_key(&name) {
-                continue;
-            }
-            if address.protocol == Protocol::Http {
-                tracing::warn!(
-                    queue = sink.definition.queue,
-                    "sink: {name} is not asked: queues are consumed by Protocol Buffers, give host:port:pb"
-                );
                 continue;
             }
             let (figures, pace) = (Arc::new(PeerFigures::default()), Arc::new(Pace::default()));

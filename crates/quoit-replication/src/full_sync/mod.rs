@@ -10,11 +10,12 @@ mod report;
 mod schedule;
 mod settings;
 mod walk;
+mod with_riak;
 
 pub use report::{FullSyncReport, FullSyncState, FullSyncStatus};
 pub use settings::{CheckKind, CheckWindow, FullSyncScope, FullSyncSettings};
 
-use crate::address::PeerAddress;
+use crate::address::{PeerAddress, Protocol};
 use parking_lot::Mutex;
 use quoit_core::ReplicatedStore;
 use schedule::Turn;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::sleep;
-use walk::Walk;
+use walk::{FullSyncError, Walk};
 
 /// How often it is looked whether a check is due.
 const TICK: Duration = Duration::from_secs(1);
@@ -134,9 +135,18 @@ impl FullSync {
             }
             (kind, Some(peer)) => {
                 let walk = Walk::new(&self.store, &self.settings, kind, began_us);
-                if let Err(fault) = walk.run(peer, &mut report).await {
-                    report.fault = Some(fault.to_string());
-                }
+                let walked = match peer.protocol {
+                    Protocol::Http => Err(FullSyncError::NoQuoit),
+                    Protocol::Pb => walk.run(peer, &mut report).await,
+                };
+                let compared = match walked {
+                    // It may be a Riak, which is asked in its own words.
+                    Err(FullSyncError::NoQuoit) => {
+                        with_riak::run(&self.store, &self.settings, kind, peer, &mut report).await
+                    }
+                    walked => walked,
+                };
+                report.fault = compared.err().map(|fault| fault.to_string());
             }
         }
         report.duration_us = self.store.clock().unix_us().saturating_sub(began_us);

@@ -96,6 +96,12 @@ pub struct FullSyncSettings {
     pub interval: Option<Duration>,
     /// Which quarter of each slice is this cluster's, 1 to 4 (`ttaaefs_cluster_slice`).
     pub cluster_slice: u32,
+    /// With a Riak, the n_val here of the buckets that are compared (`ttaaefs_localnval`).
+    pub local_n_val: u32,
+    /// With a Riak, their n_val there (`ttaaefs_remotenval`).
+    pub remote_n_val: u32,
+    /// With a Riak, segments of trees whose records a check compares (`ttaaefs_maxresults`).
+    pub segment_count_max: usize,
     /// Records that a check queues at most, on either side (`repl.fullsync.maximum`).
     pub repair_count_max: usize,
     /// Whether each repaired record is logged (`ttaaefs_logrepairs`).
@@ -116,6 +122,9 @@ impl Default for FullSyncSettings {
             window: CheckWindow::Always,
             interval: None,
             cluster_slice: 1,
+            local_n_val: 3,
+            remote_n_val: 3,
+            segment_count_max: 32,
             repair_count_max: 1_000_000,
             logs_repairs: false,
             rest_at_start: Duration::from_secs(60),

@@ -11,6 +11,7 @@ use quoit_core::{
 };
 use quoit_model::key::KeyRef;
 use quoit_model::props::ReplMode;
+use quoit_riak_peer::PeerError;
 use quoit_store::compare::{HashRange, hour_of};
 use quoit_wire::messages::{
     RpbClusterDigestsReq, RpbClusterDigestsResp, RpbQueuePutReq, RpbQueuePutResp,
@@ -59,6 +60,8 @@ pub(crate) enum FullSyncError {
     NoQuoit,
     #[error(transparent)]
     Own(#[from] RequestError),
+    #[error("the other cluster: {0}")]
+    Riak(#[from] PeerError),
     #[error("there is no queue `{0}` {1}: add it with quoit repl queue add, or change {2}")]
     NoQueue(String, &'static str, &'static str),
 }

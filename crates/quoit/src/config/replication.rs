@@ -108,6 +108,10 @@ impl Settings {
             },
             interval: self.duration("repl.fullsync.interval"),
             cluster_slice: number("ttaaefs_cluster_slice").unwrap_or(defaults.cluster_slice),
+            local_n_val: number("ttaaefs_localnval").unwrap_or(defaults.local_n_val),
+            remote_n_val: number("ttaaefs_remotenval").unwrap_or(defaults.remote_n_val),
+            segment_count_max: number("ttaaefs_maxresults")
+                .map_or(defaults.segment_count_max, |count| count as usize),
             repair_count_max: self
                 .integer("repl.fullsync.maximum")
                 .and_then(|count| usize::try_from(count).ok())

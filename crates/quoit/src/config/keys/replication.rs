@@ -156,6 +156,24 @@ pub(super) const KEYS: &[Key] = &[
         "pb",
         "Its protocol. Full-sync with a cluster of Quoit needs pb.",
     ),
+    key(
+        "ttaaefs_localnval",
+        Kind::Integer(1, 15),
+        "3",
+        "In full-sync with a Riak, the n_val here of the buckets that are compared.",
+    ),
+    key(
+        "ttaaefs_remotenval",
+        Kind::Integer(1, 15),
+        "3",
+        "In full-sync with a Riak, the n_val of these buckets there.",
+    ),
+    key(
+        "ttaaefs_maxresults",
+        Kind::Integer(1, 1_048_576),
+        "32",
+        "In full-sync with a Riak, segments of its trees whose records a check compares.",
+    ),
     key("ttaaefs_bucketfilter_name", Kind::Name, "", "With ttaaefs_scope = bucket, the bucket."),
     key(
         "ttaaefs_bucketfilter_type",

@@ -1,0 +1,161 @@
+//! Full-sync with a Riak: by its trees over all records of buckets with one n_val.
+
+use super::report::FullSyncReport;
+use super::settings::{CheckKind, FullSyncSettings};
+use super::walk::FullSyncError;
+use crate::address::{PeerAddress, Protocol};
+use bytes::Bytes;
+use quoit_core::{QueuePriority, ReplicatedStore, RequestError, TreeClock};
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::props::ReplMode;
+use quoit_model::segments::{Segments, TreeSize};
+use quoit_riak::{RangeFilter, Tree};
+use quoit_riak_peer::{
+    BucketName, ExchangePlan, ExchangeScope, PeerError, RecordClock, RiakPeer, RiakProtocol, Side,
+    SyncState, exchange,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pause between two comparisons of trees.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Seconds ahead of now up to which a record may have been modified.
+const AHEAD_SECS: u64 = 5;
+
+/// Compares with a Riak, queues what is newer here, and pushes references to what is newer there.
+pub(super) async fn run(
+    store: &Arc<ReplicatedStore>,
+    settings: &FullSyncSettings,
+    kind: CheckKind,
+    address: &PeerAddress,
+    report: &mut FullSyncReport,
+) -> Result<(), FullSyncError> {
+    let protocol = match address.protocol {
+        Protocol::Pb => RiakProtocol::Pb,
+        Protocol::Http => RiakProtocol::Http,
+    };
+    let mut peer = RiakPeer::connect(&address.host_and_port(), protocol).await?;
+    let mut here = OwnSide(Arc::clone(store));
+    let now_secs = store.clock().unix_secs();
+    let ago_secs = match kind {
+        CheckKind::Day => Some(86_400),
+        CheckKind::Hour => Some(3_600),
+        _ => None,
+    };
+    let modified_secs = ago_secs.map(|ago| (now_secs.saturating_sub(ago), now_secs + AHEAD_SECS));
+    let (local_n_val, remote_n_val) = (settings.local_n_val, settings.remote_n_val);
+    let plan = ExchangePlan {
+        scope: ExchangeScope::All { local_n_val, remote_n_val },
+        modified_secs,
+        segment_count_max: settings.segment_count_max,
+        pause: PAUSE,
+    };
+    let found = exchange(&mut here, &mut peer, &plan).await?;
+    if let SyncState::Differs { differing_count, compared_count } = found.state {
+        report.differing_arc_count = differing_count as u64;
+        report.compared_count = compared_count as u64;
+    }
+    let is_wanted = |record: &RecordClock| {
+        let state = store.control().read();
+        let mode = state.bucket_props(bucket_of(record)).ok().and_then(|props| props.repl);
+        !matches!(mode, Some(ReplMode::Off | ReplMode::Realtime))
+    };
+    let ahead: Vec<RecordClock> = found.local_ahead.into_iter().filter(is_wanted).collect();
+    let behind: Vec<RecordClock> = found.remote_ahead.into_iter().filter(is_wanted).collect();
+    (report.source_ahead, report.sink_ahead) = (ahead.len() as u64, behind.len() as u64);
+    for record in ahead.iter().chain(&behind) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let bucket =
+            format!("{}/{}", text(&record.bucket.bucket_type), text(&record.bucket.bucket));
+        *report.buckets.entry(bucket).or_default() += 1;
+    }
+    let keys = ahead.iter().map(|record| encoded(bucket_of(record).key(&record.key)));
+    let now_us = store.clock().unix_us();
+    let queued = store.source_queues().push_references(
+        &settings.queue,
+        QueuePriority::FullSync,
+        keys,
+        now_us,
+    );
+    if queued.is_none() {
+        let queue = settings.queue.clone();
+        return Err(FullSyncError::NoQueue(queue, "here", "ttaaefs_queuename"));
+    }
+    if let Some(queue) = settings.peer_queue.as_ref().filter(|_| !behind.is_empty())
+        && peer.push(queue, &behind).await?.is_none()
+    {
+        let place = "in the other cluster";
+        return Err(FullSyncError::NoQueue(queue.clone(), place, "ttaaefs_queuename_peer"));
+    }
+    Ok(())
+}
+
+fn bucket_of(record: &RecordClock) -> BucketRef<'_> {
+    BucketRef { bucket_type: &record.bucket.bucket_type, bucket: &record.bucket.bucket }
+}
+
+fn encoded(key: KeyRef<'_>) -> Bytes {
+    let mut encoded = Vec::new();
+    key.encode_into(&mut encoded);
+    encoded.into()
+}
+
+/// This cluster, as one side of a comparison.
+struct OwnSide(Arc<ReplicatedStore>);
+
+fn own(fault: impl ToString) -> PeerError {
+    PeerError::Own(fault.to_string())
+}
+
+fn only_trees() -> PeerError {
+    own("with a Riak, full-sync compares all buckets of an n_val: set ttaaefs_scope = all")
+}
+
+impl Side for OwnSide {
+    async fn tree_root(&mut self, n_val: u32) -> Result<Bytes, PeerError> {
+        self.0.riak_tree_root(n_val).await.map_err(own)
+    }
+
+    async fn tree_branches(
+        &mut self,
+        n_val: u32,
+        numbers: &[u32],
+    ) -> Result<Vec<(u32, Bytes)>, PeerError> {
+        let branches = self.0.riak_tree_branches(n_val, numbers).await.map_err(own)?;
+        Ok(numbers.iter().copied().zip(branches).collect())
+    }
+
+    async fn tree_clocks(
+        &mut self,
+        n_val: u32,
+        segments: &[u32],
+        modified_secs: Option<(u64, u64)>,
+    ) -> Result<Vec<RecordClock>, PeerError> {
+        let segments = Segments::new(TreeSize::Large, segments.to_vec()).map_err(own)?;
+        let clocks: Result<Vec<TreeClock>, RequestError> =
+            self.0.riak_tree_clocks(n_val, &segments, modified_secs).await;
+        let record = |clock: TreeClock| RecordClock {
+            bucket: BucketName { bucket_type: clock.bucket_type, bucket: clock.bucket },
+            key: clock.key,
+            clock: clock.clock,
+        };
+        Ok(clocks.map_err(own)?.into_iter().map(record).collect())
+    }
+
+    async fn range_tree(
+        &mut self,
+        _: &BucketName,
+        _: TreeSize,
+        _: &RangeFilter,
+    ) -> Result<Tree, PeerError> {
+        Err(only_trees())
+    }
+
+    async fn range_clocks(
+        &mut self,
+        _: &BucketName,
+        _: &RangeFilter,
+    ) -> Result<Vec<RecordClock>, PeerError> {
+        Err(only_trees())
+    }
+}

@@ -1,0 +1,119 @@
+//! A connection to a peer that is a Riak: entries come one by one and are gone from its queue when they come.
+//!
+//! So an entry that can't be stored is kept and tried again until it can; its connection takes no further one.
+
+use crate::figures::PeerKind;
+use crate::pace::Outcome;
+use crate::peer::{PeerContext, PeerFault};
+use crate::storing::StoringError;
+use bytes::Bytes;
+use quoit_core::{Arrival, Counter};
+use quoit_model::key::BucketRef;
+use quoit_model::props::Quorum;
+use quoit_riak::{Fetched, Replicated};
+use quoit_riak_peer::{RiakPeer, RiakProtocol};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The first rest before an entry is tried again.
+const REST_MIN: Duration = Duration::from_secs(1);
+/// The longest one.
+const REST_MAX: Duration = Duration::from_secs(60);
+
+/// Connects and consumes until the peer fails.
+pub(crate) async fn converse(context: &mut PeerContext, protocol: RiakProtocol) -> PeerFault {
+    let address = context.address.host_and_port();
+    let mut peer = match RiakPeer::connect(&address, protocol).await {
+        Ok(peer) => peer,
+        Err(fault) => return fault.into(),
+    };
+    let figures = Arc::clone(&context.figures);
+    let _open = figures.open();
+    let queue = String::from_utf8_lossy(&context.queue).into_owned();
+    loop {
+        if context.is_suspended.wait_for(|is| !is).await.is_err() {
+            return PeerFault::Silent;
+        }
+        let workers = Arc::clone(&context.workers);
+        // Nobody closes the semaphore.
+        let permit = workers.acquire().await;
+        let began_us = context.store.clock().monotonic_us();
+        let fetched = match peer.fetch(&queue).await {
+            Ok(fetched) => fetched,
+            Err(fault) => return fault.into(),
+        };
+        figures.state.lock().kind = Some(PeerKind::Riak);
+        context.kind.send_if_modified(|kind| kind.replace(PeerKind::Riak) != Some(PeerKind::Riak));
+        match fetched {
+            None => {
+                figures.empty.fetch_add(1, Ordering::Relaxed);
+                context.store.stats().count(Counter::SinkEmpty);
+                context.pace.note(Outcome::Empty);
+            }
+            Some(fetched) => {
+                let took_us = context.store.clock().monotonic_us() - began_us;
+                figures.fetch_us.fetch_add(took_us, Ordering::Relaxed);
+                store_until_stored(context, &fetched).await;
+                context.pace.note(Outcome::Stored);
+            }
+        }
+        drop(permit);
+        let random = context.store.clock().monotonic_us();
+        let wait = context.pace.wait(random);
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+    }
+}
+
+/// Stores an entry that its source has no more.
+async fn store_until_stored(context: &PeerContext, fetched: &Fetched) {
+    let mut rest = REST_MIN;
+    loop {
+        let began_us = context.store.clock().monotonic_us();
+        match store(context, fetched).await {
+            Ok(()) => {
+                let took_us = context.store.clock().monotonic_us() - began_us;
+                context.figures.push_us.fetch_add(took_us, Ordering::Relaxed);
+                context.figures.state.lock().fault = None;
+                return;
+            }
+            Err(fault @ StoringError::Malformed(_)) => {
+                // It stays so however often it is tried.
+                tracing::error!(peer = %context.address, "sink: an entry is left out: {fault}");
+                context.figures.note_fault(fault.to_string());
+                context.store.stats().count(Counter::SinkErrors);
+                return;
+            }
+            Err(fault) => {
+                context.figures.note_fault(fault.to_string());
+                context.store.stats().count(Counter::SinkErrors);
+                tokio::time::sleep(rest).await;
+                rest = (rest * 2).min(REST_MAX);
+            }
+        }
+    }
+}
+
+async fn store(context: &PeerContext, fetched: &Fetched) -> Result<(), StoringError> {
+    let Fetched { bucket_type, bucket, key, what } = fetched;
+    let name = BucketRef { bucket_type, bucket }.key(key);
+    name.check().map_err(|fault| StoringError::Malformed(fault.to_string()))?;
+    let mut encoded = Vec::new();
+    name.encode_into(&mut encoded);
+    let encoded = Bytes::from(encoded);
+    let store = &context.store;
+    match what {
+        Replicated::Object(object) => {
+            // A Riak does not say where an object has been: it is not sent on.
+            let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Count(0) };
+            store.store_arrived(&encoded, object, &arrival).await?;
+            let lag_us = store.clock().unix_us().saturating_sub(object.last_modified_us());
+            context.figures.lag.note(lag_us);
+        }
+        Replicated::Reap { clock, .. } => store.reap_arrived(&encoded, clock).await?,
+    }
+    context.figures.stored.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
