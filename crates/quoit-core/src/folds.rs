@@ -71,7 +71,7 @@ pub struct FoldFound {
     pub key: Bytes,
     /// Vector clock, as a Riak node gives it to clients; empty where the fold is about places in trees.
     pub clock: Bytes,
-    /// What it is in Riak's trees, where the fold is about that.
+    /// Place in Riak's trees, if the fold is about that.
     pub tree_entry: Option<TreeEntry>,
     /// Siblings or bytes, whichever the fold is about.
     pub number: u64,

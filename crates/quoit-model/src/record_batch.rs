@@ -32,7 +32,7 @@ pub enum RecordBatchError {
     Key {
         /// Number of the record, from 0.
         record: usize,
-        /// What is wrong.
+        /// Fault of the key.
         fault: BitcaskKeyError,
     },
 }

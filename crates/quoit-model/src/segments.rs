@@ -156,7 +156,8 @@ impl Segments {
 pub struct TreePlace {
     /// The segment in a tree of 2^32 segments; smaller trees have what is left by their number.
     pub segment: u32,
-    /// What the hash of the record's clock is combined with: records of one clock differ by it.
+    /// Mask with which the hash of the record's clock is combined: records of one clock differ by
+    /// it.
     pub mask: u32,
 }
 

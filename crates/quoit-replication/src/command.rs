@@ -100,7 +100,7 @@ pub enum ReplicationCommand {
     SinkDiscover,
     /// Compares with the other cluster now.
     FullSyncRun {
-        /// What is repaired.
+        /// Scope of the repair.
         check: CheckKind,
     },
     /// Has scheduled checks rest.
@@ -253,7 +253,7 @@ impl Replication {
         })
     }
 
-    /// What an operator should look at, in words.
+    /// The alerts for an operator, in words.
     fn alerts(&self, queues: &[QueueStatus], now_us: u64) -> Vec<String> {
         let mut alerts = Vec::new();
         let is_enabled = self.store().source_queues().is_enabled();

@@ -80,7 +80,7 @@ pub(crate) struct PeerFigures {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PeerState {
     pub(crate) connected: usize,
-    /// What the peer is, once it has answered.
+    /// Kind of the peer, once it has answered.
     pub(crate) kind: Option<PeerKind>,
     /// The id of its cluster, in hexadecimal.
     pub(crate) cluster: Option<String>,
@@ -107,7 +107,7 @@ pub struct PeerStatus {
     pub peer: String,
     /// Connections that are open.
     pub connections: usize,
-    /// What it is, once it has answered.
+    /// Kind of the peer, once it has answered.
     pub kind: Option<PeerKind>,
     /// The id of its cluster.
     pub cluster: Option<String>,
@@ -129,7 +129,7 @@ pub struct PeerStatus {
     pub lag: Lag,
     /// Milliseconds until the peer is asked again, at most.
     pub delay_ms: u64,
-    /// What is wrong, and what helps.
+    /// Fault and remedy.
     pub fault: Option<String>,
 }
 

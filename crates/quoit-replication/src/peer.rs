@@ -45,7 +45,7 @@ pub(crate) struct PeerContext {
     /// Objects that are stored at the same time.
     pub(crate) workers: Arc<Semaphore>,
     pub(crate) is_suspended: watch::Receiver<bool>,
-    /// What the peer is: found out by its first connection.
+    /// Kind of the peer: found out by its first connection.
     pub(crate) kind: watch::Sender<Option<PeerKind>>,
 }
 

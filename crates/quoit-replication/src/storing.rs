@@ -37,7 +37,7 @@ impl From<RequestError> for StoringError {
     }
 }
 
-/// What became of a batch.
+/// Outcome of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct BatchOutcome {
     /// Entries that are on this cluster's disks.

@@ -1,4 +1,4 @@
-//! What may go wrong with a peer.
+//! Errors of a peer.
 
 use quoit_riak::{FetchedError, TreeError};
 use std::time::Duration;

@@ -36,7 +36,7 @@ pub enum ExchangeScope {
     },
 }
 
-/// What is compared, and how much of it at once.
+/// Scope of a comparison, and its amount at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExchangePlan {
     /// The records.
@@ -63,7 +63,7 @@ pub enum SyncState {
     },
 }
 
-/// What a comparison has found.
+/// Result of a comparison.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Differences {
     /// How the trees compare.

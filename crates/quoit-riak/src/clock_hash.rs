@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 pub struct TreeEntry {
     /// The segment in a tree of 2^32 of them; smaller trees have what is left by their number.
     pub segment: u32,
-    /// What the record adds to its leaf.
+    /// Part of the leaf that comes from the record.
     pub value: u32,
 }
 

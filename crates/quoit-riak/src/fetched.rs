@@ -1,4 +1,4 @@
-//! What a fetch from a queue answers: the bytes of an object, or of a reap, with its names.
+//! Answers of a fetch from a queue: the bytes of an object, or of a reap, with its names.
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -76,11 +76,11 @@ pub struct Fetched {
     pub bucket: Bytes,
     /// Key.
     pub key: Bytes,
-    /// What of it.
+    /// Replicated content.
     pub what: Replicated,
 }
 
-/// What of a record is replicated.
+/// Replicated content of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Replicated {
     /// The whole object.
@@ -189,7 +189,7 @@ pub struct FetchAnswer {
     pub tombstone_clock: Option<Bytes>,
     /// Segment and value in a tree, where they were asked for.
     pub tree_entry: Option<(u32, u32)>,
-    /// What [`Fetched`] encodes.
+    /// Encoded [`Fetched`].
     pub replicated: Bytes,
 }
 
@@ -243,7 +243,7 @@ fn put_time(time_us: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// What is left of an input.
+/// Rest of an input.
 struct Rest {
     bytes: Bytes,
     at: usize,

@@ -32,7 +32,7 @@ pub enum ChangeMethod {
     Job(u64),
 }
 
-/// What a fold over a bucket is restricted to.
+/// Restrictions of a fold over a bucket.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RangeFilter {
     /// The first and the last key.
@@ -41,9 +41,9 @@ pub struct RangeFilter {
     pub modified_secs: Option<(u64, u64)>,
     /// Segments.
     pub segments: Option<SegmentFilter>,
-    /// What the hashes of a tree are made with anew.
+    /// Salt with which the hashes of a tree are computed anew.
     pub salt: Option<u32>,
-    /// What is done; `None` where nothing is said.
+    /// Change method; `None` where the filter has none.
     pub change_method: Option<ChangeMethod>,
 }
 

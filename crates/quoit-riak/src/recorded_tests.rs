@@ -124,7 +124,7 @@ fn each_clock_has_the_hash_that_riak_computed() {
     assert_eq!((vectors.len(), beyond_64_bits), (240, 2));
 }
 
-/// What a tree's members say of its records.
+/// Checks that a tree's members agree with its records.
 fn is_in_tree(vector: &Vector, tree: &Value) -> bool {
     if vector.bucket_type != bucket_type(tree) || vector.bucket != bytes(&tree["bucket"]) {
         return false;

@@ -44,7 +44,7 @@ pub enum TreeError {
         /// Number of the branch.
         number: u32,
     },
-    /// What should be a number and a branch is too short for a number.
+    /// A branch is too short for its number.
     #[error("a branch has {size_bytes} bytes, too few for its number")]
     NoNumber {
         /// Size of the input.

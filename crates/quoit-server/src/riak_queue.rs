@@ -7,9 +7,9 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_riak::{Fetched, Replicated, TreeEntry};
 use std::sync::Arc;
 
-/// What an answer with the object's place in trees is asked for with.
+/// Asks for an answer with the object's place in trees.
 pub(crate) const WITH_TREE_ENTRY: &[u8] = b"internal_aaehash";
-/// What an answer without is asked for with.
+/// Asks for an answer without it.
 pub(crate) const PLAIN: &[u8] = b"internal";
 
 /// An entry of a queue, ready to be sent.
@@ -21,7 +21,7 @@ pub(crate) struct QueueAnswer {
     pub(crate) tree_entry: Option<TreeEntry>,
 }
 
-/// What an answer has.
+/// Sort of an answer.
 pub(crate) enum AnswerSort {
     Object,
     /// A tombstone of this clock.

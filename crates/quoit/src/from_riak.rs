@@ -38,7 +38,7 @@ pub(crate) struct FromRiakArgs {
     format: Format,
 }
 
-/// What becomes of a key.
+/// Fate of a key.
 enum Remark {
     Kept,
     /// Under another name, or with another value; why.

@@ -157,7 +157,7 @@ enum FullSyncCommand {
     Status,
     /// Compare now and queue what differs.
     Run {
-        /// What is repaired: all, day, hour, range or auto.
+        /// Scope of the repair: all, day, hour, range or auto.
         #[arg(default_value = "all")]
         check: String,
     },

@@ -1,4 +1,4 @@
-//! What a Riak node sends of its queues and trees, and filters of its folds.
+//! Messages of a Riak node about its queues and trees, and filters of its folds.
 
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;

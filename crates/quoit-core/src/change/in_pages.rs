@@ -107,7 +107,7 @@ impl ReplicatedStore {
         self.written_over(at, props, change, replicates, (merged, now_us, alone), pages)
     }
 
-    /// What is to be told of a write over a record in pages, made whole again if it has become small.
+    /// The result of a write over a record in pages, made whole again if it has become small.
     fn written_over(
         &self,
         at: &RecordAt<'_>,
@@ -184,8 +184,8 @@ impl ReplicatedStore {
     }
 }
 
-/// What a write over a record in pages has made, when, and the writer's context with the write's event where
-/// the other replicas need be told of these alone.
+/// Result of a write over a record in pages, its time, and the writer's context with the write's event where
+/// the other replicas need only these.
 type Merged = (PagesMerged, u64, Option<(VersionVector, Dot)>);
 
 /// A record in pages together with an object from elsewhere; `None` when that says nothing new.

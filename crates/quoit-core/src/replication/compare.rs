@@ -55,7 +55,7 @@ pub struct ComparedRecord {
     pub modified_us: u64,
 }
 
-/// What a cluster has of some ranges.
+/// Digests of a cluster for some ranges.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClusterDigests {
     /// A digest for each range.
@@ -74,7 +74,7 @@ struct Part {
 }
 
 impl ReplicatedStore {
-    /// What this cluster has of ranges of arcs. `arc_count` is a power of two, no more than there are
+    /// The digests of this cluster for ranges of arcs. `arc_count` is a power of two, no more than there are
     /// partitions.
     ///
     /// # Errors
@@ -219,7 +219,7 @@ impl ReplicatedStore {
         });
     }
 
-    /// What this node has of ranges of partitions.
+    /// The digests of this node for ranges of partitions.
     fn told_digests(&self, asked: &AskDigests) -> Result<ToldDigests, Refusal> {
         let malformed = || Refusal::Malformed("these are no ranges of partitions".to_owned());
         let engine = self.engine.compared().ok_or_else(|| {

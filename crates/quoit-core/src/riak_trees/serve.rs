@@ -1,4 +1,4 @@
-//! What a node answers of its own copies.
+//! Answers of a node from its own copies.
 
 use super::kept::{KEPT_SIZE, KeptPart};
 use super::{PartName, REFRESH_INTERVAL};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// Bytes of names and clocks after which an answer ends: those of one partition may go beyond.
 const CLOCKS_BYTES: usize = 1 << 20;
-/// What a record counts beside its name and clock.
+/// Bytes of a record beside its name and clock.
 const RECORD_BYTES: usize = 16;
 
 impl ReplicatedStore {

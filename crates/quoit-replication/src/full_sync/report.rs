@@ -32,7 +32,7 @@ pub enum FullSyncState {
 /// One check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FullSyncReport {
-    /// What it repairs.
+    /// Scope of the repair.
     pub kind: CheckKind,
     /// The other cluster's node.
     pub peer: Option<String>,
@@ -56,7 +56,7 @@ pub struct FullSyncReport {
     pub exchanged_bytes: u64,
     /// Repaired records by bucket type and bucket.
     pub buckets: BTreeMap<String, u64>,
-    /// What went wrong.
+    /// Description of the fault.
     pub fault: Option<String>,
 }
 
@@ -205,7 +205,7 @@ pub struct FullSyncStatus {
     pub last: Option<FullSyncReport>,
     /// When the next check is due, seconds since 1970.
     pub next_at_secs: Option<u64>,
-    /// What it repairs.
+    /// Scope of the next repair.
     pub next_kind: Option<CheckKind>,
     /// Sums since the start.
     pub totals: Totals,

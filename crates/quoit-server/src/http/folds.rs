@@ -51,7 +51,7 @@ impl From<Undecodable> for Refusal {
     }
 }
 
-/// What is done with a record that a fold names.
+/// Takes a record that a fold names.
 type TakeFound<'t> = dyn FnMut(&Connection, FoldFound) -> Result<(), Refusal> + Send + 't;
 
 impl Connection {
@@ -302,7 +302,7 @@ impl Connection {
         Ok(fold.progress().clone())
     }
 
-    /// What a fold without steps of its own comes to, if it does in time.
+    /// Waits for a fold without steps of its own, if it ends in time.
     async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, RequestError>> + Send,

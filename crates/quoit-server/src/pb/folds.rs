@@ -93,7 +93,7 @@ const fn method_of(method: ChangeMethod) -> Method {
     }
 }
 
-/// What is done with what a fold names.
+/// Takes the records that a fold names.
 type TakeFound<'t> = dyn FnMut(&mut Connection, Vec<FoldFound>) -> Result<(), Fault> + Send + 't;
 
 impl Connection {

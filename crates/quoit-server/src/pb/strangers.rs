@@ -10,7 +10,7 @@ use quoit_wire::{FrameError, MessageCode};
 use std::io;
 use tokio::time::Instant;
 
-/// What became of the next message.
+/// Result of reading the next message.
 pub(super) enum Stranger {
     /// It is answered.
     Answered,

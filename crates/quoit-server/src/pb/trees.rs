@@ -87,7 +87,7 @@ fn check_n_val(n_val: u32) -> Result<u32, Fault> {
     if n_val > 0 { Ok(n_val) } else { Err(Fault::Text("n_val has to be 1 or more".to_owned())) }
 }
 
-/// What cannot be asked for.
+/// The size of a tree; refuses sizes that requests can't have.
 pub(super) fn tree_size(number: u32) -> Result<TreeSize, Fault> {
     TreeSize::of_number(number).map_err(|fault| Fault::Text(fault.to_string()))
 }

@@ -22,7 +22,7 @@ pub struct AskDigests {
     /// The newest layout that the asking node knows.
     #[prost(uint64, tag = "1")]
     pub layout_version: u64,
-    /// What expires before this hour, counted from 1970, is left out.
+    /// First hour that counts, from 1970: records that expire before it are left out.
     #[prost(uint32, tag = "2")]
     pub hour_min: u32,
     /// Partitions, one for each range.
@@ -36,7 +36,7 @@ pub struct AskDigests {
     pub records: bool,
 }
 
-/// What the node has.
+/// Digests of the node.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ToldDigests {
     /// A digest for each range, of all classes of n_val together.

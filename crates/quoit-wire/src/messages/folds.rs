@@ -81,7 +81,7 @@ messages! {
         optional uint32 last_mod_end = 42;
         /// Whether the hashes of kept trees are wanted, and not others made with `init_vector`.
         required bool use_prehash = 50;
-        /// What other hashes are made with.
+        /// Initial vector of other hashes.
         optional uint32 init_vector = 51;
     }
 

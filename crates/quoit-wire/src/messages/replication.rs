@@ -63,7 +63,7 @@ messages! {
         required bytes cluster = 1;
         /// Number of arcs that all placements are divided into, a power of two.
         required uint32 arc_count = 2;
-        /// What expires before this hour, counted from 1970, is left out.
+        /// First hour that counts, from 1970: records that expire before it are left out.
         required uint32 hour_min = 3;
         /// Arcs, by number. None: all of them.
         repeated uint32 arcs = 4;

@@ -111,7 +111,7 @@ pub(super) fn full_sync(result: &Value) -> String {
     page
 }
 
-/// What came of a command on a node.
+/// The outcome of a command on a node.
 pub(super) fn outcome(done: &Value) -> String {
     if let Some(fault) = done["error"].as_str() {
         return fault.to_owned();
