@@ -49,7 +49,7 @@ pub struct CompareArgs {
 /// The versions of a bucket's records: a digest for each key.
 type Versions = BTreeMap<Bytes, u64>;
 
-/// What was found about one bucket.
+/// Findings about one bucket.
 struct Compared {
     bucket: Bucket,
     riak: (usize, u64),

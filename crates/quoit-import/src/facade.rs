@@ -7,7 +7,7 @@
 use crate::api::Api;
 use anyhow::{Result, bail};
 
-/// What a line of Riak's commands is here.
+/// Meaning of a line of Riak's commands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Translated {
     /// The arguments of `quoit` that do the same.
@@ -111,7 +111,7 @@ const NEAREST: [(&str, &str, &str); 12] = [
     ("repair", "copies are repaired by anti-entropy", "quoit admin aae-exchange [PARTITION]"),
 ];
 
-/// What a line of riak-admin is here.
+/// Translates a line of riak-admin.
 #[must_use]
 pub fn riak_admin(words: &[String]) -> Translated {
     let Some(first) = words.first() else { return help_of_admin(true) };
@@ -155,7 +155,7 @@ pub fn riak_admin(words: &[String]) -> Translated {
     }
 }
 
-/// What a line of the command `riak` is here.
+/// Translates a line of the command `riak`.
 #[must_use]
 pub fn riak(words: &[String]) -> Translated {
     let Some(first) = words.first() else { return help_of_riak(true) };

@@ -1,4 +1,4 @@
-//! What is printed: results on the standard output, progress on the standard error.
+//! Output: results on the standard output, progress on the standard error.
 
 use std::fmt::Arguments;
 use std::io::{IsTerminal, Write};

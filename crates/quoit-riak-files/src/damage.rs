@@ -12,7 +12,7 @@ pub struct Damage {
     pub offset: u64,
     /// Its length in bytes; 0 when it is not known.
     pub len: u64,
-    /// What is wrong.
+    /// Description of the damage.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a directory of Riak's has.
+//! Content of a directory of Riak's.
 
 use crate::bitcask::BitcaskScan;
 use crate::leveldb::LevelDbScan;
@@ -55,7 +55,7 @@ impl Engine {
 pub struct Partition {
     /// Its index on the ring: the directory's name.
     pub index: String,
-    /// Who wrote it.
+    /// Engine that wrote it.
     pub engine: Engine,
     /// Where it is.
     pub directory: PathBuf,
@@ -164,7 +164,7 @@ fn index_of(directory: &Path) -> Option<String> {
     is_index.then(|| name.to_owned())
 }
 
-/// What indexes are sorted by: numbers of more digits are larger.
+/// The key by which indexes are sorted: numbers of more digits are larger.
 fn place(index: &str) -> (usize, &str) {
     (index.len(), index)
 }

@@ -260,7 +260,7 @@ fn scan(
 
 /// A record that can't be read.
 enum Broken {
-    /// What follows can be.
+    /// The records after it can be read.
     Skipped(&'static str),
     /// Where it ends is not known.
     NoEnd,

@@ -84,7 +84,7 @@ impl Differences {
 ///
 /// # Errors
 ///
-/// What either side can't answer.
+/// Returns the error of a side that can't answer.
 pub async fn exchange(
     local: &mut impl Side,
     remote: &mut impl Side,

@@ -88,7 +88,7 @@ impl RangeFilter {
     ///
     /// # Errors
     ///
-    /// What is no Base64 of JSON, and members that are not as they should be.
+    /// Refuses bytes that are no Base64 of JSON, and malformed members.
     pub fn parse(encoded: &str) -> Result<Self, FilterError> {
         let value = decode(encoded).ok_or_else(|| FilterError(format!("{encoded:?}")))?;
         let members = value.as_object().ok_or_else(|| FilterError::whole(&value))?;

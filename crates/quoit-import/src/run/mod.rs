@@ -39,7 +39,7 @@ const JOURNAL_INTERVAL: Duration = Duration::from_secs(1);
 /// Damaged pieces and refused records that are named one by one.
 const NAMED_MAX: usize = 1000;
 
-/// What becomes of tombstones.
+/// Treatment of tombstones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Tombstones {
     /// They are written, and reaped by the cluster's delete_mode: needed where records were deleted while
@@ -67,7 +67,7 @@ pub struct RunArgs {
     /// Go on behind what is damaged or refused, which is listed. Without it, the import ends there.
     #[arg(long)]
     skip_damaged: bool,
-    /// What becomes of tombstones.
+    /// Treatment of tombstones.
     #[arg(long, value_enum, default_value = "keep")]
     tombstones: Tombstones,
     /// Leave out what Bitcask wrote longer ago: its expiry setting in seconds.

@@ -13,7 +13,7 @@ use quoit_riak_files::{Partition, Seen, StoredRecord};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// What the second look has found.
+/// Findings of the second look.
 #[derive(Default)]
 pub(super) struct Verified {
     pub(super) checked_count: u64,

@@ -123,7 +123,7 @@ impl LevelDbScan {
     }
 }
 
-/// What the manifest says; `None` when it is damaged or missing.
+/// Reads the version in the manifest; `None` when it is damaged or missing.
 fn current_version(
     directory: &Path,
     damage: &mut Vec<Damage>,

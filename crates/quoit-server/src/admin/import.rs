@@ -98,7 +98,7 @@ async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal
     Ok(json!({"stored": stored_count, "refused": refused}))
 }
 
-/// The outcome of a write. That of a task that was ended with the node is told of by nobody.
+/// The outcome of a write. That of a task that ended with the node is not reported.
 fn outcome(joined: Result<Result<(), NotStored>, tokio::task::JoinError>) -> Option<NotStored> {
     joined.ok().and_then(Result::err)
 }
