@@ -63,7 +63,7 @@ pub enum ImportCommand {
 ///
 /// # Errors
 ///
-/// What went wrong, in words for the operator.
+/// Describes the fault for the operator.
 pub fn run(command: &ImportCommand) -> Result<()> {
     match command {
         ImportCommand::Inspect(args) => inspect::inspect(args),
