@@ -164,6 +164,11 @@ def part_replication():
                     {"TEST_BINARY": built("quoit")})
 
 
+def part_replication_with_riak():
+    return counting([PYTHON, os.path.join(HERE, "process", "replication_with_riak.py")], CLOSING_LINE,
+                    {"TEST_BINARY": built("quoit")})
+
+
 def part_salvage():
     return counting([PYTHON, os.path.join(HERE, "process", "salvage.py")], CLOSING_LINE,
                     {"TEST_BINARY": built("quoit")})
@@ -270,6 +275,8 @@ PARTS = [
     ("import", "moves from Riak: recorded directories, kills, damage, Riak's own commands", part_import),
     ("healing", "what comes back to real nodes that were away, and what must not", part_healing),
     ("replication", "two and three clusters of real processes that replicate", part_replication),
+    ("replication-with-riak", "clusters that replicate in Riak's messages",
+     part_replication_with_riak),
     ("faults", "links that flap, disks that hang, and races for one version", part_faults),
     ("full-disk", "nodes without room on their disks, killed and started again", part_full_disk),
     ("torture", "files of stopped nodes that are flipped, cut, removed, exchanged", part_torture),

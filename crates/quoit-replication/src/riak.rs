@@ -7,8 +7,9 @@ use crate::pace::Outcome;
 use crate::peer::{PeerContext, PeerFault};
 use crate::storing::StoringError;
 use bytes::Bytes;
-use quoit_core::{Arrival, Counter};
+use quoit_core::{Arrival, Counter, ReplicatedStore, RequestError};
 use quoit_model::key::BucketRef;
+use quoit_model::object::Object;
 use quoit_model::props::Quorum;
 use quoit_riak::{Fetched, Replicated};
 use quoit_riak_peer::{RiakPeer, RiakProtocol};
@@ -106,9 +107,10 @@ async fn store(context: &PeerContext, fetched: &Fetched) -> Result<(), StoringEr
     let store = &context.store;
     match what {
         Replicated::Object(object) => {
+            let object = adopted(store, name.bucket, object.clone())?;
             // A Riak does not say where an object has been: it is not sent on.
             let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Count(0) };
-            store.store_arrived(&encoded, object, &arrival).await?;
+            store.store_arrived(&encoded, &object, &arrival).await?;
             let lag_us = store.clock().unix_us().saturating_sub(object.last_modified_us());
             context.figures.lag.note(lag_us);
         }
@@ -116,4 +118,20 @@ async fn store(context: &PeerContext, fetched: &Fetched) -> Result<(), StoringEr
     }
     context.figures.stored.fetch_add(1, Ordering::Relaxed);
     Ok(())
+}
+
+/// The object with its data type in this store's form.
+fn adopted(
+    store: &ReplicatedStore,
+    bucket: BucketRef<'_>,
+    mut object: Object,
+) -> Result<Object, StoringError> {
+    let datatype = {
+        let state = store.control().read();
+        let props = state.bucket_props(bucket);
+        props.map_err(|_| RequestError::NoSuchType(bucket.bucket_type.to_vec()))?.datatype
+    };
+    let adopted = object.adopt_riak_data_type(datatype);
+    adopted.map_err(|fault| StoringError::Malformed(fault.to_string()))?;
+    Ok(object)
 }

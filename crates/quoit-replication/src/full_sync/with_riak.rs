@@ -1,12 +1,15 @@
 //! Full-sync with a Riak: by its trees over all records of buckets with one n_val.
 
 use super::report::FullSyncReport;
-use super::settings::{CheckKind, FullSyncSettings};
+use super::settings::{CheckKind, FullSyncScope, FullSyncSettings};
 use super::walk::FullSyncError;
 use crate::address::{PeerAddress, Protocol};
 use bytes::Bytes;
-use quoit_core::{QueuePriority, ReplicatedStore, RequestError, TreeClock};
-use quoit_model::key::{BucketRef, KeyRef};
+use quoit_core::{
+    FoldFound, FoldKind, QueuePriority, RecordRange, ReplicatedStore, RequestError, TreeClock,
+};
+use quoit_model::context::decode_context;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
 use quoit_model::props::ReplMode;
 use quoit_model::segments::{Segments, TreeSize};
 use quoit_riak::{RangeFilter, Tree};
@@ -43,9 +46,8 @@ pub(super) async fn run(
         _ => None,
     };
     let modified_secs = ago_secs.map(|ago| (now_secs.saturating_sub(ago), now_secs + AHEAD_SECS));
-    let (local_n_val, remote_n_val) = (settings.local_n_val, settings.remote_n_val);
     let plan = ExchangePlan {
-        scope: ExchangeScope::All { local_n_val, remote_n_val },
+        scope: scope_of(settings, kind),
         modified_secs,
         segment_count_max: settings.segment_count_max,
         pause: PAUSE,
@@ -54,6 +56,15 @@ pub(super) async fn run(
     if let SyncState::Differs { differing_count, compared_count } = found.state {
         report.differing_arc_count = differing_count as u64;
         report.compared_count = compared_count as u64;
+    }
+    let differs = found.state != SyncState::InSync;
+    if differs
+        && modified_secs.is_none()
+        && found.local_ahead.is_empty()
+        && found.remote_ahead.is_empty()
+    {
+        // No record differs: the trees were made of something else.
+        store.forget_riak_trees();
     }
     let is_wanted = |record: &RecordClock| {
         let state = store.control().read();
@@ -90,6 +101,29 @@ pub(super) async fn run(
     Ok(())
 }
 
+/// The records that a check compares: those of one bucket, by trees made for it, or those of one `n_val`.
+fn scope_of(settings: &FullSyncSettings, kind: CheckKind) -> ExchangeScope {
+    let size = match kind {
+        CheckKind::Day => TreeSize::Medium,
+        CheckKind::Hour | CheckKind::Range => TreeSize::Small,
+        CheckKind::All | CheckKind::Auto | CheckKind::None => TreeSize::Large,
+    };
+    match (settings.scope, &settings.bucket) {
+        (FullSyncScope::Bucket, Some((bucket_type, bucket))) => {
+            let bucket_type = match bucket_type.is_empty() {
+                true => Bytes::from_static(DEFAULT_BUCKET_TYPE),
+                false => Bytes::from(bucket_type.clone()),
+            };
+            let bucket = BucketName { bucket_type, bucket: Bytes::from(bucket.clone()) };
+            ExchangeScope::Bucket { bucket, size }
+        }
+        _ => ExchangeScope::All {
+            local_n_val: settings.local_n_val,
+            remote_n_val: settings.remote_n_val,
+        },
+    }
+}
+
 fn bucket_of(record: &RecordClock) -> BucketRef<'_> {
     BucketRef { bucket_type: &record.bucket.bucket_type, bucket: &record.bucket.bucket }
 }
@@ -107,8 +141,30 @@ fn own(fault: impl ToString) -> PeerError {
     PeerError::Own(fault.to_string())
 }
 
-fn only_trees() -> PeerError {
-    own("with a Riak, full-sync compares all buckets of an n_val: set ttaaefs_scope = all")
+impl OwnSide {
+    /// Runs a fold over a bucket to its end.
+    async fn fold(
+        &self,
+        bucket: &BucketName,
+        filter: &RangeFilter,
+        kind: FoldKind,
+        mut take: impl FnMut(FoldFound) -> Result<(), PeerError> + Send,
+    ) -> Result<(), PeerError> {
+        let mut range = RecordRange::all(bucket.bucket_type.clone(), bucket.bucket.clone());
+        if let Some((first, last)) = &filter.keys {
+            range.first_key = first.clone();
+            range.last_key = Some(last.clone());
+        }
+        range.modified_secs = filter.modified_secs;
+        let segments = filter.segments.clone();
+        let segments = segments.map(|some| Segments::new(some.tree_size, some.segments));
+        range.segments = segments.transpose().map_err(own)?;
+        let mut fold = self.0.fold(range, kind, u64::MAX).await.map_err(own)?;
+        while let Some(found) = fold.step().await.map_err(own)? {
+            found.into_iter().try_for_each(&mut take)?;
+        }
+        Ok(())
+    }
 }
 
 impl Side for OwnSide {
@@ -144,18 +200,33 @@ impl Side for OwnSide {
 
     async fn range_tree(
         &mut self,
-        _: &BucketName,
-        _: TreeSize,
-        _: &RangeFilter,
+        bucket: &BucketName,
+        size: TreeSize,
+        filter: &RangeFilter,
     ) -> Result<Tree, PeerError> {
-        Err(only_trees())
+        let mut tree = Tree::empty(size);
+        self.fold(bucket, filter, FoldKind::TreeEntries(filter.salt), |found| {
+            if let Some(entry) = found.tree_entry {
+                tree.toggle(entry);
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(tree)
     }
 
     async fn range_clocks(
         &mut self,
-        _: &BucketName,
-        _: &RangeFilter,
+        bucket: &BucketName,
+        filter: &RangeFilter,
     ) -> Result<Vec<RecordClock>, PeerError> {
-        Err(only_trees())
+        let mut clocks = Vec::new();
+        self.fold(bucket, filter, FoldKind::FetchClocks, |found| {
+            let clock = decode_context(&found.clock).map_err(own)?;
+            clocks.push(RecordClock { bucket: bucket.clone(), key: found.key, clock });
+            Ok(())
+        })
+        .await?;
+        Ok(clocks)
     }
 }

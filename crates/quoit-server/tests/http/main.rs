@@ -14,6 +14,7 @@ mod lists_and_props;
 mod mapreduce;
 mod memory;
 mod objects;
+mod riak_peer;
 mod server;
 mod slow_clients;
 mod turns;

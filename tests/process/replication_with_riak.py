@@ -1,0 +1,97 @@
+"""Tests of replication in Riak's messages: two clusters that ask each other as Riak nodes would, over HTTP."""
+import os
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE), HERE]
+
+from replication import add, counter, get, repl, status  # noqa: E402
+from support import unittest_runner  # noqa: E402
+from support.cluster import Cluster, wait_until  # noqa: E402
+from support.pb import Connection  # noqa: E402
+
+COUNT = 40
+SETTINGS = ["delete_mode=keep", "repl_reap=enabled", "replrtq_enablesrc=enabled",
+            "replrtq_srcqueue=out:any|repair:block_rtq", "ttaaefs_queuename=repair",
+            "ttaaefs_queuename_peer=repair", "ttaaefs_maxresults=1024"]
+
+
+def peer(cluster):
+    """The address of a cluster's first node as that of a Riak."""
+    return cluster[0].url[len("http://"):] + ":http"
+
+
+class ReplicationWithRiak(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        cls.addClassCleanup(folder.cleanup)
+
+        def cluster(name, ring_size):
+            home = os.path.join(folder.name, name)
+            os.makedirs(home)
+            made = Cluster(home, 1, SETTINGS + ["ring_size=%d" % ring_size])
+            cls.addClassCleanup(made.__exit__)
+            return made.__enter__()
+        cls.one, cls.other = cluster("one", 8), cluster("other", 16)
+        for sink, source in ((cls.one, cls.other), (cls.other, cls.one)):
+            for queue in ("out", "repair"):
+                repl(sink[0], "sink", "add", queue, peer(source), "--workers", "2")
+
+    def write(self, cluster, bucket, keys, value, **options):
+        with Connection(cluster[0].pb) as pb:
+            for key in keys:
+                pb.put(bucket, key, value, **options)
+
+    def assert_there(self, cluster, bucket, keys, value):
+        for key in keys:
+            wait_until(lambda key=key: get(cluster[0], bucket, key) == value,
+                       "%s to be %r" % (key, value))
+
+    def test_1_writes_deletes_and_siblings_go_both_ways(self):
+        keys = ["k%d" % number for number in range(COUNT)]
+        self.write(self.one, "from one", keys, b"1")
+        self.write(self.other, "from other", keys, b"2")
+        self.assert_there(self.other, "from one", keys, [b"1"])
+        self.assert_there(self.one, "from other", keys, [b"2"])
+        with Connection(self.other[0].pb) as pb:
+            for key in keys:
+                pb.call("RpbDelReq", bucket="from one", key=key)
+        self.assert_there(self.one, "from one", keys, [])
+
+    def test_2_a_missing_bucket_type_holds_an_entry_visibly_and_loses_nothing(self):
+        self.one[0].create_bucket_type("counters", {"datatype": "counter"})
+        add(self.one[0], "sum", 5)
+
+        def said():
+            sinks = status(self.other[0])["sinks"]
+            faults = [each["fault"] for sink in sinks for each in sink["peers"] if each["fault"]]
+            return any("create and activate the bucket type" in fault for fault in faults)
+        wait_until(said, "the missing bucket type to be told")
+        self.other[0].create_bucket_type("counters", {"datatype": "counter"})
+        wait_until(lambda: counter(self.other[0], "sum") == 5, "the counter to come")
+        add(self.other[0], "sum", 37)
+        add(self.one[0], "sum", 100)
+        for cluster in (self.one, self.other):
+            wait_until(lambda cluster=cluster: counter(cluster[0], "sum") == 142, "the sum")
+
+    def test_3_full_sync_by_trees_repairs_both_sides(self):
+        for cluster in (self.one, self.other):
+            repl(cluster[0], "queue", "add", "out", "block_rtq")
+        mine, theirs = ["m%d" % n for n in range(COUNT)], ["t%d" % n for n in range(COUNT)]
+        self.write(self.one, "missed", mine, b"mine")
+        self.write(self.other, "missed", theirs, b"theirs")
+        repl(self.one[0], "fullsync", "set", "--peer", peer(self.other))
+        self.assertIn("repaired", repl(self.one[0], "fullsync", "run", "all"))
+        self.assert_there(self.other, "missed", mine, [b"mine"])
+        self.assert_there(self.one, "missed", theirs, [b"theirs"])
+        self.assertIn("in_sync", repl(self.one[0], "fullsync", "run", "all"))
+        report = status(self.one[0])["full_sync"]["last"]
+        self.assertEqual((report["compared_count"], report["fault"]), (0, None))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest_runner.run(sys.modules[__name__]))
