@@ -70,7 +70,7 @@ class Case:
 
     def assert_serves(self, client):
         bucket = client.bucket("secured-" + self.protocol)
-        bucket.new("k", encoded_data="v", content_type="text/plain").store()
+        bucket.new("k", encoded_data=b"v", content_type="text/plain").store()
         self.assertEqual(bucket.get("k").encoded_data, b"v")
 
     def test_a_password_lets_in(self):
