@@ -1,4 +1,4 @@
-"""What the recorded cases leave out: every operation with and without its permission, certificates, bounds."""
+"""Checks beyond the recorded cases: every operation with and without its permission, certificates, bounds."""
 import json
 import os
 import re

@@ -111,8 +111,8 @@ fn agent(target: &Target, login: &LoginArgs) -> Result<Agent> {
     })
 }
 
-/// The answer through the administration socket, where a node on this machine wants a login and tells of a socket
-/// that this user may open.
+/// The answer through the administration socket, where a node on this machine wants a login and tells of a
+/// socket that this user may open.
 fn through_socket(
     target: &Target,
     refused: &Response,

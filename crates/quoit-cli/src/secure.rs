@@ -76,8 +76,8 @@ impl LoginArgs {
     pub(crate) fn config(&self) -> Result<Arc<ClientConfig>> {
         let Some(authorities) = self.cacert.clone() else {
             bail!(
-                "https needs the authorities that the node's certificate is held against: name their file with \
-                 --cacert FILE"
+                "https needs the authorities that the node's certificate is held against: name their file \
+                 with --cacert FILE"
             );
         };
         let identity = self.cert.clone().zip(self.key.clone());

@@ -30,8 +30,8 @@ pub struct Login {
 }
 
 impl Login {
-    /// A login as `user`, by TLS with these settings. The password may be empty where the node asks for none, or
-    /// for a certificate.
+    /// A login as `user`, by TLS with these settings. The password may be empty where the node asks for
+    /// none, or for a certificate.
     ///
     /// # Errors
     ///
@@ -43,9 +43,9 @@ impl Login {
         Ok(Self { user, password, config, is_tls_at_once: false })
     }
 
-    /// The login that the environment tells: `QUOIT_USER` with `QUOIT_PASSWORD`, or with the first line of the
-    /// file `QUOIT_PASSWORD_FILE`; `QUOIT_CACERT`, the authorities; `QUOIT_CERT` and `QUOIT_KEY`, a certificate to
-    /// show. `None` without `QUOIT_USER`.
+    /// The login that the environment tells: `QUOIT_USER` with `QUOIT_PASSWORD`, or with the first line of
+    /// the file `QUOIT_PASSWORD_FILE`; `QUOIT_CACERT`, the authorities; `QUOIT_CERT` and `QUOIT_KEY`, a
+    /// certificate to show. `None` without `QUOIT_USER`.
     ///
     /// # Errors
     ///

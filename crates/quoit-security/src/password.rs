@@ -166,7 +166,8 @@ impl PasswordHash {
     }
 
     /// Whether the hash is of this password. Takes tens of milliseconds of a processor, and up to 256 MiB of
-    /// memory for a hash of Argon2id (19 MiB by default); the comparison takes the same time whatever differs.
+    /// memory for a hash of Argon2id (19 MiB by default); the comparison takes the same time whatever
+    /// differs.
     #[must_use]
     pub fn is_of(&self, password: &[u8]) -> bool {
         if password.len() > PASSWORD_BYTES_MAX {
@@ -195,8 +196,8 @@ impl PasswordHash {
         Some(hash)
     }
 
-    /// A digest of a password and this hash under a secret key: tells whether the same password was right before
-    /// without keeping it. Costs two digests.
+    /// A digest of a password and this hash under a secret key: tells whether the same password was right
+    /// before without keeping it. Costs two digests.
     #[must_use]
     pub fn token(&self, key: &[u8; 32], password: &[u8]) -> [u8; 32] {
         let mut token = [0; 32];

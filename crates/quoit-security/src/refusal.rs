@@ -55,8 +55,8 @@ pub enum Refusal {
     Source(String),
     /// Riak has it, and Quoit does not.
     #[error(
-        "Source pam is not supported: Quoit does not ask PAM of the machine. Give the users passwords and use \
-         the source password, or certificates and the source certificate"
+        "Source pam is not supported: Quoit does not ask PAM of the machine. Give the users passwords and \
+         use the source password, or certificates and the source certificate"
     )]
     Pam,
     /// A password or a hash of one is refused.

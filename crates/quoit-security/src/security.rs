@@ -101,8 +101,8 @@ impl Security {
         self.sources.iter().map(|(key, source)| (key, &**source))
     }
 
-    /// The source that counts for a user at an address: the longest prefix, and of equal ones that of the user
-    /// before that of all. A user that does not exist has none.
+    /// The source that counts for a user at an address: the longest prefix, and of equal ones that of the
+    /// user before that of all. A user that does not exist has none.
     #[must_use]
     pub fn source_for(&self, user: &str, address: IpAddr) -> Option<&Source> {
         self.users.get(user)?;

@@ -215,8 +215,8 @@ impl ServerContext {
         let open = self.open_listeners();
         if !open.is_empty() {
             warnings.push(format!(
-                "{} can be reached by other machines and security is off: everybody who reaches them may read \
-                 and write everything; see docs/security.md",
+                "{} can be reached by other machines and security is off: everybody who reaches them may \
+                 read and write everything; see docs/security.md",
                 open.join(", ")
             ));
         }

@@ -6,8 +6,8 @@ use quoit_server::Credentials;
 
 pub(crate) const TARGET: Target = Target { name: "security", run, seeds };
 
-/// Runs commands, one a line, and checks that the rules survive being written and read; reads the input as each
-/// of the other texts, too.
+/// Runs commands, one a line, and checks that the rules survive being written and read; reads the input as
+/// each of the other texts, too.
 fn run(input: &[u8]) {
     let _ = Credentials::of_header(input);
     let Ok(text) = std::str::from_utf8(input) else { return };

@@ -14,11 +14,14 @@ use tokio::time::Instant;
 const UPGRADE: &str =
     "Security is enabled and Riak does not accept credentials over HTTP. Try HTTPS instead.";
 /// The text of Riak for link walking, as it is: 120 bytes.
-const NO_WALK: &str = "Link walking is deprecated in Riak 2.0 and is not compatible with\n                                             security.";
+const NO_WALK: &str = concat!(
+    "Link walking is deprecated in Riak 2.0 and is not compatible with\n",
+    "                                             security."
+);
 
 impl Connection {
-    /// Refuses a request of a client that has not proved who it is, or may not do it. Where security is off, it
-    /// costs one comparison.
+    /// Refuses a request of a client that has not proved who it is, or may not do it. Where security is
+    /// off, it costs one comparison.
     pub(super) async fn admit(
         &mut self,
         head: &Head,

@@ -8,8 +8,8 @@ use quoit_security::Permission;
 pub(crate) const NO_LINKS: &str =
     "\"Link walking is deprecated in Riak 2.0 and is not compatible with security.\"";
 
-/// The rights of a job, in Riak's order: first to find its inputs, then to run it. A job with several phases that
-/// read records may read those of any bucket, which its own outputs name.
+/// The rights of a job, in Riak's order: first to find its inputs, then to run it. A job with several
+/// phases that read records may read those of any bucket, which its own outputs name.
 pub(crate) fn needs(job: &Job) -> Vec<Need<'_>> {
     let of = |permission, bucket_type, bucket| Need::of_bucket(permission, bucket_type, bucket);
     let run = Permission::MapReduce;

@@ -35,8 +35,8 @@ The following commands modify users and security ACLs:
     ciphers [cipherlist]
 
 Options of users: password=TEXT, or password-file=FILE or password-env=NAME, which keep it out of the list of
-processes; password_hash=pbkdf2:sha:ITERATIONS:SALT:HASH as Riak stores it; groups=A,B. Sources: trust, password,
-certificate. Permissions: riak_kv.get, .put, .delete, .index, .list_keys, .list_buckets, .mapreduce,
+processes; password_hash=pbkdf2:sha:ITERATIONS:SALT:HASH as Riak stores it; groups=A,B. Sources: trust,
+password, certificate. Permissions: riak_kv.get, .put, .delete, .index, .list_keys, .list_buckets, .mapreduce,
 .get_preflist; riak_core.get_bucket, .set_bucket, .get_bucket_type, .set_bucket_type; quoit.fold, .erase,
 .replicate, .layout, .observe, .operate.
 ";
@@ -320,8 +320,8 @@ fn ciphers_text(document: &Value) -> String {
     text
 }
 
-/// A table whose cells stand in the middle; empty without rows. Columns have at least the widths that they have
-/// with Riak.
+/// A table whose cells stand in the middle; empty without rows. Columns have at least the widths that they
+/// have with Riak.
 fn table(columns: &[(&str, usize)], rows: &[Vec<String>]) -> String {
     if rows.is_empty() {
         return String::new();

@@ -33,7 +33,8 @@ const NO_RIGHTS: &str = "no clients' certificates are checked without a certific
                          ssl.certfile and ssl.keyfile";
 
 impl Settings {
-    /// Refuses settings that promise TLS or rights which the node can't keep, unless they are ignored by name.
+    /// Refuses settings that promise TLS or rights which the node can't keep, unless they are ignored by
+    /// name.
     ///
     /// # Errors
     ///

@@ -15,22 +15,22 @@ pub(super) const KEYS: &[Key] = &[
         "listener.protobuf_tls.$name",
         Kind::Address,
         "",
-        "Address of a listener for Protocol Buffers clients that speak TLS from the first byte, without StartTls. \
-         Several may be given under different names.",
+        "Address of a listener for Protocol Buffers clients that speak TLS from the first byte, without \
+         StartTls. Several may be given under different names.",
     ),
     key(
         "ssl.certfile",
         Kind::Name,
         "",
-        "File of the node's certificate for clients, and of its chain (PEM or DER). It is loaded again when it \
-         changes, and at SIGHUP.",
+        "File of the node's certificate for clients, and of its chain (PEM or DER). It is loaded again when \
+         it changes, and at SIGHUP.",
     ),
     key(
         "ssl.keyfile",
         Kind::Name,
         "",
-        "File of the certificate's private key (PEM or DER; PKCS#1, PKCS#8 or SEC1). Only the node's own user \
-         may read it.",
+        "File of the certificate's private key (PEM or DER; PKCS#1, PKCS#8 or SEC1). Only the node's own \
+         user may read it.",
     ),
     key(
         "ssl.cacertfile",
@@ -82,8 +82,8 @@ pub(super) const KEYS: &[Key] = &[
         "security.ignore",
         Kind::Name,
         "",
-        "Names of settings, separated by commas, that promise TLS or rights which the node can't keep, and are \
-         ignored all the same. Others of them stop the start.",
+        "Names of settings, separated by commas, that promise TLS or rights which the node can't keep, and \
+         are ignored all the same. Others of them stop the start.",
     ),
     key(
         "security.failure_delay",
@@ -114,7 +114,8 @@ pub(super) const KEYS: &[Key] = &[
         "security.unauthenticated.maximum",
         Kind::Integer(1, 1_000_000),
         "1024",
-        "Connections that have not logged in at the same time, while security is on; further ones are closed.",
+        "Connections that have not logged in at the same time, while security is on; further ones are \
+         closed.",
     ),
     key(
         "security.unauthenticated.per_address",
