@@ -4,7 +4,10 @@
 CARGO ?= cargo
 PYTHON ?= python3
 
-.PHONY: help serve cluster demo-replication test
+.PHONY: help serve cluster demo-replication test package
+
+# What `quoit --version` says of where it came from.
+export BUILD_COMMIT := $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
 
 # Nodes of `make cluster`, and further arguments of `quoit dev-cluster`.
 N ?= 5
@@ -18,6 +21,7 @@ help:
 	@echo "             two linked clusters of 4 nodes under load: how late a write is on the other one"
 	@echo "make test    run every check: style, tests, real clients, recorded conversations"
 	@echo "             (one part of it: python3 tests/run.py PART; --list names the parts)"
+	@echo "make package build Quoit for packages (slow), and write deb, rpm and OCI image into target/package"
 
 serve:
 	$(CARGO) build --release --package quoit
@@ -33,3 +37,10 @@ demo-replication:
 
 test:
 	$(PYTHON) tests/run.py
+
+# Statically linked, so that one binary runs on every Linux of its architecture.
+TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
+
+package:
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --profile dist --package quoit --target $(TARGET)
+	$(CARGO) run --quiet --package quoit-package -- --binary target/$(TARGET)/dist/quoit --out target/package

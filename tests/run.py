@@ -189,6 +189,21 @@ def part_full_disk():
                     {"TEST_BINARY": built("quoit")})
 
 
+def part_documentation():
+    return counting([PYTHON, os.path.join(HERE, "documentation", "run.py")], CLOSING_LINE,
+                    {"TEST_BINARY": built("quoit")})
+
+
+def part_mistakes():
+    return counting([PYTHON, os.path.join(HERE, "process", "mistakes.py")], CLOSING_LINE,
+                    {"TEST_BINARY": built("quoit")})
+
+
+def part_packages():
+    return counting([PYTHON, os.path.join(HERE, "process", "packages.py")], CLOSING_LINE,
+                    {"TEST_BINARY": built("quoit")})
+
+
 def part_torture():
     trials = [PYTHON, os.path.join(HERE, "torture", "run.py")]
     environment = {"TEST_BINARY": built("quoit")}
@@ -268,6 +283,9 @@ PARTS = [
     ("rust", "unit, property and crash tests of the crates", part_rust),
     ("simulation", "clusters in simulated worlds, hundreds of seeds", part_simulation),
     ("process", "tests of the real process", part_process),
+    ("documentation", "the commands of README and of the pages, as they are written", part_documentation),
+    ("mistakes", "a hundred mistakes, and what each is told", part_mistakes),
+    ("packages", "packages: made, installed, started", part_packages),
     ("cluster", "real processes as a cluster, killed, stalled, restarted", part_cluster),
     ("moving", "data that moves between real processes: seen, stopped, interrupted", part_moving),
     ("members", "members that die on their way, or come back as somebody else", part_members),

@@ -155,6 +155,7 @@ fn is_unreachable(error: &ureq::Error) -> bool {
         ureq::Error::HostNotFound
         | ureq::Error::ConnectionFailed
         | ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => true,
+        ureq::Error::Io(fault) if is_unknown_host(fault) => true,
         ureq::Error::Io(fault) => matches!(
             fault.kind(),
             K::ConnectionRefused
@@ -166,6 +167,11 @@ fn is_unreachable(error: &ureq::Error) -> bool {
         ),
         _ => false,
     }
+}
+
+/// Whether the system does not know a host. It tells in words only.
+fn is_unknown_host(fault: &std::io::Error) -> bool {
+    fault.to_string().contains("lookup address")
 }
 
 impl Api {
@@ -311,6 +317,13 @@ impl Api {
                 TIMEOUT.as_secs()
             ),
             ureq::Error::HostNotFound => format!("{target}: there is no host of that name"),
+            ureq::Error::Io(fault) if is_unknown_host(fault) => {
+                format!("{target}: there is no host of that name")
+            }
+            ureq::Error::Io(fault) if fault.kind() == std::io::ErrorKind::UnexpectedEof => format!(
+                "{target} ended the connection without an answer in HTTP; --url is the address of a node's \
+                 listener.http (port 8098 by default)"
+            ),
             ureq::Error::Io(fault) => no_connection(target, fault.kind()),
             _ => no_connection(target, std::io::ErrorKind::Other),
         }

@@ -37,6 +37,20 @@ pub fn duration(secs: &Value) -> String {
     }
 }
 
+/// A whole number with a blank between thousands.
+#[must_use]
+pub fn count(number: &Value) -> String {
+    let digits = number.as_u64().unwrap_or_default().to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            shown.push(' ');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

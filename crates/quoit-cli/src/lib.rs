@@ -12,15 +12,19 @@
 //! ```
 
 pub mod api;
+pub mod bundle;
 pub mod columns;
 pub mod data;
+pub mod doctor;
 pub mod figures;
 pub mod format;
 pub mod local;
 pub mod names;
 pub mod output;
 pub mod progress;
+pub mod requests;
 pub mod secure;
+pub mod status;
 pub mod target;
 
 pub use api::{Answer, Api};

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static LOST: AtomicBool = AtomicBool::new(false);
+static GONE: AtomicBool = AtomicBool::new(false);
 
 /// Prints a line. A reader that is gone does not mind; other failures are told by [`is_lost`].
 pub fn line(text: Arguments<'_>) {
@@ -18,11 +19,17 @@ pub fn bytes(bytes: &[u8]) {
 }
 
 fn note(written: io::Result<()>) {
-    if let Err(fault) = written
-        && fault.kind() != ErrorKind::BrokenPipe
-    {
-        LOST.store(true, Ordering::Relaxed);
+    match written {
+        Err(fault) if fault.kind() == ErrorKind::BrokenPipe => GONE.store(true, Ordering::Relaxed),
+        Err(_) => LOST.store(true, Ordering::Relaxed),
+        Ok(()) => {}
     }
+}
+
+/// Whether the reader of the output is gone, so that nothing more needs to be said.
+#[must_use]
+pub fn is_gone() -> bool {
+    GONE.load(Ordering::Relaxed)
 }
 
 /// Whether output was lost for which there was a reader, for example because a disk is full.

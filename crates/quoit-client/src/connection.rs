@@ -95,6 +95,16 @@ impl Connection {
         Ok(Connection::new(open(address).await?, address.to_owned()))
     }
 
+    /// Has the connection end when its peer's machine is gone for `within`; see
+    /// [`notice_dead_peer`](crate::notice_dead_peer).
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses an option.
+    pub fn notice_dead_peer(&self, within: std::time::Duration) -> io::Result<()> {
+        crate::notice_dead_peer(&self.stream, within)
+    }
+
     /// A connection on a stream that is there already; `address` is for messages.
     #[must_use]
     pub fn new(stream: TcpStream, address: String) -> Connection {

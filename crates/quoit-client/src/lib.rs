@@ -85,6 +85,7 @@ mod builder;
 mod client;
 mod connection;
 mod data_type;
+mod dead_peer;
 mod error;
 mod layout;
 mod location;
@@ -106,6 +107,7 @@ pub use client::{
 };
 pub use connection::Connection;
 pub use data_type::{DataTypeUpdate, DataTypeValue, FieldKind, MapUpdate, MapValue, SetUpdate};
+pub use dead_peer::notice_dead_peer;
 pub use error::{Error, ServerError};
 pub use layout::{Layout, LayoutError, LayoutNode};
 pub use location::{Bucket, Location};

@@ -12,6 +12,7 @@ use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{Lane, Replies};
+use quoit_model::key::KeyRef;
 use quoit_store::engine::RecordAt;
 use quoit_wire::internode::data::{Fetch, Fetched, METHOD_FETCH, Want};
 use smallvec::SmallVec;
@@ -29,6 +30,8 @@ pub(crate) const LARGE_PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) struct Asked {
     replies: Replies,
     count: u32,
+    /// Name of the record, encoded.
+    key: Bytes,
 }
 
 impl Asked {
@@ -132,7 +135,7 @@ pub(crate) fn ask_for_digests(
         want: Want::Digest.into(),
         ..Fetch::default()
     };
-    let mut asked = Asked { replies: Replies::new(), count: 0 };
+    let mut asked = Asked { replies: Replies::new(), count: 0, key: header.key.clone() };
     for (_, _, node) in others {
         let Some(peer) = topology.peer(node) else { continue };
         if peer.send(METHOD_FETCH, &header, b"", Lane::Small, &asked.replies, node).is_err() {
@@ -153,10 +156,16 @@ impl ReplicatedStore {
     pub async fn confirm_read(&self, unconfirmed: Unconfirmed) -> bool {
         let Unconfirmed { asked, seen, started_us } = unconfirmed;
         let _waiting = self.waiting_get();
+        let own_us = self.clock.monotonic_us() - started_us;
+        let key = asked.key.clone();
         let confirmed = asked.all_say(seen.map(|seen| seen.digest), PATIENCE).await;
         if confirmed {
             let time_us = self.clock.monotonic_us() - started_us;
-            self.stats().record_get(time_us, &Ok(seen.map(|seen| seen.sizes)));
+            let sizes = Ok(seen.map(|seen| seen.sizes));
+            self.stats().record_get(time_us, &sizes);
+            if let Ok(key) = KeyRef::decode(&key) {
+                self.note_get(key, (time_us, own_us), &sizes);
+            }
         }
         confirmed
     }

@@ -15,6 +15,7 @@ use crate::put::{Accepted, needs_another};
 use crate::records::WrittenPages;
 use crate::replica::Copy;
 use crate::replication::WrittenObject;
+use crate::request_log::{Finished, RequestKind};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
@@ -179,11 +180,25 @@ impl ReplicatedStore {
     ) -> Result<Option<Object>, RequestError> {
         let started_us = self.clock.monotonic_us();
         let encoded = request.key.encoded();
+        let mut own_us = 0;
         let result = match self.accept_update(&topology, request, &encoded) {
-            Ok(accepted) => self.updated(topology, accepted, request).await,
+            Ok(accepted) => {
+                own_us = self.clock.monotonic_us() - started_us;
+                self.updated(topology, accepted, request).await
+            }
             Err(fault) => Err(fault),
         };
         let time_us = self.clock.monotonic_us() - started_us;
+        let finished = Finished {
+            kind: RequestKind::Update,
+            key: request.key,
+            total_us: time_us,
+            own_us,
+            size_bytes: 0,
+            sibling_count: 0,
+            failed: result.is_err(),
+        };
+        self.request_log.note(&*self.clock, &finished);
         self.stats().record_put(time_us, &result);
         let datatype = request.operation.datatype();
         self.stats().data_types().record_put(datatype, result.is_ok().then_some(time_us));

@@ -5,6 +5,7 @@ use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::read_replicas::Read;
 use crate::replica::{Copy, Replicated, merge_rule};
+use crate::request_log::{Finished, RequestKind};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
 use crate::topology::Topology;
@@ -68,19 +69,44 @@ impl ReplicatedStore {
     ) -> Result<Option<Object>, RequestError> {
         let _entered = self.admit_get()?;
         let started_us = self.clock.monotonic_us();
-        let result = self.get_untimed(key, options).await;
+        let mut own_us = 0;
+        let result = self.get_untimed(key, options, &mut own_us).await;
         let time_us = self.clock.monotonic_us() - started_us;
+        let own_us = own_us.saturating_sub(started_us);
         let sizes = result.as_ref().map(|found| found.as_ref().map(Sizes::of_object));
         self.stats().record_get(time_us, &sizes);
+        self.note_get(key, (time_us, own_us), &sizes);
         result
     }
 
+    /// Notes a read for operators; `(from request to answer, of that before copies were read)`.
+    pub(crate) fn note_get(
+        &self,
+        key: KeyRef<'_>,
+        (total_us, own_us): (u64, u64),
+        result: &Result<Option<Sizes>, &RequestError>,
+    ) {
+        let sizes = result.as_ref().ok().copied().flatten();
+        let finished = Finished {
+            kind: RequestKind::Get,
+            key,
+            total_us,
+            own_us,
+            size_bytes: sizes.map_or(0, |sizes| sizes.value_bytes),
+            sibling_count: sizes.map_or(0, |sizes| sizes.sibling_count),
+            failed: result.is_err(),
+        };
+        self.request_log.note(&*self.clock, &finished);
+    }
+
+    /// Tells in `read_at_us` when it was known what is to be read from where.
     async fn get_untimed(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
+        read_at_us: &mut u64,
     ) -> Result<Option<Object>, RequestError> {
-        let mut found = self.get_unresolved(key, options).await?;
+        let mut found = self.read_unresolved(key, options, read_at_us).await?;
         if let Some(object) = &mut found {
             let state = self.control.read();
             if !object_props(&state, key.bucket)?.allow_mult {
@@ -96,6 +122,15 @@ impl ReplicatedStore {
         key: KeyRef<'_>,
         options: &ReadOptions,
     ) -> Result<Option<Object>, RequestError> {
+        self.read_unresolved(key, options, &mut 0).await
+    }
+
+    async fn read_unresolved(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+        read_at_us: &mut u64,
+    ) -> Result<Option<Object>, RequestError> {
         let encoded = check_encoded(key)?;
         let topology = self.settled_topology(options.timeout_ms).await;
         let read = {
@@ -109,6 +144,7 @@ impl ReplicatedStore {
             let need = read_need(&state, key.bucket, &quorums);
             self.read_of(at, props, need, options)
         };
+        *read_at_us = self.clock.monotonic_us();
         if !topology.is_alone() {
             return self.read_replicas(&read).await;
         }

@@ -15,6 +15,7 @@ use crate::precommit::has_checks;
 use crate::records::Updated;
 use crate::replica::{Replicated, merge_rule};
 use crate::replication::WrittenObject;
+use crate::request_log::{Finished, RequestKind};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
@@ -64,6 +65,7 @@ pub struct PlainWrite<'a> {
 #[must_use = "a write is acknowledged when it is finished"]
 pub struct Pending {
     started_us: u64,
+    size_bytes: u64,
     wants: Wants,
 }
 
@@ -80,7 +82,7 @@ impl fmt::Debug for Pending {
 #[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each write")]
 enum Wants {
     /// Nobody else: at most the device.
-    Device { quorums: WriteQuorums, ticket: Ticket, timeout_ms: Option<u32> },
+    Device { quorums: WriteQuorums, ticket: Ticket, timeout_ms: Option<u32>, name: Option<Bytes> },
     /// The other replicas.
     Replicas(Arc<Topology>, Layouts, Made),
 }
@@ -112,7 +114,9 @@ impl ReplicatedStore {
         self.check_gets()?;
         let started_us = self.clock.monotonic_us();
         let record = |result: &Result<Option<Sizes>, &RequestError>| {
-            self.stats().record_get(self.clock.monotonic_us() - started_us, result);
+            let time_us = self.clock.monotonic_us() - started_us;
+            self.stats().record_get(time_us, result);
+            self.note_get(key, (time_us, time_us), result);
         };
         let mut asked = None;
         match self.show_local(key, options, show, &mut asked) {
@@ -197,7 +201,8 @@ impl ReplicatedStore {
         if accepted.is_err() {
             self.stats().record_put(self.clock.monotonic_us() - started_us, &accepted);
         }
-        Ok(accepted?.map(|wants| Pending { started_us, wants }))
+        let size_bytes = write.value.len() as u64;
+        Ok(accepted?.map(|wants| Pending { started_us, size_bytes, wants }))
     }
 
     /// Waits until a write has what its quorums ask for: on a node that is alone, not at all without `dw`.
@@ -206,18 +211,27 @@ impl ReplicatedStore {
     ///
     /// When they can't be met in time. The write may stand nevertheless.
     pub async fn finish(&self, pending: Pending) -> Result<(), RequestError> {
-        let Pending { started_us, wants } = pending;
-        let result = match wants {
-            Wants::Device { quorums, ticket, timeout_ms } => {
+        let Pending { started_us, size_bytes, wants } = pending;
+        let own_us = self.clock.monotonic_us() - started_us;
+        let (result, name) = match wants {
+            Wants::Device { quorums, ticket, timeout_ms, name } => {
                 let _waiting = (quorums.dw > 0).then(|| self.waiting_put());
-                self.confirm(&quorums, Some(ticket), timeout_ms).await
+                (self.confirm(&quorums, Some(ticket), timeout_ms).await, name)
             }
             Wants::Replicas(topology, layouts, made) => {
                 let _waiting = self.waiting_put();
-                self.write_replicas(topology, layouts, &made).await
+                (self.write_replicas(topology, layouts, &made).await, Some(made.key))
             }
         };
-        self.stats().record_put(self.clock.monotonic_us() - started_us, &result);
+        let total_us = self.clock.monotonic_us() - started_us;
+        self.stats().record_put(total_us, &result);
+        if let Some(key) = name.as_deref().and_then(|name| KeyRef::decode(name).ok()) {
+            let (kind, failed) = (RequestKind::Put, result.is_err());
+            let sibling_count = u64::from(!failed);
+            let finished =
+                Finished { kind, key, total_us, own_us, size_bytes, sibling_count, failed };
+            self.request_log.note(&*self.clock, &finished);
+        }
         result
     }
 
@@ -283,7 +297,11 @@ impl ReplicatedStore {
         self.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
         let timeout_ms = write.options.timeout_ms;
         Ok(Some(match replicated {
-            None => Wants::Device { quorums, ticket, timeout_ms },
+            None => {
+                // A write that waits for nothing is never slow enough to be named.
+                let name = (quorums.dw > 0).then(|| Bytes::copy_from_slice(&encoded));
+                Wants::Device { quorums, ticket, timeout_ms, name }
+            }
             Some(replicated) => {
                 let (key, partition) = (Bytes::copy_from_slice(&encoded), at.partition);
                 let sent = Sent::Object(replicated);

@@ -24,6 +24,7 @@ mod in_place;
 mod jobs;
 mod listing;
 mod losses;
+mod node_figures;
 mod options;
 mod precommit;
 mod put;
@@ -33,6 +34,7 @@ mod reaper;
 mod records;
 mod replica;
 mod replication;
+mod request_log;
 mod riak_trees;
 mod service;
 mod stats;
@@ -70,14 +72,17 @@ pub use replication::{
     QueuedValue, ReplicationOperator, SourceQueueSettings, SourceQueues, Visited, VisitedCluster,
     fuzz_source_journal, source_journal_samples,
 };
+pub use request_log::{
+    HotKey, LargeObject, RequestKind, RequestLog, RequestLogSettings, SlowRequest,
+};
 pub use riak_trees::{KEPT_BYTES_MAX as RIAK_TREES_BYTES_MAX, TreeClock};
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
     LatencySummary, LongRequest, Stats, StatsSnapshot,
 };
 pub use store::{
-    HintCountMax, Limits, PreflistPlace, ReplicatedStore, StoreSettings, TIMEOUT_MS_DEFAULT,
-    TransferShareMin,
+    DiskRoom, HintCountMax, Limits, PreflistPlace, ReplicatedStore, StoreSettings,
+    TIMEOUT_MS_DEFAULT, TransferShareMin,
 };
 pub use transfer::{
     ActiveTransfer, LimitChange, NodeTransfers, PlanEstimate, TransferEstimate, TransferKind,

@@ -6,6 +6,7 @@ use crate::get::resolve;
 use crate::grants::{Fence, GrantNumbers, majority};
 use crate::options::{Precondition, ReadOptions, WriteOptions};
 use crate::replication::WrittenObject;
+use crate::request_log::{Finished, RequestKind};
 use crate::store::{ReplicatedStore, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{WriteNeed, WriteTally};
@@ -215,15 +216,26 @@ impl ReplicatedStore {
         request: PutRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
         let started_us = self.clock.monotonic_us();
-        let result = self.put_here(topology, request).await;
-        self.stats().record_put(self.clock.monotonic_us() - started_us, &result);
+        let (key, kind) = (request.key, RequestKind::Put);
+        let (size_bytes, mut own_us) = (request.value.len() as u64, started_us);
+        let result = self.put_here(topology, request, &mut own_us).await;
+        let total_us = self.clock.monotonic_us() - started_us;
+        self.stats().record_put(total_us, &result);
+        let own_us = own_us - started_us;
+        let stored = result.as_ref().ok().and_then(Option::as_ref);
+        let sibling_count = stored.map_or(0, |object| object.siblings.len() as u64);
+        let failed = result.is_err();
+        let finished = Finished { kind, key, total_us, own_us, size_bytes, sibling_count, failed };
+        self.request_log.note(&*self.clock, &finished);
         result
     }
 
+    /// Tells in `written_at_us` when this node's own copy was written.
     async fn put_here(
         &self,
         topology: Arc<Topology>,
         request: PutRequest<'_>,
+        written_at_us: &mut u64,
     ) -> Result<Option<Object>, RequestError> {
         let mut request = request;
         let return_object = request.return_object;
@@ -243,12 +255,14 @@ impl ReplicatedStore {
         let Fence::Required(mut held) = fence else {
             let options = request.options;
             let accepted = self.accept_put(&topology, request, &encoded)?;
+            *written_at_us = self.clock.monotonic_us();
             let written = self.confirm_all(topology, accepted, &options).await?;
             return Ok(written.filter(|_| return_object));
         };
         request.options = primaries_only(request.options);
         let (topology, options) = (Arc::clone(&held.topology), request.options);
         let mut accepted = self.accept_put(&topology, request, &encoded)?;
+        *written_at_us = self.clock.monotonic_us();
         if accepted.ticket.is_some() {
             accepted.require(held.use_up());
         }
@@ -363,6 +377,28 @@ impl ReplicatedStore {
         topology: Arc<Topology>,
         request: &DeleteRequest<'_>,
     ) -> Result<Deleted, RequestError> {
+        let started_us = self.clock.monotonic_us();
+        let mut own_us = started_us;
+        let result = self.delete_untimed(topology, request, &mut own_us).await;
+        let finished = Finished {
+            kind: RequestKind::Delete,
+            key: request.key,
+            total_us: self.clock.monotonic_us() - started_us,
+            own_us: own_us - started_us,
+            size_bytes: 0,
+            sibling_count: 0,
+            failed: result.is_err(),
+        };
+        self.request_log.note(&*self.clock, &finished);
+        result
+    }
+
+    async fn delete_untimed(
+        &self,
+        topology: Arc<Topology>,
+        request: &DeleteRequest<'_>,
+        written_at_us: &mut u64,
+    ) -> Result<Deleted, RequestError> {
         let mut fence = Fence::None;
         if request.context.is_none() || !request.precondition.is_none() {
             let (read, _) = request.halves(&*self.props_of(request.key)?);
@@ -376,6 +412,7 @@ impl ReplicatedStore {
         let encoded = request.key.encoded();
         let Fence::Required(mut held) = fence else {
             let accepted = self.accept_delete(&topology, request, &encoded)?;
+            *written_at_us = self.clock.monotonic_us();
             let written = self.confirm_all(topology, accepted, &request.write).await?;
             return Ok(if written.is_some() { Deleted::Done } else { Deleted::Missing });
         };
@@ -383,6 +420,7 @@ impl ReplicatedStore {
         let request = DeleteRequest { write, ..request.clone() };
         let topology = Arc::clone(&held.topology);
         let mut accepted = self.accept_delete(&topology, &request, &encoded)?;
+        *written_at_us = self.clock.monotonic_us();
         if accepted.ticket.is_some() {
             accepted.require(held.use_up());
         }

@@ -14,6 +14,7 @@ use crate::reap_records::{ReapRecordLimits, ReapRecordStats, ReapRecords};
 use crate::reaper::{DeleteMode, Reaper};
 use crate::records::Records;
 use crate::replication::{ReplicationOperator, SourceQueueSettings, SourceQueues};
+use crate::request_log::{RequestLog, RequestLogSettings};
 use crate::riak_trees::RiakTrees;
 use crate::service::ReplicaService;
 use crate::stats::{Stats, StatsSnapshot};
@@ -94,6 +95,8 @@ pub struct StoreSettings {
     pub hint_count_max: HintCountMax,
     /// How many reap records there may be.
     pub reap_records: ReapRecordLimits,
+    /// How many slow requests, large objects and hot keys are kept.
+    pub request_log: RequestLogSettings,
 }
 
 /// A least share of the time, in percent, 1 to 100.
@@ -160,6 +163,20 @@ pub struct ReplicatedStore {
     /// Parts of the trees that Riak nodes compare clusters by.
     pub(crate) riak_trees: RiakTrees,
     stats: Stats,
+    pub(crate) request_log: RequestLog,
+    room: OnceLock<RoomOfDisk>,
+}
+
+/// Asks the system for the room of the disk that holds the data.
+type RoomOfDisk = Box<dyn Fn() -> Option<DiskRoom> + Send + Sync>;
+
+/// Room of a file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DiskRoom {
+    /// Bytes that the node may still use.
+    pub free_bytes: u64,
+    /// Its size in bytes.
+    pub total_bytes: u64,
 }
 
 /// The property `compression` of buckets.
@@ -215,6 +232,8 @@ impl ReplicatedStore {
             replication_operator: OnceLock::new(),
             riak_trees: RiakTrees::default(),
             stats: Stats::default(),
+            request_log: RequestLog::new(settings.request_log),
+            room: OnceLock::new(),
         }
     }
 
@@ -298,6 +317,24 @@ impl ReplicatedStore {
     pub fn sample_figures(&self) {
         self.stats.follow_indexes(|| self.engine.index_activity());
         self.stats.sample();
+    }
+
+    /// The slowest requests, the largest objects, the hottest keys.
+    #[must_use]
+    pub const fn request_log(&self) -> &RequestLog {
+        &self.request_log
+    }
+
+    /// Says how the room of the disk that holds the data is found out; once, when the node is put together.
+    pub fn set_room_of_disk(&self, ask: impl Fn() -> Option<DiskRoom> + Send + Sync + 'static) {
+        // The second time would be a fault of the assembly, and the first one stands.
+        let _ = self.room.set(Box::new(ask));
+    }
+
+    /// The room of the disk that holds the data; `None` where nothing tells. A system call.
+    #[must_use]
+    pub fn room_of_disk(&self) -> Option<DiskRoom> {
+        self.room.get().and_then(|ask| ask())
     }
 
     /// The storage engine, for figures and operators.

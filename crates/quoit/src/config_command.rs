@@ -2,11 +2,13 @@
 
 use crate::from_riak::{FromRiakArgs, from_riak};
 use crate::output::say;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use quoit::config::{self, Key, Meaning, Origin, Sources, keys, meaning, riak_keys};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 pub(crate) use quoit_cli::Format;
 
@@ -20,6 +22,15 @@ pub(crate) enum ConfigCommand {
         /// Form of the output.
         #[arg(long, value_enum, default_value = "human")]
         format: Format,
+    },
+    /// Write a configuration file in which every key stands, commented out, with what it means.
+    Init {
+        /// The file; it must not be there yet.
+        #[arg(default_value = "quoit.conf")]
+        file: PathBuf,
+        /// Print it instead.
+        #[arg(long)]
+        print: bool,
     },
     /// Check a configuration file; exit code 1 if a node would not start with it.
     Check {
@@ -50,6 +61,11 @@ pub(crate) enum ConfigCommand {
 pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
     match command {
         ConfigCommand::Describe { keys, format } => describe(keys, *format),
+        ConfigCommand::Init { print: true, .. } => {
+            say!("{}", config::commented().trim_end());
+            Ok(())
+        }
+        ConfigCommand::Init { file, .. } => init(file),
         ConfigCommand::Check { file, format } => {
             let sources = Sources { file: Some(file.clone()), ..Sources::default() };
             check(&sources, *format)
@@ -65,6 +81,20 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
             show(&sources, *format)
         }
     }
+}
+
+/// Writes the commented file.
+fn init(file: &Path) -> Result<()> {
+    let made =
+        File::create_new(file).and_then(|mut made| made.write_all(config::commented().as_bytes()));
+    made.with_context(|| {
+        format!("can't make {}; name another file, or print it with --print", file.display())
+    })?;
+    say!(
+        "{0} has every setting, commented out; start a node with: quoit serve --config {0}",
+        file.display()
+    );
+    Ok(())
 }
 
 fn describe(names: &[String], format: Format) -> Result<()> {

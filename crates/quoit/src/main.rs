@@ -6,6 +6,7 @@ mod certificates;
 mod config_command;
 mod descriptors;
 mod dev_cluster;
+mod diagnosis;
 mod engines;
 mod from_riak;
 mod listeners;
@@ -13,6 +14,7 @@ mod local_socket;
 mod logs;
 mod open;
 mod output;
+mod pages;
 mod readiness;
 mod ready_file;
 mod reload;
@@ -21,8 +23,8 @@ mod reserve;
 mod serve;
 mod stop;
 
-use clap::{Args, Parser, Subcommand};
-use quoit_cli::data;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use quoit_cli::{data, requests, status};
 use quoit_import::ImportCommand;
 use quoit_import::facade::{self, Translated};
 use std::ffi::OsString;
@@ -31,7 +33,7 @@ use std::process::ExitCode;
 
 /// A Dynamo-class distributed key-value store that speaks Riak KV's client protocols.
 #[derive(Parser, Debug)]
-#[command(name = "quoit", version, arg_required_else_help = true)]
+#[command(name = "quoit", version = pages::version(), arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -46,6 +48,8 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Start several joined nodes on this machine, to try a cluster out.
     DevCluster(dev_cluster::DevClusterArgs),
+    Status(status::StatusArgs),
+    Stat(admin::StatArgs),
     Get(data::GetArgs),
     Put(data::PutArgs),
     Del(data::DelArgs),
@@ -62,6 +66,8 @@ enum Command {
     Map(data::MapCommand),
     #[command(subcommand)]
     Hll(data::HllCommand),
+    SlowLog(requests::SlowLogArgs),
+    HotKeys(requests::HotKeysArgs),
     /// Administrate a running node.
     Admin(admin::AdminArgs),
     /// Replicate between clusters: queues, sinks, full-sync.
@@ -80,6 +86,11 @@ enum Command {
     /// Show and check configuration without starting a node.
     #[command(subcommand)]
     Config(config_command::ConfigCommand),
+    Doctor(diagnosis::DoctorArgs),
+    #[command(subcommand)]
+    Debug(diagnosis::DebugCommand),
+    Completions(pages::CompletionsArgs),
+    Man(pages::ManArgs),
 }
 
 /// A line of Riak's commands for operators.
@@ -147,6 +158,8 @@ fn run(command: Command) -> ExitCode {
     let result = match command {
         Command::Serve(args) => serve::run(&args),
         Command::DevCluster(args) => dev_cluster::run(&args),
+        Command::Status(args) => status::status(&args),
+        Command::Stat(args) => admin::statistics(&args),
         Command::Get(args) => data::get(&args),
         Command::Put(args) => data::put(&args),
         Command::Del(args) => data::del(&args),
@@ -158,6 +171,8 @@ fn run(command: Command) -> ExitCode {
         Command::Gset(command) => data::gset(&command),
         Command::Map(command) => data::map(&command),
         Command::Hll(command) => data::hll(&command),
+        Command::SlowLog(args) => requests::slow_log(&args),
+        Command::HotKeys(args) => requests::hot_keys(&args),
         Command::Admin(args) => admin::run(&args),
         Command::Repl(args) => repl::run(&args),
         Command::Bench(args) => return bench::command(&args),
@@ -165,6 +180,10 @@ fn run(command: Command) -> ExitCode {
         Command::Import(command) => quoit_import::run(&command),
         Command::RiakAdmin(line) => return riak(facade::riak_admin(&line.words)),
         Command::Riak(line) => return riak(facade::riak(&line.words)),
+        Command::Doctor(args) => diagnosis::doctor(&args),
+        Command::Debug(command) => diagnosis::debug(&command),
+        Command::Completions(args) => pages::completions(&args, Cli::command()),
+        Command::Man(args) => pages::man(&args, Cli::command()),
     };
     match result {
         Ok(()) if output::is_lost() => {

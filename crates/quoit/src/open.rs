@@ -7,7 +7,7 @@ use quoit::config::{Settings, Storage};
 use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork, VersionRange,
 };
-use quoit_core::{ReplicatedStore, SourceQueueSettings, SourceQueues};
+use quoit_core::{DiskRoom, ReplicatedStore, SourceQueueSettings, SourceQueues};
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};
 use quoit_replication::Replication;
@@ -105,6 +105,8 @@ pub(crate) fn open(
         store.with_reap_records(Arc::new(disk), entropy).context("reading the reap records")?
     };
     let store = Arc::new(store);
+    let directory = data_dir.to_owned();
+    store.set_room_of_disk(move || room_of(&directory));
     let loss = loss.or_else(|| store.has_lost_reap_records().then(lost_reap_records));
     // One that has lost records makes up for that first.
     if loss.is_none() {
@@ -160,6 +162,15 @@ fn boot_of_machine() -> Result<u64> {
         // Every start of the node counts as one of the machine: at worst full-sync runs in vain.
         Err(_) => getrandom::u64().context("asking the system for random bytes"),
     }
+}
+
+/// The room of the disk that a directory is on.
+fn room_of(directory: &Path) -> Option<DiskRoom> {
+    let room = rustix::fs::statvfs(directory).ok()?;
+    Some(DiskRoom {
+        free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
+        total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
+    })
 }
 
 /// The loss of reap records: making up for it ends it.

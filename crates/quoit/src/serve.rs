@@ -15,6 +15,7 @@ use quoit_cluster::{Departure, Internode};
 use quoit_core::ReplicatedStore;
 use quoit_server::{Protocol, Server, ServerContext, ServerSettings};
 use quoit_store::engine::WriteFailure;
+use sd_notify::NotifyState;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -200,9 +201,14 @@ async fn serve(
     let serving = readiness::keep_gate(
         &context.readiness,
         readiness,
-        || readiness::announce_waiting(&node_name, at.http),
+        || {
+            readiness::announce_waiting(&node_name, at.http);
+            // It waits for other members or an operator, which is no failure of its start.
+            tell_supervisor(&NotifyState::Ready);
+        },
         || {
             announce(&node_name, &at, &data_dir, &opened.note);
+            tell_supervisor(&NotifyState::Ready);
             args.ready_file.as_ref().map_or(Ok(()), |path| write_ready_file(path, &node_name, &at))
         },
     );
@@ -211,6 +217,7 @@ async fn serve(
         departure = until_stopped(&mut stop, &store) => departure,
         failed = serving => return failed,
     };
+    tell_supervisor(&NotifyState::Stopping);
     sinks.abort();
     stop_in_order(server, &internode, &store, &background).await?;
     local.remove();
@@ -387,6 +394,13 @@ struct Announced<'a> {
     pb_tls: &'a [SocketAddr],
     https: &'a [SocketAddr],
     node: SocketAddr,
+}
+
+/// Tells systemd, if it has started the process, how far the node is. Nothing depends on whether it listens.
+fn tell_supervisor(state: &NotifyState<'_>) {
+    if let Err(fault) = sd_notify::notify(std::slice::from_ref(state)) {
+        tracing::warn!(%fault, "the supervisor of the process can't be told how far it is");
+    }
 }
 
 fn announce(name: &str, at: &Announced<'_>, data_dir: &Path, note: &str) {

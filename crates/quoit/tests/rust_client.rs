@@ -323,7 +323,7 @@ async fn large_fields_are_read_in_parts_from_the_command_line() {
             .await
             .unwrap();
     }
-    let start = ["data-type", "maps", "people", "ann", "--in", "profile_map"];
+    let start = ["data-type", "maps/people/ann", "--in", "profile_map"];
     let profile = |words: &[&str]| node.admin(&[&start, words].concat());
     assert_eq!(profile(&[]), "2\n");
     assert_eq!(profile(&["--field", "visits_counter"]), "4\n");
@@ -336,7 +336,7 @@ async fn large_fields_are_read_in_parts_from_the_command_line() {
     assert_eq!(listed.lines().count(), 1_200, "each once");
     assert_eq!(found, (0..1_200).map(|number| format!("tag {number}")).collect());
     let absent = node.admin_refused(&[&start[..], &["--in", "none_set"]].concat());
-    assert!(absent.contains("there is no profile_map/none_set in ann"), "{absent}");
+    assert!(absent.contains("there is no profile_map/none_set in maps/people/ann"), "{absent}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -347,13 +347,13 @@ async fn folds_are_run_from_the_command_line() {
         let key = Location::new("b", format!("key {number:02}"));
         client.put(&key, Content::text("x".repeat(100 * number))).await.unwrap();
     }
-    let stats = node.admin(&["fold", "object-stats", "default", "b"]);
+    let stats = node.admin(&["fold", "object-stats", "b"]);
     assert!(stats.starts_with("records   20\n"), "{stats}");
-    let large = node.admin(&["fold", "find-keys", "default", "b", "--bytes", "1800"]);
+    let large = node.admin(&["fold", "find-keys", "default/b", "--bytes", "1800"]);
     let mut keys: Vec<_> = large.lines().filter_map(|line| line.split_once('\t')).collect();
     keys.sort_unstable();
     assert_eq!(keys.iter().map(|(_, key)| *key).collect::<Vec<_>>(), ["key 18", "key 19"]);
-    let erase = ["fold", "erase-keys", "default", "b", "--to-key", "key 04"];
+    let erase = ["fold", "erase-keys", "b", "--to-key", "key 04"];
     assert!(node.admin(&erase).contains("5 would be changed"));
     assert!(node.admin(&[&erase[..], &["--method", "local"]].concat()).contains("5 matches"));
     assert!(client.get(&Location::new("b", "key 04")).await.unwrap().is_none());

@@ -29,7 +29,7 @@ const FLOORS: &[(&str, u8)] = &[
 ];
 
 /// Crates beside the house: they may use every other, and none may use them.
-const BESIDE: [&str; 4] = ["quoit-fuzz", "quoit-perf", "quoit-sim", "xtask"];
+const BESIDE: [&str; 5] = ["quoit-fuzz", "quoit-package", "quoit-perf", "quoit-sim", "xtask"];
 
 /// Dependencies that the floors alone would allow and the purpose of the crate forbids: a client
 /// and a load generator that contain server code would measure and publish more than themselves.

@@ -6,6 +6,7 @@ mod convert;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -113,11 +114,20 @@ pub(crate) fn failed(error: &dyn Display) -> ExitStatus {
     ExitStatus::Failure
 }
 
+/// Length up to which a run of `--duration` has rows of [`SHORT_RUN_INTERVAL`], unless its configuration says
+/// otherwise: with ten seconds each its pictures would have a handful of points.
+const SHORT_RUN: Duration = Duration::from_secs(300);
+const SHORT_RUN_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The configuration of the files with what the command line says instead.
 fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     let mut config = Config::load(&options.config_paths)?;
     if let Some(duration) = &options.duration {
         config.length = RunLength::parse(duration)?;
+        let is_short = matches!(config.length, RunLength::For(length) if length <= SHORT_RUN);
+        if is_short && config.settings.get("report_interval").is_none() {
+            config.report_interval = SHORT_RUN_INTERVAL;
+        }
     }
     let targets: Result<Vec<Target>, ConfigError> =
         options.targets.iter().map(|target| Target::parse(target)).collect();

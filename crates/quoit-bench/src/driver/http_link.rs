@@ -10,6 +10,9 @@ use crate::term::Term;
 /// How often a request is sent before its connection is given up.
 const ATTEMPT_COUNT: u32 = 3;
 
+/// Longest wait for a connection: a machine that is up answers in far less.
+const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+
 /// Pause before connecting anew once connecting has failed.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -21,6 +24,8 @@ pub(super) struct HttpLink {
     /// Whether the run is verified. A request that writes is then sent once: a second time it would
     /// be a second write.
     is_verified: bool,
+    /// Whether the last attempt to connect failed.
+    is_unreachable: bool,
 }
 
 /// A method, which also names its errors.
@@ -83,6 +88,11 @@ impl HttpLink {
         self.connection.as_ref().map_or((&[], &[]), Connection::content)
     }
 
+    /// Whether there was no connection to be had for the last request.
+    pub(super) fn is_unreachable(&self) -> bool {
+        self.is_unreachable
+    }
+
     /// Closes the connection; the next request makes one anew.
     pub(super) fn close(&mut self) {
         self.connection = None;
@@ -109,14 +119,16 @@ impl HttpLink {
         let is_sent_once = self.is_verified && method != Method::Get;
         for _ in 0..if is_sent_once { 1 } else { ATTEMPT_COUNT } {
             if self.connection.as_ref().is_none_or(|connection| !connection.is_reusable()) {
-                match Connection::open(target, timeout).await {
+                match Connection::open_within(target, timeout.min(CONNECT_LIMIT), timeout).await {
                     Ok(connection) => {
+                        self.is_unreachable = false;
                         let connection = self.connection.insert(connection);
                         if self.keeps_bodies {
                             connection.keep_bodies();
                         }
                     }
                     Err(_) => {
+                        self.is_unreachable = true;
                         tokio::time::sleep(RECONNECT_PAUSE).await;
                         continue;
                     }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,12 +21,17 @@ use crate::term::Term;
 use crate::verify::{Context, Read};
 use crate::worker_place::WorkerPlace;
 
+/// How long a target that could not be connected to is left alone while there are others.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+
 /// One worker: a keep-alive connection to each target, taken in turn.
 #[derive(Debug)]
 pub(super) struct HttpRaw {
     links: Vec<HttpLink>,
     /// Index of the target of the next operation.
     next_target: usize,
+    /// When a target that could not be connected to is tried again.
+    retry_at: Vec<Instant>,
     client_id: String,
     path: Vec<u8>,
     head: Vec<u8>,
@@ -130,6 +135,7 @@ impl Driver for HttpRaw {
         Ok(Self {
             links,
             next_target: first,
+            retry_at: vec![Instant::now(); plan.targets.len()],
             client_id: STANDARD.encode(place.number.to_be_bytes()),
             path: Vec::new(),
             head: Vec::new(),
@@ -144,8 +150,7 @@ impl Driver for HttpRaw {
         operation: HttpRawOperation,
         inputs: &mut Inputs,
     ) -> Outcome {
-        let target = self.next_target;
-        self.next_target = (target + 1) % plan.targets.len();
+        let target = self.take_target();
         let mut file = None;
         match operation {
             HttpRawOperation::Stat => {
@@ -174,13 +179,29 @@ impl Driver for HttpRaw {
     const VERIFIES: bool = true;
 
     async fn read_back(&mut self, plan: &HttpRawPlan, key: &[u8], read: Read) -> Result<(), Term> {
-        let target = self.next_target;
-        self.next_target = (target + 1) % plan.targets.len();
+        let target = self.take_target();
         self.path.clear();
         self.path.extend_from_slice(&plan.key_prefix);
         self.path.extend_from_slice(key);
         self.path.extend_from_slice(&plan.params);
         self.get(plan, target, &[200, 300, 404], Some(read)).await.map(drop)
+    }
+}
+
+impl HttpRaw {
+    /// The next target in turn, those left out that could not be connected to a moment ago, as long as there
+    /// are others.
+    fn take_target(&mut self) -> usize {
+        let (count, now) = (self.links.len(), Instant::now());
+        let last = (self.next_target + count - 1) % count;
+        if self.links[last].is_unreachable() && self.retry_at[last] <= now {
+            self.retry_at[last] = now + FAILURE_PAUSE;
+        }
+        let in_turn = (0..count).map(|step| (self.next_target + step) % count);
+        let target = in_turn.clone().find(|target| self.retry_at[*target] <= now);
+        let target = target.unwrap_or(self.next_target);
+        self.next_target = (target + 1) % count;
+        target
     }
 }
 

@@ -18,6 +18,9 @@ pub(super) const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 /// Greatest pause before connecting anew.
 pub(super) const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// How long a machine may be silent before it counts as gone. Slow answers are not silence.
+pub(super) const DEAD_PEER_LIMIT: Duration = Duration::from_secs(1);
+
 /// A connection that can be made anew.
 #[derive(Debug)]
 pub(super) struct PbLink {
@@ -64,6 +67,14 @@ impl PbLink {
     pub(super) fn unconnected(address: &str, connect_timeout: Duration) -> Self {
         let timer = Box::pin(tokio::time::sleep(connect_timeout));
         Self { address: address.to_owned(), connection: None, connect_timeout, timer }
+    }
+
+    /// Has later attempts to connect go to another server.
+    pub(super) fn turn_to(&mut self, address: &str) {
+        if self.address != address {
+            address.clone_into(&mut self.address);
+            self.connection = None;
+        }
     }
 
     /// Host and port.
@@ -113,6 +124,8 @@ impl PbLink {
         };
         match tokio::time::timeout(self.connect_timeout, connecting).await {
             Ok(Ok(connection)) => {
+                // Without it the loss of a machine is noticed by the time limits of requests.
+                let _ = connection.notice_dead_peer(DEAD_PEER_LIMIT);
                 self.connection = Some(connection);
                 Ok(())
             }

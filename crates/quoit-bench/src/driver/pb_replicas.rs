@@ -20,13 +20,26 @@ const CHANGED_REFRESH: Duration = Duration::from_secs(1);
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Bounds connecting to a node while there are others, and asking for a layout.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Whether requests go to a node that holds their key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Routing {
+    /// To the worker's target.
+    Target,
+    /// To a replica; a server that tells no layout is an error.
+    Replicas,
+    /// To a replica if the server tells its layout, else to the worker's target.
+    ReplicasIfTold,
+}
 
 /// One connection to the worker's target, and, if requests go to replicas, one to each node that
 /// had a request.
 #[derive(Debug)]
 pub(super) struct PbLinks {
     home: PbLink,
+    /// Addresses to connect to, that of the worker's own target first.
+    targets: Vec<String>,
     replicas: Option<Replicas>,
 }
 
@@ -50,19 +63,27 @@ struct Node {
 }
 
 impl PbLinks {
-    /// Connects to the worker's target, and learns the layout from it if requests are to go to
-    /// replicas.
+    /// Connects to the worker's target, the one at `place`, and learns the layout from it if requests are to
+    /// go to replicas. When its server is gone, the worker goes on with the other targets.
     pub(super) async fn open(
-        target: &Target,
+        targets: &[Target],
+        place: usize,
         timeout: Duration,
-        replica_aware: bool,
+        routing: Routing,
     ) -> Result<Self, StartError> {
+        let target = &targets[place % targets.len()];
         let mut home = PbLink::open(target, timeout).await?;
-        if !replica_aware {
-            return Ok(Self { home, replicas: None });
+        let count = targets.len();
+        let in_turn = (0..count).map(|step| targets[(place + step) % count].to_string());
+        let targets = in_turn.collect();
+        if routing == Routing::Target {
+            return Ok(Self { home, targets, replicas: None });
         }
         let layout = match home.layout(None, PATIENCE).await {
             Ok(Some(layout)) => layout,
+            Err(Error::Server(_)) if routing == Routing::ReplicasIfTold => {
+                return Ok(Self { home, targets, replicas: None });
+            }
             Ok(None) => return Err(no_layout(target, "it told nothing")),
             Err(Error::Server(error)) => return Err(no_layout(target, &error.message)),
             Err(error) => return Err(no_layout(target, &error.to_string())),
@@ -71,7 +92,7 @@ impl PbLinks {
         let nodes = nodes_of(&layout, Vec::new(), timeout, now);
         let refresh_at = now + LAYOUT_REFRESH;
         let replicas = Replicas { layout, nodes, current: None, turn: 0, refresh_at };
-        Ok(Self { home, replicas: Some(replicas) })
+        Ok(Self { home, targets, replicas: Some(replicas) })
     }
 
     /// The connection that the operation at work uses.
@@ -86,7 +107,7 @@ impl PbLinks {
     /// reached; else to any node; else to the worker's target, up or down. Does nothing if
     /// requests stay with the worker's target.
     pub(super) async fn turn_to(&mut self, bucket_type: Option<&[u8]>, bucket: &[u8], key: &[u8]) {
-        let Self { home, replicas: Some(replicas) } = self else { return };
+        let Self { home, replicas: Some(replicas), .. } = self else { return };
         replicas.note_failure();
         if replicas.refresh_at <= Instant::now() {
             replicas.refresh(home).await;
@@ -101,14 +122,14 @@ impl PbLinks {
         !is_routed && self.home.is_down()
     }
 
-    /// Connects anew to the worker's target, or to any node if requests go to replicas, again and
-    /// again with growing pauses until `give_up_at`; gives the error `disconnected` then.
+    /// Connects anew: to the worker's target, to the others, or to any node if requests go to replicas, again
+    /// and again with growing pauses until `give_up_at`; gives the error `disconnected` then.
     pub(super) async fn reconnect(&mut self, give_up_at: Instant) -> Result<(), Term> {
-        let Some(replicas) = &mut self.replicas else {
+        if self.replicas.is_none() && self.targets.len() == 1 {
             return self.home.reconnect(give_up_at).await;
-        };
+        }
         let mut pause = RECONNECT_PAUSE;
-        while !(self.home.try_connect(PATIENCE).await || replicas.try_connect().await) {
+        while !self.try_all().await {
             if Instant::now() >= give_up_at {
                 return Err(Term::atom("disconnected"));
             }
@@ -116,6 +137,20 @@ impl PbLinks {
             pause = (pause * 2).min(RECONNECT_PAUSE_MAX);
         }
         Ok(())
+    }
+
+    /// One attempt at each target and each node, until one is connected.
+    async fn try_all(&mut self) -> bool {
+        for target in &self.targets {
+            self.home.turn_to(target);
+            if self.home.try_connect(PATIENCE).await {
+                return true;
+            }
+        }
+        match &mut self.replicas {
+            Some(replicas) => replicas.try_connect().await,
+            None => false,
+        }
     }
 }
 
@@ -199,4 +234,32 @@ fn nodes_of(layout: &Layout, mut old: Vec<Node>, timeout: Duration, now: Instant
 
 fn no_layout(target: &Target, reason: &str) -> StartError {
     StartError::Layout { target: target.to_string(), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_client::wire::MessageCode;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_worker_goes_on_with_another_target_when_its_own_is_gone() {
+        let listen = || TcpListener::bind("127.0.0.1:0");
+        let (own, other) = (listen().await.unwrap(), listen().await.unwrap());
+        let target = |listener: &TcpListener| {
+            Target::parse(&listener.local_addr().unwrap().to_string()).unwrap()
+        };
+        let targets = [target(&other), target(&own)];
+        let timeout = Duration::from_secs(62);
+        let mut links = PbLinks::open(&targets, 1, timeout, Routing::Target).await.unwrap();
+        let (stream, _) = own.accept().await.unwrap();
+        drop((stream, own));
+        let ping = [0, 0, 0, 1, MessageCode::PingReq as u8];
+        let asked = links.link().exchange(&ping, MessageCode::PingResp, timeout).await;
+        assert!(asked.is_err() && links.is_down());
+        let began = Instant::now();
+        links.reconnect(began + timeout).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(1) && !links.is_down());
+        assert_eq!(links.link().address(), targets[0].to_string());
+    }
 }

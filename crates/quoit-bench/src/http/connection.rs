@@ -13,6 +13,9 @@ use super::HttpError;
 use super::body::{Body, Chunk};
 use crate::config::Target;
 
+/// How long a machine may be silent before it counts as gone. Slow answers are not silence.
+const DEAD_PEER_LIMIT: Duration = Duration::from_secs(1);
+
 /// Size of a fresh read buffer, above a response with a value of a few kilobytes.
 const BUFFER_BYTES: usize = 16 << 10;
 
@@ -52,11 +55,22 @@ pub(crate) struct Response {
 impl Connection {
     /// Connects within `timeout`, which then also bounds each request.
     pub(crate) async fn open(target: &Target, timeout: Duration) -> io::Result<Self> {
+        Self::open_within(target, timeout, timeout).await
+    }
+
+    /// As [`Connection::open`], with a limit of its own for connecting.
+    pub(crate) async fn open_within(
+        target: &Target,
+        connect_limit: Duration,
+        timeout: Duration,
+    ) -> io::Result<Self> {
         let connecting = TcpStream::connect((target.host.as_str(), target.port));
-        let stream = tokio::time::timeout(timeout, connecting)
+        let stream = tokio::time::timeout(connect_limit, connecting)
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
         stream.set_nodelay(true)?;
+        // Without it the loss of a machine is noticed by the time limits of requests.
+        let _ = quoit_client::notice_dead_peer(&stream, DEAD_PEER_LIMIT);
         Ok(Self {
             stream,
             buffer: vec![0; BUFFER_BYTES],

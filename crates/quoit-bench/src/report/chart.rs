@@ -4,6 +4,9 @@ use super::panels::{Facet, Panel, PanelSeries, Sheet, draw_panels};
 use super::results::{Column, LatencyRow};
 use super::{ReportError, Results};
 
+/// Least length of the last window, as a part of the first one, with which it is drawn.
+const WINDOW_SHARE_MIN: f64 = 0.9;
+
 /// How a chart looks; the defaults are those of `summary.r`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChartOptions {
@@ -60,9 +63,20 @@ pub fn draw_chart(results: &Results, options: &ChartOptions) -> Result<String, R
     draw_panels(&sheet, &panels_of(results, options))
 }
 
+/// The rows without a last one whose window was cut short, as by Ctrl-C: workers that stop one after the other
+/// do less in it, and the line would sink where nothing sank.
+fn whole_windows(rows: &[super::SummaryRow]) -> impl Iterator<Item = &super::SummaryRow> {
+    let usual_s = rows.first().map_or(0.0, |row| row.window_s);
+    let count = match rows {
+        [_, .., last] if last.window_s < usual_s * WINDOW_SHARE_MIN => rows.len() - 1,
+        _ => rows.len(),
+    };
+    rows[..count].iter().filter(|row| row.window_s > 0.0)
+}
+
 fn panels_of<'a>(results: &'a Results, options: &'a ChartOptions) -> Vec<Panel<'a>> {
     let rates = |count: fn(&super::SummaryRow) -> f64| {
-        let rows = results.summary.iter().filter(|row| row.window_s > 0.0);
+        let rows = whole_windows(&results.summary);
         rows.map(|row| (row.elapsed_s, count(row) / row.window_s)).collect()
     };
     let throughput = Facet {
@@ -89,4 +103,21 @@ fn series_of(column: &Column, rows: &[LatencyRow]) -> PanelSeries {
     let rows = rows.iter().filter(|row| row.count > 0.0);
     let points = rows.map(|row| (row.elapsed_s, column.value_ms(row))).collect();
     PanelSeries { class: column.class, name: column.name, points }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SummaryRow;
+    use super::*;
+
+    #[test]
+    fn a_last_window_that_was_cut_short_is_not_drawn() {
+        let row =
+            |elapsed_s, window_s| SummaryRow { elapsed_s, window_s, successful: 1.0, failed: 0.0 };
+        let ends =
+            |rows: &[SummaryRow]| whole_windows(rows).map(|row| row.elapsed_s).collect::<Vec<_>>();
+        assert_eq!(ends(&[row(10.0, 10.0), row(20.0, 10.0), row(23.5, 3.5)]), [10.0, 20.0]);
+        assert_eq!(ends(&[row(10.0, 10.0), row(20.0, 10.0)]), [10.0, 20.0]);
+        assert_eq!(ends(&[row(3.5, 3.5)]), [3.5], "it is all there is");
+    }
 }

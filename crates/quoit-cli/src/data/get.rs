@@ -1,7 +1,7 @@
 //! `quoit get`.
 
 use super::object::{Object, Sibling};
-use super::{add, refused};
+use super::{add, quorum, refused};
 use crate::api::{Api, Call, Reply};
 use crate::figures;
 use crate::names::RecordName;
@@ -52,10 +52,10 @@ pub struct GetArgs {
     #[arg(long, value_enum, default_value = "human")]
     format: ObjectFormat,
     /// Replicas that must answer: a number, quorum, all, one or default.
-    #[arg(long, value_name = "R")]
+    #[arg(long, value_name = "R", value_parser = quorum)]
     r: Option<String>,
     /// Primary replicas among them.
-    #[arg(long, value_name = "PR")]
+    #[arg(long, value_name = "PR", value_parser = quorum)]
     pr: Option<String>,
 }
 

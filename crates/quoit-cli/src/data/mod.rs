@@ -7,7 +7,7 @@ mod put;
 mod types;
 
 pub use get::{GetArgs, get};
-pub use list::{BucketsArgs, IndexArgs, KeysArgs, buckets, index, keys};
+pub use list::{BucketsArgs, IndexArgs, KeyRange, KeysArgs, buckets, index, keys, keys_of};
 pub use put::{DelArgs, PutArgs, del, put};
 pub use types::{
     CounterCommand, GsetCommand, HllCommand, MapCommand, SetCommand, counter, gset, hll, map, set,
@@ -41,6 +41,20 @@ fn refused(reply: &Reply, bucket: &BucketName, what: &dyn std::fmt::Display) -> 
         }
         _ => anyhow!("the node refuses {what}: {told}"),
     }
+}
+
+/// Words that stand for a number of replicas.
+const QUORUM_WORDS: [&str; 4] = ["one", "quorum", "all", "default"];
+
+/// Checks a number of replicas.
+fn quorum(text: &str) -> Result<String, String> {
+    if QUORUM_WORDS.contains(&text) || text.parse::<u32>().is_ok() {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "'{text}' is no number of replicas: write a number, or {}",
+        QUORUM_WORDS.join(", ")
+    ))
 }
 
 /// Appends a parameter to a query.

@@ -2,7 +2,7 @@
 
 use super::get::{fetch, note};
 use super::object::Object;
-use super::{add, refused};
+use super::{add, quorum, refused};
 use crate::api::{Api, Call};
 use crate::names::RecordName;
 use crate::say;
@@ -63,13 +63,13 @@ impl Causality {
 #[derive(Args, Debug)]
 struct WriteQuorums {
     /// Replicas that must take it: a number, quorum, all, one or default.
-    #[arg(long, value_name = "W")]
+    #[arg(long, value_name = "W", value_parser = quorum)]
     w: Option<String>,
     /// Replicas that must have it on disk.
-    #[arg(long, value_name = "DW")]
+    #[arg(long, value_name = "DW", value_parser = quorum)]
     dw: Option<String>,
     /// Primary replicas that must take it.
-    #[arg(long, value_name = "PW")]
+    #[arg(long, value_name = "PW", value_parser = quorum)]
     pw: Option<String>,
 }
 

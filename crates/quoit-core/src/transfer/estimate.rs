@@ -123,7 +123,7 @@ mod tests {
 
     fn stores(live_bytes: u64, bytes_per_sec_max: u64) -> NodeTransfers {
         let limits = TransferLimits { bytes_per_sec_max, ..TransferLimits::default() };
-        NodeTransfers { live_bytes, limits, stats: TransferStats::default() }
+        NodeTransfers { live_bytes, limits, stats: TransferStats::default(), figures: None }
     }
 
     fn moves(from: u8, to: u8, partition_count: u32) -> PlannedTransfer {

@@ -9,8 +9,8 @@ use prost::Message;
 use quoit_cluster::{IncomingRequest, Lane, NodeId, Replies, Responder};
 use quoit_model::hash::Partition;
 use quoit_wire::internode::operators::{
-    self as wire, AskTransfers, METHOD_ASK_TRANSFERS, METHOD_SET_TRANSFERS, SetTransfers,
-    TransferReport,
+    self as wire, AskTransfers, METHOD_ASK_TRANSFERS, METHOD_SET_TRANSFERS, NodeFigures,
+    SetTransfers, TransferReport,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub struct NodeTransfers {
     pub limits: TransferLimits,
     /// Records that it hands over; `waiting` is left empty.
     pub stats: TransferStats,
+    /// How the node is; `None` of a node of a former version.
+    pub figures: Option<NodeFigures>,
 }
 
 impl ReplicatedStore {
@@ -38,6 +40,7 @@ impl ReplicatedStore {
             live_bytes: self.engine.stats().live_bytes(),
             limits: self.transfer_limits(),
             stats: TransferStats { waiting: BTreeMap::new(), ..self.transfers() },
+            figures: Some(self.node_figures()),
         }
     }
 
@@ -148,6 +151,7 @@ fn report(told: &NodeTransfers) -> TransferReport {
         record_count: told.stats.record_count,
         byte_count: told.stats.byte_count,
         share: told.stats.share,
+        figures: told.figures.clone(),
     }
 }
 
@@ -193,6 +197,7 @@ fn read_report(report: TransferReport) -> NodeTransfers {
             // Who does not yield does not tell.
             share: if report.share > 0.0 { report.share } else { 1.0 },
         },
+        figures: report.figures,
     }
 }
 
@@ -227,6 +232,7 @@ mod tests {
                 byte_count: 9,
                 share: 0.25,
             },
+            figures: Some(NodeFigures { key_count: 12, ..NodeFigures::default() }),
         };
         let sent = report(&told).encode_to_vec();
         assert_eq!(read_report(TransferReport::decode(&sent[..]).unwrap()), told);

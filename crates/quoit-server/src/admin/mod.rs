@@ -9,6 +9,7 @@ mod jobs;
 mod losses;
 mod names;
 mod replication;
+mod request_log;
 mod security;
 mod status;
 mod trees;
@@ -50,6 +51,18 @@ impl Connection {
             [b"stat"] => {
                 allow(method, &[Method::Get, Method::Head])?;
                 status::named(&self.context, query)
+            }
+            [b"overview"] => {
+                allow(method, &[Method::Get, Method::Head])?;
+                self.overview().await
+            }
+            [b"slow-log"] => {
+                allow(method, &[Method::Get, Method::Head])?;
+                request_log::slow(&self.context)
+            }
+            [b"hot-keys"] => {
+                allow(method, &[Method::Get, Method::Head])?;
+                request_log::keys(&self.context)
             }
             [b"cluster", rest @ ..] => self.cluster(request, method, rest, query).await?,
             [b"services"] => {

@@ -65,7 +65,7 @@ pub(super) fn reap_records(store: &ReplicatedStore) -> Value {
 }
 
 /// The members that keep tombstones from being reaped.
-fn tombstones(held_up: &TombstonesHeldUp) -> Value {
+pub(super) fn tombstones(held_up: &TombstonesHeldUp) -> Value {
     json!({
         "away": texts(&held_up.away),
         "incomplete": texts(&held_up.incomplete),

@@ -283,7 +283,11 @@ impl Connection {
 
     /// Why a client is not answered. Operators always are.
     fn refusal(&self, route: &Route<'_>) -> Option<Refusal> {
-        if matches!(route, Route::Admin(_) | Route::Stats | Route::Metrics) {
+        let is_for_operators = matches!(
+            route,
+            Route::Admin(_) | Route::Stats | Route::Metrics | Route::Livez | Route::Readyz
+        );
+        if is_for_operators {
             return None;
         }
         let reason = self.context.readiness.refusal()?;
@@ -359,6 +363,8 @@ impl Connection {
             Route::Preflist(name) => self.preflist(request, &name),
             Route::Root => self.root(request),
             Route::Ping => self.ping(request),
+            Route::Livez => self.livez(),
+            Route::Readyz => self.readyz(),
             Route::Stats => self.stats(request),
             Route::Metrics => self.metrics(request),
             Route::Admin(parts) => self.admin(request, method, &parts, query).await,
@@ -435,7 +441,9 @@ impl Connection {
 /// The weight of a request in a connection's turn.
 const fn weight_of(route: &Route<'_>) -> Weight {
     match route {
-        Route::Object(_) | Route::Ping | Route::Preflist(_) => Weight::Plain,
+        Route::Object(_) | Route::Ping | Route::Livez | Route::Readyz | Route::Preflist(_) => {
+            Weight::Plain
+        }
         Route::Root
         | Route::Props(_)
         | Route::TypeProps(_)
@@ -476,7 +484,7 @@ fn tells_all_figures(route: &Route<'_>) -> bool {
     match route {
         Route::Stats | Route::Metrics => true,
         Route::Admin(parts) => {
-            matches!(parts.get(1).map(|part| &**part), Some(b"status" | b"stat"))
+            matches!(parts.get(1).map(|part| &**part), Some(b"status" | b"stat" | b"overview"))
         }
         _ => false,
     }

@@ -47,6 +47,10 @@ pub enum Route<'r> {
     Root,
     /// Liveness.
     Ping,
+    /// Whether the process answers.
+    Livez,
+    /// Whether clients are answered, and why not.
+    Readyz,
     /// Statistics as JSON.
     Stats,
     /// Statistics as OpenMetrics text.
@@ -109,6 +113,8 @@ pub fn route(path: &[u8], decodes: bool) -> Option<Route<'_>> {
     match parts.as_slice() {
         [] => Some(Route::Root),
         [b"ping"] => Some(Route::Ping),
+        [b"livez"] => Some(Route::Livez),
+        [b"readyz"] => Some(Route::Readyz),
         [b"stats"] => Some(Route::Stats),
         [b"metrics"] => Some(Route::Metrics),
         [b"mapred"] => Some(Route::Mapred),
@@ -186,6 +192,8 @@ impl Route<'_> {
         match self {
             Self::Root
             | Self::Ping
+            | Self::Livez
+            | Self::Readyz
             | Self::Stats
             | Self::Metrics
             | Self::Buckets(_)

@@ -3,14 +3,14 @@
 use super::connection::{Connection, Request};
 use super::negotiate::{accepts_media_type, choose_media_type};
 use super::refusal::Refusal;
-use super::response::{HTML, JSON, reply};
+use super::response::{HTML, JSON, TEXT, reply};
 use super::route::RecordName;
 use serde_json::json;
 
 /// Names of resources and their paths. Clients find out features by them. A name with several paths
 /// has the one that clients should use last: of duplicate members of a JSON object most readers
 /// keep that.
-const RESOURCES: [(&str, &str); 29] = [
+const RESOURCES: [(&str, &str); 31] = [
     ("riak_kv_wm_buckets", "/riak"),
     ("riak_kv_wm_buckets", "/types"),
     ("riak_kv_wm_buckets", "/buckets"),
@@ -36,6 +36,8 @@ const RESOURCES: [(&str, &str); 29] = [
     ("riak_kv_wm_props", "/types"),
     ("riak_kv_wm_props", "/buckets"),
     ("riak_kv_wm_stats", "/stats"),
+    ("quoit_livez", "/livez"),
+    ("quoit_readyz", "/readyz"),
     ("quoit_metrics", "/metrics"),
     ("quoit_admin", "/admin/v1/ping"),
     ("quoit_admin", "/admin/v1/status"),
@@ -64,6 +66,32 @@ impl Connection {
         }
         reply(&mut self.out, self.form, 200).body(HTML, b"OK");
         Ok(())
+    }
+
+    /// Whether the process answers: for supervisors that restart one that does not.
+    pub(super) fn livez(&mut self) -> Result<(), Refusal> {
+        reply(&mut self.out, self.form, 200).body(TEXT, b"alive\n");
+        Ok(())
+    }
+
+    /// Whether clients are answered, for balancers of load; if not, a line for each reason.
+    pub(super) fn readyz(&mut self) -> Result<(), Refusal> {
+        let reasons = self.reasons_not_to_serve();
+        if reasons.is_empty() {
+            reply(&mut self.out, self.form, 200).body(TEXT, b"ready\n");
+            return Ok(());
+        }
+        let lines: String = reasons.iter().map(|reason| format!("{reason}\n")).collect();
+        Err(Refusal::Text(503, lines.into()))
+    }
+
+    fn reasons_not_to_serve(&self) -> Vec<String> {
+        let gate = self.context.readiness.refusal().map(|reason| reason.to_string());
+        let stops = self.socket.is_stopping().then(|| "the node is stopping".to_owned());
+        let failure = self.context.store.engine().stats().write_failure;
+        let failure =
+            failure.map(|failure| format!("the node takes no writes: {}", failure.reason));
+        gate.into_iter().chain(stops).chain(failure).collect()
     }
 
     /// The nodes of a record.

@@ -67,6 +67,68 @@ pub struct TransferReport {
     /// The part of the time in which its transfers work, up to 1; 0 = 1.
     #[prost(double, tag = "11")]
     pub share: f64,
+    /// How the node is; nodes of former versions do not tell.
+    #[prost(message, optional, tag = "12")]
+    pub figures: Option<NodeFigures>,
+}
+
+/// How a node is, in the figures of one screen.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct NodeFigures {
+    /// Version of the program.
+    #[prost(string, tag = "1")]
+    pub version: String,
+    /// Seconds since its start.
+    #[prost(uint64, tag = "2")]
+    pub uptime_secs: u64,
+    /// Records that it stores, tombstones among them.
+    #[prost(uint64, tag = "3")]
+    pub key_count: u64,
+    /// Of these, tombstones.
+    #[prost(uint64, tag = "4")]
+    pub tombstone_count: u64,
+    /// Bytes of its engine's files.
+    #[prost(uint64, tag = "5")]
+    pub disk_bytes: u64,
+    /// Bytes that its disk has left; with `disk_total_bytes` 0 it is not known.
+    #[prost(uint64, tag = "6")]
+    pub disk_free_bytes: u64,
+    /// Size of its disk.
+    #[prost(uint64, tag = "7")]
+    pub disk_total_bytes: u64,
+    /// Reads of clients in the last minute, or since the start.
+    #[prost(uint64, tag = "8")]
+    pub get_count: u64,
+    /// Writes of clients in that time.
+    #[prost(uint64, tag = "9")]
+    pub put_count: u64,
+    /// Reads and writes of them that failed.
+    #[prost(uint64, tag = "10")]
+    pub error_count: u64,
+    /// 99th percentile of the time of reads, in microseconds.
+    #[prost(uint64, tag = "11")]
+    pub get_p99_us: u64,
+    /// 99th percentile of the time of writes, in microseconds.
+    #[prost(uint64, tag = "12")]
+    pub put_p99_us: u64,
+    /// 99th percentile of the siblings of objects read.
+    #[prost(uint64, tag = "13")]
+    pub siblings_p99: u64,
+    /// Most siblings of an object read.
+    #[prost(uint64, tag = "14")]
+    pub siblings_max: u64,
+    /// 99th percentile of the bytes of objects read.
+    #[prost(uint64, tag = "15")]
+    pub object_bytes_p99: u64,
+    /// Most bytes of an object read.
+    #[prost(uint64, tag = "16")]
+    pub object_bytes_max: u64,
+    /// Whether its disk is full.
+    #[prost(bool, tag = "17")]
+    pub is_disk_full: bool,
+    /// Why it takes no writes; empty if it does.
+    #[prost(string, tag = "18")]
+    pub writes_refused: String,
 }
 
 /// Writes that a node has missed and that wait until it is back.

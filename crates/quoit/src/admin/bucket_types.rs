@@ -5,6 +5,7 @@ use crate::config_command::Format;
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::Subcommand;
+use quoit_cli::names::BucketName;
 use quoit_model::props::PROPERTY_NAMES;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -49,13 +50,10 @@ pub(crate) enum TypeCommand {
 pub(crate) enum BucketCommand {
     /// Print the effective properties of a bucket; with JSON, change them first.
     Props {
-        /// Name of the bucket.
-        bucket: String,
+        /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
+        bucket: BucketName,
         /// Properties to change, as {"props":{...}}.
         json: Option<String>,
-        /// Bucket type.
-        #[arg(long = "type", default_value = "default", value_name = "TYPE")]
-        bucket_type: String,
         /// Let the bucket follow its type again.
         #[arg(long, conflicts_with = "json")]
         reset: bool,
@@ -194,8 +192,8 @@ fn changed(answer: Answer, format: Format, doing: &str, name: &str, verb: &str) 
 
 /// Properties of a bucket.
 pub(crate) fn bucket(api: &Api, command: &BucketCommand, format: Format) -> Result<()> {
-    let BucketCommand::Props { bucket, json, bucket_type, reset } = command;
-    let path = format!("types/{}/buckets/{}/props", segment(bucket_type), segment(bucket));
+    let BucketCommand::Props { bucket, json, reset } = command;
+    let path = format!("{}/props", bucket.path());
     let answer = match json {
         Some(text) => {
             let Ok(body) = serde_json::from_str::<Value>(text) else {

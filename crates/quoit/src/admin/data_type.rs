@@ -5,17 +5,14 @@ use crate::config_command::Format;
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::Args;
+use quoit_cli::names::RecordName;
 use serde_json::{Value, json};
 
 /// Without an option, prints the number of elements or fields.
 #[derive(Args, Debug)]
 pub(crate) struct DataTypeArgs {
-    /// Bucket type.
-    bucket_type: String,
-    /// Bucket.
-    bucket: String,
-    /// Key.
-    key: String,
+    /// TYPE/BUCKET/KEY; %2F is a slash inside a name.
+    name: RecordName,
     /// Ask this of the set or map in a field of the map, for example tags_set. Given several times, of the
     /// field in the field, and so on inwards.
     #[arg(long = "in", value_name = "NAME_TYPE")]
@@ -36,20 +33,16 @@ pub(crate) struct DataTypeArgs {
 
 impl DataTypeArgs {
     fn read(&self, api: &Api, query: &str) -> Result<Value> {
-        let Self { bucket_type, bucket, key, path: fields, .. } = self;
-        let [in_type, in_bucket, name] = [bucket_type, bucket, key].map(|name| segment(name));
-        let mut path = format!("types/{in_type}/buckets/{in_bucket}/datatypes/{name}?{query}");
+        let Self { name, path: fields, .. } = self;
+        let mut path = format!("{}?{query}", name.data_type_path());
         for field in fields {
             path.push_str("&in=");
             path.push_str(&segment(field));
         }
         match api.get_data(&path)? {
             Some(document) => Ok(document),
-            None if !fields.is_empty() => bail!(
-                "there is no {} in {key} in bucket {bucket} of type {bucket_type}",
-                fields.join("/")
-            ),
-            None => bail!("there is no {key} in bucket {bucket} of type {bucket_type}"),
+            None if !fields.is_empty() => bail!("there is no {} in {name}", fields.join("/")),
+            None => bail!("there is no {name}"),
         }
     }
 }
@@ -70,7 +63,7 @@ pub(crate) fn data_type(api: &Api, args: &DataTypeArgs, format: Format) -> Resul
     if let Some(field) = &args.field {
         let answer = args.read(api, &format!("field={}", segment(field)))?;
         if answer["value"][field].is_null() {
-            bail!("{} has no field {field}", args.key);
+            bail!("{} has no field {field}", args.name);
         }
         print(&answer, format, |answer| plain(&answer["value"][field]));
         return Ok(());

@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use percent_encoding::percent_decode_str;
 use quoit_cli::figures::{duration, size};
+use quoit_cli::names::{BucketName, in_path};
 use quoit_cli::progress::Progress;
 use quoit_model::segments::TreeSize;
 use serde_json::{Value, json};
@@ -135,10 +136,8 @@ pub(crate) enum Method {
 /// Which records, and how.
 #[derive(Args, Debug)]
 pub(crate) struct Walk {
-    /// Bucket type; default for buckets without one.
-    bucket_type: String,
-    /// Bucket.
-    bucket: String,
+    /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
+    bucket: BucketName,
     /// The first key.
     #[arg(long, value_name = "KEY")]
     from_key: Option<String>,
@@ -242,8 +241,8 @@ fn begin(api: &Api, walk: &Walk, wanted: Value, format: Format) -> Result<()> {
 /// Has a fold begin: what is known of it, and what was asked for.
 fn started(api: &Api, walk: &Walk, mut wanted: Value, format: Format) -> Result<(Value, Value)> {
     let named = |name: &Option<String>| name.as_deref().map(segment);
-    wanted["type"] = json!(segment(&walk.bucket_type));
-    wanted["bucket"] = json!(segment(&walk.bucket));
+    wanted["type"] = json!(in_path(&walk.bucket.bucket_type));
+    wanted["bucket"] = json!(in_path(&walk.bucket.bucket));
     wanted["from_key"] = json!(named(&walk.from_key));
     wanted["to_key"] = json!(named(&walk.to_key));
     wanted["modified_from"] = json!(walk.modified_from);

@@ -7,7 +7,6 @@ mod data_type;
 mod engine;
 mod fold;
 mod jobs;
-mod keys;
 mod salvage;
 mod security;
 mod status;
@@ -111,7 +110,30 @@ enum AdminCommand {
     /// Say who may log in, and who may do what.
     Security(security::SecurityArgs),
     /// List the keys of a bucket in order: all of them, by prefix or by range.
-    Keys(keys::KeysArgs),
+    Keys(quoit_cli::data::KeyRange),
+}
+
+/// Print all statistics of the node and of its storage engine, or those whose hierarchical names match.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  quoit stat\n  quoit stat 'riak.riak_kv.node.**'")]
+pub(crate) struct StatArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Names such as riak.riak_kv.node.gets; * stands for one level, ** for any number.
+    patterns: Vec<String>,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+/// Prints statistics.
+pub(crate) fn statistics(args: &StatArgs) -> Result<()> {
+    let api = Api::new(&args.target);
+    if args.patterns.is_empty() {
+        return status::status(&api, args.format);
+    }
+    let command = status::StatCommand::Show { patterns: args.patterns.clone() };
+    status::stat(&api, &command, args.format)
 }
 
 /// Runs an administration command.
@@ -126,8 +148,8 @@ pub(crate) fn run(args: &AdminArgs) -> Result<()> {
         AdminCommand::Engine(command) => engine::engine(command, args.format),
         AdminCommand::Fold(command) => fold::fold(&api, command, args.format),
         AdminCommand::Jobs { command } => jobs::jobs(&api, command.as_ref(), args.format),
-        AdminCommand::Keys(args_of) => keys::keys(&api, args_of, args.format),
         AdminCommand::Security(args_of) => security::security(&api, args_of, args.format),
+        AdminCommand::Keys(range) => quoit_cli::data::keys_of(&api, range, args.format),
         AdminCommand::Bucket(command) => bucket_types::bucket(&api, command, args.format),
         AdminCommand::Cluster(command) => cluster::cluster(&api, command, args.format),
         AdminCommand::MemberStatus => cluster::member_status(&api, args.format),

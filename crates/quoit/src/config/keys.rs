@@ -344,6 +344,18 @@ const SERVICE: &[Key] = &[
         "Connections that may wait to be \
          accepted by a listener.",
     ),
+    key(
+        "slow_log.maximum",
+        Kind::Integer(0, 10_000),
+        "100",
+        "Slowest requests that the node remembers, of the last ten minutes and of the ten before; 0 = none.",
+    ),
+    key(
+        "hot_keys.maximum",
+        Kind::Integer(0, 10_000),
+        "100",
+        "Keys asked for most, and largest objects, that the node remembers, found out from a sample; 0 = none.",
+    ),
     key("http_url_encoding", Kind::Flag, "on", "Whether names in URLs are percent-decoded."),
     key(
         "secure_referer_check",

@@ -1,5 +1,6 @@
 //! Configuration: `quoit.conf`, `QUOIT_*` variables, `--set`, in rising order of precedence.
 
+mod commented;
 mod keys;
 mod meaning;
 mod parse;
@@ -11,6 +12,7 @@ mod several;
 mod value;
 mod variables;
 
+pub use commented::commented;
 pub use keys::{Key, keys};
 pub use meaning::{Meaning, meaning};
 pub use parse::{Entry, Origin, ParseError, ReadFile, parse_text};

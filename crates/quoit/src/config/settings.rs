@@ -8,8 +8,8 @@ use super::several;
 use super::{value, variables};
 use quoit_cluster::VersionRange;
 use quoit_core::{
-    Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, ReapRecordLimits, StoreSettings,
-    TransferLimits, TransferShareMin,
+    Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, ReapRecordLimits,
+    RequestLogSettings, StoreSettings, TransferLimits, TransferShareMin,
 };
 use quoit_server::{
     JobClasses, MapReduceSettings, MemorySettings, PaceSettings, ScriptLimits, ServerSettings,
@@ -378,6 +378,10 @@ impl Settings {
                 outbound: self.flag("handoff.outbound"),
             },
             transfer_share_min: TransferShareMin(self.percent("transfer_share.minimum")),
+            request_log: RequestLogSettings {
+                slow_count_max: count("slow_log.maximum", 100) as usize,
+                key_count_max: count("hot_keys.maximum", 100) as usize,
+            },
             hint_count_max: self
                 .integer("hints.maximum")
                 .and_then(|count| usize::try_from(count).ok())

@@ -135,8 +135,8 @@ impl Driver for RiakcPb {
     }
 
     async fn connect(plan: &PbPlan, place: WorkerPlace) -> Result<Self, StartError> {
-        let target = &plan.targets[place.number as usize % plan.targets.len()];
-        let links = PbLinks::open(target, plan.timeout_general, plan.replica_aware).await?;
+        let own = place.number as usize;
+        let links = PbLinks::open(&plan.targets, own, plan.timeout_general, plan.routing).await?;
         Ok(Self { links, frame: Vec::new() })
     }
 

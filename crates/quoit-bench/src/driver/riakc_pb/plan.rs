@@ -11,6 +11,7 @@ use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
 use crate::driver::Driver as _;
 use crate::driver::check_values_are_bytes;
 use crate::driver::pb_data_type::DataTypeBucket;
+use crate::driver::pb_replicas::Routing;
 use crate::keygen::Kind;
 use crate::term::Term;
 
@@ -43,7 +44,7 @@ pub(in crate::driver) struct PbPlan {
     pub(super) is_verified: bool,
     pub(super) key_kind: Kind,
     /// Whether requests go to a node that holds their key.
-    pub(super) replica_aware: bool,
+    pub(super) routing: Routing,
     /// Whether puts that are refused as an overload are made again.
     pub(super) repeats_overload: bool,
 }
@@ -78,7 +79,7 @@ impl PbPlan {
             timeout_write: TIMEOUT,
             is_verified: false,
             key_kind: Kind::Binary,
-            replica_aware: false,
+            routing: Routing::Target,
             repeats_overload: false,
         }
     }
@@ -175,8 +176,15 @@ pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
     let timeout_general = timeout("pb_timeout_general", TIMEOUT)?;
     let timeout_read = timeout("pb_timeout_read", timeout_general)?;
     let timeout_write = timeout("pb_timeout_write", timeout_general)?;
+    let targets = config.targets("riakc_pb_ips", "riakc_pb_port", 8087)?;
+    let routing = match settings.get("riakc_pb_replica_aware") {
+        // Several targets are most likely one cluster.
+        None if targets.len() > 1 => Routing::ReplicasIfTold,
+        _ if settings.boolean("riakc_pb_replica_aware", false)? => Routing::Replicas,
+        _ => Routing::Target,
+    };
     Ok(PbPlan {
-        targets: config.targets("riakc_pb_ips", "riakc_pb_port", 8087)?,
+        targets,
         records: DataTypeBucket {
             bucket_type: bucket_type.clone().unwrap_or(DEFAULT_TYPE),
             bucket: bucket.clone(),
@@ -198,7 +206,7 @@ pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
         timeout_write,
         is_verified: config.verify.is_some(),
         key_kind: config.key_generator.kind(),
-        replica_aware: settings.boolean("riakc_pb_replica_aware", false)?,
+        routing,
         repeats_overload: settings.boolean("riakc_pb_repeat_overload", false)?,
     })
 }

@@ -1,6 +1,7 @@
 //! Members, partitions and what moves.
 
 mod changes;
+mod overview;
 mod transfers;
 mod view;
 

@@ -198,7 +198,7 @@ mod tests {
 
     fn told(node: u8, stats: TransferStats) -> (NodeId, NodeTransfers) {
         let limits = TransferLimits::default();
-        (NodeId([node; 16]), NodeTransfers { live_bytes: 0, limits, stats })
+        (NodeId([node; 16]), NodeTransfers { live_bytes: 0, limits, stats, figures: None })
     }
 
     #[test]

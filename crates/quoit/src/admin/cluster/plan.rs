@@ -1,12 +1,14 @@
 //! `cluster plan`, `commit` and `clear`.
 
 use super::words::{bar, membership, rule};
-use crate::admin::{Api, done, plain, print};
+use crate::admin::{Answer, Api, done, plain, print};
 use crate::config_command::Format;
 use anyhow::Result;
 use quoit_cli::figures::{duration, size};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Prints the staged changes and their effects.
 pub(super) fn show(api: &Api, format: Format) -> Result<()> {
@@ -15,9 +17,24 @@ pub(super) fn show(api: &Api, format: Format) -> Result<()> {
     Ok(())
 }
 
+/// How long a node that has joined may take until it is known as reachable.
+const REACHABLE_LIMIT: Duration = Duration::from_secs(3);
+/// Pause between two attempts.
+const REACHABLE_POLL: Duration = Duration::from_millis(100);
+
 /// Carries out the plan that was shown last.
 pub(super) fn commit(api: &Api, format: Format) -> Result<()> {
-    let answer = done(api.post("cluster/commit", Some(&json!({})))?, format)?;
+    let began = Instant::now();
+    let answer = loop {
+        let answer = api.post("cluster/commit", Some(&json!({})))?;
+        // A node that has just joined is not known as reachable at once.
+        let is_early = matches!(&answer, Answer::Refused { error, .. } if error == "not_up");
+        if !is_early || began.elapsed() > REACHABLE_LIMIT {
+            break answer;
+        }
+        sleep(REACHABLE_POLL);
+    };
+    let answer = done(answer, format)?;
     print(&answer, format, |document| plain(&document["message"]));
     Ok(())
 }

@@ -1,0 +1,174 @@
+//! `quoit debug bundle`: everything that somebody who helps asks for, in one file.
+
+use crate::api::{Answer, Api, Call};
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bytes of the end of each log that are taken.
+const LOG_BYTES_MAX: u64 = 16 << 20;
+/// Documents of the administration API and the files that they become.
+const DOCUMENTS: [(&str, &str); 10] = [
+    ("overview", "overview.json"),
+    ("status", "status.json"),
+    ("cluster", "cluster.json"),
+    ("cluster/ring", "ring.json"),
+    ("transfers", "transfers.json"),
+    ("aae", "aae.json"),
+    ("losses", "losses.json"),
+    ("bucket-types", "bucket-types.json"),
+    ("slow-log", "slow-log.json"),
+    ("hot-keys", "hot-keys.json"),
+];
+/// Paths of the node's other figures.
+const TEXTS: [(&str, &str); 2] = [("stats", "stats.json"), ("metrics", "metrics.txt")];
+/// Words in the names of settings whose values are kept to the machine.
+const SECRETS: [&str; 6] = ["password", "secret", "token", "cookie", "private", "credential"];
+
+/// What goes into a bundle besides what the node tells.
+#[derive(Debug, Default)]
+pub struct Extras {
+    /// Files of text, with their names.
+    pub texts: Vec<(String, String)>,
+    /// Logs, of which the end is taken.
+    pub logs: Vec<PathBuf>,
+}
+
+/// The value of a setting as a bundle may have it.
+#[must_use]
+pub fn without_secret<'v>(key: &str, value: &'v str) -> &'v str {
+    let key = key.to_ascii_lowercase();
+    if SECRETS.iter().any(|word| key.contains(word)) && !value.is_empty() {
+        "(kept back)"
+    } else {
+        value
+    }
+}
+
+/// Writes a bundle; gives the names of its files.
+///
+/// What can't be had is told in the file `missing.txt`: a node that does not answer is a reason to write one.
+///
+/// # Errors
+///
+/// When the file can't be written.
+pub fn write(api: &Api, extras: Extras, path: &Path) -> Result<Vec<String>> {
+    let file = File::create_new(path).with_context(|| {
+        format!("can't make {}; name another file with --output", path.display())
+    })?;
+    let mut bundle =
+        Bundle { tar: tar::Builder::new(file), names: Vec::new(), missing: String::new() };
+    for (document, name) in DOCUMENTS {
+        match api.get(document) {
+            Ok(Answer::Done(document)) => bundle.add(name, format!("{document:#}\n").as_bytes())?,
+            Ok(Answer::Refused { message, .. }) => bundle.lacks(name, &message),
+            Err(fault) => bundle.lacks(name, &format!("{fault:#}")),
+        }
+    }
+    for (document, name) in TEXTS {
+        match api.call(&Call { path: document.to_owned(), ..Call::default() }) {
+            Ok(reply) if reply.status == 200 => bundle.add(name, &reply.body)?,
+            Ok(reply) => bundle.lacks(name, &reply.text()),
+            Err(fault) => bundle.lacks(name, &format!("{fault:#}")),
+        }
+    }
+    for (name, text) in &extras.texts {
+        bundle.add(name, text.as_bytes())?;
+    }
+    for log in &extras.logs {
+        let name = format!("logs/{}", log.file_name().unwrap_or_default().to_string_lossy());
+        match tail(log) {
+            Ok(end) => bundle.add(&name, &end)?,
+            Err(fault) => bundle.lacks(&name, &fault.to_string()),
+        }
+    }
+    bundle.finish().with_context(|| format!("can't write {}", path.display()))
+}
+
+struct Bundle {
+    tar: tar::Builder<File>,
+    names: Vec<String>,
+    missing: String,
+}
+
+impl Bundle {
+    fn add(&mut self, name: &str, content: &[u8]) -> Result<()> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o600);
+        header.set_mtime(now);
+        self.tar
+            .append_data(&mut header, format!("quoit-debug/{name}"), content)
+            .with_context(|| format!("can't add {name} to the bundle"))?;
+        self.names.push(name.to_owned());
+        Ok(())
+    }
+
+    fn lacks(&mut self, name: &str, why: &str) {
+        self.missing.push_str(&format!("{name}: {why}\n"));
+    }
+
+    fn finish(mut self) -> Result<Vec<String>> {
+        if !self.missing.is_empty() {
+            let missing = std::mem::take(&mut self.missing);
+            self.add("missing.txt", missing.as_bytes())?;
+        }
+        self.tar.into_inner()?.sync_all()?;
+        Ok(self.names)
+    }
+}
+
+/// The end of a file.
+fn tail(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    file.seek(SeekFrom::Start(size.saturating_sub(LOG_BYTES_MAX)))?;
+    let mut end = Vec::new();
+    file.take(LOG_BYTES_MAX).read_to_end(&mut end)?;
+    Ok(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Target;
+
+    #[test]
+    fn a_bundle_of_a_dead_node_has_the_rest_and_tells_what_is_missing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let log = directory.path().join("node.log");
+        std::fs::write(&log, "a line\n").expect("it can be written");
+        let path = directory.path().join("bundle.tar");
+        let api = Api::of(vec![Target::of("127.0.0.1:1")]);
+        let extras = || Extras {
+            texts: vec![("config.txt".into(), "ring_size = 64\n".into())],
+            logs: vec![log.clone(), directory.path().join("no.log")],
+        };
+        let names = write(&api, extras(), &path).expect("it is written");
+        assert_eq!(names, ["config.txt", "logs/node.log", "missing.txt"]);
+        let mut archive = tar::Archive::new(File::open(&path).expect("it is there"));
+        let mut texts = std::collections::BTreeMap::new();
+        for entry in archive.entries().expect("an archive") {
+            let mut entry = entry.expect("an entry");
+            let name = entry.path().expect("a name").display().to_string();
+            let mut text = String::new();
+            entry.read_to_string(&mut text).expect("text");
+            texts.insert(name, text);
+        }
+        assert_eq!(texts["quoit-debug/logs/node.log"], "a line\n");
+        let missing = &texts["quoit-debug/missing.txt"];
+        assert!(missing.contains("status.json") && missing.contains("no.log"), "{missing}");
+        let again = write(&api, extras(), &path).expect_err("it is there already");
+        assert!(again.to_string().contains("--output"), "{again}");
+    }
+
+    #[test]
+    fn secrets_stay_on_the_machine() {
+        assert_eq!(without_secret("cluster.token", "abc"), "(kept back)");
+        assert_eq!(without_secret("ring_size", "64"), "64");
+        assert_eq!(without_secret("tls.password", ""), "");
+    }
+}

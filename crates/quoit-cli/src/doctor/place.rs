@@ -1,0 +1,219 @@
+//! The data directory and the addresses of a node.
+
+use super::Check;
+use crate::figures::size;
+use crate::local::{SOCKET_FILE, with_short_path};
+use rustix::fs::{Access, access, statvfs};
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{TcpListener, ToSocketAddrs};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// Room below which a node is soon full.
+const ROOM_BYTES_MIN: u64 = 1 << 30;
+/// Part of a disk below which room is short, in percent.
+const ROOM_PERCENT_MIN: u64 = 10;
+/// File systems that do not keep what was synced to them, or not on this machine.
+const UNSAFE_KINDS: [&str; 9] =
+    ["tmpfs", "ramfs", "nfs", "cifs", "smb", "fuse", "9p", "overlay", "ceph"];
+
+/// Whether a node runs with this data directory.
+fn is_in_use(data_dir: &Path) -> bool {
+    with_short_path(&data_dir.join(SOCKET_FILE), |path| UnixStream::connect(path)).is_ok()
+}
+
+/// The directory itself, or the nearest above it that exists.
+fn existing(directory: &Path) -> PathBuf {
+    let mut place = directory;
+    while !place.exists() {
+        match place.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => place = parent,
+            None => return PathBuf::from("."),
+        }
+    }
+    place.to_owned()
+}
+
+/// Permissions and disk of the data directory.
+pub(super) fn directory(data_dir: &Path) -> Vec<Check> {
+    let place = existing(data_dir);
+    vec![permissions(data_dir, &place), room(&place), file_system(&place)]
+}
+
+fn permissions(data_dir: &Path, place: &Path) -> Check {
+    const SUBJECT: &str = "data directory";
+    let shown = data_dir.display();
+    if place.is_file() {
+        return Check::bad(
+            SUBJECT,
+            format!("{} is a file", place.display()),
+            "name a directory with --data-dir",
+        );
+    }
+    if access(place, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        let owner = fs::metadata(place).map_or(0, |meta| meta.uid());
+        return Check::bad(
+            SUBJECT,
+            format!("{} belongs to user {owner} and may not be written", place.display()),
+            format!(
+                "`chown -R USER {shown}`, run the node as that user, or choose another with --data-dir"
+            ),
+        );
+    }
+    if !data_dir.exists() {
+        return Check::good(SUBJECT, format!("{shown} is not there yet and can be made"));
+    }
+    let mode = fs::metadata(data_dir).map_or(0o700, |meta| meta.permissions().mode()) & 0o777;
+    if mode & 0o007 != 0 {
+        return Check::warning(
+            SUBJECT,
+            format!("{shown} has mode {mode:03o}: every user of the machine may look into it"),
+            format!("`chmod o-rwx {shown}`"),
+        );
+    }
+    Check::good(SUBJECT, format!("{shown} may be written, mode {mode:03o}"))
+}
+
+fn room(place: &Path) -> Check {
+    const SUBJECT: &str = "room on the disk";
+    let Ok(figures) = statvfs(place) else {
+        return Check::unknown(SUBJECT, "the system does not tell");
+    };
+    let free = figures.f_bavail.saturating_mul(figures.f_frsize);
+    let total = figures.f_blocks.saturating_mul(figures.f_frsize).max(1);
+    let found = format!("{} of {} are free", size(&free.into()), size(&total.into()));
+    if free < ROOM_BYTES_MIN {
+        return Check::bad(
+            SUBJECT,
+            found,
+            "make room, or put the data on another disk with --data-dir",
+        );
+    }
+    if free / (total / 100).max(1) < ROOM_PERCENT_MIN {
+        return Check::warning(
+            SUBJECT,
+            found,
+            "merges need room of their own: keep a tenth of the disk free",
+        );
+    }
+    Check::good(SUBJECT, found)
+}
+
+fn file_system(place: &Path) -> Check {
+    const SUBJECT: &str = "file system";
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let place = place.canonicalize().unwrap_or_else(|_| place.to_owned());
+    let Some((kind, _)) = kind_of(&mounts, &place) else {
+        return Check::unknown(SUBJECT, "the system does not tell");
+    };
+    if UNSAFE_KINDS.iter().any(|start| kind.starts_with(start)) {
+        return Check::warning(
+            SUBJECT,
+            format!("{kind}, which may not keep what was synced to it"),
+            "put the data on a local disk with ext4 or XFS, in a container on a volume",
+        );
+    }
+    Check::good(SUBJECT, kind)
+}
+
+/// Kind of the file system that a place is in, and where that is mounted.
+fn kind_of(mounts: &str, place: &Path) -> Option<(String, PathBuf)> {
+    let mounted = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (at, kind) = (PathBuf::from(words.next()?), words.next()?);
+        place.starts_with(&at).then(|| (kind.to_owned(), at))
+    });
+    mounted.max_by_key(|(_, at)| at.components().count())
+}
+
+/// Whether an address can be listened on.
+pub(super) fn listener(key: &str, address: &str, data_dir: &Path) -> Check {
+    const SUBJECT: &str = "address";
+    let shown = format!("{address} ({key})");
+    let Ok(mut addresses) = address.to_socket_addrs() else {
+        return Check::bad(
+            SUBJECT,
+            format!("{shown} is no address of a machine"),
+            format!("write HOST:PORT in {key}"),
+        );
+    };
+    let Some(at) = addresses.next() else {
+        return Check::bad(
+            SUBJECT,
+            format!("{shown} resolves to nothing"),
+            format!("write HOST:PORT in {key}"),
+        );
+    };
+    let fault = match TcpListener::bind(at) {
+        Ok(_) => return Check::good(SUBJECT, format!("{shown} is free")),
+        Err(fault) => fault,
+    };
+    match fault.kind() {
+        ErrorKind::AddrInUse if is_in_use(data_dir) => Check::good(
+            SUBJECT,
+            format!("{shown} is in use, and a node runs with this data directory"),
+        ),
+        ErrorKind::AddrInUse => Check::bad(
+            SUBJECT,
+            format!("{shown}: another process has the port"),
+            format!("`ss -ltnp` shows which; stop it, or choose another in {key}"),
+        ),
+        ErrorKind::AddrNotAvailable => Check::bad(
+            SUBJECT,
+            format!("{shown}: this machine does not have the address"),
+            format!("choose one of its own in {key} (`ip address` shows them), or 0.0.0.0 for all"),
+        ),
+        ErrorKind::PermissionDenied => Check::bad(
+            SUBJECT,
+            format!("{shown}: this user may not have the port"),
+            format!("choose one above 1023 in {key}"),
+        ),
+        _ => Check::bad(SUBJECT, format!("{shown}: {fault}"), format!("choose another in {key}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn a_directory_that_may_be_looked_into_is_told_with_the_command() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let set = |mode| {
+            fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode))
+                .expect("it is ours")
+        };
+        set(0o755);
+        let check = permissions(directory.path(), directory.path());
+        assert_eq!(check.verdict, Verdict::Warning);
+        assert!(check.remedy.contains("chmod o-rwx"), "{check:?}");
+        set(0o750);
+        assert_eq!(permissions(directory.path(), directory.path()).verdict, Verdict::Good);
+        let missing = directory.path().join("a/b");
+        assert_eq!(existing(&missing), directory.path());
+        assert_eq!(permissions(&missing, directory.path()).verdict, Verdict::Good);
+    }
+
+    #[test]
+    fn the_innermost_mount_tells_the_file_system() {
+        let mounts = "/dev/sda1 / ext4 rw 0 0\nhost:/x /data nfs4 rw 0 0\n";
+        assert_eq!(kind_of(mounts, Path::new("/data/node")).expect("one").0, "nfs4");
+        assert_eq!(kind_of(mounts, Path::new("/database")).expect("one").0, "ext4");
+    }
+
+    #[test]
+    fn a_port_in_use_and_a_foreign_address_are_told_apart() {
+        let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = taken.local_addr().expect("it has one").to_string();
+        let nowhere = Path::new("/nonexistent");
+        let found = |address: &str| listener("listener.http", address, nowhere).found;
+        assert!(found(&address).contains("another process has the port"), "{}", found(&address));
+        assert!(found("192.0.2.1:8098").contains("does not have the address"));
+        assert!(found("nonsense").contains("is no address"));
+        drop(taken);
+        assert_eq!(listener("listener.http", &address, nowhere).verdict, Verdict::Good);
+    }
+}

@@ -1,0 +1,202 @@
+//! The screen itself.
+
+use super::attention::{Finding, list, text};
+use crate::columns::columns;
+use crate::figures::{count, duration, size};
+use serde_json::Value;
+
+const HEADING: [&str; 10] = [
+    "node",
+    "state",
+    "version",
+    "up for",
+    "keys",
+    "data",
+    "disk free",
+    "get/s",
+    "put/s",
+    "p99 get / put",
+];
+
+/// The screen as text.
+pub(super) fn of(overview: &Value, found: &[Finding]) -> String {
+    let nodes = list(&overview["nodes"]);
+    let up = nodes.iter().filter(|node| node["availability"] == "up").count();
+    let mut text = format!(
+        "{} of {} nodes up, {} partitions, layout {}; asked {}\n\n",
+        up,
+        nodes.len(),
+        overview["ring_size"],
+        overview["layout_version"],
+        node(overview),
+    );
+    let rows = nodes.iter().map(row);
+    text.push_str(&columns(std::iter::once(HEADING.map(str::to_owned)).chain(rows)));
+    text.push_str("\n\n");
+    text.push_str(&columns([
+        ["objects read".to_owned(), sizes(nodes)],
+        ["transfers".to_owned(), transfers(&overview["transfers"])],
+        ["hints".to_owned(), hints(&overview["transfers"])],
+        ["replication".to_owned(), links(&overview["replication"])],
+    ]));
+    text.push_str("\n\n");
+    if found.is_empty() {
+        text.push_str("nothing needs attention");
+        return text;
+    }
+    text.push_str("needs attention");
+    for Finding { problem, remedy } in found {
+        text.push_str(&format!("\n  ! {problem}\n      {remedy}"));
+    }
+    text
+}
+
+fn node(overview: &Value) -> &str {
+    text(&overview["node"])
+}
+
+fn row(node: &Value) -> [String; 10] {
+    let figures = &node["figures"];
+    let shown = |value: &Value, words: fn(&Value) -> String| match value.is_null() {
+        true => "-".to_owned(),
+        false => words(value),
+    };
+    let state = match (text(&node["status"]), text(&node["availability"])) {
+        ("valid", availability) => availability.to_owned(),
+        (status, "up") => status.to_owned(),
+        (status, availability) if status == availability => status.to_owned(),
+        (status, availability) => format!("{status}, {availability}"),
+    };
+    let room = match figures["disk_free_bytes"].is_null() {
+        true => "-".to_owned(),
+        false => format!(
+            "{} of {}",
+            size(&figures["disk_free_bytes"]),
+            size(&figures["disk_total_bytes"])
+        ),
+    };
+    let times = match figures.is_null() {
+        true => "-".to_owned(),
+        false => format!("{} / {}", time(&figures["get_p99_us"]), time(&figures["put_p99_us"])),
+    };
+    [
+        text(&node["name"]).to_owned(),
+        state,
+        shown(&figures["version"], |value| text(value).to_owned()),
+        shown(&figures["uptime_secs"], duration),
+        shown(&figures["key_count"], count),
+        shown(&figures["disk_bytes"], size),
+        room,
+        shown(&figures["gets_per_sec"], Value::to_string),
+        shown(&figures["puts_per_sec"], Value::to_string),
+        times,
+    ]
+}
+
+/// Microseconds as milliseconds.
+fn time(us: &Value) -> String {
+    match us.as_u64() {
+        None | Some(0) => "-".to_owned(),
+        Some(us) if us < 10_000 => format!("{:.1} ms", us as f64 / 1e3),
+        Some(us) => format!("{} ms", us / 1_000),
+    }
+}
+
+fn most(nodes: &[Value], name: &str) -> u64 {
+    nodes.iter().filter_map(|node| node["figures"][name].as_u64()).max().unwrap_or(0)
+}
+
+fn sizes(nodes: &[Value]) -> String {
+    let of = |name| most(nodes, name);
+    if of("object_bytes_max") == 0 {
+        return "none in the last minute".to_owned();
+    }
+    format!(
+        "99 % up to {} and {} siblings; at most {} and {} siblings",
+        size(&of("object_bytes_p99").into()),
+        of("siblings_p99"),
+        size(&of("object_bytes_max").into()),
+        of("siblings_max"),
+    )
+}
+
+fn transfers(transfers: &Value) -> String {
+    let active = list(&transfers["active"]);
+    let waiting: u64 =
+        list(&transfers["waiting"]).iter().filter_map(|each| each["partitions"].as_u64()).sum();
+    if active.is_empty() && waiting == 0 {
+        return "nothing moves".to_owned();
+    }
+    let per_sec: u64 = active.iter().filter_map(|each| each["bytes_per_sec"].as_u64()).sum();
+    let left = active.iter().filter_map(|each| each["remaining_secs"].as_f64()).reduce(f64::max);
+    let mut told =
+        format!("{waiting} partitions wait, {} move at {}/s", active.len(), size(&per_sec.into()));
+    if let Some(left) = left {
+        told.push_str(&format!(", {} left for those that move", duration(&left.into())));
+    }
+    told
+}
+
+fn hints(transfers: &Value) -> String {
+    let mut told: Vec<String> = Vec::new();
+    for hint in list(&transfers["hints"]) {
+        let records = hint["records"].as_u64().unwrap_or(0);
+        told.push(format!(
+            "{} records for {} at {}",
+            records,
+            text(&hint["to"]),
+            text(&hint["from"])
+        ));
+    }
+    match told.is_empty() {
+        true => "none".to_owned(),
+        false => told.join("; "),
+    }
+}
+
+fn links(replication: &Value) -> String {
+    let links = list(&replication["links"])
+        .iter()
+        .map(|link| format!("{} {}", text(&link["name"]), text(&link["state"])));
+    let told = links.collect::<Vec<_>>().join("; ");
+    if told.is_empty() { "no links".to_owned() } else { told }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn one_screen_has_dead_nodes_and_what_helps() {
+        let figures = json!({
+            "version": "0.1.0", "uptime_secs": 7_530, "key_count": 1_234_567, "disk_bytes": 1 << 30,
+            "disk_free_bytes": 40_u64 << 30, "disk_total_bytes": 80_u64 << 30, "gets_per_sec": 12.5,
+            "puts_per_sec": 3.0, "get_p99_us": 900, "put_p99_us": 23_000, "siblings_p99": 1,
+            "siblings_max": 3, "object_bytes_p99": 2_048, "object_bytes_max": 1 << 20,
+        });
+        let overview = json!({
+            "node": "a@h", "ring_size": 64, "layout_version": 2,
+            "nodes": [
+                {"name": "a@h", "status": "valid", "availability": "up", "figures": figures},
+                {"name": "b@h", "status": "valid", "availability": "down!", "figures": null},
+            ],
+            "transfers": {"hints": [{"from": "a@h", "to": "b@h", "records": 12, "partitions": 0}]},
+        });
+        let found = [Finding { problem: "b@h can't be reached".into(), remedy: "start it".into() }];
+        let shown = of(&overview, &found);
+        for expected in [
+            "1 of 2 nodes up, 64 partitions, layout 2; asked a@h",
+            "a@h   up     0.1.0    2 h 5 min  1 234 567  1.0 GB  40.0 GB of 80.0 GB  12.5   3.0    0.9 ms / 23 ms",
+            "b@h   down!  -",
+            "99 % up to 2.0 KB and 1 siblings; at most 1.0 MB and 3 siblings",
+            "nothing moves",
+            "12 records for b@h at a@h",
+            "  ! b@h can't be reached\n      start it",
+        ] {
+            assert!(shown.contains(expected), "{expected}\nin\n{shown}");
+        }
+        assert!(shown.lines().all(|line| line.chars().count() <= 120), "{shown}");
+        assert!(of(&overview, &[]).ends_with("nothing needs attention"));
+    }
+}

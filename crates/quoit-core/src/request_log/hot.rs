@@ -1,0 +1,101 @@
+//! Keys that are asked for most, by the space-saving algorithm: a bounded number of counters, of which a key
+//! that has none takes over the lowest with its count. A key with more than one request in so many as there are
+//! counters always has one.
+
+use super::{HotKey, SAMPLE_INTERVAL};
+use bytes::Bytes;
+use std::collections::HashMap;
+
+/// Counters of this window and the one before.
+pub(super) struct HotKeys {
+    count_max: usize,
+    window_us: u64,
+    began_us: Option<u64>,
+    now: Counts,
+    before: Counts,
+}
+
+/// Requests counted of each key.
+#[derive(Default)]
+struct Counts {
+    keys: HashMap<Bytes, Counted>,
+    total: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    count: u64,
+    /// How much of the count may belong to keys that had the counter before.
+    inherited: u64,
+}
+
+impl HotKeys {
+    pub(super) fn new(count_max: usize, window_us: u64) -> Self {
+        Self {
+            count_max,
+            window_us,
+            began_us: None,
+            now: Counts::default(),
+            before: Counts::default(),
+        }
+    }
+
+    /// Counts a request of a key.
+    pub(super) fn count(&mut self, now_us: u64, key: &[u8]) {
+        self.turn(now_us);
+        self.now.count(key, self.count_max);
+    }
+
+    fn turn(&mut self, now_us: u64) {
+        let began_us = *self.began_us.get_or_insert(now_us);
+        let age_us = now_us.saturating_sub(began_us);
+        if age_us >= self.window_us {
+            let ended = std::mem::take(&mut self.now);
+            self.before = if age_us < 2 * self.window_us { ended } else { Counts::default() };
+            self.began_us = Some(now_us);
+        }
+    }
+
+    /// The hottest keys, those first that are asked for most.
+    pub(super) fn hottest(&mut self, now_us: u64) -> Vec<HotKey> {
+        self.turn(now_us);
+        let before_us = if self.before.total > 0 { self.window_us } else { 0 };
+        let span_us = now_us.saturating_sub(self.began_us.unwrap_or(now_us)) + before_us;
+        let total = self.now.total + self.before.total;
+        let mut sums: HashMap<&Bytes, u64> = HashMap::new();
+        for (key, counted) in self.now.keys.iter().chain(&self.before.keys) {
+            *sums.entry(key).or_default() += counted.count - counted.inherited;
+        }
+        let mut hottest: Vec<(u64, &Bytes)> =
+            sums.into_iter().map(|(key, sum)| (sum, key)).collect();
+        hottest.sort_unstable_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
+        hottest.truncate(self.count_max);
+        let secs = (span_us as f64 / 1e6).max(1.0);
+        let told = hottest.into_iter().filter(|(sum, _)| *sum > 0).map(|(sum, key)| HotKey {
+            key: key.clone(),
+            requests_per_sec: (sum * u64::from(SAMPLE_INTERVAL)) as f64 / secs,
+            share: sum as f64 / total.max(1) as f64,
+        });
+        told.collect()
+    }
+}
+
+impl Counts {
+    fn count(&mut self, key: &[u8], count_max: usize) {
+        self.total += 1;
+        if let Some(counted) = self.keys.get_mut(key) {
+            counted.count += 1;
+            return;
+        }
+        let mut counted = Counted { count: 1, inherited: 0 };
+        if self.keys.len() >= count_max {
+            let lowest = self.keys.iter().min_by_key(|(key, counted)| (counted.count, *key));
+            let Some((lowest, taken)) = lowest.map(|(key, counted)| (key.clone(), *counted)) else {
+                return;
+            };
+            self.keys.remove(&lowest);
+            counted = Counted { count: taken.count + 1, inherited: taken.count };
+        }
+        self.keys.insert(Bytes::copy_from_slice(key), counted);
+    }
+}

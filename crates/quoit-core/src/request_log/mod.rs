@@ -1,0 +1,295 @@
+//! The requests and keys that an operator looks for: the slowest requests, the largest objects, the keys that
+//! are asked for most.
+//!
+//! All three are bounded and cheap. A request that is neither slow nor large compared with those that are kept
+//! costs two loads and a counter of its thread; one in [`SAMPLE_INTERVAL`] is counted for the hot keys under a
+//! lock. Slow requests and large objects are kept for the present window of [`WINDOW_US`] and the one before.
+
+mod hot;
+mod top;
+
+use bytes::Bytes;
+use hot::HotKeys;
+use parking_lot::Mutex;
+use quoit_model::key::KeyRef;
+use quoit_store::seam::Clock;
+use std::cell::Cell;
+use top::TopWindow;
+
+/// One request in so many is counted for the hot keys.
+pub const SAMPLE_INTERVAL: u32 = 32;
+/// Time for which slow requests and large objects are gathered before the older half is forgotten.
+const WINDOW_US: u64 = 600_000_000;
+/// Time for which requests of a key are counted before the older half is forgotten.
+const HOT_WINDOW_US: u64 = 60_000_000;
+/// Requests that took less are not slow, however few there are.
+const SLOW_US_MIN: u64 = 1_000;
+/// Objects below this are not large, however few there are.
+const LARGE_BYTES_MIN: u64 = 4_096;
+
+/// How much is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestLogSettings {
+    /// Slow requests of a window; 0 keeps none.
+    pub slow_count_max: usize,
+    /// Hot keys and large objects of a window, each; 0 keeps none and counts none.
+    pub key_count_max: usize,
+}
+
+impl Default for RequestLogSettings {
+    fn default() -> Self {
+        Self { slow_count_max: 100, key_count_max: 100 }
+    }
+}
+
+/// Kind of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RequestKind {
+    /// A read.
+    Get,
+    /// A write.
+    Put,
+    /// A deletion.
+    Delete,
+    /// An operation on a data type.
+    Update,
+}
+
+impl RequestKind {
+    /// The word that operators see.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "put",
+            Self::Delete => "delete",
+            Self::Update => "update",
+        }
+    }
+}
+
+/// A request that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finished<'k> {
+    pub(crate) kind: RequestKind,
+    pub(crate) key: KeyRef<'k>,
+    /// From request to answer.
+    pub(crate) total_us: u64,
+    /// Of that, until this node's own copy was read or written.
+    pub(crate) own_us: u64,
+    /// Bytes of the values read or written.
+    pub(crate) size_bytes: u64,
+    /// Siblings; 0 where they are not known.
+    pub(crate) sibling_count: u64,
+    pub(crate) failed: bool,
+}
+
+/// A slow request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SlowRequest {
+    /// Kind.
+    pub kind: RequestKind,
+    /// Name of the record, encoded as [`KeyRef::encoded`] does.
+    pub key: Bytes,
+    /// When it ended, in microseconds since 1970.
+    pub ended_unix_us: u64,
+    /// Microseconds from request to answer.
+    pub total_us: u64,
+    /// Of these, until this node's own copy was read or written; the rest waited for other nodes and disks.
+    pub own_us: u64,
+    /// Bytes of the values read or written.
+    pub size_bytes: u64,
+    /// Siblings; 0 where they are not known.
+    pub sibling_count: u64,
+    /// Whether it failed.
+    pub failed: bool,
+}
+
+/// A large object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LargeObject {
+    /// Name of the record, encoded.
+    pub key: Bytes,
+    /// Bytes of its values when it was read or written last.
+    pub size_bytes: u64,
+    /// Siblings; 0 where they are not known.
+    pub sibling_count: u64,
+}
+
+/// A key that is asked for often.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HotKey {
+    /// Name of the record, encoded.
+    pub key: Bytes,
+    /// Requests a second, estimated from a sample.
+    pub requests_per_sec: f64,
+    /// Part of all requests, 0 to 1.
+    pub share: f64,
+}
+
+/// What is kept of the requests that a node has coordinated.
+pub struct RequestLog {
+    settings: RequestLogSettings,
+    slow: TopWindow<SlowRequest>,
+    large: TopWindow<LargeObject>,
+    hot: Mutex<HotKeys>,
+}
+
+impl RequestLog {
+    pub(crate) fn new(settings: RequestLogSettings) -> Self {
+        Self {
+            settings,
+            slow: TopWindow::new(settings.slow_count_max, SLOW_US_MIN, WINDOW_US),
+            large: TopWindow::new(settings.key_count_max, LARGE_BYTES_MIN, WINDOW_US),
+            hot: Mutex::new(HotKeys::new(settings.key_count_max, HOT_WINDOW_US)),
+        }
+    }
+
+    /// Notes a request. Two loads and a thread's own counter, unless it is slow, large or sampled.
+    pub(crate) fn note(&self, clock: &dyn Clock, request: &Finished<'_>) {
+        let is_sampled = self.settings.key_count_max > 0 && is_sampled();
+        let is_slow = self.slow.admits(request.total_us);
+        let is_large = !request.failed && self.large.admits(request.size_bytes);
+        if !(is_sampled || is_slow || is_large) {
+            return;
+        }
+        let now_us = clock.monotonic_us();
+        let key = request.key.encoded();
+        let named = || Bytes::copy_from_slice(&key);
+        if is_sampled {
+            self.hot.lock().count(now_us, &key);
+            self.slow.turn(now_us);
+            self.large.turn(now_us);
+        }
+        if is_slow {
+            let slow = SlowRequest {
+                kind: request.kind,
+                key: named(),
+                ended_unix_us: clock.unix_us(),
+                total_us: request.total_us,
+                own_us: request.own_us.min(request.total_us),
+                size_bytes: request.size_bytes,
+                sibling_count: request.sibling_count,
+                failed: request.failed,
+            };
+            self.slow.keep(now_us, request.total_us, slow, |_| false);
+        }
+        if is_large {
+            let large = LargeObject {
+                key: named(),
+                size_bytes: request.size_bytes,
+                sibling_count: request.sibling_count,
+            };
+            self.large.keep(now_us, request.size_bytes, large, |kept| kept.key[..] == key[..]);
+        }
+    }
+
+    /// The slowest requests of the last ten to twenty minutes, the slowest first.
+    #[must_use]
+    pub fn slowest(&self, clock: &dyn Clock) -> Vec<SlowRequest> {
+        self.slow.all(clock.monotonic_us())
+    }
+
+    /// The largest objects read or written in the last ten to twenty minutes, the largest first, each once.
+    #[must_use]
+    pub fn largest(&self, clock: &dyn Clock) -> Vec<LargeObject> {
+        let mut all = self.large.all(clock.monotonic_us());
+        let mut seen = std::collections::BTreeSet::new();
+        all.retain(|each| seen.insert(each.key.clone()));
+        all
+    }
+
+    /// The keys that were asked for most in the last one to two minutes, the hottest first.
+    #[must_use]
+    pub fn hottest(&self, clock: &dyn Clock) -> Vec<HotKey> {
+        self.hot.lock().hottest(clock.monotonic_us())
+    }
+}
+
+/// Whether this request of the thread is one that is counted.
+fn is_sampled() -> bool {
+    thread_local! {
+        static TURN: Cell<u32> = const { Cell::new(0) };
+    }
+    TURN.with(|turn| {
+        turn.set((turn.get() + 1) % SAMPLE_INTERVAL);
+        turn.get() == 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_model::key::BucketRef;
+    use quoit_store::seam::ManualClock;
+
+    fn request(key: &[u8], total_us: u64, size_bytes: u64) -> Finished<'_> {
+        let bucket = BucketRef { bucket_type: b"default", bucket: b"b" };
+        Finished {
+            kind: RequestKind::Get,
+            key: bucket.key(key),
+            total_us,
+            own_us: 5,
+            size_bytes,
+            sibling_count: 1,
+            failed: false,
+        }
+    }
+
+    fn key_of(encoded: &Bytes) -> Vec<u8> {
+        KeyRef::decode(encoded).expect("a name").key.to_vec()
+    }
+
+    #[test]
+    fn the_slowest_are_kept_and_older_ones_forgotten_window_by_window() {
+        let (log, clock) = (
+            RequestLog::new(RequestLogSettings { slow_count_max: 3, key_count_max: 3 }),
+            ManualClock::at(1),
+        );
+        for time_us in [2_000, 9_000, 500, 4_000, 3_000, 7_000] {
+            log.note(&clock, &request(b"k", time_us, 1));
+        }
+        let times = |log: &RequestLog| {
+            log.slowest(&clock).iter().map(|each| each.total_us).collect::<Vec<_>>()
+        };
+        assert_eq!(times(&log), [9_000, 7_000, 4_000]);
+        clock.advance_us(WINDOW_US);
+        assert_eq!(times(&log), [9_000, 7_000, 4_000], "the window before is told, too");
+        log.note(&clock, &request(b"k", 2_500, 1));
+        assert_eq!(times(&log), [9_000, 7_000, 4_000, 2_500], "the floor is low again");
+        clock.advance_us(WINDOW_US);
+        assert_eq!(times(&log), [2_500]);
+    }
+
+    #[test]
+    fn a_large_object_is_told_once_with_its_last_size() {
+        let (log, clock) = (RequestLog::new(RequestLogSettings::default()), ManualClock::at(1));
+        log.note(&clock, &request(b"a", 1, 10_000));
+        log.note(&clock, &request(b"b", 1, 20_000));
+        log.note(&clock, &request(b"a", 1, 30_000));
+        log.note(&clock, &request(b"small", 1, 10));
+        let told: Vec<_> =
+            log.largest(&clock).iter().map(|each| (key_of(&each.key), each.size_bytes)).collect();
+        assert_eq!(told, [(b"a".to_vec(), 30_000), (b"b".to_vec(), 20_000)]);
+    }
+
+    #[test]
+    fn a_key_that_is_asked_for_often_is_found_among_many() {
+        let (log, clock) = (
+            RequestLog::new(RequestLogSettings { slow_count_max: 0, key_count_max: 8 }),
+            ManualClock::at(1),
+        );
+        for turn in 0..64_000_u32 {
+            let key = if turn % 2 == 0 || turn % 64 == 63 {
+                b"hot".to_vec()
+            } else {
+                turn.to_be_bytes().to_vec()
+            };
+            log.note(&clock, &request(&key, 1, 1));
+            clock.advance_us(100);
+        }
+        let hottest = log.hottest(&clock);
+        assert_eq!(key_of(&hottest[0].key), b"hot");
+        assert!(hottest.len() <= 8 && log.slowest(&clock).is_empty(), "bounded");
+    }
+}

@@ -1,0 +1,82 @@
+//! The largest of something, of this window of time and the one before.
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bounded lists of what ranks highest.
+pub(super) struct TopWindow<T> {
+    count_max: usize,
+    rank_min: u64,
+    window_us: u64,
+    /// Least rank that is taken now.
+    floor: AtomicU64,
+    kept: Mutex<Kept<T>>,
+}
+
+struct Kept<T> {
+    began_us: Option<u64>,
+    /// Highest rank first.
+    now: Vec<(u64, T)>,
+    before: Vec<(u64, T)>,
+}
+
+impl<T: Clone> TopWindow<T> {
+    pub(super) const fn new(count_max: usize, rank_min: u64, window_us: u64) -> Self {
+        let floor = if count_max == 0 { u64::MAX } else { rank_min };
+        Self {
+            count_max,
+            rank_min,
+            window_us,
+            floor: AtomicU64::new(floor),
+            kept: Mutex::new(Kept { began_us: None, now: Vec::new(), before: Vec::new() }),
+        }
+    }
+
+    /// Whether something of this rank would be kept. Costs a load.
+    pub(super) fn admits(&self, rank: u64) -> bool {
+        rank >= self.floor.load(Ordering::Relaxed)
+    }
+
+    /// Begins a new window if the present one is over.
+    pub(super) fn turn(&self, now_us: u64) {
+        self.turned(&mut self.kept.lock(), now_us);
+    }
+
+    fn turned(&self, kept: &mut Kept<T>, now_us: u64) {
+        let began_us = *kept.began_us.get_or_insert(now_us);
+        let age_us = now_us.saturating_sub(began_us);
+        if age_us < self.window_us || self.count_max == 0 {
+            return;
+        }
+        let ended = std::mem::take(&mut kept.now);
+        kept.before = if age_us < 2 * self.window_us { ended } else { Vec::new() };
+        kept.began_us = Some(now_us);
+        self.floor.store(self.rank_min, Ordering::Relaxed);
+    }
+
+    /// Keeps something, in place of what `replaces` says, or of the lowest when there are too many.
+    pub(super) fn keep(&self, now_us: u64, rank: u64, item: T, replaces: impl Fn(&T) -> bool) {
+        if self.count_max == 0 {
+            return;
+        }
+        let mut kept = self.kept.lock();
+        self.turned(&mut kept, now_us);
+        kept.now.retain(|(_, other)| !replaces(other));
+        let place = kept.now.partition_point(|(other, _)| *other >= rank);
+        kept.now.insert(place, (rank, item));
+        kept.now.truncate(self.count_max);
+        if let Some((lowest, _)) = kept.now.get(self.count_max - 1) {
+            self.floor.store((lowest + 1).max(self.rank_min), Ordering::Relaxed);
+        }
+    }
+
+    /// Everything that is kept, the highest first.
+    pub(super) fn all(&self, now_us: u64) -> Vec<T> {
+        let mut kept = self.kept.lock();
+        self.turned(&mut kept, now_us);
+        let mut all: Vec<(u64, T)> = kept.now.iter().chain(&kept.before).cloned().collect();
+        drop(kept);
+        all.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+        all.into_iter().map(|(_, item)| item).collect()
+    }
+}

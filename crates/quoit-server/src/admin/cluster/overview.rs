@@ -1,0 +1,92 @@
+//! The whole cluster on one screen.
+
+use super::super::losses::losses;
+use super::super::status::{reap_records, tombstones};
+use super::view;
+use crate::http::Connection;
+use quoit_core::NodeTransfers;
+use quoit_wire::internode::operators::NodeFigures;
+use serde_json::{Value, json};
+
+/// Seconds that figures of the last minute are about.
+const WINDOW_SECS: u64 = 60;
+
+impl Connection {
+    /// The members with their figures, what moves, and what keeps work from being done. Asks all members.
+    pub(in crate::admin) async fn overview(&self) -> Value {
+        let context = &self.context;
+        let told = context.store.all_transfers().await;
+        let view = view(context);
+        let mut overview = view.members();
+        let mut members = overview["members"].take();
+        for (shown, member) in members.as_array_mut().into_iter().flatten().zip(&view.members) {
+            let told = told.get(&member.id);
+            shown["answers"] = told.is_some().into();
+            shown["figures"] = told.and_then(figures).unwrap_or(Value::Null);
+        }
+        let state = context.store.control().read();
+        overview["nodes"] = members;
+        overview["node"] = context.node_name.as_str().into();
+        overview["waits"] = context.readiness.refusal().as_deref().into();
+        overview["staged_changes"] = state.staged().len().into();
+        overview["disagreement"] = view.ring_ready()["reason"].take();
+        overview["transfers"] = view.transfers(&told);
+        overview["reap_records"] = reap_records(&context.store);
+        overview["tombstones"] = tombstones(&context.store.tombstones_held_up());
+        overview["losses"] = losses(&state);
+        if let Some(overview) = overview.as_object_mut() {
+            overview.remove("members");
+        }
+        overview
+    }
+}
+
+/// The figures of a node; `None` of one of a former version.
+fn figures(told: &NodeTransfers) -> Option<Value> {
+    let figures: &NodeFigures = told.figures.as_ref()?;
+    let secs = figures.uptime_secs.clamp(1, WINDOW_SECS);
+    let per_sec = |count: u64| (count as f64 / secs as f64 * 10.0).round() / 10.0;
+    let room = (figures.disk_total_bytes > 0).then_some(figures.disk_free_bytes);
+    Some(json!({
+        "version": figures.version,
+        "uptime_secs": figures.uptime_secs,
+        "key_count": figures.key_count,
+        "tombstone_count": figures.tombstone_count,
+        "disk_bytes": figures.disk_bytes,
+        "disk_free_bytes": room,
+        "disk_total_bytes": room.map(|_| figures.disk_total_bytes),
+        "disk_full": figures.is_disk_full,
+        "writes_refused": (!figures.writes_refused.is_empty()).then_some(&figures.writes_refused),
+        "gets_per_sec": per_sec(figures.get_count),
+        "puts_per_sec": per_sec(figures.put_count),
+        "errors_per_sec": per_sec(figures.error_count),
+        "get_p99_us": figures.get_p99_us,
+        "put_p99_us": figures.put_p99_us,
+        "siblings_p99": figures.siblings_p99,
+        "siblings_max": figures.siblings_max,
+        "object_bytes_p99": figures.object_bytes_p99,
+        "object_bytes_max": figures.object_bytes_max,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_core::{TransferLimits, TransferStats};
+
+    #[test]
+    fn rates_are_those_of_the_time_that_a_young_node_has_run() {
+        let figures_of = |uptime_secs| {
+            let figures = NodeFigures { uptime_secs, get_count: 600, ..NodeFigures::default() };
+            let (limits, stats) = (TransferLimits::default(), TransferStats::default());
+            figures_shown(NodeTransfers { live_bytes: 0, limits, stats, figures: Some(figures) })
+        };
+        assert_eq!(figures_of(10)["gets_per_sec"], 60.0);
+        assert_eq!(figures_of(1_000)["gets_per_sec"], 10.0);
+        assert_eq!(figures_of(1_000)["disk_free_bytes"], Value::Null, "nobody has told");
+    }
+
+    fn figures_shown(told: NodeTransfers) -> Value {
+        figures(&told).expect("it tells")
+    }
+}

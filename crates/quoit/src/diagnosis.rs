@@ -1,0 +1,153 @@
+//! `quoit doctor` and `quoit debug`: the settings of a node, and the machine and the node that they are for.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use quoit::config::{self, Settings, Sources, keys};
+use quoit_cli::bundle::{self, Extras, without_secret};
+use quoit_cli::doctor::{self, Needs};
+use quoit_cli::target::TargetArgs;
+use quoit_cli::{Api, Format, say};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Lines of the journal that a bundle has.
+const JOURNAL_LINES: &str = "50000";
+
+/// The settings of the node that is meant.
+#[derive(Args, Debug)]
+struct NodeArgs {
+    /// Configuration file of the node.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Its data directory [default: that of the settings].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Sets one key, as for `quoit serve`.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl NodeArgs {
+    fn settings(&self) -> Result<Settings> {
+        Ok(config::load(&Sources {
+            file: self.config.clone(),
+            environment: Sources::process_environment(),
+            command_line: self.set.clone(),
+            ..Sources::default()
+        })?)
+    }
+
+    fn needs(&self, settings: &Settings) -> Needs {
+        let configured = || PathBuf::from(settings.text("platform_data_dir"));
+        let mut listeners: Vec<(String, String)> = Vec::new();
+        for family in ["listener.protobuf", "listener.http"] {
+            let addresses = settings.family(family).into_iter();
+            listeners.extend(addresses.map(|address| (family.to_owned(), address)));
+        }
+        listeners.push(("listener.internode".to_owned(), settings.internode()));
+        Needs {
+            data_dir: self.data_dir.clone().unwrap_or_else(configured),
+            listeners,
+            connection_count_max: settings.server().connection_count_max as u64,
+        }
+    }
+}
+
+/// Look at this machine for whatever would hurt a node, and tell the remedy of each.
+///
+/// Limits, clock, swap, memory, user, data directory, disk and addresses. Exit status 1 if a node would not
+/// start or could lose data.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  quoit doctor\n  quoit doctor --config /etc/quoit/quoit.conf")]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+/// Looks at the machine.
+pub(crate) fn doctor(args: &DoctorArgs) -> Result<()> {
+    let settings = args.node.settings()?;
+    doctor::report(&doctor::examine(&args.node.needs(&settings)), args.format)
+}
+
+/// Gather what somebody who helps asks for.
+#[derive(Subcommand, Debug)]
+pub(crate) enum DebugCommand {
+    /// Write status, statistics, settings without secrets, slow requests, the state of the machine, and logs
+    /// into one tar file. A node that does not answer is no hindrance.
+    Bundle(Box<BundleArgs>),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BundleArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    node: NodeArgs,
+    /// File to write.
+    #[arg(long, short, default_value = "quoit-debug.tar", value_name = "FILE")]
+    output: PathBuf,
+    /// Log of the node; may be repeated. The last 16 MB of each are taken, and of a node under systemd those of
+    /// its journal.
+    #[arg(long, value_name = "FILE")]
+    log: Vec<PathBuf>,
+}
+
+/// Writes a bundle.
+pub(crate) fn debug(command: &DebugCommand) -> Result<()> {
+    let DebugCommand::Bundle(args) = command;
+    let mut texts =
+        vec![("version.txt".to_owned(), format!("quoit {}\n", crate::pages::version()))];
+    match args.node.settings() {
+        Ok(settings) => {
+            texts.push(("config.txt".to_owned(), effective(&settings)));
+            let checks = doctor::examine(&args.node.needs(&settings));
+            texts.push(("doctor.txt".to_owned(), format!("{}\n", doctor::lines(&checks))));
+        }
+        Err(fault) => texts.push(("config.txt".to_owned(), format!("not readable: {fault:#}\n"))),
+    }
+    texts.extend(journal().map(|text| ("logs/journal.txt".to_owned(), text)));
+    let extras = Extras { texts, logs: args.log.clone() };
+    let names = bundle::write(&Api::new(&args.target), extras, &args.output)?;
+    say!(
+        "{} has {} files; look through it before you give it away",
+        args.output.display(),
+        names.len()
+    );
+    Ok(())
+}
+
+/// All settings, one a line, without values that are secret.
+fn effective(settings: &Settings) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for key in keys().filter(|key| !key.name.contains('$')) {
+        let value = settings.get(key.name).unwrap_or_default();
+        lines.push(format!("{} = {}", key.name, without_secret(key.name, value)));
+    }
+    for (name, entry) in settings.entries().filter(|(name, _)| keys().all(|key| key.name != *name))
+    {
+        lines.push(format!("{name} = {}", without_secret(name, &entry.value)));
+    }
+    lines.sort();
+    lines.join("\n") + "\n"
+}
+
+/// The end of the node's journal, on a machine with systemd that has one.
+fn journal() -> Option<String> {
+    let mut command = Command::new("journalctl");
+    command.args([
+        "--unit",
+        "quoit",
+        "--lines",
+        JOURNAL_LINES,
+        "--no-pager",
+        "--output",
+        "short-iso",
+    ]);
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (!text.trim().is_empty() && !text.contains("-- No entries --")).then_some(text)
+}

@@ -1,0 +1,143 @@
+"""Runs every command of README and of the pages in `docs` as it is written, and holds it to what the page
+says it prints. Each page has a node of its own, at the addresses that the page names.
+
+A command that can't run in a test stands in `STANDS_IN` with what is run in its place, or None with the reason:
+a page and this list can't drift apart, since an entry that no page has is an error.
+"""
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from documentation.pages import ROOT, commands, pages  # noqa: E402
+from support import unittest_runner  # noqa: E402
+from support.node import TemporaryNode, binary_from_environment  # noqa: E402
+
+BINARY = os.path.abspath(binary_from_environment())
+SECONDS = 120
+MARK = "----- end of a command, status "
+
+# Commands of which the form is shown, with names for what the reader puts there, or that are about other
+# machines, a build, or a stopped node; each is tested elsewhere.
+NOT_HERE = {
+    "README.md": ["make serve ", "make cluster ", "make test ", "make package "],
+    "docs/configuration.md": [
+        "quoit config describe [KEY", "quoit config check FILE", "quoit config show [FILE"],
+    "docs/benchmark-configuration.md": ["quoit bench convert get-put", "quoit bench check get-put"],
+    "docs/packaging.md": ["make package"],
+    "docs/operations.md": [
+        "quoit admin cluster join 10.0.0.1", "quoit admin cluster plan", "quoit admin cluster commit",
+        "quoit admin engine", "quoit admin cluster recover"],
+    "docs/benchmarking.md": [
+        "quoit serve &", "quoit bench CONFIG", "quoit bench check CONFIG", "quoit bench convert FILE",
+        "quoit bench report DIR", "quoit bench crdt-growth", "quoit bench compare"],
+    "docs/development.md": None,
+    "docs/benchmarks.md": None,
+    "docs/tutorial-cluster.md": None,
+}
+# Parts of commands that are made shorter.
+SHORTER = {"--duration 30s": "--duration 1s", "--duration 60s": "--duration 1s"}
+# What a page supposes to be there.
+BEFORE = {
+    "docs/data-types.md": [
+        "quoit admin bucket-type create people '{\"props\":{\"datatype\":\"map\"}}'",
+        "quoit admin bucket-type activate people",
+        "quoit map update people/profiles/ann profile_map.tags_set=+rust"],
+}
+BEFORE_LINE = {
+    "quoit admin data-type guests/party/2031 --contains": "quoit set add guests/party/2031 ann",
+}
+
+
+def is_left_out(page, text):
+    """Whether a command is tested elsewhere."""
+    starts = NOT_HERE.get(page, ())
+    return starts is None or any(text.startswith(start) for start in starts)
+
+
+class Shell:
+    """Runs commands of a page one after the other in one shell, which keeps variables."""
+
+    def __init__(self, node, folder):
+        self.node = node
+        environment = {**os.environ, "QUOIT_URL": node.url, "PROGRAM": BINARY, "HOME": folder}
+        self.process = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, cwd=folder, env=environment)
+        self.process.stdin.write('quoit() { timeout 60 "$PROGRAM" "$@"; }\ncurl() { command curl -sS --max-time 60 "$@"; }\n')
+
+    def run(self, text):
+        """Runs a command; its output and its status."""
+        text = text.replace("127.0.0.1:8098", "%s:%d" % self.node.http)
+        text = text.replace("127.0.0.1:8087", "%s:%d" % self.node.pb)
+        text = text.replace("target/release/quoit", '"$PROGRAM"')
+        text = text.replace("crates/", ROOT + "/crates/")
+        for long, short in SHORTER.items():
+            text = text.replace(long, short)
+        if text.startswith("quoit bench"):
+            text += " --target %s:%d" % (self.node.http if "http" in text else self.node.pb)
+        # The shell's own input is the commands to come.
+        self.process.stdin.write("{ %s\n} < /dev/null; status=$?; echo; echo '%s'$status\n" % (text, MARK))
+        self.process.stdin.flush()
+        output = []
+        for line in self.process.stdout:
+            if line.startswith(MARK):
+                return "".join(output), int(line[len(MARK):])
+            output.append(line)
+        raise AssertionError("the shell ended:\n" + "".join(output))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(SECONDS)
+
+
+class Pages(unittest.TestCase):
+    def run_page(self, page):
+        with TemporaryNode(BINARY) as node:
+            shell = Shell(node, node.folder.name)
+            try:
+                for text in BEFORE.get(page, ()):
+                    self.run_command(shell, page, 0, text, None)
+                for command in commands(page):
+                    if is_left_out(page, command.text) or command.text.startswith("alias "):
+                        continue
+                    for start, before in BEFORE_LINE.items():
+                        if command.text.startswith(start):
+                            self.run_command(shell, page, 0, before, None)
+                    self.run_command(shell, page, command.line, command.text, command)
+            finally:
+                shell.close()
+
+    def run_command(self, shell, page, line, text, command):
+        output, status = shell.run(text)
+        told = "%s:%d: %s\nprints\n%s" % (page, line, text, output)
+        self.assertEqual(status, 0, told)
+        self.assertNotIn("<!DOCTYPE", output, told)
+        if command is not None and command.prints:
+            self.assertTrue(command.matches(output), told + "\nand not\n" + "\n".join(command.prints))
+
+    def test_what_is_left_out_is_on_its_page(self):
+        for page, starts in NOT_HERE.items():
+            if not os.path.exists(os.path.join(ROOT, page)):
+                self.fail("there is no page %s" % page)
+            texts = [command.text for command in commands(page)]
+            for start in starts or ():
+                self.assertTrue(any(text.startswith(start) for text in texts),
+                                "%s has no command that begins with %r" % (page, start))
+
+
+def add_pages():
+    for page in pages():
+        if NOT_HERE.get(page, ()) is None or not commands(page):
+            continue
+        name = "test_the_commands_of_" + os.path.basename(page)[:-3].replace("-", "_").lower()
+        setattr(Pages, name, lambda self, page=page: self.run_page(page))
+
+
+add_pages()
+
+if __name__ == "__main__":
+    sys.exit(unittest_runner.run(sys.modules[__name__]))
