@@ -11,6 +11,7 @@ use quoit_wire::messages::{RpbAuthReq, RpbAuthResp, RpbStartTls};
 use quoit_wire::{Body, Frame, FrameDecoder, append_message};
 use std::fmt;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -141,6 +142,15 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin, A: Body>(
 pub(crate) enum ClientStream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl AsFd for ClientStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Plain(stream) => stream.as_fd(),
+            Self::Tls(stream) => stream.get_ref().0.as_fd(),
+        }
+    }
 }
 
 impl AsyncRead for ClientStream {
