@@ -31,7 +31,7 @@ pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> 
         Access::Right(Need::of_bucket(permission, &bucket.bucket_type, &bucket.bucket))
     };
     match route {
-        Route::Ping => Access::Open,
+        Route::Ping | Route::Livez | Route::Readyz => Access::Open,
         Route::Stats | Route::Metrics => Access::Statistics,
         Route::Root | Route::Mapred | Route::Search => Access::User,
         Route::Walk(..) => Access::Nobody,
