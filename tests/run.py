@@ -154,6 +154,11 @@ def part_members():
                     {"TEST_BINARY": built("quoit")})
 
 
+def part_secured():
+    return counting([PYTHON, os.path.join(HERE, "process", "secured.py")], CLOSING_LINE,
+                    {"TEST_BINARY": built("quoit")})
+
+
 def part_healing():
     return counting([PYTHON, os.path.join(HERE, "process", "healing.py")], CLOSING_LINE,
                     {"TEST_BINARY": built("quoit")})
@@ -289,6 +294,7 @@ PARTS = [
     ("cluster", "real processes as a cluster, killed, stalled, restarted", part_cluster),
     ("moving", "data that moves between real processes: seen, stopped, interrupted", part_moving),
     ("members", "members that die on their way, or come back as somebody else", part_members),
+    ("secured", "TLS between real nodes: tokens, rotation, removal, a cluster closed under load", part_secured),
     ("salvage", "stores that can't be opened, and the commands that their errors name", part_salvage),
     ("import", "moves from Riak: recorded directories, kills, damage, Riak's own commands", part_import),
     ("healing", "what comes back to real nodes that were away, and what must not", part_healing),

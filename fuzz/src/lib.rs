@@ -66,6 +66,7 @@ pub const TARGETS: &[Target] = &[
     targets::bench_configs::TOML,
     targets::configuration::TARGET,
     targets::tls_files::TARGET,
+    targets::join_tokens::TARGET,
 ];
 
 /// The target of that name.

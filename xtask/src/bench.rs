@@ -101,6 +101,11 @@ const BENCHMARKS: &[Benchmark] = &[
         "quoit-cluster",
         "internode",
     ),
+    Benchmark {
+        name: "node-tls",
+        about: "gets and puts of three nodes over mutual TLS beside plain, and their ratios",
+        program: Program::Example { package: "quoit-core", example: "bench_node_tls" },
+    },
     bench("connection", "what a request costs a client of our own", "quoit-client", "connection"),
 ];
 

@@ -6,6 +6,7 @@ use crate::layouts::Served;
 use crate::members::Member;
 use crate::staged::StagedChange;
 use crate::state::State;
+use crate::trust::Trust;
 use quoit_model::hash::Partition;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use quoit_model::layout::Layout;
@@ -124,6 +125,8 @@ pub enum Change {
     },
     /// An operator has taken note that some partitions may have lost records for good.
     AcceptLosses,
+    /// Members hold each other's certificates against this from now on.
+    PutTrust(Arc<Trust>),
     /// A node serves with these layouts.
     Serves {
         /// The node.

@@ -2,6 +2,7 @@
 
 use crate::departure::Departure;
 use crate::membership_error::MembershipError;
+use crate::trust::TrustError;
 use crate::versions::{MembersOutdated, Outdated};
 use quoit_model::key::KeyError;
 use quoit_model::props::{InvalidProps, TypeError};
@@ -56,6 +57,9 @@ pub enum ChangeError {
     /// A change of membership was refused.
     #[error(transparent)]
     Membership(#[from] MembershipError),
+    /// A change of the authority or of tokens was refused.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// The node must stop.
     #[error(transparent)]
     Departed(#[from] Departure),

@@ -5,7 +5,8 @@ use crate::control::codec::{encode_change, encode_member};
 use crate::error::{ChangeError, StoreError};
 use crate::members::{Introduction, Member, MemberStatus};
 use crate::plane::ControlPlane;
-use crate::transport::CallError;
+use crate::transport::{CallError, JoinProof};
+use crate::trust::TrustError;
 use prost::Message as _;
 use quoit_wire::internode::control::{JoinAsked, Joined, METHOD_JOIN};
 use std::time::Duration;
@@ -64,6 +65,31 @@ pub enum JoinError {
         /// Its words.
         reason: String,
     },
+    /// The cluster does not take the proof.
+    #[error("the cluster at {address} does not take {what} ({reason})")]
+    ProofRefused {
+        /// The address.
+        address: String,
+        /// The proof, and what to do.
+        what: String,
+        /// What happened.
+        reason: String,
+    },
+    /// A token or a secret is of use to connections with TLS alone.
+    #[error(
+        "internode.tls = plain on this node, and a node that joins with a token needs TLS: set internode.tls \
+         to the mode of the cluster (both or required), and start the node again"
+    )]
+    PlainMode,
+    /// The certificate could not be kept.
+    #[error("the certificate could not be written into the data directory: {reason}")]
+    KeyFile {
+        /// What happened.
+        reason: String,
+    },
+    /// A key or a request could not be made.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// The cluster's answer makes no sense.
     #[error(
         "the answer of {address} can't be understood: {reason}; do both nodes run the same version?"
@@ -92,15 +118,28 @@ impl ControlPlane {
     /// When the node is not alone, the other is not reachable, or the cluster refuses; nothing is changed
     /// then, except that a cluster that has let the node in and could not tell waits for it to ask again.
     pub async fn join(&self, address: &str) -> Result<(), JoinError> {
+        self.join_by(address, None).await
+    }
+
+    /// [`join`](Self::join), for which the node first gets a certificate of the cluster by `proof`.
+    ///
+    /// # Errors
+    ///
+    /// As [`join`](Self::join), and when the cluster does not take the proof.
+    pub async fn join_by(&self, address: &str, proof: Option<&JoinProof>) -> Result<(), JoinError> {
         let _alone = self.joining().lock().await;
+        if let Some(proof) = proof {
+            let internode = self.link().internode().ok_or(JoinError::NotListening)?;
+            self.check_alone()?;
+            self.ask_certificate(&internode, address, proof).await?;
+        }
         // What this node has agreed on with itself meanwhile has to come along, too.
         while !self.join_as_it_is(address).await? {}
         Ok(())
     }
 
-    /// Joins with what the node knows now; whether it still knew the same when the cluster had answered.
-    async fn join_as_it_is(&self, address: &str) -> Result<bool, JoinError> {
-        let internode = self.link().internode().ok_or(JoinError::NotListening)?;
+    /// Refuses to join with a node that is not alone.
+    fn check_alone(&self) -> Result<(), JoinError> {
         let state = self.state();
         let name = || state.node_name().to_owned();
         let member_count = state.members().count();
@@ -110,6 +149,14 @@ impl ControlPlane {
         if !state.staged().is_empty() {
             return Err(JoinError::HasStaged { name: name() });
         }
+        Ok(())
+    }
+
+    /// Joins with what the node knows now; whether it still knew the same when the cluster had answered.
+    async fn join_as_it_is(&self, address: &str) -> Result<bool, JoinError> {
+        let internode = self.link().internode().ok_or(JoinError::NotListening)?;
+        let state = self.state();
+        self.check_alone()?;
         let Introduction { name: own_name, addresses, versions } = self.introduction();
         if *addresses.node == *address {
             return Err(JoinError::Itself { address: address.to_owned() });

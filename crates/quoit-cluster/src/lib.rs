@@ -52,6 +52,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod trust;
 mod versions;
 
 pub use command::{BUCKET_TYPES_MAX, BUCKETS_WITH_PROPS_MAX, Change, Command};
@@ -72,10 +73,13 @@ pub use recover::{RecoverError, Recovered, recover};
 pub use staged::StagedChange;
 pub use state::{ChosenBackend, Placements, RaisedCount, State, TypeStatus};
 pub use transport::{
-    Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings, Lane,
-    LateFaults, Limits, Listener, MethodCounts, Network, Newcomer, NotAdmitted, Peer,
-    PeerStatistics, Replies, Reply, Responder, Service, ServiceStatistics, Stream, TokioNetwork,
-    Traffic, memory_network,
+    Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings,
+    JoinProof, Lane, LateFaults, Limits, LinkMode, LinkSecurity, Listener, MethodCounts, Network,
+    Newcomer, NotAdmitted, Peer, PeerStatistics, PlainLink, Proven, Replies, Reply, Responder,
+    Service, ServiceStatistics, Stream, TokioNetwork, Traffic, memory_network,
+};
+pub use trust::{
+    Holder, IssuedToken, LinkView, MemberLink, TOKENS_MAX, TokenView, Trust, TrustError, TrustToken,
 };
 pub use versions::{MembersOutdated, Outdated};
 

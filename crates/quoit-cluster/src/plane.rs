@@ -13,6 +13,7 @@ use crate::members::{Addresses, Introduction};
 use crate::plan::PlanId;
 use crate::state::State;
 use crate::transport::Internode;
+use crate::trust::TrustKeeper;
 use crate::{ClusterId, NodeId};
 use arc_swap::Guard;
 use parking_lot::Mutex;
@@ -23,7 +24,9 @@ use quoit_planted::planted;
 use quoit_store::LastOpening;
 use quoit_store::seam::{Disk, DiskLock};
 use quoit_wire::internode::VersionRange;
-use quoit_wire::internode::control::{METHOD_FIRST, METHOD_JOIN, METHOD_LAST, METHOD_STANDING};
+use quoit_wire::internode::control::{
+    METHOD_ENROL, METHOD_FIRST, METHOD_JOIN, METHOD_LAST, METHOD_STANDING,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -190,7 +193,10 @@ impl ControlPlane {
         let service = Arc::new(ControlService { plane: Arc::downgrade(self) });
         internode.register(METHOD_FIRST..=METHOD_LAST, Arc::clone(&service) as _);
         internode.register_for_guests(METHOD_JOIN..=METHOD_STANDING, Arc::clone(&service) as _);
+        internode.register_for_joiners(METHOD_ENROL..=METHOD_ENROL, Arc::clone(&service) as _);
         internode.set_admission(service);
+        // Before the first connection.
+        TrustKeeper::default().refresh(internode.security(), &self.state());
         let keeping = tokio::spawn(keep(Arc::downgrade(self), Arc::clone(internode)));
         if let Some(earlier) = self.keeper.lock().replace(keeping.abort_handle()) {
             earlier.abort();

@@ -11,6 +11,7 @@ use crate::error::ChangeError;
 use crate::plane::ControlPlane;
 use crate::state::{MembershipCommand, State};
 use crate::transport::CallError;
+use crate::trust::TrustCommand;
 use quoit_wire::internode::control::{
     Empty, METHOD_PROPOSE, METHOD_READ_INDEX, Proposed, REFUSED_NOT_LEADER, ReadIndex,
 };
@@ -68,6 +69,10 @@ impl ControlPlane {
         command: MembershipCommand<'_>,
     ) -> Result<(), ChangeError> {
         self.run_deciding(|state| Ok(state.decide_membership(command)?)).await
+    }
+
+    pub(crate) async fn run_trust(&self, command: &TrustCommand) -> Result<(), ChangeError> {
+        self.run_deciding(|state| Ok(state.decide_trust(command, quoit_tls::Instant::now())?)).await
     }
 
     async fn run_deciding(

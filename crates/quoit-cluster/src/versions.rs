@@ -97,7 +97,7 @@ impl State {
         self.check_members(needed, || format!("{name} is not changed: {}", needing(props)))
     }
 
-    fn check_members(
+    pub(crate) fn check_members(
         &self,
         needed: u32,
         subject: impl FnOnce() -> String,

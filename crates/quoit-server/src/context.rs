@@ -1,5 +1,6 @@
 //! State that every connection shares.
 
+use crate::audit::AuditLog;
 use crate::folds::Folds;
 use crate::mapreduce::{Jobs, MapReduceSettings};
 use crate::memory::{MemoryBudget, MemorySettings};
@@ -151,6 +152,8 @@ pub struct ServerContext {
     pub admin_socket: OnceLock<PathBuf>,
     /// Listeners for clients that machines beyond this one may reach.
     pub reachable_from_afar: OnceLock<Vec<SocketAddr>>,
+    /// Who did what.
+    pub audit: AuditLog,
 }
 
 impl ServerContext {
@@ -171,6 +174,7 @@ impl ServerContext {
             settings,
             memory: Arc::new(MemoryBudget::new(settings.memory)),
             heavy: Semaphore::new(HEAVY_COUNT_MAX),
+            audit: AuditLog::off(),
             pb_connections: ConnectionCounts::default(),
             http_connections: ConnectionCounts::default(),
             folds: Folds::default(),
@@ -182,6 +186,12 @@ impl ServerContext {
             admin_socket: OnceLock::new(),
             reachable_from_afar: OnceLock::new(),
         }
+    }
+
+    /// The same with this audit log.
+    #[must_use]
+    pub fn with_audit(self, audit: AuditLog) -> Self {
+        Self { audit, ..self }
     }
 
     /// Bounds of a MapReduce job, and what runs its scripts.

@@ -3,6 +3,7 @@
 //! Wire in, one call of `quoit-core`, wire out. There is no quorum logic here and no storage.
 
 mod admin;
+mod audit;
 mod context;
 mod data_types;
 mod disks;
@@ -23,6 +24,9 @@ mod socket;
 mod stream;
 mod turn;
 
+pub use audit::{
+    AUDIT_FILE_BYTES, AUDIT_FILES_KEPT, AuditEntry, AuditLog, AuditOutcome, AuditSettings,
+};
 pub use context::{
     ConnectionCounts, JobClasses, OpenConnection, RIAK_KV_VERSION, ServerContext, ServerSettings,
 };

@@ -37,6 +37,7 @@ mod expiry;
 mod files;
 mod identity;
 mod instant;
+pub mod nodes;
 mod peer;
 mod sections;
 mod server;

@@ -5,7 +5,8 @@ use crate::reserve::Reserve;
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_cluster::{
-    Addresses, ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork, VersionRange,
+    Addresses, ControlPlane, Internode, InternodeSettings, LinkMode, LinkSecurity, NodeId,
+    TokioNetwork,
 };
 use quoit_core::{DiskRoom, ReplicatedStore, SourceQueueSettings, SourceQueues};
 use quoit_model::hash::RingSize;
@@ -14,11 +15,14 @@ use quoit_replication::Replication;
 use quoit_riak_files::{discover, is_riak_directory};
 use quoit_store::bitcask::RecordLoss;
 use quoit_store::seam::{Clock, Disk, RealDisk, SystemClock};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The control plane's file in the data directory.
 const CONTROL_FILE: &str = "control.redb";
+/// The file of a certificate that a token has brought, until the node knows its cluster.
+const CERTIFICATE_FILE: &str = "internode-certificate.pem";
 /// The directory of hints in the data directory.
 const HINTS_DIR: &str = "hints";
 /// The directory of reap records in the data directory.
@@ -90,7 +94,7 @@ pub(crate) fn open(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let OpenedEngine { engine, dots, loss, note } =
         engines::open(data_dir, is_new_node, &control, &clock, settings)?;
-    let internode = open_internode(&control, settings.versions())?;
+    let internode = open_internode(&control, settings, data_dir)?;
     let of_store = Arc::clone(&internode);
     let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings.store());
     let store = if settings.storage() == Storage::Memory {
@@ -190,17 +194,52 @@ pub(crate) fn existing_control(data_dir: &Path, settings: &Settings) -> Result<C
 }
 
 /// The node's end of all traffic between nodes. It does not listen yet.
-fn open_internode(control: &ControlPlane, versions: VersionRange) -> Result<Arc<Internode>> {
+fn open_internode(
+    control: &ControlPlane,
+    configured: &Settings,
+    data_dir: &Path,
+) -> Result<Arc<Internode>> {
     let random = || getrandom::u64().context("asking the system for random bytes");
     let (boot_id, seed) = (random()?, random()?);
     let state = control.read();
     let settings = InternodeSettings {
-        versions,
+        versions: configured.versions(),
+        security: Arc::new(link_security(configured, data_dir)?),
         unix_us: Some(|| SystemClock::default().unix_us()),
         ..InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed)
     };
     let internode = Internode::new(settings, Arc::new(TokioNetwork));
     Ok(internode)
+}
+
+/// The security of connections to other nodes.
+fn link_security(settings: &Settings, data_dir: &Path) -> Result<LinkSecurity> {
+    let mode = settings.link_mode();
+    let secret = match settings.shared_secret() {
+        _ if mode == LinkMode::Plain => None,
+        Ok(secret) => secret,
+        Err(weak) => {
+            tracing::warn!("distributed_cookie lets no node join: {weak}");
+            None
+        }
+    };
+    let file = data_dir.join(CERTIFICATE_FILE);
+    LinkSecurity::new(mode, secret).with_file(file).with_context(|| {
+        format!(
+            "the certificate by which the node was joining a cluster can't be used: remove {CERTIFICATE_FILE} \
+             and let it join again"
+        )
+    })
+}
+
+/// Keeps others from reading the control plane's file: it has the key of the cluster's authority.
+fn close_to_others(file: &Path) -> Result<()> {
+    let mut permissions = std::fs::metadata(file)?.permissions();
+    if permissions.mode() & 0o077 != 0 {
+        permissions.set_mode(0o600);
+        std::fs::set_permissions(file, permissions)?;
+    }
+    Ok(())
 }
 
 fn open_control(
@@ -226,7 +265,10 @@ fn open_control(
         ..quoit_cluster::Settings::new(node_name, NodeId(node_id))
     };
     let disk = RealDisk::open(data_dir).context("opening the data directory")?;
-    ControlPlane::open(Arc::new(disk), settings).context("opening the control plane")
+    let control =
+        ControlPlane::open(Arc::new(disk), settings).context("opening the control plane")?;
+    close_to_others(&data_dir.join(CONTROL_FILE)).context("closing the control plane to others")?;
+    Ok(control)
 }
 
 /// Properties of untyped buckets as configured.

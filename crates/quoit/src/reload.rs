@@ -3,14 +3,21 @@
 use crate::logs::Log;
 use anyhow::{Context, Result};
 use quoit::config::{Settings, keys};
+use quoit_cluster::LinkMode;
 use quoit_core::{LimitChange, ReplicatedStore};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Keys that take effect at once; all others wait for the next start.
-const AT_ONCE: [&str; 5] =
-    ["log.level", "transfer_limit", "transfer_rate", "handoff.inbound", "handoff.outbound"];
+const AT_ONCE: [&str; 6] = [
+    "log.level",
+    "transfer_limit",
+    "transfer_rate",
+    "handoff.inbound",
+    "handoff.outbound",
+    "internode.tls",
+];
 
 /// The signals of operators that do not end a node.
 ///
@@ -103,6 +110,9 @@ impl Change {
             outbound: has("handoff.outbound").then_some(limits.outbound),
         };
         if let Some(store) = store {
+            if has("internode.tls") {
+                change_link_mode(store, settings.link_mode());
+            }
             store.set_transfer_limits(change.of(store.transfer_limits()));
         }
     }
@@ -121,6 +131,19 @@ impl Change {
                 "these settings have changed and take effect at the next start"
             );
         }
+    }
+}
+
+/// Takes up another mode of connections between nodes, and warns where the step to `required` shuts somebody out.
+fn change_link_mode(store: &ReplicatedStore, mode: LinkMode) {
+    let hosts = store.control().set_link_mode(mode);
+    tracing::info!(mode = mode.as_str(), "internode.tls has changed");
+    if !hosts.is_empty() {
+        tracing::warn!(
+            hosts = hosts.join(" "),
+            "internode.tls = required: these hosts have had connections without TLS, and are shut out if they \
+             still do; internode.tls = both lets them in again"
+        );
     }
 }
 

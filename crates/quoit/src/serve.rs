@@ -13,7 +13,7 @@ use clap::Args;
 use quoit::config::{self, Settings, Sources};
 use quoit_cluster::{Departure, Internode};
 use quoit_core::ReplicatedStore;
-use quoit_server::{Protocol, Server, ServerContext, ServerSettings};
+use quoit_server::{AuditLog, Protocol, Server, ServerContext, ServerSettings};
 use quoit_store::engine::WriteFailure;
 use sd_notify::NotifyState;
 use serde_json::json;
@@ -25,6 +25,8 @@ use tokio::task::JoinHandle;
 
 /// Usual name of a configuration file.
 const FILE_NAME: &str = "quoit.conf";
+/// Riak's setting that is a secret.
+const SECRET_KEY: &str = "distributed_cookie";
 /// Time for requests in hand when the node is told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// How often it is looked whether the engine takes no more writes.
@@ -155,7 +157,7 @@ async fn serve(
         settings.storage().name(),
         server_settings(settings, descriptor_limit),
     );
-    let context = Arc::new(context.with_gate(gate));
+    let context = Arc::new(context.with_gate(gate).with_audit(audit_log(settings, &data_dir)?));
     // Set once, here.
     let _ = context.reachable_from_afar.set(listeners.reachable_from_afar());
     warn_of_new_cluster(opened.is_new_node, settings, &data_dir);
@@ -298,6 +300,14 @@ async fn until_stopped(stop: &mut StopRequest, store: &ReplicatedStore) -> Optio
     departure
 }
 
+fn audit_log(settings: &Settings, data_dir: &Path) -> Result<AuditLog> {
+    let Some(settings) = settings.audit(data_dir) else { return Ok(AuditLog::off()) };
+    let file = settings.file.clone();
+    AuditLog::open(settings).with_context(|| {
+        format!("opening the audit log {}: check audit.file, or set audit = off", file.display())
+    })
+}
+
 fn server_settings(settings: &Settings, descriptor_limit: Option<u64>) -> ServerSettings {
     let server = settings.server();
     let connection_count_max =
@@ -323,7 +333,8 @@ async fn background(store: Arc<ReplicatedStore>, reserve: Reserve) {
             tell_write_failure(&watched, &mut told);
         }
     };
-    tokio::join!(sample, watch, store.run_background(), reserve.keep());
+    let certificates = node_certificates::watch(Arc::clone(&store));
+    tokio::join!(sample, watch, store.run_background(), reserve.keep(), certificates);
 }
 
 fn warn_of_new_cluster(is_new_node: bool, settings: &Settings, data_dir: &Path) {
@@ -372,7 +383,7 @@ fn report_ignored(settings: &Settings) {
         let set_at = entry.origin.to_string();
         tracing::warn!(
             key = entry.key,
-            value = entry.value,
+            value = if entry.key == SECRET_KEY { "(not shown)" } else { &entry.value },
             set_at,
             "a setting of Riak is not kept: {why}"
         );

@@ -14,6 +14,7 @@ pub(crate) mod hyperloglogs;
 pub(crate) mod index_queries;
 pub(crate) mod index_snapshots;
 pub(crate) mod internode_frames;
+pub(crate) mod join_tokens;
 pub(crate) mod key_files;
 pub(crate) mod layouts;
 pub(crate) mod mapreduce_jobs;

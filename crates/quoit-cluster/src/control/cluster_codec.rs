@@ -5,6 +5,7 @@ use crate::NodeId;
 use crate::layouts::{Layouts, LostCopies, Served};
 use crate::staged::StagedChange;
 use crate::state::RaisedCount;
+use crate::trust::{Trust, decode_trust, encode_trust};
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
@@ -112,6 +113,7 @@ pub(crate) fn encode_cluster(
     staged: &[StagedChange],
     layouts: &Layouts,
     raises: &[RaisedCount],
+    trust: &Trust,
 ) -> ClusterMessage {
     let mut incomplete: BTreeMap<NodeId, Vec<Partition>> = BTreeMap::new();
     for (partition, node) in layouts.incomplete() {
@@ -128,6 +130,7 @@ pub(crate) fn encode_cluster(
             .collect(),
         lost: encode_lost(layouts.lost_state()),
         raised: raises.iter().map(encode_raised).collect(),
+        trust: (*trust != Trust::default()).then(|| encode_trust(trust)),
     }
 }
 
@@ -189,6 +192,7 @@ pub(crate) struct Cluster {
     pub(crate) layouts: Option<Layouts>,
     pub(crate) lost: LostCopies,
     pub(crate) raises: Vec<RaisedCount>,
+    pub(crate) trust: Trust,
 }
 
 pub(crate) fn decode_cluster(
@@ -212,5 +216,6 @@ pub(crate) fn decode_cluster(
         layouts,
         lost: message.lost.as_ref().map(decode_lost).transpose()?.unwrap_or_default(),
         raises: message.raised.iter().map(decode_raised).collect(),
+        trust: message.trust.as_ref().map(decode_trust).transpose()?.unwrap_or_default(),
     })
 }

@@ -8,6 +8,7 @@ use super::decision::Decision;
 use crate::NodeId;
 use crate::command::Change;
 use crate::members::{Addresses, Member, MemberStatus};
+use crate::trust::{decode_trust, encode_trust};
 use bytes::Bytes;
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::props::{BucketProps, BucketType, TypeState};
@@ -72,6 +73,7 @@ pub(crate) fn encode_change(change: &Change) -> ChangeMessage {
             message.lost = Some(Loss { node: id_bytes(*node), n_vals: n_vals.clone() });
         }
         Change::AcceptLosses => message.accept_losses = Some(Empty {}),
+        Change::PutTrust(trust) => message.put_trust = Some(encode_trust(trust)),
         Change::Serves { node, served } => message.serves = Some(encode_served(*node, *served)),
         Change::Rule(rule) => {
             let (key, json) = rule.encode();
@@ -114,6 +116,9 @@ pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
     }
     if let Some(Empty {}) = &message.accept_losses {
         return Ok(Change::AcceptLosses);
+    }
+    if let Some(trust) = &message.put_trust {
+        return Ok(Change::PutTrust(Arc::new(decode_trust(trust)?)));
     }
     if let Some(serves) = &message.serves {
         let (node, served) = decode_served(serves)?;

@@ -12,6 +12,7 @@ use crate::members::{Member, MemberStatus};
 use crate::plane::ControlPlane;
 use crate::state::{MembershipCommand, State};
 use crate::transport::{Internode, Trouble};
+use crate::trust::TrustKeeper;
 use crate::{ClusterId, NodeId};
 use openraft::ChangeMembers;
 use prost::Message as _;
@@ -72,6 +73,8 @@ struct Keeper {
     introduced_at: Option<Instant>,
     /// When the node's time was noted last, or the node started.
     time_noted_at: Instant,
+    /// Keeps the node's certificate.
+    trust: TrustKeeper,
     /// Message for the case that the node turns out to be removed.
     last_words: Departure,
 }
@@ -91,6 +94,7 @@ pub(crate) async fn keep(plane: Weak<ControlPlane>, internode: Arc<Internode>) {
         complaint: None,
         introduced_at: None,
         time_noted_at: Instant::now(),
+        trust: TrustKeeper::default(),
         last_words: Departure::Removed,
     };
     loop {
@@ -119,6 +123,8 @@ impl Keeper {
             plane.note_time();
         }
         let state = plane.state();
+        self.trust.refresh(self.internode.security(), &state);
+        self.trust.secure_plain(&self.internode, &state);
         self.keep_ways(plane, &state);
         self.note_away(plane, &state);
         if let Some(departure) = self.turned_away().or_else(|| outdated(plane, &state)) {
@@ -147,6 +153,7 @@ impl Keeper {
         }
         self.keep_own_entry(plane, &state).await;
         self.note_versions(plane, &state).await;
+        self.trust.tell(plane, self.internode.security(), &state).await;
         let led = plane.group().metrics();
         if let Some(metrics) = led.filter(leads) {
             let state = plane.state();

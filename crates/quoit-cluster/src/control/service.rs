@@ -19,7 +19,7 @@ use prost::Message;
 use quoit_wire::internode::code;
 use quoit_wire::internode::control::{
     Append, AppendOutcome, Appended, Ballot, Decision, JoinAsked, Joined, METHOD_APPEND,
-    METHOD_JOIN, METHOD_PROPOSE, METHOD_READ_INDEX, METHOD_SNAPSHOT, METHOD_STANDING,
+    METHOD_ENROL, METHOD_JOIN, METHOD_PROPOSE, METHOD_READ_INDEX, METHOD_SNAPSHOT, METHOD_STANDING,
     METHOD_STARTED, METHOD_VOTE, Proposed, REFUSED_JOIN, REFUSED_NOT_LEADER, REFUSED_STOPPED,
     ReadIndex, SnapshotPart, Standing, StandingAsked, StartNoted, Started, VoteAnswer, VoteAsked,
 };
@@ -121,6 +121,7 @@ async fn answer(plane: &ControlPlane, request: &IncomingRequest, reply: Responde
         METHOD_STARTED => finish(reply, started(plane, request)),
         METHOD_JOIN => finish(reply, join(plane, request).await),
         METHOD_STANDING => finish(reply, standing(plane, request)),
+        METHOD_ENROL => finish(reply, plane.enrol(request).await.map_err(enrol_refusal)),
         method => {
             let text = format!("the control plane has no method {method}");
             reply.refuse(code::UNKNOWN_METHOD, text);
@@ -237,6 +238,15 @@ async fn join(plane: &ControlPlane, request: &IncomingRequest) -> Result<Joined,
     })?;
     let state = plane.read();
     Ok(Joined { cluster_id: Bytes::copy_from_slice(&state.cluster_id().0) })
+}
+
+fn enrol_refusal(error: ChangeError) -> Refusal {
+    match error {
+        ChangeError::Trust(_) | ChangeError::Membership(_) => {
+            Refusal { code: REFUSED_JOIN, text: error.to_string() }
+        }
+        error => Refusal::stopped(error),
+    }
 }
 
 fn standing(plane: &ControlPlane, request: &IncomingRequest) -> Result<Standing, Refusal> {

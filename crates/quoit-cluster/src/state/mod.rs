@@ -10,6 +10,7 @@ use crate::control::decision::Decision;
 use crate::layouts::{Layouts, Served};
 use crate::members::{Member, MemberStatus, Members};
 use crate::staged::StagedChange;
+use crate::trust::Trust;
 use crate::{ClusterId, NodeId};
 use buckets::Buckets;
 use quoit_model::hash::RingSize;
@@ -47,6 +48,8 @@ pub struct State {
     replicas_lowered_at: u64,
     /// Buckets with more replicas than have been filled.
     raises: Arc<Vec<RaisedCount>>,
+    /// The authority of the cluster, tokens for nodes that join, certificates that members hold.
+    trust: Arc<Trust>,
     members: Members,
     /// Changes of membership that wait for a commit.
     staged: Arc<Vec<StagedChange>>,
@@ -72,6 +75,7 @@ impl State {
             revision: 0,
             replicas_lowered_at: 0,
             raises: Arc::default(),
+            trust: Arc::default(),
             members: Members::default(),
             staged: Arc::default(),
             layouts: Arc::new(Layouts::new(Arc::new(Layout::single(node_id, ring_size)))),
@@ -91,6 +95,7 @@ impl State {
         // They are in what follows, as far as they are not over.
         _ = state.buckets.take_raised();
         state.raises = Arc::new(whole.cluster.raises);
+        state.trust = Arc::new(whole.cluster.trust);
         for id in whole.cluster.removed {
             state.members.remove(id, true);
         }
@@ -158,6 +163,12 @@ impl State {
     #[must_use]
     pub fn staged(&self) -> &[StagedChange] {
         &self.staged
+    }
+
+    /// The authority of the cluster, tokens for nodes that join, and certificates that members hold.
+    #[must_use]
+    pub const fn trust(&self) -> &Arc<Trust> {
+        &self.trust
     }
 
     /// Number of partitions.
@@ -229,6 +240,7 @@ impl State {
                 Arc::make_mut(&mut self.layouts).complete(*node, partitions);
             }
             Change::Lost { node, n_vals } => Arc::make_mut(&mut self.layouts).lose(*node, n_vals),
+            Change::PutTrust(trust) => self.trust = Arc::clone(trust),
             Change::AcceptLosses => Arc::make_mut(&mut self.layouts).accept_losses(),
             Change::Serves { node, served } => {
                 Arc::make_mut(&mut self.layouts).acknowledge(*node, *served);
@@ -305,7 +317,8 @@ impl State {
 
     /// The parts of the state beside those that [`State::changes`] and the layouts tell.
     pub(crate) fn cluster_message(&self) -> ClusterMessage {
-        encode_cluster(self.members.removed(), &self.staged, &self.layouts, &self.raises)
+        let (staged, layouts, raises) = (&self.staged, &self.layouts, &self.raises);
+        encode_cluster(self.members.removed(), staged, layouts, raises, &self.trust)
     }
 
     /// Whether anything but buckets and single members differs between this state and a later one.
@@ -313,6 +326,7 @@ impl State {
         Arc::ptr_eq(&self.layouts, &later.layouts)
             && Arc::ptr_eq(&self.raises, &later.raises)
             && Arc::ptr_eq(&self.staged, &later.staged)
+            && Arc::ptr_eq(&self.trust, &later.trust)
             && self.members.same_removed(&later.members)
     }
 

@@ -3,11 +3,12 @@
 use super::Lane;
 use super::context::Context;
 use super::error::{CallError, Fault};
-use super::greeting;
+use super::greeting::{self, Whom};
 use super::outbound::OutboundDriver;
 use super::peer::{Peer, Trouble};
 use super::reachability::Reachability;
 use super::redial::Backoff;
+use super::security::Proven;
 use quoit_wire::internode::code;
 use std::sync::Arc;
 use tokio::time::{Instant, sleep};
@@ -43,7 +44,8 @@ async fn connect_once(
     reachability: &mut Reachability,
 ) -> bool {
     let address = peer.address();
-    let greeted = match greeting::dial(context, &address, lane, Some(peer.node_id())).await {
+    let greeted = match greeting::dial(context, &address, lane, Whom::Member(peer.node_id())).await
+    {
         Ok(greeted) => greeted,
         Err(fault) => {
             let reason = Arc::from(fault.to_string());
@@ -61,8 +63,10 @@ async fn connect_once(
     };
     let (versions, common) = (greeted.newcomer.versions, greeted.version);
     let boot_id = greeted.newcomer.boot_id;
+    let is_plain = greeted.proven == Proven::Nothing;
     let driver = OutboundDriver::new(context, peer, lane, greeted);
     peer.connected(lane, versions, common, boot_id);
+    peer.set_plain(lane, is_plain);
     let fault = if peer.is_retired() || peer.address() != address {
         drop(driver);
         Fault::Retired

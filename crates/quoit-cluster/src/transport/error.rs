@@ -54,6 +54,13 @@ pub(super) enum Fault {
     Io(#[from] std::io::Error),
     #[error("the node closed the connection")]
     Closed,
+    #[error("no proof of membership: {0}")]
+    Tls(String),
+    #[error(
+        "internode.tls = required, and this node has no certificate of a cluster yet: let it join with a \
+         token (`quoit admin cluster join ADDRESS --token-file FILE`)"
+    )]
+    NoCertificate,
     #[error("{0}")]
     Frame(#[from] InternodeFrameError),
     #[error("{0}")]

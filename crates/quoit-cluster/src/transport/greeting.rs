@@ -4,6 +4,7 @@ use super::clocks;
 use super::context::Context;
 use super::error::Fault;
 use super::network::Stream;
+use super::security::{JoinProof, Proven, secured};
 use super::service::{Newcomer, NotAdmitted};
 use super::{Lane, Window};
 use crate::NodeId;
@@ -25,6 +26,8 @@ pub(super) struct Greeted {
     pub(super) input: BytesMut,
     /// The node at the other end.
     pub(super) newcomer: Newcomer,
+    /// The proof of the handshake.
+    pub(super) proven: Proven,
     /// The newest version that both sides speak.
     pub(super) version: u32,
     pub(super) lane: Lane,
@@ -42,12 +45,13 @@ impl Greeted {
         stream: Stream,
         input: BytesMut,
         hello: &Hello,
-        version: u32,
+        (version, proven): (u32, Proven),
     ) -> Greeted {
         Greeted {
             stream,
             input,
             newcomer: newcomer(hello),
+            proven,
             version,
             lane: Lane::from_number(hello.lane),
             window: Window { bytes: hello.window_bytes, calls: hello.window_calls },
@@ -57,16 +61,70 @@ impl Greeted {
     }
 }
 
-/// Dials `address` as a peer that expects `expected` there, or as a guest of whoever is there.
+/// Whom a node dials.
+#[derive(Clone, Copy)]
+pub(super) enum Whom<'a> {
+    /// A member, as a member.
+    Member(NodeId),
+    /// Whoever is there, as a guest, perhaps by a proof for nodes that have no certificate.
+    Anyone(Option<&'a JoinProof>),
+}
+
+/// A connection to `address` that is secured as the mode says.
+async fn connect(
+    context: &Context,
+    address: &str,
+    whom: Whom<'_>,
+) -> Result<(Stream, Proven), Fault> {
+    let (limits, security) = (&context.settings.limits, &context.settings.security);
+    let proof = match whom {
+        Whom::Member(_) => None,
+        Whom::Anyone(proof) => proof,
+    };
+    let (config, may_be_plain) = security.dialing(proof)?;
+    let mut reason = None;
+    if let Some(config) = config {
+        let stream = connect_plain(context, address).await?;
+        let handshake = secured(config, stream);
+        match within(limits.greeting_timeout, "handshake", handshake).await {
+            Ok((stream, proven)) => return Ok((stream, checked(address, whom, proven)?)),
+            Err(fault) if !may_be_plain => return Err(fault),
+            Err(fault) => reason = Some(fault.to_string()),
+        }
+    }
+    let stream = connect_plain(context, address).await?;
+    security.note_dialed_plain(address, reason);
+    Ok((stream, Proven::Nothing))
+}
+
+async fn connect_plain(context: &Context, address: &str) -> Result<Stream, Fault> {
+    let connecting = async { Ok(context.network.connect(address).await?) };
+    within(context.settings.limits.connect_timeout, "connection", connecting).await
+}
+
+/// Refuses the proof of another member than the one that was dialed.
+fn checked(address: &str, whom: Whom<'_>, proven: Proven) -> Result<Proven, Fault> {
+    if let (Whom::Member(expected), Proven::Node(found)) = (whom, proven)
+        && found != expected
+    {
+        return Err(Fault::OtherNode { address: address.to_owned(), found, expected });
+    }
+    Ok(proven)
+}
+
+/// Dials `address`.
 pub(super) async fn dial(
     context: &Context,
     address: &str,
     lane: Lane,
-    expected: Option<NodeId>,
+    whom: Whom<'_>,
 ) -> Result<Greeted, Fault> {
     let limits = &context.settings.limits;
-    let connecting = async { Ok(context.network.connect(address).await?) };
-    let mut stream = within(limits.connect_timeout, "connection", connecting).await?;
+    let (mut stream, proven) = connect(context, address, whom).await?;
+    let expected = match whom {
+        Whom::Member(expected) => Some(expected),
+        Whom::Anyone(_) => None,
+    };
     let mut hello = context.hello(lane);
     hello.guest = expected.is_none();
     if let Some(expected) = expected {
@@ -92,6 +150,10 @@ pub(super) async fn dial(
         return Err(Fault::Version { theirs: theirs.versions(), ours });
     };
     let found = node_id(&theirs.node_id);
+    let expected = match proven {
+        Proven::Node(proven) => Some(proven),
+        _ => expected,
+    };
     if let Some(expected) = expected.filter(|&expected| expected != found) {
         return Err(Fault::OtherNode { address: address.to_owned(), found, expected });
     }
@@ -101,19 +163,25 @@ pub(super) async fn dial(
     if let Err(fault) = check_versions(context, &newcomer(&theirs)) {
         return Err(Fault::Outdated(fault.0));
     }
-    Ok(Greeted::new(context, stream, input, &theirs, version))
+    Ok(Greeted::new(context, stream, input, &theirs, (version, proven)))
 }
 
 /// Greets who has connected. A refusal is sent before it is returned.
-pub(super) async fn receive(context: &Context, mut stream: Stream) -> Result<Greeted, Fault> {
+pub(super) async fn receive(
+    context: &Context,
+    stream: Stream,
+    remote: &str,
+) -> Result<Greeted, Fault> {
     let limits = &context.settings.limits;
+    let securing = context.settings.security.accept(stream, remote);
+    let (mut stream, proven) = within(limits.greeting_timeout, "handshake", securing).await?;
     let mut input = BytesMut::new();
     let greeting = async {
         let decoder = InternodeDecoder::new(HELLO_FRAME_BYTES_MAX);
         let frame = read_frame(&mut stream.reader, &mut input, decoder).await?;
         let theirs = Hello::from_frame(frame)?;
         let mut bytes = Vec::new();
-        let verdict = check(context, &theirs);
+        let verdict = check_proof(context, proven, &theirs).and_then(|()| check(context, &theirs));
         match &verdict {
             Ok(_) => {
                 let lane = Lane::from_number(theirs.lane);
@@ -135,7 +203,26 @@ pub(super) async fn receive(context: &Context, mut stream: Stream) -> Result<Gre
         }
     };
     let (theirs, version) = within(limits.greeting_timeout, "greeting", greeting).await?;
-    Ok(Greeted::new(context, stream, input, &theirs, version))
+    Ok(Greeted::new(context, stream, input, &theirs, (version, proven)))
+}
+
+/// Whether a greeting fits what its sender has proved.
+fn check_proof(context: &Context, proven: Proven, theirs: &Hello) -> Result<(), Refusal> {
+    let text = match proven {
+        Proven::Nothing => return Ok(()),
+        Proven::Node(node) if theirs.node_id == node.0[..] => return Ok(()),
+        Proven::Node(node) => format!(
+            "the certificate is that of node {node}, and the greeting that of {} ({})",
+            node_id(&theirs.node_id),
+            theirs.node_name
+        ),
+        Proven::Token(_) | Proven::Secret if theirs.guest => return Ok(()),
+        Proven::Token(_) | Proven::Secret => format!(
+            "{} has no certificate of this cluster: it has to join {} by its token first",
+            theirs.node_name, context.settings.node_name
+        ),
+    };
+    Err(Refusal { code: code::NOT_ADMITTED, text })
 }
 
 /// Whether the node that says `theirs` may connect, and the version to talk to it in; if not, why.

@@ -6,6 +6,7 @@ use super::greeting::Greeted;
 use super::inbound::{Inbound, Request};
 use super::read_room;
 use super::responder::Responder;
+use super::security::Proven;
 use super::service::{IncomingRequest, Services};
 use crate::NodeId;
 use bytes::BytesMut;
@@ -33,6 +34,7 @@ pub(super) struct InboundDriver {
     decoder: InternodeDecoder,
     from: NodeId,
     is_guest: bool,
+    proven: Proven,
     /// Whether whole frames may be in `input`.
     has_frames: bool,
     is_deferred: bool,
@@ -56,6 +58,7 @@ impl InboundDriver {
             input: greeted.input,
             from: greeted.newcomer.node_id,
             is_guest: greeted.newcomer.is_guest,
+            proven: greeted.proven,
             has_frames: true,
             is_deferred: false,
         }
@@ -177,11 +180,12 @@ impl InboundDriver {
     }
 
     fn serve(&self, method: u16, frame: InternodeFrame, reply: Responder, services: &Services) {
-        let (from, is_guest) = (self.from, self.is_guest);
+        let (from, is_guest, proven) = (self.from, self.is_guest, self.proven);
         let InternodeFrame { header, payload, .. } = frame;
-        match services.find(method, is_guest) {
+        match services.find(method, Services::caller(proven, is_guest)) {
             Some(service) => {
-                service.serve(IncomingRequest { from, method, header, payload, is_guest }, reply);
+                let request = IncomingRequest { from, method, header, payload, is_guest, proven };
+                service.serve(request, reply);
             }
             None => {
                 let name = &self.context.settings.node_name;

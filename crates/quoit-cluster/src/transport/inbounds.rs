@@ -7,6 +7,7 @@ use super::greeting;
 use super::inbound::Inbound;
 use super::inbound_driver::InboundDriver;
 use super::network::Stream;
+use super::security::Proven;
 use super::service::Newcomer;
 use super::statistics::ServiceStatistics;
 use crate::NodeId;
@@ -30,6 +31,7 @@ pub(super) struct Inbounds {
 
 struct Member {
     boot_id: u64,
+    is_secured: bool,
     address: String,
     inbound: Arc<Inbound>,
 }
@@ -50,9 +52,10 @@ impl Inbounds {
     }
 
     /// Enters a connection; an earlier one of the same node and lane is closed.
-    fn enter(&self, newcomer: &Newcomer, lane: Lane, inbound: &Arc<Inbound>) {
+    fn enter(&self, newcomer: &Newcomer, is_secured: bool, lane: Lane, inbound: &Arc<Inbound>) {
         let member = Member {
             boot_id: newcomer.boot_id,
+            is_secured,
             address: newcomer.address.clone(),
             inbound: Arc::clone(inbound),
         };
@@ -110,6 +113,13 @@ impl Inbounds {
         }
     }
 
+    /// Closes the connections without TLS.
+    pub(super) fn close_plain(&self) {
+        for member in self.members.lock().values().filter(|member| !member.is_secured) {
+            member.inbound.close();
+        }
+    }
+
     /// Closes the connections of a node.
     pub(super) fn close_member(&self, node_id: NodeId) {
         let members = self.members.lock();
@@ -160,7 +170,7 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
         context.notices.say(|| tracing::warn!(%remote, "closed a connection: too many at once"));
         return;
     };
-    let greeted = match greeting::receive(&context, stream).await {
+    let greeted = match greeting::receive(&context, stream, &remote).await {
         Ok(greeted) => greeted,
         Err(fault) => {
             inbounds.ended.lock().refused_count += 1;
@@ -170,6 +180,7 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
     };
     drop(stranger);
     let (newcomer, lane) = (greeted.newcomer.clone(), greeted.lane);
+    let is_secured = greeted.proven != Proven::Nothing;
     let driver = InboundDriver::new(Arc::clone(&context), greeted);
     let fault = if newcomer.is_guest {
         let Some(_guest) = Place::take(&inbounds.guests_count, limits.guests_max) else {
@@ -179,7 +190,7 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
         driver.run().await
     } else {
         let inbound = driver.inbound();
-        inbounds.enter(&newcomer, lane, &inbound);
+        inbounds.enter(&newcomer, is_secured, lane, &inbound);
         // A node that dials can be dialed: no need to wait for the pause to end.
         if let Some(peer) = context.peers.load().get(&newcomer.node_id) {
             peer.dial_now();

@@ -4,13 +4,14 @@ use super::Lane;
 use super::context::Context;
 use super::dialing::keep_connected;
 use super::error::{CallError, Fault};
-use super::greeting::{self, read_frame};
+use super::greeting::{self, Whom, read_frame};
 use super::inbounds::serve_connection;
 use super::network::{Listener, Network};
 use super::peer::{Peer, Place};
 use super::redial::Jitter;
 use super::replies::Reply;
-use super::service::{Admission, Service};
+use super::security::{JoinProof, LinkSecurity};
+use super::service::{Admission, Caller, Service};
 use super::settings::InternodeSettings;
 use super::statistics::ServiceStatistics;
 use super::wakefulness::TICK_INTERVAL;
@@ -18,6 +19,7 @@ use crate::liveness::PhiDetector;
 use crate::{ClusterId, NodeId};
 use parking_lot::Mutex;
 use prost::Message;
+use quoit_tls::failure_words;
 use quoit_wire::internode::{
     FramePrefix, InternodeDecoder, Kind, Payload, Refusal, append_frame, code,
 };
@@ -120,23 +122,42 @@ impl Internode {
     /// Registers who serves `methods` of members of the cluster. A later registration goes before earlier
     /// ones.
     pub fn register(&self, methods: RangeInclusive<u16>, service: Arc<dyn Service>) {
-        self.add_service(methods, false, service);
+        self.add_service(methods, Caller::Member, service);
     }
 
     /// Registers who serves `methods` of anybody who can reach the port, members included.
     pub fn register_for_guests(&self, methods: RangeInclusive<u16>, service: Arc<dyn Service>) {
-        self.add_service(methods, true, service);
+        self.add_service(methods, Caller::Guest, service);
     }
 
-    fn add_service(
+    /// Registers a service for nodes that have proved a token or the shared secret, and are served nothing
+    /// else.
+    pub(crate) fn register_for_joiners(
         &self,
         methods: RangeInclusive<u16>,
-        takes_guests: bool,
         service: Arc<dyn Service>,
     ) {
+        self.add_service(methods, Caller::Joiner, service);
+    }
+
+    /// The security of the node's connections.
+    #[must_use]
+    pub fn security(&self) -> &Arc<LinkSecurity> {
+        &self.context.settings.security
+    }
+
+    /// Ends all connections without TLS, on both sides; those that the mode allows are made anew.
+    pub fn end_plain(&self) {
+        self.context.inbounds.close_plain();
+        for peer in self.context.peers.load().values().filter(|peer| peer.is_plain()) {
+            peer.hang_up();
+        }
+    }
+
+    fn add_service(&self, methods: RangeInclusive<u16>, takes: Caller, service: Arc<dyn Service>) {
         self.context
             .services
-            .rcu(|services| services.with(methods.clone(), takes_guests, Arc::clone(&service)));
+            .rcu(|services| services.with(methods.clone(), takes, Arc::clone(&service)));
     }
 
     /// Sets the object that decides about connections, beyond the checks here. Nobody at first: all
@@ -289,6 +310,23 @@ impl Internode {
         payload: &(impl Payload + ?Sized),
         limit: Duration,
     ) -> Result<(NodeId, Reply), CallError> {
+        self.call_address_by(None, address, method, header, payload, limit).await
+    }
+
+    /// [`call_address`](Self::call_address) by a proof for nodes that have no certificate of the cluster.
+    ///
+    /// # Errors
+    ///
+    /// Any [`CallError`].
+    pub(crate) async fn call_address_by(
+        &self,
+        proof: Option<&JoinProof>,
+        address: &str,
+        method: u16,
+        header: &impl Message,
+        payload: &(impl Payload + ?Sized),
+        limit: Duration,
+    ) -> Result<(NodeId, Reply), CallError> {
         let limits = &self.context.settings.limits;
         let unreachable =
             |fault: &dyn fmt::Display| CallError::Unreachable(fault.to_string().into());
@@ -297,11 +335,15 @@ impl Internode {
         let prefix = FramePrefix { method, ..FramePrefix::new(Kind::Request, 1) };
         append_frame(&mut bytes, prefix, header, payload).map_err(|fault| unreachable(&fault))?;
         let exchange = async {
-            let greeted = greeting::dial(&self.context, address, Lane::Large, None).await;
+            let greeted =
+                greeting::dial(&self.context, address, Lane::Large, Whom::Anyone(proof)).await;
             let mut greeted = greeted.map_err(|fault| match fault {
                 Fault::Refused { code, text } => CallError::Refused { code, text: text.into() },
                 Fault::Outdated(text) => {
                     CallError::Refused { code: code::OUTDATED, text: text.into() }
+                }
+                Fault::Io(fault) if is_alert(&fault) => {
+                    CallError::Refused { code: code::PROOF, text: failure_words(&fault).into() }
                 }
                 fault => unreachable(&fault),
             })?;
@@ -333,6 +375,12 @@ impl Internode {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.lock().spawn(task);
     }
+}
+
+/// Whether the other side has ended the connection by an alert of TLS.
+fn is_alert(fault: &std::io::Error) -> bool {
+    let inner = fault.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(inner, Some(quoit_tls::rustls::Error::AlertReceived(_)))
 }
 
 /// Notes that the process runs, so that it is found out when it did not.

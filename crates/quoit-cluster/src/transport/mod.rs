@@ -30,6 +30,7 @@ mod reachability;
 mod redial;
 mod replies;
 mod responder;
+mod security;
 mod service;
 mod settings;
 mod statistics;
@@ -45,12 +46,16 @@ pub use peer::Peer;
 pub(crate) use peer::Trouble;
 pub use replies::{Answered, LateFaults, Replies, Reply};
 pub use responder::Responder;
+pub(crate) use security::LinkKeys;
+pub use security::{JoinProof, LinkMode, LinkSecurity, PlainLink, Proven};
 pub use service::{Admission, IncomingRequest, Newcomer, NotAdmitted, Service};
 pub use settings::{InternodeSettings, Limits};
 pub use statistics::{MethodCounts, PeerStatistics, ServiceStatistics, Traffic};
 
 use calls::Window;
+use error::Fault;
 use quoit_wire::internode::{InternodeDecoder, LANE_LARGE, LANE_SMALL};
+use service::Services;
 
 /// Room made for a read when nothing more is known.
 const READ_BYTES: usize = 16 * 1024;

@@ -1,7 +1,7 @@
 //! The seam to the network: connections as boxed byte streams.
 //!
 //! Everything between nodes runs over what a [`Network`] makes: TCP in production, something in memory
-//! in tests and in simulation, and one day TLS.
+//! in tests and in simulation. TLS comes over what it makes (`security.rs`).
 
 use std::future::Future;
 use std::io;

@@ -42,6 +42,8 @@ pub struct Peer {
     version_common: AtomicU32,
     /// The process that the lane of small messages was connected to last.
     boot_id: AtomicU64,
+    /// Lanes that are connected without TLS.
+    plain_lanes: [AtomicBool; 2],
 }
 
 /// Attempts to connect that have failed.
@@ -92,7 +94,18 @@ impl Peer {
             version_max: AtomicU32::new(0),
             version_common: AtomicU32::new(0),
             boot_id: AtomicU64::new(0),
+            plain_lanes: [AtomicBool::new(false), AtomicBool::new(false)],
         }
+    }
+
+    /// Whether this node is connected to the other one without TLS just now.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.plain_lanes.iter().any(|is_plain| is_plain.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_plain(&self, lane: Lane, is_plain: bool) {
+        self.plain_lanes[lane.number() as usize].store(is_plain, Ordering::Relaxed);
     }
 
     /// The node's identity.
@@ -363,6 +376,7 @@ impl Peer {
     /// The connection of `lane` is gone, or none could be made: its calls fail, and later ones until there
     /// is another.
     pub(super) fn disconnected(&self, lane: Lane, reason: &Arc<str>, error: &CallError) {
+        self.set_plain(lane, false);
         if lane == Lane::Small {
             self.health.disconnected();
         }
@@ -392,7 +406,7 @@ impl Peer {
     }
 
     /// Ends the connections; they are dialed again.
-    pub(super) fn hang_up(&self) {
+    pub(crate) fn hang_up(&self) {
         for lane in [&self.small, &self.large] {
             lane.outbox.lock().close();
             lane.wanted.notify_one();

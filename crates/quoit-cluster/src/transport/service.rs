@@ -1,6 +1,7 @@
 //! Services for the methods of requests, and admission of nodes.
 
 use super::responder::Responder;
+use super::security::Proven;
 use crate::NodeId;
 use bytes::Bytes;
 use quoit_wire::internode::VersionRange;
@@ -21,6 +22,8 @@ pub struct IncomingRequest {
     pub payload: Bytes,
     /// Whether the node is a guest: nobody has checked that it belongs to the cluster.
     pub is_guest: bool,
+    /// The proof of the connection that it came on.
+    pub proven: Proven,
 }
 
 /// Serves requests.
@@ -79,10 +82,22 @@ pub(super) struct Services {
     services: Vec<Registered>,
 }
 
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// A member.
+    Member,
+    /// A node that is none yet.
+    Guest,
+    /// A node that has proved a token or the shared secret, and may ask for a certificate alone.
+    Joiner,
+}
+
 #[derive(Clone)]
 struct Registered {
     methods: RangeInclusive<u16>,
-    takes_guests: bool,
+    /// For members, for guests as well, or for joiners alone.
+    takes: Caller,
     service: Arc<dyn Service>,
 }
 
@@ -91,19 +106,24 @@ impl Services {
     pub(super) fn with(
         &self,
         methods: RangeInclusive<u16>,
-        takes_guests: bool,
+        takes: Caller,
         service: Arc<dyn Service>,
     ) -> Services {
-        let mut services = vec![Registered { methods, takes_guests, service }];
+        let mut services = vec![Registered { methods, takes, service }];
         services.extend(self.services.iter().cloned());
         Services { services }
     }
 
-    /// Finds the service of `method`, for guests or for members.
-    pub(super) fn find(&self, method: u16, is_guest: bool) -> Option<&Arc<dyn Service>> {
+    /// Finds the service of `method` for this caller.
+    pub(super) fn find(&self, method: u16, caller: Caller) -> Option<&Arc<dyn Service>> {
         let mut services = self.services.iter();
         let registered = services.find(|registered| {
-            registered.methods.contains(&method) && (registered.takes_guests || !is_guest)
+            let is_for = match registered.takes {
+                Caller::Member => caller == Caller::Member,
+                Caller::Guest => caller != Caller::Joiner,
+                Caller::Joiner => caller == Caller::Joiner,
+            };
+            registered.methods.contains(&method) && is_for
         });
         registered.map(|registered| &registered.service)
     }

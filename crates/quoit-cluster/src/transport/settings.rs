@@ -1,8 +1,10 @@
 //! Settings of the transport, by name and default.
 
+use super::security::LinkSecurity;
 use crate::NodeId;
 use crate::liveness::LivenessSettings;
 use quoit_wire::internode::VersionRange;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Identity of the node for others, and its limits.
@@ -25,6 +27,8 @@ pub struct InternodeSettings {
     /// The node's wall clock, in microseconds since 1970. Nodes whose clocks are ahead of it are refused;
     /// none: clocks are not compared.
     pub unix_us: Option<fn() -> u64>,
+    /// TLS of the connections; none unless it is said.
+    pub security: Arc<LinkSecurity>,
 }
 
 impl InternodeSettings {
@@ -45,6 +49,7 @@ impl InternodeSettings {
             limits: Limits::default(),
             liveness: LivenessSettings::default(),
             unix_us: None,
+            security: Arc::default(),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The operator's interface over HTTP: `/admin/v1/`. `docs/admin-api.md` is its contract.
 
 mod aae;
+mod asked;
+mod audited;
 mod bucket_types;
 mod cluster;
 mod folds;
@@ -15,10 +17,12 @@ mod status;
 mod trees;
 
 use crate::http::{Connection, Method, Refusal, Request};
-use quoit_cluster::{ChangeError, MembershipError};
+use quoit_cluster::{ChangeError, MembershipError, TrustError};
 use quoit_model::props::{PropUpdates, TypeError, TypeState};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+
+use asked::Asked;
 
 type Part<'r> = Cow<'r, [u8]>;
 
@@ -39,7 +43,20 @@ impl Connection {
         let names: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
         self.check_operator(request, method, import::takes_records(&names))?;
         let [b"v1", names @ ..] = names.as_slice() else { return Err(no_such_path()) };
-        let answer = match names {
+        let outcome = self.answer_operator(request, method, names, query).await;
+        audited::record(self, request, method, names, outcome.as_ref().err());
+        self.write_json(&outcome?);
+        Ok(())
+    }
+
+    async fn answer_operator(
+        &mut self,
+        request: &Request,
+        method: Method,
+        names: &[&[u8]],
+        query: &[u8],
+    ) -> Result<Value, Refusal> {
+        Ok(match names {
             [b"ping"] => {
                 allow(method, &[Method::Get, Method::Head])?;
                 json!({"ping": "pong", "node": self.context.node_name})
@@ -100,9 +117,7 @@ impl Connection {
                 self.bucket_props_command(request, method, bucket_type, bucket).await?
             }
             _ => return Err(no_such_path()),
-        };
-        self.write_json(&answer);
-        Ok(())
+        })
     }
 
     /// Operators are on this machine, unless the node is set up otherwise, and are no web pages.
@@ -201,12 +216,34 @@ fn refusal(fault: &ChangeError) -> Refusal {
             let (status, word) = membership_word(fault);
             error(status, word, &message)
         }
+        ChangeError::Trust(fault) => {
+            let (status, word) = trust_word(fault);
+            error(status, word, &message)
+        }
         ChangeError::Departed(_) => error(503, "departed", &message),
         ChangeError::NoLeader => error(503, "no_leader", &message),
         ChangeError::Store(_) => {
             tracing::error!(%fault, "a change of the control plane failed");
             error(500, "internal", &message)
         }
+    }
+}
+
+/// Status and word of a change of the authority or of tokens that was refused.
+fn trust_word(fault: &TrustError) -> (u16, &'static str) {
+    use TrustError as T;
+    match fault {
+        T::NoAuthority => (409, "no_authority"),
+        T::Rotating { .. } => (409, "rotating"),
+        T::TooManyTokens => (409, "too_many"),
+        T::NoToken { .. } => (404, "no_token"),
+        T::TokenExpired { .. } => (409, "token_expired"),
+        T::TokenUsed { .. } => (409, "token_used"),
+        T::TokenBounds { .. } => (400, "invalid_bounds"),
+        T::Removed { .. } => (409, "removed"),
+        T::Malformed(_) => (400, "malformed"),
+        T::MembersOutdated(_) => (409, "not_ready"),
+        T::Tls(_) => (500, "internal"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Status of a node, for operators.
 
+use super::cluster::shown_links;
 use super::losses::losses;
 use super::names;
 use crate::context::{RIAK_KV_VERSION, ServerContext};
@@ -7,6 +8,7 @@ use crate::http::{query_value, statistics};
 use crate::memory::MemoryFigures;
 use quoit_core::{ReplicatedStore, TombstonesHeldUp};
 use quoit_store::engine::EngineStats;
+use quoit_tls::Instant;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -28,6 +30,7 @@ pub(super) fn status(context: &ServerContext) -> Value {
         "tombstones": tombstones(&context.store.tombstones_held_up()),
         "mapreduce": super::jobs::figures(&context.jobs),
         "security": security(context),
+        "node_links": node_links(context),
         "losses": losses(&context.store.control().read()),
         "stats": figures,
     })
@@ -41,6 +44,12 @@ fn security(context: &ServerContext) -> Value {
         "tls": context.gate.has_tls(),
         "warnings": context.security_warnings(),
     })
+}
+
+/// The security of connections to other nodes.
+fn node_links(context: &ServerContext) -> Value {
+    let view = context.store.control().link_view();
+    view.map_or(Value::Null, |view| shown_links(&view, Instant::now()))
 }
 
 /// Memory of requests and answers.

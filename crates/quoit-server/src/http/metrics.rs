@@ -120,6 +120,7 @@ fn render(context: &ServerContext, form: Form) -> String {
         "Partitions of which reap records were lost.",
         reaped.lost_partition_count as u64,
     );
+    super::link_figures::link_metrics(&mut text, context);
     connections(&mut text, context);
     memory(&mut text, &context.memory.figures());
     security_metrics(&mut text, context);

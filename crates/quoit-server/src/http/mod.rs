@@ -29,6 +29,7 @@ mod folds;
 mod head;
 mod index;
 mod input;
+mod link_figures;
 mod links;
 mod listing;
 mod mapred;

@@ -4,4 +4,5 @@ mod fixture;
 mod formats;
 mod handshakes;
 mod malformed;
+mod nodes;
 mod refusals;

@@ -36,6 +36,8 @@ pub mod code {
     pub const CLOCK: u32 = 23;
     /// The requester speaks no version of the protocol that the cluster's data needs.
     pub const OUTDATED: u32 = 24;
+    /// The handshake of TLS has taken no proof of the requester. Never sent: the alert of TLS says it.
+    pub const PROOF: u32 = 25;
     /// The service gave no answer: a fault of the program, or the node is stopping. The request may have been
     /// carried out.
     pub const NO_ANSWER: u32 = 32;

@@ -65,6 +65,49 @@ const NODE: &[Key] = &[
          and write everything: keep it inside the network of the cluster.",
     ),
     key(
+        "internode.tls",
+        Kind::Word(&["plain", "both", "required"]),
+        "plain",
+        "TLS between nodes, by certificates of the cluster's own authority. plain: none, and whoever reaches \
+         listener.internode is believed; for nodes on loopback and for closed networks. both: TLS with those \
+         that can, plain connections with others, which are counted by address: the step between the two. \
+         required: a connection that does not prove that it comes from a member, or from a node with a join \
+         token, is closed. Taken up at SIGHUP.",
+    ),
+    key(
+        "audit",
+        Kind::Flag,
+        "off",
+        "Whether the node records who did what: changes of security, properties and layout, and what was \
+         refused, as JSON lines.",
+    ),
+    key(
+        "audit.file",
+        Kind::Name,
+        "",
+        "File of the audit log [default: audit.log in platform_data_dir]. Older files have numbers behind its \
+         name.",
+    ),
+    key(
+        "audit.file.maximum_size",
+        Kind::Size(64 * KB, 64 * GB),
+        "16MB",
+        "Size of the audit log from which on the next file is begun.",
+    ),
+    key(
+        "audit.file.kept",
+        Kind::Integer(0, 10_000),
+        "10",
+        "Older files of the audit log that are kept.",
+    ),
+    key(
+        "audit.buckets",
+        Kind::Name,
+        "",
+        "Buckets all of whose operations are recorded, separated by commas: TYPE/BUCKET, or TYPE for all \
+         buckets of a type.",
+    ),
+    key(
         "internode.version.maximum",
         Kind::Integer(VersionRange::CURRENT.min as i64, VersionRange::CURRENT.max as i64),
         "12",

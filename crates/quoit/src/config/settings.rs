@@ -6,17 +6,19 @@ use super::parse::{self, Entry, Line, Origin, ParseError};
 use super::riak_keys::broken_promise;
 use super::several;
 use super::{value, variables};
-use quoit_cluster::VersionRange;
+use quoit_cluster::{LinkMode, VersionRange};
 use quoit_core::{
     Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, ReapRecordLimits,
     RequestLogSettings, StoreSettings, TransferLimits, TransferShareMin,
 };
 use quoit_server::{
-    JobClasses, MapReduceSettings, MemorySettings, PaceSettings, ScriptLimits, ServerSettings,
+    AUDIT_FILE_BYTES, AUDIT_FILES_KEPT, AuditSettings, JobClasses, MapReduceSettings, MemorySettings,
+    PaceSettings, ScriptLimits, ServerSettings,
 };
+use quoit_tls::nodes::{SharedSecret, WeakSecret};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -410,6 +412,40 @@ impl Settings {
     pub fn seeds(&self) -> Vec<Arc<str>> {
         let given = self.get("cluster.seeds").unwrap_or_default().split(',').map(str::trim);
         given.filter(|address| !address.is_empty()).map(Arc::from).collect()
+    }
+
+    /// TLS between nodes.
+    #[must_use]
+    pub fn link_mode(&self) -> LinkMode {
+        self.get("internode.tls").and_then(LinkMode::from_word).unwrap_or_default()
+    }
+
+    /// The secret that all nodes share (`distributed_cookie`), as far as it is one. A node that has no
+    /// certificate may get one by it, and it serves for nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`WeakSecret`] for the default, and for one that can be guessed.
+    pub fn shared_secret(&self) -> Result<Option<SharedSecret>, WeakSecret> {
+        let entry = self.ignored.iter().rev().find(|entry| entry.key == "distributed_cookie");
+        entry.map(|entry| SharedSecret::of(&entry.value)).transpose()
+    }
+
+    /// The audit log of a node whose data lies in `data_dir`; `None` where it is off.
+    #[must_use]
+    pub fn audit(&self, data_dir: &Path) -> Option<AuditSettings> {
+        if !self.flag("audit") {
+            return None;
+        }
+        let file = self.get("audit.file").map_or_else(|| data_dir.join("audit.log"), PathBuf::from);
+        let buckets = self.get("audit.buckets").unwrap_or_default().split(',').map(str::trim);
+        let kept = self.integer("audit.file.kept").and_then(|count| u32::try_from(count).ok());
+        Some(AuditSettings {
+            file,
+            file_bytes_max: self.size_bytes("audit.file.maximum_size").unwrap_or(AUDIT_FILE_BYTES),
+            kept_count: kept.unwrap_or(AUDIT_FILES_KEPT),
+            buckets: buckets.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+        })
     }
 
     /// Versions of the protocol between nodes to speak.

@@ -13,17 +13,19 @@ mod recovery;
 mod refusals;
 mod staging;
 mod telling;
+mod trust;
 mod versions;
 mod voters;
 
 use super::settings;
 use crate::memory_network::MemoryNetwork;
 use crate::{
-    Addresses, ControlPlane, Internode, InternodeSettings, JoinError, NodeId, Settings, State,
-    seed_elections,
+    Addresses, ControlPlane, Internode, InternodeSettings, JoinError, LinkSecurity, NodeId,
+    Settings, State, seed_elections,
 };
 use quoit_model::hash::Partition;
 use quoit_store::seam::FaultyDisk;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -49,6 +51,8 @@ struct Town {
     network: MemoryNetwork,
     nodes: Vec<Node>,
     boots: u64,
+    /// Security of the connections of nodes that have some.
+    security: BTreeMap<u8, Arc<LinkSecurity>>,
 }
 
 fn id(number: u8) -> NodeId {
@@ -71,13 +75,22 @@ impl Town {
 
     async fn with(count: u8, settings: impl Fn(u8) -> Settings) -> Self {
         seed_elections(7);
-        let mut town = Self { network: MemoryNetwork::default(), nodes: Vec::new(), boots: 0 };
+        let mut town = Self::machines(count);
         for number in 1..=count {
-            let disk = FaultyDisk::new(u64::from(number));
-            town.nodes.push(Node { number, disk, process: None });
             town.start_with(number, settings(number)).await;
         }
         town
+    }
+
+    /// Machines of nodes 1 to `count`, which do not run.
+    fn machines(count: u8) -> Self {
+        let machine = |number| {
+            let disk = FaultyDisk::new(u64::from(number));
+            Node { number, disk, process: None }
+        };
+        let nodes = (1..=count).map(machine).collect();
+        let (network, security) = (MemoryNetwork::default(), BTreeMap::new());
+        Self { network, nodes, boots: 0, security }
     }
 
     /// Nodes 1 to `count`, members of one cluster that holds all data everywhere.
@@ -134,7 +147,8 @@ impl Town {
         let control = Arc::new(control);
         let own_id = control.read().node_id();
         let settings = InternodeSettings::new(own_id, name(number), self.boots, self.boots);
-        let settings = InternodeSettings { versions, ..settings };
+        let security = self.security.get(&number).cloned().unwrap_or_default();
+        let settings = InternodeSettings { versions, security, ..settings };
         let internode = Internode::new(settings, host);
         internode.serve(listener).unwrap();
         control.connect(&internode);

@@ -4,6 +4,7 @@ mod calls;
 mod greetings;
 mod liveness;
 mod peers_by_hand;
+mod secured;
 mod streams;
 mod tcp;
 

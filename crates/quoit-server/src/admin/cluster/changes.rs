@@ -1,8 +1,9 @@
 //! Changes of members: staged, shown as a plan, committed.
 
-use crate::admin::{allow, error, no_such_path, refusal};
+use super::links::join_proof;
+use crate::admin::{Asked, allow, error, no_such_path, refusal};
 use crate::http::{Connection, Method, Refusal, Request};
-use quoit_cluster::{ControlPlane, JoinError, MembershipError, NodeId, Plan, PlanId, StagedChange};
+use quoit_cluster::{ControlPlane, JoinError, MembershipError, NodeId, Plan, StagedChange};
 use quoit_core::{PlanEstimate, TransferEstimate};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -22,7 +23,9 @@ impl Connection {
         match command {
             b"join" => {
                 let address = asked.text("address")?;
-                control.join(&address).await.map_err(|fault| join_refusal(&fault))?;
+                let proof = join_proof(control, &asked)?;
+                let joined = control.join_by(&address, proof.as_ref()).await;
+                joined.map_err(|fault| join_refusal(&fault))?;
                 let message = format!("Success: staged join request for {own_name} to {address}");
                 Ok(json!({"action": "join", "node": own_name, "message": message}))
             }
@@ -64,49 +67,6 @@ impl Connection {
             Err(fault) => Err(refusal(&fault.into())),
         }
     }
-}
-
-/// The members of a body, which is a JSON object or nothing.
-struct Asked(Value);
-
-impl Asked {
-    fn read(request: &Request) -> Result<Self, Refusal> {
-        if request.body.is_empty() {
-            return Ok(Self(json!({})));
-        }
-        let document = serde_json::from_slice(&request.body).map_err(|fault| {
-            error(400, "invalid_json", &format!("the body is not JSON: {fault}"))
-        })?;
-        Ok(Self(document))
-    }
-
-    /// A text that has to be there.
-    fn text(&self, name: &str) -> Result<String, Refusal> {
-        self.given(name).ok_or_else(|| missing(name, "a text"))
-    }
-
-    fn given(&self, name: &str) -> Option<String> {
-        self.0[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
-    }
-
-    fn capacity(&self) -> Result<u32, Refusal> {
-        let capacity = self.0["capacity"].as_u64().and_then(|number| u32::try_from(number).ok());
-        capacity.ok_or_else(|| missing("capacity", "a number"))
-    }
-
-    /// The plan that the operator means, if it is named.
-    fn plan(&self) -> Result<Option<PlanId>, Refusal> {
-        let Some(text) = self.given("plan") else { return Ok(None) };
-        match u64::from_str_radix(&text, 16) {
-            Ok(number) => Ok(Some(PlanId(number))),
-            Err(_) => Err(missing("plan", "the id of a plan")),
-        }
-    }
-}
-
-fn missing(name: &str, form: &str) -> Refusal {
-    let message = format!("the body needs a member {name}, which is {form}");
-    error(400, "missing", &message)
 }
 
 fn member(control: &ControlPlane, name: &str) -> Result<NodeId, Refusal> {
@@ -223,6 +183,9 @@ fn join_refusal(fault: &JoinError) -> Refusal {
         JoinError::Unreachable { .. } => (502, "unreachable"),
         JoinError::Refused { .. } => (409, "refused"),
         JoinError::Malformed { .. } => (502, "malformed"),
+        JoinError::ProofRefused { .. } => (409, "proof_refused"),
+        JoinError::PlainMode => (409, "plain_mode"),
+        JoinError::KeyFile { .. } | JoinError::Trust(_) => (500, "internal"),
         JoinError::Store(_) => (500, "internal"),
         JoinError::Change(fault) => return refusal(fault),
     };

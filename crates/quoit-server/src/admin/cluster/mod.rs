@@ -2,12 +2,14 @@
 
 mod changes;
 mod overview;
+mod links;
 mod transfers;
 mod view;
 
 use super::{allow, error, no_such_path};
 use crate::context::ServerContext;
 use crate::http::{Connection, Method, Refusal, Request, query_value};
+pub(crate) use links::shown as shown_links;
 use quoit_cluster::{ControlPlane, Member, NodeId};
 use quoit_model::hash::Partition;
 use serde_json::{Value, json};
@@ -41,6 +43,7 @@ impl Connection {
     ) -> Result<Value, Refusal> {
         match names {
             [b"plan"] => return self.plan(method).await,
+            [b"tls", rest @ ..] => return self.links(request, method, rest).await,
             [command] if CHANGES.contains(command) => {
                 return self.change_cluster(request, method, command).await;
             }

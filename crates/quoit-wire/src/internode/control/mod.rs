@@ -7,6 +7,7 @@
 mod asks;
 mod log;
 mod state;
+mod trust;
 
 pub use asks::{
     Append, AppendOutcome, Appended, Empty, JoinAsked, Joined, Proposed, ReadIndex, SnapshotPart,
@@ -17,6 +18,9 @@ pub use state::{
     ChangeMessage, ClusterMessage, Copies, LayoutMessage, Loss, LostMessage, MemberMessage,
     MemberStatusMessage, Named, RaisedMessage, Removal, Rule, Serves, StagedKind, StagedMessage,
     StagedMessages, StateMessage,
+};
+pub use trust::{
+    AuthorityMessage, EnrolAsked, Enrolled, HolderMessage, TokenMessage, TrustMessage,
 };
 
 /// First method number of the control plane.
@@ -41,6 +45,8 @@ pub const METHOD_STARTED: u16 = 0x0006;
 pub const METHOD_JOIN: u16 = 0x0007;
 /// Asks whether the sender is still a member, as a guest: [`StandingAsked`] -> [`Standing`].
 pub const METHOD_STANDING: u16 = 0x0008;
+/// Asks for a certificate, by a token or the shared secret: [`EnrolAsked`] -> [`Enrolled`].
+pub const METHOD_ENROL: u16 = 0x0020;
 
 /// A refusal: the receiver is not the leader.
 pub const REFUSED_NOT_LEADER: u32 = 1024;

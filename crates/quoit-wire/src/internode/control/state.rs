@@ -1,6 +1,6 @@
 //! Changes, and what they are about.
 
-use super::{Empty, NodeSet};
+use super::{Empty, NodeSet, TrustMessage};
 use bytes::Bytes;
 
 /// One change: exactly one field is set.
@@ -42,6 +42,9 @@ pub struct ChangeMessage {
     /// A rule of security is this from now on, or is gone.
     #[prost(message, optional, tag = "12")]
     pub put_rule: Option<Rule>,
+    /// What members hold each other's certificates against, from now on.
+    #[prost(message, optional, tag = "40")]
+    pub put_trust: Option<TrustMessage>,
 }
 
 /// A rule of security: who may log in, or who may do what.
@@ -196,6 +199,9 @@ pub struct ClusterMessage {
     /// Buckets with more replicas than have been filled.
     #[prost(message, repeated, tag = "7")]
     pub raised: Vec<RaisedMessage>,
+    /// What members hold each other's certificates against; none while there is no authority.
+    #[prost(message, optional, tag = "40")]
+    pub trust: Option<TrustMessage>,
 }
 
 /// A bucket, or the buckets of a type, with more replicas than have been filled.

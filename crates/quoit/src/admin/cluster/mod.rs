@@ -1,6 +1,7 @@
 //! `quoit admin cluster` and the commands about members that stand beside it.
 
 mod handoff;
+mod links;
 mod looks;
 mod plan;
 mod recover;
@@ -28,7 +29,15 @@ pub(crate) enum ClusterCommand {
     Join {
         /// Any member: its address for other nodes, as in 10.0.0.1:8099 or riak@10.0.0.1 (port 8099).
         node: String,
+        #[command(flatten)]
+        token: links::TokenSource,
     },
+    /// Make the authority whose certificates the members show each other, unless there is one.
+    Init,
+    /// Make a token by which a node joins, print it once; list or revoke tokens.
+    Token(links::TokenArgs),
+    /// Print how connections between nodes are secured; rotate the authority.
+    Tls(links::TlsArgs),
     /// Stage that a node hands its data over and leaves.
     Leave {
         /// The node's name [default: the node asked].
@@ -112,7 +121,12 @@ pub(crate) fn cluster(api: &Api, command: &ClusterCommand, format: Format) -> Re
         C::PartitionCount { node } => {
             return looks::partition_count(api, node.as_deref(), format);
         }
-        C::Join { node } => ("join", json!({ "address": address(node) })),
+        C::Join { node, token } => {
+            ("join", json!({ "address": address(node), "token": token.read()? }))
+        }
+        C::Init => return links::init(api, format),
+        C::Token(args) => return links::token(api, args, format),
+        C::Tls(args) => return links::tls(api, args, format),
         C::Leave { node } => ("leave", json!({ "node": node })),
         C::ForceRemove { node } => ("force-remove", json!({ "node": node })),
         C::Replace { old, new } => ("replace", json!({ "old": old, "new": new })),

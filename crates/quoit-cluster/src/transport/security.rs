@@ -1,0 +1,360 @@
+//! Proofs of membership: TLS over the connections between nodes, or none of it.
+//!
+//! A connection is made by a [`Network`](super::Network) and becomes one that is proved before the first byte
+//! of a greeting is read. The handshake takes place on the task of the connection, within its own time, and
+//! counts among those that have not said who they are.
+
+use super::network::Stream;
+use super::{Fault, Services};
+use crate::NodeId;
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use quoit_tls::nodes::{
+    Fingerprint, JoinToken, LinkProof, LinkTrust, SharedSecret, node_of, node_server_name,
+};
+use quoit_tls::rustls::pki_types::CertificateDer;
+use quoit_tls::rustls::{ClientConfig, ServerConfig};
+use quoit_tls::tokio_rustls::{TlsAcceptor, TlsConnector};
+use quoit_tls::{Identity, TlsError, failure_words, peer_certificate};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Cursor, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::io::AsyncReadExt;
+
+/// The first byte of every TLS connection: a record of the handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// Hosts with plain connections that are told apart; those that come later are counted together.
+const PLAIN_HOSTS_MAX: usize = 256;
+
+/// How connections between nodes are secured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LinkMode {
+    /// Without TLS: whoever reaches the port is believed.
+    #[default]
+    Plain,
+    /// With TLS where the other side can, else without: the step between the two others.
+    Both,
+    /// With TLS and a proof of membership alone.
+    Required,
+}
+
+impl LinkMode {
+    /// The word of the setting.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            LinkMode::Plain => "plain",
+            LinkMode::Both => "both",
+            LinkMode::Required => "required",
+        }
+    }
+
+    /// The mode that a word of the setting stands for.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<LinkMode> {
+        [LinkMode::Plain, LinkMode::Both, LinkMode::Required]
+            .into_iter()
+            .find(|mode| mode.as_str() == word)
+    }
+}
+
+/// What the other side of a connection has proved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proven {
+    /// Nothing: the connection has no TLS.
+    Nothing,
+    /// That it is this node, by a certificate of the cluster's authority.
+    Node(NodeId),
+    /// That it knows the token with this digest.
+    Token(Fingerprint),
+    /// That it knows the shared secret.
+    Secret,
+}
+
+/// A proof for a node that has no certificate of the cluster yet.
+#[derive(Debug, Clone)]
+pub enum JoinProof {
+    /// A token.
+    Token(JoinToken),
+    /// The shared secret of all nodes (`distributed_cookie`).
+    Secret(SharedSecret),
+}
+
+/// What a node shows, and what it holds others against.
+pub(crate) struct LinkKeys {
+    pub(crate) identity: Identity,
+    pub(crate) trust: LinkTrust,
+    server: Arc<ServerConfig>,
+    client: Arc<ClientConfig>,
+}
+
+impl LinkKeys {
+    pub(crate) fn new(identity: Identity, trust: LinkTrust) -> Result<LinkKeys, TlsError> {
+        let (server, client) = (trust.server(&identity)?, trust.client(&identity)?);
+        Ok(LinkKeys { identity, trust, server, client })
+    }
+}
+
+/// Plain connections of one host, to it or from it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlainLink {
+    /// Connections that were made.
+    pub connection_count: u64,
+    /// The last of them, seconds since 1970.
+    pub last_unix_secs: u64,
+    /// Why the last one that this node dialed came without TLS; none where the other side dialed.
+    pub reason: Option<String>,
+}
+
+/// The security of a node's connections to other nodes. Shared by the transport, which uses it, and the control
+/// plane, which keeps the keys as the cluster has agreed.
+#[derive(Default)]
+pub struct LinkSecurity {
+    mode: AtomicU8,
+    keys: ArcSwapOption<LinkKeys>,
+    secret: Option<SharedSecret>,
+    /// The authority of the cluster that has issued the node a certificate, until the node knows what that
+    /// cluster has agreed on: its own cluster's authority must not issue another meanwhile.
+    joins: Mutex<Option<Fingerprint>>,
+    /// The file of a certificate that a token has brought, until the cluster's agreements are known.
+    file: Option<PathBuf>,
+    plain: Mutex<BTreeMap<String, PlainLink>>,
+}
+
+impl fmt::Debug for LinkSecurity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LinkSecurity").field("mode", &self.mode()).finish_non_exhaustive()
+    }
+}
+
+impl LinkSecurity {
+    /// Security of this mode, without keys; `secret` is the shared secret, where one is set.
+    #[must_use]
+    pub fn new(mode: LinkMode, secret: Option<SharedSecret>) -> LinkSecurity {
+        let security = LinkSecurity { secret, ..LinkSecurity::default() };
+        security.set_mode(mode);
+        security
+    }
+
+    /// The same with a file for a certificate that a token brings, which outlasts the process. One that is
+    /// there is loaded.
+    ///
+    /// # Errors
+    ///
+    /// When it is there and can't be used: [`TlsError`] names it.
+    pub fn with_file(mut self, file: PathBuf) -> Result<LinkSecurity, TlsError> {
+        if file.exists() {
+            let identity = Identity::load(&file, &file, &[], quoit_tls::Instant::now())?;
+            let authorities = identity.chain()[1..].to_vec();
+            self.set_first_keys(identity, authorities)?;
+        }
+        self.file = Some(file);
+        Ok(self)
+    }
+
+    /// Shows a certificate that another cluster has issued, and trusts that cluster's authorities.
+    pub(crate) fn set_first_keys(
+        &self,
+        identity: Identity,
+        authorities: Vec<CertificateDer<'static>>,
+    ) -> Result<(), TlsError> {
+        let issuer = identity.chain().get(1).map(|issuer| Fingerprint::of(issuer));
+        let trust = LinkTrust { authorities, ..LinkTrust::default() };
+        let keys = LinkKeys::new(identity, trust)?;
+        *self.joins.lock() = issuer;
+        self.set_keys(keys);
+        Ok(())
+    }
+
+    /// Whether the node has a certificate of another cluster than the one whose authorities `known` tells.
+    pub(crate) fn joins_another(&self, known: impl Fn(Fingerprint) -> bool) -> bool {
+        let mut joins = self.joins.lock();
+        if joins.is_some_and(known) {
+            *joins = None;
+        }
+        joins.is_some()
+    }
+
+    /// Keeps a certificate and its key in the file, durably, for its owner alone.
+    pub(crate) fn keep(&self, pem: &str) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let new = file.with_extension("new");
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut opened = options.open(&new)?;
+        opened.write_all(pem.as_bytes())?;
+        opened.sync_all()?;
+        fs::rename(&new, file)
+    }
+
+    /// Removes the file: what the cluster has agreed on has come, and is kept elsewhere.
+    pub(crate) fn forget_file(&self) {
+        if let Some(file) = self.file.as_ref().filter(|file| file.exists())
+            && let Err(fault) = fs::remove_file(file)
+        {
+            tracing::warn!(%fault, file = %file.display(), "the file of the first certificate stays");
+        }
+    }
+
+    /// The mode.
+    #[must_use]
+    pub fn mode(&self) -> LinkMode {
+        match self.mode.load(Ordering::Acquire) {
+            0 => LinkMode::Plain,
+            1 => LinkMode::Both,
+            _ => LinkMode::Required,
+        }
+    }
+
+    /// Changes the mode for connections that are made from now on; [`Internode::end_plain`] ends those that a
+    /// stricter mode forbids.
+    ///
+    /// [`Internode::end_plain`]: super::Internode::end_plain
+    pub fn set_mode(&self, mode: LinkMode) {
+        self.mode.store(mode as u8, Ordering::Release);
+    }
+
+    /// The shared secret, where one is set.
+    #[must_use]
+    pub fn secret(&self) -> Option<&SharedSecret> {
+        self.secret.as_ref()
+    }
+
+    pub(crate) fn keys(&self) -> Option<Arc<LinkKeys>> {
+        self.keys.load_full()
+    }
+
+    pub(crate) fn set_keys(&self, keys: LinkKeys) {
+        self.keys.store(Some(Arc::new(keys)));
+    }
+
+    /// The plain connections since the start, by host.
+    #[must_use]
+    pub fn plain_links(&self) -> BTreeMap<String, PlainLink> {
+        self.plain.lock().clone()
+    }
+
+    fn note_plain(&self, address: &str, reason: Option<String>) {
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let mut plain = self.plain.lock();
+        let is_new = !plain.contains_key(host);
+        let host = if is_new && plain.len() >= PLAIN_HOSTS_MAX { "others" } else { host };
+        let link = plain.entry(host.to_owned()).or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        link.connection_count += 1;
+        link.last_unix_secs = now.as_secs();
+        link.reason = reason;
+    }
+
+    /// Secures a connection that another node has made, or finds that it is plain and may be.
+    pub(super) async fn accept(
+        &self,
+        mut stream: Stream,
+        remote: &str,
+    ) -> Result<(Stream, Proven), Fault> {
+        let mode = self.mode();
+        if mode == LinkMode::Plain {
+            return Ok((stream, Proven::Nothing));
+        }
+        let keys = self.keys();
+        if mode == LinkMode::Both {
+            let first = stream.reader.read_u8().await?;
+            let seen = Cursor::new(vec![first]);
+            stream.reader = Box::new(seen.chain(stream.reader));
+            if first != TLS_HANDSHAKE {
+                self.note_plain(remote, None);
+                return Ok((stream, Proven::Nothing));
+            }
+        }
+        let keys = keys.ok_or(Fault::NoCertificate)?;
+        let Stream { reader, writer } = stream;
+        let accepting =
+            TlsAcceptor::from(Arc::clone(&keys.server)).accept(tokio::io::join(reader, writer));
+        let stream = accepting.await.map_err(|fault| Fault::Tls(failure_words(&fault)))?;
+        let proof = keys.trust.proof(stream.get_ref().1.peer_certificates());
+        let proven = match proof {
+            Some(LinkProof::Node(node)) => Proven::Node(identity(&node)?),
+            Some(LinkProof::Token(id)) => Proven::Token(id),
+            Some(LinkProof::Secret) => Proven::Secret,
+            None => return Err(Fault::Tls("it has proved nothing".into())),
+        };
+        Ok((Stream::from_whole(stream), proven))
+    }
+
+    /// How to dial: with which configuration, and whether a plain connection is as good.
+    pub(super) fn dialing(
+        &self,
+        proof: Option<&JoinProof>,
+    ) -> Result<(Option<Arc<ClientConfig>>, bool), Fault> {
+        let refused = |fault: TlsError| Fault::Tls(fault.to_string());
+        match proof {
+            Some(JoinProof::Token(token)) => {
+                return Ok((Some(token.client().map_err(refused)?), false));
+            }
+            Some(JoinProof::Secret(secret)) => {
+                return Ok((Some(secret.client().map_err(refused)?), false));
+            }
+            None => {}
+        }
+        let config = self.keys().map(|keys| Arc::clone(&keys.client));
+        match (self.mode(), config) {
+            (LinkMode::Plain, _) => Ok((None, true)),
+            (LinkMode::Both, config) => Ok((config, true)),
+            (LinkMode::Required, None) => Err(Fault::NoCertificate),
+            (LinkMode::Required, config) => Ok((config, false)),
+        }
+    }
+
+    /// Counts a plain connection that this node has dialed, with the reason, unless the mode is plain.
+    pub(super) fn note_dialed_plain(&self, address: &str, reason: Option<String>) {
+        if self.mode() != LinkMode::Plain {
+            self.note_plain(address, reason);
+        }
+    }
+}
+
+/// Does the handshake of a node that dials.
+pub(super) async fn secured(
+    config: Arc<ClientConfig>,
+    stream: Stream,
+) -> Result<(Stream, Proven), Fault> {
+    let Stream { reader, writer } = stream;
+    let connecting =
+        TlsConnector::from(config).connect(node_server_name(), tokio::io::join(reader, writer));
+    let stream = connecting.await.map_err(|fault| Fault::Tls(failure_words(&fault)))?;
+    let shown = peer_certificate(stream.get_ref().1.peer_certificates());
+    let proven = match shown.as_ref().and_then(node_of) {
+        Some(node) => Proven::Node(identity(node)?),
+        // The handshake has held its key against that of the secret.
+        None => Proven::Secret,
+    };
+    Ok((Stream::from_whole(stream), proven))
+}
+
+/// The identity that a certificate names.
+fn identity(node: &str) -> Result<NodeId, Fault> {
+    let is_whole = node.len() == 32;
+    let number = u128::from_str_radix(node, 16).ok().filter(|_| is_whole);
+    let number =
+        number.ok_or_else(|| Fault::Tls(format!("its certificate names no node: {node}")))?;
+    Ok(NodeId(number.to_be_bytes()))
+}
+
+impl Services {
+    /// Who asks on a connection with this proof.
+    pub(super) const fn caller(proven: Proven, is_guest: bool) -> super::service::Caller {
+        use super::service::Caller;
+        match proven {
+            Proven::Token(_) | Proven::Secret => Caller::Joiner,
+            Proven::Nothing | Proven::Node(_) if is_guest => Caller::Guest,
+            Proven::Nothing | Proven::Node(_) => Caller::Member,
+        }
+    }
+}

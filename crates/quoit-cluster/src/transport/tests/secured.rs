@@ -1,0 +1,176 @@
+//! Connections with a proof of membership, and those without.
+
+use super::*;
+use crate::transport::{JoinProof, LinkKeys, LinkMode, LinkSecurity, Proven};
+use quoit_tls::Instant as Time;
+use quoit_tls::nodes::{Authority, JoinToken, LinkTrust};
+use quoit_wire::internode::code;
+use std::sync::OnceLock;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+fn authority() -> &'static Authority {
+    static AUTHORITY: OnceLock<Authority> = OnceLock::new();
+    AUTHORITY.get_or_init(|| Authority::make("test", Time::now()).unwrap())
+}
+
+fn trust() -> LinkTrust {
+    let authorities = vec![authority().certificate().clone()];
+    LinkTrust { authorities, ..LinkTrust::default() }
+}
+
+/// Security of a node whose certificate is that of the node `number`.
+fn security(mode: LinkMode, number: u8, trust: LinkTrust) -> Arc<LinkSecurity> {
+    let identity = authority().issue(&id(number).to_string(), &name(number), Time::now()).unwrap();
+    let security = LinkSecurity::new(mode, None);
+    security.set_keys(LinkKeys::new(identity, trust).unwrap());
+    Arc::new(security)
+}
+
+fn secured(mode: LinkMode, number: u8) -> InternodeSettings {
+    InternodeSettings { security: security(mode, number, trust()), ..settings(number) }
+}
+
+async fn secured_node(network: &MemoryNetwork, mode: LinkMode, number: u8) -> Arc<Internode> {
+    node_with(network, &name(number), secured(mode, number)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_with_certificates_talk_and_all_others_are_not_heard() {
+    let network = MemoryNetwork::default();
+    let one = secured_node(&network, LinkMode::Required, 1).await;
+    let two = secured_node(&network, LinkMode::Required, 2).await;
+    let plain = node(&network, 3).await;
+    for each in [&one, &two, &plain] {
+        each.set_peers(&members(&[1, 2, 3]));
+    }
+    let peer = one.peer(id(2)).unwrap();
+    assert_eq!(echo(&peer, b"x").await.unwrap(), "x");
+    assert!(!peer.is_plain());
+    let of_plain = plain.peer(id(1)).unwrap();
+    until("the plain node is turned away", || of_plain.trouble().is_some()).await;
+    assert!(!of_plain.is_up());
+    let of_one = one.peer(id(3)).unwrap();
+    until("the plain node is not trusted", || of_one.trouble().is_some()).await;
+    assert!(of_one.trouble().unwrap().contains("no proof of membership"), "{:?}", of_one.trouble());
+    assert!(one.security().plain_links().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_shows_the_certificate_of_another_is_refused() {
+    let network = MemoryNetwork::default();
+    let one = secured_node(&network, LinkMode::Required, 1).await;
+    let false_two =
+        InternodeSettings { security: security(LinkMode::Required, 3, trust()), ..settings(2) };
+    let two = node_with(&network, "n2", false_two).await;
+    two.set_peers(&members(&[1, 2]));
+    let peer = two.peer(id(1)).unwrap();
+    until("it is refused", || peer.trouble().is_some()).await;
+    let trouble = peer.trouble().unwrap();
+    assert!(trouble.contains("the certificate is that of node 0303"), "{trouble}");
+    // And from the other side: it is dialed as n2, and proves to be n3.
+    one.set_peers(&members(&[1, 2]));
+    let peer = one.peer(id(2)).unwrap();
+    until("it is found out", || peer.trouble().is_some()).await;
+    assert!(peer.trouble().unwrap().contains("is 0303"), "{:?}", peer.trouble());
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_serves_plain_nodes_counts_them_and_required_ends_them() {
+    let network = MemoryNetwork::default();
+    let one = secured_node(&network, LinkMode::Both, 1).await;
+    let two = secured_node(&network, LinkMode::Both, 2).await;
+    let plain = node(&network, 3).await;
+    for each in [&one, &two, &plain] {
+        each.set_peers(&members(&[1, 2, 3]));
+    }
+    let (secured, open) = (one.peer(id(2)).unwrap(), one.peer(id(3)).unwrap());
+    assert_eq!(echo(&secured, b"x").await.unwrap(), "x");
+    assert_eq!(echo(&open, b"x").await.unwrap(), "x");
+    assert!(!secured.is_plain() && open.is_plain());
+    let of_plain = plain.peer(id(1)).unwrap();
+    assert_eq!(echo(&of_plain, b"x").await.unwrap(), "x");
+    let links = one.security().plain_links();
+    assert_eq!(links.keys().collect::<Vec<_>>(), ["n3"]);
+    one.security().set_mode(LinkMode::Required);
+    one.end_plain();
+    until("the plain node is shut out", || !of_plain.is_up() && !open.is_up()).await;
+    assert_eq!(echo(&secured, b"still").await.unwrap(), "still");
+}
+
+/// A token may ask for a certificate, and for nothing else that members or guests may.
+#[tokio::test(start_paused = true)]
+async fn a_token_opens_one_method_alone() {
+    let network = MemoryNetwork::default();
+    let token = JoinToken::make(authority().fingerprint()).unwrap();
+    let mut known = trust();
+    known.tokens.insert(token.id().unwrap(), Time::now().plus_secs(60));
+    let of_two =
+        InternodeSettings { security: security(LinkMode::Required, 2, known), ..settings(2) };
+    let two = node_with(&network, "n2", of_two).await;
+    two.register_for_guests(ECHO..=ECHO, Arc::new(TestService));
+    two.register_for_joiners(60..=60, Arc::new(Asks));
+    let joins = InternodeSettings {
+        security: Arc::new(LinkSecurity::new(LinkMode::Required, None)),
+        ..settings(1)
+    };
+    let one = node_with(&network, "n1", joins).await;
+    let proof = JoinProof::Token(token);
+    let ask = |method| one.call_address_by(Some(&proof), "n2:1", method, &(), b"", LIMIT);
+    let (from, answer) = ask(60).await.unwrap();
+    assert_eq!((from, &answer.payload[..]), (id(2), &b"by a token"[..]));
+    for method in [ECHO, 1, 7] {
+        let refused = ask(method).await.unwrap_err().to_string();
+        assert!(refused.contains("does not serve method"), "{refused}");
+    }
+    let without = one.call_address("n2:1", ECHO, &(), b"", LIMIT).await.unwrap_err().to_string();
+    assert!(without.contains("has no certificate of a cluster yet"), "{without}");
+    let other = JoinProof::Token(JoinToken::make(authority().fingerprint()).unwrap());
+    let refused = one.call_address_by(Some(&other), "n2:1", 60, &(), b"", LIMIT).await;
+    let Err(CallError::Refused { code, text }) = refused else { panic!("{refused:?}") };
+    assert!(code == code::PROOF && text.contains("has refused the handshake"), "{text}");
+}
+
+/// Tells by which proof it is asked.
+struct Asks;
+
+impl Service for Asks {
+    fn serve(&self, request: IncomingRequest, reply: Responder) {
+        let proof = if matches!(request.proven, Proven::Token(_)) { "by a token" } else { "else" };
+        reply.send(&(), proof.as_bytes());
+    }
+}
+
+/// Every first byte that is no handshake, and a handshake that goes wrong in each of its first bytes, ends the
+/// connection without an answer of the protocol of nodes, and the node goes on.
+#[tokio::test(start_paused = true)]
+async fn prodding_before_the_handshake_is_answered_with_nothing_but_alerts() {
+    let network = MemoryNetwork::default();
+    let one = secured_node(&network, LinkMode::Required, 1).await;
+    let two = secured_node(&network, LinkMode::Required, 2).await;
+    let stranger = network.host("stranger");
+    let hello = [0x16, 3, 1, 0, 5, 1, 0, 0, 1, 3];
+    let firsts = (0..=255).map(|byte| vec![byte; 64]);
+    let cut = (0..hello.len()).flat_map(|at| {
+        [0, 0x7f, 0xff].map(|value| {
+            let mut damaged = hello.to_vec();
+            damaged[at] = value;
+            damaged
+        })
+    });
+    for prod in firsts.chain(cut) {
+        let mut stream = stranger.connect("n1:1").await.unwrap();
+        stream.writer.write_all(&prod).await.unwrap();
+        stream.writer.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        let read = timeout(Duration::from_secs(30), stream.reader.read_to_end(&mut answer)).await;
+        assert!(read.is_ok(), "the connection ends: {prod:?}");
+        // An alert is a record of kind 21 with two bytes.
+        let is_alert = answer.is_empty() || (answer[0] == 21 && answer.len() == 7);
+        assert!(is_alert, "{prod:?} was answered with {answer:?}");
+    }
+    two.set_peers(&members(&[1, 2]));
+    assert_eq!(echo(&two.peer(id(1)).unwrap(), b"on").await.unwrap(), "on");
+    drop(one);
+}

@@ -1,0 +1,121 @@
+//! How a node that has no certificate gets one: by a token, or by the shared secret.
+
+use super::commands::TrustCommand;
+use super::error::TrustError;
+use crate::error::ChangeError;
+use crate::join::JoinError;
+use crate::members::MemberStatus;
+use crate::membership_error::MembershipError;
+use crate::plane::ControlPlane;
+use crate::transport::{CallError, IncomingRequest, Internode, JoinProof, LinkMode, Proven};
+use bytes::Bytes;
+use prost::Message as _;
+use quoit_tls::Instant;
+use quoit_tls::nodes::NodeRequest;
+use quoit_wire::internode::code;
+use quoit_wire::internode::control::{EnrolAsked, Enrolled, METHOD_ENROL};
+use std::time::Duration;
+
+/// Time that the cluster may take to issue a certificate.
+const ENROL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a node's name in a certificate, at most.
+const NAME_BYTES_MAX: usize = 64;
+
+impl ControlPlane {
+    /// Issues a certificate to a node that has proved a token or the shared secret.
+    pub(crate) async fn enrol(&self, request: &IncomingRequest) -> Result<Enrolled, ChangeError> {
+        let asked = EnrolAsked::decode(request.header.clone());
+        let asked = asked.map_err(|fault| TrustError::Malformed(fault.to_string()))?;
+        // What the node says of its identity is not proved yet, and a certificate of a member's is that member.
+        let known = self.state().members().get(request.from).cloned();
+        if let Some(member) = known.filter(|member| member.status != MemberStatus::Joining) {
+            let name = member.name.to_string();
+            return Err(MembershipError::AlreadyMember { name }.into());
+        }
+        match request.proven {
+            Proven::Token(id) => {
+                self.run_trust(&TrustCommand::UseToken { id, node: request.from }).await?;
+            }
+            Proven::Secret => {}
+            Proven::Nothing | Proven::Node(_) => {
+                return Err(
+                    TrustError::Malformed("no proof that needs a certificate".into()).into()
+                );
+            }
+        }
+        let state = self.state();
+        if state.members().is_removed(request.from) {
+            return Err(TrustError::Removed { node: request.from.to_string() }.into());
+        }
+        let issuing = state.trust().issuing().ok_or(TrustError::NoAuthority)?;
+        let name: String = asked.name.chars().take(NAME_BYTES_MAX).collect();
+        let node = request.from.to_string();
+        let certificate = issuing
+            .sign(&asked.request, &node, &name, Instant::now())
+            .map_err(|fault| TrustError::Malformed(fault.to_string()))?;
+        tracing::info!(%node, name, proven = ?request.proven, "a node gets its first certificate");
+        let authorities = state.trust().authorities.iter();
+        Ok(Enrolled {
+            certificate: Bytes::copy_from_slice(&certificate),
+            issuer: Bytes::copy_from_slice(issuing.certificate()),
+            authorities: authorities
+                .map(|authority| Bytes::copy_from_slice(authority.certificate()))
+                .collect(),
+        })
+    }
+
+    /// Asks the node at `address` for a certificate by `proof`, and shows it from now on.
+    pub(crate) async fn ask_certificate(
+        &self,
+        internode: &Internode,
+        address: &str,
+        proof: &JoinProof,
+    ) -> Result<(), JoinError> {
+        let security = internode.security();
+        if security.mode() == LinkMode::Plain {
+            return Err(JoinError::PlainMode);
+        }
+        let state = self.state();
+        let (node, name) = (state.node_id().to_string(), state.node_name().to_owned());
+        let request = NodeRequest::make(&node, &name).map_err(TrustError::from)?;
+        let asked = EnrolAsked { request: Bytes::copy_from_slice(request.der()), name };
+        let payload = b"".as_slice();
+        let answer = internode
+            .call_address_by(Some(proof), address, METHOD_ENROL, &asked, payload, ENROL_TIMEOUT)
+            .await
+            .map_err(|fault| refusal(address, proof, &fault))?;
+        let malformed =
+            |reason: String| JoinError::Malformed { address: address.to_owned(), reason };
+        let enrolled =
+            Enrolled::decode(answer.1.header).map_err(|fault| malformed(fault.to_string()))?;
+        let der = |bytes: &Bytes| bytes.to_vec().into();
+        let pem = request.pem(&enrolled.certificate, &enrolled.issuer, &enrolled.authorities);
+        let identity = request
+            .granted(der(&enrolled.certificate), der(&enrolled.issuer))
+            .map_err(|fault| malformed(fault.to_string()))?;
+        let authorities = enrolled.authorities.iter().map(der).collect();
+        security.keep(&pem).map_err(|fault| JoinError::KeyFile { reason: fault.to_string() })?;
+        Ok(security.set_first_keys(identity, authorities).map_err(TrustError::from)?)
+    }
+}
+
+fn refusal(address: &str, proof: &JoinProof, fault: &CallError) -> JoinError {
+    let address = address.to_owned();
+    match fault {
+        // The refusal of a proof is an alert of the handshake, which says no more.
+        CallError::Refused { code: code::PROOF, text: reason } => {
+            let what = match proof {
+                JoinProof::Token(_) => {
+                    "the token: it has expired, was used or revoked, or is of another cluster; make one \
+                     there with `quoit admin cluster token`"
+                }
+                JoinProof::Secret(_) => {
+                    "the distributed_cookie: set the same on both nodes, or use a token"
+                }
+            };
+            JoinError::ProofRefused { address, what: what.to_owned(), reason: reason.to_string() }
+        }
+        CallError::Refused { text, .. } => JoinError::Refused { address, reason: text.to_string() },
+        fault => JoinError::Unreachable { address, reason: fault.to_string() },
+    }
+}

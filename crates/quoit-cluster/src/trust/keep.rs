@@ -1,0 +1,149 @@
+//! Duties of a node: it has a certificate of the authority that issues, shows it, takes those of others as the
+//! cluster has agreed, and tells how far it has come.
+
+use super::commands::TrustCommand;
+use super::state::{Holder, Trust};
+use crate::NodeId;
+use crate::plane::ControlPlane;
+use crate::state::State;
+use crate::transport::{Internode, LinkKeys, LinkMode, LinkSecurity};
+use quoit_tls::nodes::{Authority, Fingerprint, LinkTrust};
+use quoit_tls::{Identity, Instant, TlsError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A node renews its certificate when so much of its year is left.
+const RENEWAL_SECS: i64 = 120 * 86_400;
+
+/// Keeps the certificate of a node, from round to round.
+#[derive(Default)]
+pub(crate) struct TrustKeeper {
+    /// The agreement that the keys were made by, and the nodes that were removed then.
+    seen: Option<(Arc<Trust>, usize)>,
+    /// Members with plain connections that were dialed anew, with the ends of their certificates then.
+    dialed: BTreeSet<(NodeId, i64)>,
+    /// Why the last step failed; said once.
+    complaint: Option<String>,
+}
+
+impl TrustKeeper {
+    /// Makes the keys as the cluster has agreed; nothing while it has agreed on none.
+    pub(crate) fn refresh(&mut self, security: &LinkSecurity, state: &State) {
+        let Some(issuing) = state.trust().issuing() else { return };
+        let is_known = |authority| {
+            let mut authorities = state.trust().authorities.iter();
+            authorities.any(|known| known.fingerprint() == authority)
+        };
+        if security.joins_another(is_known) {
+            return;
+        }
+        let removed_count = state.members().removed().count();
+        let now = Instant::now();
+        let is_seen = self.seen.as_ref().is_some_and(|(trust, count)| {
+            Arc::ptr_eq(trust, state.trust()) && *count == removed_count
+        });
+        let own = security.keys().map(|keys| keys.identity.clone());
+        let own = own.filter(|own| {
+            issuer_of(own) == Some(issuing.fingerprint())
+                && own.certificate().not_after > now.plus_secs(RENEWAL_SECS)
+        });
+        if is_seen && own.is_some() {
+            return;
+        }
+        let made = own.map_or_else(|| issue(issuing, state, now), Ok);
+        match made.and_then(|identity| LinkKeys::new(identity, link_trust(security, state))) {
+            Ok(keys) => {
+                security.set_keys(keys);
+                security.forget_file();
+                self.seen = Some((Arc::clone(state.trust()), removed_count));
+            }
+            Err(fault) => self.complain(&fault.to_string()),
+        }
+    }
+
+    /// Has the cluster agree on an authority, where this node needs one, and tells how far the node has come.
+    pub(crate) async fn tell(
+        &mut self,
+        plane: &ControlPlane,
+        security: &LinkSecurity,
+        state: &State,
+    ) {
+        // Its own state is that of no cluster, or nobody can agree just now.
+        if plane.awaits_cluster() || !plane.group().is_led() {
+            return;
+        }
+        let command = if state.trust().issuing().is_none() {
+            if security.mode() == LinkMode::Plain {
+                return;
+            }
+            match Authority::make(&state.cluster_id().to_string(), Instant::now()) {
+                Ok(authority) => TrustCommand::Init(Arc::new(authority)),
+                Err(fault) => return self.complain(&fault.to_string()),
+            }
+        } else {
+            let Some(holder) = holder(security, state) else { return };
+            let node = state.node_id();
+            if state.trust().holders.get(&node) == Some(&holder) {
+                return;
+            }
+            TrustCommand::Hold { node, holder }
+        };
+        match plane.run_trust(&command).await {
+            Ok(()) => self.complaint = None,
+            Err(fault) => self.complain(&fault.to_string()),
+        }
+    }
+
+    /// Dials members anew that have a certificate, and that this node is connected to without TLS since before
+    /// they had one. Once for each certificate: a member may have one and speak no TLS.
+    pub(crate) fn secure_plain(&mut self, internode: &Internode, state: &State) {
+        let security = internode.security();
+        if security.mode() == LinkMode::Plain || security.keys().is_none() {
+            return;
+        }
+        for peer in internode.peers().iter().filter(|peer| peer.is_plain()) {
+            let Some(holder) = state.trust().holders.get(&peer.node_id()) else { continue };
+            if self.dialed.insert((peer.node_id(), holder.not_after.unix_secs())) {
+                peer.hang_up();
+            }
+        }
+    }
+
+    fn complain(&mut self, reason: &str) {
+        if self.complaint.as_deref() != Some(reason) {
+            tracing::warn!(reason, "the node's certificate for other nodes is not as it should be");
+            self.complaint = Some(reason.to_owned());
+        }
+    }
+}
+
+fn issue(issuing: &Authority, state: &State, now: Instant) -> Result<Identity, TlsError> {
+    issuing.issue(&state.node_id().to_string(), state.node_name(), now)
+}
+
+/// The digest of the authority whose certificate stands behind the node's own.
+fn issuer_of(own: &Identity) -> Option<Fingerprint> {
+    own.chain().get(1).map(|issuer| Fingerprint::of(issuer))
+}
+
+fn holder(security: &LinkSecurity, state: &State) -> Option<Holder> {
+    let keys = security.keys()?;
+    let newest = state.trust().newest()?;
+    let is_known = keys.trust.authorities.contains(newest.certificate());
+    Some(Holder {
+        knows: if is_known { newest.fingerprint() } else { issuer_of(&keys.identity)? },
+        holds: issuer_of(&keys.identity)?,
+        not_after: keys.identity.certificate().not_after,
+    })
+}
+
+fn link_trust(security: &LinkSecurity, state: &State) -> LinkTrust {
+    let trust = state.trust();
+    let good = trust.tokens.iter().filter(|(_, token)| token.uses_left > 0);
+    LinkTrust {
+        authorities: trust.authorities.iter().map(|one| one.certificate().clone()).collect(),
+        removed: state.members().removed().map(|node| node.to_string()).collect(),
+        tokens: good.map(|(id, token)| (*id, token.expires)).collect(),
+        secret: security.secret().cloned(),
+    }
+}

@@ -1,0 +1,160 @@
+//! What operators do with the authority and with tokens.
+
+use super::commands::TrustCommand;
+use super::error::TrustError;
+use super::state::TrustToken;
+use super::view::{IssuedToken, LinkView, MemberLink, TokenView};
+use crate::error::ChangeError;
+use crate::plane::ControlPlane;
+use crate::state::State;
+use crate::transport::{LinkMode, LinkSecurity};
+use quoit_tls::Instant;
+use quoit_tls::nodes::{Authority, Fingerprint, JoinToken, SharedSecret};
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Nodes that one token may be for.
+const TOKEN_NODES: RangeInclusive<u32> = 1..=1000;
+/// Seconds that a token may last.
+const TOKEN_SECS: RangeInclusive<u64> = 60..=30 * 86_400;
+
+impl ControlPlane {
+    /// Makes the authority of the cluster, unless it has one. Members make themselves certificates at once.
+    ///
+    /// # Errors
+    ///
+    /// When a member does not know of authorities yet, and as [`ControlPlane::run`].
+    pub async fn init_authority(&self) -> Result<(), ChangeError> {
+        let authority = self.new_authority()?;
+        self.run_trust(&TrustCommand::Init(authority)).await
+    }
+
+    /// Begins to replace the authority of the cluster by a new one. Members take it up one after the other;
+    /// no connection ends.
+    ///
+    /// # Errors
+    ///
+    /// While there is none, or it is being replaced already, and as [`ControlPlane::run`].
+    pub async fn rotate_authority(&self) -> Result<(), ChangeError> {
+        let authority = self.new_authority()?;
+        self.run_trust(&TrustCommand::Rotate(authority)).await
+    }
+
+    fn new_authority(&self) -> Result<Arc<Authority>, ChangeError> {
+        let name = self.read().cluster_id().to_string();
+        let authority = Authority::make(&name, Instant::now()).map_err(TrustError::from)?;
+        Ok(Arc::new(authority))
+    }
+
+    /// Makes a token that lets `nodes` nodes join within `lifetime`.
+    ///
+    /// # Errors
+    ///
+    /// While there is no authority, when there are too many tokens or the bounds make no sense, and as
+    /// [`ControlPlane::run`].
+    pub async fn issue_token(
+        &self,
+        nodes: u32,
+        lifetime: Duration,
+    ) -> Result<IssuedToken, ChangeError> {
+        let secs = lifetime.as_secs();
+        if !TOKEN_NODES.contains(&nodes) || !TOKEN_SECS.contains(&secs) {
+            return Err(TrustError::TokenBounds { nodes, secs }.into());
+        }
+        let newest = self.read().trust().newest().map(|newest| newest.fingerprint());
+        let newest = match self.read().trust().issuing() {
+            // A node that joins now is shown certificates of the one that issues.
+            Some(issuing) => Some(issuing.fingerprint()),
+            None => newest,
+        };
+        let authority = newest.ok_or(TrustError::NoAuthority)?;
+        let made = JoinToken::make(authority).map_err(TrustError::from)?;
+        let id = made.id().map_err(TrustError::from)?;
+        let expires = Instant::now().plus_secs(i64::try_from(secs).unwrap_or(i64::MAX));
+        let token = TrustToken { expires, uses_left: nodes, nodes: BTreeSet::new() };
+        let view = token_view(&self.read(), &id, &token);
+        self.run_trust(&TrustCommand::AddToken { id, token }).await?;
+        Ok(IssuedToken { secret_text: made.secret_text(), view })
+    }
+
+    /// Ends a token before its time; it is named as lists name it.
+    ///
+    /// # Errors
+    ///
+    /// When there is none of this name, and as [`ControlPlane::run`].
+    pub async fn revoke_token(&self, id: &str) -> Result<(), ChangeError> {
+        self.run_trust(&TrustCommand::RevokeToken { id: id.to_owned() }).await
+    }
+
+    /// The secret that all nodes share, where one is set that lets nodes join.
+    #[must_use]
+    pub fn shared_secret(&self) -> Option<SharedSecret> {
+        self.link().internode()?.security().secret().cloned()
+    }
+
+    /// The security of this node's connections to other nodes; `None` for a node without any.
+    #[must_use]
+    pub fn link_view(&self) -> Option<LinkView> {
+        let internode = self.link().internode()?;
+        let security = internode.security();
+        let state = self.state();
+        let trust = state.trust();
+        let awaited = trust.awaited(state.members().iter().map(|member| member.id));
+        let member = |id| {
+            let holder = trust.holders.get(&id);
+            let peer = internode.peer(id).filter(|peer| peer.is_up());
+            MemberLink {
+                name: state.members().name_of(id).to_string().into(),
+                authority: holder.map(|holder| holder.holds.short()),
+                not_after: holder.map(|holder| holder.not_after),
+                is_plain: peer.map(|peer| peer.is_plain()),
+            }
+        };
+        let authority = |authority: &Arc<Authority>| {
+            let end = authority.parsed().ok()?.not_after;
+            Some((authority.fingerprint().short(), end))
+        };
+        Some(LinkView {
+            mode: security.mode(),
+            authorities: trust.authorities.iter().filter_map(authority).collect(),
+            issuing: trust.issuing.map(|issuing| issuing.short()),
+            awaited: awaited
+                .iter()
+                .map(|id| state.members().name_of(*id).to_string().into())
+                .collect(),
+            not_after: security.keys().map(|keys| keys.identity.certificate().not_after),
+            members: state.members().iter().map(|one| member(one.id)).collect(),
+            tokens: trust.tokens.iter().map(|(id, token)| token_view(&state, id, token)).collect(),
+            plain: security.plain_links(),
+            has_secret: security.secret().is_some(),
+        })
+    }
+
+    /// Changes the mode of this node's connections to other nodes. A stricter one ends plain connections.
+    /// Gives the hosts that had plain connections while they were counted.
+    pub fn set_link_mode(&self, mode: LinkMode) -> Vec<String> {
+        let Some(internode) = self.link().internode() else { return Vec::new() };
+        let security: &Arc<LinkSecurity> = internode.security();
+        let before = security.mode();
+        security.set_mode(mode);
+        if before != mode {
+            internode.end_plain();
+        }
+        if mode != LinkMode::Required {
+            return Vec::new();
+        }
+        security.plain_links().into_keys().collect()
+    }
+}
+
+fn token_view(state: &State, id: &Fingerprint, token: &TrustToken) -> TokenView {
+    let name = |node: &crate::NodeId| state.members().name_of(*node).to_string().into();
+    TokenView {
+        id: id.short(),
+        expires: token.expires,
+        uses_left: token.uses_left,
+        nodes: token.nodes.iter().map(name).collect(),
+    }
+}

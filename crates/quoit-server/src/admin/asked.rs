@@ -1,0 +1,57 @@
+//! The body of a request of an operator.
+
+use super::error;
+use crate::http::{Refusal, Request};
+use quoit_cluster::PlanId;
+use serde_json::{Value, json};
+
+/// The members of a body, which is a JSON object or nothing.
+pub(super) struct Asked(Value);
+
+impl Asked {
+    pub(super) fn read(request: &Request) -> Result<Self, Refusal> {
+        if request.body.is_empty() {
+            return Ok(Self(json!({})));
+        }
+        let document = serde_json::from_slice(&request.body).map_err(|fault| {
+            error(400, "invalid_json", &format!("the body is not JSON: {fault}"))
+        })?;
+        Ok(Self(document))
+    }
+
+    /// A text that has to be there.
+    pub(super) fn text(&self, name: &str) -> Result<String, Refusal> {
+        self.given(name).ok_or_else(|| missing(name, "a text"))
+    }
+
+    pub(super) fn given(&self, name: &str) -> Option<String> {
+        self.0[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    /// A number, if there is one.
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
+        match &self.0[name] {
+            Value::Null => Ok(None),
+            value => value.as_u64().map(Some).ok_or_else(|| missing(name, "a number")),
+        }
+    }
+
+    pub(super) fn capacity(&self) -> Result<u32, Refusal> {
+        let capacity = self.0["capacity"].as_u64().and_then(|number| u32::try_from(number).ok());
+        capacity.ok_or_else(|| missing("capacity", "a number"))
+    }
+
+    /// The plan that the operator means, if it is named.
+    pub(super) fn plan(&self) -> Result<Option<PlanId>, Refusal> {
+        let Some(text) = self.given("plan") else { return Ok(None) };
+        match u64::from_str_radix(&text, 16) {
+            Ok(number) => Ok(Some(PlanId(number))),
+            Err(_) => Err(missing("plan", "the id of a plan")),
+        }
+    }
+}
+
+fn missing(name: &str, form: &str) -> Refusal {
+    let message = format!("the body needs a member {name}, which is {form}");
+    error(400, "missing", &message)
+}

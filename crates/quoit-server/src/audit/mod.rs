@@ -1,0 +1,178 @@
+//! The audit log: who did what, as one JSON object a line.
+//!
+//! Changes of security, of properties and of the layout are recorded, and what was refused; of buckets that the
+//! operator has chosen, every operation. The file is rotated by size, and readable by the node's user alone.
+//!
+//! A line is written by the caller, with one system call, before the change is answered. It is not synced: the
+//! log tells what happened, and is no part of what is durable. A line that could not be written is counted and
+//! told in the node's log; the operation goes on, since a full disk must not lock operators out.
+
+mod entry;
+mod file;
+
+pub use entry::{AuditEntry, AuditOutcome};
+
+use file::RotatedFile;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a file after which the next one is begun, by default.
+pub const AUDIT_FILE_BYTES: u64 = 16 << 20;
+/// Older files that are kept, by default.
+pub const AUDIT_FILES_KEPT: u32 = 10;
+
+/// Settings of an audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditSettings {
+    /// The file; older ones have numbers behind its name, the newest `.1`.
+    pub file: PathBuf,
+    /// Bytes of a file after which the next one is begun.
+    pub file_bytes_max: u64,
+    /// Older files that are kept.
+    pub kept_count: u32,
+    /// Buckets all of whose operations are recorded: `TYPE/BUCKET`, or `TYPE` for all of a type.
+    pub buckets: BTreeSet<String>,
+}
+
+/// An audit log, or none.
+#[derive(Debug, Default)]
+pub struct AuditLog {
+    file: Option<Mutex<RotatedFile>>,
+    buckets: BTreeSet<String>,
+    recorded_count: AtomicU64,
+    lost_count: AtomicU64,
+}
+
+impl AuditLog {
+    /// A log that records nothing.
+    #[must_use]
+    pub fn off() -> AuditLog {
+        AuditLog::default()
+    }
+
+    /// Opens the file, or makes it.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn open(settings: AuditSettings) -> io::Result<AuditLog> {
+        let AuditSettings { file, file_bytes_max, kept_count, buckets } = settings;
+        let file = RotatedFile::open(file, file_bytes_max, kept_count)?;
+        Ok(AuditLog { file: Some(Mutex::new(file)), buckets, ..AuditLog::default() })
+    }
+
+    /// Whether anything is recorded.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Whether every operation on this bucket is recorded. Costs nothing while no bucket is chosen.
+    #[must_use]
+    pub fn watches(&self, bucket_type: &[u8], bucket: &[u8]) -> bool {
+        if self.buckets.is_empty() {
+            return false;
+        }
+        let bucket_type = String::from_utf8_lossy(bucket_type);
+        let whole = format!("{bucket_type}/{}", String::from_utf8_lossy(bucket));
+        self.buckets.contains(&*bucket_type) || self.buckets.contains(&whole)
+    }
+
+    /// Records what happened.
+    pub fn record(&self, entry: &AuditEntry<'_>) {
+        let Some(file) = &self.file else { return };
+        match file.lock().append(entry.line().as_bytes()) {
+            Ok(()) => {
+                self.recorded_count.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(fault) => {
+                if self.lost_count.fetch_add(1, Ordering::Relaxed).is_multiple_of(1000) {
+                    tracing::error!(%fault, "a line of the audit log could not be written");
+                }
+            }
+        }
+    }
+
+    /// Lines that were written, and lines that could not be, since the start.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (count(&self.recorded_count), count(&self.lost_count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn settings(folder: &tempfile::TempDir) -> AuditSettings {
+        AuditSettings {
+            file: folder.path().join("audit.log"),
+            file_bytes_max: 400,
+            kept_count: 2,
+            buckets: ["default/ledger".to_owned(), "secret".to_owned()].into(),
+        }
+    }
+
+    fn entry(what: &str) -> AuditEntry<'_> {
+        AuditEntry { user: Some("alice"), from: "10.0.0.1:5", ..AuditEntry::new("http", what) }
+    }
+
+    #[test]
+    fn a_line_is_json_with_who_what_and_how_it_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = settings(&folder);
+        let log = AuditLog::open(settings.clone()).unwrap();
+        log.record(&AuditEntry {
+            outcome: AuditOutcome::Refused("no\n\"right\""),
+            details: json!({"bucket": "b"}),
+            ..entry("riak_kv.get")
+        });
+        let text = fs::read_to_string(&settings.file).unwrap();
+        assert_eq!(text.matches('\n').count(), 1, "one line whatever a name contains");
+        let line: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["what"], "riak_kv.get");
+        assert_eq!((&line["user"], &line["from"]), (&json!("alice"), &json!("10.0.0.1:5")));
+        assert_eq!(line["outcome"], "refused");
+        assert_eq!(line["reason"], "no\n\"right\"");
+        assert_eq!(line["details"]["bucket"], "b");
+        assert!(line["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{line}");
+        let mode = fs::metadata(&settings.file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(log.counts(), (1, 0));
+    }
+
+    #[test]
+    fn files_are_rotated_by_size_and_the_oldest_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = settings(&folder);
+        let log = AuditLog::open(settings.clone()).unwrap();
+        for number in 0..40 {
+            log.record(&entry(&format!("step-{number}")));
+        }
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert!(read("audit.log").len() <= 400 && read("audit.log").contains("step-39"));
+        assert!(read("audit.log.1").len() <= 400 && read("audit.log.2").len() <= 400);
+        assert!(!folder.path().join("audit.log.3").exists());
+        // A start goes on with the file that is there.
+        let before = read("audit.log");
+        AuditLog::open(settings).unwrap().record(&entry("again"));
+        assert!(read("audit.log").contains("again"));
+        assert!(read("audit.log").starts_with(&before) || read("audit.log.1") == before);
+    }
+
+    #[test]
+    fn chosen_buckets_are_watched_by_type_or_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = AuditLog::open(settings(&folder)).unwrap();
+        assert!(log.watches(b"default", b"ledger") && log.watches(b"secret", b"any"));
+        assert!(!log.watches(b"default", b"other"));
+        assert!(!AuditLog::off().watches(b"default", b"ledger") && !AuditLog::off().is_on());
+    }
+}

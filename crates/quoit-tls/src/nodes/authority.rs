@@ -1,0 +1,215 @@
+//! The authority of a cluster, and the certificates that it issues.
+
+use super::{Fingerprint, issue_error};
+use crate::certificate::Certificate;
+use crate::error::TlsError;
+use crate::identity::Identity;
+use crate::instant::Instant;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::string::Ia5String;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName,
+    DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+};
+use rustls_pki_types::{
+    CertificateDer, CertificateSigningRequestDer, PrivateKeyDer, PrivatePkcs8KeyDer,
+};
+use std::fmt;
+use time::OffsetDateTime;
+
+/// An authority is valid for ten years.
+const AUTHORITY_SECS: i64 = 3650 * DAY_SECS;
+/// A node's certificate is valid for a year, and renewed by the node itself long before.
+const NODE_SECS: i64 = 365 * DAY_SECS;
+/// Certificates are valid from this long before they are made: clocks differ.
+const BEFORE_SECS: i64 = DAY_SECS;
+const DAY_SECS: i64 = 86_400;
+
+/// A node's identity stands behind this in the URI of its certificate.
+const NODE_URI: &str = "urn:quoit:node:";
+
+/// The authority of a cluster: its certificate and its private key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Authority {
+    certificate: CertificateDer<'static>,
+    /// PKCS#8.
+    key: Vec<u8>,
+}
+
+impl fmt::Debug for Authority {
+    /// The fingerprint alone.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Authority({})", self.fingerprint().short())
+    }
+}
+
+impl Authority {
+    /// Makes an authority for the cluster that is called `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Issue`] if the system gives no random bytes.
+    pub fn make(name: &str, now: Instant) -> Result<Authority, TlsError> {
+        let key = KeyPair::generate().map_err(issue_error)?;
+        let mut params = params(&format!("Quoit cluster {name}"), now, AUTHORITY_SECS)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        // Two authorities of one cluster must not be taken for one another: a name each.
+        let digest = Fingerprint::of(key.public_key_raw()).short();
+        params.distinguished_name.push(DnType::OrganizationalUnitName, digest);
+        let certificate = params.self_signed(&key).map_err(issue_error)?;
+        Ok(Authority { certificate: certificate.der().clone(), key: key.serialize_der() })
+    }
+
+    /// An authority that was stored: the DER of its certificate and of its key (PKCS#8).
+    #[must_use]
+    pub fn from_parts(certificate: &[u8], key: &[u8]) -> Authority {
+        Authority { certificate: certificate.to_vec().into(), key: key.to_vec() }
+    }
+
+    /// The DER of its certificate.
+    #[must_use]
+    pub fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    /// The DER of its private key (PKCS#8). A secret.
+    #[must_use]
+    pub fn secret_key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The digest of its certificate.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&self.certificate)
+    }
+
+    /// What its certificate says.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Issue`] if what was stored is none.
+    pub fn parsed(&self) -> Result<Certificate, TlsError> {
+        Certificate::parse(&self.certificate).map_err(issue_error)
+    }
+
+    /// Issues a certificate for the key of a request: of the node with the identity `node` (hexadecimal
+    /// digits), called `name`. Nothing else that the request asks for is granted.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Issue`] for a request that can't be read or whose signature is not that of its key.
+    pub fn sign(
+        &self,
+        request: &[u8],
+        node: &str,
+        name: &str,
+        now: Instant,
+    ) -> Result<CertificateDer<'static>, TlsError> {
+        let request = CertificateSigningRequestDer::from(request.to_vec());
+        let asked = CertificateSigningRequestParams::from_der(&request).map_err(issue_error)?;
+        let key = KeyPair::try_from(&PrivatePkcs8KeyDer::from(self.key.as_slice()))
+            .map_err(issue_error)?;
+        let issuer = Issuer::from_ca_cert_der(&self.certificate, key).map_err(issue_error)?;
+        let granted = node_params(node, name, now)?;
+        let certificate = granted.signed_by(&asked.public_key, &issuer).map_err(issue_error)?;
+        Ok(certificate.der().clone())
+    }
+
+    /// Issues a certificate for a new key of the node with the identity `node`.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Issue`].
+    pub fn issue(&self, node: &str, name: &str, now: Instant) -> Result<Identity, TlsError> {
+        let request = NodeRequest::make(node, name)?;
+        let leaf = self.sign(request.der(), node, name, now)?;
+        request.granted(leaf, self.certificate.clone())
+    }
+}
+
+/// A new key of a node, and the request for a certificate for it.
+pub struct NodeRequest {
+    key: KeyPair,
+    der: Vec<u8>,
+}
+
+impl NodeRequest {
+    /// Makes a key and a request.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Issue`] if the system gives no random bytes.
+    pub fn make(node: &str, name: &str) -> Result<NodeRequest, TlsError> {
+        let key = KeyPair::generate().map_err(issue_error)?;
+        let params = node_params(node, name, Instant::from_unix_secs(0))?;
+        let request = params.serialize_request(&key).map_err(issue_error)?;
+        Ok(NodeRequest { der: request.der().to_vec(), key })
+    }
+
+    /// The request.
+    #[must_use]
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// The key, the certificate that the request has led to, its issuer and further authorities as PEM: what
+    /// [`Identity::load`] reads again. A secret.
+    #[must_use]
+    pub fn pem(&self, leaf: &[u8], issuer: &[u8], authorities: &[impl AsRef<[u8]>]) -> String {
+        let others = authorities.iter().map(AsRef::as_ref).filter(|other| *other != issuer);
+        let certificates = [leaf, issuer].into_iter().chain(others).map(|der| {
+            let encoded = STANDARD.encode(der);
+            let lines: Vec<_> =
+                encoded.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
+            format!(
+                "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
+                lines.join("\n")
+            )
+        });
+        [self.key.serialize_pem()].into_iter().chain(certificates).collect()
+    }
+
+    /// The identity that the request has led to.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Issue`] if the certificate is not for the key.
+    pub fn granted(
+        self,
+        leaf: CertificateDer<'static>,
+        authority: CertificateDer<'static>,
+    ) -> Result<Identity, TlsError> {
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.serialize_der()));
+        Identity::new(vec![leaf, authority], key)
+    }
+}
+
+/// The identity of the node, in hexadecimal digits, whose certificate this is.
+#[must_use]
+pub fn node_of(certificate: &Certificate) -> Option<&str> {
+    certificate.uris.iter().find_map(|uri| uri.strip_prefix(NODE_URI))
+}
+
+fn node_params(node: &str, name: &str, now: Instant) -> Result<CertificateParams, TlsError> {
+    let mut params = params(name, now, NODE_SECS)?;
+    let uri = Ia5String::try_from(format!("{NODE_URI}{node}")).map_err(issue_error)?;
+    params.subject_alt_names = vec![SanType::URI(uri)];
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    Ok(params)
+}
+
+fn params(name: &str, now: Instant, secs: i64) -> Result<CertificateParams, TlsError> {
+    let time =
+        |at: Instant| OffsetDateTime::from_unix_timestamp(at.unix_secs()).map_err(issue_error);
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = time(now.plus_secs(-BEFORE_SECS))?;
+    params.not_after = time(now.plus_secs(secs))?;
+    Ok(params)
+}

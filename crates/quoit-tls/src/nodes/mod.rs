@@ -1,0 +1,72 @@
+//! TLS between the nodes of a cluster: the cluster's own authority, certificates of nodes, and the two proofs
+//! by which a node that has no certificate yet gets one.
+//!
+//! ```text
+//! member --- certificate of the authority, both ways, TLS 1.3 --- member
+//!
+//! joining node                                        member
+//!   certificate of the token's key  -->                 the key's digest is among the cluster's tokens
+//!      <--  chain with the authority whose digest the token carries
+//!   request for a certificate  -->                      signs it, and counts the token as used
+//! ```
+//!
+//! Both proofs are made by the handshake itself: a connection that fails them is closed before a byte of
+//! another protocol is read. A token is the digest of the authority and the seed of a key; the cluster keeps
+//! the digest of the public key alone, so what the cluster keeps of a token can't be used as one. A shared
+//! secret (`distributed_cookie`) is the seed of two keys, one for each side.
+
+mod authority;
+mod secret;
+mod token;
+mod verify;
+
+pub use authority::{Authority, NodeRequest, node_of};
+pub use secret::{SharedSecret, WeakSecret};
+pub use token::{JoinToken, TokenError};
+pub use verify::{LinkProof, LinkTrust, node_server_name};
+
+use crate::error::TlsError;
+use ring::digest::{SHA256, digest};
+use std::fmt;
+
+/// The SHA-256 digest of a certificate or of a public key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    /// The digest of these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Fingerprint {
+        let mut short = [0; 32];
+        short.copy_from_slice(digest(&SHA256, bytes).as_ref());
+        Fingerprint(short)
+    }
+
+    /// The digest of bytes that were stored; `None` unless there are 32.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Fingerprint> {
+        bytes.try_into().ok().map(Fingerprint)
+    }
+
+    /// The first eight bytes in hexadecimal: the name of a token or an authority for people.
+    #[must_use]
+    pub fn short(&self) -> String {
+        self.0[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+fn issue_error(fault: impl fmt::Display) -> TlsError {
+    TlsError::Issue(fault.to_string())
+}

@@ -1,0 +1,374 @@
+//! The configurations of connections between nodes, and the checks of their handshakes.
+
+use super::authority::node_of;
+use super::secret::SharedSecret;
+use super::token::JoinToken;
+use super::{Fingerprint, issue_error};
+use crate::certificate::Certificate;
+use crate::error::TlsError;
+use crate::identity::Identity;
+use crate::instant::Instant;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::verify_tls13_signature;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier,
+};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::TLS13;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    ServerConfig, SignatureScheme,
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// The protocol of members among each other, as ALPN names it.
+const ALPN_MEMBERS: &[u8] = b"quoit-internode";
+/// The same, for a node that knows the cluster by a shared secret.
+const ALPN_SECRET: &[u8] = b"quoit-internode-secret";
+
+/// The name that every node is asked by: what it proves is its identity, not its address.
+const SERVER_NAME: &str = "node.quoit.invalid";
+
+/// What the other side of a connection has proved by its handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkProof {
+    /// That it is the node with this identity (hexadecimal digits), by a certificate of the authority.
+    Node(String),
+    /// That it knows the token with this digest.
+    Token(Fingerprint),
+    /// That it knows the shared secret.
+    Secret,
+}
+
+/// What a node holds the other sides of its connections against.
+#[derive(Debug, Clone, Default)]
+pub struct LinkTrust {
+    /// Certificates of the authorities that count.
+    pub authorities: Vec<CertificateDer<'static>>,
+    /// Identities of nodes whose certificates do not count any more (hexadecimal digits).
+    pub removed: BTreeSet<String>,
+    /// Tokens that are good: the digests of their keys, and their ends.
+    pub tokens: BTreeMap<Fingerprint, Instant>,
+    /// The shared secret, where one is set.
+    pub secret: Option<SharedSecret>,
+}
+
+impl LinkTrust {
+    /// The configuration of a listener: TLS 1.3 alone, a proof from everybody, no resumption, since a session
+    /// would outlive the right that it was begun with.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`] if the authorities are none.
+    pub fn server(&self, own: &Identity) -> Result<Arc<ServerConfig>, TlsError> {
+        let refused = |fault: Error| TlsError::Configuration(fault.to_string());
+        let secret = self.secret.as_ref().map(SharedSecret::answering).transpose()?;
+        let certificates = NodeCertificates { own: own.key(), secret: secret.map(|own| own.key()) };
+        let mut config = ServerConfig::builder_with_provider(crate::provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(refused)?
+            .with_client_cert_verifier(Arc::new(self.client_verifier()?))
+            .with_cert_resolver(Arc::new(certificates));
+        config.alpn_protocols = vec![ALPN_MEMBERS.to_vec(), ALPN_SECRET.to_vec()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Arc::new(config))
+    }
+
+    fn client_verifier(&self) -> Result<ProofVerifier, TlsError> {
+        let members = WebPkiClientVerifier::builder_with_provider(self.roots()?, crate::provider());
+        let members = members.build().map_err(issue_error)?;
+        let secret = self.secret.as_ref().map(SharedSecret::asking_key).transpose()?;
+        let (removed, tokens) = (self.removed.clone(), self.tokens.clone());
+        Ok(ProofVerifier { members, removed, tokens, secret })
+    }
+
+    /// The configuration of a member that dials another.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`] if the authorities are none.
+    pub fn client(&self, own: &Identity) -> Result<Arc<ClientConfig>, TlsError> {
+        let nodes = WebPkiServerVerifier::builder_with_provider(self.roots()?, crate::provider());
+        let nodes = nodes.build().map_err(issue_error)?;
+        let known = Known::Authorities { nodes, removed: self.removed.clone() };
+        client(known, own, ALPN_MEMBERS)
+    }
+
+    fn roots(&self) -> Result<Arc<RootCertStore>, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for authority in &self.authorities {
+            roots.add(authority.clone()).map_err(issue_error)?;
+        }
+        Ok(Arc::new(roots))
+    }
+
+    /// What the certificates that the other side has shown prove. The handshake has checked them.
+    #[must_use]
+    pub fn proof(&self, shown: Option<&[CertificateDer<'_>]>) -> Option<LinkProof> {
+        let leaf = shown?.first()?;
+        let certificate = Certificate::parse(leaf).ok()?;
+        if let Some(node) = node_of(&certificate) {
+            return Some(LinkProof::Node(node.to_owned()));
+        }
+        let key = key_of(leaf)?;
+        let secret = self.secret.as_ref().and_then(|secret| secret.asking_key().ok());
+        Some(if secret == Some(key) { LinkProof::Secret } else { LinkProof::Token(key) })
+    }
+}
+
+impl JoinToken {
+    /// The configuration of a node that asks for a certificate by this token.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`].
+    pub fn client(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        client(Known::Authority(self.authority()), &self.identity()?, ALPN_MEMBERS)
+    }
+}
+
+impl SharedSecret {
+    /// The configuration of a node that asks for a certificate by this secret.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`].
+    pub fn client(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        client(Known::Key(self.answering_key()?), &self.asking()?, ALPN_SECRET)
+    }
+}
+
+/// The name to dial every node by.
+///
+/// # Panics
+///
+/// Never: the name is one.
+#[must_use]
+pub fn node_server_name() -> ServerName<'static> {
+    ServerName::try_from(SERVER_NAME).expect("it is a name of a host")
+}
+
+fn client(known: Known, own: &Identity, protocol: &[u8]) -> Result<Arc<ClientConfig>, TlsError> {
+    let mut config = ClientConfig::builder_with_provider(crate::provider())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(|fault| TlsError::Configuration(fault.to_string()))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(NodeVerifier(known)))
+        .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own.key())));
+    config.alpn_protocols = vec![protocol.to_vec()];
+    config.resumption = rustls::client::Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+/// The digest of a certificate's public key.
+fn key_of(der: &CertificateDer<'_>) -> Option<Fingerprint> {
+    let (_, parsed) = X509Certificate::from_der(der).ok()?;
+    Some(Fingerprint::of(&parsed.public_key().subject_public_key.data))
+}
+
+/// The certificate that a node answers with: that of the shared secret to those who know the cluster by it.
+#[derive(Debug)]
+struct NodeCertificates {
+    own: Arc<CertifiedKey>,
+    secret: Option<Arc<CertifiedKey>>,
+}
+
+impl ResolvesServerCert for NodeCertificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let mut protocols = hello.alpn()?;
+        if protocols.any(|protocol| protocol == ALPN_SECRET) {
+            return self.secret.clone();
+        }
+        Some(Arc::clone(&self.own))
+    }
+}
+
+fn schemes() -> Vec<SignatureScheme> {
+    crate::provider().signature_verification_algorithms.supported_schemes()
+}
+
+fn is_signed(
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signature: &DigitallySignedStruct,
+) -> Result<HandshakeSignatureValid, Error> {
+    let algorithms = crate::provider().signature_verification_algorithms;
+    verify_tls13_signature(message, certificate, signature, &algorithms)
+}
+
+/// There is no TLS 1.2 between nodes.
+fn too_old() -> Error {
+    Error::General("nodes speak TLS 1.3 to each other".into())
+}
+
+fn removed() -> Error {
+    Error::InvalidCertificate(CertificateError::Revoked)
+}
+
+/// Checks the proofs of those who have dialed.
+#[derive(Debug)]
+struct ProofVerifier {
+    members: Arc<dyn ClientCertVerifier>,
+    removed: BTreeSet<String>,
+    tokens: BTreeMap<Fingerprint, Instant>,
+    secret: Option<Fingerprint>,
+}
+
+impl ProofVerifier {
+    fn is_key_known(&self, leaf: &CertificateDer<'_>, now: UnixTime) -> Result<bool, Error> {
+        let Some(key) = key_of(leaf) else { return Ok(false) };
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        match self.tokens.get(&key) {
+            Some(end) if end.unix_secs() > now => Ok(true),
+            Some(_) => Err(Error::InvalidCertificate(CertificateError::Expired)),
+            None => Ok(self.secret == Some(key)),
+        }
+    }
+}
+
+impl ClientCertVerifier for ProofVerifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        // A node that joins has no certificate of an authority, and must not look for one.
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        if self.is_key_known(leaf, now)? {
+            return Ok(ClientCertVerified::assertion());
+        }
+        let verified = self.members.verify_client_cert(leaf, chain, now)?;
+        check_node(leaf, &self.removed)?;
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(too_old())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        is_signed(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        schemes()
+    }
+}
+
+/// Refuses certificates of no node, and of removed ones.
+fn check_node(leaf: &CertificateDer<'_>, gone: &BTreeSet<String>) -> Result<(), Error> {
+    let bad = |_| Error::InvalidCertificate(CertificateError::BadEncoding);
+    let certificate = Certificate::parse(leaf).map_err(bad)?;
+    match node_of(&certificate) {
+        Some(node) if gone.contains(node) => Err(removed()),
+        Some(_) => Ok(()),
+        None => Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)),
+    }
+}
+
+/// By what a node knows those whom it dials.
+#[derive(Debug)]
+enum Known {
+    Authorities { nodes: Arc<WebPkiServerVerifier>, removed: BTreeSet<String> },
+    Authority(Fingerprint),
+    Key(Fingerprint),
+}
+
+/// Checks those who were dialed.
+#[derive(Debug)]
+struct NodeVerifier(Known);
+
+impl ServerCertVerifier for NodeVerifier {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let unknown = || Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        match &self.0 {
+            Known::Authorities { nodes, removed } => {
+                is_issued(nodes, leaf, chain, name, ocsp, now)?;
+                check_node(leaf, removed)?;
+            }
+            Known::Authority(fingerprint) => {
+                let found = chain.iter().find(|one| Fingerprint::of(one) == *fingerprint);
+                let mut roots = RootCertStore::empty();
+                roots.add(found.ok_or_else(unknown)?.clone().into_owned())?;
+                let nodes =
+                    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), crate::provider());
+                let nodes = nodes.build().map_err(|_| unknown())?;
+                is_issued(&nodes, leaf, chain, name, ocsp, now)?;
+                check_node(leaf, &BTreeSet::new())?;
+            }
+            Known::Key(key) => {
+                if key_of(leaf) != Some(*key) {
+                    return Err(unknown());
+                }
+            }
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(too_old())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        is_signed(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        schemes()
+    }
+}
+
+/// Whether the chain leads to an authority, in time. The name is that of no node: identities count.
+fn is_issued(
+    nodes: &WebPkiServerVerifier,
+    leaf: &CertificateDer<'_>,
+    chain: &[CertificateDer<'_>],
+    name: &ServerName<'_>,
+    ocsp: &[u8],
+    now: UnixTime,
+) -> Result<(), Error> {
+    match nodes.verify_server_cert(leaf, chain, name, ocsp, now) {
+        Ok(_)
+        | Err(Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}

@@ -1,0 +1,225 @@
+//! `quoit admin cluster init`, `token` and `tls`: the cluster's authority, tokens for nodes that join, and how
+//! connections between nodes are secured.
+
+use super::{Api, done, plain, print, segment};
+use crate::config_command::Format;
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The variable that may have the token.
+const TOKEN_VARIABLE: &str = "QUOIT_JOIN_TOKEN";
+
+/// Where the token is that a node joins by. Never the command line: other users of the machine see it.
+#[derive(Args, Debug)]
+pub(crate) struct TokenSource {
+    /// File with the join token, as `quoit admin cluster token` on a member has printed it; - reads it from
+    /// standard input [default: the variable QUOIT_JOIN_TOKEN, if it is set].
+    #[arg(long, alias = "token", value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl TokenSource {
+    /// The token, if one is given.
+    pub(super) fn read(&self) -> Result<Option<String>> {
+        let text = match &self.token_file {
+            Some(file) if file.as_os_str() == "-" => {
+                std::io::read_to_string(std::io::stdin()).context("reading the token")?
+            }
+            Some(file) => std::fs::read_to_string(file).with_context(|| {
+                format!(
+                    "reading the join token from {} (--token-file takes a file)",
+                    file.display()
+                )
+            })?,
+            None => match std::env::var(TOKEN_VARIABLE) {
+                Ok(token) => token,
+                Err(_) => return Ok(None),
+            },
+        };
+        let token = text.trim();
+        if token.is_empty() {
+            bail!("the join token is empty: make one with `quoit admin cluster token` on a member");
+        }
+        Ok(Some(token.to_owned()))
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TokenArgs {
+    #[command(subcommand)]
+    command: Option<TokenCommand>,
+    /// How long the token lets nodes join: 60s to 30d.
+    #[arg(long, default_value = "1h", value_parser = lifetime)]
+    ttl: Duration,
+    /// How many nodes may join by it.
+    #[arg(long, default_value_t = 1)]
+    nodes: u32,
+}
+
+#[derive(Subcommand, Debug)]
+enum TokenCommand {
+    /// Print the tokens that are good, without what makes them tokens.
+    List,
+    /// End a token before its time.
+    Revoke {
+        /// Its id, as the list shows it.
+        id: String,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TlsArgs {
+    #[command(subcommand)]
+    command: Option<TlsCommand>,
+}
+
+#[derive(Subcommand, Debug)]
+enum TlsCommand {
+    /// Replace the authority and all certificates by new ones, step by step; no connection ends.
+    Rotate,
+}
+
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let secs = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err("a number with s, m, h or d, such as 30m or 2d".to_owned()),
+    };
+    let number: u64 = number.parse().map_err(|_| "a number with s, m, h or d".to_owned())?;
+    Ok(Duration::from_secs(number.saturating_mul(secs)))
+}
+
+/// Makes the authority.
+pub(super) fn init(api: &Api, format: Format) -> Result<()> {
+    let answer = done(api.post("cluster/tls/init", None)?, format)?;
+    print(&answer, format, |document| plain(&document["message"]));
+    Ok(())
+}
+
+/// Makes, lists or ends tokens.
+pub(super) fn token(api: &Api, args: &TokenArgs, format: Format) -> Result<()> {
+    match &args.command {
+        None => {
+            let body = json!({ "nodes": args.nodes, "secs": args.ttl.as_secs() });
+            let answer = done(api.post("cluster/tls/tokens", Some(&body))?, format)?;
+            // The token alone on standard output: it is written into a file or a variable.
+            print(&answer, format, |document| plain(&document["token"]));
+        }
+        Some(TokenCommand::List) => {
+            let answer = done(api.get("cluster/tls")?, format)?;
+            print(&answer["tokens"], format, tokens);
+        }
+        Some(TokenCommand::Revoke { id }) => {
+            let path = format!("cluster/tls/tokens/{}", segment(id));
+            let answer = done(api.delete(&path)?, format)?;
+            print(&answer, format, |document| plain(&document["message"]));
+        }
+    }
+    Ok(())
+}
+
+/// Prints how connections are secured, or begins a rotation.
+pub(super) fn tls(api: &Api, args: &TlsArgs, format: Format) -> Result<()> {
+    match args.command {
+        None => {
+            let answer = done(api.get("cluster/tls")?, format)?;
+            print(&answer, format, shown);
+        }
+        Some(TlsCommand::Rotate) => {
+            let answer = done(api.post("cluster/tls/rotate", None)?, format)?;
+            print(&answer, format, |document| plain(&document["message"]));
+        }
+    }
+    Ok(())
+}
+
+fn tokens(tokens: &Value) -> String {
+    let mut text = String::new();
+    for token in tokens.as_array().into_iter().flatten() {
+        let (id, left, end) = (plain(&token["id"]), &token["uses_left"], plain(&token["expires"]));
+        _ = writeln!(text, "{id}  for {left} more nodes until {end}");
+    }
+    if text.is_empty() { "No tokens".to_owned() } else { text.trim_end().to_owned() }
+}
+
+fn shown(document: &Value) -> String {
+    let mut text = format!("internode.tls = {} on this node\n", plain(&document["mode"]));
+    for authority in document["authorities"].as_array().into_iter().flatten() {
+        let issues = if authority["issues"] == true { ", issues certificates" } else { "" };
+        let (id, end) = (plain(&authority["id"]), plain(&authority["expires"]));
+        _ = writeln!(text, "authority {id} until {end}{issues}");
+    }
+    if document["authorities"].as_array().is_none_or(Vec::is_empty) {
+        text.push_str("no authority yet: make one with `quoit admin cluster init`\n");
+    }
+    let waits = list(&document["rotation_waits_for"]);
+    if !waits.is_empty() {
+        _ = writeln!(text, "the rotation waits for {waits}");
+    }
+    for member in document["members"].as_array().into_iter().flatten() {
+        let certificate = match member["expires"].as_str() {
+            Some(end) => format!("certificate of {} until {end}", plain(&member["authority"])),
+            None => "no certificate yet".to_owned(),
+        };
+        let link = match member["plain"].as_bool() {
+            Some(true) => ", connected without TLS",
+            Some(false) => ", connected",
+            None => "",
+        };
+        _ = writeln!(text, "{}: {certificate}{link}", plain(&member["name"]));
+    }
+    for link in document["plain"].as_array().into_iter().flatten() {
+        let reason =
+            link["reason"].as_str().map_or_else(String::new, |reason| format!(" ({reason})"));
+        let (host, count) = (plain(&link["host"]), &link["connections"]);
+        _ = writeln!(text, "{count} connections without TLS with {host}{reason}");
+    }
+    text.trim_end().to_owned()
+}
+
+fn list(names: &Value) -> String {
+    let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
+    names.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifetimes_have_units() {
+        assert_eq!(lifetime("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(lifetime("2d"), Ok(Duration::from_secs(172_800)));
+        for wrong in ["", "5", "h", "1w", "-1h", "99999999999999999999h"] {
+            assert!(lifetime(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_mixed_cluster_is_shown_with_what_keeps_it_from_being_closed() {
+        let text = shown(&json!({
+            "mode": "both",
+            "authorities": [{"id": "ab", "expires": "2036", "issues": true}],
+            "rotation_waits_for": [],
+            "members": [
+                {"name": "a@h", "authority": "ab", "expires": "2027", "plain": null},
+                {"name": "b@h", "authority": null, "expires": null, "plain": true},
+            ],
+            "plain": [{"host": "h", "connections": 3, "reason": null}],
+        }));
+        assert_eq!(
+            text,
+            "internode.tls = both on this node\nauthority ab until 2036, issues certificates\n\
+             a@h: certificate of ab until 2027\nb@h: no certificate yet, connected without TLS\n\
+             3 connections without TLS with h"
+        );
+    }
+}
