@@ -12,8 +12,8 @@ use quoit_core::{
     RequestLogSettings, StoreSettings, TransferLimits, TransferShareMin,
 };
 use quoit_server::{
-    AUDIT_FILE_BYTES, AUDIT_FILES_KEPT, AuditSettings, JobClasses, MapReduceSettings, MemorySettings,
-    PaceSettings, ScriptLimits, ServerSettings,
+    AUDIT_FILE_BYTES, AUDIT_FILES_KEPT, AuditSettings, JobClasses, MapReduceSettings,
+    MemorySettings, PaceSettings, ScriptLimits, ServerSettings,
 };
 use quoit_tls::nodes::{SharedSecret, WeakSecret};
 use std::collections::BTreeMap;
