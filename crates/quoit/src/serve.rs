@@ -7,7 +7,7 @@ use crate::output::say;
 use crate::reload::OperatorSignals;
 use crate::reserve::Reserve;
 use crate::stop::StopRequest;
-use crate::{certificates, descriptors, open, readiness, ready_file};
+use crate::{certificates, descriptors, node_certificates, open, readiness, ready_file};
 use anyhow::{Context, Result};
 use clap::Args;
 use quoit::config::{self, Settings, Sources};

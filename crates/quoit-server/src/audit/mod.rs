@@ -1,7 +1,7 @@
 //! The audit log: who did what, as one JSON object a line.
 //!
-//! Changes of security, of properties and of the layout are recorded, and what was refused; of buckets that the
-//! operator has chosen, every operation. The file is rotated by size, and readable by the node's user alone.
+//! Changes that operators make are recorded, of security, properties and layout among them, and those that were
+//! refused. The file is rotated by size, and readable by the node's user alone.
 //!
 //! A line is written by the caller, with one system call, before the change is answered. It is not synced: the
 //! log tells what happened, and is no part of what is durable. A line that could not be written is counted and
@@ -14,7 +14,6 @@ pub use entry::{AuditEntry, AuditOutcome};
 
 use file::RotatedFile;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,15 +32,12 @@ pub struct AuditSettings {
     pub file_bytes_max: u64,
     /// Older files that are kept.
     pub kept_count: u32,
-    /// Buckets all of whose operations are recorded: `TYPE/BUCKET`, or `TYPE` for all of a type.
-    pub buckets: BTreeSet<String>,
 }
 
 /// An audit log, or none.
 #[derive(Debug, Default)]
 pub struct AuditLog {
     file: Option<Mutex<RotatedFile>>,
-    buckets: BTreeSet<String>,
     recorded_count: AtomicU64,
     lost_count: AtomicU64,
 }
@@ -59,26 +55,15 @@ impl AuditLog {
     ///
     /// When the file can't be written.
     pub fn open(settings: AuditSettings) -> io::Result<AuditLog> {
-        let AuditSettings { file, file_bytes_max, kept_count, buckets } = settings;
+        let AuditSettings { file, file_bytes_max, kept_count } = settings;
         let file = RotatedFile::open(file, file_bytes_max, kept_count)?;
-        Ok(AuditLog { file: Some(Mutex::new(file)), buckets, ..AuditLog::default() })
+        Ok(AuditLog { file: Some(Mutex::new(file)), ..AuditLog::default() })
     }
 
     /// Whether anything is recorded.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.file.is_some()
-    }
-
-    /// Whether every operation on this bucket is recorded. Costs nothing while no bucket is chosen.
-    #[must_use]
-    pub fn watches(&self, bucket_type: &[u8], bucket: &[u8]) -> bool {
-        if self.buckets.is_empty() {
-            return false;
-        }
-        let bucket_type = String::from_utf8_lossy(bucket_type);
-        let whole = format!("{bucket_type}/{}", String::from_utf8_lossy(bucket));
-        self.buckets.contains(&*bucket_type) || self.buckets.contains(&whole)
     }
 
     /// Records what happened.
@@ -112,12 +97,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn settings(folder: &tempfile::TempDir) -> AuditSettings {
-        AuditSettings {
-            file: folder.path().join("audit.log"),
-            file_bytes_max: 400,
-            kept_count: 2,
-            buckets: ["default/ledger".to_owned(), "secret".to_owned()].into(),
-        }
+        AuditSettings { file: folder.path().join("audit.log"), file_bytes_max: 400, kept_count: 2 }
     }
 
     fn entry(what: &str) -> AuditEntry<'_> {
@@ -165,14 +145,5 @@ mod tests {
         AuditLog::open(settings).unwrap().record(&entry("again"));
         assert!(read("audit.log").contains("again"));
         assert!(read("audit.log").starts_with(&before) || read("audit.log.1") == before);
-    }
-
-    #[test]
-    fn chosen_buckets_are_watched_by_type_or_by_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let log = AuditLog::open(settings(&folder)).unwrap();
-        assert!(log.watches(b"default", b"ledger") && log.watches(b"secret", b"any"));
-        assert!(!log.watches(b"default", b"other"));
-        assert!(!AuditLog::off().watches(b"default", b"ledger") && !AuditLog::off().is_on());
     }
 }

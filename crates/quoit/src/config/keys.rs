@@ -78,8 +78,8 @@ const NODE: &[Key] = &[
         "audit",
         Kind::Flag,
         "off",
-        "Whether the node records who did what: changes of security, properties and layout, and what was \
-         refused, as JSON lines.",
+        "Whether the node records changes that operators make by the administration API, and those that it \
+         refuses, as JSON lines.",
     ),
     key(
         "audit.file",
@@ -99,13 +99,6 @@ const NODE: &[Key] = &[
         Kind::Integer(0, 10_000),
         "10",
         "Older files of the audit log that are kept.",
-    ),
-    key(
-        "audit.buckets",
-        Kind::Name,
-        "",
-        "Buckets all of whose operations are recorded, separated by commas: TYPE/BUCKET, or TYPE for all \
-         buckets of a type.",
     ),
     key(
         "internode.version.maximum",

@@ -438,13 +438,11 @@ impl Settings {
             return None;
         }
         let file = self.get("audit.file").map_or_else(|| data_dir.join("audit.log"), PathBuf::from);
-        let buckets = self.get("audit.buckets").unwrap_or_default().split(',').map(str::trim);
         let kept = self.integer("audit.file.kept").and_then(|count| u32::try_from(count).ok());
         Some(AuditSettings {
             file,
             file_bytes_max: self.size_bytes("audit.file.maximum_size").unwrap_or(AUDIT_FILE_BYTES),
             kept_count: kept.unwrap_or(AUDIT_FILES_KEPT),
-            buckets: buckets.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
         })
     }
 
