@@ -1,8 +1,8 @@
 //! Members, partitions and what moves.
 
 mod changes;
-mod overview;
 mod links;
+mod overview;
 mod transfers;
 mod view;
 
