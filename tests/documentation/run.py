@@ -1,8 +1,8 @@
 """Runs every command of README and of the pages in `docs` as it is written, and holds it to what the page
 says it prints. Each page has a node of its own, at the addresses that the page names.
 
-A command that can't run in a test stands in `STANDS_IN` with what is run in its place, or None with the reason:
-a page and this list can't drift apart, since an entry that no page has is an error.
+A command that can't run in a test stands in `NOT_HERE`; a page and this list can't drift apart, since an
+entry that no page has is an error.
 """
 import os
 import subprocess
@@ -66,7 +66,8 @@ class Shell:
         self.process = subprocess.Popen(
             ["bash", "--noprofile", "--norc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, cwd=folder, env=environment)
-        self.process.stdin.write('quoit() { timeout 60 "$PROGRAM" "$@"; }\ncurl() { command curl -sS --max-time 60 "$@"; }\n')
+        self.process.stdin.write('quoit() { timeout 60 "$PROGRAM" "$@"; }\n'
+                                 'curl() { command curl -sS --max-time 60 "$@"; }\n')
 
     def run(self, text):
         """Runs a command; its output and its status."""
@@ -79,7 +80,8 @@ class Shell:
         if text.startswith("quoit bench"):
             text += " --target %s:%d" % (self.node.http if "http" in text else self.node.pb)
         # The shell's own input is the commands to come.
-        self.process.stdin.write("{ %s\n} < /dev/null; status=$?; echo; echo '%s'$status\n" % (text, MARK))
+        self.process.stdin.write("{ %s\n} < /dev/null; status=$?; echo; echo '%s'$status\n"
+                                 % (text, MARK))
         self.process.stdin.flush()
         output = []
         for line in self.process.stdout:

@@ -1,7 +1,8 @@
 """A table of mistakes that people make, each with what it is told: the value, the place, the remedy.
 
-Each line is a command line of `quoit` and texts that its answer has. {http}, {pb} and {node} are the addresses
-of a node that runs, {dead} is one where nobody listens, {dir} is an empty directory, {data} that of the node.
+Each line is a command line of `quoit` and texts that its answer has. {http}, {pb} and {node} are the
+addresses of a node that runs, {dead} is one where nobody listens, {dir} is an empty directory, {data} that
+of the node.
 """
 import os
 import shlex
@@ -63,7 +64,8 @@ NAMES = [
 ]
 
 PLACES = [
-    ("admin --url {dead} ping", ["no answer from http://{dead}", "is a node running there?", "--url HOST:PORT"]),
+    ("admin --url {dead} ping",
+     ["no answer from http://{dead}", "is a node running there?", "--url HOST:PORT"]),
     ("get --url {dead} b/k", ["no answer from http://{dead}", "--url HOST:PORT"]),
     ("status --url {dead}", ["no answer from http://{dead}", "--url HOST:PORT"]),
     ("stat --url {dead}", ["no answer from http://{dead}"]),
@@ -121,7 +123,8 @@ SETTINGS = [
 DATA = [
     ("get --url {http} b/none", ["there is no default/b/none"]),
     ("del --url {http} b/none", ["there is no default/b/none"]),
-    ("get --url {http} none/b/k", ["bucket type none does not exist or is not active", "bucket-type create none"]),
+    ("get --url {http} none/b/k",
+     ["bucket type none does not exist or is not active", "bucket-type create none"]),
     ("put --url {http} none/b/k v", ["bucket type none does not exist", "bucket-type list"]),
     ("keys --url {http} none/b", ["none", "does not exist"]),
     ("buckets --url {http} none", ["none", "does not exist"]),
@@ -139,7 +142,8 @@ DATA = [
     ("get --url {http} b/there --sibling 0", ["has no sibling 0"]),
     ("get --url {http} b/there --output {dir}/no/where", ["can't write {dir}/no/where"]),
     ("get --url {http} carts/de/42 --format raw", ["has 2 siblings", "--sibling 1 to 2", "--replace"]),
-    ("set add --url {http} b/k x", ["buckets of the type default hold objects, no set", "bucket-type create"]),
+    ("set add --url {http} b/k x",
+     ["buckets of the type default hold objects, no set", "bucket-type create"]),
     ("counter incr --url {http} sets/b/k", ["sets/b/k"]),
     ("set get --url {http} sets/b/none", ["there is no sets/b/none"]),
     ("set remove --url {http} sets/b/none x", ["there is no sets/b/none"]),
@@ -174,7 +178,8 @@ ADMINISTRATION = [
     ("man --dir {dir}/value.json", ["can't write manual pages into {dir}/value.json"]),
     ("dev-cluster 0", ["0"]),
     ("bench {dir}/none.config", ["none.config"]),
-    ("bench {dir}/bench.config", ["bench.config:2:10", "driver nothing is not offered: there are", "riakc_pb"]),
+    ("bench {dir}/bench.config",
+     ["bench.config:2:10", "driver nothing is not offered: there are", "riakc_pb"]),
     ("bench {dir}/unclosed.config", ["unclosed.config", "1"]),
     ("bench {dir}/toml.toml", ["toml.toml", "1"]),
     ("bench report {dir}/none", ["{dir}/none"]),
@@ -195,7 +200,8 @@ class Mistakes(unittest.TestCase):
                 handle.write(text)
         cls.node.create_bucket_type("carts", {"allow_mult": True})
         cls.node.create_bucket_type("sets", {"datatype": "set"})
-        for command in ["put b/there v", "put carts/de/42 apples", "put carts/de/42 pears", "set add sets/b/there x"]:
+        for command in ["put b/there v", "put carts/de/42 apples", "put carts/de/42 pears",
+                        "set add sets/b/there x"]:
             done = cls.quoit(shlex.split(command) + ["--url", cls.node.url])
             assert done.returncode == 0, done.stdout
         # A port that is taken and where nobody listens.

@@ -56,7 +56,8 @@ class Packages(unittest.TestCase):
         for name in ("status", "available"):
             open(os.path.join(admin, name), "w", encoding="utf-8").close()
         os.mkdir(root)
-        done = run("dpkg", "--instdir=" + root, "--admindir=" + admin, "--log=" + os.path.join(self.folder, "log"),
+        done = run("dpkg", "--instdir=" + root, "--admindir=" + admin,
+                   "--log=" + os.path.join(self.folder, "log"),
                    "--force-not-root", "--force-script-chrootless", "--install", self.files["deb"])
         self.assertEqual(done.returncode, 0, done.stdout)
         return root
@@ -81,7 +82,8 @@ class Packages(unittest.TestCase):
         self.assertIn("quoit-serve.1.gz", pages)
         if shutil.which("man"):
             page = os.path.join(root, "usr/share/man/man1/quoit-status.1.gz")
-            done = run("man", "--warnings", "-l", page, env={**os.environ, "MANPAGER": "cat", "LC_ALL": "C.UTF-8"})
+            plain = {**os.environ, "MANPAGER": "cat", "LC_ALL": "C.UTF-8"}
+            done = run("man", "--warnings", "-l", page, env=plain)
             self.assertEqual(done.returncode, 0, done.stdout)
             self.assertIn("needs attention", " ".join(done.stdout.split()))
             self.assertNotIn("warning:", done.stdout)
@@ -146,8 +148,9 @@ class Packages(unittest.TestCase):
         done = run(TOOL, "--binary", os.path.join(self.folder, "quoit"), "--out", again, cwd=ROOT)
         self.assertEqual(done.returncode, 0, done.stdout)
         for name in os.listdir(again):
-            with open(os.path.join(again, name), "rb") as one, open(os.path.join(self.folder, name), "rb") as two:
-                self.assertTrue(one.read() == two.read(), name)
+            with open(os.path.join(again, name), "rb") as one:
+                with open(os.path.join(self.folder, name), "rb") as two:
+                    self.assertTrue(one.read() == two.read(), name)
 
 
 if __name__ == "__main__":

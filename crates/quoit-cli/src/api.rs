@@ -305,11 +305,13 @@ impl Api {
                 format!("{target} is not a URL; write --url HOST:PORT")
             }
             ureq::Error::Protocol(_) => format!(
-                "what listens at {target} does not speak HTTP; --url is the address of a node's listener.http \
+                "what listens at {target} does not speak HTTP; --url is the address of a node's \
+                 listener.http \
                  (port 8098 by default)"
             ),
             ureq::Error::Timeout(ureq::Timeout::Connect) => format!(
-                "no connection to {target} within {} s; is the machine up, and does a firewall let it through?",
+                "no connection to {target} within {} s; is the machine up, and does a firewall let it \
+                 through?",
                 CONNECT_TIMEOUT.as_secs()
             ),
             ureq::Error::Timeout(_) => format!(
@@ -394,7 +396,8 @@ impl Api {
 fn no_connection(target: &Target, kind: std::io::ErrorKind) -> String {
     match (target, kind) {
         (Target::Local(_), std::io::ErrorKind::PermissionDenied) => format!(
-            "{target} may be opened by the user of the node only: run the command as that user (sudo -u quoit)"
+            "{target} may be opened by the user of the node only: run the command as that user (sudo -u \
+             quoit)"
         ),
         (Target::Local(_), std::io::ErrorKind::NotFound) => {
             format!("{target} is not there; does a node run with this data directory?")

@@ -256,7 +256,8 @@ mod tests {
             assert_eq!(
                 said(text),
                 format!(
-                    "'{text}' is not the name of a record: {reason}; write TYPE/BUCKET/KEY (or BUCKET/KEY for \
+                    "'{text}' is not the name of a record: {reason}; write TYPE/BUCKET/KEY (or BUCKET/KEY \
+                     for \
                      the type default), with %2F for a slash inside a name and %25 for a percent sign"
                 )
             );

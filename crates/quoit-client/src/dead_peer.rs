@@ -11,8 +11,8 @@ const QUESTION_COUNT: u32 = 1;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Has the system end a TCP connection whose peer has acknowledged nothing for `within`: with data under way
-/// after that time, without any within a second more. A peer that is only slow to answer acknowledges at once,
-/// and is waited for.
+/// after that time, without any within a second more. A peer that is only slow to answer acknowledges at
+/// once, and is waited for.
 ///
 /// # Errors
 ///

@@ -90,8 +90,8 @@ pub(crate) struct BundleArgs {
     /// File to write.
     #[arg(long, short, default_value = "quoit-debug.tar", value_name = "FILE")]
     output: PathBuf,
-    /// Log of the node; may be repeated. The last 16 MB of each are taken, and of a node under systemd those of
-    /// its journal.
+    /// Log of the node; may be repeated. The last 16 MB of each are taken, and of a node under systemd
+    /// those of its journal.
     #[arg(long, value_name = "FILE")]
     log: Vec<PathBuf>,
 }

@@ -52,7 +52,8 @@ fn control(contents: &Contents, arch: &str) -> String {
     let bytes: usize = contents.entries.iter().map(|entry| entry.bytes.len()).sum();
     let mut text = format!(
         "Package: quoit\nVersion: {VERSION}\nArchitecture: {arch}\nMaintainer: the authors of Quoit \
-         <quoit@example.invalid>\nInstalled-Size: {}\nSection: database\nPriority: optional\nHomepage: {HOMEPAGE}\n\
+         <quoit@example.invalid>\nInstalled-Size: {}\nSection: database\nPriority: optional\nHomepage: \
+         {HOMEPAGE}\n\
          Description: {SUMMARY}\n",
         bytes.div_ceil(1024)
     );

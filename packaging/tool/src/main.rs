@@ -3,8 +3,8 @@
 //!     cargo run --package quoit-package -- --binary target/dist/quoit --out target/package
 //!
 //! Everything comes from the binary itself (manual pages, completions, the commented configuration), from
-//! `packaging/`, and from what cargo knows of the crates that are in it. No daemon and no other tool is needed,
-//! and the same input gives the same bytes.
+//! `packaging/`, and from what cargo knows of the crates that are in it. No daemon and no other tool is
+//! needed, and the same input gives the same bytes.
 
 mod contents;
 mod deb;
@@ -49,7 +49,8 @@ fn main() -> Result<()> {
     let wants = |kind: Kind| args.only.is_empty() || args.only.contains(&kind);
     if !args.binary.is_file() {
         bail!(
-            "{} is not there: build it with `cargo build --profile dist --package quoit`, or name another with \
+            "{} is not there: build it with `cargo build --profile dist --package quoit`, or name another \
+             with \
              --binary",
             args.binary.display()
         );

@@ -1,5 +1,5 @@
-//! An image for containers: an OCI image layout in a tar file, which `podman load`, `skopeo` and `docker load`
-//! take.
+//! An image for containers: an OCI image layout in a tar file, which `podman load`, `skopeo` and `docker
+//! load` take.
 //!
 //! It holds the program, its configuration and nothing else: no shell, no other program.
 
@@ -26,7 +26,8 @@ impl Blob {
     }
 
     fn described(&self, media_type: &str) -> Value {
-        json!({"mediaType": media_type, "digest": format!("sha256:{}", self.digest), "size": self.bytes.len()})
+        let digest = format!("sha256:{}", self.digest);
+        json!({"mediaType": media_type, "digest": digest, "size": self.bytes.len()})
     }
 
     fn path(&self) -> String {
@@ -64,8 +65,16 @@ pub(crate) fn build(contents: &Contents) -> Result<(String, Vec<u8>)> {
         "org.opencontainers.image.ref.name": VERSION,
         "io.containerd.image.name": format!("docker.io/library/quoit:{VERSION}"),
     });
-    let index = json!({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [described]});
-    let older = json!([{"Config": config.path(), "RepoTags": [format!("quoit:{VERSION}")], "Layers": [layer.path()]}]);
+    let index = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": [described],
+    });
+    let older = json!([{
+        "Config": config.path(),
+        "RepoTags": [format!("quoit:{VERSION}")],
+        "Layers": [layer.path()],
+    }]);
     let mut image = tar::Builder::new(Vec::new());
     add(&mut image, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#, 0o644, 0)?;
     add(&mut image, "index.json", index.to_string().as_bytes(), 0o644, 0)?;
@@ -124,7 +133,10 @@ fn config(arch: &str, layer: &str) -> Value {
                 "StartPeriod": 60 * NANOSECONDS,
                 "Retries": 6,
             },
-            "Labels": {"org.opencontainers.image.version": VERSION, "org.opencontainers.image.licenses": "Apache-2.0"},
+            "Labels": {
+                "org.opencontainers.image.version": VERSION,
+                "org.opencontainers.image.licenses": "Apache-2.0",
+            },
         },
         "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{layer}")]},
         "history": [{"created_by": "quoit-package"}],

@@ -63,8 +63,8 @@ pub fn draw_chart(results: &Results, options: &ChartOptions) -> Result<String, R
     draw_panels(&sheet, &panels_of(results, options))
 }
 
-/// The rows without a last one whose window was cut short, as by Ctrl-C: workers that stop one after the other
-/// do less in it, and the line would sink where nothing sank.
+/// The rows without a last one whose window was cut short, as by Ctrl-C: workers that stop one after the
+/// other do less in it, and the line would sink where nothing sank.
 fn whole_windows(rows: &[super::SummaryRow]) -> impl Iterator<Item = &super::SummaryRow> {
     let usual_s = rows.first().map_or(0.0, |row| row.window_s);
     let count = match rows {

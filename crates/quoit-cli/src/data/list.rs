@@ -142,8 +142,8 @@ pub fn buckets(args: &BucketsArgs) -> Result<()> {
 
 /// Find keys by an index: those of one term, or of all terms of a range.
 ///
-/// Fields end in _int (whole numbers) or _bin (text); $key is the index of the keys themselves, $bucket that of
-/// the whole bucket.
+/// Fields end in _int (whole numbers) or _bin (text); $key is the index of the keys themselves, $bucket
+/// that of the whole bucket.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  quoit index people/all name_bin ann\n  \
                         quoit index people/all age_int 18 65 --terms --limit 100")]

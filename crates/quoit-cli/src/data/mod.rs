@@ -29,7 +29,8 @@ fn refused(reply: &Reply, bucket: &BucketName, what: &dyn std::fmt::Display) -> 
             let bucket_type = crate::names::shown(&bucket.bucket_type);
             anyhow!(
                 "bucket type {bucket_type} does not exist or is not active; `quoit admin bucket-type list` \
-                 shows those that are, `quoit admin bucket-type create {bucket_type}` and then `activate` make it"
+                 shows those that are, `quoit admin bucket-type create {bucket_type}` and then `activate` \
+                 make it"
             )
         }
         404 => anyhow!("there is no {what}"),

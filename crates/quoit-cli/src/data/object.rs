@@ -173,7 +173,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const BODY: &[u8] = b"\r\n--Xy\r\nContent-Type: text/plain\r\nLink: </buckets/b>; rel=\"up\"\r\nEtag: t1\r\n\
+    const BODY: &[u8] = b"\r\n--Xy\r\nContent-Type: text/plain\r\nLink: </buckets/b>; rel=\"up\"\r\nEtag: \
+     t1\r\n\
         Last-Modified: Tue, 24 Nov 2026 06:00:00 GMT\r\nx-riak-index-age_int: 7\r\n\r\napples\r\n--Xy\r\n\
         Content-Type: text/plain\r\nEtag: t2\r\nX-Riak-Deleted: true\r\n\r\n\r\n--Xy--\r\n";
 

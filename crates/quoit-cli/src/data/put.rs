@@ -85,12 +85,13 @@ impl WriteQuorums {
 
 /// Write an object.
 ///
-/// The value is an argument, a file, or standard input. Without --replace or --context the write knows nothing
-/// of what is there: a bucket that keeps siblings then keeps both.
+/// The value is an argument, a file, or standard input. Without --replace or --context the write knows
+/// nothing of what is there: a bucket that keeps siblings then keeps both.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  quoit put b/k hello\n  quoit put b/logo --file logo.png\n  \
                         date | quoit put b/now\n  quoit put carts/de/42 'apples, pears' --replace\n  \
-                        quoit put people/all/ann '{\"age\":36}' --content-type application/json --index age_int=36")]
+                        quoit put people/all/ann '{\"age\":36}' --content-type application/json --index \
+                        age_int=36")]
 pub struct PutArgs {
     #[command(flatten)]
     target: TargetArgs,

@@ -77,8 +77,10 @@ pub enum HllCommand {
 /// A map of registers, flags, counters, sets and maps.
 #[derive(Subcommand, Debug)]
 #[command(
-    after_help = "Examples:\n  quoit map update people/all/ann name_register=Ann visits_counter=+1 member_flag=true\n  \
-                  quoit map update people/all/ann tags_set=+rust tags_set=-erlang address_map.city_register=Paris\n  \
+    after_help = "Examples:\n  quoit map update people/all/ann name_register=Ann visits_counter=+1 \
+     member_flag=true\n  \
+                  quoit map update people/all/ann tags_set=+rust tags_set=-erlang \
+                  address_map.city_register=Paris\n  \
                   quoit map remove people/all/ann visits_counter"
 )]
 pub enum MapCommand {
@@ -90,8 +92,8 @@ pub enum MapCommand {
         /// Which map.
         #[command(flatten)]
         place: Place,
-        /// FIELD=VALUE: a register's text, a flag's true or false, +N or -N for a counter, +TEXT or -TEXT for a
-        /// set.
+        /// FIELD=VALUE: a register's text, a flag's true or false, +N or -N for a counter, +TEXT or -TEXT
+        /// for a set.
         #[arg(required = true, value_name = "FIELD=VALUE")]
         changes: Vec<String>,
     },
@@ -158,7 +160,8 @@ impl Place {
         if self.name.bucket.is_untyped() {
             return anyhow::anyhow!(
                 "{}: buckets of the type default hold objects, no {}; make a type with \
-                 `quoit admin bucket-type create TYPE '{{\"props\":{{\"datatype\":\"{}\"}}}}'`, activate it, and \
+                 `quoit admin bucket-type create TYPE '{{\"props\":{{\"datatype\":\"{}\"}}}}'`, activate \
+                 it, and \
                  write TYPE/BUCKET/KEY",
                 self.name,
                 kind.word(),
@@ -405,7 +408,8 @@ fn put(fields: &mut Map<String, Value>, path: &str, value: &str, change: &str) -
 
 fn no_kind(change: &str, path: &str) -> String {
     format!(
-        "'{change}': {path} does not tell its kind: the name of a field ends in _register, _flag, _counter, _set \
+        "'{change}': {path} does not tell its kind: the name of a field ends in _register, _flag, \
+         _counter, _set \
          or _map"
     )
 }

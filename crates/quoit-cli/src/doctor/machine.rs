@@ -37,7 +37,8 @@ fn open_files_of(limit: Option<u64>, connection_count_max: u64) -> Check {
     let found =
         format!("{limit} may be open, for {connection_count_max} connections and its own files");
     let remedy = format!(
-        "LimitNOFILE={wanted} in the systemd unit, `ulimit -Hn {wanted}` in a shell, or a lower max_connections"
+        "LimitNOFILE={wanted} in the systemd unit, `ulimit -Hn {wanted}` in a shell, or a lower \
+         max_connections"
     );
     if limit < OWN_FILES {
         Check::bad(SUBJECT, found, remedy)
@@ -49,7 +50,8 @@ fn open_files_of(limit: Option<u64>, connection_count_max: u64) -> Check {
 /// Whether a daemon keeps the clock in step.
 pub(super) fn clock() -> Check {
     const SUBJECT: &str = "clock";
-    let remedy = "run chrony, ntpd or systemd-timesyncd: last-write-wins, expiry and counters of time go by it";
+    let remedy = "run chrony, ntpd or systemd-timesyncd: last-write-wins, expiry and counters of time go \
+     by it";
     if SYNCHRONISED.iter().any(|path| Path::new(path).exists()) {
         return Check::good(SUBJECT, "a daemon keeps it in step");
     }
@@ -118,7 +120,8 @@ pub(super) fn user() -> Check {
         0 => Check::warning(
             SUBJECT,
             "root",
-            "a user of its own is enough, as the packages make one: a fault of the node then can't harm the machine",
+            "a user of its own is enough, as the packages make one: a fault of the node then can't harm \
+             the machine",
         ),
         id => Check::good(SUBJECT, format!("number {id}")),
     }

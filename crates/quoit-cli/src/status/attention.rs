@@ -43,7 +43,8 @@ pub(super) fn of(overview: &Value) -> Vec<Finding> {
     if overview["staged_changes"].as_u64() > Some(0) {
         found.push(finding(
             format!("{} changes of the cluster are staged and not carried out", overview["staged_changes"]),
-            "`quoit admin cluster plan` shows them, then `quoit admin cluster commit`, or `quoit admin cluster clear`",
+            "`quoit admin cluster plan` shows them, then `quoit admin cluster commit`, or `quoit admin \
+             cluster clear`",
         ));
     }
     let is_away_known = nodes.iter().any(|node| node["availability"] == "down!");
@@ -105,7 +106,8 @@ fn of_node(node: &Value, found: &mut Vec<Finding>) {
     if let Some(count) = siblings {
         found.push(finding(
             format!("an object that was read at {name} has {count} siblings"),
-            format!("`quoit admin fold find-keys TYPE/BUCKET --siblings {SIBLINGS_MAX}` finds such; writes have to send the context of a read"),
+            format!("`quoit admin fold find-keys TYPE/BUCKET --siblings {SIBLINGS_MAX}` finds such; writes \
+             have to send the context of a read"),
         ));
     }
     if let Some(bytes) =

@@ -187,7 +187,8 @@ mod tests {
         let shown = of(&overview, &found);
         for expected in [
             "1 of 2 nodes up, 64 partitions, layout 2; asked a@h",
-            "a@h   up     0.1.0    2 h 5 min  1 234 567  1.0 GB  40.0 GB of 80.0 GB  12.5   3.0    0.9 ms / 23 ms",
+            "a@h   up     0.1.0    2 h 5 min  1 234 567  1.0 GB  40.0 GB of 80.0 GB  12.5   3.0    0.9 ms \
+             / 23 ms",
             "b@h   down!  -",
             "99 % up to 2.0 KB and 1 siblings; at most 1.0 MB and 3 siblings",
             "nothing moves",

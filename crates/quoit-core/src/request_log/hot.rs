@@ -1,6 +1,6 @@
 //! Keys that are asked for most, by the space-saving algorithm: a bounded number of counters, of which a key
-//! that has none takes over the lowest with its count. A key with more than one request in so many as there are
-//! counters always has one.
+//! that has none takes over the lowest with its count. A key with more than one request in so many as there
+//! are counters always has one.
 
 use super::{HotKey, SAMPLE_INTERVAL};
 use bytes::Bytes;

@@ -1,9 +1,10 @@
 //! The requests and keys that an operator looks for: the slowest requests, the largest objects, the keys that
 //! are asked for most.
 //!
-//! All three are bounded and cheap. A request that is neither slow nor large compared with those that are kept
-//! costs two loads and a counter of its thread; one in [`SAMPLE_INTERVAL`] is counted for the hot keys under a
-//! lock. Slow requests and large objects are kept for the present window of [`WINDOW_US`] and the one before.
+//! All three are bounded and cheap. A request that is neither slow nor large compared with those that are
+//! kept costs two loads and a counter of its thread; one in [`SAMPLE_INTERVAL`] is counted for the hot keys
+//! under a lock. Slow requests and large objects are kept for the present window of [`WINDOW_US`] and the
+//! one before.
 
 mod hot;
 mod top;

@@ -9,7 +9,8 @@ const WIDTH: usize = 96;
 #[must_use]
 pub fn commented() -> String {
     let mut text = String::from(
-        "## Configuration of a Quoit node. A line is `key = value`; two ## begin what is said about a key, one #\n\
+        "## Configuration of a Quoit node. A line is `key = value`; two ## begin what is said about a key, \
+         one #\n\
          ## stands before a setting as it is without this file. `quoit config check FILE` checks the file;\n\
          ## SIGHUP has a running node take over what can be changed while it runs.\n",
     );

@@ -390,7 +390,8 @@ const SERVICE: &[Key] = &[
         "hot_keys.maximum",
         Kind::Integer(0, 10_000),
         "100",
-        "Keys asked for most, and largest objects, that the node remembers, found out from a sample; 0 = none.",
+        "Keys asked for most, and largest objects, that the node remembers, found out from a sample; 0 = \
+         none.",
     ),
     key("http_url_encoding", Kind::Flag, "on", "Whether names in URLs are percent-decoded."),
     key(
