@@ -1110,7 +1110,7 @@ class MapReduce:
         self.numbers()
         job = self.client.add(self.name)
         result = self.erlang(job, ("map", "map_object_value", {"keep": True}),
-                             ("reduce", "reduce_count_inputs", None))
+                             ("reduce", "reduce_count_inputs", {"keep": True}))
         self.assertEqual([sorted(result[0]), result[1]], [["1", "2", "30"], [3]])
 
     def test_keys_are_filtered(self):
@@ -1161,7 +1161,7 @@ class MapReduce:
         with self.assertRaises(Exception) as caught:
             self.client.add(self.name).map("fun(_, _, _) -> [] end.",
                                            {"language": "erlang"}).run()
-        self.assertIn("May have tried", str(caught.exception))
+        self.assertIn("Erlang sources are not run", str(caught.exception))
 
 
 class Scripts:
