@@ -9,6 +9,7 @@ use super::response::reply;
 use super::security_figures::security_metrics;
 use crate::context::ServerContext;
 use crate::machine::Machine;
+use crate::mapreduce::Jobs;
 use crate::memory::MemoryFigures;
 use quoit_core::{Counter, Cumulative, Distribution, LongRequest, Stats, StatsSnapshot};
 use std::fmt::Write;
@@ -78,6 +79,7 @@ fn render(context: &ServerContext, form: Form) -> String {
     let snapshot = context.store.figures();
     requests(&mut text, &snapshot);
     long_requests(&mut text, context.store.stats(), &snapshot);
+    mapreduce(&mut text, &context.jobs);
     data_type_metrics(&mut text, context.store.stats());
     exchanges(&mut text, &snapshot);
     replication_metrics(&mut text, context, &snapshot);
@@ -168,6 +170,19 @@ fn requests(text: &mut Text, snapshot: &StatsSnapshot) {
     ] {
         text.histogram(name, help, &snapshot.cumulative(distribution, bounds), unit);
     }
+}
+
+/// MapReduce jobs that were begun here.
+fn mapreduce(text: &mut Text, jobs: &Jobs) {
+    let (begun, failed, refused) = jobs.counts();
+    text.counter("quoit_mapreduce_jobs", "MapReduce jobs begun here.", begun);
+    text.counter("quoit_mapreduce_job_errors", "MapReduce jobs that failed.", failed);
+    text.counter("quoit_mapreduce_jobs_refused", "MapReduce jobs refused: too many ran.", refused);
+    text.gauge(
+        "quoit_mapreduce_jobs_active",
+        "MapReduce jobs that run.",
+        jobs.active_count() as u64,
+    );
 }
 
 /// Index queries, listings and folds that were begun here, and what indexes of the copies here did.

@@ -238,6 +238,9 @@ fn too_many_jobs_are_refused_and_operators_see_and_stop_those_that_run() {
         break;
     }
     assert_eq!(node.get("/admin/v1/jobs").json()["active"], 0);
+    let metrics = node.get("/metrics");
+    assert!(metrics.text().contains("quoit_mapreduce_jobs_active 0"), "{}", metrics.text());
+    assert!(metrics.text().contains("quoit_mapreduce_jobs_refused"), "{}", metrics.text());
     assert_eq!(node.connect().request("DELETE", &path, &[], b"").status, 404);
     assert_eq!(run(&node, json!([["b", "x"]]), json!([])), (200, json!([["b", "x"]])));
 }

@@ -34,7 +34,12 @@ pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
         for name in ["node", "version", "riak_kv_version", "uptime_secs"] {
             line(name, &document[name]);
         }
-        let groups = [("engine_", "engine"), ("request_memory_", "request_memory"), ("", "stats")];
+        let groups = [
+            ("engine_", "engine"),
+            ("request_memory_", "request_memory"),
+            ("mapreduce_", "mapreduce"),
+            ("", "stats"),
+        ];
         for (prefix, group) in groups {
             for (name, value) in document[group].as_object().into_iter().flatten() {
                 line(&format!("{prefix}{name}"), value);
