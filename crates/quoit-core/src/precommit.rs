@@ -56,7 +56,7 @@ mod tests {
     fn checked(function: &str, value: &str) -> Result<(), String> {
         let hook = CommitHook::from_json(&json!({"mod": "quoit", "fun": function}));
         let props =
-            BucketProps { precommit: vec![hook.expect("a hook")], ..BucketProps::default() };
+            BucketProps { precommit: vec![hook.expect("a hook")], ..BucketProps::untyped() };
         check(&props, value.as_bytes()).map_err(|fault| fault.to_string())
     }
 

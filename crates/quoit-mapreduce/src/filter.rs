@@ -232,7 +232,7 @@ fn each(filters: &[KeyFilter], value: &FilterValue) -> Result<Vec<bool>, FilterF
 /// Bytes as a sequence of letters.
 struct ByteText<'t>(&'t [u8]);
 
-impl<'a, 't> IntoIterator for &'a ByteText<'t> {
+impl<'t> IntoIterator for &ByteText<'t> {
     type Item = &'t u8;
     type IntoIter = std::slice::Iter<'t, u8>;
 

@@ -12,9 +12,9 @@
 //!     "module": "riak_kv_mapreduce", "function": "reduce_count_inputs"}}]}"#;
 //! let job = Job::from_json(document).expect("a job");
 //! let mut pipeline = Pipeline::new(job.phases.clone(), 1 << 20);
-//! assert!(matches!(pipeline.next().expect("no phase fails"), Work::Input));
+//! assert!(matches!(pipeline.next_work().expect("no phase fails"), Work::Input));
 //! pipeline.end_input();
-//! assert!(matches!(pipeline.next().expect("no phase fails"), Work::Done));
+//! assert!(matches!(pipeline.next_work().expect("no phase fails"), Work::Done));
 //! let outputs = pipeline.take_outputs();
 //! assert_eq!(outputs[0].phase, 0);
 //! ```

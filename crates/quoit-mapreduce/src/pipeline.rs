@@ -118,7 +118,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// As [`Pipeline::next`].
+    /// As [`Pipeline::next_work`].
     pub fn feed(&mut self, inputs: Vec<Input>) -> Result<(), PhaseFault> {
         assert!(!self.input_has_ended, "inputs come before their end");
         let data = inputs.into_iter().map(|input| Datum::Key(Box::new(input)));
@@ -140,7 +140,7 @@ impl Pipeline {
     /// # Errors
     ///
     /// Outputs that the next phase can't use, functions that fail, and the limit of memory.
-    pub fn next(&mut self) -> Result<Work, PhaseFault> {
+    pub fn next_work(&mut self) -> Result<Work, PhaseFault> {
         loop {
             if let Some(work) = self.waiting_work() {
                 return Ok(work);
@@ -210,7 +210,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// As [`Pipeline::next`].
+    /// As [`Pipeline::next_work`].
     pub fn mapped(&mut self, phase: usize, outputs: Vec<Datum>) -> Result<(), PhaseFault> {
         self.emit(phase, outputs)
     }
@@ -219,7 +219,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// As [`Pipeline::next`].
+    /// As [`Pipeline::next_work`].
     pub fn reduced(&mut self, phase: usize, outputs: Vec<Datum>) -> Result<(), PhaseFault> {
         let Some(Stage::Calls(calls)) = self.stages.get_mut(phase) else {
             unreachable!("only scripts are called")

@@ -49,7 +49,7 @@ fn run(job: &Job) -> Result<(), PhaseFault> {
     };
     let mut pipeline = Pipeline::new(job.phases.clone(), HELD_BYTES_MAX);
     for _ in 0..STEP_COUNT_MAX {
-        match pipeline.next()? {
+        match pipeline.next_work()? {
             Work::Done => break,
             Work::Input => match inputs.take() {
                 Some(inputs) => pipeline.feed(inputs)?,

@@ -67,7 +67,7 @@ impl Fetching {
                 Some(InPlace::Whole(object)) => {
                     read_bytes += object_bytes(&object);
                     self.read_count += 1;
-                    apply(kind, phase, input, Some(object), outputs, for_script)?;
+                    apply(kind, phase, input, Some(*object), outputs, for_script)?;
                 }
                 None => elsewhere.push(input),
             }
@@ -123,7 +123,7 @@ impl Fetching {
 /// Copy of this node.
 enum InPlace {
     Value(Bytes),
-    Whole(Object),
+    Whole(Box<Object>),
 }
 
 /// This node's copy, if it has one at hand.
@@ -141,7 +141,7 @@ fn read_in_place(store: &ReplicatedStore, kind: &PhaseKind, input: &Input) -> Op
     let options = ReadOptions { r: Some(Quorum::One), ..ReadOptions::default() };
     let show = |found: Option<Found<'_>>| match found? {
         Found::Plain(plain) => Some(InPlace::Value(Bytes::copy_from_slice(plain.value))),
-        Found::Whole(object) => Some(InPlace::Whole(object)),
+        Found::Whole(object) => Some(InPlace::Whole(Box::new(object))),
     };
     // Faults come again where they are told.
     match store.get_in_place(input.key_ref(), &options, show) {

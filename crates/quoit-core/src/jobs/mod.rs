@@ -155,7 +155,7 @@ impl JobRun {
         if self.fetching.is_some() {
             return self.map().await;
         }
-        match self.pipeline.next()? {
+        match self.pipeline.next_work()? {
             Work::Done => self.is_done = true,
             Work::Input => match self.inputs.next().await? {
                 Some(inputs) => {

@@ -235,10 +235,9 @@ fn a_job_tells_the_buckets_that_it_reads() {
 proptest! {
     #[test]
     fn any_bytes_are_a_job_or_a_fault_with_texts(bytes: Vec<u8>) {
-        for fault in [Job::from_json(&bytes).err(), Job::from_term(&bytes.clone().into()).err()] {
-            if let Some(fault) = fault {
+        let faults = [Job::from_json(&bytes).err(), Job::from_term(&bytes.clone().into()).err()];
+        for fault in faults.into_iter().flatten() {
                 prop_assert!(!fault.printed().is_empty() && !fault.http_text().is_empty());
-            }
         }
     }
 }

@@ -30,7 +30,7 @@ fn run(
     let mut batches = batches.into_iter();
     let (mut all, mut largest) = (Vec::<Outputs>::new(), 0);
     loop {
-        match pipeline.next()? {
+        match pipeline.next_work()? {
             Work::Input => match batches.next() {
                 Some(inputs) => pipeline.feed(inputs)?,
                 None => pipeline.end_input(),
@@ -98,7 +98,7 @@ fn reduce_phases_run_without_any_input() {
     let script = json!([{"reduce": {"language": "javascript", "name": "f"}}]);
     let mut pipeline = pipeline(script);
     pipeline.end_input();
-    let Ok(Work::Reduce { phase: 0, values }) = pipeline.next() else { panic!("a call") };
+    let Ok(Work::Reduce { phase: 0, values }) = pipeline.next_work() else { panic!("a call") };
     assert!(values.is_empty());
 }
 
@@ -125,7 +125,7 @@ fn what_waits_does_not_grow_with_the_inputs() {
     let mut highest = 0;
     for _ in 0..100 {
         pipeline.feed(keys(1000)).expect("room");
-        while let Work::Map { phase, inputs } = pipeline.next().expect("no fault") {
+        while let Work::Map { phase, inputs } = pipeline.next_work().expect("no fault") {
             highest = highest.max(pipeline.held_bytes());
             let PhaseKind::Map(function @ MapFunction::ObjectValue(_)) =
                 &pipeline.phases()[phase].kind
