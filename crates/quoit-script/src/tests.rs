@@ -143,7 +143,7 @@ fn calls_of_a_job_have_a_time_together() {
     let text =
         "function() { var until = Date.now() + 200; while (Date.now() < until) {} return []; }";
     let mut session = open(source(text), "null").expect("it compiles");
-    let objects = (0..10).map(|_| Ok(object("x"))).collect();
+    let objects = std::iter::repeat_with(|| object("x")).take(10).map(Ok).collect();
     let fault = session.call(3, ScriptCall::Map(objects)).expect_err("too long");
     assert!(fault.message.contains("mapreduce.javascript.job_timeout"), "{fault}");
 }
@@ -182,7 +182,7 @@ fn huge_outputs_are_refused() {
     assert!(fault.message.contains("mapreduce.javascript.maximum_output"), "{fault}");
     let text = "function() { return ['x'.repeat(10000)]; }";
     let mut session = open(source(text), "null").expect("it compiles");
-    let objects = (0..10).map(|_| Ok(object("x"))).collect();
+    let objects = std::iter::repeat_with(|| object("x")).take(10).map(Ok).collect();
     let fault = session.call(3, ScriptCall::Map(objects)).expect_err("all together");
     assert!(fault.message.contains("mapreduce.javascript.maximum_output"), "{fault}");
 }
