@@ -4,7 +4,8 @@
 //! cargo run --profile dist -p quoit-core --example bench_mapreduce -- [OBJECTS] [VALUE_BYTES] [RUNS]
 //! ```
 //!
-//! One node in this process, with the memory engine, holds OBJECTS (one million) objects of VALUE_BYTES (1024).
+//! One node in this process, with the memory engine, holds OBJECTS (one million) objects of VALUE_BYTES
+//! (1024).
 //! The job runs RUNS (5) times on one thread; the rate of each run is printed, and what the job kept at most.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]

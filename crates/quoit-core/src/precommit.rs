@@ -7,7 +7,8 @@ use quoit_model::props::{BucketProps, PrecommitCheck};
 use serde::de::IgnoredAny;
 
 impl ReplicatedStore {
-    /// Checks a client's value as its bucket wants it. Costs a look at the properties where there is no check.
+    /// Checks a client's value as its bucket wants it. Where there is no check, it looks at the
+    /// properties.
     pub(crate) fn check_precommit(&self, request: &PutRequest<'_>) -> Result<(), RequestError> {
         let state = self.control.read();
         // What is wrong with the name is told by the write.

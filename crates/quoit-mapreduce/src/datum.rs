@@ -12,7 +12,7 @@ const TERM_BYTES: usize = 64;
 /// An output of a phase.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Datum {
-    /// A value: JSON values have the terms that Riak gives them (see [`term_from_json`](crate::term_from_json)).
+    /// A value. [`term_from_json`](crate::term_from_json) gives JSON values their terms.
     Term(Term),
     /// A key with its data: an input that nothing was done with yet.
     Key(Box<Input>),

@@ -303,8 +303,8 @@ impl Pipeline {
             return Ok(());
         }
         let error = format!(
-            "the job keeps more than {limit} bytes (mapreduce.job.maximum_memory): begin with fewer inputs, or \
-             reduce them earlier"
+            "the job keeps more than {limit} bytes (mapreduce.job.maximum_memory): begin with fewer inputs, \
+             or reduce them earlier"
         );
         Err(PhaseFault::new(place, error, None))
     }

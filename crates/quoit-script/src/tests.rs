@@ -189,9 +189,10 @@ fn huge_outputs_are_refused() {
 
 #[test]
 fn nothing_of_the_machine_is_at_hand() {
-    let text = "function() { return ['require', 'process', 'std', 'os', 'print', 'load', 'fetch', 'setTimeout', \
-                'XMLHttpRequest', 'Deno', 'import'].filter(function(name) { \
-                return (0, eval)('typeof ' + (name === 'import' ? 'undefined' : name)) !== 'undefined'; }); }";
+    let text = "function() { return ['require', 'process', 'std', 'os', 'print', 'load', 'fetch', \
+                'setTimeout', 'XMLHttpRequest', 'Deno', 'import'].filter(function(name) { \
+                return (0, eval)('typeof ' + (name === 'import' ? 'undefined' : name)) !== \
+                'undefined'; }); }";
     assert_eq!(map(source(text), "x", "null").as_deref(), Ok("[]"));
 }
 
@@ -206,7 +207,7 @@ fn changed_prototypes_change_nothing_beyond_the_job() {
 
 #[test]
 fn a_session_goes_on_after_its_limits_were_kept_and_ends_with_its_job() {
-    let text = "function(v) { return v.values[0].data === 'loop' ? (function() { while (true) {} }()) : [1]; }";
+    let text = "function(v) { while (v.values[0].data === 'loop') {} return [1]; }";
     let mut session = open(source(text), "null").expect("it compiles");
     for _ in 0..3 {
         let lists = session.call(3, ScriptCall::Map(vec![Ok(object("x"))])).expect("it runs");

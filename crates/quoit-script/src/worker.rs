@@ -334,6 +334,10 @@ fn describe(watch: &Watch, phase: usize, error: &CaughtError<'_>) -> ScriptFault
             let message = exception.message().unwrap_or_default();
             (format!("{name}: {message}"), exception.stack().unwrap_or_default())
         }
+        // There was no memory left for an exception.
+        CaughtError::Value(value) if value.is_null() => {
+            ("InternalError: out of memory".to_owned(), String::new())
+        }
         CaughtError::Value(value) => {
             let text = value.as_string().and_then(|text| text.to_string().ok());
             let text =

@@ -51,7 +51,8 @@ fn what_is_no_input_is_shown_with_the_forms_there_are() {
         [json!(1), json!({"bucket": "b"}), json!({"bucket": "b", "key_filters": []}), json!("")]
     {
         let fault = inputs(bad).expect_err("no inputs").http_text();
-        let begin = "An error occurred parsing the \"inputs\" field.\nUnrecognized format of \"inputs\" field:";
+        let begin = "An error occurred parsing the \"inputs\" field.\n\
+                     Unrecognized format of \"inputs\" field:";
         assert!(fault.starts_with(begin), "{fault}");
     }
     assert!(inputs(json!([["b", "k"], "x"])).is_err());

@@ -181,7 +181,8 @@ fn functions_in_javascript_map_and_reduce() {
     assert_eq!(run(&node, json!("b"), query), (200, json!([1275])));
     node.put("/buckets/code/keys/largest", "function(v) { return [Math.max.apply(null, v)]; }");
     let stored = json!({"language": "javascript", "bucket": "code", "key": "largest"});
-    let query = json!([{"map": {"language": "javascript", "name": "Riak.mapValuesJson"}}, {"reduce": stored}]);
+    let values = json!({"language": "javascript", "name": "Riak.mapValuesJson"});
+    let query = json!([{"map": values}, {"reduce": stored}]);
     assert_eq!(run(&node, json!("b"), query), (200, json!([49])));
     let (status, fault) =
         run(&node, json!([["b", "1"]]), json!([{"map": script("function() { for (;;) {} }")}]));

@@ -75,8 +75,9 @@ mod tests {
             "elapsed_secs": 1.5, "input_count": 10, "read_count": 9, "output_count": 0, "held_bytes": 0});
         let text =
             listed(&json!({"jobs": [job], "active": 1, "begun": 4, "failed": 2, "refused": 0}));
-        let expected = "3: bucket default/b; map_object_value, reduce_sum; 1.5 s; 10 inputs, 9 objects read, 0 \
-                        outputs, 0 B kept\n1 MapReduce jobs run; 4 were begun, 2 of them failed, 0 were refused";
+        let expected = "3: bucket default/b; map_object_value, reduce_sum; 1.5 s; 10 inputs, \
+                        9 objects read, 0 outputs, 0 B kept\n\
+                        1 MapReduce jobs run; 4 were begun, 2 of them failed, 0 were refused";
         assert_eq!(text, expected);
     }
 }
