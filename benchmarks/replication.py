@@ -3,9 +3,9 @@
 
     benchmarks/replication.py --binary target/release/quoit [--seconds 60] [--engines bitcask,leveled,leveldb]
 
-For each engine it starts two clusters by `quoit dev-cluster`, runs the load of a published comparison against one of
-them, scaled down, without links and then with links both ways, and writes what it has found to `index.html` in the
-results directory, beside the published figures. The runs' own reports are linked from there.
+For each engine it starts two clusters by `quoit dev-cluster`, runs the load of a published comparison
+against one of them, scaled down, without links and then with links both ways, and writes the figures to
+`index.html` in the results directory, beside the published ones. The runs' own reports are linked from there.
 """
 import argparse
 import csv
@@ -23,8 +23,8 @@ sys.path[:0] = [os.path.join(HERE, "..", "tests")]
 
 from support.node import die_with_parent  # noqa: E402
 
-# Weights, values and key generators of the published run; its 100 workers, 800 000 records and 48 hours scaled
-# down to a machine that runs two clusters and the load.
+# Weights, values and key generators of the published run; its 100 workers, 800 000 records and 48 hours
+# scaled down to a machine that runs two clusters and the load.
 CONFIG = """{mode, max}. {report_interval, 1}. {concurrent, %(workers)d}. {driver, basho_bench_driver_nhs}.
 {key_generator, {eightytwenty_int, 100000}}. {value_generator, {semi_compressible, 8000, 2000, 10, 0.2}}.
 {alwaysget, {800, 400, key_order}}. {unique, {8000, skew_order}}. {node_name, demo}.
@@ -90,7 +90,8 @@ def run(binary, results, name, seconds, workers, one, other):
     http = one.erlang("http")
     config = os.path.join(results, name + ".config")
     with open(config, "w", encoding="utf-8") as handle:
-        handle.write(CONFIG % {"one": one.erlang("pb"), "other": "{replpb_ips, [%s]}." % other.erlang("pb") if other else "",
+        second = "{replpb_ips, [%s]}." % other.erlang("pb") if other else ""
+        handle.write(CONFIG % {"one": one.erlang("pb"), "other": second,
                                "http": http, "check": check, "workers": workers})
     subprocess.run([binary, "bench", config, "-d", results, "-n", name, "--duration", "%ds" % seconds],
                    check=True)
@@ -142,7 +143,8 @@ def main():
             plain = run(binary, results, engine + "-alone", arguments.seconds, arguments.workers, one, None)
             link(binary, other, one)
             link(binary, one, other)
-            linked = run(binary, results, engine + "-linked", arguments.seconds, arguments.workers, one, other)
+            linked = run(binary, results, engine + "-linked", arguments.seconds, arguments.workers, one,
+                         other)
         put, checked = linked["put-unique"], linked["put-unique-checkrepl"]
         late = "%.2f" % (checked["mean"] - put["mean"]) if put and checked else "-"
         reports = " ".join('<a href="%s-%s/report.html">%s</a>' % (engine, kind, kind)

@@ -38,7 +38,8 @@ impl PeerAddress {
         }
     }
 
-    /// Reads a list `host:port:protocol|queue:host:port:protocol`: the good ones, and the faults of the others.
+    /// Reads a list `host:port:protocol|queue:host:port:protocol`: the good ones, and the faults of the
+    /// others.
     #[must_use]
     pub fn read_list(text: &str) -> (Vec<Self>, Vec<PeerAddressError>) {
         let (mut good, mut bad) = (Vec::new(), Vec::new());

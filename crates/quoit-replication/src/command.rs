@@ -260,7 +260,8 @@ impl Replication {
         for QueueStatus { name, lengths, counts, oldest_us, is_suspended, is_stale, .. } in queues {
             if *is_stale {
                 alerts.push(format!(
-                    "queue {name} is stale: deleted records may come back from its sinks; use quoit repl rebase"
+                    "queue {name} is stale: deleted records may come back from its sinks; use quoit repl \
+                     rebase"
                 ));
             }
             let age_secs = age_us(*oldest_us, now_us) / 1_000_000;

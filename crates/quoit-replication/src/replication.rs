@@ -47,7 +47,8 @@ impl Replication {
         Ok(Self { store, settings, sinks, full_sync, discovery })
     }
 
-    /// Consumes, discovers peers, and compares with other clusters by the schedule, until the task is dropped.
+    /// Consumes, discovers peers, and compares with other clusters by the schedule, until the task is
+    /// dropped.
     pub async fn run(self: Arc<Self>) {
         let _stopping = Stopping(&self.sinks);
         self.sinks.start();

@@ -1,6 +1,7 @@
 //! A connection to a peer that is a Riak: entries come one by one and are gone from its queue when they come.
 //!
-//! So an entry that can't be stored is kept and tried again until it can; its connection takes no further one.
+//! So an entry that can't be stored is kept and tried again until it can; its connection takes no further
+//! one.
 
 use crate::figures::PeerKind;
 use crate::pace::Outcome;

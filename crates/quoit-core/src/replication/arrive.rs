@@ -22,8 +22,8 @@ use std::sync::Arc;
 /// How an object has come from another cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// The clusters that it has visited, the one that it comes from among them; `None` when that does not say,
-    /// and the object is not sent on.
+    /// The clusters that it has visited, the one that it comes from among them; `None` when that does not
+    /// say, and the object is not sent on.
     pub visited: Option<Visited>,
     /// Whether it may have come before, and the node have died before it sent it on.
     pub may_be_again: bool,
@@ -51,13 +51,13 @@ impl ReplicatedStore {
         (index as u64, names.len().max(1) as u64)
     }
 
-    /// Stores an object of another cluster: merged with what is there, under its own clock and times, without an
-    /// event, without hooks and without limits.
+    /// Stores an object of another cluster: merged with what is there, under its own clock and times,
+    /// without an event, without hooks and without limits.
     ///
     /// # Errors
     ///
-    /// Bad names, bucket types that are not here, quorums, engine faults, and objects with events of this node
-    /// that it has never made. What was stored of it stays.
+    /// Bad names, bucket types that are not here, quorums, engine faults, and objects with events of this
+    /// node that it has never made. What was stored of it stays.
     pub async fn store_arrived(
         &self,
         encoded: &Bytes,

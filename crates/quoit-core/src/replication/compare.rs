@@ -79,8 +79,8 @@ impl ReplicatedStore {
     ///
     /// # Errors
     ///
-    /// Numbers that make no sense, and faults of this node's engine. A partition that nobody can tell of makes
-    /// its arc a missing one.
+    /// Numbers that make no sense, and faults of this node's engine. A partition that nobody can tell of
+    /// makes its arc a missing one.
     pub async fn cluster_digests(
         self: &Arc<Self>,
         arc_count: u16,

@@ -217,8 +217,8 @@ impl ReplicatedStore {
         Ok(value.map(queued))
     }
 
-    /// The object of a record as another cluster is sent it: this node's copy, else what the cluster has, else
-    /// the tombstone that was reaped. `None` when there is nothing of it.
+    /// The object of a record as another cluster is sent it: this node's copy, else what the cluster has,
+    /// else the tombstone that was reaped. `None` when there is nothing of it.
     pub(crate) async fn queued_value(
         &self,
         encoded: &Bytes,

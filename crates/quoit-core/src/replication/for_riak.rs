@@ -13,9 +13,9 @@ use quoit_model::props::{BucketProps, Quorum};
 use quoit_riak::{Fetched, Replicated};
 
 impl ReplicatedStore {
-    /// The next entry of a queue in Riak's form, taken for good; `None` when the queue stays empty, or there is
-    /// none of that name. As in Riak, write-once values that were queued as they were written are left out:
-    /// full-sync moves them.
+    /// The next entry of a queue in Riak's form, taken for good; `None` when the queue stays empty, or
+    /// there is none of that name. As in Riak, write-once values that were queued as they were written are
+    /// left out: full-sync moves them.
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 //!
 //! An entry is appended by the request that wrote the record, without a sync of its own, so that it is as
 //! durable as the write itself: it survives the death of the process. A background task syncs the journal
-//! once a second. All queues of the node share it; an entry names the queues that it waits in. Files are named
-//! `source-` and their number in hexadecimal, and are removed when no queue has an entry in them.
+//! once a second. All queues of the node share it; an entry names the queues that it waits in. Files are
+//! named `source-` and their number in hexadecimal, and are removed when no queue has an entry in them.
 //!
 //! ```text
 //! file head, 32 bytes:

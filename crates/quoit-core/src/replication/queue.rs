@@ -1,8 +1,8 @@
 //! One source queue: what waits to be sent to the sinks that consume it.
 //!
-//! Real-time entries are in memory as far as they fit; those behind are in the journal alone and are read when
-//! they have their turn. Entries of the lower priorities are references in memory: full-sync and folds find
-//! them again.
+//! Real-time entries are in memory as far as they fit; those behind are in the journal alone and are read
+//! when they have their turn. Entries of the lower priorities are references in memory: full-sync and folds
+//! find them again.
 
 use super::entry::{Entry, EntrySequence, QueuePriority, Reference};
 use super::filter::QueueFilter;
@@ -132,8 +132,8 @@ impl Queue {
         self.leased.len()
     }
 
-    /// When the oldest real-time entry was queued that is not confirmed, microseconds since 1970; `None` without
-    /// any.
+    /// When the oldest real-time entry was queued that is not confirmed, microseconds since 1970; `None`
+    /// without any.
     pub(crate) fn oldest_us(&self) -> Option<u64> {
         let waiting = self.window.front().map(|entry| entry.queued_us);
         let behind = self.behind.as_ref().map(|behind| behind.since_us);

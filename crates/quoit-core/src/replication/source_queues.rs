@@ -310,8 +310,8 @@ impl SourceQueues {
         all
     }
 
-    /// Whether sinks have not confirmed something that was queued at a time or before, microseconds since 1970,
-    /// and no longer than the retention ago: reap records that were made by then are still needed.
+    /// Whether sinks have not confirmed something that was queued at a time or before, microseconds since
+    /// 1970, and no longer than the retention ago: reap records that were made by then are still needed.
     pub(crate) fn are_behind(&self, made_us: u64, now_us: u64) -> bool {
         let retention_us = self.settings.retention.as_micros() as u64;
         let state = self.state.lock();
@@ -491,7 +491,8 @@ impl SourceQueues {
         }
     }
 
-    /// Has entries wait again that were taken before a time, microseconds since 1970, and not confirmed since.
+    /// Has entries wait again that were taken before a time, microseconds since 1970, and not confirmed
+    /// since.
     pub(super) fn end_leases(&self, taken_before_us: u64) {
         let mut guard = self.state.lock();
         let State { queues, filled, .. } = &mut *guard;
@@ -521,8 +522,8 @@ impl SourceQueues {
         state.filled.get(&queue.number).cloned()
     }
 
-    /// The lowest sequence number that any queue still needs, and the next one to be given. An entry below the
-    /// former is on the other clusters' disks as far as they confirm.
+    /// The lowest sequence number that any queue still needs, and the next one to be given. An entry below
+    /// the former is on the other clusters' disks as far as they confirm.
     #[must_use]
     pub fn progress(&self) -> (EntrySequence, EntrySequence) {
         let state = self.state.lock();

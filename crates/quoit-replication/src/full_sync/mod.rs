@@ -33,8 +33,8 @@ const REST_AT_START: Duration = Duration::from_secs(60);
 /// The part of full-sync that changes.
 struct State {
     peer: Option<PeerAddress>,
-    /// Whether a check is wanted beside the schedule: the last one has repaired something, or references to what
-    /// is to be sent were lost.
+    /// Whether a check is wanted beside the schedule: the last one has repaired something, or references to
+    /// what is to be sent were lost.
     is_wanted: bool,
     /// Auto checks to be left out (`quoit repl fullsync suppress`).
     suppressed: u32,
@@ -68,8 +68,8 @@ impl FullSync {
         Self { store, settings, state: Mutex::new(state), turn: AsyncMutex::new(()) }
     }
 
-    /// Runs checks by the schedule, and one when references to what is to be sent were lost, until the task is
-    /// dropped.
+    /// Runs checks by the schedule, and one when references to what is to be sent were lost, until the task
+    /// is dropped.
     pub(crate) async fn run(&self, is_paused: impl Fn() -> bool) {
         sleep(REST_AT_START.min(self.settings.rest_at_start)).await;
         let mut wants_more = self.store.source_queues().take_loss();

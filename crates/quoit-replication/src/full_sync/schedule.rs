@@ -1,7 +1,8 @@
 //! The schedule of checks: which kind of check a node makes when.
 //!
-//! The checks of a day are put into as many slices of the day, in a random order that all nodes have in common.
-//! Within a slice nodes take turns by their place among the live nodes' names, and clusters by their quarter.
+//! The checks of a day are put into as many slices of the day, in a random order that all nodes have in
+//! common. Within a slice nodes take turns by their place among the live nodes' names, and clusters by
+//! their quarter.
 
 use super::settings::{CheckKind, FullSyncSettings};
 

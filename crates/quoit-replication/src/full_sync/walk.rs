@@ -184,8 +184,8 @@ impl<'a> Walk<'a> {
         Ok(differing)
     }
 
-    /// The bits of ranges that have few enough records to be compared one by one. `their_count` is the number of
-    /// records of a node there.
+    /// The bits of ranges that have few enough records to be compared one by one. `their_count` is the
+    /// number of records of a node there.
     fn depth(&self, arc_count: u16, their_count: u64) -> u32 {
         let stats = self.store.engine().stats();
         // One node has at most all records of its cluster.

@@ -79,7 +79,8 @@ messages! {
         required bytes cluster = 1;
         /// Partitions of the cluster.
         required uint32 ring_size = 2;
-        /// The digest of each range, or of each arc, in the order of the request, 8 bytes each, little-endian.
+        /// The digest of each range, or of each arc, in the order of the request, 8 bytes each,
+        /// little-endian.
         optional bytes digests = 3;
         /// Records of the ranges.
         repeated message(RpbComparedRecord) records = 4;

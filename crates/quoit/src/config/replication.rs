@@ -45,7 +45,8 @@ impl Settings {
         (settings, faults)
     }
 
-    /// Settings of the node as a sink of other clusters, and faults of addresses of peers, which are left out.
+    /// Settings of the node as a sink of other clusters, and faults of addresses of peers, which are left
+    /// out.
     #[must_use]
     pub fn sinks(&self) -> (SinkSettings, Vec<PeerAddressError>) {
         let defaults = SinkSettings::default();

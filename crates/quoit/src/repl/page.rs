@@ -180,7 +180,9 @@ mod tests {
     #[test]
     fn what_waits_at_a_peer_is_counted_once_however_many_nodes_consume_it() {
         let node = |waiting: u64, fault: Value| {
-            let peer = json!({"peer": "a:1:pb", "kind": "quoit", "stored": 5, "waiting": waiting, "fault": fault});
+            let peer = json!({
+                "peer": "a:1:pb", "kind": "quoit", "stored": 5, "waiting": waiting, "fault": fault,
+            });
             json!({"result": {"sinks": [{"queue": "q", "peers": [peer]}]}})
         };
         let nodes = [

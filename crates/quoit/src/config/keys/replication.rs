@@ -15,16 +15,16 @@ pub(super) const KEYS: &[Key] = &[
         "replrtq_srcqueue",
         Kind::Name,
         "q1_ttaaefs:block_rtq",
-        "Source queues, NAME:FILTER separated by |. Filters: any (all writes), block_rtq (none, only full-sync \
-         and folds), bucketname.NAME, bucketprefix.TEXT, buckettype.TYPE. One that can't be read is logged and \
-         left out. Queues that commands have added or removed stay so.",
+        "Source queues, NAME:FILTER separated by |. Filters: any (all writes), block_rtq (none, only \
+         full-sync and folds), bucketname.NAME, bucketprefix.TEXT, buckettype.TYPE. One that can't be \
+         read is logged and left out. Queues that commands have added or removed stay so.",
     ),
     key(
         "replrtq_srcobjectlimit",
         Kind::Integer(0, 1_000_000),
         "1000",
-        "Entries of a source queue that have their object with them in memory; the objects of others are read \
-         when they are sent.",
+        "Entries of a source queue that have their object with them in memory; the objects of others are \
+         read when they are sent.",
     ),
     key(
         "replrtq_srcobjectsize",
@@ -36,8 +36,9 @@ pub(super) const KEYS: &[Key] = &[
         "replrtq_overflow_limit",
         Kind::Integer(1, 1_000_000_000),
         "10000000",
-        "Entries of a source queue and priority; further ones are discarded, counted, and left to full-sync. \
-         An entry takes about 100 bytes of disk. Those of full-sync and folds are in memory, a million at most.",
+        "Entries of a source queue and priority; further ones are discarded, counted, and left to \
+         full-sync. An entry takes about 100 bytes of disk. Those of full-sync and folds are in memory, a \
+         million at most.",
     ),
     key(
         "replrtq_dataroot",
@@ -55,8 +56,8 @@ pub(super) const KEYS: &[Key] = &[
         "replrtq_vnodecheck",
         Kind::Word(&["one", "quorum", "all"]),
         "one",
-        "Replicas that answer when a queued object is read, and that take an object of another cluster before \
-         it counts as stored.",
+        "Replicas that answer when a queued object is read, and that take an object of another cluster \
+         before it counts as stored.",
     ),
     key(
         "repl_reap",
@@ -68,15 +69,15 @@ pub(super) const KEYS: &[Key] = &[
         "repl.forward",
         Kind::Flag,
         "on",
-        "Whether objects of another Quoit cluster are queued for further clusters, with the list of those that \
-         they have visited, so that chains, rings and meshes of clusters converge.",
+        "Whether objects of another Quoit cluster are queued for further clusters, with the list of those \
+         that they have visited, so that chains, rings and meshes of clusters converge.",
     ),
     key(
         "repl.retention",
         Kind::Duration(60_000),
         "7d",
-        "How long the node remembers deleted records for sinks that lag behind. A source queue that waits for \
-         longer is stale: it is not consumed until quoit repl rebase says how to go on.",
+        "How long the node remembers deleted records for sinks that lag behind. A source queue that waits \
+         for longer is stale: it is not consumed until quoit repl rebase says how to go on.",
     ),
     key(
         "replrtq_enablesink",
@@ -94,8 +95,8 @@ pub(super) const KEYS: &[Key] = &[
         "replrtq_sinkpeers",
         Kind::Name,
         "",
-        "Nodes of other clusters whose queues are consumed: HOST:PORT:pb or QUEUE:HOST:PORT:pb, separated by |. \
-         One that can't be read is logged and left out.",
+        "Nodes of other clusters whose queues are consumed: HOST:PORT:pb or QUEUE:HOST:PORT:pb, separated \
+         by |. One that can't be read is logged and left out.",
     ),
     key(
         "replrtq_sinkworkers",
@@ -107,8 +108,8 @@ pub(super) const KEYS: &[Key] = &[
         "replrtq_sinkpeerlimit",
         Kind::Integer(1, 1_000),
         "",
-        "Connections to each peer and queue [default: replrtq_sinkworkers]. Peers of Quoit have four at most: \
-         each takes many entries at once.",
+        "Connections to each peer and queue [default: replrtq_sinkworkers]. Peers of Quoit have four at \
+         most: each takes many entries at once.",
     ),
     key(
         "replrtq_peer_discovery",
