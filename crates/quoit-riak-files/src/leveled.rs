@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 
 /// Where the hash tables are: at the front of a journal file.
 const TABLES_BYTES: usize = 2048;
+/// Place and number of slots of a hash table; bytes of a slot.
+const TABLE_PLACE_BYTES: usize = 8;
+const TABLE_SLOT_BYTES: u64 = 8;
 /// Sizes of key and value.
 const HEADER_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 4;
@@ -226,11 +229,13 @@ fn scan(
             Damage::new(source.path(), 0, source.len(), "the file ends before its first record");
         return Ok(if source.len() == 0 { ControlFlow::Continue(()) } else { show(Err(damage)) });
     };
-    let number = |place: usize| {
-        u32::from_le_bytes([tables[place], tables[place + 1], tables[place + 2], tables[place + 3]])
-    };
-    let starts = (0..TABLES_BYTES).step_by(8).map(number).filter(|start| *start > 0);
-    let end = starts.min().map_or(source.len(), |start| u64::from(start).min(source.len()));
+    let (end, is_damaged) = end_of_records(&tables, source.len());
+    if is_damaged {
+        let what = "the places of the hash tables contradict each other; most of them are believed";
+        if show(Err(Damage::new(source.path(), 0, 0, what))).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
     while source.at() < end {
         let at = source.at();
         let found = match next(source, end)? {
@@ -256,6 +261,27 @@ fn scan(
         }
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// Where the records of a file of this size end, by the place and size of each of its hash tables, and whether
+/// these contradict each other. The tables follow each other, so each tells where the first one begins.
+fn end_of_records(tables: &[u8], file_bytes: u64) -> (u64, bool) {
+    let number = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let (mut before, mut told) = (0u64, Vec::new());
+    for table in tables.chunks_exact(TABLE_PLACE_BYTES) {
+        let (start, slots) = (u64::from(number(&table[..4])), u64::from(number(&table[4..])));
+        told.push(start.checked_sub(before));
+        before += slots * TABLE_SLOT_BYTES;
+    }
+    // A file that is still written has none.
+    if tables.iter().all(|byte| *byte == 0) {
+        return (file_bytes, false);
+    }
+    told.sort_unstable();
+    let same = told.chunk_by(|one, other| one == other);
+    let most = same.max_by_key(|same| same.len()).unwrap_or_default();
+    let end = most.first().copied().flatten().filter(|end| *end >= TABLES_BYTES as u64);
+    (end.unwrap_or(file_bytes).min(file_bytes), most.len() < told.len())
 }
 
 /// A record that can't be read.
@@ -390,4 +416,22 @@ pub fn fuzz_leveled_journal(bytes: &[u8]) {
     let _ = object_of(&bytes);
     let _ = names_in(&bytes);
     let _ = name_of(&bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_records_is_found_around_a_damaged_place_of_a_table() {
+        let mut tables = Vec::new();
+        for table in 0..256u32 {
+            tables.extend_from_slice(&(5000 + table * 16).to_le_bytes());
+            tables.extend_from_slice(&2u32.to_le_bytes());
+        }
+        assert_eq!(end_of_records(&tables, 9000), (5000, false));
+        tables[80] ^= 64;
+        assert_eq!(end_of_records(&tables, 9000), (5000, true));
+        assert_eq!(end_of_records(&[0; TABLES_BYTES], 9000), (9000, false));
+    }
 }
