@@ -79,7 +79,7 @@ def indexes_of(headers):
 
 
 def in_order(value):
-    """A data type's value with the elements of its sets sorted: large ones come in the order of their pages."""
+    """A data type's value with the elements of its sets sorted: large ones come in page order."""
     if isinstance(value, dict):
         return {name: in_order(field) for name, field in value.items()}
     return sorted(value) if isinstance(value, list) else value

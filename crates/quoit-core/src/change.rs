@@ -282,8 +282,8 @@ impl ReplicatedStore {
         Ok(Some(object))
     }
 
-    /// An object from elsewhere together with what is present; `None` when that is a tombstone that was reaped
-    /// and has seen all of it.
+    /// An object from elsewhere together with what is present; `None` when that is a tombstone that was
+    /// reaped and has seen all of it.
     fn united(&self, given: Object, present: Present, props: &BucketProps) -> Option<Object> {
         let rule = merge_rule(props);
         match present {
@@ -453,8 +453,8 @@ impl ReplicatedStore {
     }
 }
 
-/// A value with a clock that was made elsewhere, as an object: a data type in Riak's form becomes a state. One
-/// that is damaged stays a value as any other.
+/// A value with a clock that was made elsewhere, as an object: a data type in Riak's form becomes a state.
+/// One that is damaged stays a value as any other.
 fn given_value(context: VersionVector, new: NewValue, props: &BucketProps) -> Object {
     let mut given = Object::given(context, new);
     let _ = given.adopt_riak_data_type(props.datatype);

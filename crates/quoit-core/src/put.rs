@@ -203,7 +203,8 @@ impl ReplicatedStore {
         match state.members().iter().find(|member| is_old(member.versions)) {
             None => Ok(()),
             Some(member) => Err(RequestError::Vetoed(format!(
-                "{} speaks a version of the protocol between nodes that has no whole objects; upgrade it first",
+                "{} speaks a version of the protocol between nodes that has no whole objects; upgrade it \
+                 first",
                 member.name
             ))),
         }

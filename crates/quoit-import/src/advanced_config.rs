@@ -201,7 +201,8 @@ mod tests {
     #[test]
     fn settings_are_read_with_their_lines() {
         let text = "%% a comment\n[{riak_kv, [\n  {delete_mode, keep}, % why\n  {ratio, 0.5}]},\n \
-            {riak_core, [{default_bucket_props, [{n_val, 3}, {name, <<\"x\">>}]}, {'odd name', \"te\\\"xt\"}]}].\n";
+            {riak_core, [{default_bucket_props, [{n_val, 3}, {name, <<\"x\">>}]}, \
+            {'odd name', \"te\\\"xt\"}]}].\n";
         let settings = advanced_settings(text).expect("Erlang terms");
         let told: Vec<_> =
             settings.iter().map(|one| (one.key.as_str(), one.value.as_str(), one.line)).collect();

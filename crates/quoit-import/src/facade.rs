@@ -126,7 +126,8 @@ pub fn riak_admin(words: &[String]) -> Translated {
         }
         "cluster" if rest.first().is_some_and(|word| word.replace('_', "-") == "resize-ring") => {
             say(
-                "the number of partitions is for life; a cluster of another size is filled by replication or by \
+                "the number of partitions is for life; a cluster of another size is filled by replication or \
+                 by \
              quoit import, and takes over",
                 false,
             )
@@ -289,8 +290,9 @@ fn help_of_admin(is_success: bool) -> Translated {
 
 fn help_of_riak(is_success: bool) -> Translated {
     let begins = if is_success { "" } else { "there is no such command of riak. " };
-    let text = "Commands of riak that are answered: admin, repl, ping, console, foreground, version, chkconfig, \
-        config, start, daemon, stop, restart, reboot, getpid, pid, attach, remote_console, top, debug, ertspath";
+    let text = "Commands of riak that are answered: admin, repl, ping, console, foreground, version, \
+        chkconfig, config, start, daemon, stop, restart, reboot, getpid, pid, attach, remote_console, top, \
+        debug, ertspath";
     say(&format!("{begins}{text}"), is_success)
 }
 
@@ -308,7 +310,8 @@ mod tests {
         top cluster-info ensemble-status test bucket-type security describe show set repair-2i \
         reformat-indexes downgrade-objects reip reip_manual erl-reload js-reload backup restore search repl";
 
-    const RIAK: &str = "start daemon stop restart reboot ping console foreground attach remote_console version \
+    const RIAK: &str = "start daemon stop restart reboot ping console foreground attach remote_console \
+        version \
         getpid pid chkconfig config top ertspath admin repl debug";
 
     #[test]

@@ -5,7 +5,8 @@
 //! - [`ImportCommand::Types`] copies bucket types and their properties from a running Riak.
 //! - [`ImportCommand::Compare`] counts and compares the records of a running Riak and a running cluster.
 //!
-//! Nothing is ever written into a directory of Riak's. It is called by the program; what comes out is printed.
+//! Nothing is ever written into a directory of Riak's. It is called by the program; what comes out is
+//! printed.
 
 mod advanced_config;
 mod api;
@@ -39,8 +40,8 @@ pub enum Format {
 pub enum ImportCommand {
     /// Tell what directories of Riak's hold: engine, ring, partitions, keys, buckets, damage.
     ///
-    /// DIR is a node's data directory (with bitcask, leveldb or leveled in it), one of these, or the directory
-    /// of one partition. The node must be stopped. Exit status 1 if anything is damaged.
+    /// DIR is a node's data directory (with bitcask, leveldb or leveled in it), one of these, or the
+    /// directory of one partition. The node must be stopped. Exit status 1 if anything is damaged.
     Inspect(InspectArgs),
     /// Write what directories of Riak's hold into a running node or cluster.
     ///

@@ -98,7 +98,8 @@ pub struct Discovered {
     pub ring_size: Option<u32>,
 }
 
-/// Finds the partitions in a data directory of Riak's, in the directory of an engine, or in that of a partition.
+/// Finds the partitions in a data directory of Riak's, in the directory of an engine, or in that of a
+/// partition.
 ///
 /// # Errors
 ///

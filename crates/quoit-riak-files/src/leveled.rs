@@ -263,8 +263,9 @@ fn scan(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Where the records of a file of this size end, by the place and size of each of its hash tables, and whether
-/// these contradict each other. The tables follow each other, so each tells where the first one begins.
+/// Where the records of a file of this size end, by the place and size of each of its hash tables, and
+/// whether these contradict each other. The tables follow each other, so each tells where the first one
+/// begins.
 fn end_of_records(tables: &[u8], file_bytes: u64) -> (u64, bool) {
     let number = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let (mut before, mut told) = (0u64, Vec::new());
@@ -342,7 +343,8 @@ fn entry_of(key: &Bytes) -> Option<(u64, Kind, Bytes)> {
         _ => return None,
     };
     // Keys of heads alone are none of Riak's objects.
-    let is_object = matches!(name, Term::Tuple(parts) if parts.first().is_some_and(|tag| tag.is_atom(b"o_rkv")));
+    let is_of_object = |parts: &[Term]| parts.first().is_some_and(|tag| tag.is_atom(b"o_rkv"));
+    let is_object = matches!(name, Term::Tuple(parts) if is_of_object(parts));
     let mut encoded = Vec::new();
     name.encode_into(&mut encoded);
     let kind = if is_object { kind } else { Kind::LedgerOnly };

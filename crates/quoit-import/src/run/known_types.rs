@@ -66,7 +66,8 @@ impl KnownTypes {
             None => json!({"allow_mult": true}),
         };
         note(format_args!(
-            "bucket type {} is created with {props}; quoit import types copies all properties from a running Riak",
+            "bucket type {} is created with {props}; quoit import types copies all properties from a \
+             running Riak",
             shown(name)
         ));
         self.api.done(self.api.put(path, &json!({"props": props}))?)?;

@@ -42,8 +42,9 @@ impl Verified {
     }
 }
 
-/// Asks the cluster for every live record of the partitions, whether it has this version or a later one, and
-/// for the digests of all their buckets. Records that are not wanted are left out. A tombstone may have been reaped meanwhile.
+/// Asks the cluster for every live record of the partitions, whether it has this version or a later one,
+/// and for the digests of all their buckets. Records that are not wanted are left out. A tombstone may have
+/// been reaped meanwhile.
 pub(super) fn verify(
     api: &Api,
     partitions: &[Partition],

@@ -316,7 +316,8 @@ fn field(riaks: RiakField, depth: usize) -> Result<Field, RiakDataTypeError> {
     })
 }
 
-/// A value in a map, with the events that it has seen. `dot` is the update that wrote it; tombstones have none.
+/// A value in a map, with the events that it has seen. `dot` is the update that wrote it; tombstones have
+/// none.
 fn embedded(
     value: RiakEmbedded,
     dot: Option<&Dot>,
