@@ -1,4 +1,4 @@
-"""Tests of replication in Riak's messages: two clusters that ask each other as Riak nodes would, over HTTP."""
+"""Tests of replication in Riak's messages: two clusters that ask each other as Riak nodes do, over HTTP."""
 import os
 import sys
 import tempfile

@@ -1,4 +1,4 @@
-"""Tests of TLS between real nodes: tokens, rotation, removal, and an open cluster that is closed under load."""
+"""Tests of TLS between real nodes: tokens, rotation, removal, an open cluster that is closed under load."""
 import json
 import os
 import re

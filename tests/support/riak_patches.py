@@ -2,9 +2,9 @@
 
 The client's last release is of 2016. What it imports has since moved or gone: the abstract
 classes of `collections` moved to `collections.abc` (Python 3.10), `distutils` went in 3.12 and
-`cgi` in 3.13, and the ways in which it made sockets of TLS in 3.7 and 3.12. Its Protocol Buffers modules were generated for a library of that time; they are
-made anew from the message descriptions that they contain. Nothing that it sends or understands
-is changed.
+`cgi` in 3.13, and the ways in which it made sockets of TLS in 3.7 and 3.12. Its Protocol Buffers
+modules were generated for a library of that time; they are made anew from the message
+descriptions that they contain. Nothing that it sends or understands is changed.
 
 Each change names a file, the text it replaces and how often that text occurs; a file that does
 not fit stops the installation, so that another release is never patched by accident.

@@ -27,7 +27,7 @@ const TEXTS: [(&str, &str); 2] = [("stats", "stats.json"), ("metrics", "metrics.
 /// Words in the names of settings whose values are kept to the machine.
 const SECRETS: [&str; 6] = ["password", "secret", "token", "cookie", "private", "credential"];
 
-/// What goes into a bundle besides what the node tells.
+/// Content of a bundle besides what the node tells.
 #[derive(Debug, Default)]
 pub struct Extras {
     /// Files of text, with their names.
@@ -49,7 +49,8 @@ pub fn without_secret<'v>(key: &str, value: &'v str) -> &'v str {
 
 /// Writes a bundle; gives the names of its files.
 ///
-/// What can't be had is told in the file `missing.txt`: a node that does not answer is a reason to write one.
+/// The file `missing.txt` tells of all that can't be had: a node that does not answer is a reason to
+/// write one.
 ///
 /// # Errors
 ///

@@ -72,7 +72,7 @@ pub enum JoinError {
         address: String,
         /// The proof, and what to do.
         what: String,
-        /// What happened.
+        /// The cause of the refusal.
         reason: String,
     },
     /// A token or a secret is of use to connections with TLS alone.
@@ -84,7 +84,7 @@ pub enum JoinError {
     /// The certificate could not be kept.
     #[error("the certificate could not be written into the data directory: {reason}")]
     KeyFile {
-        /// What happened.
+        /// The cause of the failure.
         reason: String,
     },
     /// A key or a request could not be made.

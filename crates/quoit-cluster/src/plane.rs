@@ -272,8 +272,8 @@ impl ControlPlane {
         &self.published.security_epoch
     }
 
-    /// Whether the node may not know of changes that others have agreed on: it belongs to a cluster of several,
-    /// and nobody leads it.
+    /// Whether the node may not know of changes that others have agreed on: it belongs to a cluster of
+    /// several, and nobody leads it.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         self.may_be_behind()

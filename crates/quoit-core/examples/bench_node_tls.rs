@@ -5,10 +5,11 @@
 //! ```
 //!
 //! Two clusters of three nodes in this process, with the memory engine, over TCP on loopback: one whose
-//! connections have TLS 1.3 and proofs of membership, one without. OPERATIONS (20 000) gets with r=3, then puts
-//! with w=3, of values of 1 KiB, 16 at a time, through the first node of each, in turns, ROUNDS (5) times. The
-//! processor time of the whole process for each operation is printed as the median of the rounds, and the ratio
-//! of the two. Both sides of each connection are in this process, so that the ratio counts both.
+//! connections have TLS 1.3 and proofs of membership, one without. OPERATIONS (20 000) gets with r=3,
+//! then puts with w=3, of values of 1 KiB, 16 at a time, through the first node of each, in turns,
+//! ROUNDS (5) times. The processor time of the whole process for each operation is printed as the median
+//! of the rounds, and the ratio of the two. Both sides of each connection are in this process, so that
+//! the ratio counts both.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 

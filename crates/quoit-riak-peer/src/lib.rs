@@ -5,7 +5,8 @@
 //! differs is repaired, by `quoit-replication`; this crate knows both protocols and the order of an exchange,
 //! and neither the store nor a schedule.
 //!
-//! [`RiakPeer`] is a connection, [`exchange()`] compares two [`Side`]s: the peer is one, the own store another.
+//! [`RiakPeer`] is a connection, [`exchange()`] compares two [`Side`]s: the peer is one, the own store
+//! another.
 
 mod error;
 mod exchange;

@@ -6,7 +6,7 @@
 //! | 4 + n | bucket type; no bytes: untyped |
 //! | 4 + n | bucket |
 //! | 4 + n | key |
-//! | rest | the object in version 1 of its stored form, or 3 × 4 bytes of time and the clock of the reaped tombstone |
+//! | rest | the object in version 1 of its stored form, or 3 × 4 bytes of time and the tombstone's clock |
 //!
 //! Over HTTP an answer has a head before these bytes: see [`FetchAnswer`].
 

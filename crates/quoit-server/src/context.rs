@@ -152,7 +152,7 @@ pub struct ServerContext {
     pub admin_socket: OnceLock<PathBuf>,
     /// Listeners for clients that machines beyond this one may reach.
     pub reachable_from_afar: OnceLock<Vec<SocketAddr>>,
-    /// Who did what.
+    /// The audit log: who did what.
     pub audit: AuditLog,
 }
 

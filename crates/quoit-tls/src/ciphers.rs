@@ -64,10 +64,10 @@ impl Default for CipherList {
 }
 
 impl CipherList {
-    /// Reads a list as Riak's `ciphers` takes it: names with colons, commas or spaces between, in OpenSSL's or
-    /// the standards' spelling. A list that names suites of TLS 1.2 alone, as every list of a Riak does, keeps
-    /// those of TLS 1.3, as OpenSSL does. Names after `!` or `-` exclude nothing that was not named, and are
-    /// passed over.
+    /// Reads a list as Riak's `ciphers` takes it: names with colons, commas or spaces between, in
+    /// OpenSSL's or the standards' spelling. A list that names suites of TLS 1.2 alone, as every list of
+    /// a Riak does, keeps those of TLS 1.3, as OpenSSL does. Names after `!` or `-` exclude nothing that
+    /// was not named, and are passed over.
     ///
     /// # Errors
     ///

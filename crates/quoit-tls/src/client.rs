@@ -81,8 +81,8 @@ fn server_verifier(
     Ok(verifier)
 }
 
-/// The name that the certificate of a server at `host` must have: a host name, or an IP address with or without
-/// brackets.
+/// The name that the certificate of a server at `host` must have: a host name, or an IP address with or
+/// without brackets.
 ///
 /// # Errors
 ///

@@ -154,7 +154,10 @@ pub enum FileFault {
     )]
     UnsupportedKey(String),
     /// A certificate that is over.
-    #[error("the certificate of '{subject}' has expired on {not_after}, and it is {now}: renew it{}", clock(*now))]
+    #[error(
+        "the certificate of '{subject}' has expired on {not_after}, and it is {now}: renew it{}",
+        clock(*now)
+    )]
     Expired {
         /// Whose certificate.
         subject: String,

@@ -23,8 +23,8 @@ pub struct LoadedCertificate {
     pub(crate) place: Place,
 }
 
-/// The certificates of `file`, PEM or DER, in their order; one at least. Private keys and whatever else stands
-/// between them is skipped.
+/// The certificates of `file`, PEM or DER, in their order; one at least. Private keys and whatever else
+/// stands between them is skipped.
 ///
 /// # Errors
 ///

@@ -40,7 +40,8 @@ pub(crate) enum ConfigCommand {
         #[arg(long, value_enum, default_value = "human")]
         format: Format,
     },
-    /// Make a configuration of a riak.conf, with a remark for each key: kept, changed, without meaning, refused.
+    /// Make a configuration of a riak.conf, with a remark for each key: kept, changed, without meaning,
+    /// refused.
     ///
     /// Exit status 1 if a setting promises what is not there.
     FromRiak(FromRiakArgs),

@@ -59,8 +59,8 @@ fn refuse_riak_data(data_dir: &Path) -> Result<()> {
     let dir = data_dir.display();
     bail!(
         "{dir} holds data of Riak ({found}), and a new node would start empty beside it; look at it by quoit \
-         import inspect {dir}, start the node with another --data-dir, and then move the data by quoit import \
-         run {dir} --to http://HOST:8098"
+         import inspect {dir}, start the node with another --data-dir, and then move the data by quoit \
+         import run {dir} --to http://HOST:8098"
     )
 }
 
@@ -226,8 +226,8 @@ fn link_security(settings: &Settings, data_dir: &Path) -> Result<LinkSecurity> {
     let file = data_dir.join(CERTIFICATE_FILE);
     LinkSecurity::new(mode, secret).with_file(file).with_context(|| {
         format!(
-            "the certificate by which the node was joining a cluster can't be used: remove {CERTIFICATE_FILE} \
-             and let it join again"
+            "the certificate by which the node was joining a cluster can't be used: remove \
+             {CERTIFICATE_FILE} and let it join again"
         )
     })
 }

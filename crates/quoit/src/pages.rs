@@ -1,4 +1,4 @@
-//! What packages and shells want of the program: its version, completions, manual pages.
+//! Things that packages and shells want of the program: its version, completions, manual pages.
 
 use anyhow::{Context, Result};
 use clap::{Args, Command};

@@ -134,15 +134,16 @@ impl Change {
     }
 }
 
-/// Takes up another mode of connections between nodes, and warns where the step to `required` shuts somebody out.
+/// Takes up another mode of connections between nodes, and warns where the step to `required` shuts
+/// somebody out.
 fn change_link_mode(store: &ReplicatedStore, mode: LinkMode) {
     let hosts = store.control().set_link_mode(mode);
     tracing::info!(mode = mode.as_str(), "internode.tls has changed");
     if !hosts.is_empty() {
         tracing::warn!(
             hosts = hosts.join(" "),
-            "internode.tls = required: these hosts have had connections without TLS, and are shut out if they \
-             still do; internode.tls = both lets them in again"
+            "internode.tls = required: these hosts have had connections without TLS, and are shut out if \
+             they still do; internode.tls = both lets them in again"
         );
     }
 }

@@ -55,7 +55,10 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds.extend(records.iter().map(|each| each.encode(true).to_vec()));
     let body = |replicated| FetchAnswer { tombstone_clock: None, tree_entry: None, replicated };
     seeds.extend(records.iter().map(|each| body(each.encode(false)).to_body().to_vec()));
-    let filter = r#"{"key_range":{"start":"a","end":"b"},"segment_filter":{"segments":[1],"tree_size":"small"}}"#;
+    let filter = concat!(
+        r#"{"key_range":{"start":"a","end":"b"},"#,
+        r#""segment_filter":{"segments":[1],"tree_size":"small"}}"#
+    );
     let filter = RangeFilter::parse(&base64_of(filter)).expect("a filter");
     seeds.extend(filter.encode().map(String::into_bytes));
     seeds.push(CachedFilter::Numbers(vec![1, 2]).encode().into_bytes());

@@ -11,12 +11,11 @@ use std::process::Command;
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A sentence on what it is.
 pub(crate) const SUMMARY: &str = "distributed key-value store that speaks Riak KV's protocols";
-/// What a package manager shows of it.
-pub(crate) const DESCRIPTION: &str = "Quoit is a Dynamo-class key-value store: any node takes any request, \
- a key \
-     lives on several nodes, writes go on through failures of nodes and networks, and concurrent writes \
-     are kept \
-     as siblings or merged by data types. Clients of Riak KV work unchanged.";
+/// Text that a package manager shows of it.
+pub(crate) const DESCRIPTION: &str = "\
+     Quoit is a Dynamo-class key-value store: any node takes any request, a key lives on several \
+     nodes, writes go on through failures of nodes and networks, and concurrent writes are kept as \
+     siblings or merged by data types. Clients of Riak KV work unchanged.";
 /// Address of the project.
 pub(crate) const HOMEPAGE: &str = env!("CARGO_PKG_REPOSITORY");
 

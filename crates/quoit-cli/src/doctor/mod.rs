@@ -36,13 +36,13 @@ impl Verdict {
 /// Result of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
-    /// What was looked at.
+    /// The thing that was looked at.
     pub subject: &'static str,
     /// Verdict.
     pub verdict: Verdict,
-    /// What was found.
+    /// Its state, as it was found.
     pub found: String,
-    /// What helps; empty if nothing needs to.
+    /// The remedy; empty if none is needed.
     pub remedy: String,
 }
 
@@ -64,7 +64,7 @@ impl Check {
     }
 }
 
-/// What a node is going to need of the machine.
+/// Needs of a node that the machine has to meet.
 #[derive(Clone, Debug)]
 pub struct Needs {
     /// Its data directory, which need not exist yet.

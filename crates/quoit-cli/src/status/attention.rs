@@ -1,4 +1,4 @@
-//! What an operator should look at, each with the command that helps.
+//! Findings that an operator should look at, each with the command that helps.
 
 use crate::figures::{duration, size};
 use serde_json::Value;
@@ -15,9 +15,9 @@ const OBJECT_BYTES_MAX: u64 = 5 << 20;
 /// Something that needs attention.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Finding {
-    /// What is wrong, and with what.
+    /// The fault, and the thing that has it.
     pub(super) problem: String,
-    /// What helps.
+    /// The remedy.
     pub(super) remedy: String,
 }
 

@@ -65,7 +65,7 @@ impl LinkMode {
     }
 }
 
-/// What the other side of a connection has proved.
+/// Proof that the other side of a connection has given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proven {
     /// Nothing: the connection has no TLS.
@@ -87,7 +87,7 @@ pub enum JoinProof {
     Secret(SharedSecret),
 }
 
-/// What a node shows, and what it holds others against.
+/// Identity that a node shows, and trust that it holds others against.
 pub(crate) struct LinkKeys {
     pub(crate) identity: Identity,
     pub(crate) trust: LinkTrust,
@@ -113,8 +113,8 @@ pub struct PlainLink {
     pub reason: Option<String>,
 }
 
-/// The security of a node's connections to other nodes. Shared by the transport, which uses it, and the control
-/// plane, which keeps the keys as the cluster has agreed.
+/// The security of a node's connections to other nodes. Shared by the transport, which uses it, and the
+/// control plane, which keeps the keys as the cluster has agreed.
 #[derive(Default)]
 pub struct LinkSecurity {
     mode: AtomicU8,
@@ -348,7 +348,7 @@ fn identity(node: &str) -> Result<NodeId, Fault> {
 }
 
 impl Services {
-    /// Who asks on a connection with this proof.
+    /// The caller on a connection with this proof.
     pub(super) const fn caller(proven: Proven, is_guest: bool) -> super::service::Caller {
         use super::service::Caller;
         match proven {

@@ -82,7 +82,7 @@ pub(super) struct Services {
     services: Vec<Registered>,
 }
 
-/// Who asks.
+/// The side of a connection that asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
     /// A member.

@@ -29,7 +29,7 @@ pub(crate) enum TrustCommand {
 }
 
 impl State {
-    /// What a command comes to at the time `now`; nothing when all is so already.
+    /// Changes that a command comes to at the time `now`; none when all is so already.
     pub(crate) fn decide_trust(
         &self,
         command: &TrustCommand,

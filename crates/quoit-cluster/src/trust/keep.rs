@@ -1,5 +1,5 @@
-//! Duties of a node: it has a certificate of the authority that issues, shows it, takes those of others as the
-//! cluster has agreed, and tells how far it has come.
+//! Duties of a node: it has a certificate of the authority that issues, shows it, takes those of others
+//! as the cluster has agreed, and tells how far it has come.
 
 use super::commands::TrustCommand;
 use super::state::{Holder, Trust};
@@ -94,8 +94,8 @@ impl TrustKeeper {
         }
     }
 
-    /// Dials members anew that have a certificate, and that this node is connected to without TLS since before
-    /// they had one. Once for each certificate: a member may have one and speak no TLS.
+    /// Dials members anew that have a certificate, and that this node is connected to without TLS since
+    /// before they had one. Once for each certificate: a member may have one and speak no TLS.
     pub(crate) fn secure_plain(&mut self, internode: &Internode, state: &State) {
         let security = internode.security();
         if security.mode() == LinkMode::Plain || security.keys().is_none() {

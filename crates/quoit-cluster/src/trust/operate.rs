@@ -1,4 +1,4 @@
-//! What operators do with the authority and with tokens.
+//! Operators' commands for the authority and for tokens.
 
 use super::commands::TrustCommand;
 use super::error::TrustError;

@@ -128,7 +128,7 @@ pub struct HotKey {
     pub share: f64,
 }
 
-/// What is kept of the requests that a node has coordinated.
+/// Record of the requests that a node has coordinated.
 pub struct RequestLog {
     settings: RequestLogSettings,
     slow: TopWindow<SlowRequest>,

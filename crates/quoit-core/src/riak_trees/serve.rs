@@ -46,7 +46,8 @@ impl ReplicatedStore {
         }
     }
 
-    /// Looks at this node's parts of a tree, one after the other, until `look` has enough. Waits for the disk.
+    /// Looks at this node's parts of a tree, one after the other, until `look` has enough. Waits for the
+    /// disk.
     fn each_part(
         &self,
         n_val: u32,

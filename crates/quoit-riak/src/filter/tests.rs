@@ -33,7 +33,10 @@ fn a_filter_that_is_wrong_is_told_as_riak_does() {
 #[test]
 fn filters_of_cached_trees_are_lists_or_segments_with_dates() {
     assert_eq!(CachedFilter::parse_branches(&encoded("[3,4]")), Ok(vec![3, 4]));
-    let with_dates = r#"{"segment_filter":{"segments":[9],"tree_size":"large"},"date_range":{"start":0,"end":1}}"#;
+    let with_dates = concat!(
+        r#"{"segment_filter":{"segments":[9],"tree_size":"large"},"#,
+        r#""date_range":{"start":0,"end":1}}"#
+    );
     let segments = SegmentFilter { segments: vec![9], tree_size: TreeSize::Large };
     let parsed = CachedFilter::parse_segments(&encoded(with_dates));
     assert_eq!(parsed, Ok(CachedFilter::Segments(segments, Some((0, 1)))));

@@ -35,7 +35,10 @@ impl Connection {
                 let numbers = numbers(query, "branches")?;
                 let branches = store.riak_tree_branches(n_val, &numbers).await;
                 let branches = branches.map_err(|fault| failed(&fault))?;
-                let branch = |(number, branch): (&u32, _)| json!({"branch": number, "leaves": STANDARD.encode::<&bytes::Bytes>(branch)});
+                let branch = |(number, branch): (&u32, &bytes::Bytes)| {
+                    let leaves = STANDARD.encode(branch);
+                    json!({"branch": number, "leaves": leaves})
+                };
                 let branches: Vec<Value> = numbers.iter().zip(&branches).map(branch).collect();
                 Ok(json!({"n_val": n_val, "branches": branches}))
             }

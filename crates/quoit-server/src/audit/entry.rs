@@ -13,7 +13,7 @@ pub enum AuditOutcome<'a> {
     Refused(&'a str),
 }
 
-/// What happened, and by whom.
+/// An operation, how it ended, and the user who asked for it.
 #[derive(Debug, Clone)]
 pub struct AuditEntry<'a> {
     /// The user who was logged in; none: nobody was.
@@ -26,7 +26,7 @@ pub struct AuditEntry<'a> {
     pub what: &'a str,
     /// How it ended.
     pub outcome: AuditOutcome<'a>,
-    /// What it was about: bucket, key, values of settings. Never a password, a token or a value of a record.
+    /// Its subject: bucket, key, values of settings. Never a password, a token or a value of a record.
     pub details: Value,
 }
 

@@ -1,11 +1,12 @@
 //! The audit log: who did what, as one JSON object a line.
 //!
-//! Changes that operators make are recorded, of security, properties and layout among them, and those that were
-//! refused. The file is rotated by size, and readable by the node's user alone.
+//! Changes that operators make are recorded, of security, properties and layout among them, and those
+//! that were refused. The file is rotated by size, and readable by the node's user alone.
 //!
-//! A line is written by the caller, with one system call, before the change is answered. It is not synced: the
-//! log tells what happened, and is no part of what is durable. A line that could not be written is counted and
-//! told in the node's log; the operation goes on, since a full disk must not lock operators out.
+//! A line is written by the caller, with one system call, before the change is answered. It is not
+//! synced: the log tells what happened, and is no part of what is durable. A line that could not be
+//! written is counted and told in the node's log; the operation goes on, since a full disk must not lock
+//! operators out.
 
 mod entry;
 mod file;

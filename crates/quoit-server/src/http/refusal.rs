@@ -22,7 +22,8 @@ pub enum Refusal {
     Method(&'static [Method]),
     /// The same with a JSON document.
     MethodJson(&'static [Method], Value),
-    /// The request needs TLS: a text, and whether it has its media type. As Riak: most resources leave it out.
+    /// The request needs TLS: a text, and whether it has its media type. As Riak: most resources leave
+    /// it out.
     Upgrade(&'static str, bool),
     /// The credentials are missing or wrong.
     Unauthorized,

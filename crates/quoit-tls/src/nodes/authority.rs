@@ -86,7 +86,7 @@ impl Authority {
         Fingerprint::of(&self.certificate)
     }
 
-    /// What its certificate says.
+    /// Content of its certificate.
     ///
     /// # Errors
     ///

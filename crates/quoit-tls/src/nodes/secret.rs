@@ -42,8 +42,8 @@ impl fmt::Debug for SharedSecret {
 }
 
 impl SharedSecret {
-    /// Takes a secret, if it is one: the length times the bits of the kinds of characters that it uses come to
-    /// 128 at least.
+    /// Takes a secret, if it is one: the length times the bits of the kinds of characters that it uses
+    /// come to 128 at least.
     ///
     /// # Errors
     ///

@@ -34,7 +34,7 @@ const ALPN_SECRET: &[u8] = b"quoit-internode-secret";
 /// The name that every node is asked by: what it proves is its identity, not its address.
 const SERVER_NAME: &str = "node.quoit.invalid";
 
-/// What the other side of a connection has proved by its handshake.
+/// Proof that the other side of a connection has given by its handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkProof {
     /// That it is the node with this identity (hexadecimal digits), by a certificate of the authority.
@@ -45,7 +45,7 @@ pub enum LinkProof {
     Secret,
 }
 
-/// What a node holds the other sides of its connections against.
+/// Trust that a node holds the other sides of its connections against.
 #[derive(Debug, Clone, Default)]
 pub struct LinkTrust {
     /// Certificates of the authorities that count.
@@ -108,7 +108,7 @@ impl LinkTrust {
         Ok(Arc::new(roots))
     }
 
-    /// What the certificates that the other side has shown prove. The handshake has checked them.
+    /// Proof that the certificates give which the other side has shown. The handshake has checked them.
     #[must_use]
     pub fn proof(&self, shown: Option<&[CertificateDer<'_>]>) -> Option<LinkProof> {
         let leaf = shown?.first()?;

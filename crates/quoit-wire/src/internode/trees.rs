@@ -1,6 +1,7 @@
 //! Messages by which a node asks others for their parts of the trees that Riak compares clusters by.
 //!
-//! A tree is of all records whose buckets have a number of replicas. Each partition's part comes from one node.
+//! A tree is of all records whose buckets have a number of replicas. Each partition's part comes from
+//! one node.
 
 use bytes::Bytes;
 

@@ -85,8 +85,8 @@ const NODE: &[Key] = &[
         "audit.file",
         Kind::Name,
         "",
-        "File of the audit log [default: audit.log in platform_data_dir]. Older files have numbers behind its \
-         name.",
+        "File of the audit log [default: audit.log in platform_data_dir]. Older files have numbers behind \
+         its name.",
     ),
     key(
         "audit.file.maximum_size",

@@ -222,8 +222,9 @@ const PROMISES: &[Promise] = &[
     promise(
         "distributed_cookie",
         "riak",
-        "with internode.tls = both or required a node gets its certificate by it, if it has 128 bits and is no \
-         default; it keeps nobody out otherwise: keep listener.internode inside the network of the cluster",
+        "with internode.tls = both or required a node gets its certificate by it, if it has 128 bits and is \
+         no default; it keeps nobody out otherwise: keep listener.internode inside the network of the \
+         cluster",
     ),
     promise("handoff.ssl.certfile", "", NO_TLS),
     promise("handoff.ssl.keyfile", "", NO_TLS),

@@ -3,8 +3,8 @@
 /// Variables with this start are settings: `QUOIT_RING_SIZE=128`; two underscores stand for a dot.
 const PREFIX: &str = "QUOIT_";
 
-/// Variables with the same start that are no settings of a node: the load generator gives the first to programs
-/// that it starts, the commands that ask a node read the second.
+/// Variables with the same start that are no settings of a node: the load generator gives the first to
+/// programs that it starts, the commands that ask a node read the second.
 const OF_TOOLS: [&str; 2] = ["QUOIT_BENCH_DIR", "QUOIT_URL"];
 
 /// The key that a variable sets, whether there is such a key or not; `None` if it belongs to something else.

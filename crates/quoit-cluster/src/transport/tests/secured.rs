@@ -142,8 +142,8 @@ impl Service for Asks {
     }
 }
 
-/// Every first byte that is no handshake, and a handshake that goes wrong in each of its first bytes, ends the
-/// connection without an answer of the protocol of nodes, and the node goes on.
+/// Every first byte that is no handshake, and a handshake that goes wrong in each of its first bytes,
+/// ends the connection without an answer of the protocol of nodes, and the node goes on.
 #[tokio::test(start_paused = true)]
 async fn prodding_before_the_handshake_is_answered_with_nothing_but_alerts() {
     let network = MemoryNetwork::default();

@@ -42,7 +42,7 @@ pub struct ChangeMessage {
     /// A rule of security is this from now on, or is gone.
     #[prost(message, optional, tag = "12")]
     pub put_rule: Option<Rule>,
-    /// What members hold each other's certificates against, from now on.
+    /// Trust that members hold each other's certificates against, from now on.
     #[prost(message, optional, tag = "40")]
     pub put_trust: Option<TrustMessage>,
 }
@@ -199,7 +199,7 @@ pub struct ClusterMessage {
     /// Buckets with more replicas than have been filled.
     #[prost(message, repeated, tag = "7")]
     pub raised: Vec<RaisedMessage>,
-    /// What members hold each other's certificates against; none while there is no authority.
+    /// Trust that members hold each other's certificates against; none while there is no authority.
     #[prost(message, optional, tag = "40")]
     pub trust: Option<TrustMessage>,
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::fmt;
 
-/// What members hold each other's certificates against.
+/// Trust that members hold each other's certificates against.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct TrustMessage {
     /// The authorities that count, the oldest first.

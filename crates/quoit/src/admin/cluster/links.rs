@@ -1,5 +1,5 @@
-//! `quoit admin cluster init`, `token` and `tls`: the cluster's authority, tokens for nodes that join, and how
-//! connections between nodes are secured.
+//! `quoit admin cluster init`, `token` and `tls`: the cluster's authority, tokens for nodes that join,
+//! and how connections between nodes are secured.
 
 use super::{Api, done, plain, print, segment};
 use crate::config_command::Format;
