@@ -79,7 +79,6 @@ impl fmt::Debug for Pending {
 }
 
 /// The syncs that a write in the log still needs.
-#[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each write")]
 enum Wants {
     /// Nobody else: at most the device.
     Device { quorums: WriteQuorums, ticket: Ticket, timeout_ms: Option<u32>, name: Option<Bytes> },

@@ -82,6 +82,7 @@ pub struct Fetched {
 
 /// Replicated content of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all entries are objects")]
 pub enum Replicated {
     /// The whole object.
     Object(Object),

@@ -24,6 +24,7 @@ pub(super) struct Forwarding {
 }
 
 /// A write that arrived.
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack of one call")]
 pub(super) enum Forwarded<'a> {
     Put(PutRequest<'a>),
     Delete(DeleteRequest<'a>),

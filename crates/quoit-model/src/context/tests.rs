@@ -142,7 +142,7 @@ fn the_number_of_entries_is_bounded_in_every_form() {
     let most = CONTEXT_ENTRIES_MAX as u32;
     let riak = |clock: &VersionVector| {
         let mut out = Vec::new();
-        crate::riak_clock::encode_riak_clock(clock, &mut out);
+        encode_riak_clock(clock, &mut out);
         deflate(&out)
     };
     let (fits, over) = (many(most), many(most + 1));

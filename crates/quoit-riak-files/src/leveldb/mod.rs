@@ -214,10 +214,10 @@ impl Merge {
         let next = match &mut self.runs[run] {
             Run::Logged(entries) => entries.next(),
             Run::Tables { files, open } => loop {
-                if let Some(table) = open {
-                    if let Some(entry) = table.next_entry(&mut self.damage)? {
-                        break Some(entry);
-                    }
+                if let Some(table) = open
+                    && let Some(entry) = table.next_entry(&mut self.damage)?
+                {
+                    break Some(entry);
                 }
                 match files.pop() {
                     Some(file) => *open = Table::open(&file, &mut self.damage)?,

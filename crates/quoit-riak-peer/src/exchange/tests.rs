@@ -107,8 +107,8 @@ fn scopes() -> [ExchangeScope; 2] {
 }
 
 fn run(local: &Cluster, remote: &Cluster, plan: &ExchangePlan) -> Differences {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true);
-    let runtime = runtime.build().expect("a runtime");
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
     let (mut local, mut remote) = (local.clone(), remote.clone());
     runtime.block_on(exchange(&mut local, &mut remote, plan)).expect("both answer")
 }

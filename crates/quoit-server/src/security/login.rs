@@ -34,7 +34,14 @@ pub(crate) struct Login {
 pub(super) struct KnownPasswords {
     /// Random; made when the first password is checked.
     key: OnceLock<Option<[u8; 32]>>,
-    known: Mutex<(HashSet<[u8; 32]>, VecDeque<[u8; 32]>)>,
+    known: Mutex<KnownTokens>,
+}
+
+/// Digests of known passwords, the oldest first in `by_age`.
+#[derive(Default)]
+struct KnownTokens {
+    tokens: HashSet<[u8; 32]>,
+    by_age: VecDeque<[u8; 32]>,
 }
 
 impl KnownPasswords {
@@ -48,18 +55,18 @@ impl KnownPasswords {
     }
 
     fn has(&self, token: &[u8; 32]) -> bool {
-        self.known.lock().0.contains(token)
+        self.known.lock().tokens.contains(token)
     }
 
     fn add(&self, token: [u8; 32]) {
         let mut known = self.known.lock();
-        if known.0.insert(token) {
-            known.1.push_back(token);
+        if known.tokens.insert(token) {
+            known.by_age.push_back(token);
         }
-        if known.1.len() > KNOWN_COUNT_MAX
-            && let Some(oldest) = known.1.pop_front()
+        if known.by_age.len() > KNOWN_COUNT_MAX
+            && let Some(oldest) = known.by_age.pop_front()
         {
-            known.0.remove(&oldest);
+            known.tokens.remove(&oldest);
         }
     }
 }

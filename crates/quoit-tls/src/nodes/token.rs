@@ -73,7 +73,7 @@ impl JoinToken {
     }
 
     fn checksum(&self) -> [u8; 4] {
-        let content = [&PREFIX.as_bytes()[..], &self.authority.0, &self.seed].concat();
+        let content = [PREFIX.as_bytes(), &self.authority.0, &self.seed].concat();
         let digest = Fingerprint::of(&content);
         [digest.0[0], digest.0[1], digest.0[2], digest.0[3]]
     }

@@ -50,7 +50,7 @@ mod tests {
     use crate::config::{parse_text, settings_of};
 
     fn parsed(text: &str) -> usize {
-        let none = &mut |_| panic!("it includes no other file");
+        let none = &mut |_: &std::path::Path| panic!("it includes no other file");
         let entries =
             parse_text("quoit.conf".as_ref(), text.as_bytes(), none).expect("it can be read");
         let count = entries.len();
