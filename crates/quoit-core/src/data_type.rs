@@ -12,7 +12,7 @@ use crate::change::{Changed, InPages, Present, expiry};
 use crate::error::{DataTypeError, RequestError};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::put::{Accepted, needs_another};
-use crate::records::WrittenPages;
+use crate::records::{PageFault, WrittenPages};
 use crate::replica::Copy;
 use crate::replication::WrittenObject;
 use crate::request_log::{Finished, RequestKind};
@@ -249,32 +249,17 @@ impl ReplicatedStore {
         };
         let mut made: Option<Result<SentDelta, RequestError>> = None;
         let mut in_pages = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
-            let author = match self.author(&at, props, Some(paged.object()), context.as_ref()) {
-                Ok(author) => author,
+            let operation = &request.operation;
+            match self.update_paged(&at, props, operation, context.as_ref(), paged, pages)? {
+                Ok((paged, delta)) => {
+                    made = Some(Ok(delta));
+                    Ok(Some(paged))
+                }
                 Err(fault) => {
                     made = Some(Err(fault));
-                    return Ok(None);
+                    Ok(None)
                 }
-            };
-            let coordinator = author.coordinator();
-            let began_us = self.clock.monotonic_us();
-            let updated = paged.update(&request.operation, context.as_ref(), coordinator, pages)?;
-            let (paged, delta) = match updated {
-                Ok(updated) => updated,
-                Err(fault) => {
-                    made = Some(Err(DataTypeError::from(fault).into()));
-                    return Ok(None);
-                }
-            };
-            self.note_updated(&request.operation, began_us, paged.object());
-            let mut encoded = Vec::new();
-            delta.encode_into(&mut encoded);
-            made = Some(Ok(SentDelta {
-                n_val_class: RecordMeta::class_of(props.n_val),
-                last_modified_us: author.now_us,
-                delta: encoded.into(),
-            }));
-            Ok(Some(paged))
+            }
         };
         let replicates = !topology.is_alone();
         let Changed { object, ticket, replicated } = self.change_from(
@@ -294,6 +279,38 @@ impl ReplicatedStore {
             _ => replicated.map(Sent::Object),
         };
         Ok(Accepted { at, quorums, object, ticket, sent: sent.filter(|_| replicates) })
+    }
+
+    /// Does an operation on a record in pages, and makes the delta for the other replicas. Called under the
+    /// record's lock. With a fault in the inner result nothing was written.
+    fn update_paged(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        operation: &Operation,
+        context: Option<&CausalClock>,
+        paged: PagedObject,
+        pages: &mut WrittenPages<'_, '_>,
+    ) -> Result<Result<(PagedObject, SentDelta), RequestError>, PageFault> {
+        let author = match self.author(at, props, Some(paged.object()), context) {
+            Ok(author) => author,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let began_us = self.clock.monotonic_us();
+        let updated = paged.update(operation, context, author.coordinator(), pages)?;
+        let (paged, delta) = match updated {
+            Ok(updated) => updated,
+            Err(fault) => return Ok(Err(DataTypeError::from(fault).into())),
+        };
+        self.note_updated(operation, began_us, paged.object());
+        let mut encoded = Vec::new();
+        delta.encode_into(&mut encoded);
+        let delta = SentDelta {
+            n_val_class: RecordMeta::class_of(props.n_val),
+            last_modified_us: author.now_us,
+            delta: encoded.into(),
+        };
+        Ok(Ok((paged, delta)))
     }
 
     /// The object after an operation. Called under the record's lock.

@@ -281,18 +281,8 @@ impl ReplicatedStore {
                 }
             }
         };
-        let applied = match self.records.update_plain(&at, before, Access::NoWait, &mut change) {
-            // What to do with a damaged copy or a full disk is decided on the general way.
-            Err(StoreError::Corrupt { .. } | StoreError::DiskFull { .. }) => return Ok(None),
-            Ok(Updated::InPages) => return Ok(None),
-            Ok(Updated::Applied(applied)) => applied,
-            Err(fault) => return Err(fault.into()),
-        };
-        let ticket = match (applied, fault) {
-            (Applied::Written(ticket), _) => ticket,
-            (Applied::Kept | Applied::WouldBlock, None) => return Ok(None),
-            (Applied::Kept | Applied::WouldBlock, Some(fault)) => return Err(fault),
-        };
+        let updated = self.records.update_plain(&at, before, Access::NoWait, &mut change);
+        let Some(ticket) = ticket_of(updated, fault)? else { return Ok(None) };
         self.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
         let timeout_ms = write.options.timeout_ms;
         Ok(Some(match replicated {
@@ -358,6 +348,26 @@ impl ReplicatedStore {
             // Plain objects have none.
             indexed: false,
         }))
+    }
+}
+
+/// The place of a plain write in the log, or the fault of its change; `None` when nothing was written and the
+/// general way has to try.
+fn ticket_of(
+    updated: Result<Updated, StoreError>,
+    fault: Option<RequestError>,
+) -> Result<Option<Ticket>, RequestError> {
+    let applied = match updated {
+        // What to do with a damaged copy or a full disk is decided on the general way.
+        Err(StoreError::Corrupt { .. } | StoreError::DiskFull { .. }) => return Ok(None),
+        Ok(Updated::InPages) => return Ok(None),
+        Ok(Updated::Applied(applied)) => applied,
+        Err(fault) => return Err(fault.into()),
+    };
+    match (applied, fault) {
+        (Applied::Written(ticket), _) => Ok(Some(ticket)),
+        (Applied::Kept | Applied::WouldBlock, None) => Ok(None),
+        (Applied::Kept | Applied::WouldBlock, Some(fault)) => Err(fault),
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::{Context, Error, Result, bail};
 use quoit::config::Settings;
 use quoit_cluster::Addresses;
-use quoit_server::bind;
+use quoit_server::{Protocol, Server, bind};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -14,16 +14,37 @@ const BACKLOG_DEFAULT: u32 = 128;
 
 /// Sockets that listen and are not served yet, and where they listen.
 pub(crate) struct Listeners {
-    pub(crate) pb: Vec<TcpListener>,
-    pub(crate) http: Vec<TcpListener>,
-    pub(crate) pb_tls: Vec<TcpListener>,
-    pub(crate) https: Vec<TcpListener>,
+    pub(crate) clients: ClientListeners,
     pub(crate) node: TcpListener,
-    pub(crate) pb_at: Vec<SocketAddr>,
-    pub(crate) http_at: Vec<SocketAddr>,
-    pub(crate) pb_tls_at: Vec<SocketAddr>,
-    pub(crate) https_at: Vec<SocketAddr>,
-    pub(crate) node_at: SocketAddr,
+    pub(crate) at: BoundAddresses,
+}
+
+/// Sockets for clients.
+pub(crate) struct ClientListeners {
+    pb: Vec<TcpListener>,
+    http: Vec<TcpListener>,
+    pb_tls: Vec<TcpListener>,
+    https: Vec<TcpListener>,
+}
+
+impl ClientListeners {
+    /// Has clients answered, from now on.
+    pub(crate) fn serve_on(self, server: &Server) {
+        let Self { pb, http, pb_tls, https } = self;
+        pb.into_iter().for_each(|listener| server.serve(listener, Protocol::Pb));
+        http.into_iter().for_each(|listener| server.serve(listener, Protocol::Http));
+        pb_tls.into_iter().for_each(|listener| server.serve(listener, Protocol::PbTls));
+        https.into_iter().for_each(|listener| server.serve(listener, Protocol::Https));
+    }
+}
+
+/// Addresses that the node listens on.
+pub(crate) struct BoundAddresses {
+    pub(crate) pb: Vec<SocketAddr>,
+    pub(crate) http: Vec<SocketAddr>,
+    pub(crate) pb_tls: Vec<SocketAddr>,
+    pub(crate) https: Vec<SocketAddr>,
+    pub(crate) node: SocketAddr,
 }
 
 impl Listeners {
@@ -48,12 +69,22 @@ impl Listeners {
         let (https, https_at) = of_tls("listener.https")?;
         let (node, node_at) =
             listen(&settings.internode(), backlog, "listener.internode", "--node")?;
-        Ok(Self { pb, http, pb_tls, https, node, pb_at, http_at, pb_tls_at, https_at, node_at })
+        Ok(Self {
+            clients: ClientListeners { pb, http, pb_tls, https },
+            node,
+            at: BoundAddresses {
+                pb: pb_at,
+                http: http_at,
+                pb_tls: pb_tls_at,
+                https: https_at,
+                node: node_at,
+            },
+        })
     }
 
     /// Listeners for clients that machines beyond this one may reach.
     pub(crate) fn reachable_from_afar(&self) -> Vec<SocketAddr> {
-        let all = [&self.pb_at, &self.http_at, &self.pb_tls_at, &self.https_at];
+        let all = [&self.at.pb, &self.at.http, &self.at.pb_tls, &self.at.https];
         all.into_iter().flatten().filter(|at| !at.ip().is_loopback()).copied().collect()
     }
 
@@ -63,9 +94,9 @@ impl Listeners {
             at.map_or_else(|| "".into(), |at| reachable_at(*at, node_name).into())
         };
         Addresses {
-            node: first(Some(&self.node_at)),
-            pb: first(self.pb_at.first()),
-            http: first(self.http_at.first()),
+            node: first(Some(&self.at.node)),
+            pb: first(self.at.pb.first()),
+            http: first(self.at.http.first()),
         }
     }
 }

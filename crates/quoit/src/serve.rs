@@ -1,7 +1,7 @@
 //! `quoit serve`: a node.
 
 use crate::engines::{self, FoundLoss};
-use crate::listeners::Listeners;
+use crate::listeners::{BoundAddresses, Listeners};
 use crate::local_socket::LocalSocket;
 use crate::output::say;
 use crate::reload::OperatorSignals;
@@ -11,9 +11,9 @@ use crate::{certificates, descriptors, node_certificates, open, readiness, ready
 use anyhow::{Context, Result};
 use clap::Args;
 use quoit::config::{self, Settings, Sources};
-use quoit_cluster::{Departure, Internode};
+use quoit_cluster::{Departure, Internode, Readiness};
 use quoit_core::ReplicatedStore;
-use quoit_server::{AuditLog, Protocol, Server, ServerContext, ServerSettings};
+use quoit_server::{AuditLog, Gate, ReadinessGate, Server, ServerContext, ServerSettings};
 use quoit_store::engine::WriteFailure;
 use sd_notify::NotifyState;
 use serde_json::json;
@@ -21,6 +21,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Usual name of a configuration file.
@@ -103,6 +104,19 @@ impl ServeArgs {
         }
         Ok(settings)
     }
+
+    /// The directory of everything that the node keeps.
+    fn data_dir(&self, settings: &Settings) -> PathBuf {
+        // The flag may hold any path, a configuration only text.
+        let configured = || PathBuf::from(settings.text("platform_data_dir"));
+        self.data_dir.clone().unwrap_or_else(configured)
+    }
+
+    /// Listens for causes to stop.
+    fn stop_request(&self) -> Result<StopRequest> {
+        let stop = StopRequest::listen()?;
+        Ok(if self.while_stdin_is_open { stop.and_end_of_stdin() } else { stop })
+    }
 }
 
 /// Runs a node until it is told to stop.
@@ -139,9 +153,7 @@ async fn serve(
     // Addresses first: a port in use should stop the start before the data directory is touched.
     settings.check_security()?;
     let listeners = Listeners::bind(settings)?;
-    // The flag may hold any path, a configuration only text.
-    let configured = || PathBuf::from(settings.text("platform_data_dir"));
-    let data_dir = args.data_dir.clone().unwrap_or_else(configured);
+    let data_dir = args.data_dir(settings);
     let node_name = settings.text("nodename");
     warn_of_remote_operators(settings, &listeners);
     let gate = certificates::open(settings)?;
@@ -151,69 +163,34 @@ async fn serve(
     opened_store.get_or_init(|| Arc::clone(&store));
     internode.set_address(&*reachable.node);
     store.control().connect(&internode);
-    let context = ServerContext::new(
-        Arc::clone(&store),
-        node_name.clone(),
-        settings.storage().name(),
-        server_settings(settings, descriptor_limit),
-    );
-    let context = Arc::new(context.with_gate(gate).with_audit(audit_log(settings, &data_dir)?));
-    // Set once, here.
-    let _ = context.reachable_from_afar.set(listeners.reachable_from_afar());
+    let context = server_context(&store, settings, gate, descriptor_limit, &data_dir, &listeners)?;
     warn_of_new_cluster(opened.is_new_node, settings, &data_dir);
     let readiness = store.control().readiness(settings.seeds());
     // Before a client can ask.
     readiness::set(&context.readiness, &readiness.borrow());
     let server = Server::new(Arc::clone(&context));
-    let Listeners { pb, http, pb_tls, https, node, pb_at, http_at, pb_tls_at, https_at, node_at } =
-        listeners;
+    let Listeners { clients, node, at } = listeners;
     internode.serve(Box::new(node)).context("listening for other nodes")?;
     make_up_for(&store, opened.loss.as_ref()).await?;
     let local = LocalSocket::open(&data_dir, settings);
     if let Some(path) = local.path() {
         let _ = context.admin_socket.set(path.to_owned());
     }
-    let certificates = certificates::keep(Arc::clone(&context));
-    let background = background(Arc::clone(&store), Reserve::of(&data_dir));
-    let background = tokio::spawn(async {
-        tokio::join!(background, certificates);
-    });
-    let replication = open::open_replication(&data_dir, &store, settings)?;
-    replication.serve_commands();
-    let _ = context.replication.set(Arc::clone(&replication));
-    let sinks = tokio::spawn(replication.run());
+    let background = spawn_background(&context, Reserve::of(&data_dir));
+    let sinks = spawn_replication(&context, &data_dir, settings)?;
     // Before anybody can know that the node serves: who knows it may stop it at once.
-    let mut stop = StopRequest::listen()?;
-    if args.while_stdin_is_open {
-        stop = stop.and_end_of_stdin();
-    }
+    let mut stop = args.stop_request()?;
     readiness::decided(&context.readiness, readiness.clone()).await;
     local.serve_on(&server);
-    pb.into_iter().for_each(|listener| server.serve(listener, Protocol::Pb));
-    http.into_iter().for_each(|listener| server.serve(listener, Protocol::Http));
-    pb_tls.into_iter().for_each(|listener| server.serve(listener, Protocol::PbTls));
-    https.into_iter().for_each(|listener| server.serve(listener, Protocol::Https));
-    let at = Announced {
-        pb: &pb_at,
-        http: &http_at,
-        pb_tls: &pb_tls_at,
-        https: &https_at,
-        node: node_at,
+    clients.serve_on(&server);
+    let announcement = Announcement {
+        node_name: &node_name,
+        at: &at,
+        data_dir: &data_dir,
+        note: &opened.note,
+        ready_file: args.ready_file.as_deref(),
     };
-    let serving = readiness::keep_gate(
-        &context.readiness,
-        readiness,
-        || {
-            readiness::announce_waiting(&node_name, at.http);
-            // It waits for other members or an operator, which is no failure of its start.
-            tell_supervisor(&NotifyState::Ready);
-        },
-        || {
-            announce(&node_name, &at, &data_dir, &opened.note);
-            tell_supervisor(&NotifyState::Ready);
-            args.ready_file.as_ref().map_or(Ok(()), |path| write_ready_file(path, &node_name, &at))
-        },
-    );
+    let serving = announcement.keep_gate(&context.readiness, readiness);
     let departure = tokio::select! {
         biased;
         departure = until_stopped(&mut stop, &store) => departure,
@@ -231,6 +208,48 @@ async fn serve(
         None | Some(Departure::Left) => Ok(()),
         Some(departure) => Err(departure.into()),
     }
+}
+
+/// State that all connections of clients share, with its gate and audit log.
+fn server_context(
+    store: &Arc<ReplicatedStore>,
+    settings: &Settings,
+    gate: Gate,
+    descriptor_limit: Option<u64>,
+    data_dir: &Path,
+    listeners: &Listeners,
+) -> Result<Arc<ServerContext>> {
+    let context = ServerContext::new(
+        Arc::clone(store),
+        settings.text("nodename"),
+        settings.storage().name(),
+        server_settings(settings, descriptor_limit),
+    );
+    let context = Arc::new(context.with_gate(gate).with_audit(audit_log(settings, data_dir)?));
+    // Set once, here.
+    let _ = context.reachable_from_afar.set(listeners.reachable_from_afar());
+    Ok(context)
+}
+
+/// Starts the tasks that run beside the requests until the node stops.
+fn spawn_background(context: &Arc<ServerContext>, reserve: Reserve) -> JoinHandle<()> {
+    let certificates = certificates::keep(Arc::clone(context));
+    let background = background(Arc::clone(&context.store), reserve);
+    tokio::spawn(async {
+        tokio::join!(background, certificates);
+    })
+}
+
+/// Opens replication from other clusters and starts its sinks.
+fn spawn_replication(
+    context: &ServerContext,
+    data_dir: &Path,
+    settings: &Settings,
+) -> Result<JoinHandle<()>> {
+    let replication = open::open_replication(data_dir, &context.store, settings)?;
+    replication.serve_commands();
+    let _ = context.replication.set(Arc::clone(&replication));
+    Ok(tokio::spawn(replication.run()))
 }
 
 /// Makes up for lost records, before the node serves. Whoever stops the process meanwhile does so at any
@@ -345,7 +364,7 @@ fn warn_of_new_cluster(is_new_node: bool, settings: &Settings, data_dir: &Path) 
 
 /// Warns where anybody on the network may administrate the node.
 fn warn_of_remote_operators(settings: &Settings, listeners: &Listeners) {
-    let open = listeners.http_at.iter().find(|at| !at.ip().is_loopback());
+    let open = listeners.at.http.iter().find(|at| !at.ip().is_loopback());
     if let Some(address) = open.filter(|_| settings.flag("admin_remote")) {
         tracing::warn!(
             %address,
@@ -398,15 +417,6 @@ fn report_ignored(settings: &Settings) {
     tracing::info!(keys = names.join(" "), "keys of Riak that have no meaning here are ignored");
 }
 
-/// Where the node listens.
-struct Announced<'a> {
-    pb: &'a [SocketAddr],
-    http: &'a [SocketAddr],
-    pb_tls: &'a [SocketAddr],
-    https: &'a [SocketAddr],
-    node: SocketAddr,
-}
-
 /// Tells systemd, if it has started the process, how far the node is. Nothing depends on whether it listens.
 fn tell_supervisor(state: &NotifyState<'_>) {
     if let Err(fault) = sd_notify::notify(std::slice::from_ref(state)) {
@@ -414,32 +424,71 @@ fn tell_supervisor(state: &NotifyState<'_>) {
     }
 }
 
-fn announce(name: &str, at: &Announced<'_>, data_dir: &Path, note: &str) {
-    let list = |addresses: &[SocketAddr]| {
-        addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    };
-    say!("{name} serves with its data in {} ({note})", data_dir.display());
-    say!("  Protocol Buffers  {}", list(at.pb));
-    say!("  HTTP              {}", list(at.http));
-    if !at.pb_tls.is_empty() {
-        say!("  the same by TLS   {}", list(at.pb_tls));
-    }
-    if !at.https.is_empty() {
-        say!("  HTTPS             {}", list(at.https));
-    }
-    say!("  other nodes       {}", at.node);
+/// Facts about the node that people, the supervisor and the ready file are told.
+struct Announcement<'a> {
+    node_name: &'a str,
+    at: &'a BoundAddresses,
+    data_dir: &'a Path,
+    /// Note about how the data directory was opened.
+    note: &'a str,
+    /// File that gets the record of a node that serves.
+    ready_file: Option<&'a Path>,
 }
 
-fn write_ready_file(path: &Path, name: &str, at: &Announced<'_>) -> Result<()> {
-    let first = |addresses: &[SocketAddr]| addresses.first().map(ToString::to_string);
-    let record = json!({
-        "pid": std::process::id(),
-        "name": name,
-        "pb": first(at.pb),
-        "http": first(at.http),
-        "pb_tls": first(at.pb_tls),
-        "https": first(at.https),
-        "node": at.node.to_string(),
-    });
-    ready_file::write(path, &record)
+impl Announcement<'_> {
+    /// Opens and closes the gate for clients, for ever, and tells how far the node is.
+    async fn keep_gate(
+        &self,
+        gate: &ReadinessGate,
+        readiness: watch::Receiver<Readiness>,
+    ) -> Result<()> {
+        let (on_waiting, on_serving) = (|| self.tell_waiting(), || self.tell_serving());
+        readiness::keep_gate(gate, readiness, on_waiting, on_serving).await
+    }
+
+    /// Tells that the node does not serve clients yet.
+    fn tell_waiting(&self) {
+        readiness::announce_waiting(self.node_name, &self.at.http);
+        // It waits for other members or an operator, which is no failure of its start.
+        tell_supervisor(&NotifyState::Ready);
+    }
+
+    /// Tells that the node serves clients.
+    fn tell_serving(&self) -> Result<()> {
+        self.say_addresses();
+        tell_supervisor(&NotifyState::Ready);
+        self.ready_file.map_or(Ok(()), |path| self.write_ready_file(path))
+    }
+
+    fn say_addresses(&self) {
+        let Self { node_name, at, data_dir, note, .. } = self;
+        let list = |addresses: &[SocketAddr]| {
+            addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        say!("{node_name} serves with its data in {} ({note})", data_dir.display());
+        say!("  Protocol Buffers  {}", list(&at.pb));
+        say!("  HTTP              {}", list(&at.http));
+        if !at.pb_tls.is_empty() {
+            say!("  the same by TLS   {}", list(&at.pb_tls));
+        }
+        if !at.https.is_empty() {
+            say!("  HTTPS             {}", list(&at.https));
+        }
+        say!("  other nodes       {}", at.node);
+    }
+
+    fn write_ready_file(&self, path: &Path) -> Result<()> {
+        let Self { node_name, at, .. } = self;
+        let first = |addresses: &[SocketAddr]| addresses.first().map(ToString::to_string);
+        let record = json!({
+            "pid": std::process::id(),
+            "name": node_name,
+            "pb": first(&at.pb),
+            "http": first(&at.http),
+            "pb_tls": first(&at.pb_tls),
+            "https": first(&at.https),
+            "node": at.node.to_string(),
+        });
+        ready_file::write(path, &record)
+    }
 }

@@ -1,70 +1,25 @@
 //! The source queues of a node, in memory and on the disk.
 
+mod settings;
+mod state;
+
 use super::entry::{Entry, EntrySequence, QueuePriority, Reference, Visited};
 use super::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
-use super::journal::{Cursor, Journal, QueueNumber, QueueNumbers};
-use super::manifest::{Manifest, ManifestQueue};
-use super::queue::{LeaseNumber, Queue, QueueBounds, QueueCounts, QueueLengths};
+use super::journal::{Journal, QueueNumbers};
+use super::manifest::Manifest;
+use super::queue::{LeaseNumber, Queue, QueueCounts, QueueLengths};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::key::BucketRef;
-use quoit_model::props::Quorum;
 use quoit_store::error::StoreError;
 use quoit_store::seam::Disk;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::Notify;
 
-/// Settings of source queues.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SourceQueueSettings {
-    /// Whether writes are queued at all (`replrtq_enablesrc`).
-    pub is_enabled: bool,
-    /// Queues that there are at first (`replrtq_srcqueue`).
-    pub queues: Vec<QueueDefinition>,
-    /// Entries of a queue that have their object with them in memory (`replrtq_srcobjectlimit`).
-    pub object_count_max: usize,
-    /// Bytes of such an object at most (`replrtq_srcobjectsize`).
-    pub object_bytes_max: usize,
-    /// Entries of a queue and priority at most (`replrtq_overflow_limit`).
-    pub entry_count_max: u64,
-    /// Real-time entries of a queue that are in memory; those behind are read from the disk.
-    pub window_count_max: usize,
-    /// Whether objects are compressed on their way to Riak sinks (`replrtq_compressonwire`).
-    pub compresses: bool,
-    /// Replicas that answer when an entry's object is read from the cluster, and that take an object from
-    /// another cluster (`replrtq_vnodecheck`).
-    pub vnode_check: Quorum,
-    /// Whether reaps are queued (`repl_reap`).
-    pub queues_reaps: bool,
-    /// Whether what has come from another Quoit cluster is queued, too (`repl.forward`).
-    pub forwards: bool,
-    /// The longest that reap records wait for sinks (`repl.retention`). A queue with an older entry is stale.
-    pub retention: Duration,
-}
-
-impl Default for SourceQueueSettings {
-    fn default() -> Self {
-        let block =
-            QueueDefinition { name: "q1_ttaaefs".to_owned(), filter: QueueFilter::BlockRealTime };
-        Self {
-            is_enabled: false,
-            queues: vec![block],
-            object_count_max: 1_000,
-            object_bytes_max: 200 << 10,
-            entry_count_max: 10_000_000,
-            window_count_max: 10_000,
-            compresses: false,
-            vnode_check: Quorum::One,
-            queues_reaps: false,
-            forwards: true,
-            retention: Duration::from_secs(7 * 86_400),
-        }
-    }
-}
+pub use settings::SourceQueueSettings;
+use state::State;
 
 /// Why an operator's change of queues was refused.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -102,32 +57,6 @@ pub struct QueueStatus {
     pub is_stale: bool,
     /// Counts since the start.
     pub counts: QueueCounts,
-}
-
-/// The state behind the lock.
-struct State {
-    /// Whether writes are queued.
-    is_enabled: bool,
-    bounds: QueueBounds,
-    queues: Vec<Queue>,
-    /// Waiting consumers, by queue.
-    filled: BTreeMap<QueueNumber, Arc<Notify>>,
-    by_command: BTreeSet<QueueNumber>,
-    /// Configured queues that a command has removed.
-    removed: BTreeSet<String>,
-    journal: Option<Journal>,
-    /// Whether the last append failed: it is told once.
-    has_failed: bool,
-    /// Whether an entry was lost that no queue has any more: full-sync has to find it.
-    has_lost: bool,
-    next: EntrySequence,
-    next_number: u32,
-    next_lease: u64,
-    boot: u64,
-    /// Whether the journal has entries that are not synced.
-    is_unsynced: bool,
-    /// The manifest as it is on the disk.
-    stored: Manifest,
 }
 
 /// The source queues of a node. Shared; every method takes `&self`.
@@ -570,164 +499,6 @@ impl SourceQueues {
         self.state.lock().is_enabled = false;
         self.flush()?;
         self.keep(true)
-    }
-}
-
-impl State {
-    fn new(
-        settings: &SourceQueueSettings,
-        journal: Option<Journal>,
-        found: Manifest,
-        boot: u64,
-    ) -> Self {
-        let bounds = QueueBounds {
-            object_count_max: settings.object_count_max,
-            object_bytes_max: settings.object_bytes_max,
-            entry_count_max: settings.entry_count_max,
-            window_count_max: settings.window_count_max.max(1),
-        };
-        let mut state = Self {
-            is_enabled: settings.is_enabled,
-            bounds,
-            queues: Vec::new(),
-            filled: BTreeMap::new(),
-            by_command: BTreeSet::new(),
-            removed: found.removed.iter().cloned().collect(),
-            journal,
-            has_failed: false,
-            has_lost: false,
-            next: EntrySequence(found.next.0.max(1)),
-            next_number: found.queues.iter().map(|queue| queue.number.0 + 1).max().unwrap_or(1),
-            next_lease: 0,
-            boot,
-            is_unsynced: false,
-            stored: found.clone(),
-        };
-        for queue in &found.queues {
-            let configured = settings.queues.iter().find(|other| other.name == queue.name);
-            let filter = match configured {
-                Some(configured) if !queue.by_command => configured.filter.clone(),
-                None if !queue.by_command => continue,
-                _ => queue.filter.clone(),
-            };
-            state.add_numbered(queue.number, &queue.name, filter);
-            if let Some(added) = state.queues.last_mut() {
-                added.is_suspended = queue.is_suspended;
-            }
-            if queue.by_command {
-                state.by_command.insert(queue.number);
-            }
-        }
-        for QueueDefinition { name, filter } in settings.queues.iter().take(QUEUE_COUNT_MAX) {
-            let is_there = state.queues.iter().any(|queue| queue.name == *name);
-            if !is_there && !state.removed.contains(name) {
-                state.add(name, filter.clone());
-            }
-        }
-        state
-    }
-
-    fn add(&mut self, name: &str, filter: QueueFilter) -> QueueNumber {
-        let number = QueueNumber(self.next_number);
-        self.next_number += 1;
-        self.add_numbered(number, name, filter);
-        number
-    }
-
-    fn add_numbered(&mut self, number: QueueNumber, name: &str, filter: QueueFilter) {
-        self.queues.push(Queue::new(number, name, filter, self.bounds));
-        self.filled.insert(number, Arc::new(Notify::new()));
-    }
-
-    fn place(&self, name: &str) -> Result<usize, ChangeQueueError> {
-        let place = self.queues.iter().position(|queue| queue.name == name);
-        place.ok_or_else(|| ChangeQueueError::NoQueue(name.to_owned()))
-    }
-
-    fn is_active(&self) -> bool {
-        let takes = |queue: &Queue| queue.filter != QueueFilter::BlockRealTime;
-        self.is_enabled && self.queues.iter().any(takes)
-    }
-
-    fn issue(&mut self) -> EntrySequence {
-        let sequence = self.next;
-        self.next = EntrySequence(sequence.0 + 1);
-        sequence
-    }
-
-    /// Appends an entry to the journal. `None` where there is none, or the disk refuses.
-    fn append(&mut self, entry: &Entry, numbers: &[QueueNumber]) -> Option<Cursor> {
-        let journal = self.journal.as_mut()?;
-        match journal.append(entry, numbers) {
-            Ok(at) => {
-                self.has_failed = false;
-                self.is_unsynced = true;
-                Some(at)
-            }
-            Err(fault) => {
-                if !std::mem::replace(&mut self.has_failed, true) {
-                    tracing::error!(
-                        %fault,
-                        "source queues are kept in memory alone while their disk refuses: make room on it"
-                    );
-                }
-                // It is sent if the process lives long enough.
-                self.has_lost = true;
-                None
-            }
-        }
-    }
-
-    /// Takes up what the journal has. Everything of it is read once.
-    fn restore(&mut self) -> Result<(), StoreError> {
-        let Some(journal) = &self.journal else { return Ok(()) };
-        let needed: BTreeMap<QueueNumber, EntrySequence> =
-            self.stored.queues.iter().map(|queue| (queue.number, queue.needed)).collect();
-        // Entries that were not synced may have gone with the machine's power.
-        let is_new = self.stored == Manifest::default();
-        self.has_lost = !is_new && self.stored.boot != self.boot && !self.stored.is_stopped;
-        let mut cursor = journal.start();
-        loop {
-            let read = journal.read(cursor)?;
-            for read in &read.entries {
-                let Entry { sequence, queued_us, .. } = read.entry;
-                self.next = self.next.max(EntrySequence(sequence.0 + 1));
-                for queue in &mut self.queues {
-                    let needed = needed.get(&queue.number).copied().unwrap_or_default();
-                    if sequence >= needed && read.queues.contains(&queue.number) {
-                        queue.restore(cursor, sequence, queued_us);
-                    }
-                }
-            }
-            self.has_lost |= read.has_lost;
-            cursor = read.next;
-            if read.at_end {
-                return Ok(());
-            }
-        }
-    }
-
-    fn needed(&self) -> EntrySequence {
-        let needed = self.queues.iter().map(|queue| queue.needed(self.next));
-        needed.min().unwrap_or(self.next)
-    }
-
-    fn manifest(&self) -> Manifest {
-        let queue = |queue: &Queue| ManifestQueue {
-            number: queue.number,
-            needed: queue.needed(self.next),
-            by_command: self.by_command.contains(&queue.number),
-            is_suspended: queue.is_suspended,
-            name: queue.name.clone(),
-            filter: queue.filter.clone(),
-        };
-        Manifest {
-            next: self.next,
-            boot: self.boot,
-            is_stopped: false,
-            queues: self.queues.iter().map(queue).collect(),
-            removed: self.removed.iter().cloned().collect(),
-        }
     }
 }
 

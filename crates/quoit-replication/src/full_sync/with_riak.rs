@@ -39,13 +39,7 @@ pub(super) async fn run(
     };
     let mut peer = RiakPeer::connect(&address.host_and_port(), protocol).await?;
     let mut here = OwnSide(Arc::clone(store));
-    let now_secs = store.clock().unix_secs();
-    let ago_secs = match kind {
-        CheckKind::Day => Some(86_400),
-        CheckKind::Hour => Some(3_600),
-        _ => None,
-    };
-    let modified_secs = ago_secs.map(|ago| (now_secs.saturating_sub(ago), now_secs + AHEAD_SECS));
+    let modified_secs = modified_between(kind, store.clock().unix_secs());
     let plan = ExchangePlan {
         scope: scope_of(settings, kind),
         modified_secs,
@@ -66,32 +60,11 @@ pub(super) async fn run(
         // No record differs: the trees were made of something else.
         store.forget_riak_trees();
     }
-    let is_wanted = |record: &RecordClock| {
-        let state = store.control().read();
-        let mode = state.bucket_props(bucket_of(record)).ok().and_then(|props| props.repl);
-        !matches!(mode, Some(ReplMode::Off | ReplMode::Realtime))
-    };
+    let is_wanted = |record: &RecordClock| takes_full_sync(store, bucket_of(record));
     let ahead: Vec<RecordClock> = found.local_ahead.into_iter().filter(is_wanted).collect();
     let behind: Vec<RecordClock> = found.remote_ahead.into_iter().filter(is_wanted).collect();
-    (report.source_ahead, report.sink_ahead) = (ahead.len() as u64, behind.len() as u64);
-    for record in ahead.iter().chain(&behind) {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let bucket =
-            format!("{}/{}", text(&record.bucket.bucket_type), text(&record.bucket.bucket));
-        *report.buckets.entry(bucket).or_default() += 1;
-    }
-    let keys = ahead.iter().map(|record| encoded(bucket_of(record).key(&record.key)));
-    let now_us = store.clock().unix_us();
-    let queued = store.source_queues().push_references(
-        &settings.queue,
-        QueuePriority::FullSync,
-        keys,
-        now_us,
-    );
-    if queued.is_none() {
-        let queue = settings.queue.clone();
-        return Err(FullSyncError::NoQueue(queue, "here", "ttaaefs_queuename"));
-    }
+    count_records(report, &ahead, &behind);
+    queue_here(store, &settings.queue, &ahead)?;
     if let Some(queue) = settings.peer_queue.as_ref().filter(|_| !behind.is_empty())
         && peer.push(queue, &behind).await?.is_none()
     {
@@ -99,6 +72,49 @@ pub(super) async fn run(
         return Err(FullSyncError::NoQueue(queue.clone(), place, "ttaaefs_queuename_peer"));
     }
     Ok(())
+}
+
+/// The seconds since 1970 between which records were modified that a check repairs; `None`: all records.
+fn modified_between(kind: CheckKind, now_secs: u64) -> Option<(u64, u64)> {
+    let ago_secs = match kind {
+        CheckKind::Day => 86_400,
+        CheckKind::Hour => 3_600,
+        _ => return None,
+    };
+    Some((now_secs.saturating_sub(ago_secs), now_secs + AHEAD_SECS))
+}
+
+/// Whether a bucket is replicated by full-sync.
+fn takes_full_sync(store: &ReplicatedStore, bucket: BucketRef<'_>) -> bool {
+    let state = store.control().read();
+    let mode = state.bucket_props(bucket).ok().and_then(|props| props.repl);
+    !matches!(mode, Some(ReplMode::Off | ReplMode::Realtime))
+}
+
+/// Counts the records that are newer here and there, also by bucket.
+fn count_records(report: &mut FullSyncReport, ahead: &[RecordClock], behind: &[RecordClock]) {
+    (report.source_ahead, report.sink_ahead) = (ahead.len() as u64, behind.len() as u64);
+    for record in ahead.iter().chain(behind) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let bucket =
+            format!("{}/{}", text(&record.bucket.bucket_type), text(&record.bucket.bucket));
+        *report.buckets.entry(bucket).or_default() += 1;
+    }
+}
+
+/// Queues references to records in a queue of this cluster.
+fn queue_here(
+    store: &ReplicatedStore,
+    queue: &str,
+    ahead: &[RecordClock],
+) -> Result<(), FullSyncError> {
+    let keys = ahead.iter().map(|record| encoded(bucket_of(record).key(&record.key)));
+    let now_us = store.clock().unix_us();
+    let queues = store.source_queues();
+    match queues.push_references(queue, QueuePriority::FullSync, keys, now_us) {
+        Some(_) => Ok(()),
+        None => Err(FullSyncError::NoQueue(queue.to_owned(), "here", "ttaaefs_queuename")),
+    }
 }
 
 /// The records that a check compares: those of one bucket, by trees made for it, or those of one `n_val`.

@@ -182,58 +182,66 @@ impl Connection {
                 }
                 continue;
             }
-            loop {
-                if !self.session.is_open() {
-                    match self.standing(&mut input) {
-                        Standing::Open | Standing::User => {}
-                        Standing::Stranger => match self.answer_stranger(&mut input).await? {
-                            Handled::Answered => continue,
-                            Handled::Missing => break,
-                            Handled::Last => return self.close().await,
-                        },
-                        Standing::Gone => {
-                            self.settle(Err(self.gone()))?;
-                            return self.close().await;
-                        }
-                    }
-                }
-                let (start_bytes, left_bytes) = (self.out.len(), input.bytes.len());
-                let mut weight = Weight::Plain;
-                let result = match self.begin_next(&mut input) {
-                    Begun::Ended(result) => result,
-                    Begun::Written(pending) => self.finish_put(pending).await,
-                    Begun::Shown(shown) => {
-                        if self.is_confirmed(shown, &mut input).await {
-                            Ok(())
-                        } else {
-                            let Ok(Some(frame)) = input.decoder.next_frame(&mut input.bytes) else {
-                                return self.close().await;
-                            };
-                            self.dispatch(frame).await
-                        }
-                    }
-                    Begun::Whole(frame) => {
-                        weight = weight_of(frame.code);
-                        self.dispatch(frame).await
-                    }
-                    Begun::Missing => break,
-                    Begun::Last => return self.close().await,
-                };
-                input.transfer = None;
-                let moved_bytes =
-                    left_bytes - input.bytes.len() + self.out.len().saturating_sub(start_bytes);
-                if !self.settle(result)? {
-                    return self.close().await;
-                }
-                if self.out.len() >= FLUSH_BYTES {
-                    self.flush().await?;
-                }
-                self.room.drop_floor(self.out.len());
-                if turn.spend(weight, moved_bytes) {
-                    turn.pass().await;
-                }
+            if !self.answer_arrived(&mut input, &mut turn).await? {
+                return self.close().await;
             }
             self.flush().await?;
+        }
+    }
+
+    /// Answers the requests that have arrived, up to one that is not whole. False when the connection has to
+    /// be closed.
+    async fn answer_arrived(&mut self, input: &mut Input, turn: &mut Turn) -> io::Result<bool> {
+        loop {
+            if !self.session.is_open() {
+                match self.standing(input) {
+                    Standing::Open | Standing::User => {}
+                    Standing::Stranger => match self.answer_stranger(input).await? {
+                        Handled::Answered => continue,
+                        Handled::Missing => return Ok(true),
+                        Handled::Last => return Ok(false),
+                    },
+                    Standing::Gone => {
+                        self.settle(Err(self.gone()))?;
+                        return Ok(false);
+                    }
+                }
+            }
+            let (start_bytes, left_bytes) = (self.out.len(), input.bytes.len());
+            let mut weight = Weight::Plain;
+            let result = match self.begin_next(input) {
+                Begun::Ended(result) => result,
+                Begun::Written(pending) => self.finish_put(pending).await,
+                Begun::Shown(shown) => {
+                    if self.is_confirmed(shown, input).await {
+                        Ok(())
+                    } else {
+                        let Ok(Some(frame)) = input.decoder.next_frame(&mut input.bytes) else {
+                            return Ok(false);
+                        };
+                        self.dispatch(frame).await
+                    }
+                }
+                Begun::Whole(frame) => {
+                    weight = weight_of(frame.code);
+                    self.dispatch(frame).await
+                }
+                Begun::Missing => return Ok(true),
+                Begun::Last => return Ok(false),
+            };
+            input.transfer = None;
+            let moved_bytes =
+                left_bytes - input.bytes.len() + self.out.len().saturating_sub(start_bytes);
+            if !self.settle(result)? {
+                return Ok(false);
+            }
+            if self.out.len() >= FLUSH_BYTES {
+                self.flush().await?;
+            }
+            self.room.drop_floor(self.out.len());
+            if turn.spend(weight, moved_bytes) {
+                turn.pass().await;
+            }
         }
     }
 

@@ -1,0 +1,196 @@
+//! The state of source queues, which is changed under their lock.
+
+use super::{ChangeQueueError, SourceQueueSettings};
+use crate::replication::entry::{Entry, EntrySequence};
+use crate::replication::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueFilter};
+use crate::replication::journal::{Cursor, Journal, QueueNumber};
+use crate::replication::manifest::{Manifest, ManifestQueue};
+use crate::replication::queue::{Queue, QueueBounds};
+use quoit_store::error::StoreError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// The state behind the lock.
+pub(super) struct State {
+    /// Whether writes are queued.
+    pub(super) is_enabled: bool,
+    pub(super) bounds: QueueBounds,
+    pub(super) queues: Vec<Queue>,
+    /// Waiting consumers, by queue.
+    pub(super) filled: BTreeMap<QueueNumber, Arc<Notify>>,
+    pub(super) by_command: BTreeSet<QueueNumber>,
+    /// Configured queues that a command has removed.
+    pub(super) removed: BTreeSet<String>,
+    pub(super) journal: Option<Journal>,
+    /// Whether the last append failed: it is told once.
+    pub(super) has_failed: bool,
+    /// Whether an entry was lost that no queue has any more: full-sync has to find it.
+    pub(super) has_lost: bool,
+    pub(super) next: EntrySequence,
+    pub(super) next_number: u32,
+    pub(super) next_lease: u64,
+    pub(super) boot: u64,
+    /// Whether the journal has entries that are not synced.
+    pub(super) is_unsynced: bool,
+    /// The manifest as it is on the disk.
+    pub(super) stored: Manifest,
+}
+
+impl State {
+    pub(super) fn new(
+        settings: &SourceQueueSettings,
+        journal: Option<Journal>,
+        found: Manifest,
+        boot: u64,
+    ) -> Self {
+        let bounds = QueueBounds {
+            object_count_max: settings.object_count_max,
+            object_bytes_max: settings.object_bytes_max,
+            entry_count_max: settings.entry_count_max,
+            window_count_max: settings.window_count_max.max(1),
+        };
+        let mut state = Self {
+            is_enabled: settings.is_enabled,
+            bounds,
+            queues: Vec::new(),
+            filled: BTreeMap::new(),
+            by_command: BTreeSet::new(),
+            removed: found.removed.iter().cloned().collect(),
+            journal,
+            has_failed: false,
+            has_lost: false,
+            next: EntrySequence(found.next.0.max(1)),
+            next_number: found.queues.iter().map(|queue| queue.number.0 + 1).max().unwrap_or(1),
+            next_lease: 0,
+            boot,
+            is_unsynced: false,
+            stored: found.clone(),
+        };
+        for queue in &found.queues {
+            let configured = settings.queues.iter().find(|other| other.name == queue.name);
+            let filter = match configured {
+                Some(configured) if !queue.by_command => configured.filter.clone(),
+                None if !queue.by_command => continue,
+                _ => queue.filter.clone(),
+            };
+            state.add_numbered(queue.number, &queue.name, filter);
+            if let Some(added) = state.queues.last_mut() {
+                added.is_suspended = queue.is_suspended;
+            }
+            if queue.by_command {
+                state.by_command.insert(queue.number);
+            }
+        }
+        for QueueDefinition { name, filter } in settings.queues.iter().take(QUEUE_COUNT_MAX) {
+            let is_there = state.queues.iter().any(|queue| queue.name == *name);
+            if !is_there && !state.removed.contains(name) {
+                state.add(name, filter.clone());
+            }
+        }
+        state
+    }
+
+    pub(super) fn add(&mut self, name: &str, filter: QueueFilter) -> QueueNumber {
+        let number = QueueNumber(self.next_number);
+        self.next_number += 1;
+        self.add_numbered(number, name, filter);
+        number
+    }
+
+    fn add_numbered(&mut self, number: QueueNumber, name: &str, filter: QueueFilter) {
+        self.queues.push(Queue::new(number, name, filter, self.bounds));
+        self.filled.insert(number, Arc::new(Notify::new()));
+    }
+
+    pub(super) fn place(&self, name: &str) -> Result<usize, ChangeQueueError> {
+        let place = self.queues.iter().position(|queue| queue.name == name);
+        place.ok_or_else(|| ChangeQueueError::NoQueue(name.to_owned()))
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        let takes = |queue: &Queue| queue.filter != QueueFilter::BlockRealTime;
+        self.is_enabled && self.queues.iter().any(takes)
+    }
+
+    pub(super) fn issue(&mut self) -> EntrySequence {
+        let sequence = self.next;
+        self.next = EntrySequence(sequence.0 + 1);
+        sequence
+    }
+
+    /// Appends an entry to the journal. `None` where there is none, or the disk refuses.
+    pub(super) fn append(&mut self, entry: &Entry, numbers: &[QueueNumber]) -> Option<Cursor> {
+        let journal = self.journal.as_mut()?;
+        match journal.append(entry, numbers) {
+            Ok(at) => {
+                self.has_failed = false;
+                self.is_unsynced = true;
+                Some(at)
+            }
+            Err(fault) => {
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    tracing::error!(
+                        %fault,
+                        "source queues are kept in memory alone while their disk refuses: make room on it"
+                    );
+                }
+                // It is sent if the process lives long enough.
+                self.has_lost = true;
+                None
+            }
+        }
+    }
+
+    /// Takes up what the journal has. Everything of it is read once.
+    pub(super) fn restore(&mut self) -> Result<(), StoreError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let needed: BTreeMap<QueueNumber, EntrySequence> =
+            self.stored.queues.iter().map(|queue| (queue.number, queue.needed)).collect();
+        // Entries that were not synced may have gone with the machine's power.
+        let is_new = self.stored == Manifest::default();
+        self.has_lost = !is_new && self.stored.boot != self.boot && !self.stored.is_stopped;
+        let mut cursor = journal.start();
+        loop {
+            let read = journal.read(cursor)?;
+            for read in &read.entries {
+                let Entry { sequence, queued_us, .. } = read.entry;
+                self.next = self.next.max(EntrySequence(sequence.0 + 1));
+                for queue in &mut self.queues {
+                    let needed = needed.get(&queue.number).copied().unwrap_or_default();
+                    if sequence >= needed && read.queues.contains(&queue.number) {
+                        queue.restore(cursor, sequence, queued_us);
+                    }
+                }
+            }
+            self.has_lost |= read.has_lost;
+            cursor = read.next;
+            if read.at_end {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(super) fn needed(&self) -> EntrySequence {
+        let needed = self.queues.iter().map(|queue| queue.needed(self.next));
+        needed.min().unwrap_or(self.next)
+    }
+
+    pub(super) fn manifest(&self) -> Manifest {
+        let queue = |queue: &Queue| ManifestQueue {
+            number: queue.number,
+            needed: queue.needed(self.next),
+            by_command: self.by_command.contains(&queue.number),
+            is_suspended: queue.is_suspended,
+            name: queue.name.clone(),
+            filter: queue.filter.clone(),
+        };
+        Manifest {
+            next: self.next,
+            boot: self.boot,
+            is_stopped: false,
+            queues: self.queues.iter().map(queue).collect(),
+            removed: self.removed.iter().cloned().collect(),
+        }
+    }
+}
