@@ -29,6 +29,8 @@ NOT_HERE = {
     "docs/packaging.md": ["make package"],
     # It is about a queue that was cut off, which takes two clusters.
     "docs/replication.md": ["quoit repl rebase"],
+    # They are about several machines; tests/process/secured.py has them with a cluster.
+    "docs/secure-a-cluster.md": ["quoit admin cluster token", "quoit admin cluster join"],
     "docs/operations.md": [
         "quoit admin cluster join 10.0.0.1", "quoit admin cluster plan", "quoit admin cluster commit",
         "quoit admin engine", "quoit admin cluster recover"],

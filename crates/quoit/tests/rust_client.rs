@@ -345,11 +345,11 @@ async fn folds_are_run_from_the_command_line() {
     let client = client_of(&node);
     for number in 0..20 {
         let key = Location::new("b", format!("key {number:02}"));
-        client.put(&key, Content::text("x".repeat(100 * number))).await.unwrap();
+        client.put(&key, Content::text("x".repeat(1000 * number))).await.unwrap();
     }
     let stats = node.admin(&["fold", "object-stats", "b"]);
     assert!(stats.starts_with("records   20\n"), "{stats}");
-    let large = node.admin(&["fold", "find-keys", "default/b", "--bytes", "1800"]);
+    let large = node.admin(&["fold", "find-keys", "default/b", "--bytes", "18000"]);
     let mut keys: Vec<_> = large.lines().filter_map(|line| line.split_once('\t')).collect();
     keys.sort_unstable();
     assert_eq!(keys.iter().map(|(_, key)| *key).collect::<Vec<_>>(), ["key 18", "key 19"]);

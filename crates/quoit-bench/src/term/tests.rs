@@ -81,8 +81,8 @@ fn strings_take_escapes_and_join() {
     check("\"a\" \"b\"\n\"c\"", "\"abc\"");
     check("\"two\nlines\"", "\"two\\nlines\"");
     check_error("\"open", "this \" is never closed");
-    check_error("\"\\xz\".", "no escape");
-    check_error("\"\\x{110000}\".", "no escape");
+    check_error("\"\\xz\".", "is not an escape sequence");
+    check_error("\"\\x{110000}\".", "is not an escape sequence");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn settings_and_operations_that_cannot_be_are_refused() {
         ("{operations, [{{put_pb, 1001}, 1}]}.", "from 0 to 1000 indexes"),
         ("{operations, [{{query_pb, 0}, 1}]}.", "from 1 to 10000000"),
         ("{operations, [{{query_http, x}, 1}]}.", "from 1 to 10000000"),
-        ("{operations, [{{query_mr, 5}, 1}]}.", "takes no indexes for inputs"),
+        ("{operations, [{{query_mr, 5}, 1}]}.", "has no MapReduce jobs"),
         ("{operations, [{something, 1}]}.", "it has get_pb"),
     ] {
         let error = try_run(&node.config("{get_pb, 1}", setting), |_| {}).err().expect(setting);

@@ -52,7 +52,7 @@ fn overwrite(fixture: &Fixture, key: &[u8], value: &[u8]) {
 #[tokio::test]
 async fn wrong_entries_are_named() {
     for (key, value, expected) in [
-        (&b"format"[..], &[0, 0, 0, 3][..], "has format 3, and this version knows 2"),
+        (&b"format"[..], &[0, 0, 0, 4][..], "has format 4, and this version knows 3"),
         (b"format", b"1", "format is no possible value"),
         (b"ring_size", &[0, 65], "ring_size is no possible value"),
         (b"node_id", b"short", "node_id is no possible value"),

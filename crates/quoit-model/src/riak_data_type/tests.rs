@@ -347,5 +347,5 @@ fn what_would_inflate_beyond_the_limit_is_refused_unread() {
     let bomb = [&[131, 80][..], &size_bytes, &[0x78, 0x9c]].concat();
     let value = [&[69, 2, 0, 0, 0, 12][..], b"riak_dt_gset", &[82, 2], &bomb].concat();
     let error = RiakDataType::decode(&value.into()).expect_err("too large");
-    assert!(error.to_string().contains("says 314572800 bytes"), "{error}");
+    assert!(error.to_string().contains("has 314572800 bytes"), "{error}");
 }
