@@ -16,7 +16,7 @@ sys.path[:0] = [os.path.dirname(HERE)]
 from support import shifted_clock, unittest_runner  # noqa: E402
 from support.cluster import ClusterNode, wait_until  # noqa: E402
 from support.cluster_case import KEYS, ClusterCase, end, put_all, values  # noqa: E402
-from support.node import binary_from_environment  # noqa: E402
+from support.node import binary_from_environment, copy_data  # noqa: E402
 from support.pb import Connection, Refused  # noqa: E402
 
 # A request must not take longer when a node is gone or stalled; debug builds on busy machines.
@@ -289,7 +289,7 @@ class Strangers(ClusterCase):
         node = cluster[2]
         node.stop()
         old = os.path.join(self.folder, "old")
-        shutil.copytree(node.data_dir, old)
+        copy_data(node.data_dir, old)
         node.start()
         put_all(node, KEYS, "v")
         node.stop()
@@ -304,7 +304,7 @@ class Strangers(ClusterCase):
         first.stop()
         twin = ClusterNode(self.folder, 33, cluster.settings)
         self.addCleanup(twin.__exit__)
-        shutil.copytree(first.data_dir, twin.data_dir)
+        copy_data(first.data_dir, twin.data_dir)
         first.start()
         cluster.settle()
         twin.assert_refused(self, "is in use by a live node")

@@ -3,6 +3,7 @@ import os
 import shutil
 
 from support import preload
+from support.node import copy_data
 
 SOURCE = r"""
 #define _GNU_SOURCE
@@ -48,7 +49,7 @@ class HangingDisk:
         with open(self.switch, "w", encoding="utf-8"):
             pass
         # No sync ends any more: what is there now is all that the disk keeps.
-        shutil.copytree(self.node.data_dir, self.synced)
+        copy_data(self.node.data_dir, self.synced)
 
     def lose_power(self):
         """Ends the process, and everything that was written since the disk hung."""

@@ -2,6 +2,7 @@
 import ctypes
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -190,6 +191,11 @@ class TemporaryNode(Node):
 def _address(text):
     host, _, port = text.rpartition(":")
     return host, int(port)
+
+
+def copy_data(source, target):
+    """Copies a data directory, or a folder of them, without the socket that only a running process has."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("admin.sock"))
 
 
 def binary_from_environment():

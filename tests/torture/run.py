@@ -33,7 +33,7 @@ import records  # noqa: E402
 from damage import KINDS, Damage  # noqa: E402
 from records import COUNT, Answers, Trouble  # noqa: E402
 from support.cluster import Cluster  # noqa: E402
-from support.node import NodeError  # noqa: E402
+from support.node import NodeError, copy_data  # noqa: E402
 from support.pb import replay  # noqa: E402
 
 ENGINES = ("bitcask", "leveldb", "leveled", "innostore")
@@ -60,12 +60,12 @@ class Ground:
             records.write(self.cluster[0])
             for node in self.cluster:
                 node.kill() if stop == "kill" else node.stop()
-        shutil.copytree(self.used, self.kept)
+        copy_data(self.used, self.kept)
 
     def restore(self):
         for name in os.listdir(self.kept):
             shutil.rmtree(os.path.join(self.used, name))
-            shutil.copytree(os.path.join(self.kept, name), os.path.join(self.used, name))
+            copy_data(os.path.join(self.kept, name), os.path.join(self.used, name))
 
 
 class Trial:
