@@ -2,8 +2,8 @@
 //!
 //! Every record is looked at once, on one node that has it, as in a listing; only what is known of it comes
 //! back. Tombstones are records like others, as for a Riak node, except for folds that erase or repair.
-//! What a fold changes, it changes as clients would: a record is erased by a delete of the very version
-//! that was found. A fold rests after each chunk for longer than that took, so that requests hardly
+//! Folds change records as clients would: a fold erases a record by a delete of the very version that it
+//! found. A fold rests after each chunk for longer than that took, so that requests hardly
 //! notice it.
 
 use crate::error::RequestError;
