@@ -10,7 +10,8 @@
 //! all that a smaller one held, so each element of a grow-only set, and the registers of a HyperLogLog, are
 //! written by the last event of each actor: of two versions the newer one then takes over, and two that are
 //! concurrent keep what either has. A counter's event is the sum of all that its actor has counted, which
-//! grows with each update.
+//! grows with each update; but what an actor of our own has counted keeps its event, which is the actor's
+//! entry of the object's clock: the state that made it has the count under that name, and later ones.
 //!
 //! So the conversion of the merge of two objects is the merge of their conversions, and the same object twice
 //! is one.
@@ -152,7 +153,7 @@ impl Adopted {
     ) -> Result<Self, RiakDataTypeError> {
         let (datatype, (content, clock)) = match value {
             RiakDataType::Counter(counts) | RiakDataType::LegacyCounter(counts) => {
-                (Datatype::Counter, counter(&counts))
+                (Datatype::Counter, counter(&counts, events))
             }
             RiakDataType::Set(value) => (Datatype::Set, set(value)),
             RiakDataType::Gset(elements) => {
@@ -177,6 +178,10 @@ impl Adopted {
                 own.extend(others);
             }
             (Content::Hll(own), Content::Hll(others)) => *own = united(own, &others),
+            (Content::Counter(own), Content::Counter(others)) => {
+                *own = counted(own, &others);
+                own.merge(&self.clock, &others, &other.clock);
+            }
             (own, others) => own.merge(&self.clock, &others, &other.clock),
         }
         self.clock.merge(&other.clock);
@@ -194,6 +199,21 @@ fn united(own: &Item<Arc<HyperLogLog>>, others: &Item<Arc<HyperLogLog>>) -> Item
     let live = own.live().iter();
     let live = live.map(|write| Write { dot: write.dot.clone(), payload: Arc::clone(&union) });
     Item::from_parts(live.collect(), EventSet::default())
+}
+
+/// A counter with the larger of two counts where both have one of the same event: values beside each other
+/// share the clock of their object, and the older of them has less of what our own actors have counted.
+fn counted(own: &Item<Totals>, others: &Item<Totals>) -> Item<Totals> {
+    let larger = |write: &Write<Totals>| {
+        let same = others.live().iter().find(|other| other.dot == write.dot);
+        let theirs = same.map_or(write.payload, |other| other.payload);
+        let payload = Totals {
+            increments: write.payload.increments.max(theirs.increments),
+            decrements: write.payload.decrements.max(theirs.decrements),
+        };
+        Write { dot: write.dot.clone(), payload }
+    };
+    Item::from_parts(own.live().iter().map(larger).collect(), EventSet::default())
 }
 
 /// One write by each actor's last event in a clock.
@@ -234,9 +254,15 @@ fn to_come(context: &VersionVector, seen: &CausalClock) -> EventSet {
     events
 }
 
-fn counter(counts: &[RiakCount]) -> (Content, CausalClock) {
+/// `events` is the clock of the object.
+fn counter(counts: &[RiakCount], events: &VersionVector) -> (Content, CausalClock) {
     let write = |count: &RiakCount| {
-        let counter = count.increments.saturating_add(count.decrements);
+        let counter = match count.actor.0.len() {
+            // Every event of such an actor is an update of the counter. One that Riak has cut from a long
+            // clock is the first: it yields to any that is known here.
+            INCARNATION_BYTES => events.counter(&count.actor).max(1),
+            _ => count.increments.saturating_add(count.decrements),
+        };
         let dot = Dot { actor: actor_of_state(&count.actor), counter, time_secs: 0 };
         Write { dot, payload: totals(count) }
     };

@@ -1,5 +1,6 @@
 use super::*;
-use crate::data_type::{FieldKind, ShownForm, Value};
+use crate::data_type::{Coordinator, FieldKind, Operation, ShownForm, Value, context};
+use crate::hll::Precision;
 
 fn actor(name: u8) -> Actor {
     Actor([name; 12].as_slice().into())
@@ -127,6 +128,60 @@ fn versions_of_a_counter_never_count_twice() {
     assert_eq!(value(&one.merge(&two)), Value::Counter(10));
     assert_eq!(value(&two.merge(&one)), Value::Counter(10));
     assert_eq!(one.merge(&one).digest(), one.digest());
+}
+
+/// An update of a counter, by the store of this name.
+fn counted_here(object: Option<Object>, name: u8, amount: i64) -> Object {
+    let coordinator = Coordinator {
+        actor: &context::incarnation(&Actor([name; 8].as_slice().into()), 1),
+        time_secs: 9,
+        now_us: 9_000_000,
+        hll_precision: Precision::default(),
+    };
+    let operation = Operation::Counter(amount);
+    Object::update_data_type(object, &operation, None, coordinator, None).expect("an update")
+}
+
+/// The object as a cluster has it to which it was sent in Riak's form.
+fn sent(object: &Object) -> Object {
+    let mut sent = object.clone();
+    sent.show_data_type(ShownForm::Typed);
+    sent.clock = clock_in_riak(&sent.clock);
+    assert_eq!(sent.adopt_riak_data_type(Some(Datatype::Counter)), Ok(true));
+    sent
+}
+
+#[test]
+fn an_update_outlives_an_older_version_of_its_counter_that_comes_back_in_riaks_form() {
+    let first = counted_here(None, 1, 5);
+    let other = counted_here(Some(sent(&first)), 2, 37);
+    // Meanwhile the first store has counted on.
+    let own = counted_here(Some(first.clone()), 1, 100);
+    for both in [own.merge(&sent(&other)), other.merge(&sent(&own))] {
+        assert_eq!(value(&both), Value::Counter(142));
+        assert_eq!(value(&counted_here(Some(both), 1, 1)), Value::Counter(143));
+    }
+    // What comes back is what is here, also of a count that goes down.
+    let down = counted_here(Some(own.clone()), 1, -100);
+    assert_eq!(value(&down.merge(&sent(&down))), Value::Counter(5));
+    assert_eq!(value(&down.merge(&sent(&first))), Value::Counter(5));
+}
+
+#[test]
+fn of_counters_beside_each_other_in_one_object_the_larger_count_of_an_actor_stays() {
+    let (less, more) = (counted_here(None, 1, 5), counted_here(None, 1, 5));
+    let more = counted_here(Some(more), 1, 100);
+    let shown = |object: &Object| {
+        let mut shown = object.clone();
+        shown.show_data_type(ShownForm::Typed);
+        shown
+    };
+    for (first, second) in [(&less, &more), (&more, &less)] {
+        let mut both = shown(&more);
+        both.siblings = [first, second].iter().map(|one| shown(one).siblings[0].clone()).collect();
+        assert_eq!(both.adopt_riak_data_type(Some(Datatype::Counter)), Ok(true));
+        assert_eq!(value(&both), Value::Counter(105));
+    }
 }
 
 #[test]
