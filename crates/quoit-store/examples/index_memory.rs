@@ -13,7 +13,7 @@
 
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_store::error::StoreError;
-use quoit_store::index::{Entry, Location, PartitionIndex, SizeClass, Tag};
+use quoit_store::index::{IndexEntry, Location, PartitionIndex, SizeClass, Tag};
 use quoit_store::seam::{Disk, RealDisk};
 use quoit_store::snapshot::{Snapshot, SnapshotWriter};
 use std::hint::black_box;
@@ -33,16 +33,16 @@ fn mixed(number: u64) -> u64 {
 }
 
 /// The `number`th key: its partition, and its entry.
-fn key(number: u64) -> (usize, Entry) {
+fn key(number: u64) -> (usize, IndexEntry) {
     let identity = mixed(number);
     let location = Location::new((number >> 20) as u32, (number & 0xf_ffff) * 16);
-    let entry = Entry {
+    let entry = IndexEntry {
         tag: Tag::of(Identity(identity)),
         location: location.unwrap_or_default(),
         size_class: SizeClass::of(1000),
         n_val_class: 3,
         digest: identity.rotate_left(17),
-        ..Entry::default()
+        ..IndexEntry::default()
     };
     ((mixed(!number) % PARTITIONS as u64) as usize, entry)
 }

@@ -14,7 +14,7 @@ use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
 use quoit_store::engine::{KeyRange, RecordMeta};
 use quoit_store::error::StoreError;
-use quoit_store::index::{Entry, Location, PartitionIndex, SizeClass, Tag};
+use quoit_store::index::{IndexEntry, Location, PartitionIndex, SizeClass, Tag};
 use quoit_store::keyfile::{
     KeyFile, KeyListing, KeyRunBuilder, KeySource, MergedEntry, WriteFacts, WriteKind,
 };
@@ -92,7 +92,7 @@ fn main() -> Result<(), StoreError> {
     let mut indexes: Vec<_> = (0..64).map(|_| PartitionIndex::new()).collect();
     while let Some(MergedEntry { entry, segment }) = listing.next_entry()? {
         let facts = entry.facts;
-        indexes[usize::from(facts.partition.0)].insert(Entry {
+        indexes[usize::from(facts.partition.0)].insert(IndexEntry {
             tag: Tag::of(facts.identity),
             location: Location::new(segment, facts.offset_bytes).unwrap_or_default(),
             size_class: SizeClass::of(u64::from(facts.size_bytes)),

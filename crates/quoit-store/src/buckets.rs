@@ -21,7 +21,7 @@ use crate::engine::{DataPlace, KeyRange, RecordAt};
 use crate::error::StoreError;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
-use listed::{FIRST_NOTE, IS_QUIET, Listed, NOT_NOTED, Witnesses};
+use listed::{FIRST_NOTE, IS_QUIET, ListedBucket, NOT_NOTED, Witnesses};
 use parking_lot::{Mutex, RwLock};
 use quoit_model::key::{BucketRef, PIECE_TYPE};
 use std::collections::{BTreeMap, HashMap};
@@ -60,7 +60,7 @@ pub(crate) trait Keys {
 
 /// The list. See the module.
 pub(crate) struct BucketList {
-    known: RwLock<Known>,
+    known: RwLock<KnownBuckets>,
     /// Held while buckets are learnt from keys.
     learning: Mutex<()>,
     /// Estimated memory of the list. Negative for a moment where a removal comes before its
@@ -72,16 +72,16 @@ pub(crate) struct BucketList {
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownBuckets {
     /// By the part of an encoded name that says the bucket.
-    by_front: HashMap<Box<[u8]>, Arc<Listed>, RandomState>,
-    types: BTreeMap<Bytes, OfType>,
+    by_front: HashMap<Box<[u8]>, Arc<ListedBucket>, RandomState>,
+    types: BTreeMap<Bytes, TypeBuckets>,
 }
 
 /// The buckets of one bucket type.
 #[derive(Default)]
-struct OfType {
-    buckets: BTreeMap<Bytes, Arc<Listed>>,
+struct TypeBuckets {
+    buckets: BTreeMap<Bytes, Arc<ListedBucket>>,
     learnt: Learnt,
 }
 
@@ -217,7 +217,7 @@ impl BucketList {
         bucket_type: &[u8],
         after: Option<&Bytes>,
         limit: usize,
-    ) -> (Vec<Arc<Listed>>, Learnt) {
+    ) -> (Vec<Arc<ListedBucket>>, Learnt) {
         let known = self.known.read();
         let Some(of_type) = known.types.get(bucket_type) else {
             return (Vec::new(), Learnt::Nothing);
@@ -238,7 +238,7 @@ impl BucketList {
         limit: usize,
     ) -> Result<(), StoreError> {
         let _one_at_a_time = self.learning.lock();
-        let has_not = |known: &Known| {
+        let has_not = |known: &KnownBuckets| {
             let now = known.types.get(bucket_type).map_or(&Learnt::Nothing, |known| &known.learnt);
             now == learnt
         };
@@ -270,7 +270,7 @@ impl BucketList {
     }
 
     /// Whether a bucket has a live key. It leaves the list if it has none.
-    fn is_live(&self, keys: &dyn Keys, listed: &Listed) -> Result<bool, StoreError> {
+    fn is_live(&self, keys: &dyn Keys, listed: &ListedBucket) -> Result<bool, StoreError> {
         loop {
             if listed.has_live_witness(keys, &self.bytes)? {
                 return Ok(true);
@@ -286,7 +286,7 @@ impl BucketList {
     }
 }
 
-impl Known {
+impl KnownBuckets {
     /// Adds the bucket of a record with that as its first witness; if it is there already, the witness. Says
     /// what that costs.
     ///
@@ -305,7 +305,7 @@ impl Known {
         let of_type = self.types.entry(bucket_type.clone()).or_default();
         // Where buckets are known this one is new, or was empty.
         let are_all = mark.is_none() && of_type.learnt.has(&bucket);
-        let listed = Arc::new(Listed {
+        let listed = Arc::new(ListedBucket {
             bucket_type,
             bucket: bucket.clone(),
             noted: AtomicU64::new(if are_all { FIRST_NOTE } else { IS_QUIET | FIRST_NOTE }),
@@ -322,10 +322,10 @@ impl Known {
     }
 
     /// Takes out a bucket if it is empty still. Says what that gives back.
-    fn remove(&mut self, listed: &Listed) -> i64 {
+    fn remove(&mut self, listed: &ListedBucket) -> i64 {
         let bucket = BucketRef { bucket_type: &listed.bucket_type, bucket: &listed.bucket };
         let front = bucket.key(&[]).encoded();
-        let is_this = |known: &Arc<Listed>| std::ptr::eq(&raw const **known, listed);
+        let is_this = |known: &Arc<ListedBucket>| std::ptr::eq(&raw const **known, listed);
         if !self.by_front.get(&front[..]).is_some_and(is_this) || !listed.is_empty() {
             return 0;
         }

@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::seam::Disk;
 
 /// The opened file that says who a store is.
-pub(crate) struct Opened {
+pub(crate) struct OpenedIdentity {
     pub(crate) meta: MetaFile,
     /// Whether the store was made new.
     pub(crate) created: bool,
@@ -15,14 +15,14 @@ pub(crate) struct Opened {
 
 /// Reads or makes the file that says who the store is, and begins a new incarnation unless the last one ended
 /// in good order: events of it may have been lost.
-pub(crate) fn open(disk: &dyn Disk, entropy: u64) -> Result<Opened, StoreError> {
+pub(crate) fn open(disk: &dyn Disk, entropy: u64) -> Result<OpenedIdentity, StoreError> {
     let names = disk.list()?;
     if let Some(mut meta) = MetaFile::open(disk, &names)? {
         let last = meta.meta().clone();
         let clean = last.clean;
         let incarnation = last.incarnation + u64::from(!clean);
         meta.write(Meta { clean: false, incarnation, ..last })?;
-        return Ok(Opened { meta, created: false, clean });
+        return Ok(OpenedIdentity { meta, created: false, clean });
     }
     let exists = names.iter().any(|name| name == META_NAME);
     if exists {
@@ -32,5 +32,5 @@ pub(crate) fn open(disk: &dyn Disk, entropy: u64) -> Result<Opened, StoreError> 
     }
     let made = Meta { store_id: entropy, incarnation: 1, ..Meta::default() };
     let meta = MetaFile::create(disk, exists, made)?;
-    Ok(Opened { meta, created: !exists, clean: !exists })
+    Ok(OpenedIdentity { meta, created: !exists, clean: !exists })
 }

@@ -7,12 +7,12 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// A record's name and identity, owned.
-pub(crate) struct Name {
+pub(crate) struct OwnedName {
     encoded: EncodedKey,
     identity: Identity,
 }
 
-impl Name {
+impl OwnedName {
     pub(crate) fn of(at: &RecordAt<'_>) -> Self {
         Self { encoded: EncodedKey::from_slice(at.encoded), identity: at.identity }
     }
@@ -38,9 +38,9 @@ impl Name {
 }
 
 /// One thing for each of some records of one partition.
-pub(crate) struct Named<T>(BTreeMap<Identity, SmallVec<[(Name, T); 1]>>);
+pub(crate) struct ByRecord<T>(BTreeMap<Identity, SmallVec<[(OwnedName, T); 1]>>);
 
-impl<T> Named<T> {
+impl<T> ByRecord<T> {
     pub(crate) const fn new() -> Self {
         Self(BTreeMap::new())
     }
@@ -69,18 +69,18 @@ impl<T> Named<T> {
                 place
             }
             None => {
-                named.push((Name::of(at), thing));
+                named.push((OwnedName::of(at), thing));
                 named.len() - 1
             }
         };
         &named[place].1
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Name, T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(OwnedName, T)> {
         self.0.values().flatten()
     }
 
-    pub(crate) fn into_vec(self) -> Vec<(Name, T)> {
+    pub(crate) fn into_vec(self) -> Vec<(OwnedName, T)> {
         self.0.into_values().flatten().collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Snapshots of the index, and the runs of entries inside them.
 
 use quoit_model::hash::{Identity, Partition, RingSize};
-use quoit_store::index::{ENTRY_BYTES, Entry, Location, PartitionIndex, SizeClass, Tag};
+use quoit_store::index::{ENTRY_BYTES, IndexEntry, Location, PartitionIndex, SizeClass, Tag};
 use quoit_store::seam::FaultyDisk;
 use quoit_store::snapshot::{Snapshot, SnapshotWriter};
 
@@ -40,7 +40,7 @@ fn run_entries(input: &[u8]) {
 }
 
 fn index(entry_count: u64) -> PartitionIndex {
-    let entry = |number: u64| Entry {
+    let entry = |number: u64| IndexEntry {
         tag: Tag::of(Identity(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
         location: Location::new(number as u32 % 3, 16 * number).expect("it is in the range"),
         size_class: SizeClass::of(100 + number),

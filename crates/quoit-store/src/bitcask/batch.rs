@@ -1,15 +1,16 @@
 //! Writes of several records that count all or not at all, and of whole partitions.
 
 use super::indexes::EntryChange;
-use super::read::{Entries, Part};
+use super::read::{Entries, ReadPart};
 use super::record::{
-    self, ALIGNMENT_BYTES, BATCH_PREFIX_BYTES, HEADER_BYTES, Header, Kind, RECORD_BYTES_MAX,
+    self, ALIGNMENT_BYTES, BATCH_PREFIX_BYTES, HEADER_BYTES, RECORD_BYTES_MAX, RecordHeader,
+    RecordKind,
 };
-use super::store::{Store, StripeGuard, entry_of, place, take_out};
+use super::store::{LogStore, StripeGuard, entry_of, place, take_out};
 use super::synced::SyncedBefore;
 use crate::engine::{Access, BatchWrite, RecordAt, RecordMeta, Ticket};
 use crate::error::StoreError;
-use crate::index::{Entry, PartitionIndex, Tag};
+use crate::index::{IndexEntry, PartitionIndex, Tag};
 use crate::index_page::places_of;
 use parking_lot::{RwLockUpgradableReadGuard, RwLockWriteGuard};
 use quoit_model::hash::{Identity, Partition};
@@ -18,13 +19,13 @@ use std::collections::BTreeMap;
 /// One write of a batch, ready to be written.
 pub(super) struct Prepared<'a> {
     pub(super) at: RecordAt<'a>,
-    pub(super) kind: Kind,
+    pub(super) kind: RecordKind,
     pub(super) meta: RecordMeta,
     pub(super) value: &'a [u8],
     /// The places of the index entries that the record has then.
     pub(super) places: Vec<Vec<u8>>,
     /// Index entry of the record that the write replaces.
-    pub(super) old: Option<Entry>,
+    pub(super) old: Option<IndexEntry>,
     /// Whether another key has the same tag.
     pub(super) shares_tag: bool,
 }
@@ -33,8 +34,8 @@ pub(super) struct Prepared<'a> {
 type Stripes<'s> = BTreeMap<Partition, StripeGuard<'s>>;
 
 impl Prepared<'_> {
-    fn header(&self) -> Header {
-        Header {
+    fn header(&self) -> RecordHeader {
+        RecordHeader {
             sequence: 0,
             kind: self.kind,
             replaces: self.old.is_some(),
@@ -50,7 +51,7 @@ impl Prepared<'_> {
     }
 }
 
-impl Store {
+impl LogStore {
     pub(super) fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
         self.check_open()?;
         self.relieve(Access::Wait)?;
@@ -84,8 +85,8 @@ impl Store {
             let index: &mut PartitionIndex =
                 stripes.get_mut(&write.at.partition).expect("the stripes of all writes are held");
             match (write.kind, &write.old) {
-                (Kind::Remove, Some(old)) => take_out(index, &table, old),
-                (Kind::Remove, None) => {}
+                (RecordKind::Remove, Some(old)) => take_out(index, &table, old),
+                (RecordKind::Remove, None) => {}
                 _ => {
                     let size = header.record_bytes();
                     let new = entry_of(write.at.identity, &header.meta, appended.location, size);
@@ -125,12 +126,12 @@ impl Store {
             let at = at_of(write);
             let entries: Entries =
                 stripes[&at.partition].candidates(Tag::of(at.identity)).collect();
-            let lookup = self.reader.find(&table, &entries, &at, Part::Key, Access::Wait)?;
+            let lookup = self.reader.find(&table, &entries, &at, ReadPart::Key, Access::Wait)?;
             let (old, _) = self.old_of(entries.len(), lookup);
             let shares_tag = entries.len() > usize::from(old.is_some());
             let (kind, meta, value): (_, _, &[u8]) = match write {
-                BatchWrite::Put { meta, value, .. } => (Kind::Put, *meta, value),
-                BatchWrite::Remove { .. } => (Kind::Remove, RecordMeta::default(), &[]),
+                BatchWrite::Put { meta, value, .. } => (RecordKind::Put, *meta, value),
+                BatchWrite::Remove { .. } => (RecordKind::Remove, RecordMeta::default(), &[]),
             };
             let places = places_of(at.key, &meta, value)?;
             prepared.push(Prepared { at, kind, meta, value, places, old, shares_tag });
@@ -142,9 +143,9 @@ impl Store {
     fn encode_batch(
         &self,
         writes: &[Prepared<'_>],
-        headers: &[Header],
+        headers: &[RecordHeader],
     ) -> Result<(Vec<u64>, Vec<u8>), StoreError> {
-        let content: u64 = headers.iter().map(Header::padded_bytes).sum();
+        let content: u64 = headers.iter().map(RecordHeader::padded_bytes).sum();
         let size_bytes = (HEADER_BYTES + BATCH_PREFIX_BYTES) as u64 + content;
         if size_bytes > RECORD_BYTES_MAX {
             return Err(StoreError::TooLarge { size_bytes, limit_bytes: RECORD_BYTES_MAX });
@@ -167,9 +168,9 @@ impl Store {
     pub(super) fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
         self.check_open()?;
         let stripe = self.stripe(partition).upgradable_read();
-        let header = Header {
+        let header = RecordHeader {
             sequence: 0,
-            kind: Kind::DropPartition,
+            kind: RecordKind::DropPartition,
             replaces: false,
             shares_tag: false,
             in_batch: false,

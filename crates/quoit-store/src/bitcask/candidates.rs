@@ -9,7 +9,7 @@ use crate::seam::{Disk, DiskFile};
 use std::sync::Arc;
 
 /// A segment file, as far as its header tells.
-pub(super) struct Candidate {
+pub(super) struct SegmentFile {
     pub(super) number: u32,
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) header: Result<SegmentHeader, String>,
@@ -19,7 +19,7 @@ pub(super) struct Candidate {
 pub(super) fn candidates(
     disk: &dyn Disk,
     directory: &Directory,
-) -> Result<Vec<Candidate>, StoreError> {
+) -> Result<Vec<SegmentFile>, StoreError> {
     let mut candidates = Vec::new();
     for &number in &directory.segments {
         let file = disk.open(&log_name(number), false)?;
@@ -35,14 +35,14 @@ pub(super) fn candidates(
             let path = format!("{}/{}", disk.path(), log_name(number));
             return Err(StoreError::Corrupt { path, offset: 8, reason: reason.clone() });
         }
-        candidates.push(Candidate { number, file, header });
+        candidates.push(SegmentFile { number, file, header });
     }
     Ok(candidates)
 }
 
-pub(super) fn segments_digest(candidates: &[Candidate]) -> Result<u64, StoreError> {
+pub(super) fn segments_digest(candidates: &[SegmentFile]) -> Result<u64, StoreError> {
     let mut digest = SegmentsDigest::default();
-    for Candidate { number, file, header } in candidates {
+    for SegmentFile { number, file, header } in candidates {
         let uid = header.as_ref().map_or(0, SegmentHeader::uid);
         let size_bytes = file.size_bytes()?;
         // One without records may be removed, or never have been durable.
@@ -63,7 +63,7 @@ pub(super) fn closed_segments(disk: &dyn Disk, retiring: &[u32]) -> Result<u64, 
 
 impl LogStart {
     /// The log goes on after these segments.
-    pub(super) fn after(candidates: &[Candidate]) -> Self {
+    pub(super) fn after(candidates: &[SegmentFile]) -> Self {
         let headers = candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
         let last = headers.max_by_key(|header| header.first_sequence);
         Self {

@@ -29,11 +29,11 @@
 //! Numbers are little-endian. The file around it is described in `docs/design/snapshot.md`.
 
 use super::directory::SNAPSHOT_NAME;
-use super::indexes::{Known, TreeId};
+use super::indexes::{KnownEntries, TreeId};
 use super::log::LogPosition;
 use super::planted;
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentCounts, SegmentTable};
-use super::store::Store;
+use super::store::LogStore;
 use crate::error::StoreError;
 use crate::index::ENTRY_BYTES;
 use crate::seam::{Next, Pace, Worker};
@@ -113,11 +113,11 @@ impl CheckpointState {
     }
 
     /// Whose index entries are known to who reads the log from the position on.
-    pub(super) fn known_entries(&self) -> Known {
+    pub(super) fn known_entries(&self) -> KnownEntries {
         match (self.indexed, self.tree) {
             // What has some was written since.
-            (false, _) => Known::All,
-            (true, tree) => tree.map_or(Known::None, Known::InTree),
+            (false, _) => KnownEntries::All,
+            (true, tree) => tree.map_or(KnownEntries::None, KnownEntries::InTree),
         }
     }
 
@@ -176,11 +176,11 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 /// Writes a snapshot when enough was logged since the last one.
 pub(super) struct Checkpointer {
-    store: Arc<Store>,
+    store: Arc<LogStore>,
 }
 
 impl Checkpointer {
-    pub(super) fn new(store: Arc<Store>) -> Self {
+    pub(super) fn new(store: Arc<LogStore>) -> Self {
         Self { store }
     }
 }
@@ -211,7 +211,7 @@ impl Worker for Checkpointer {
     }
 }
 
-impl Store {
+impl LogStore {
     fn checkpoint_is_due(&self) -> bool {
         let key_count: u64 = self.stripes.iter().map(|stripe| stripe.read().entry_count()).sum();
         let bytes_max =

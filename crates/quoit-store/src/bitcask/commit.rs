@@ -19,7 +19,7 @@ use std::task::{Poll, Waker};
 /// appended until then, and what comes meanwhile is covered by its next round. After a failed sync nothing
 /// is promised any more: the system may have dropped what it could not write, and would report success
 /// the next time.
-pub(super) struct Committer {
+pub(super) struct LogCommitter {
     log: Arc<Log>,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
@@ -30,7 +30,7 @@ pub(super) struct Committer {
     synced: AtomicU64,
     /// When the last commit began.
     committed_us: AtomicU64,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<LogWaiters>,
     /// Held for the length of a commit.
     committing: Mutex<()>,
     handle: OnceLock<Arc<dyn WorkerHandle>>,
@@ -39,12 +39,12 @@ pub(super) struct Committer {
 }
 
 #[derive(Default)]
-struct Waiting {
+struct LogWaiters {
     waiters: Vec<(Ticket, Waker)>,
     failed: Option<StoreError>,
 }
 
-impl Committer {
+impl LogCommitter {
     /// A committer of a log whose writes up to `synced` are durable.
     pub(super) fn new(
         log: Arc<Log>,
@@ -207,7 +207,7 @@ fn sync_failed(error: &StoreError) -> StoreError {
     }
 }
 
-impl Worker for Committer {
+impl Worker for LogCommitter {
     fn step(&self, _pace: &dyn Pace) -> Next {
         let idle_us =
             self.clock.monotonic_us().saturating_sub(self.committed_us.load(Ordering::Relaxed));

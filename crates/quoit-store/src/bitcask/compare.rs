@@ -1,7 +1,7 @@
 //! Comparison of this engine's copies of partitions.
 
-use super::read::{Entries, Loaded, Part};
-use super::store::Store;
+use super::read::{Entries, LoadedRecord, ReadPart};
+use super::store::LogStore;
 use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use crate::engine::{Access, Record};
 use crate::error::StoreError;
@@ -9,7 +9,7 @@ use crate::index::Tag;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 
-impl Compare for Store {
+impl Compare for LogStore {
     fn digests(&self, partition: Partition, hour_min: u32) -> Result<Digests, StoreError> {
         self.check_open()?;
         Ok(self.stripe(partition).read().digests(hour_min))
@@ -54,11 +54,11 @@ impl Compare for Store {
                 (entries, self.table.load())
             };
             for entry in &entries {
-                match self.reader.load(&table, entry, 0, Part::Whole, Access::Wait)? {
-                    Loaded::Stored(stored) if self.is_expired(&stored.header.meta) => {}
-                    Loaded::Stored(stored) => records.push(stored.into_key_and_record()),
-                    Loaded::Damaged(error) => self.note_damaged(partition, *tag, &error),
-                    Loaded::WouldBlock => {}
+                match self.reader.load(&table, entry, 0, ReadPart::Whole, Access::Wait)? {
+                    LoadedRecord::Stored(stored) if self.is_expired(&stored.header.meta) => {}
+                    LoadedRecord::Stored(stored) => records.push(stored.into_key_and_record()),
+                    LoadedRecord::Damaged(error) => self.note_damaged(partition, *tag, &error),
+                    LoadedRecord::WouldBlock => {}
                 }
             }
         }

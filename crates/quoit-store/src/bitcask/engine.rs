@@ -5,7 +5,7 @@ use super::merge::Merger;
 use super::report::OpenReport;
 use super::seal::Sealer;
 use super::settings::BitcaskSettings;
-use super::store::Store;
+use super::store::LogStore;
 use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
@@ -40,7 +40,7 @@ pub const MERGE_WORKER: &str = "merge";
 
 /// The Bitcask engine: an append-only log and an index in memory. See the module's documentation.
 pub struct BitcaskEngine {
-    store: Arc<Store>,
+    store: Arc<LogStore>,
     workers: Mutex<Vec<Arc<dyn WorkerHandle>>>,
 }
 
@@ -57,7 +57,7 @@ impl BitcaskEngine {
         execution: &dyn Execution,
         settings: BitcaskSettings,
     ) -> Result<(Self, OpenReport), StoreError> {
-        let (store, report) = Store::open(disk, clock, settings)?;
+        let (store, report) = LogStore::open(disk, clock, settings)?;
         let store = Arc::new(store);
         let committer = Arc::clone(&store.committer);
         let commit = execution.start(COMMIT_WORKER, committer);
@@ -156,10 +156,10 @@ impl BitcaskEngine {
         let mut told = Vec::new();
         for (partition, stripe) in store.stripes.iter().enumerate() {
             for entry in stripe.read().iter() {
-                let (part, wait) = (super::read::Part::Key, Access::Wait);
+                let (part, wait) = (super::read::ReadPart::Key, Access::Wait);
                 let loaded = store.reader.load(&table, &entry, 64, part, wait);
                 let header = match loaded {
-                    Ok(super::read::Loaded::Stored(stored)) => {
+                    Ok(super::read::LoadedRecord::Stored(stored)) => {
                         format!("{:?} {:?}", stored.key(), stored.header)
                     }
                     _ => "unreadable".to_owned(),

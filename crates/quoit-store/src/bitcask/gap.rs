@@ -12,11 +12,11 @@
 //!
 //! [`SyncedBefore`]: super::synced::SyncedBefore
 
-use super::candidates::Candidate;
+use super::candidates::SegmentFile;
 use super::checkpoint::CheckpointState;
 use super::directory::{Directory, SNAPSHOT_NAME};
 use super::meta::Meta;
-use super::open::Opening;
+use super::open::LogOpening;
 use super::planted;
 use super::scan::{Damage, Scan};
 use super::segment::{Origin, SEGMENT_HEADER_BYTES, SegmentHeader, log_name};
@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A segment of the log, in the order in which they were written.
-struct Piece {
+struct LogPiece {
     number: u32,
     file: Arc<dyn DiskFile>,
     size_bytes: u64,
@@ -46,13 +46,13 @@ struct Piece {
 /// A place of the log: a piece, and an offset in it. Offset 0 stands for what should be before the piece.
 type At = (usize, u64);
 
-impl Opening<'_> {
+impl LogOpening<'_> {
     /// Cuts the log off before the first gap, and writes off that were cut short. Whether anything was cut
     /// off.
     pub(super) fn cut_at_gap(
         &mut self,
         directory: &Directory,
-        candidates: &[Candidate],
+        candidates: &[SegmentFile],
         meta: &Meta,
     ) -> Result<bool, StoreError> {
         if self.report.clean || !self.has_marks || planted::has(PlantedFault::IgnoresGaps) {
@@ -99,9 +99,9 @@ impl Opening<'_> {
     fn pieces(
         &self,
         directory: &Directory,
-        candidates: &[Candidate],
+        candidates: &[SegmentFile],
         meta: &Meta,
-    ) -> Result<Vec<Piece>, StoreError> {
+    ) -> Result<Vec<LogPiece>, StoreError> {
         let store_id = self.report.store_id;
         let known = self.known_sizes(directory, store_id);
         let is_own = |header: &&SegmentHeader| header.store_id == store_id;
@@ -114,7 +114,7 @@ impl Opening<'_> {
                 .any(|header| header.previous.is_some_and(|previous| previous.number == number))
         };
         let (mut pieces, mut unlinked) = (Vec::new(), Vec::new());
-        for Candidate { number, file, header } in candidates {
+        for SegmentFile { number, file, header } in candidates {
             let header = header.as_ref().ok();
             if header.is_some_and(|header| !is_own(&header) || header.origin != Origin::Log) {
                 continue;
@@ -128,7 +128,7 @@ impl Opening<'_> {
                 Some((_, size_bytes)) => *size_bytes,
                 None => SEGMENT_HEADER_BYTES,
             };
-            let mut piece = Piece {
+            let mut piece = LogPiece {
                 number: *number,
                 file: Arc::clone(file),
                 size_bytes,
@@ -165,7 +165,7 @@ impl Opening<'_> {
     }
 
     /// Notes what of the pieces was durable: damage before the end of that is a loss.
-    fn note_durable(&mut self, pieces: &[Piece], (last, end): At) {
+    fn note_durable(&mut self, pieces: &[LogPiece], (last, end): At) {
         for (place, piece) in pieces.iter().enumerate().take(last + 1) {
             let durable = if place < last { u64::MAX } else { end };
             self.note_durable_bytes(piece.number, durable);
@@ -187,19 +187,19 @@ impl Opening<'_> {
 
     /// The first place from which on records are missing that may never have been durable, and later ones are
     /// there. Segments that are missing and were durable are noted as lost.
-    fn gap(&mut self, pieces: &[Piece], durable: At, meta: &Meta) -> Option<At> {
+    fn gap(&mut self, pieces: &[LogPiece], durable: At, meta: &Meta) -> Option<At> {
         let settled_sequence = meta.retired_sequence.max(meta.opened_sequence);
         let mut first = None;
         for (place, piece) in pieces.iter().enumerate() {
             let before = pieces[..place].last();
             let found = match piece.misses(before, settled_sequence) {
-                Missing::Segment(number) if (place, 0) < durable => {
+                MissingPart::Segment(number) if (place, 0) < durable => {
                     self.note_loss(|| format!("{} is missing", log_name(number)));
                     None
                 }
-                Missing::Segment(_) | Missing::Header => Some((place, 0)),
-                Missing::End(end) if (place - 1, end) < durable => {
-                    let Piece { number, size_bytes, .. } = pieces[place - 1];
+                MissingPart::Segment(_) | MissingPart::Header => Some((place, 0)),
+                MissingPart::End(end) if (place - 1, end) < durable => {
+                    let LogPiece { number, size_bytes, .. } = pieces[place - 1];
                     // What is there and can't be read is damaged.
                     let is_cut = !pieces[place - 1].reaches(piece);
                     if is_cut && piece.first_sequence >= settled_sequence {
@@ -208,8 +208,8 @@ impl Opening<'_> {
                     }
                     None
                 }
-                Missing::End(end) => Some((place - 1, end)),
-                Missing::Nothing | Missing::Unknown => None,
+                MissingPart::End(end) => Some((place - 1, end)),
+                MissingPart::Nothing | MissingPart::Unknown => None,
             };
             let damages = piece.damages.iter().map(|damage| (place, damage.start));
             let gaps = found.into_iter().chain(damages);
@@ -221,7 +221,7 @@ impl Opening<'_> {
 
 /// The pieces in the order of the log, with those of the pieces without a header, and that no other one
 /// names, which may be of the log.
-fn in_order(mut pieces: Vec<Piece>, unlinked: Vec<Piece>, meta: &Meta) -> Vec<Piece> {
+fn in_order(mut pieces: Vec<LogPiece>, unlinked: Vec<LogPiece>, meta: &Meta) -> Vec<LogPiece> {
     pieces.sort_by_key(|piece| piece.first_sequence);
     for piece in pieces.iter_mut().filter(|piece| piece.first_sequence < meta.opened_sequence) {
         piece.durable = u64::MAX;
@@ -235,13 +235,13 @@ fn in_order(mut pieces: Vec<Piece>, unlinked: Vec<Piece>, meta: &Meta) -> Vec<Pi
 }
 
 /// Up to where the log was durable for certain.
-fn durable_end(pieces: &[Piece]) -> At {
+fn durable_end(pieces: &[LogPiece]) -> At {
     let durable = (0..).zip(pieces).filter(|(_, piece)| piece.durable > 0);
     durable.map(|(place, piece)| (place, piece.durable)).max().unwrap_or((0, 0))
 }
 
 /// The part that is missing before a piece of the log.
-enum Missing {
+enum MissingPart {
     Nothing,
     /// The segment before says nothing, or need not be there.
     Unknown,
@@ -253,7 +253,7 @@ enum Missing {
     Header,
 }
 
-impl Piece {
+impl LogPiece {
     /// Reads the records. The sequence of the first.
     fn scan(&mut self, store_id: u64) -> Result<Option<u64>, StoreError> {
         if self.end >= self.size_bytes {
@@ -288,15 +288,15 @@ impl Piece {
     }
 
     /// The part that is missing before this piece, which follows another one.
-    fn misses(&self, before: Option<&Self>, settled_sequence: u64) -> Missing {
-        let Some(header) = self.header else { return Missing::Header };
-        let Some(previous) = header.previous else { return Missing::Unknown };
+    fn misses(&self, before: Option<&Self>, settled_sequence: u64) -> MissingPart {
+        let Some(header) = self.header else { return MissingPart::Header };
+        let Some(previous) = header.previous else { return MissingPart::Unknown };
         match before.filter(|before| before.number == previous.number) {
-            Some(before) if before.end < previous.end_bytes => Missing::End(before.end),
-            Some(_) => Missing::Nothing,
+            Some(before) if before.end < previous.end_bytes => MissingPart::End(before.end),
+            Some(_) => MissingPart::Nothing,
             // A merge may have replaced it, or an earlier start has missed it.
-            None if self.first_sequence < settled_sequence => Missing::Unknown,
-            None => Missing::Segment(previous.number),
+            None if self.first_sequence < settled_sequence => MissingPart::Unknown,
+            None => MissingPart::Segment(previous.number),
         }
     }
 }

@@ -22,18 +22,18 @@ pub(super) struct ActiveKeys {
 
 #[derive(Default)]
 struct Chunks {
-    closed: Vec<Arc<Chunk>>,
+    closed: Vec<Arc<KeyFileChunk>>,
     closed_bytes: usize,
     sequence_min: Option<u64>,
     open: KeyRunBuilder,
 }
 
-struct Chunk {
+struct KeyFileChunk {
     unsorted: Mutex<Option<KeyRunBuilder>>,
     sorted: OnceLock<Arc<KeyRun>>,
 }
 
-impl Chunk {
+impl KeyFileChunk {
     fn sorted(&self, segment: u32) -> Arc<KeyRun> {
         let sort = || {
             let builder = self.unsorted.lock().take().unwrap_or_default();
@@ -57,7 +57,7 @@ impl ActiveKeys {
         if chunks.open.memory_bytes() >= CHUNK_BYTES {
             let full = std::mem::take(&mut chunks.open);
             chunks.closed_bytes += full.memory_bytes();
-            let chunk = Chunk { unsorted: Mutex::new(Some(full)), sorted: OnceLock::new() };
+            let chunk = KeyFileChunk { unsorted: Mutex::new(Some(full)), sorted: OnceLock::new() };
             chunks.closed.push(Arc::new(chunk));
         }
     }

@@ -1,14 +1,14 @@
 //! Listings: keys and buckets from key files, and folds over a partition in hash order.
 
 use super::point::meta_of;
-use super::read::{Entries, Loaded, Lookup, Part};
-use super::store::{Store, place_of};
+use super::read::{Entries, LoadedRecord, Lookup, ReadPart};
+use super::store::{LogStore, place_of};
 use crate::buckets::{Keys, Witness};
 use crate::engine::{
     Access, DataPlace, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
 };
 use crate::error::StoreError;
-use crate::index::{Entry, Tag};
+use crate::index::{IndexEntry, Tag};
 use crate::keyfile::{KeyListing, KeySource, MergedEntry, WriteKind};
 use crate::seam::give_way;
 use bytes::Bytes;
@@ -26,7 +26,7 @@ const LOOKED_AT_AT_ONCE: usize = 64;
 /// that while it holds the lock of their partition: for some ten microseconds.
 const FOLDED_MIN: usize = 4_096;
 
-impl Store {
+impl LogStore {
     /// Everything that knows keys. A key that is there throughout is in one of them.
     fn key_sources(&self) -> Vec<KeySource> {
         // In this order: a segment is closed, gets its key file, and only then leaves memory.
@@ -85,7 +85,7 @@ impl Store {
             let entries: Entries = index.candidates(Tag::of(facts.identity)).collect();
             (entries, self.table.load())
         };
-        let is_here = |entry: &Entry| {
+        let is_here = |entry: &IndexEntry| {
             entry.location.segment() == merged.segment
                 && entry.location.offset_bytes() == facts.offset_bytes
         };
@@ -101,7 +101,7 @@ impl Store {
             identity: facts.identity,
             partition: facts.partition,
         };
-        match self.reader.find(&table, &entries, &at, Part::Key, Access::Wait)? {
+        match self.reader.find(&table, &entries, &at, ReadPart::Key, Access::Wait)? {
             Lookup::Present(_, stored) => {
                 let meta = stored.header.meta;
                 Ok((!self.is_expired(&meta)).then_some(meta))
@@ -125,7 +125,7 @@ impl Store {
         let (entries, next_tag, table) = {
             let index = self.stripe(partition).read();
             let is_wanted =
-                |entry: &Entry| !entry.is_piece() && (!tombstones_only || entry.tombstone);
+                |entry: &IndexEntry| !entry.is_piece() && (!tombstones_only || entry.tombstone);
             let entries = index.iter_from(Tag::of(from));
             let (entries, next) = take_whole_tags(entries, is_wanted, limit.max(1));
             (entries, next, self.table.load())
@@ -133,19 +133,19 @@ impl Store {
         let mut found: Vec<(Identity, Bytes, Record)> = Vec::with_capacity(entries.len());
         let mut damaged = Vec::new();
         for entry in &entries {
-            match self.reader.load(&table, entry, 0, Part::Whole, Access::Wait)? {
-                Loaded::Stored(stored) => {
+            match self.reader.load(&table, entry, 0, ReadPart::Whole, Access::Wait)? {
+                LoadedRecord::Stored(stored) => {
                     let (meta, identity) = (stored.header.meta, stored.header.identity);
                     if identity >= from && !self.is_expired(&meta) {
                         let (key, record) = stored.into_key_and_record();
                         found.push((identity, key, record));
                     }
                 }
-                Loaded::Damaged(error) => {
+                LoadedRecord::Damaged(error) => {
                     self.note_damaged(partition, entry.tag, &error);
                     damaged.push(entry.tag);
                 }
-                Loaded::WouldBlock => {}
+                LoadedRecord::WouldBlock => {}
             }
         }
         damaged.dedup();
@@ -158,21 +158,21 @@ impl Store {
     }
 }
 
-impl Keys for Store {
+impl Keys for LogStore {
     fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
         let (entries, table) = {
             let index = self.stripe(witness.partition).read();
             let entries: Entries = index.candidates(Tag::of(witness.identity)).collect();
             (entries, self.table.load())
         };
-        let is_here = |entry: &&Entry| place_of(entry.location) == witness.place;
+        let is_here = |entry: &&IndexEntry| place_of(entry.location) == witness.place;
         if let Some(entry) = entries.iter().find(is_here)
             && !entry.expires
         {
             return Ok(Some(witness.place));
         }
         let find =
-            witness.at(|at| self.reader.find(&table, &entries, at, Part::Key, Access::Wait))?;
+            witness.at(|at| self.reader.find(&table, &entries, at, ReadPart::Key, Access::Wait))?;
         let (entry, meta) = match find {
             Lookup::Present(entry, stored) => (entry, stored.header.meta),
             Lookup::Damaged(entry, error) => {
@@ -224,11 +224,11 @@ impl Keys for Store {
 /// The first `limit` entries that are wanted or some more, so that those of one tag stay together, and the
 /// tag to go on with. Fewer where few of many are wanted.
 fn take_whole_tags(
-    entries: impl Iterator<Item = Entry>,
-    is_wanted: impl Fn(&Entry) -> bool,
+    entries: impl Iterator<Item = IndexEntry>,
+    is_wanted: impl Fn(&IndexEntry) -> bool,
     limit: usize,
-) -> (Vec<Entry>, Option<Tag>) {
-    let mut taken: Vec<Entry> = Vec::new();
+) -> (Vec<IndexEntry>, Option<Tag>) {
+    let mut taken: Vec<IndexEntry> = Vec::new();
     let mut last_tag = None;
     for (looked_at, entry) in entries.enumerate() {
         let is_full = taken.len() >= limit || looked_at >= limit.max(FOLDED_MIN);

@@ -3,21 +3,21 @@
 
 use super::checkpoint::CheckpointState;
 use super::directory::{Directory, SNAPSHOT_NAME};
-use super::indexes::{Indexes, Known};
+use super::indexes::{KnownEntries, LogIndexes};
 use super::keys::ActiveKeys;
 use super::log::{Sealed, note_key};
-use super::open::Opening;
+use super::open::LogOpening;
 use super::planted;
 use super::read::Reader;
 use super::rebuild::Rebuild;
-use super::record::Header;
+use super::record::RecordHeader;
 use super::replay::Replay;
 use super::report::RecordLoss;
 use super::scan::{Damage, Scan};
 use super::segment::{
     Origin, SEGMENT_HEADER_BYTES, Segment, SegmentCounts, SegmentTable, keys_name, log_name,
 };
-use super::store::Stripe;
+use super::store::IndexStripe;
 use crate::error::StoreError;
 use crate::index::{Location, PartitionIndex, SizeClass};
 use crate::keyfile::KeyFile;
@@ -29,14 +29,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Everything that loading a store produced.
-pub(super) struct Loaded {
+pub(super) struct LoadedStore {
     pub(super) segments: Vec<Arc<Segment>>,
-    pub(super) stripes: Box<[Stripe]>,
+    pub(super) stripes: Box<[IndexStripe]>,
     pub(super) sequence_max: u64,
     /// Whether a record may have index entries.
     pub(super) indexed: bool,
     /// Whose index entries are known.
-    pub(super) entries: Known,
+    pub(super) entries: KnownEntries,
 }
 
 /// A snapshot that fits the segments that are there.
@@ -45,15 +45,15 @@ struct Usable {
     indexes: Vec<PartitionIndex>,
 }
 
-impl Opening<'_> {
+impl LogOpening<'_> {
     /// Makes the index.
     pub(super) fn load(
         &mut self,
         directory: &Directory,
         segments: Vec<Arc<Segment>>,
         reader: &Reader,
-        entries: &Indexes,
-    ) -> Result<Loaded, StoreError> {
+        entries: &LogIndexes,
+    ) -> Result<LoadedStore, StoreError> {
         let table = SegmentTable::new(segments);
         let loaded = match self.usable_snapshot(directory, &table, reader.store_id) {
             Some(usable) => self.catch_up(directory, table, usable, reader, entries)?,
@@ -169,8 +169,8 @@ impl Opening<'_> {
         table: SegmentTable,
         usable: Usable,
         reader: &Reader,
-        entries: &Indexes,
-    ) -> Result<Loaded, StoreError> {
+        entries: &LogIndexes,
+    ) -> Result<LoadedStore, StoreError> {
         let Usable { state, mut indexes } = usable;
         self.report.from_snapshot = true;
         let known = |number| state.segments.iter().find(|known| known.number == number);
@@ -225,8 +225,9 @@ impl Opening<'_> {
         let stripes = indexes.into_iter().map(RwLock::new).collect();
         let indexed = state.indexed || entries.is_used();
         let segments = table.all().to_vec();
-        let entries = if state.indexed && has_lost { Known::None } else { state.known_entries() };
-        Ok(Loaded { segments, stripes, sequence_max, indexed, entries })
+        let entries =
+            if state.indexed && has_lost { KnownEntries::None } else { state.known_entries() };
+        Ok(LoadedStore { segments, stripes, sequence_max, indexed, entries })
     }
 
     /// Applies the records of a segment from the position of the snapshot on.
@@ -234,7 +235,7 @@ impl Opening<'_> {
         &mut self,
         segment: &Arc<Segment>,
         replay: &mut Replay<'_>,
-        entries: &Indexes,
+        entries: &LogIndexes,
     ) -> Result<(), StoreError> {
         replay.begin_segment(segment);
         let position = &replay.state.position;
@@ -276,7 +277,7 @@ impl Opening<'_> {
         directory: &Directory,
         table: SegmentTable,
         store_id: u64,
-    ) -> Result<Loaded, StoreError> {
+    ) -> Result<LoadedStore, StoreError> {
         let partition_count = usize::from(self.settings.ring_size.get());
         let mut rebuild = Rebuild::new(store_id, partition_count);
         for segment in table.all() {
@@ -300,8 +301,8 @@ impl Opening<'_> {
         let indexed = indexes.iter().flat_map(PartitionIndex::iter).any(|entry| entry.indexed);
         let stripes = indexes.into_iter().map(RwLock::new).collect();
         let segments = table.all().to_vec();
-        let entries = if indexed { Known::None } else { Known::All };
-        Ok(Loaded { segments, stripes, sequence_max, indexed, entries })
+        let entries = if indexed { KnownEntries::None } else { KnownEntries::All };
+        Ok(LoadedStore { segments, stripes, sequence_max, indexed, entries })
     }
 
     fn check_ring(&self, beyond: Option<Partition>) -> Result<(), StoreError> {
@@ -354,7 +355,7 @@ impl Opening<'_> {
         segment: &Arc<Segment>,
         store_id: u64,
         counts: bool,
-        mut each: impl FnMut(&Header, &[u8], &[u8], Location) -> Result<(), StoreError>,
+        mut each: impl FnMut(&RecordHeader, &[u8], &[u8], Location) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let number = segment.number;
         let keys = (!self.key_files.contains_key(&number)).then(|| ActiveKeys::new(number));

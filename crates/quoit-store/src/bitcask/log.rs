@@ -3,8 +3,8 @@
 use super::begin::Begin;
 use super::keys::ActiveKeys;
 use super::recent::RecentWrites;
-use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Kind, Position};
-use super::room::Room;
+use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Position, RecordHeader, RecordKind};
+use super::room::LogRoom;
 use super::segment::{Origin, PreviousSegment, SEGMENT_HEADER_BYTES, Segment, SegmentTable};
 use super::settings::BitcaskSettings;
 use super::synced::SyncedBefore;
@@ -123,7 +123,7 @@ struct Tail {
     /// Whether a segment was made since the directory was synced.
     directory_changed: bool,
     sealed: Vec<Sealed>,
-    room: Room,
+    room: LogRoom,
     /// Why no more records are taken.
     refused: Option<StoreError>,
 }
@@ -154,7 +154,7 @@ impl Log {
             unsynced: Vec::new(),
             directory_changed: true,
             sealed,
-            room: Room::keeping(limits.kept_room_bytes),
+            room: LogRoom::keeping(limits.kept_room_bytes),
             refused: None,
         };
         Ok(Self {
@@ -178,7 +178,7 @@ impl Log {
     /// After an error nothing was appended.
     pub(super) fn append(
         &self,
-        header: &Header,
+        header: &RecordHeader,
         body_check: u64,
         bytes: &mut Vec<u8>,
     ) -> Result<Appended, StoreError> {
@@ -188,11 +188,11 @@ impl Log {
         let sequence = tail.next_sequence;
         let position = self.position(&tail);
         let synced = self.synced_before(&position);
-        record::encode(&Header { sequence, synced, ..*header }, body_check, &position, bytes);
+        record::encode(&RecordHeader { sequence, synced, ..*header }, body_check, &position, bytes);
         self.write(&mut tail, bytes, 1)?;
         let key_end = HEADER_BYTES + usize::from(header.key_bytes);
         let key = &bytes[HEADER_BYTES..key_end];
-        let header = Header { sequence, ..*header };
+        let header = RecordHeader { sequence, ..*header };
         Ok(Appended { sequence, location: note(&tail, key, &header, position.offset) })
     }
 
@@ -200,7 +200,7 @@ impl Log {
     /// padded, whose headers are given in order. Says where each record is.
     pub(super) fn append_batch(
         &self,
-        headers: &[Header],
+        headers: &[RecordHeader],
         checks: &[u64],
         bytes: &mut [u8],
     ) -> Result<Vec<Appended>, StoreError> {
@@ -211,7 +211,8 @@ impl Log {
         let mut at = HEADER_BYTES + record::BATCH_PREFIX_BYTES;
         for ((header, check), sequence) in headers.iter().zip(checks).zip(first..) {
             let position = Position { offset: base.offset + at as u64, ..base };
-            let header = Header { sequence, synced: self.synced_before(&position), ..*header };
+            let header =
+                RecordHeader { sequence, synced: self.synced_before(&position), ..*header };
             record::encode(&header, *check, &position, &mut bytes[at..]);
             at += header.padded_bytes() as usize;
         }
@@ -223,7 +224,7 @@ impl Log {
         let mut appended = Vec::with_capacity(headers.len());
         for (header, sequence) in headers.iter().zip(first..) {
             let key = &bytes[at + HEADER_BYTES..][..usize::from(header.key_bytes)];
-            let header = Header { sequence, ..*header };
+            let header = RecordHeader { sequence, ..*header };
             let location = note(&tail, key, &header, base.offset + at as u64);
             appended.push(Appended { sequence, location });
             at += header.padded_bytes() as usize;
@@ -445,10 +446,10 @@ pub(super) struct LogStart {
     pub(super) next_sequence: u64,
 }
 
-fn batch_frame(sequence: u64, body_bytes: usize) -> Header {
-    Header {
+fn batch_frame(sequence: u64, body_bytes: usize) -> RecordHeader {
+    RecordHeader {
         sequence,
-        kind: Kind::Batch,
+        kind: RecordKind::Batch,
         replaces: false,
         shares_tag: false,
         in_batch: false,
@@ -467,27 +468,27 @@ const fn packed(segment: u32, offset: u64) -> u64 {
 }
 
 /// Counts a record that was written, and keeps its key for listings.
-fn note(tail: &Tail, key: &[u8], header: &Header, offset: u64) -> Location {
+fn note(tail: &Tail, key: &[u8], header: &RecordHeader, offset: u64) -> Location {
     tail.active.count_written(SizeClass::of(header.record_bytes()), header.meta.expires_at_secs);
     note_key(&tail.keys, key, header, offset);
     Location::new(tail.active.number, offset).expect("segments are limited to what locations hold")
 }
 
 /// Keeps what a key file needs to know of a record.
-pub(super) fn note_key(keys: &ActiveKeys, key: &[u8], header: &Header, offset: u64) {
+pub(super) fn note_key(keys: &ActiveKeys, key: &[u8], header: &RecordHeader, offset: u64) {
     match header.kind {
-        Kind::Put => keys.push(key, &facts_of(header, WriteKind::Put, offset)),
-        Kind::Remove => keys.push(key, &facts_of(header, WriteKind::Remove, offset)),
-        Kind::DropPartition => {
+        RecordKind::Put => keys.push(key, &facts_of(header, WriteKind::Put, offset)),
+        RecordKind::Remove => keys.push(key, &facts_of(header, WriteKind::Remove, offset)),
+        RecordKind::DropPartition => {
             let facts = facts_of(header, WriteKind::DropPartition, offset);
             keys.push(&WriteFacts::DROP_KEY.encoded(), &facts);
         }
-        Kind::Batch => {}
+        RecordKind::Batch => {}
     }
 }
 
 /// The facts about a record that its key file keeps.
-pub(super) fn facts_of(header: &Header, kind: WriteKind, offset: u64) -> WriteFacts {
+pub(super) fn facts_of(header: &RecordHeader, kind: WriteKind, offset: u64) -> WriteFacts {
     WriteFacts {
         kind,
         identity: header.identity,

@@ -4,14 +4,14 @@ use super::keys::ActiveKeys;
 use super::log::note_key;
 use super::scan::Scan;
 use super::segment::{SEGMENT_HEADER_BYTES, keys_name};
-use super::store::Store;
+use super::store::LogStore;
 use crate::error::StoreError;
 use std::sync::Arc;
 
 /// One listing has so many key files written again at most.
 const MENDED_MAX: usize = 16;
 
-impl Store {
+impl LogStore {
     /// Runs a listing, again whenever a key file turns out to be damaged and could be written again.
     pub(super) fn mending<T>(
         &self,

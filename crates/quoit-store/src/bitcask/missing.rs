@@ -1,21 +1,21 @@
 //! Finds out that durable records are gone, from what the store noted about its segments beside them.
 
-use super::candidates::{Candidate, segments_digest};
+use super::candidates::{SegmentFile, segments_digest};
 use super::directory::{Directory, SNAPSHOT_NAME};
 use super::meta::{Meta, MetaFile};
-use super::open::Opening;
+use super::open::LogOpening;
 use super::report::RecordLoss;
 use super::segment::{keys_name, log_name};
 use crate::error::StoreError;
 use crate::keyfile::KeyFile;
 use quoit_planted::planted;
 
-impl Opening<'_> {
+impl LogOpening<'_> {
     /// Compares the segments with those of the last stop in good order.
     pub(super) fn check_closed_segments(
         &mut self,
         last: &Meta,
-        candidates: &[Candidate],
+        candidates: &[SegmentFile],
     ) -> Result<(), StoreError> {
         if last.closed_segments == 0 {
             return Ok(());
@@ -30,7 +30,7 @@ impl Opening<'_> {
 
     /// Looks for the last segment of which it is noted that it was made. It has no key file yet, and no
     /// snapshot need know it.
-    pub(super) fn check_begun_segment(&mut self, last: &Meta, candidates: &[Candidate]) {
+    pub(super) fn check_begun_segment(&mut self, last: &Meta, candidates: &[SegmentFile]) {
         let number = last.begun_segment;
         if number != 0 && !candidates.iter().any(|candidate| candidate.number == number) {
             self.note_loss(|| format!("{} is missing", log_name(number)));
@@ -42,7 +42,7 @@ impl Opening<'_> {
     pub(super) fn check_synced(
         &mut self,
         meta: &MetaFile,
-        candidates: &[Candidate],
+        candidates: &[SegmentFile],
     ) -> Result<(), StoreError> {
         let Some((number, end)) = meta.synced()? else { return Ok(()) };
         let Some(segment) = candidates.iter().find(|candidate| candidate.number == number) else {

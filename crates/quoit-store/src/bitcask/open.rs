@@ -1,9 +1,9 @@
 //! Opens a store: finds out what is there, and makes the index from it.
 
-use super::candidates::{Candidate, candidates, may_be_torn_header};
-use super::commit::Committer;
+use super::candidates::{SegmentFile, candidates, may_be_torn_header};
+use super::commit::LogCommitter;
 use super::directory::Directory;
-use super::indexes::{Indexes, Start};
+use super::indexes::{LogIndexes, Start};
 use super::log::{Log, LogIdentity, LogLimits, LogSeams, LogStart, Sealed};
 use super::meta::{MARKS_VERSION, META_NAME, Meta, MetaFile};
 use super::misnamed::name_as_begun;
@@ -13,7 +13,7 @@ use super::report::{Losses, OpenReport, RecordLoss};
 use super::scan::Scan;
 use super::segment::{SEGMENT_HEADER_BYTES, Segment, SegmentTable, keys_name, log_name};
 use super::settings::BitcaskSettings;
-use super::store::{Counters, Store};
+use super::store::{Counters, LogStore};
 use crate::buckets::BucketList;
 use crate::error::StoreError;
 use crate::found_damage::FoundDamage;
@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(super) struct Opening<'o> {
+pub(super) struct LogOpening<'o> {
     pub(super) disk: &'o dyn Disk,
     pub(super) settings: &'o BitcaskSettings,
     pub(super) report: OpenReport,
@@ -50,7 +50,7 @@ pub(super) struct Opening<'o> {
     pub(super) key_files: BTreeMap<u32, Arc<KeyFile>>,
 }
 
-impl Store {
+impl LogStore {
     pub(super) fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
@@ -58,7 +58,7 @@ impl Store {
     ) -> Result<(Self, OpenReport), StoreError> {
         let started_us = clock.monotonic_us();
         let lock = disk.lock()?;
-        let mut opening = Opening::new(&*disk, &settings);
+        let mut opening = LogOpening::new(&*disk, &settings);
         let directory = opening.directory()?;
         let meta = opening.last_meta(&directory)?;
         let mut directory = Directory::of(disk.list()?);
@@ -73,12 +73,12 @@ impl Store {
         let store_id = opening.report.store_id;
         let segments = opening.segments(candidates, store_id)?;
         let reader = Reader { store_id, directory: disk.path() };
-        let indexes = Indexes::new(Arc::clone(&disk), store_id, settings.entry_buffer_bytes);
+        let indexes = LogIndexes::new(Arc::clone(&disk), store_id, settings.entry_buffer_bytes);
         let loaded = opening.load(&directory, segments, &reader, &indexes)?;
         opening.find_orphaned_keys(&directory);
         let next_sequence = start.next_sequence.max(loaded.sequence_max + 1);
         opening.begin_incarnation_if_damaged(&mut meta, next_sequence)?;
-        let Opening { mut report, unkeyed, key_files, .. } = opening;
+        let LogOpening { mut report, unkeyed, key_files, .. } = opening;
         let table = Arc::new(ArcSwap::from_pointee(SegmentTable::new(loaded.segments)));
         indexes.begin(Start {
             is_used: loaded.indexed,
@@ -139,10 +139,10 @@ fn begin_log(
     identity: LogIdentity,
     (start, meta): (LogStart, &Arc<Mutex<MetaFile>>),
     unkeyed: Vec<Sealed>,
-) -> Result<(Arc<Log>, Arc<Committer>), StoreError> {
+) -> Result<(Arc<Log>, Arc<LogCommitter>), StoreError> {
     let (disk, clock) = (Arc::clone(&seams.disk), Arc::clone(&seams.clock));
     let log = Arc::new(Log::begin(seams, LogLimits::of(settings), identity, start, unkeyed)?);
-    let committer = Arc::new(Committer::new(
+    let committer = Arc::new(LogCommitter::new(
         Arc::clone(&log),
         disk,
         (clock, Arc::clone(meta)),
@@ -154,13 +154,13 @@ fn begin_log(
 }
 
 /// The newest incarnation that began a segment of a store.
-fn newest_incarnation(candidates: &[Candidate], store_id: Option<u64>) -> u64 {
+fn newest_incarnation(candidates: &[SegmentFile], store_id: Option<u64>) -> u64 {
     let headers = candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
     let own = headers.filter(|header| Some(header.store_id) == store_id);
     own.map(|header| header.incarnation).max().unwrap_or(0)
 }
 
-impl<'o> Opening<'o> {
+impl<'o> LogOpening<'o> {
     fn new(disk: &'o dyn Disk, settings: &'o BitcaskSettings) -> Self {
         Self {
             disk,
@@ -188,7 +188,7 @@ impl<'o> Opening<'o> {
     }
 
     /// Opens the files that are named like segments.
-    fn candidates(&mut self, directory: &Directory) -> Result<Vec<Candidate>, StoreError> {
+    fn candidates(&mut self, directory: &Directory) -> Result<Vec<SegmentFile>, StoreError> {
         let candidates = candidates(self.disk, directory)?;
         self.report.foreign_files.clone_from(&directory.foreign);
         for name in &directory.unfinished {
@@ -203,7 +203,7 @@ impl<'o> Opening<'o> {
         &mut self,
         meta: Option<MetaFile>,
         directory: &Directory,
-        candidates: &[Candidate],
+        candidates: &[SegmentFile],
     ) -> Result<MetaFile, StoreError> {
         let meta = match meta {
             Some(meta) => self.go_on_with(meta, candidates)?,
@@ -218,7 +218,7 @@ impl<'o> Opening<'o> {
     fn go_on_with(
         &mut self,
         mut meta: MetaFile,
-        candidates: &[Candidate],
+        candidates: &[SegmentFile],
     ) -> Result<MetaFile, StoreError> {
         let last = meta.meta().clone();
         self.report.clean = last.clean;
@@ -255,7 +255,7 @@ impl<'o> Opening<'o> {
     fn make_meta(
         &mut self,
         directory: &Directory,
-        candidates: &[Candidate],
+        candidates: &[SegmentFile],
     ) -> Result<MetaFile, StoreError> {
         let exists = directory.names.iter().any(|name| name == META_NAME);
         let headers = || candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
@@ -351,7 +351,7 @@ impl<'o> Opening<'o> {
     /// Those candidates that are segments of this store.
     fn segments(
         &mut self,
-        candidates: Vec<Candidate>,
+        candidates: Vec<SegmentFile>,
         store_id: u64,
     ) -> Result<Vec<Arc<Segment>>, StoreError> {
         let mut segments = Vec::new();
@@ -359,7 +359,7 @@ impl<'o> Opening<'o> {
             let name = log_name(candidate.number);
             let size_bytes = candidate.file.size_bytes()?;
             let has_records = self.has_records(&candidate, store_id)?;
-            let Candidate { number, file, header } = candidate;
+            let SegmentFile { number, file, header } = candidate;
             let is_foreign = match &header {
                 Ok(header) => header.store_id != store_id,
                 Err(_) => !has_records && !may_be_torn_header(&*file)?,
@@ -395,8 +395,8 @@ impl<'o> Opening<'o> {
     }
 
     /// Whether a file has records of this store. Only looked for where the header leaves it open.
-    fn has_records(&self, candidate: &Candidate, store_id: u64) -> Result<bool, StoreError> {
-        let Candidate { number, file, header } = candidate;
+    fn has_records(&self, candidate: &SegmentFile, store_id: u64) -> Result<bool, StoreError> {
+        let SegmentFile { number, file, header } = candidate;
         if header.is_ok() {
             return Ok(file.size_bytes()? > SEGMENT_HEADER_BYTES);
         }

@@ -1,16 +1,16 @@
 //! Reads and changes of single records.
 
 use super::indexes::EntryChange;
-use super::read::{Entries, Lookup, Part, Stored};
-use super::record::{self, HEADER_BYTES, Header, Kind, RECORD_BYTES_MAX};
-use super::store::{Found, Store, entry_of};
+use super::read::{Entries, Lookup, ReadPart, StoredRecord};
+use super::record::{self, HEADER_BYTES, RECORD_BYTES_MAX, RecordHeader, RecordKind};
+use super::store::{HeldRecord, LogStore, entry_of};
 use super::synced::SyncedBefore;
 use crate::engine::{
     Access, Applied, Before, Change, Decision, Fetch, RecordAt, RecordMeta, RecordRef, Shown,
     Ticket,
 };
 use crate::error::StoreError;
-use crate::index::{Entry, Tag};
+use crate::index::{IndexEntry, Tag};
 use crate::index_page::places_of;
 use quoit_planted::planted;
 use std::cell::Cell;
@@ -25,11 +25,11 @@ thread_local! {
 /// Result of looking for a record.
 enum Look {
     Missing,
-    Found(Stored),
+    Found(StoredRecord),
     WouldBlock,
 }
 
-impl Store {
+impl LogStore {
     pub(super) fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
         Ok(match self.find(at, access)? {
             Look::Missing => Fetch::Missing,
@@ -67,7 +67,7 @@ impl Store {
             // has left the index.
             (entries, self.table.load())
         };
-        match self.reader.find(&table, &entries, at, Part::Whole, access)? {
+        match self.reader.find(&table, &entries, at, ReadPart::Whole, access)? {
             Lookup::Absent => Ok(Look::Missing),
             Lookup::WouldBlock => Ok(Look::WouldBlock),
             Lookup::Damaged(entry, error) => {
@@ -101,7 +101,7 @@ impl Store {
             }
             (entries, self.table.load())
         };
-        match self.reader.find(&table, &entries, at, Part::Key, Access::Wait)? {
+        match self.reader.find(&table, &entries, at, ReadPart::Key, Access::Wait)? {
             Lookup::Present(_, stored) => {
                 let meta = stored.header.meta;
                 Ok((!self.is_expired(&meta)).then_some(meta))
@@ -126,9 +126,9 @@ impl Store {
             return Ok(Applied::WouldBlock);
         }
         let part = match before {
-            Before::Read => Part::Whole,
-            Before::Front => Part::Front,
-            Before::Skip => Part::Key,
+            Before::Read => ReadPart::Whole,
+            Before::Front => ReadPart::Front,
+            Before::Skip => ReadPart::Key,
         };
         let Some(found) = self.find_for_change(at, part, access)? else {
             return Ok(Applied::WouldBlock);
@@ -146,11 +146,11 @@ impl Store {
         &self,
         at: &RecordAt<'_>,
         before: Before,
-        found: Found<'_>,
+        found: HeldRecord<'_>,
         change: &mut Change<'_>,
         bytes: &mut Vec<u8>,
     ) -> Result<Applied, StoreError> {
-        let Found { stripe, candidate_count, lookup } = found;
+        let HeldRecord { stripe, candidate_count, lookup } = found;
         if let (Lookup::Damaged(_, error), Before::Read | Before::Front) = (&lookup, before) {
             self.note_damage(error);
             return Err(error.clone());
@@ -182,9 +182,9 @@ impl Store {
             entries.new = places_of(at.key, &meta, &bytes[value_at..])?;
             self.indexes.begin_use();
         }
-        let header = Header {
+        let header = RecordHeader {
             sequence: 0,
-            kind: if decision == Decision::Remove { Kind::Remove } else { Kind::Put },
+            kind: if decision == Decision::Remove { RecordKind::Remove } else { RecordKind::Put },
             replaces: old.is_some(),
             shares_tag: candidate_count > usize::from(old.is_some()),
             in_batch: false,
@@ -198,7 +198,7 @@ impl Store {
         let check = record::body_check(self.reader.store_id, &bytes[HEADER_BYTES..]);
         let appended = self.log.append(&header, check, bytes)?;
         match (header.kind, &old) {
-            (Kind::Remove, Some(old)) => self.remove_entry(stripe, old, &header, &entries),
+            (RecordKind::Remove, Some(old)) => self.remove_entry(stripe, old, &header, &entries),
             _ => {
                 let size = header.record_bytes();
                 let new = entry_of(at.identity, &header.meta, appended.location, size);
@@ -214,7 +214,7 @@ impl Store {
         &self,
         candidate_count: usize,
         lookup: Lookup,
-    ) -> (Option<Entry>, Option<Stored>) {
+    ) -> (Option<IndexEntry>, Option<StoredRecord>) {
         match lookup {
             Lookup::Present(entry, stored) => (Some(entry), Some(stored)),
             Lookup::Damaged(entry, error) => {
@@ -227,7 +227,7 @@ impl Store {
 }
 
 /// The metadata of a record as far as the index knows it: everything but the time of expiry.
-pub(super) fn meta_of(entry: &Entry) -> RecordMeta {
+pub(super) fn meta_of(entry: &IndexEntry) -> RecordMeta {
     RecordMeta {
         digest: entry.digest,
         tombstone: entry.tombstone,
@@ -240,7 +240,7 @@ pub(super) fn meta_of(entry: &Entry) -> RecordMeta {
 /// Shows what is stored to a change function. Index entries that it has are noted.
 fn decide(
     at: &RecordAt<'_>,
-    existing: Option<Stored>,
+    existing: Option<StoredRecord>,
     change: &mut Change<'_>,
     bytes: &mut Vec<u8>,
     entries: &mut EntryChange,

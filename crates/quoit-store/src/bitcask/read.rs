@@ -1,22 +1,22 @@
 //! Reads one record by what the index knows of it.
 
 use super::buffer::ReadBuffer;
-use super::record::{self, HEADER_BYTES, Header, Position};
+use super::record::{self, HEADER_BYTES, Position, RecordHeader};
 use super::segment::{SegmentTable, log_name};
 use crate::compressed::frame;
 use crate::engine::{Access, FRONT_BYTES, Record, RecordAt, RecordRef};
 use crate::error::StoreError;
-use crate::index::Entry;
+use crate::index::IndexEntry;
 use crate::seam::ReadAt;
 use bytes::{Buf, Bytes};
 use smallvec::SmallVec;
 
 /// The index entries that may be those of a record; mostly at most one.
-pub(super) type Entries = SmallVec<[Entry; 2]>;
+pub(super) type Entries = SmallVec<[IndexEntry; 2]>;
 
 /// How much of a record is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
+pub(super) enum ReadPart {
     /// All of it; the body's checksum is checked.
     Whole,
     /// Header, key and the front of the value; the body's checksum is checked if that is all.
@@ -26,14 +26,14 @@ pub(super) enum Part {
 }
 
 /// A record's bytes from its header on, checked.
-pub(super) struct Stored {
-    pub(super) header: Header,
+pub(super) struct StoredRecord {
+    pub(super) header: RecordHeader,
     /// How much of the buffer was read.
     size_bytes: usize,
     buffer: ReadBuffer,
 }
 
-impl Stored {
+impl StoredRecord {
     /// Whether this is the record `at`.
     fn is_of(&self, at: &RecordAt<'_>) -> bool {
         self.header.identity == at.identity
@@ -85,16 +85,16 @@ pub(super) enum Lookup {
     /// None of the entries is the record's.
     Absent,
     /// This one is.
-    Present(Entry, Stored),
+    Present(IndexEntry, StoredRecord),
     /// The record can't be told from the damaged one of this entry.
-    Damaged(Entry, StoreError),
+    Damaged(IndexEntry, StoreError),
     /// The disk has to be waited for.
     WouldBlock,
 }
 
 /// Outcome of reading one record.
-pub(super) enum Loaded {
-    Stored(Stored),
+pub(super) enum LoadedRecord {
+    Stored(StoredRecord),
     Damaged(StoreError),
     WouldBlock,
 }
@@ -112,9 +112,9 @@ impl Reader {
     pub(super) fn find(
         &self,
         table: &SegmentTable,
-        entries: &[Entry],
+        entries: &[IndexEntry],
         at: &RecordAt<'_>,
-        part: Part,
+        part: ReadPart,
         access: Access,
     ) -> Result<Lookup, StoreError> {
         let mut damaged = None;
@@ -122,15 +122,17 @@ impl Reader {
             let load = |part| self.load(table, entry, at.encoded.len(), part, access);
             let loaded = match load(part)? {
                 // Hardly another record: rather is the name of this one damaged, which a part does not tell.
-                Loaded::Stored(stored) if stored.is_namesake(at) && part != Part::Whole => {
-                    load(Part::Whole)?
+                LoadedRecord::Stored(stored)
+                    if stored.is_namesake(at) && part != ReadPart::Whole =>
+                {
+                    load(ReadPart::Whole)?
                 }
                 loaded => loaded,
             };
             match loaded {
-                Loaded::WouldBlock => return Ok(Lookup::WouldBlock),
-                Loaded::Damaged(error) => damaged = Some((*entry, error)),
-                Loaded::Stored(stored) => {
+                LoadedRecord::WouldBlock => return Ok(Lookup::WouldBlock),
+                LoadedRecord::Damaged(error) => damaged = Some((*entry, error)),
+                LoadedRecord::Stored(stored) => {
                     if stored.is_of(at) {
                         return Ok(Lookup::Present(*entry, stored));
                     }
@@ -140,19 +142,19 @@ impl Reader {
         Ok(damaged.map_or(Lookup::Absent, |(entry, error)| Lookup::Damaged(entry, error)))
     }
 
-    /// Reads the record that an entry refers to. One positioned read. With [`Part::Key`], keys longer
+    /// Reads the record that an entry refers to. One positioned read. With [`ReadPart::Key`], keys longer
     /// than `key_bytes` are cut off.
     pub(super) fn load(
         &self,
         table: &SegmentTable,
-        entry: &Entry,
+        entry: &IndexEntry,
         key_bytes: usize,
-        part: Part,
+        part: ReadPart,
         access: Access,
-    ) -> Result<Loaded, StoreError> {
+    ) -> Result<LoadedRecord, StoreError> {
         let (number, offset) = (entry.location.segment(), entry.location.offset_bytes());
         let damaged = |reason: &str| {
-            Ok(Loaded::Damaged(StoreError::Corrupt {
+            Ok(LoadedRecord::Damaged(StoreError::Corrupt {
                 path: format!("{}/{}", self.directory, log_name(number)),
                 offset,
                 reason: reason.to_owned(),
@@ -165,13 +167,13 @@ impl Reader {
         // Of a value that is compressed the front comes behind its frame's header.
         let front_bytes = HEADER_BYTES + key_bytes + frame::HEADER_BYTES + FRONT_BYTES;
         let wanted = match part {
-            Part::Whole => size_bytes_max,
-            Part::Front => front_bytes.min(size_bytes_max),
-            Part::Key => HEADER_BYTES + key_bytes,
+            ReadPart::Whole => size_bytes_max,
+            ReadPart::Front => front_bytes.min(size_bytes_max),
+            ReadPart::Key => HEADER_BYTES + key_bytes,
         };
         let wanted = wanted.max(HEADER_BYTES);
         let mut buffer = ReadBuffer::take(wanted);
-        let mut checks_body = part != Part::Key;
+        let mut checks_body = part != ReadPart::Key;
         let count = match access {
             Access::Wait => segment.file.read_at(&mut buffer[..wanted], offset)?,
             Access::NoWait => match segment.file.read_at_nowait(&mut buffer[..wanted], offset)? {
@@ -180,25 +182,25 @@ impl Reader {
                     checks_body = false;
                     wanted
                 }
-                ReadAt::WouldBlock => return Ok(Loaded::WouldBlock),
+                ReadAt::WouldBlock => return Ok(LoadedRecord::WouldBlock),
             },
         };
         let cut_off = |needed: usize| count < needed;
         if cut_off(HEADER_BYTES) && access == Access::NoWait {
-            return Ok(Loaded::WouldBlock);
+            return Ok(LoadedRecord::WouldBlock);
         }
         let position = Position { store_id: self.store_id, segment: number, offset };
         let Some((header, check)) = record::decode(&buffer[..count], &position) else {
             return damaged("the header of a record is damaged");
         };
         let needed = match part {
-            Part::Whole => header.record_bytes() as usize,
-            Part::Front => front_bytes.min(header.record_bytes() as usize),
-            Part::Key => HEADER_BYTES + key_bytes.min(usize::from(header.key_bytes)),
+            ReadPart::Whole => header.record_bytes() as usize,
+            ReadPart::Front => front_bytes.min(header.record_bytes() as usize),
+            ReadPart::Key => HEADER_BYTES + key_bytes.min(usize::from(header.key_bytes)),
         };
         if cut_off(needed) {
             return match access {
-                Access::NoWait => Ok(Loaded::WouldBlock),
+                Access::NoWait => Ok(LoadedRecord::WouldBlock),
                 Access::Wait => damaged("a record is cut off"),
             };
         }
@@ -207,6 +209,6 @@ impl Reader {
         if is_whole && checks_body && record::body_check(self.store_id, body) != check {
             return damaged("the body of a record is damaged");
         }
-        Ok(Loaded::Stored(Stored { header, size_bytes: needed, buffer }))
+        Ok(LoadedRecord::Stored(StoredRecord { header, size_bytes: needed, buffer }))
     }
 }

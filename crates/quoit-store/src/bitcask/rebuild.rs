@@ -1,7 +1,7 @@
 //! Makes the index from key files and records: of each record, the write with the highest sequence.
 
 use super::log::facts_of;
-use super::record::{Header, Kind};
+use super::record::{RecordHeader, RecordKind};
 use super::segment::{Segment, SegmentCounts, log_name};
 use super::store::entry_of;
 use crate::engine::RecordMeta;
@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A write, as far as it matters for the index.
 #[derive(Clone, Copy)]
-struct Write {
+struct ReplayedWrite {
     /// Identity and a second hash of the key that depends on the store's secret id: equal for the writes
     /// of one record only.
     name: (u64, u64),
@@ -30,7 +30,7 @@ struct Write {
 /// Collects all writes of a store.
 pub(super) struct Rebuild {
     store_id: u64,
-    partitions: Vec<Vec<Write>>,
+    partitions: Vec<Vec<ReplayedWrite>>,
     /// Of each partition, the sequence below which nothing counts.
     dropped: Vec<u64>,
     sequence_max: u64,
@@ -50,12 +50,12 @@ impl Rebuild {
     }
 
     /// Adds a record.
-    pub(super) fn add_record(&mut self, header: &Header, key: &[u8], location: Location) {
+    pub(super) fn add_record(&mut self, header: &RecordHeader, key: &[u8], location: Location) {
         let kind = match header.kind {
-            Kind::Put => WriteKind::Put,
-            Kind::Remove => WriteKind::Remove,
-            Kind::DropPartition => WriteKind::DropPartition,
-            Kind::Batch => return,
+            RecordKind::Put => WriteKind::Put,
+            RecordKind::Remove => WriteKind::Remove,
+            RecordKind::DropPartition => WriteKind::DropPartition,
+            RecordKind::Batch => return,
         };
         let facts = facts_of(header, kind, location.offset_bytes());
         self.add(location.segment(), key, &facts);
@@ -119,7 +119,7 @@ impl Rebuild {
         let Some(location) = Location::new(segment, facts.offset_bytes) else {
             return;
         };
-        self.partitions[partition].push(Write {
+        self.partitions[partition].push(ReplayedWrite {
             name: (facts.identity.0, xxh3_64_with_seed(encoded, self.store_id)),
             sequence: facts.sequence,
             kind: facts.kind,

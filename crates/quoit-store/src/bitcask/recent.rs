@@ -15,13 +15,13 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 /// Some consecutive bytes of a file, from its place's start on; none when they were dropped.
 #[derive(Default)]
-struct Chunk(RwLock<Vec<u8>>);
+struct RecentChunk(RwLock<Vec<u8>>);
 
 /// The chunks of all files, oldest first.
 pub(super) struct RecentWrites {
     chunk_bytes: usize,
     chunk_count_max: usize,
-    chunks: Mutex<VecDeque<Arc<Chunk>>>,
+    chunks: Mutex<VecDeque<Arc<RecentChunk>>>,
 }
 
 impl RecentWrites {
@@ -41,7 +41,7 @@ impl RecentWrites {
     }
 
     /// Puts a chunk at the window's new end, and gives it the memory of the oldest if the window is full.
-    fn admit(&self, chunk: &Arc<Chunk>) -> Vec<u8> {
+    fn admit(&self, chunk: &Arc<RecentChunk>) -> Vec<u8> {
         let mut chunks = self.chunks.lock();
         let oldest = if chunks.len() >= self.chunk_count_max { chunks.pop_front() } else { None };
         chunks.push_back(Arc::clone(chunk));
@@ -62,7 +62,7 @@ struct RecentFile {
     file: Arc<dyn DiskFile>,
     window: Arc<RecentWrites>,
     /// By their place in the file.
-    chunks: RwLock<Vec<Arc<Chunk>>>,
+    chunks: RwLock<Vec<Arc<RecentChunk>>>,
 }
 
 impl RecentFile {
@@ -72,7 +72,7 @@ impl RecentFile {
         ((offset / chunk_bytes) as usize, (offset % chunk_bytes) as usize)
     }
 
-    fn chunk(&self, number: usize) -> Option<Arc<Chunk>> {
+    fn chunk(&self, number: usize) -> Option<Arc<RecentChunk>> {
         self.chunks.read().get(number).cloned()
     }
 

@@ -49,7 +49,7 @@ const FLAG_INDEXED: u8 = 1 << 4;
 
 /// Effect of a log record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum RecordKind {
     /// Stores a value.
     Put,
     /// Removes a key.
@@ -62,11 +62,11 @@ pub enum Kind {
 
 /// The frame's fields, all but the checksums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Header {
+pub struct RecordHeader {
     /// Place in the order of all writes of the store.
     pub sequence: u64,
     /// Effect of the record.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Whether the index held an older version of the key when this was written.
     pub replaces: bool,
     /// Whether the index held another key with the same tag when this was written.
@@ -87,7 +87,7 @@ pub struct Header {
     pub synced: SyncedBefore,
 }
 
-impl Header {
+impl RecordHeader {
     /// Size of header, key and value.
     #[must_use]
     pub const fn record_bytes(&self) -> u64 {
@@ -130,14 +130,14 @@ pub fn body_check(store_id: u64, body: &[u8]) -> u64 {
 /// # Panics
 ///
 /// When `out` is shorter.
-pub fn encode(header: &Header, body_check: u64, position: &Position, out: &mut [u8]) {
+pub fn encode(header: &RecordHeader, body_check: u64, position: &Position, out: &mut [u8]) {
     let out: &mut [u8; HEADER_BYTES] =
         out.first_chunk_mut().expect("the caller keeps room for the header");
     let kind = match header.kind {
-        Kind::Put => 1,
-        Kind::Remove => 2,
-        Kind::Batch => 3,
-        Kind::DropPartition => 4,
+        RecordKind::Put => 1,
+        RecordKind::Remove => 2,
+        RecordKind::Batch => 3,
+        RecordKind::DropPartition => 4,
     };
     let flags = u8::from(header.meta.tombstone) * FLAG_TOMBSTONE
         + u8::from(header.replaces) * FLAG_REPLACES
@@ -162,20 +162,20 @@ pub fn encode(header: &Header, body_check: u64, position: &Position, out: &mut [
 /// Reads the header at the start of `bytes`, with the body's checksum; `None` when there is none that
 /// belongs to this position.
 #[must_use]
-pub fn decode(bytes: &[u8], position: &Position) -> Option<(Header, u64)> {
+pub fn decode(bytes: &[u8], position: &Position) -> Option<(RecordHeader, u64)> {
     let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
     if bytes[0..4] != MAGIC || bytes[4..8] != header_check(bytes, position) {
         return None;
     }
     let kind = match bytes[16] {
-        1 => Kind::Put,
-        2 => Kind::Remove,
-        3 => Kind::Batch,
-        4 => Kind::DropPartition,
+        1 => RecordKind::Put,
+        2 => RecordKind::Remove,
+        3 => RecordKind::Batch,
+        4 => RecordKind::DropPartition,
         _ => return None,
     };
     let flags = bytes[17];
-    let header = Header {
+    let header = RecordHeader {
         sequence: u64_at(bytes, 8),
         kind,
         replaces: flags & FLAG_REPLACES != 0,

@@ -9,13 +9,13 @@
 
 use super::checkpoint::CheckpointState;
 use super::planted;
-use super::read::{Entries, Lookup, Part, Reader};
-use super::record::{Header, Kind};
+use super::read::{Entries, Lookup, ReadPart, Reader};
+use super::record::{RecordHeader, RecordKind};
 use super::segment::{Segment, SegmentTable};
 use super::store::{entry_of, place, take_out};
 use crate::engine::{Access, RecordAt};
 use crate::error::StoreError;
-use crate::index::{Entry, Location, PartitionIndex, Tag};
+use crate::index::{IndexEntry, Location, PartitionIndex, Tag};
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_planted::PlantedFault;
@@ -35,11 +35,11 @@ pub(super) struct Replay<'r> {
 }
 
 /// The index's knowledge of a key during replay.
-enum Known {
+enum ReplayedKey {
     /// Nothing.
     Nothing,
     /// An older write.
-    Older(Entry),
+    Older(IndexEntry),
     /// The write that is replayed, or a newer one.
     Newer,
 }
@@ -56,7 +56,7 @@ impl Replay<'_> {
     /// Applies a record.
     pub(super) fn apply(
         &mut self,
-        header: &Header,
+        header: &RecordHeader,
         key: &[u8],
         location: Location,
     ) -> Result<(), StoreError> {
@@ -66,7 +66,7 @@ impl Replay<'_> {
             self.beyond = self.beyond.max(Some(header.partition));
             return Ok(());
         };
-        if header.kind == Kind::DropPartition {
+        if header.kind == RecordKind::DropPartition {
             // What was written later comes later.
             self.indexes[usize::from(header.partition.0)] = PartitionIndex::new();
             return Ok(());
@@ -74,11 +74,11 @@ impl Replay<'_> {
         let known = self.known(index, header, key, location)?;
         let index = &mut self.indexes[usize::from(header.partition.0)];
         let old = match known {
-            Known::Newer => return Ok(()),
-            Known::Older(old) => Some(old),
-            Known::Nothing => None,
+            ReplayedKey::Newer => return Ok(()),
+            ReplayedKey::Older(old) => Some(old),
+            ReplayedKey::Nothing => None,
         };
-        if header.kind == Kind::Put {
+        if header.kind == RecordKind::Put {
             let size = header.record_bytes();
             let new = entry_of(header.identity, &header.meta, location, size);
             place(index, self.table, old.as_ref(), new);
@@ -91,16 +91,16 @@ impl Replay<'_> {
     fn known(
         &self,
         index: &PartitionIndex,
-        header: &Header,
+        header: &RecordHeader,
         key: &[u8],
         location: Location,
-    ) -> Result<Known, StoreError> {
+    ) -> Result<ReplayedKey, StoreError> {
         let entries: Entries = index.candidates(Tag::of(header.identity)).collect();
         if entries.iter().any(|entry| entry.location == location) {
-            return Ok(Known::Newer);
+            return Ok(ReplayedKey::Newer);
         }
         let Ok(name) = KeyRef::decode(key) else {
-            return Ok(Known::Nothing);
+            return Ok(ReplayedKey::Nothing);
         };
         let at = RecordAt {
             key: name,
@@ -111,25 +111,25 @@ impl Replay<'_> {
         let (young, old): (Entries, Entries) =
             entries.iter().copied().partition(|entry| !self.is_settled(entry.location));
         for entry in &young {
-            let find = self.reader.find(self.table, &[*entry], &at, Part::Key, Access::Wait)?;
+            let find = self.reader.find(self.table, &[*entry], &at, ReadPart::Key, Access::Wait)?;
             if let Lookup::Present(entry, stored) = find {
                 let is_older = stored.header.sequence < header.sequence;
-                return Ok(if is_older { Known::Older(entry) } else { Known::Newer });
+                return Ok(if is_older { ReplayedKey::Older(entry) } else { ReplayedKey::Newer });
             }
         }
         if !self.has_gaps || planted::has(PlantedFault::IgnoresGaps) {
             if !header.replaces {
-                return Ok(Known::Nothing);
+                return Ok(ReplayedKey::Nothing);
             }
             if let [entry] = old[..]
                 && !header.shares_tag
             {
-                return Ok(Known::Older(entry));
+                return Ok(ReplayedKey::Older(entry));
             }
         }
-        match self.reader.find(self.table, &old, &at, Part::Key, Access::Wait)? {
-            Lookup::Present(entry, _) => Ok(Known::Older(entry)),
-            _ => Ok(Known::Nothing),
+        match self.reader.find(self.table, &old, &at, ReadPart::Key, Access::Wait)? {
+            Lookup::Present(entry, _) => Ok(ReplayedKey::Older(entry)),
+            _ => Ok(ReplayedKey::Nothing),
         }
     }
 

@@ -11,13 +11,13 @@ const ASKED_EVERY_BYTES: u64 = 4 << 20;
 
 /// How much a log may still append. The disk is asked seldom.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct LogRoom {
     kept_bytes: u64,
     /// Bytes that may be taken before the disk is asked again.
     granted_bytes: u64,
 }
 
-impl Room {
+impl LogRoom {
     /// Leaves so many bytes of the disk alone; with 0 the disk is never asked.
     pub(super) const fn keeping(kept_bytes: u64) -> Self {
         Self { kept_bytes, granted_bytes: 0 }
@@ -59,7 +59,7 @@ mod tests {
         let disk = FaultyDisk::new(1);
         let capacity = |bytes| disk.set_faults(|faults| faults.capacity_bytes = Some(bytes));
         capacity(10_000);
-        let mut room = Room::keeping(4_000);
+        let mut room = LogRoom::keeping(4_000);
         let full = room.take(&disk, 6_001);
         assert!(matches!(full, Err(StoreError::DiskFull { size_bytes: 6_001, .. })), "{full:?}");
         assert!(room.take(&disk, 5_000).is_ok());
@@ -75,7 +75,7 @@ mod tests {
     fn without_kept_room_the_disk_is_not_asked() {
         let disk = FaultyDisk::new(1);
         disk.set_faults(|faults| faults.capacity_bytes = Some(10));
-        assert!(Room::keeping(0).take(&disk, 1_000).is_ok());
+        assert!(LogRoom::keeping(0).take(&disk, 1_000).is_ok());
     }
 
     #[test]
@@ -83,7 +83,7 @@ mod tests {
         let disk = FaultyDisk::new(1);
         let capacity = |bytes| disk.set_faults(|faults| faults.capacity_bytes = Some(bytes));
         capacity(1 << 30);
-        let mut room = Room::keeping(1 << 20);
+        let mut room = LogRoom::keeping(1 << 20);
         assert!(room.take(&disk, 1_000).is_ok());
         capacity(1 << 20);
         assert!(room.take(&disk, ASKED_EVERY_BYTES).is_ok());

@@ -2,7 +2,7 @@
 
 use super::planted;
 use super::record::{
-    self, ALIGNMENT_BYTES, BATCH_PREFIX_BYTES, HEADER_BYTES, Header, Kind, Position,
+    self, ALIGNMENT_BYTES, BATCH_PREFIX_BYTES, HEADER_BYTES, Position, RecordHeader, RecordKind,
 };
 use crate::error::StoreError;
 use crate::seam::DiskFile;
@@ -17,7 +17,7 @@ const ALIGNMENT: u64 = ALIGNMENT_BYTES as u64;
 /// A checked record of a segment. Batches appear as the records that they hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scanned<'s> {
-    pub(super) header: Header,
+    pub(super) header: RecordHeader,
     /// Where the record starts.
     pub(super) offset: u64,
     /// Key and value.
@@ -102,7 +102,7 @@ impl Scan {
                 continue;
             }
             self.end_damage(offset);
-            if header.kind == Kind::Batch {
+            if header.kind == RecordKind::Batch {
                 self.batch_end = offset + header.padded_bytes();
                 self.next = offset + (HEADER_BYTES + BATCH_PREFIX_BYTES) as u64;
                 continue;
@@ -136,7 +136,7 @@ impl Scan {
     }
 
     /// Moves to the next good header. `None` at the end of the file.
-    fn next_header(&mut self) -> Result<Option<(Header, u64)>, StoreError> {
+    fn next_header(&mut self) -> Result<Option<(RecordHeader, u64)>, StoreError> {
         loop {
             let offset = self.next;
             let bytes = self.window.read(offset, HEADER_BYTES)?;

@@ -2,7 +2,7 @@
 
 use super::candidates::closed_segments;
 use super::meta::Meta;
-use super::store::Store;
+use super::store::LogStore;
 use crate::engine::{Access, EngineStats};
 use crate::error::StoreError;
 use crate::seam::{Next, Pace, Unpaced, Worker};
@@ -18,11 +18,11 @@ const WAITING_SEGMENTS_MAX: u64 = 4;
 
 /// Writes key files in the background.
 pub(super) struct Sealer {
-    store: Arc<Store>,
+    store: Arc<LogStore>,
 }
 
 impl Sealer {
-    pub(super) fn new(store: Arc<Store>) -> Self {
+    pub(super) fn new(store: Arc<LogStore>) -> Self {
         Self { store }
     }
 }
@@ -40,7 +40,7 @@ impl Worker for Sealer {
     }
 }
 
-impl Store {
+impl LogStore {
     /// Writes the key file of the oldest segment that waits for one. False when there is none.
     fn seal_next(&self) -> Result<bool, StoreError> {
         let _one_at_a_time = self.sealing.lock();

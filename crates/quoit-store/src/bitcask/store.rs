@@ -1,11 +1,11 @@
 //! State that the parts of the engine share.
 
-use super::commit::Committer;
-use super::indexes::{EntryChange, Indexes};
+use super::commit::LogCommitter;
+use super::indexes::{EntryChange, LogIndexes};
 use super::log::Log;
 use super::meta::MetaFile;
-use super::read::{Entries, Lookup, Part, Reader};
-use super::record::Header;
+use super::read::{Entries, Lookup, ReadPart, Reader};
+use super::record::RecordHeader;
 use super::segment::SegmentTable;
 use super::settings::BitcaskSettings;
 use crate::buckets::BucketList;
@@ -13,7 +13,7 @@ use crate::compare::compared_digest;
 use crate::engine::{Access, DataPlace, RecordAt, RecordMeta};
 use crate::error::StoreError;
 use crate::found_damage::FoundDamage;
-use crate::index::{Entry, Location, PartitionIndex, SizeClass, Tag};
+use crate::index::{IndexEntry, Location, PartitionIndex, SizeClass, Tag};
 use crate::keyfile::KeyFile;
 use crate::seam::{Clock, Disk, DiskLock};
 use arc_swap::ArcSwap;
@@ -28,23 +28,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// A reader takes the lock shared. A writer takes it upgradable, so that changes of a partition come one
 /// after the other, and exclusively for the moment in which the index changes: readers never wait for a write
 /// to the log.
-pub(super) type Stripe = RwLock<PartitionIndex>;
+pub(super) type IndexStripe = RwLock<PartitionIndex>;
 
 /// An upgradable hold of a stripe.
 pub(super) type StripeGuard<'s> = RwLockUpgradableReadGuard<'s, PartitionIndex>;
 
-pub(super) struct Store {
+pub(super) struct LogStore {
     pub(super) settings: BitcaskSettings,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) reader: Reader,
-    pub(super) stripes: Box<[Stripe]>,
+    pub(super) stripes: Box<[IndexStripe]>,
     pub(super) table: Arc<ArcSwap<SegmentTable>>,
     /// Key files of the closed segments that have one.
     pub(super) key_files: Mutex<BTreeMap<u32, Arc<KeyFile>>>,
     pub(super) log: Arc<Log>,
-    pub(super) committer: Arc<Committer>,
-    pub(super) indexes: Indexes,
+    pub(super) committer: Arc<LogCommitter>,
+    pub(super) indexes: LogIndexes,
     pub(super) buckets: BucketList,
     /// Held while a key file is written.
     pub(super) sealing: Mutex<()>,
@@ -71,7 +71,7 @@ pub(super) struct Counters {
     pub(super) merged_bytes: AtomicU64,
 }
 
-impl Store {
+impl LogStore {
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
     }
@@ -81,7 +81,7 @@ impl Store {
     /// # Panics
     ///
     /// When the partition's number is not below the ring size: callers compute it from a placement.
-    pub(super) fn stripe(&self, partition: Partition) -> &Stripe {
+    pub(super) fn stripe(&self, partition: Partition) -> &IndexStripe {
         &self.stripes[usize::from(partition.0)]
     }
 
@@ -108,9 +108,9 @@ impl Store {
     pub(super) fn find_for_change(
         &self,
         at: &RecordAt<'_>,
-        part: Part,
+        part: ReadPart,
         access: Access,
-    ) -> Result<Option<Found<'_>>, StoreError> {
+    ) -> Result<Option<HeldRecord<'_>>, StoreError> {
         let tag = Tag::of(at.identity);
         let mut examined: Option<(Entries, Lookup)> = None;
         loop {
@@ -124,7 +124,7 @@ impl Store {
                 _ => self.reader.find(&table, &entries, at, part, Access::NoWait)?,
             };
             if !matches!(lookup, Lookup::WouldBlock) {
-                return Ok(Some(Found { stripe, candidate_count: entries.len(), lookup }));
+                return Ok(Some(HeldRecord { stripe, candidate_count: entries.len(), lookup }));
             }
             drop(stripe);
             if access == Access::NoWait {
@@ -140,9 +140,9 @@ impl Store {
         &self,
         stripe: StripeGuard<'_>,
         at: &RecordAt<'_>,
-        old: Option<&Entry>,
-        new: Entry,
-        header: &Header,
+        old: Option<&IndexEntry>,
+        new: IndexEntry,
+        header: &RecordHeader,
         change: &EntryChange,
     ) {
         let table = self.table.load();
@@ -156,7 +156,7 @@ impl Store {
 
     /// Lets the list of buckets know of a record that was not live and is now. It is in the index, and its
     /// stripe is still held: no other call changes it meanwhile.
-    pub(super) fn note_live(&self, at: &RecordAt<'_>, old: Option<&Entry>, new: &Entry) {
+    pub(super) fn note_live(&self, at: &RecordAt<'_>, old: Option<&IndexEntry>, new: &IndexEntry) {
         // What expires may have.
         let was_live = old.is_some_and(|old| !old.expires);
         if !was_live && !new.is_piece() {
@@ -168,8 +168,8 @@ impl Store {
     pub(super) fn remove_entry(
         &self,
         stripe: StripeGuard<'_>,
-        old: &Entry,
-        header: &Header,
+        old: &IndexEntry,
+        header: &RecordHeader,
         change: &EntryChange,
     ) {
         let table = self.table.load();
@@ -180,7 +180,7 @@ impl Store {
 }
 
 /// A record found, or not, with its stripe held.
-pub(super) struct Found<'s> {
+pub(super) struct HeldRecord<'s> {
     pub(super) stripe: StripeGuard<'s>,
     /// Entries that have the record's tag.
     pub(super) candidate_count: usize,
@@ -191,8 +191,8 @@ pub(super) struct Found<'s> {
 pub(super) fn place(
     index: &mut PartitionIndex,
     table: &SegmentTable,
-    old: Option<&Entry>,
-    new: Entry,
+    old: Option<&IndexEntry>,
+    new: IndexEntry,
 ) {
     match old {
         Some(old) => {
@@ -208,7 +208,7 @@ pub(super) fn place(
 }
 
 /// Takes an entry out of the index.
-pub(super) fn take_out(index: &mut PartitionIndex, table: &SegmentTable, old: &Entry) {
+pub(super) fn take_out(index: &mut PartitionIndex, table: &SegmentTable, old: &IndexEntry) {
     if index.remove(old.tag, old.location).is_some() {
         count_dead(table, old.location, old.size_class);
     }
@@ -232,8 +232,8 @@ pub(super) fn entry_of(
     meta: &RecordMeta,
     location: Location,
     record_bytes: u64,
-) -> Entry {
-    Entry {
+) -> IndexEntry {
+    IndexEntry {
         tag: Tag::of(identity),
         location,
         size_class: SizeClass::of(record_bytes),

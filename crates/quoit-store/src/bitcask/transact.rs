@@ -1,25 +1,25 @@
 //! Reads and changes of several records of one partition in one step.
 
 use super::batch::Prepared;
-use super::read::{Entries, Lookup, Part};
-use super::record::Kind;
+use super::read::{Entries, Lookup, ReadPart};
+use super::record::RecordKind;
 use super::segment::SegmentTable;
-use super::store::{Store, StripeGuard};
+use super::store::{LogStore, StripeGuard};
 use crate::engine::{
     Access, Applied, Body, Interrupted, Interruption, Record, RecordAt, RecordMeta, Ticket,
     Transaction,
 };
 use crate::error::StoreError;
-use crate::index::{Entry, Tag};
+use crate::index::{IndexEntry, Tag};
 use crate::index_page::places_of;
-use crate::pending::{Name, Named};
+use crate::pending::{ByRecord, OwnedName};
 use quoit_model::hash::Partition;
 
 /// A record as it was found while the index had `entries` for it.
 struct Looked {
-    part: Part,
+    part: ReadPart,
     entries: Entries,
-    found: Found,
+    found: BodyFinding,
     /// Whether the body had to begin anew for it.
     was_cold: bool,
 }
@@ -27,48 +27,48 @@ struct Looked {
 impl Looked {
     /// Keeps no more than that it is there: a body may read any number of records, one by one.
     fn forget(&mut self) {
-        if let Found::Present(_, record) = &mut self.found {
-            (self.part, *record) = (Part::Key, None);
+        if let BodyFinding::Present(_, record) = &mut self.found {
+            (self.part, *record) = (ReadPart::Key, None);
         }
     }
 }
 
-enum Found {
+enum BodyFinding {
     Absent,
     /// The entry, and what is stored as far as it was wanted; `None` of what has expired.
-    Present(Entry, Option<Record>),
-    Damaged(Entry, StoreError),
+    Present(IndexEntry, Option<Record>),
+    Damaged(IndexEntry, StoreError),
 }
 
 /// A write that the transaction ends with.
-struct Write {
-    kind: Kind,
+struct BodyWrite {
+    kind: RecordKind,
     meta: RecordMeta,
     value: Vec<u8>,
-    old: Option<Entry>,
+    old: Option<IndexEntry>,
     shares_tag: bool,
 }
 
 /// A transaction while its body runs.
-struct Open<'s> {
-    store: &'s Store,
+struct LogTransaction<'s> {
+    store: &'s LogStore,
     partition: Partition,
     stripe: &'s StripeGuard<'s>,
     table: &'s SegmentTable,
     /// Whether what is cold is read with the stripe taken.
     access: Access,
     /// Records that were read, now or before the stripe was taken.
-    looked: Named<Looked>,
+    looked: ByRecord<Looked>,
     /// The record that has to come from the disk.
-    cold: Option<(Name, Part)>,
-    writes: Named<Write>,
+    cold: Option<(OwnedName, ReadPart)>,
+    writes: ByRecord<BodyWrite>,
 }
 
 /// Records that are read from the disk without keeping others from the stripe, each of which has the body
 /// begin anew. A transaction that needs more of them keeps writers waiting instead.
 const COLD_READS_MAX: usize = 8;
 
-impl Store {
+impl LogStore {
     pub(super) fn transact(
         &self,
         partition: Partition,
@@ -79,13 +79,13 @@ impl Store {
         if !self.relieve(access)? {
             return Ok(Applied::WouldBlock);
         }
-        let mut looked = Named::new();
+        let mut looked = ByRecord::new();
         for attempt in 0.. {
             let stripe = self.stripe(partition).upgradable_read();
             // Loaded under the stripe's lock: an entry's segment leaves the table only after the entry
             // has left the index.
             let table = self.table.load();
-            let mut open = Open {
+            let mut open = LogTransaction {
                 store: self,
                 partition,
                 stripe: &stripe,
@@ -93,10 +93,10 @@ impl Store {
                 access: if attempt < COLD_READS_MAX { Access::NoWait } else { access },
                 looked,
                 cold: None,
-                writes: Named::new(),
+                writes: ByRecord::new(),
             };
             let outcome = body(&mut open);
-            let Open { looked: known, cold, writes, .. } = open;
+            let LogTransaction { looked: known, cold, writes, .. } = open;
             looked = known;
             let Some((name, part)) = cold else {
                 return match outcome {
@@ -121,17 +121,17 @@ impl Store {
         unreachable!("attempts without an end")
     }
 
-    fn found_of(&self, lookup: Lookup, part: Part) -> Option<Found> {
+    fn found_of(&self, lookup: Lookup, part: ReadPart) -> Option<BodyFinding> {
         Some(match lookup {
             Lookup::WouldBlock => return None,
-            Lookup::Absent => Found::Absent,
+            Lookup::Absent => BodyFinding::Absent,
             Lookup::Damaged(entry, error) => {
                 self.note_damage(&error);
-                Found::Damaged(entry, error)
+                BodyFinding::Damaged(entry, error)
             }
             Lookup::Present(entry, stored) => {
-                let is_shown = part == Part::Whole && !self.is_expired(&stored.header.meta);
-                Found::Present(entry, is_shown.then(|| stored.into_record()))
+                let is_shown = part == ReadPart::Whole && !self.is_expired(&stored.header.meta);
+                BodyFinding::Present(entry, is_shown.then(|| stored.into_record()))
             }
         })
     }
@@ -140,7 +140,7 @@ impl Store {
         &self,
         partition: Partition,
         stripe: StripeGuard<'_>,
-        writes: &Named<Write>,
+        writes: &ByRecord<BodyWrite>,
     ) -> Result<Applied, StoreError> {
         let mut prepared = Vec::new();
         for (name, write) in writes.iter() {
@@ -160,20 +160,20 @@ impl Store {
     }
 }
 
-impl Open<'_> {
+impl LogTransaction<'_> {
     /// Finds a record, or returns what was found before.
-    fn look(&mut self, at: &RecordAt<'_>, part: Part) -> Result<&Looked, Interrupted> {
+    fn look(&mut self, at: &RecordAt<'_>, part: ReadPart) -> Result<&Looked, Interrupted> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
         let entries: Entries = self.stripe.candidates(Tag::of(at.identity)).collect();
         let is_known = self.looked.get(at).is_some_and(|known| {
-            (known.part == Part::Whole || known.part == part) && known.entries == entries
+            (known.part == ReadPart::Whole || known.part == part) && known.entries == entries
         });
         if is_known {
             return Ok(self.looked.get(at).expect("it was just there"));
         }
         let found = self.store.reader.find(self.table, &entries, at, part, self.access)?;
         let Some(found) = self.store.found_of(found, part) else {
-            self.cold = Some((Name::of(at), part));
+            self.cold = Some((OwnedName::of(at), part));
             return Err(Interrupted(Interruption::Cold));
         };
         Ok(self.looked.insert(at, Looked { part, entries, found, was_cold: false }))
@@ -182,31 +182,31 @@ impl Open<'_> {
     fn write(
         &mut self,
         at: &RecordAt<'_>,
-        kind: Kind,
+        kind: RecordKind,
         meta: RecordMeta,
         value: &[u8],
     ) -> Result<(), Interrupted> {
-        let Looked { entries, found, .. } = self.look(at, Part::Key)?;
+        let Looked { entries, found, .. } = self.look(at, ReadPart::Key)?;
         let old = match found {
-            Found::Absent => None,
-            Found::Present(entry, _) => Some(*entry),
+            BodyFinding::Absent => None,
+            BodyFinding::Present(entry, _) => Some(*entry),
             // Alone with its tag it is the one that was looked for: the write replaces it.
-            Found::Damaged(entry, _) => (entries.len() == 1).then_some(*entry),
+            BodyFinding::Damaged(entry, _) => (entries.len() == 1).then_some(*entry),
         };
         let shares_tag = entries.len() > usize::from(old.is_some());
         let value = value.to_vec();
-        self.writes.insert(at, Write { kind, meta, value, old, shares_tag });
+        self.writes.insert(at, BodyWrite { kind, meta, value, old, shares_tag });
         Ok(())
     }
 }
 
-impl Transaction for Open<'_> {
+impl Transaction for LogTransaction<'_> {
     fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
-        let Looked { found, was_cold, .. } = self.look(at, Part::Whole)?;
+        let Looked { found, was_cold, .. } = self.look(at, ReadPart::Whole)?;
         let (found, was_cold) = match found {
-            Found::Absent => return Ok(None),
-            Found::Present(_, record) => (record.clone(), *was_cold),
-            Found::Damaged(_, error) => return Err(error.clone().into()),
+            BodyFinding::Absent => return Ok(None),
+            BodyFinding::Present(_, record) => (record.clone(), *was_cold),
+            BodyFinding::Damaged(_, error) => return Err(error.clone().into()),
         };
         if let Some(known) = self.looked.get_mut(at).filter(|_| !was_cold) {
             known.forget();
@@ -220,10 +220,10 @@ impl Transaction for Open<'_> {
         meta: RecordMeta,
         value: &[u8],
     ) -> Result<(), Interrupted> {
-        self.write(at, Kind::Put, meta, value)
+        self.write(at, RecordKind::Put, meta, value)
     }
 
     fn remove(&mut self, at: &RecordAt<'_>) -> Result<(), Interrupted> {
-        self.write(at, Kind::Remove, RecordMeta::default(), &[])
+        self.write(at, RecordKind::Remove, RecordMeta::default(), &[])
     }
 }

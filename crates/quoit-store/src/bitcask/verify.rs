@@ -2,7 +2,7 @@
 
 use super::scan::{Damage, Scan};
 use super::segment::{SEGMENT_HEADER_BYTES, Segment};
-use super::store::Store;
+use super::store::LogStore;
 use crate::engine::{DataPlace, Verified};
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -10,7 +10,7 @@ use quoit_model::hash::Partition;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-impl Store {
+impl LogStore {
     /// See [`Engine::verify`](crate::engine::Engine::verify). Segments that are written to are left for
     /// later.
     pub(super) fn verify(

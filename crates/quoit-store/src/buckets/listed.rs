@@ -64,7 +64,7 @@ impl Witness {
 }
 
 /// A bucket of the list.
-pub(super) struct Listed {
+pub(super) struct ListedBucket {
     pub(super) bucket_type: Bytes,
     pub(super) bucket: Bytes,
     /// The number of the next key that becomes live, from [`FIRST_NOTE`] on, and [`IS_QUIET`].
@@ -85,7 +85,7 @@ pub(super) struct Witnesses {
     pub(super) have_overflown: bool,
 }
 
-impl Listed {
+impl ListedBucket {
     /// Adds a witness. Says what that costs: less than nothing if one with a longer name makes room.
     pub(super) fn add(&self, number: u64, at: &RecordAt<'_>, place: DataPlace) -> i64 {
         let mut witnesses = self.witnesses.lock();

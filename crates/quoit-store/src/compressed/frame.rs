@@ -51,7 +51,7 @@ const SCRATCH_BYTES_MAX: usize = 1 << 20;
 const LARGE_BLOCK_BYTES: usize = u16::MAX as usize;
 
 /// Buffers of a thread for compressing: 24 KiB of tables, and an output buffer.
-struct Kept {
+struct CompressionBuffers {
     small: CompressTable,
     large: CompressTable,
     /// Output buffer; the compressed bytes are at its beginning.
@@ -59,7 +59,7 @@ struct Kept {
 }
 
 thread_local! {
-    static KEPT: Cell<Option<Box<Kept>>> = const { Cell::new(None) };
+    static KEPT: Cell<Option<Box<CompressionBuffers>>> = const { Cell::new(None) };
 }
 
 /// Why a frame can't be read.
@@ -131,7 +131,7 @@ pub fn pack(out: &mut Vec<u8>, start: usize, compresses: bool) {
 /// [`pack`]; what comes out is in bytes of just its size.
 #[must_use]
 pub fn packed(value: &[u8], compresses: bool) -> Option<Vec<u8>> {
-    let in_frame = |kept: &mut Kept| {
+    let in_frame = |kept: &mut CompressionBuffers| {
         let block_bytes = kept.compress(value)?;
         let parts =
             [&header_of(value.len())[..], &value[..FRONT_BYTES], &kept.scratch[..block_bytes]];
@@ -155,10 +155,10 @@ fn header_of(size_bytes: usize) -> [u8; HEADER_BYTES] {
 }
 
 /// Works with what the thread keeps for compressing.
-fn with_kept<T>(work: impl FnOnce(&mut Kept) -> T) -> T {
+fn with_kept<T>(work: impl FnOnce(&mut CompressionBuffers) -> T) -> T {
     let mut kept = KEPT.take().unwrap_or_else(|| {
         let (small, large) = (CompressTable::small(), CompressTable::large());
-        Box::new(Kept { small, large, scratch: Vec::new() })
+        Box::new(CompressionBuffers { small, large, scratch: Vec::new() })
     });
     let done = work(&mut kept);
     if kept.scratch.capacity() > SCRATCH_BYTES_MAX {
@@ -168,7 +168,7 @@ fn with_kept<T>(work: impl FnOnce(&mut Kept) -> T) -> T {
     done
 }
 
-impl Kept {
+impl CompressionBuffers {
     /// Compresses what follows a value's front into the front of the buffer. Says how many bytes it came to,
     /// unless a frame would save too little.
     fn compress(&mut self, value: &[u8]) -> Option<usize> {

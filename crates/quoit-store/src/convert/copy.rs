@@ -58,13 +58,13 @@ pub struct Notes<'c> {
 }
 
 /// A write that waits for its batch.
-struct Waiting {
+struct BufferedWrite {
     encoded: Bytes,
     partition: Partition,
     record: Record,
 }
 
-impl Waiting {
+impl BufferedWrite {
     fn at(&self) -> RecordAt<'_> {
         let key = KeyRef::decode(&self.encoded).expect("engines give encoded names");
         record_at(key, &self.encoded, self.partition)
@@ -89,7 +89,7 @@ pub(crate) fn record_at<'a>(
 struct Copying<'c> {
     from: &'c dyn Engine,
     to: &'c dyn Engine,
-    waiting: Vec<Waiting>,
+    waiting: Vec<BufferedWrite>,
     waiting_bytes: usize,
     /// Since the last note.
     copied_bytes: u64,
@@ -98,7 +98,7 @@ struct Copying<'c> {
 impl Copying<'_> {
     fn add(&mut self, encoded: Bytes, partition: Partition, record: Record) {
         self.waiting_bytes += size_bytes(&encoded, &record);
-        self.waiting.push(Waiting { encoded, partition, record });
+        self.waiting.push(BufferedWrite { encoded, partition, record });
     }
 
     fn is_full(&self) -> bool {
@@ -130,7 +130,7 @@ impl Copying<'_> {
     }
 
     /// Writes once the engine is not behind any more.
-    fn write(&self, waiting: &[Waiting]) -> Result<Ticket, StoreError> {
+    fn write(&self, waiting: &[BufferedWrite]) -> Result<Ticket, StoreError> {
         let writes: Vec<BatchWrite<'_>> = waiting
             .iter()
             .map(|one| BatchWrite::Put {

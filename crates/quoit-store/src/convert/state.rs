@@ -31,7 +31,7 @@ pub struct UnderWay {
 
 /// Contents of the state file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct State {
+pub(super) struct ConversionState {
     pub(super) what: UnderWay,
     /// Everything before this partition and identity was copied, durably.
     pub(super) partition: u16,
@@ -45,7 +45,7 @@ pub(super) struct State {
     pub(super) lacks_records: bool,
 }
 
-impl State {
+impl ConversionState {
     fn text(&self) -> String {
         let UnderWay { from, to, old_name, new_name, is_complete } = &self.what;
         let Self { partition, identity, record_count, byte_count, damaged_count, .. } = self;
@@ -59,7 +59,7 @@ impl State {
         format!("format {FORMAT}\n{names}phase {phase}\n{place}{counts}")
     }
 
-    /// Reads what [`State::text`] wrote; what is wrong with it otherwise.
+    /// Reads what [`ConversionState::text`] wrote; what is wrong with it otherwise.
     fn read(text: &str) -> Result<Self, String> {
         let mut lines = text.lines();
         let mut value = |name: &str| {
@@ -144,7 +144,7 @@ mod tests {
             new_name: "a name".into(),
             is_complete: true,
         };
-        let state = State {
+        let state = ConversionState {
             what,
             partition: 63,
             identity: Identity(u64::MAX),
@@ -154,12 +154,12 @@ mod tests {
             lacks_records: true,
         };
         let text = state.text();
-        assert_eq!(State::read(&text), Ok(state.clone()));
+        assert_eq!(ConversionState::read(&text), Ok(state.clone()));
         for end in 0..text.len() - 1 {
-            let cut = State::read(&text[..end]);
+            let cut = ConversionState::read(&text[..end]);
             assert!(cut.is_err() || text[end..].trim_end().parse::<u64>().is_ok(), "{end}");
         }
-        let newer = State::read(&text.replace("format 1", "format 2")).unwrap_err();
+        let newer = ConversionState::read(&text.replace("format 1", "format 2")).unwrap_err();
         assert!(newer.contains("finish with the release that wrote it"), "{newer}");
     }
 }

@@ -1,7 +1,7 @@
 //! The steps of a conversion around the copying.
 
 use super::error::ConvertError;
-use super::state::{State, UnderWay};
+use super::state::{ConversionState, UnderWay};
 use crate::bitcask::{META_NAME, Meta, MetaFile};
 use crate::error::StoreError;
 use crate::marker::{self, UNMARKED_ENGINE};
@@ -25,7 +25,7 @@ const OLD: &str = "old";
 pub struct Conversion {
     base: PathBuf,
     pub(super) ring_size: RingSize,
-    pub(super) state: State,
+    pub(super) state: ConversionState,
 }
 
 /// The conversion that has begun in a base directory; `None` when there is none.
@@ -34,7 +34,7 @@ pub struct Conversion {
 ///
 /// When the disk refuses, or the file that tells is damaged or of a newer release.
 pub fn under_way(base: &Path) -> Result<Option<UnderWay>, StoreError> {
-    Ok(State::load(&base.join(WORK))?.map(|state| state.what))
+    Ok(ConversionState::load(&base.join(WORK))?.map(|state| state.what))
 }
 
 fn io_error(action: &'static str, path: &Path, error: &io::Error) -> StoreError {
@@ -62,14 +62,14 @@ fn names_in(path: &Path) -> Result<Vec<String>, StoreError> {
 
 /// Whether a name in the directory of a conversion is one of its own.
 fn is_own(name: &str) -> bool {
-    [NEW, OLD].contains(&name) || State::is_name(name)
+    [NEW, OLD].contains(&name) || ConversionState::is_name(name)
 }
 
 /// Removes what a conversion has in its directory, and that unless there are other files.
 fn remove_work(work: &Path) -> Result<(), StoreError> {
     remove_directory(&work.join(NEW))?;
     remove_directory(&work.join(OLD))?;
-    let files = names_in(work)?.into_iter().filter(|name| State::is_name(name));
+    let files = names_in(work)?.into_iter().filter(|name| ConversionState::is_name(name));
     for name in files {
         RealDisk::open(work)?.remove(&name)?;
     }
@@ -128,7 +128,7 @@ impl Conversion {
     ///
     /// As [`under_way`].
     pub fn resume(base: &Path, ring_size: RingSize) -> Result<Option<Self>, ConvertError> {
-        let state = State::load(&base.join(WORK))?;
+        let state = ConversionState::load(&base.join(WORK))?;
         let base = base.to_owned();
         Ok(state.map(|state| Self { base, ring_size, state }))
     }
@@ -171,7 +171,7 @@ impl Conversion {
         };
         MetaFile::create(&new, false, of_new)?;
         sync(base)?;
-        let state = State {
+        let state = ConversionState {
             what,
             partition: 0,
             identity: Identity(0),
@@ -233,7 +233,7 @@ impl Conversion {
     }
 
     /// Notes durably how far copying has come.
-    pub(super) fn note(&mut self, state: State) -> Result<(), ConvertError> {
+    pub(super) fn note(&mut self, state: ConversionState) -> Result<(), ConvertError> {
         state.write(&RealDisk::open(self.work())?)?;
         self.state = state;
         Ok(())
@@ -268,7 +268,7 @@ impl Conversion {
             ..new
         })?;
         let what = UnderWay { is_complete: true, ..self.state.what.clone() };
-        self.note(State { what, ..self.state.clone() })
+        self.note(ConversionState { what, ..self.state.clone() })
     }
 
     /// Puts the new directory in the place of the old one, and removes that.
@@ -307,8 +307,8 @@ impl Conversion {
             return Ok(true);
         }
         let work = self.work();
-        if State::load(&work)?.is_some() {
-            State::remove(&RealDisk::open(&work)?)?;
+        if ConversionState::load(&work)?.is_some() {
+            ConversionState::remove(&RealDisk::open(&work)?)?;
             return Ok(true);
         }
         remove_work(&work)?;
@@ -326,7 +326,7 @@ impl Conversion {
             return Err(ConvertError::TooLate);
         }
         // First of all: what is half removed must not be gone on with.
-        State::remove(&RealDisk::open(self.work())?)?;
+        ConversionState::remove(&RealDisk::open(self.work())?)?;
         remove_work(&self.work())?;
         Ok(sync(&self.base)?)
     }

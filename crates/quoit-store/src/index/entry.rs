@@ -160,7 +160,7 @@ impl SizeClass {
 
 /// Index entry of one record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Entry {
+pub struct IndexEntry {
     /// The highest bits of the record's identity.
     pub tag: Tag,
     /// Where the record is.
@@ -190,7 +190,7 @@ const FLAG_INDEXED: u8 = 1 << 3;
 const N_VAL_CLASS_SHIFT: u32 = 4;
 const FLAGS_AT: usize = 12;
 
-impl Entry {
+impl IndexEntry {
     /// Whether the record is a piece of another.
     #[must_use]
     pub const fn is_piece(&self) -> bool {

@@ -22,14 +22,14 @@ const SPARE_ENTRIES: usize = 8;
 
 /// One page of a group. Never without entries.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct GroupSlot {
     first_high: u32,
     first_low: u8,
     count: u8,
     page: PageId,
 }
 
-impl Slot {
+impl GroupSlot {
     fn first(&self) -> Tag {
         Tag::from_number(u64::from(self.first_high) << 8 | u64::from(self.first_low))
     }
@@ -50,7 +50,7 @@ impl Slot {
 
 /// A place in a group: a page and an entry of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct GroupPlace {
     pub(super) slot: usize,
     pub(super) entry: usize,
 }
@@ -58,7 +58,7 @@ pub(super) struct Place {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Group {
-    slots: Vec<Slot>,
+    slots: Vec<GroupSlot>,
     /// The tags' common prefix: the highest 40 bits, those below `depth` are zero.
     prefix: Tag,
     /// Number of bits in the prefix.
@@ -100,14 +100,14 @@ impl Group {
     }
 
     pub(super) fn entry_count(&self) -> usize {
-        self.slots.iter().map(Slot::count).sum()
+        self.slots.iter().map(GroupSlot::count).sum()
     }
 
     /// Bytes allocated beside the struct itself and its pages.
     pub(super) fn memory_bytes(&self) -> usize {
         let slot_bytes = match self.slots.capacity() {
             0 => 0,
-            slots => slots * size_of::<Slot>() + ALLOCATION_OVERHEAD_BYTES,
+            slots => slots * size_of::<GroupSlot>() + ALLOCATION_OVERHEAD_BYTES,
         };
         slot_bytes + self.tally.memory_bytes()
     }
@@ -121,32 +121,36 @@ impl Group {
     }
 
     /// The entry at a place that has one.
-    pub(super) fn entry_mut<'s>(&self, slab: &'s mut Slab, at: Place) -> &'s mut EntryBytes {
+    pub(super) fn entry_mut<'s>(&self, slab: &'s mut Slab, at: GroupPlace) -> &'s mut EntryBytes {
         &mut entries_mut(slab.page_mut(self.slots[at.slot].page))[at.entry]
     }
 
     /// The place of the first entry whose tag isn't below `tag`, as a place in the page where an
     /// entry of this tag belongs: it may be one past the page's last entry.
-    pub(super) fn lower_bound(&self, slab: &Slab, tag: Tag) -> Place {
+    pub(super) fn lower_bound(&self, slab: &Slab, tag: Tag) -> GroupPlace {
         let slot = self.slots.partition_point(|slot| slot.first() < tag).saturating_sub(1);
         let entries = self.entries(slab, slot);
         let end = self.slots.get(slot + 1).map_or(self.end(), |next| next.first().number());
-        let first = self.slots.get(slot).map_or(self.prefix, Slot::first);
-        Place { slot, entry: lower_bound(entries, tag, first, end) }
+        let first = self.slots.get(slot).map_or(self.prefix, GroupSlot::first);
+        GroupPlace { slot, entry: lower_bound(entries, tag, first, end) }
     }
 
     /// The entry at `at`, or the first of the next page when `at` is past its page's last.
-    pub(super) fn get<'s>(&self, slab: &'s Slab, at: Place) -> Option<(Place, &'s EntryBytes)> {
+    pub(super) fn get<'s>(
+        &self,
+        slab: &'s Slab,
+        at: GroupPlace,
+    ) -> Option<(GroupPlace, &'s EntryBytes)> {
         if let Some(entry) = self.entries(slab, at.slot).get(at.entry) {
             return Some((at, entry));
         }
-        let next = Place { slot: at.slot + 1, entry: 0 };
+        let next = GroupPlace { slot: at.slot + 1, entry: 0 };
         self.entries(slab, next.slot).first().map(|entry| (next, entry))
     }
 
     /// Puts an entry at a place that [`Group::lower_bound`] told. False when neither the page nor
     /// one nearby has room; nothing has changed then.
-    pub(super) fn insert(&mut self, slab: &mut Slab, at: Place, entry: &EntryBytes) -> bool {
+    pub(super) fn insert(&mut self, slab: &mut Slab, at: GroupPlace, entry: &EntryBytes) -> bool {
         match self.slots.get(at.slot) {
             None => false,
             Some(slot) if !slot.is_full() => {
@@ -168,7 +172,7 @@ impl Group {
     }
 
     /// Adds a page near `at` and spreads what is there evenly.
-    pub(super) fn add_page(&mut self, slab: &mut Slab, at: Place, entry: &EntryBytes) {
+    pub(super) fn add_page(&mut self, slab: &mut Slab, at: GroupPlace, entry: &EntryBytes) {
         let window = self.window(at.slot);
         let place = (at.slot.saturating_sub(window.start)) * PAGE_ENTRIES + at.entry;
         let (mut run, mut pages) = self.gather(slab, window.clone());
@@ -181,7 +185,7 @@ impl Group {
     }
 
     /// Takes an entry out. True when a page was given back.
-    pub(super) fn remove(&mut self, slab: &mut Slab, at: Place) -> bool {
+    pub(super) fn remove(&mut self, slab: &mut Slab, at: GroupPlace) -> bool {
         let slot = &mut self.slots[at.slot];
         let page = slab.page_mut(slot.page);
         remove_at(page, slot.count(), at.entry);
@@ -195,7 +199,7 @@ impl Group {
             slot.set_first(tag_of(&entries(page)[0]));
         }
         let window = self.window(at.slot);
-        let count: usize = self.slots[window.clone()].iter().map(Slot::count).sum();
+        let count: usize = self.slots[window.clone()].iter().map(GroupSlot::count).sum();
         if count + SPARE_ENTRIES > (window.len() - 1) * PAGE_ENTRIES {
             return false;
         }
@@ -233,7 +237,7 @@ impl Group {
         let Some((at, _)) = self.get(slab, first).filter(|(_, entry)| tag_of(entry) == tag) else {
             return;
         };
-        let next = Place { slot: at.slot, entry: at.entry + 1 };
+        let next = GroupPlace { slot: at.slot, entry: at.entry + 1 };
         if self.get(slab, next).is_none_or(|(_, entry)| tag_of(entry) != tag) {
             set_collided(self.entry_mut(slab, at), false);
         }
@@ -261,7 +265,7 @@ impl Group {
             .min_by_key(|other| other.abs_diff(slot))
     }
 
-    fn insert_into(&mut self, slab: &mut Slab, at: Place, entry: &EntryBytes) {
+    fn insert_into(&mut self, slab: &mut Slab, at: GroupPlace, entry: &EntryBytes) {
         let slot = &mut self.slots[at.slot];
         insert_at(slab.page_mut(slot.page), slot.count(), at.entry, entry);
         slot.count += 1;
@@ -272,7 +276,7 @@ impl Group {
 
     /// Inserts at `at`, in a full page, by pushing one entry along from each page to the next, up
     /// to page `room`.
-    fn push_right(&mut self, slab: &mut Slab, at: Place, room: usize, entry: EntryBytes) {
+    fn push_right(&mut self, slab: &mut Slab, at: GroupPlace, room: usize, entry: EntryBytes) {
         let (mut at, mut carried) = (at, entry);
         while at.slot < room {
             if at.entry < PAGE_ENTRIES {
@@ -282,13 +286,13 @@ impl Group {
                 self.insert_into(slab, at, &carried);
                 carried = last;
             }
-            at = Place { slot: at.slot + 1, entry: 0 };
+            at = GroupPlace { slot: at.slot + 1, entry: 0 };
         }
         self.insert_into(slab, at, &carried);
     }
 
     /// As `push_right`, the other way.
-    fn push_left(&mut self, slab: &mut Slab, at: Place, room: usize, entry: EntryBytes) {
+    fn push_left(&mut self, slab: &mut Slab, at: GroupPlace, room: usize, entry: EntryBytes) {
         let (mut at, mut carried) = (at, entry);
         while at.slot > room {
             if at.entry > 0 {
@@ -300,7 +304,7 @@ impl Group {
                 carried = first;
             }
             let slot = at.slot - 1;
-            at = Place { slot, entry: self.slots[slot].count() };
+            at = GroupPlace { slot, entry: self.slots[slot].count() };
         }
         self.insert_into(slab, at, &carried);
     }
@@ -316,7 +320,7 @@ impl Group {
     }
 
     /// Replaces some slots; the vector stays as small as can be.
-    fn replace_slots(&mut self, window: Range<usize>, slots: &[Slot]) {
+    fn replace_slots(&mut self, window: Range<usize>, slots: &[GroupSlot]) {
         let mut replaced = Vec::with_capacity(self.slots.len() - window.len() + slots.len());
         replaced.extend_from_slice(&self.slots[..window.start]);
         replaced.extend_from_slice(slots);
@@ -332,7 +336,7 @@ fn fill(
     run: &[EntryBytes],
     page_count: usize,
     reuse: &mut Vec<PageId>,
-) -> Vec<Slot> {
+) -> Vec<GroupSlot> {
     let page_count = page_count.max(run.len().div_ceil(PAGE_ENTRIES));
     let mut slots = Vec::with_capacity(page_count);
     let mut rest = run;
@@ -345,7 +349,7 @@ fn fill(
         rest = others;
         let page = reuse.pop().unwrap_or_else(|| slab.take());
         entries_mut(slab.page_mut(page))[..count].copy_from_slice(these);
-        let mut slot = Slot { first_high: 0, first_low: 0, count: count as u8, page };
+        let mut slot = GroupSlot { first_high: 0, first_low: 0, count: count as u8, page };
         slot.set_first(tag_of(&these[0]));
         slots.push(slot);
     }
@@ -353,5 +357,5 @@ fn fill(
     slots
 }
 
-const _: () = assert!(size_of::<EntryBytes>() == ENTRY_BYTES && size_of::<Slot>() == 12);
+const _: () = assert!(size_of::<EntryBytes>() == ENTRY_BYTES && size_of::<GroupSlot>() == 12);
 const _: () = assert!(size_of::<Group>() <= 64);

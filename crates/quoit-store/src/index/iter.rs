@@ -1,7 +1,7 @@
 //! Walks over entries.
 
-use super::entry::{Entry, Tag, tag_of};
-use super::group::{Group, Place};
+use super::entry::{IndexEntry, Tag, tag_of};
+use super::group::{Group, GroupPlace};
 use super::page::EntryBytes;
 use super::partition::PartitionIndex;
 use super::slab::Slab;
@@ -11,26 +11,26 @@ use super::slab::Slab;
 pub struct Candidates<'i> {
     slab: &'i Slab,
     group: &'i Group,
-    next: Place,
+    next: GroupPlace,
     tag: Tag,
 }
 
 impl<'i> Candidates<'i> {
-    pub(super) fn new(slab: &'i Slab, group: &'i Group, next: Place, tag: Tag) -> Self {
+    pub(super) fn new(slab: &'i Slab, group: &'i Group, next: GroupPlace, tag: Tag) -> Self {
         Self { slab, group, next, tag }
     }
 }
 
 impl Iterator for Candidates<'_> {
-    type Item = Entry;
+    type Item = IndexEntry;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<IndexEntry> {
         let (at, bytes) = self.group.get(self.slab, self.next)?;
         if tag_of(bytes) != self.tag {
             return None;
         }
-        self.next = Place { slot: at.slot, entry: at.entry + 1 };
-        Some(Entry::decode(bytes))
+        self.next = GroupPlace { slot: at.slot, entry: at.entry + 1 };
+        Some(IndexEntry::decode(bytes))
     }
 }
 
@@ -44,7 +44,7 @@ pub struct Iter<'i> {
 }
 
 impl<'i> Iter<'i> {
-    pub(super) fn new(index: &'i PartitionIndex, group: &'i Group, from: Place) -> Self {
+    pub(super) fn new(index: &'i PartitionIndex, group: &'i Group, from: GroupPlace) -> Self {
         let entries = group.entries(index.slab(), from.slot);
         Self { index, group, slot: from.slot, rest: entries.get(from.entry..).unwrap_or(&[]) }
     }
@@ -64,14 +64,14 @@ impl<'i> Iter<'i> {
 }
 
 impl Iterator for Iter<'_> {
-    type Item = Entry;
+    type Item = IndexEntry;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<IndexEntry> {
         if self.rest.is_empty() {
             self.rest = self.next_run()?;
         }
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
-        Some(Entry::decode(first))
+        Some(IndexEntry::decode(first))
     }
 }

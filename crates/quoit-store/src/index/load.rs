@@ -1,6 +1,6 @@
 //! An index as one run of encoded entries, written out and read back.
 
-use super::entry::{ENTRY_BYTES, Entry, Tag, tag_of};
+use super::entry::{ENTRY_BYTES, IndexEntry, Tag, tag_of};
 use super::partition::PartitionIndex;
 use thiserror::Error;
 
@@ -63,7 +63,7 @@ impl PartitionIndex {
         }
         let mut before = None;
         for (number, bytes) in entries.iter().enumerate() {
-            let entry = Entry::decode(bytes);
+            let entry = IndexEntry::decode(bytes);
             if before > Some(entry.tag) {
                 return Err(RunError::Unordered { number });
             }
@@ -80,14 +80,14 @@ impl PartitionIndex {
 
     /// An index of entries that may come in any order.
     #[must_use]
-    pub fn from_entries(mut entries: Vec<Entry>) -> Self {
+    pub fn from_entries(mut entries: Vec<IndexEntry>) -> Self {
         entries.sort_unstable_by_key(|entry| entry.tag);
         let mut run = Vec::with_capacity(entries.len());
         for (number, entry) in entries.iter().enumerate() {
             let before = number.checked_sub(1).map(|number| entries[number].tag);
             let after = entries.get(number + 1).map(|entry| entry.tag);
             let collided = before == Some(entry.tag) || after == Some(entry.tag);
-            run.push(Entry { collided, ..*entry }.encode());
+            run.push(IndexEntry { collided, ..*entry }.encode());
         }
         let mut index = Self::new();
         index.fill_sorted(&run);

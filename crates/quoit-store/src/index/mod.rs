@@ -8,7 +8,7 @@
 //!
 //! The index knows 40 bits of a record's identity, not its key. [`PartitionIndex::candidates`]
 //! yields all entries of a tag; the engine reads the records to tell them apart. An entry that is
-//! alone with its tag is not marked as [`Entry::collided`]: a caller that knows that the record
+//! alone with its tag is not marked as [`IndexEntry::collided`]: a caller that knows that the record
 //! exists need not read it to know that the entry is its own. For a record that does not exist, a
 //! candidate is found by chance once in 2^40 / `entry_count` lookups.
 //!
@@ -26,7 +26,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub use entry::{ENTRY_BYTES, Entry, Location, N_VAL_CLASS_COUNT, SizeClass, TAG_BITS, Tag};
+pub use entry::{ENTRY_BYTES, IndexEntry, Location, N_VAL_CLASS_COUNT, SizeClass, TAG_BITS, Tag};
 pub use iter::{Candidates, Iter};
 pub use load::RunError;
 pub use partition::PartitionIndex;

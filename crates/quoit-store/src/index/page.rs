@@ -11,18 +11,18 @@ pub(super) const PAGE_ENTRIES: usize = 64;
 pub(super) const PAGE_BYTES: usize = PAGE_ENTRIES * ENTRY_BYTES;
 
 /// The bytes of a page. A plain array, so that zeroed pages come from the allocator as they are.
-pub(super) type Page = [u8; PAGE_BYTES];
+pub(super) type PageBytes = [u8; PAGE_BYTES];
 
 /// The bytes of an entry.
 pub(super) type EntryBytes = [u8; ENTRY_BYTES];
 
 /// The entries of a page as arrays.
-pub(super) fn entries(page: &Page) -> &[EntryBytes] {
+pub(super) fn entries(page: &PageBytes) -> &[EntryBytes] {
     page.as_chunks().0
 }
 
 /// The entries of a page as arrays.
-pub(super) fn entries_mut(page: &mut Page) -> &mut [EntryBytes] {
+pub(super) fn entries_mut(page: &mut PageBytes) -> &mut [EntryBytes] {
     page.as_chunks_mut().0
 }
 
@@ -69,14 +69,14 @@ pub(super) fn lower_bound(entries: &[EntryBytes], tag: Tag, first: Tag, end: u64
 }
 
 /// Puts `entry` at `at` of a page with `count` entries. The page has room.
-pub(super) fn insert_at(page: &mut Page, count: usize, at: usize, entry: &EntryBytes) {
+pub(super) fn insert_at(page: &mut PageBytes, count: usize, at: usize, entry: &EntryBytes) {
     let entries = entries_mut(page);
     entries.copy_within(at..count, at + 1);
     entries[at] = *entry;
 }
 
 /// Takes the entry at `at` out of a page with `count` entries.
-pub(super) fn remove_at(page: &mut Page, count: usize, at: usize) -> EntryBytes {
+pub(super) fn remove_at(page: &mut PageBytes, count: usize, at: usize) -> EntryBytes {
     let entries = entries_mut(page);
     let removed = entries[at];
     entries.copy_within(at + 1..count, at);

@@ -1,7 +1,7 @@
 //! The index of one partition: a directory of groups by the highest bits of the tag.
 
-use super::entry::{Entry, Location, TAG_BITS, Tag, set_collided, tag_of};
-use super::group::{GROUP_PAGES_MAX, Group, MERGE_ENTRIES_MAX, Place};
+use super::entry::{IndexEntry, Location, TAG_BITS, Tag, set_collided, tag_of};
+use super::group::{GROUP_PAGES_MAX, Group, GroupPlace, MERGE_ENTRIES_MAX};
 use super::iter::{Candidates, Iter};
 use super::page::{EntryBytes, PAGE_ENTRIES};
 use super::slab::{ALLOCATION_OVERHEAD_BYTES, Slab};
@@ -99,7 +99,7 @@ impl PartitionIndex {
     }
 
     /// Adds an entry. Entries of the same tag are kept side by side and marked as collided.
-    pub fn insert(&mut self, entry: Entry) {
+    pub fn insert(&mut self, entry: IndexEntry) {
         let mut group = self.group_number(entry.tag);
         let mut at = self.groups[group].lower_bound(&self.slab, entry.tag);
         let equal = self.groups[group]
@@ -109,7 +109,7 @@ impl PartitionIndex {
         if let Some(equal) = equal {
             set_collided(self.groups[group].entry_mut(&mut self.slab, equal), true);
         }
-        let bytes = Entry { collided: equal.is_some(), ..entry }.encode();
+        let bytes = IndexEntry { collided: equal.is_some(), ..entry }.encode();
         while !self.groups[group].insert(&mut self.slab, at, &bytes) {
             if self.groups[group].page_count() < GROUP_PAGES_MAX || !self.split(group) {
                 self.groups[group].add_page(&mut self.slab, at, &bytes);
@@ -128,12 +128,12 @@ impl PartitionIndex {
     /// # Panics
     ///
     /// When `new` has another tag.
-    pub fn replace(&mut self, tag: Tag, old: Location, new: Entry) -> bool {
+    pub fn replace(&mut self, tag: Tag, old: Location, new: IndexEntry) -> bool {
         assert!(new.tag == tag, "an entry is replaced by one of the same tag");
         let Some((group, at, before)) = self.find(tag, old) else {
             return false;
         };
-        let bytes = Entry { collided: before.collided, ..new }.encode();
+        let bytes = IndexEntry { collided: before.collided, ..new }.encode();
         *self.groups[group].entry_mut(&mut self.slab, at) = bytes;
         let (before, mut new) = (Share::of(&before), Share::of(&new));
         if planted!(ForgetsDigests) {
@@ -152,13 +152,13 @@ impl PartitionIndex {
         let Some((group, at, before)) = self.find(tag, old) else {
             return false;
         };
-        let bytes = Entry { location: new, ..before }.encode();
+        let bytes = IndexEntry { location: new, ..before }.encode();
         *self.groups[group].entry_mut(&mut self.slab, at) = bytes;
         true
     }
 
     /// Takes out the entry of `tag` that is at `location`.
-    pub fn remove(&mut self, tag: Tag, location: Location) -> Option<Entry> {
+    pub fn remove(&mut self, tag: Tag, location: Location) -> Option<IndexEntry> {
         let (group, at, entry) = self.find(tag, location)?;
         let gave_back = self.groups[group].remove(&mut self.slab, at);
         let share = Share::of(&entry);
@@ -243,18 +243,18 @@ impl PartitionIndex {
         self.directory[(tag.number() >> (TAG_BITS - self.directory_bits)) as usize] as usize
     }
 
-    fn find(&self, tag: Tag, location: Location) -> Option<(usize, Place, Entry)> {
+    fn find(&self, tag: Tag, location: Location) -> Option<(usize, GroupPlace, IndexEntry)> {
         let group = self.group_number(tag);
         let mut next = self.groups[group].lower_bound(&self.slab, tag);
         while let Some((at, bytes)) = self.groups[group].get(&self.slab, next) {
-            let entry = Entry::decode(bytes);
+            let entry = IndexEntry::decode(bytes);
             if entry.tag != tag {
                 return None;
             }
             if entry.location == location {
                 return Some((group, at, entry));
             }
-            next = Place { slot: at.slot, entry: at.entry + 1 };
+            next = GroupPlace { slot: at.slot, entry: at.entry + 1 };
         }
         None
     }

@@ -1,6 +1,6 @@
 //! Digests and leaves of ranges of hashes.
 
-use super::entry::{Entry, Tag};
+use super::entry::{IndexEntry, Tag};
 use super::group::Group;
 use super::page::EntryBytes;
 use super::partition::PartitionIndex;
@@ -21,11 +21,11 @@ impl PartitionIndex {
                 digest ^= within.tally().lasting().0[class];
             }
             if !is_whole || within.tally().expiring_count() > 0 {
-                let is_wanted = |entry: &Entry| {
+                let is_wanted = |entry: &IndexEntry| {
                     let is_counted = is_whole && !entry.expires;
                     !is_counted && (first..=last).contains(&entry.tag) && scope.has(entry)
                 };
-                let entries = self.entries(within).map(Entry::decode).filter(is_wanted);
+                let entries = self.entries(within).map(IndexEntry::decode).filter(is_wanted);
                 digest ^= entries.fold(0, |bits, entry| bits ^ contribution(&entry.leaf()));
             }
             group = self.group_after(within);
@@ -48,7 +48,7 @@ impl PartitionIndex {
 }
 
 impl Scope {
-    fn has(&self, entry: &Entry) -> bool {
+    fn has(&self, entry: &IndexEntry) -> bool {
         let is_in_class = class_place(entry.n_val_class) == class_place(self.n_val_class);
         is_in_class && !entry.is_piece() && self.has_hour(entry.expires, entry.digest)
     }

@@ -6,7 +6,7 @@
 //! last chunk move into the gaps and the chunk is given back.
 
 use super::entry::{Tag, tag_of};
-use super::page::{PAGE_BYTES, Page, entries};
+use super::page::{PAGE_BYTES, PageBytes, entries};
 
 /// Bytes that an allocation costs beside what was asked for (two words of the allocator).
 pub(super) const ALLOCATION_OVERHEAD_BYTES: usize = 16;
@@ -35,13 +35,13 @@ impl PageId {
 }
 
 #[derive(Debug)]
-struct Chunk {
-    pages: Box<[Page]>,
+struct SlabChunk {
+    pages: Box<[PageBytes]>,
     /// One bit for each page in use.
     used: u64,
 }
 
-impl Chunk {
+impl SlabChunk {
     fn is_full(&self) -> bool {
         self.used.count_ones() as usize == self.pages.len()
     }
@@ -50,7 +50,7 @@ impl Chunk {
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Slab {
-    chunks: Vec<Chunk>,
+    chunks: Vec<SlabChunk>,
     page_count: usize,
     free_count: usize,
     /// No chunk before this one has a free page.
@@ -64,12 +64,12 @@ impl Slab {
     }
 
     /// The bytes of a page in use.
-    pub(super) fn page(&self, id: PageId) -> &Page {
+    pub(super) fn page(&self, id: PageId) -> &PageBytes {
         &self.chunks[id.chunk()].pages[id.slot()]
     }
 
     /// The bytes of a page in use.
-    pub(super) fn page_mut(&mut self, id: PageId) -> &mut Page {
+    pub(super) fn page_mut(&mut self, id: PageId) -> &mut PageBytes {
         &mut self.chunks[id.chunk()].pages[id.slot()]
     }
 
@@ -106,7 +106,7 @@ impl Slab {
             if self.free_count < last_pages + last_pages.div_ceil(4) {
                 break;
             }
-            let Chunk { pages, used } = self.chunks.pop().expect("there is a last chunk");
+            let SlabChunk { pages, used } = self.chunks.pop().expect("there is a last chunk");
             self.page_count -= last_pages;
             self.free_count -= last_pages - used.count_ones() as usize;
             for (slot, page) in pages.iter().enumerate() {
@@ -126,12 +126,13 @@ impl Slab {
     pub(super) fn memory_bytes(&self) -> usize {
         self.page_count * PAGE_BYTES
             + self.chunks.len() * ALLOCATION_OVERHEAD_BYTES
-            + self.chunks.capacity() * size_of::<Chunk>()
+            + self.chunks.capacity() * size_of::<SlabChunk>()
     }
 
     fn add_chunk(&mut self, pages: usize) {
         self.first_free_chunk = self.first_free_chunk.min(self.chunks.len());
-        self.chunks.push(Chunk { pages: vec![[0; PAGE_BYTES]; pages].into_boxed_slice(), used: 0 });
+        self.chunks
+            .push(SlabChunk { pages: vec![[0; PAGE_BYTES]; pages].into_boxed_slice(), used: 0 });
         self.page_count += pages;
         self.free_count += pages;
     }

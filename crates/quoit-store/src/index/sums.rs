@@ -1,6 +1,6 @@
 //! Counts and digests of sets of entries, kept up with every change.
 
-use super::entry::Entry;
+use super::entry::IndexEntry;
 use super::page::EntryBytes;
 use super::slab::ALLOCATION_OVERHEAD_BYTES;
 use crate::compare::{Digests, Leaf, class_place, compared_hour, contribution};
@@ -30,7 +30,7 @@ impl Share {
         }
     }
 
-    pub(super) fn of(entry: &Entry) -> Self {
+    pub(super) fn of(entry: &IndexEntry) -> Self {
         Self::new(entry.n_val_class, &entry.leaf(), entry.expires)
     }
 }
@@ -52,7 +52,7 @@ impl Tally {
     /// The tally of a run of entries.
     pub(super) fn of(run: &[EntryBytes]) -> Self {
         let mut tally = Self::default();
-        run.iter().for_each(|bytes| tally.add(&Share::of(&Entry::decode(bytes))));
+        run.iter().for_each(|bytes| tally.add(&Share::of(&IndexEntry::decode(bytes))));
         tally
     }
 
@@ -133,7 +133,7 @@ impl Sums {
     /// The sums of a run of entries whose digests are summed up already.
     pub(super) fn of(run: &[EntryBytes], tally: &Tally) -> Self {
         let mut sums = Self { entry_count: run.len() as u64, ..Self::default() };
-        for entry in run.iter().map(Entry::decode) {
+        for entry in run.iter().map(IndexEntry::decode) {
             sums.tombstone_count += u64::from(entry.tombstone);
             sums.piece_count += u64::from(entry.is_piece());
             if entry.expires {

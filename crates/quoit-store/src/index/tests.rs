@@ -18,9 +18,9 @@ impl Random {
 }
 
 /// The `number`th of many entries with evenly spread tags.
-fn numbered(number: u64) -> Entry {
+fn numbered(number: u64) -> IndexEntry {
     let identity = Identity(Random(number).next());
-    Entry {
+    IndexEntry {
         tag: Tag::of(identity),
         location: Location::new((number >> 20) as u32, (number & 0xf_ffff) * 16).unwrap(),
         size_class: SizeClass::of(number % 5000),
@@ -34,8 +34,8 @@ fn numbered(number: u64) -> Entry {
 }
 
 /// The `number`th of many entries that never expire and are of one class.
-fn lasting(number: u64) -> Entry {
-    Entry { expires: false, n_val_class: 3, ..numbered(number) }
+fn lasting(number: u64) -> IndexEntry {
+    IndexEntry { expires: false, n_val_class: 3, ..numbered(number) }
 }
 
 fn bytes_per_entry(index: &PartitionIndex) -> f64 {
@@ -46,14 +46,14 @@ fn load(index: &PartitionIndex) -> f64 {
     index.entry_count() as f64 / index.capacity() as f64
 }
 
-type Model = BTreeMap<(Tag, Location), Entry>;
+type Model = BTreeMap<(Tag, Location), IndexEntry>;
 
 /// Checks an index against the model from which it was made.
 fn check(index: &PartitionIndex, model: &Model) {
     let mut of_tag: BTreeMap<Tag, u64> = BTreeMap::new();
     model.keys().for_each(|(tag, _)| *of_tag.entry(*tag).or_default() += 1);
-    let marked = |entry: &Entry| Entry { collided: of_tag[&entry.tag] > 1, ..*entry };
-    let walked: Vec<Entry> = index.iter().collect();
+    let marked = |entry: &IndexEntry| IndexEntry { collided: of_tag[&entry.tag] > 1, ..*entry };
+    let walked: Vec<IndexEntry> = index.iter().collect();
     assert!(walked.is_sorted_by_key(|entry| entry.tag), "entries are out of order");
     let mut walked_sorted = walked.clone();
     walked_sorted.sort_by_key(|entry| (entry.tag, entry.location));
@@ -77,7 +77,7 @@ fn check(index: &PartitionIndex, model: &Model) {
 const HOURS: [u32; 3] = [0, 1 << 20, 1 << 21];
 
 /// Whether a record belongs to what is compared.
-fn is_compared(entry: &Entry, scope: Scope) -> bool {
+fn is_compared(entry: &IndexEntry, scope: Scope) -> bool {
     let hour = (entry.digest >> 43) as u32;
     let lasts = !entry.expires || hour >= scope.hour_min;
     lasts && !entry.is_piece() && entry.n_val_class == scope.n_val_class
@@ -101,9 +101,9 @@ fn check_digests(index: &PartitionIndex, model: &Model) {
         assert_eq!(index.digests(hour_min), digests);
         for range in &ranges {
             let scope = Scope { n_val_class: 3, hour_min };
-            let within = |entry: &&Entry| (range.first()..=range.last()).contains(&entry.tag);
+            let within = |entry: &&IndexEntry| (range.first()..=range.last()).contains(&entry.tag);
             let entries = model.values().filter(|entry| is_compared(entry, scope)).filter(within);
-            let mut leaves: Vec<Leaf> = entries.map(Entry::leaf).collect();
+            let mut leaves: Vec<Leaf> = entries.map(IndexEntry::leaf).collect();
             let mut digests = Digests::default();
             leaves.iter().for_each(|leaf| digests.toggle(3, leaf));
             assert_eq!(index.range_digest(scope, *range), digests.of_class(3), "{range:?}");
@@ -198,7 +198,7 @@ impl Pair {
     }
 
     fn insert(&mut self) {
-        let entry = Entry { tag: self.spread.tag(self.next), ..numbered(self.next) };
+        let entry = IndexEntry { tag: self.spread.tag(self.next), ..numbered(self.next) };
         self.next += 1;
         self.index.insert(entry);
         self.model.insert((entry.tag, entry.location), entry);
@@ -207,7 +207,7 @@ impl Pair {
     fn remove(&mut self, (tag, location): (Tag, Location)) {
         let removed = self.index.remove(tag, location).unwrap();
         let expected = self.model.remove(&(tag, location)).unwrap();
-        assert_eq!(Entry { collided: false, ..removed }, expected);
+        assert_eq!(IndexEntry { collided: false, ..removed }, expected);
     }
 
     fn pick(&self, which: prop::sample::Index) -> Option<(Tag, Location)> {
@@ -225,7 +225,7 @@ impl Pair {
             }
             Step::Replace(which) => {
                 if let Some((tag, location)) = self.pick(which) {
-                    let entry = Entry { tag, ..numbered(self.next) };
+                    let entry = IndexEntry { tag, ..numbered(self.next) };
                     self.next += 1;
                     assert!(self.index.replace(tag, location, entry));
                     self.model.remove(&(tag, location));
@@ -238,7 +238,7 @@ impl Pair {
                     self.next += 1;
                     assert!(self.index.relocate(tag, location, to));
                     let entry = self.model.remove(&(tag, location)).unwrap();
-                    self.model.insert((tag, to), Entry { location: to, ..entry });
+                    self.model.insert((tag, to), IndexEntry { location: to, ..entry });
                 }
             }
             Step::Miss(which) => {
@@ -300,7 +300,7 @@ proptest! {
     #[test]
     fn entries_in_any_order_make_an_index(spread in spread(), count in 0..3000u64) {
         let pair = Pair::with(spread, count);
-        let entry = |number| Entry { tag: spread.tag(number), ..numbered(number) };
+        let entry = |number| IndexEntry { tag: spread.tag(number), ..numbered(number) };
         check(&PartitionIndex::from_entries((0..count).map(entry).collect()), &pair.model);
     }
 
@@ -314,7 +314,7 @@ proptest! {
         tag in 0..1u64 << 40, segment in 0..1u32 << 20, unit in 0..1u64 << 28, size: u64,
         flags: [bool; 4], n_val_class in 0..16u8, digest: u64,
     ) {
-        let entry = Entry {
+        let entry = IndexEntry {
             tag: Tag::from_number(tag),
             location: Location::new(segment, unit * 16).unwrap(),
             size_class: SizeClass::of(size),
@@ -325,7 +325,7 @@ proptest! {
             n_val_class,
             digest,
         };
-        prop_assert_eq!(Entry::decode(&entry.encode()), entry);
+        prop_assert_eq!(IndexEntry::decode(&entry.encode()), entry);
         prop_assert_eq!(entry.location.segment(), segment);
         prop_assert_eq!(entry.location.offset_bytes(), unit * 16);
     }
@@ -347,7 +347,7 @@ fn locations_that_do_not_fit_are_refused() {
 
 #[test]
 fn an_encoded_entry_has_the_bytes_of_the_specification() {
-    let entry = Entry {
+    let entry = IndexEntry {
         tag: Tag::of(Identity(0x0102_0304_05ff_ffff)),
         location: Location::new(0xabcde, 0x123_4567 * 16).unwrap(),
         size_class: SizeClass::of(1072),
@@ -368,8 +368,8 @@ fn an_encoded_entry_has_the_bytes_of_the_specification() {
 #[test]
 fn what_expires_is_digested_by_its_hour() {
     let mut index = PartitionIndex::new();
-    let entry = |hour: u64| Entry { expires: true, digest: hour << 43 | 77, ..numbered(1) };
-    let of = |entry: Entry| {
+    let entry = |hour: u64| IndexEntry { expires: true, digest: hour << 43 | 77, ..numbered(1) };
+    let of = |entry: IndexEntry| {
         let mut digests = Digests::default();
         digests.toggle(entry.n_val_class, &entry.leaf());
         digests
@@ -441,7 +441,7 @@ fn crafted_tags_cost_memory_like_others() {
     for spread in [Spread::OneTag, Spread::CommonPrefix, Spread::ShortCommonPrefix] {
         let mut index = PartitionIndex::new();
         for number in 0..20_000 {
-            index.insert(Entry { tag: spread.tag(number), ..numbered(number) });
+            index.insert(IndexEntry { tag: spread.tag(number), ..numbered(number) });
             assert!(index.memory_bytes() <= 26 * index.entry_count() + 6000, "{number}");
         }
     }

@@ -1,8 +1,8 @@
 //! The engine over the partitions' maps.
 
-use super::indexes::Indexes;
+use super::indexes::MemoryIndexes;
 use super::listing::{list_keys, live_keys};
-use super::stripe::{Bounds, Stripe, cost_bytes};
+use super::stripe::{Bounds, MemoryStripe, cost_bytes};
 use super::transact::{Done, OpenTransaction};
 use crate::buckets::{BucketList, Keys, Witness};
 use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
@@ -41,8 +41,8 @@ pub struct MemorySettings {
 /// See the module. Reads and writes cost the lock of a partition and two or three searches in
 /// ordered maps; a write copies the key, and the value only out of a buffer that is much larger.
 pub struct MemoryEngine {
-    stripes: Vec<Mutex<Stripe>>,
-    indexes: Arc<Indexes>,
+    stripes: Vec<Mutex<MemoryStripe>>,
+    indexes: Arc<MemoryIndexes>,
     buckets: Arc<BucketList>,
     settings: MemorySettings,
     clock: Arc<dyn Clock>,
@@ -55,12 +55,12 @@ impl MemoryEngine {
     #[must_use]
     pub fn new(settings: MemorySettings, ring_size: RingSize, clock: Arc<dyn Clock>) -> Self {
         let MemorySettings { partition_bytes_max: bytes_max, ttl_secs } = settings;
-        let indexes = Arc::new(Indexes::default());
+        let indexes = Arc::new(MemoryIndexes::default());
         let bounds = Bounds { bytes_max, ttl_secs };
         let buckets = Arc::new(BucketList::default());
         let stripe = |partition| {
             let (indexes, buckets) = (Arc::clone(&indexes), Arc::clone(&buckets));
-            Mutex::new(Stripe::new(Partition(partition), bounds, indexes, buckets))
+            Mutex::new(MemoryStripe::new(Partition(partition), bounds, indexes, buckets))
         };
         Self {
             stripes: (0..ring_size.get()).map(stripe).collect(),
@@ -78,7 +78,7 @@ impl MemoryEngine {
     }
 
     /// Locks a partition of the ring. A partition beyond it is a fault of the caller.
-    fn stripe(&self, partition: Partition) -> Result<MutexGuard<'_, Stripe>, StoreError> {
+    fn stripe(&self, partition: Partition) -> Result<MutexGuard<'_, MemoryStripe>, StoreError> {
         self.open()?;
         Ok(self.stripes[usize::from(partition.0)].lock())
     }

@@ -19,14 +19,14 @@ pub(super) fn entries_cost_bytes(places: &[Vec<u8>]) -> u64 {
 
 /// See the module. Taken with the lock of a partition held, never the other way round.
 #[derive(Default)]
-pub(super) struct Indexes {
+pub(super) struct MemoryIndexes {
     /// When entries end, seconds since 1970, 0 = never; by place and partition.
     entries: RwLock<BTreeMap<Vec<u8>, u32>>,
     /// Counts of changes by writes; entries that expire or are evicted are not counted.
     pub(super) counters: IndexCounters,
 }
 
-impl Indexes {
+impl MemoryIndexes {
     /// Puts the entries of a record in the place of its former ones. Queries see these or those, and what
     /// both have always.
     pub(super) fn replace(

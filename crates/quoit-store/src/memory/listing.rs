@@ -1,6 +1,6 @@
 //! Keys and buckets of all partitions in order.
 
-use super::stripe::{Name, Stripe, key_of, name_of};
+use super::stripe::{MemoryStripe, RecordName, key_of, name_of};
 use crate::buckets::Witness;
 use crate::engine::{DataPlace, KeyPage, KeyRange, RecordMeta};
 use crate::range::{range_contains, range_start};
@@ -19,15 +19,15 @@ const CHUNK_NAMES_MAX: usize = 64;
 
 /// The names of one partition, fetched chunk by chunk.
 struct Names<'s> {
-    stripe: &'s Mutex<Stripe>,
-    chunk: VecDeque<(Name, Option<(Bytes, RecordMeta)>)>,
-    from: Bound<Name>,
+    stripe: &'s Mutex<MemoryStripe>,
+    chunk: VecDeque<(RecordName, Option<(Bytes, RecordMeta)>)>,
+    from: Bound<RecordName>,
     chunk_names: usize,
     now_secs: u64,
 }
 
 impl Names<'_> {
-    fn next(&mut self) -> Option<(Name, Option<(Bytes, RecordMeta)>)> {
+    fn next(&mut self) -> Option<(RecordName, Option<(Bytes, RecordMeta)>)> {
         if self.chunk.is_empty() {
             let stripe = self.stripe.lock();
             self.chunk =
@@ -40,7 +40,7 @@ impl Names<'_> {
 
 /// The next `limit` or fewer keys of a range, none of which has ended.
 pub(super) fn list_keys(
-    stripes: &[Mutex<Stripe>],
+    stripes: &[Mutex<MemoryStripe>],
     range: KeyRange<'_>,
     after: Option<KeyRef<'_>>,
     limit: usize,
@@ -60,14 +60,14 @@ pub(super) fn list_keys(
     let mut partitions: Vec<Names<'_>> = stripes.iter().map(names_of).collect();
     let mut heads = BinaryHeap::new();
     for (number, names) in partitions.iter_mut().enumerate() {
-        heads.extend(names.next().map(|(name, known)| Reverse((name, number, Known(known)))));
+        heads.extend(names.next().map(|(name, known)| Reverse((name, number, FoundMeta(known)))));
     }
     let mut page = KeyPage::default();
     while let Some(Reverse((name, number, known))) = heads.pop() {
         if !range_contains(range, key_of(&name)) {
             return page;
         }
-        if let Known(Some((encoded, meta))) = known {
+        if let FoundMeta(Some((encoded, meta))) = known {
             let is_new = page.entries.last().is_none_or(|(last, _)| *last != encoded);
             if is_new && page.entries.len() >= limit.max(1) {
                 page.next = page.entries.last().map(|(last, _)| last.clone());
@@ -78,37 +78,37 @@ pub(super) fn list_keys(
             }
         }
         let next = partitions[number].next();
-        heads.extend(next.map(|(name, known)| Reverse((name, number, Known(known)))));
+        heads.extend(next.map(|(name, known)| Reverse((name, number, FoundMeta(known)))));
     }
     page
 }
 
 /// Metadata found with a name; takes no part in the order of names.
-struct Known(Option<(Bytes, RecordMeta)>);
+struct FoundMeta(Option<(Bytes, RecordMeta)>);
 
-impl Ord for Known {
+impl Ord for FoundMeta {
     fn cmp(&self, _: &Self) -> std::cmp::Ordering {
         std::cmp::Ordering::Equal
     }
 }
 
-impl PartialOrd for Known {
+impl PartialOrd for FoundMeta {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Known {
+impl PartialEq for FoundMeta {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Known {}
+impl Eq for FoundMeta {}
 
 /// A live key of each of the next `limit` buckets that have one.
 pub(super) fn live_keys(
-    stripes: &[Mutex<Stripe>],
+    stripes: &[Mutex<MemoryStripe>],
     range: KeyRange<'_>,
     after: Option<BucketRef<'_>>,
     limit: usize,
@@ -120,7 +120,7 @@ pub(super) fn live_keys(
     }
     let mut found = Vec::new();
     while found.len() < limit {
-        let first_of = |stripe: &Mutex<Stripe>| {
+        let first_of = |stripe: &Mutex<MemoryStripe>| {
             stripe.lock().names_from(Bound::Included(&from), 1, now_secs).pop()
         };
         let Some((name, _)) = stripes.iter().filter_map(first_of).min_by(|a, b| a.0.cmp(&b.0))
@@ -143,7 +143,7 @@ pub(super) fn live_keys(
 }
 
 /// No name lies between those of a bucket and this one.
-fn first_name_after(bucket: BucketRef<'_>) -> Name {
+fn first_name_after(bucket: BucketRef<'_>) -> RecordName {
     let next = [bucket.bucket, &[0]].concat();
     name_of(BucketRef { bucket_type: bucket.bucket_type, bucket: &next }.key(&[]))
 }

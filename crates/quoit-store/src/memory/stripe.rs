@@ -1,6 +1,6 @@
 //! The records of one partition.
 
-use super::indexes::{Indexes, entries_cost_bytes};
+use super::indexes::{MemoryIndexes, entries_cost_bytes};
 use crate::buckets::BucketList;
 use crate::compare::{HashRange, Leaf, Scope, class_place, compared_digest, contribution};
 use crate::engine::{DataPlace, Record, RecordAt, RecordMeta};
@@ -23,10 +23,10 @@ const FOLDED_MAX: usize = 1_024;
 const SWEPT_PER_WRITE: usize = 4;
 
 /// A record's name in the order of names: bucket type, bucket, key.
-pub(super) type Name = (Bytes, Bytes, Bytes);
+pub(super) type RecordName = (Bytes, Bytes, Bytes);
 
 /// A name as the maps have it. Copies it.
-pub(super) fn name_of(key: KeyRef<'_>) -> Name {
+pub(super) fn name_of(key: KeyRef<'_>) -> RecordName {
     (
         Bytes::copy_from_slice(key.bucket.bucket_type),
         Bytes::copy_from_slice(key.bucket.bucket),
@@ -35,7 +35,7 @@ pub(super) fn name_of(key: KeyRef<'_>) -> Name {
 }
 
 /// The name that a map has.
-pub(super) fn key_of(name: &Name) -> KeyRef<'_> {
+pub(super) fn key_of(name: &RecordName) -> KeyRef<'_> {
     BucketRef { bucket_type: &name.0, bucket: &name.1 }.key(&name.2)
 }
 
@@ -54,7 +54,7 @@ fn share_of(identity: Identity, meta: &RecordMeta) -> Share {
 }
 
 /// A record and where it stands in the other maps.
-struct Stored {
+struct StripeRecord {
     encoded: Bytes,
     record: Record,
     /// When the record ends, seconds since 1970, by its own wish or the engine's; 0 = never.
@@ -63,7 +63,7 @@ struct Stored {
     used: u64,
 }
 
-impl Stored {
+impl StripeRecord {
     /// The places of its index entries.
     fn places(&self) -> Vec<Vec<u8>> {
         let key = KeyRef::decode(&self.encoded).expect("stored keys are encoded keys");
@@ -78,7 +78,7 @@ impl Stored {
 
 /// A record that was taken out.
 #[derive(Default)]
-struct Former {
+struct RemovedRecord {
     /// The places of its index entries, which are still there.
     places: Vec<Vec<u8>>,
     /// Whether it was there and could not have ended.
@@ -93,15 +93,15 @@ pub(super) struct Bounds {
 }
 
 /// See the module. All four maps know the same records.
-pub(super) struct Stripe {
+pub(super) struct MemoryStripe {
     partition: Partition,
     bounds: Bounds,
     /// Those of all partitions.
-    indexes: Arc<Indexes>,
+    indexes: Arc<MemoryIndexes>,
     /// That of all partitions.
     buckets: Arc<BucketList>,
-    records: BTreeMap<Identity, Vec<Stored>>,
-    names: BTreeMap<Name, Identity>,
+    records: BTreeMap<Identity, Vec<StripeRecord>>,
+    names: BTreeMap<RecordName, Identity>,
     /// Records by when they were last used, without pieces; empty where memory is not bounded.
     uses: BTreeMap<u64, (Identity, Bytes)>,
     next_use: u64,
@@ -111,11 +111,11 @@ pub(super) struct Stripe {
     sums: Sums,
 }
 
-impl Stripe {
+impl MemoryStripe {
     pub(super) fn new(
         partition: Partition,
         bounds: Bounds,
-        indexes: Arc<Indexes>,
+        indexes: Arc<MemoryIndexes>,
         buckets: Arc<BucketList>,
     ) -> Self {
         Self {
@@ -185,7 +185,7 @@ impl Stripe {
         self.names.insert(name_of(at.key), at.identity);
         self.bytes += cost_bytes(&encoded, record.value.len(), &places);
         self.sums.add(&share_of(at.identity, &record.meta));
-        let stored = Stored { encoded, record, ends_at_secs, used: self.next_use };
+        let stored = StripeRecord { encoded, record, ends_at_secs, used: self.next_use };
         self.next_use += 1;
         self.records.entry(at.identity).or_default().push(stored);
         self.indexes.counters.count(&former.places, &places);
@@ -238,7 +238,7 @@ impl Stripe {
     }
 
     /// Names of the pieces of a record, which are in its partition.
-    fn pieces_of(&self, owner: &[u8]) -> Vec<(Name, Identity)> {
+    fn pieces_of(&self, owner: &[u8]) -> Vec<(RecordName, Identity)> {
         let first = name_of(KeyRef::piece(owner, &[]));
         let names = self.names.range(&first..);
         let own = names.take_while(|(name, _)| (&name.0, &name.1) == (&first.0, &first.1));
@@ -258,13 +258,13 @@ impl Stripe {
         self.indexes.replace(self.partition, former.places, Vec::new(), 0);
     }
 
-    /// As [`Stripe::remove`], but leaves the index entries.
-    fn take_out(&mut self, identity: Identity, encoded: &[u8]) -> Former {
+    /// As [`MemoryStripe::remove`], but leaves the index entries.
+    fn take_out(&mut self, identity: Identity, encoded: &[u8]) -> RemovedRecord {
         let Some(sharing) = self.records.get_mut(&identity) else {
-            return Former::default();
+            return RemovedRecord::default();
         };
         let Some(place) = sharing.iter().position(|stored| stored.encoded == encoded) else {
-            return Former::default();
+            return RemovedRecord::default();
         };
         let stored = sharing.swap_remove(place);
         if sharing.is_empty() {
@@ -279,7 +279,7 @@ impl Stripe {
         // What ends may have.
         let was_live = stored.ends_at_secs == 0;
         self.ends.remove(&(stored.ends_at_secs, identity, stored.encoded));
-        Former { places, was_live }
+        RemovedRecord { places, was_live }
     }
 
     /// Removes all records.
@@ -307,10 +307,10 @@ impl Stripe {
     /// Up to `limit` names from `from` on, with what is known of the records that have not ended.
     pub(super) fn names_from(
         &self,
-        from: Bound<&Name>,
+        from: Bound<&RecordName>,
         limit: usize,
         now_secs: u64,
-    ) -> Vec<(Name, Option<(Bytes, RecordMeta)>)> {
+    ) -> Vec<(RecordName, Option<(Bytes, RecordMeta)>)> {
         let names = self.names.range((from, Bound::Unbounded)).take(limit);
         names
             .map(|(name, identity)| (name.clone(), self.known(name, *identity, now_secs)))
@@ -394,7 +394,12 @@ impl Stripe {
         lasting.map(|stored| (stored.encoded.clone(), stored.record.clone())).collect()
     }
 
-    fn known(&self, name: &Name, identity: Identity, now_secs: u64) -> Option<(Bytes, RecordMeta)> {
+    fn known(
+        &self,
+        name: &RecordName,
+        identity: Identity,
+        now_secs: u64,
+    ) -> Option<(Bytes, RecordMeta)> {
         let sharing = self.records.get(&identity)?.iter();
         let key = key_of(name);
         sharing
@@ -403,7 +408,7 @@ impl Stripe {
             .map(|stored| (stored.encoded.clone(), stored.record.meta))
     }
 
-    fn stored(&self, identity: Identity, encoded: &[u8]) -> Option<&Stored> {
+    fn stored(&self, identity: Identity, encoded: &[u8]) -> Option<&StripeRecord> {
         self.records.get(&identity)?.iter().find(|stored| stored.encoded == encoded)
     }
 

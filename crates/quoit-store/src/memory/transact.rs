@@ -1,34 +1,34 @@
 //! A transaction on the records of one partition.
 
-use super::stripe::Stripe;
+use super::stripe::MemoryStripe;
 use crate::engine::{Interrupted, Record, RecordAt, RecordMeta, Transaction};
-use crate::pending::{Name, Named};
+use crate::pending::{ByRecord, OwnedName};
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 
 /// The writes of a transaction: a record, or `None` where it is removed.
-type Writes = Vec<(Name, Option<Record>)>;
+type MemoryWrites = Vec<(OwnedName, Option<Record>)>;
 
 /// Result of a transaction.
 pub(super) struct Done {
     /// Of several writes of a record the last one.
-    pub(super) writes: Writes,
+    pub(super) writes: MemoryWrites,
     /// Names that were read, each as often as it was.
-    pub(super) reads: Vec<Name>,
+    pub(super) reads: Vec<OwnedName>,
 }
 
 /// A transaction while its body runs.
 pub(super) struct OpenTransaction<'s> {
     partition: Partition,
-    stripe: &'s Stripe,
+    stripe: &'s MemoryStripe,
     now_secs: u64,
-    writes: Named<Option<Record>>,
-    reads: Vec<Name>,
+    writes: ByRecord<Option<Record>>,
+    reads: Vec<OwnedName>,
 }
 
 impl<'s> OpenTransaction<'s> {
-    pub(super) fn new(partition: Partition, stripe: &'s Stripe, now_secs: u64) -> Self {
-        Self { partition, stripe, now_secs, writes: Named::new(), reads: Vec::new() }
+    pub(super) fn new(partition: Partition, stripe: &'s MemoryStripe, now_secs: u64) -> Self {
+        Self { partition, stripe, now_secs, writes: ByRecord::new(), reads: Vec::new() }
     }
 
     /// The result of the body.
@@ -46,7 +46,7 @@ impl Transaction for OpenTransaction<'_> {
     fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
         if self.stripe.notes_reads() {
-            self.reads.push(Name::of(at));
+            self.reads.push(OwnedName::of(at));
         }
         Ok(self.stripe.get(at, self.now_secs).cloned())
     }

@@ -3,7 +3,7 @@
 use super::assignments::Routing;
 use super::file;
 use super::merge;
-use super::routes::{Named, Routes, bucket_of};
+use super::routes::{NamedEngines, Routes, bucket_of};
 use super::tickets::{self, Tickets};
 use super::transact::{Probe, Within};
 use crate::bitcask::{Meta, MetaFile};
@@ -31,18 +31,18 @@ use std::task::{Poll, Waker};
 /// A request costs a shared lock, which is held until its engine has answered, and two lookups at most.
 /// The first call after properties were changed waits for the disk if buckets changed their engine.
 pub struct MultiEngine {
-    pub(super) named: Named,
+    pub(super) named: NamedEngines,
     /// Held by requests as long as an engine works on them: what a bucket has may not change under them.
     pub(super) routes: RwLock<Routes>,
     pub(super) routing: Arc<dyn Routing>,
     pub(super) tickets: Tickets,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<MultiState>,
     pub(super) disk: Arc<dyn Disk>,
     /// Held until the engine is dropped.
     pub(super) _lock: Box<dyn DiskLock>,
 }
 
-pub(super) struct State {
+pub(super) struct MultiState {
     pub(super) meta: MetaFile,
     pub(super) is_closed: bool,
 }
@@ -104,7 +104,7 @@ impl MultiEngine {
         self.open_state()?.meta.note_given_away(counter)
     }
 
-    fn open_state(&self) -> Result<parking_lot::MutexGuard<'_, State>, StoreError> {
+    fn open_state(&self) -> Result<parking_lot::MutexGuard<'_, MultiState>, StoreError> {
         let state = self.state.lock();
         if state.is_closed { Err(StoreError::Closed) } else { Ok(state) }
     }

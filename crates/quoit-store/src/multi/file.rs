@@ -17,14 +17,14 @@ const ROUTES_NAME: &str = "ROUTES";
 
 /// Contents of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct RoutesFile {
     pub(super) default: String,
     pub(super) assignments: Assignments,
     /// Buckets that have another engine than they are assigned to.
     pub(super) buckets: BTreeMap<(Vec<u8>, Vec<u8>), String>,
 }
 
-impl Kept {
+impl RoutesFile {
     fn text(&self) -> String {
         let mut text = format!("default {}\n", self.default);
         for (bucket_type, engine) in &self.assignments.types {
@@ -69,7 +69,7 @@ impl Kept {
 }
 
 /// Reads the file; `None` when there is none, or it is damaged.
-pub(super) fn read(disk: &dyn Disk) -> Result<Option<Kept>, StoreError> {
+pub(super) fn read(disk: &dyn Disk) -> Result<Option<RoutesFile>, StoreError> {
     if !disk.list()?.iter().any(|name| name == ROUTES_NAME) {
         return Ok(None);
     }
@@ -77,7 +77,7 @@ pub(super) fn read(disk: &dyn Disk) -> Result<Option<Kept>, StoreError> {
     let size_bytes = usize::try_from(file.size_bytes()?).unwrap_or(usize::MAX);
     let mut bytes = vec![0; size_bytes];
     let count = file.read_at(&mut bytes, 0)?;
-    let kept = std::str::from_utf8(&bytes[..count]).ok().and_then(Kept::read);
+    let kept = std::str::from_utf8(&bytes[..count]).ok().and_then(RoutesFile::read);
     if kept.is_none() {
         tracing::warn!(path = disk.path(), "the file {ROUTES_NAME} is damaged and is made again");
     }
@@ -97,7 +97,7 @@ pub fn engines_in_use(disk: &dyn Disk) -> Result<BTreeSet<String>, StoreError> {
 }
 
 /// Writes the file, durably.
-pub(super) fn write(disk: &dyn Disk, kept: &Kept) -> Result<(), StoreError> {
+pub(super) fn write(disk: &dyn Disk, kept: &RoutesFile) -> Result<(), StoreError> {
     let mut output = Output::create(disk, ROUTES_NAME)?;
     output.push(kept.text().as_bytes())?;
     output.finish()
@@ -122,14 +122,14 @@ mod tests {
     use crate::seam::FaultyDisk;
     use proptest::prelude::*;
 
-    fn kept() -> impl Strategy<Value = Kept> {
+    fn kept() -> impl Strategy<Value = RoutesFile> {
         let bytes = || prop::collection::vec(any::<u8>(), 0..4);
         let engine = || "[a-z]{1,3}".prop_map(String::from);
         let buckets = || prop::collection::btree_map((bytes(), bytes()), engine(), 0..4);
         let types = prop::collection::btree_map(bytes(), engine(), 0..4);
         (engine(), types, buckets(), buckets()).prop_map(|(default, types, of_buckets, buckets)| {
             let assignments = Assignments { types, buckets: of_buckets };
-            Kept { default, assignments, buckets }
+            RoutesFile { default, assignments, buckets }
         })
     }
 
@@ -138,7 +138,7 @@ mod tests {
         fn routes_are_read_as_they_were_written(kept in kept()) {
             let disk = FaultyDisk::new(1);
             prop_assert_eq!(read(&disk).unwrap(), None);
-            write(&disk, &Kept::default()).unwrap();
+            write(&disk, &RoutesFile::default()).unwrap();
             write(&disk, &kept).unwrap();
             prop_assert_eq!(read(&disk).unwrap(), Some(kept));
         }
@@ -148,7 +148,7 @@ mod tests {
             let mut text = kept.text().into_bytes();
             let place = place.index(text.len() - 1);
             text[place] ^= 1 << bit;
-            let read = String::from_utf8(text).ok().and_then(|text| Kept::read(&text));
+            let read = String::from_utf8(text).ok().and_then(|text| RoutesFile::read(&text));
             // A digit of the sum may be a capital as well.
             prop_assert!(read.is_none_or(|read| read == kept));
         }

@@ -1,9 +1,9 @@
 //! Opening: who the store is, and which engine each bucket has.
 
 use super::assignments::Routing;
-use super::engine::{MultiEngine, State};
+use super::engine::{MultiEngine, MultiState};
 use super::file;
-use super::routes::{Named, Routes};
+use super::routes::{NamedEngines, Routes};
 use super::tickets::Tickets;
 use crate::bitcask::Meta;
 use crate::engine::Engine;
@@ -76,7 +76,7 @@ impl MultiEngine {
         if !marker::check(&*disk, NAME, settings.ring_size)? {
             marker::write(&*disk, NAME, settings.ring_size)?;
         }
-        let identity::Opened { mut meta, created, clean } =
+        let identity::OpenedIdentity { mut meta, created, clean } =
             identity::open(&*disk, settings.entropy)?;
         let intact = engines.iter().all(|named| named.is_intact);
         let last = meta.meta().clone();
@@ -94,7 +94,7 @@ impl MultiEngine {
         let default = names.iter().position(|name| *name == settings.default);
         let default = default.expect("the default engine is one of those named");
         let key_count = engines.iter().map(|engine| engine.stats().key_count).sum();
-        let named = Named { names, engines, default };
+        let named = NamedEngines { names, engines, default };
         let routes = match file::read(&*disk)? {
             Some(kept) => Routes::restored(kept, &named),
             None => Routes::unknown(&named),
@@ -104,7 +104,7 @@ impl MultiEngine {
             named,
             routes: RwLock::new(routes),
             routing,
-            state: Mutex::new(State { meta, is_closed: false }),
+            state: Mutex::new(MultiState { meta, is_closed: false }),
             disk,
             _lock: lock,
         };

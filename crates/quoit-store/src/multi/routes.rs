@@ -1,7 +1,7 @@
 //! Which engine each bucket has.
 
 use super::assignments::Assignments;
-use super::file::Kept;
+use super::file::RoutesFile;
 use crate::engine::{Engine, KeyRange};
 use crate::error::StoreError;
 use bytes::Bytes;
@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The engines that there are.
-pub(super) struct Named {
+pub(super) struct NamedEngines {
     pub(super) names: Vec<String>,
     pub(super) engines: Vec<Arc<dyn Engine>>,
     /// The place of the default engine.
     pub(super) default: usize,
 }
 
-impl Named {
+impl NamedEngines {
     pub(super) fn place(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|each| each == name)
     }
@@ -39,7 +39,7 @@ impl Named {
 
 /// The engine of a bucket type's buckets.
 #[derive(Default)]
-struct OfType {
+struct TypeRoute {
     engine: usize,
     buckets: HashMap<Box<[u8]>, usize>,
 }
@@ -48,20 +48,20 @@ struct OfType {
 pub(super) struct Routes {
     /// Version of the assignments that they follow; `None` = of a former start.
     pub(super) version: Option<u64>,
-    kept: Kept,
+    kept: RoutesFile,
     default: usize,
-    types: HashMap<Box<[u8]>, OfType>,
+    types: HashMap<Box<[u8]>, TypeRoute>,
 }
 
 impl Routes {
-    fn new(version: Option<u64>, kept: Kept, named: &Named) -> Self {
-        let mut types: HashMap<Box<[u8]>, OfType> = HashMap::new();
+    fn new(version: Option<u64>, kept: RoutesFile, named: &NamedEngines) -> Self {
+        let mut types: HashMap<Box<[u8]>, TypeRoute> = HashMap::new();
         let assigned = kept.assignments.buckets.keys().map(|(bucket_type, _)| bucket_type);
         let pinned = kept.buckets.keys().map(|(bucket_type, _)| bucket_type);
         for bucket_type in kept.assignments.types.keys().chain(assigned).chain(pinned) {
             let name = kept.assignments.types.get(bucket_type);
             let engine = name.and_then(|name| named.place(name)).unwrap_or(named.default);
-            types.insert(bucket_type[..].into(), OfType { engine, ..OfType::default() });
+            types.insert(bucket_type[..].into(), TypeRoute { engine, ..TypeRoute::default() });
         }
         for ((bucket_type, bucket), name) in kept.assignments.buckets.iter().chain(&kept.buckets) {
             let engine = named.place(name).unwrap_or(named.default);
@@ -95,8 +95,8 @@ impl Routes {
         &mut self,
         version: u64,
         assignments: Assignments,
-        named: &Named,
-    ) -> Result<Option<Kept>, StoreError> {
+        named: &NamedEngines,
+    ) -> Result<Option<RoutesFile>, StoreError> {
         let default = named.names[named.default].clone();
         let assignments = named.resolved(assignments);
         let is_same = self.kept.assignments == assignments && self.kept.default == default;
@@ -105,7 +105,7 @@ impl Routes {
             self.version = Some(version);
             return Ok(None);
         }
-        let mut kept = Kept { default, assignments, buckets: BTreeMap::new() };
+        let mut kept = RoutesFile { default, assignments, buckets: BTreeMap::new() };
         let looked_at = self.reassigned(&kept, named);
         for (place, engine) in named.engines.iter().enumerate() {
             let mut keep = |bucket: BucketRef<'_>| {
@@ -122,7 +122,7 @@ impl Routes {
     }
 
     /// The routes after they were written down.
-    pub(super) fn followed(version: u64, kept: Kept, named: &Named) -> Self {
+    pub(super) fn followed(version: u64, kept: RoutesFile, named: &NamedEngines) -> Self {
         for ((bucket_type, bucket), engine) in &kept.buckets {
             tracing::warn!(
                 bucket_type = %String::from_utf8_lossy(bucket_type),
@@ -136,17 +136,17 @@ impl Routes {
     }
 
     /// Routes from before nothing is assigned: all buckets have to be looked at.
-    pub(super) fn unknown(named: &Named) -> Self {
-        Self::new(None, Kept::default(), named)
+    pub(super) fn unknown(named: &NamedEngines) -> Self {
+        Self::new(None, RoutesFile::default(), named)
     }
 
     /// Routes as they were written down.
-    pub(super) fn restored(kept: Kept, named: &Named) -> Self {
+    pub(super) fn restored(kept: RoutesFile, named: &NamedEngines) -> Self {
         Self::new(None, kept, named)
     }
 
     /// Buckets that may have records where they are not assigned to any more.
-    fn reassigned(&self, next: &Kept, named: &Named) -> Vec<Reassigned> {
+    fn reassigned(&self, next: &RoutesFile, named: &NamedEngines) -> Vec<Reassigned> {
         let before = &self.kept;
         if before.default != next.default {
             return vec![Reassigned::All];

@@ -47,7 +47,7 @@ pub(super) fn joined(one: Ticket, other: Ticket) -> Ticket {
 }
 
 #[derive(Default)]
-struct State {
+struct TicketState {
     last: u64,
     /// Writes of each engine that may not be durable yet, both numbers ascending.
     waiting: Vec<VecDeque<Numbered>>,
@@ -56,7 +56,7 @@ struct State {
 /// The order. A write costs a lock.
 pub(super) struct Tickets {
     remembered_max: usize,
-    state: Mutex<State>,
+    state: Mutex<TicketState>,
 }
 
 impl Tickets {
@@ -66,7 +66,7 @@ impl Tickets {
 
     fn remembering(remembered_max: usize, engine_count: usize) -> Self {
         let waiting = (0..engine_count).map(|_| VecDeque::new()).collect();
-        Self { remembered_max, state: Mutex::new(State { last: 0, waiting }) }
+        Self { remembered_max, state: Mutex::new(TicketState { last: 0, waiting }) }
     }
 
     /// The ticket among all engines' of a write that an engine gave this ticket to. It covers the former
@@ -88,7 +88,7 @@ impl Tickets {
         ticket_of(state.last, Covered::All)
     }
 
-    fn remember(&self, state: &mut State, engine: usize, ticket: Ticket) {
+    fn remember(&self, state: &mut TicketState, engine: usize, ticket: Ticket) {
         let waiting = &mut state.waiting[engine];
         // Two threads may come here in another order than to the engine.
         let ticket = waiting.back().map_or(ticket, |last| ticket.max(last.1));

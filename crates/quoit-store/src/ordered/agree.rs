@@ -8,9 +8,9 @@ use super::backend::Space;
 use super::keys::{IndexKey, NameKey, expiry_key, index_key, name_key};
 use super::list::witness_of;
 use super::overlay::Range;
-use super::point::{Found, Part};
-use super::store::Store;
-use super::tallies::Writes;
+use super::point::{FoundRecord, RecordPart};
+use super::store::StoreShared;
+use super::tallies::SpaceWrites;
 use super::value::encode_meta;
 use crate::buckets::Witness;
 use crate::engine::{Access, DataPlace, RecordAt, RecordMeta, Verified};
@@ -28,13 +28,13 @@ const READ_COUNT: usize = 64;
 /// A look at another space counts as so many bytes that were read.
 pub(super) const LOOK_BYTES: u64 = 512;
 
-impl Store {
+impl StoreShared {
     /// The entries that a record should have and lacks.
     pub(super) fn stage_missing(
         &self,
         at: &RecordAt<'_>,
         meta: &RecordMeta,
-        stored: &mut Writes,
+        stored: &mut SpaceWrites,
     ) -> Result<(), StoreError> {
         let epoch = self.partition(at.partition).epoch();
         let record_key = self.key_of(at);
@@ -48,7 +48,7 @@ impl Store {
         if meta.indexed {
             let expiry = Bytes::copy_from_slice(&meta.expires_at_secs.to_be_bytes());
             let places = match self.find_in_passing(at)? {
-                Found::Present(record) => places_of(at.key, &record.meta, &record.value),
+                FoundRecord::Present(record) => places_of(at.key, &record.meta, &record.value),
                 _ => Ok(Vec::new()),
             };
             for place in places.unwrap_or_default() {
@@ -75,14 +75,14 @@ impl Store {
         at: &RecordAt<'_>,
         meta: &RecordMeta,
     ) -> Result<(), StoreError> {
-        let mut stored = Writes::new();
+        let mut stored = SpaceWrites::new();
         self.stage_missing(at, meta, &mut stored)?;
         if stored.is_empty() {
             return Ok(());
         }
         // It may have been changed between the looks.
         let _changing = self.begin_change(at.partition, Access::Wait)?;
-        let Found::Present(record) = self.find(at, Part::Head, Access::Wait)? else {
+        let FoundRecord::Present(record) = self.find(at, RecordPart::Head, Access::Wait)? else {
             return Ok(());
         };
         stored.clear();
@@ -156,14 +156,17 @@ impl Store {
     ) -> Result<bool, StoreError> {
         owner.at(|at| {
             if space == Space::Names {
-                return Ok(matches!(self.find(at, Part::Head, Access::Wait)?, Found::Absent));
+                return Ok(matches!(
+                    self.find(at, RecordPart::Head, Access::Wait)?,
+                    FoundRecord::Absent
+                ));
             }
             let place = IndexKey::read(key).map(|entry| entry.place);
             Ok(match self.find_in_passing(at)? {
-                Found::Absent => true,
-                Found::Present(record) => places_of(at.key, &record.meta, &record.value)
+                FoundRecord::Absent => true,
+                FoundRecord::Present(record) => places_of(at.key, &record.meta, &record.value)
                     .is_ok_and(|places| !places.iter().any(|each| Some(&each[..]) == place)),
-                Found::Damaged(_) | Found::WouldBlock => false,
+                FoundRecord::Damaged(_) | FoundRecord::WouldBlock => false,
             })
         })
     }
@@ -194,7 +197,7 @@ mod tests {
     use super::*;
     use crate::engine::{BatchWrite, KeyRange};
     use crate::ordered::keys::{Epoch, mark_key};
-    use crate::ordered::open::{Kind, Opening};
+    use crate::ordered::open::{EngineKind, StoreOpening};
     use crate::ordered::settings::OrderedSettings;
     use crate::ordered::tree::{ENGINE_FILE, TreeSettings, TreeStore};
     use crate::seam::{Disk, FaultyDisk, ManualClock};
@@ -204,16 +207,16 @@ mod tests {
     const BUCKET: BucketRef<'static> = BucketRef::untyped(b"bucket");
     const EXPIRES_AT_SECS: u32 = 1_800_000_000;
 
-    fn open() -> Store {
+    fn open() -> StoreShared {
         let disk: Arc<dyn Disk> = Arc::new(FaultyDisk::new(7));
-        let make = |_: &mut Opening<'_>| -> Result<Box<dyn crate::ordered::OrderedStore>, _> {
+        let make = |_: &mut StoreOpening<'_>| -> Result<Box<dyn crate::ordered::OrderedStore>, _> {
             let settings =
                 TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, ..Default::default() };
             Ok(Box::new(TreeStore::open(Arc::clone(&disk), ENGINE_FILE, settings)?))
         };
-        let kind = Kind { name: "innostore", bodies_apart: false, open: &make };
+        let kind = EngineKind { name: "innostore", bodies_apart: false, open: &make };
         let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
-        Store::open(&kind, &*disk, clock, OrderedSettings::new(7)).unwrap().0
+        StoreShared::open(&kind, &*disk, clock, OrderedSettings::new(7)).unwrap().0
     }
 
     /// Calls with where a record of a name is.
@@ -225,7 +228,7 @@ mod tests {
         run(&RecordAt { key, encoded: &encoded, identity: hash.identity, partition })
     }
 
-    fn put(store: &Store, name: &str) {
+    fn put(store: &StoreShared, name: &str) {
         let meta =
             RecordMeta { digest: 5, expires_at_secs: EXPIRES_AT_SECS, ..RecordMeta::default() };
         with(name, |at| {
@@ -233,7 +236,7 @@ mod tests {
         });
     }
 
-    fn names(store: &Store) -> Vec<String> {
+    fn names(store: &StoreShared) -> Vec<String> {
         let page = store.list_keys(KeyRange::All, None, 1_000).unwrap();
         let name = |encoded: &Bytes| {
             let key = quoit_model::key::KeyRef::decode(encoded).unwrap().key.to_vec();
@@ -243,7 +246,7 @@ mod tests {
     }
 
     /// Verifies everything, piece by piece; the records that are told to be damaged.
-    fn verify(store: &Store) -> Vec<(Partition, Tag)> {
+    fn verify(store: &StoreShared) -> Vec<(Partition, Tag)> {
         let (mut damaged, mut next) = (Vec::new(), None);
         loop {
             let verified = store.verify(next, 700).unwrap();

@@ -1,6 +1,6 @@
 //! The trait of ordered key-value stores that the adapter uses.
 
-use super::overlay::Batch;
+use super::overlay::PendingWrites;
 use crate::error::StoreError;
 use bytes::Bytes;
 use std::ops::ControlFlow;
@@ -60,7 +60,7 @@ pub(crate) trait OrderedStore: Send + Sync {
     ///
     /// [`StoreError::Overloaded`] and [`StoreError::DiskFull`] say that nothing was written and that the
     /// same call may succeed later; after any other error the store takes no more writes.
-    fn apply(&self, batch: &Batch) -> Result<(), StoreError>;
+    fn apply(&self, batch: &PendingWrites) -> Result<(), StoreError>;
 
     /// Whether what is applied is durable by that.
     fn is_durable_when_applied(&self) -> bool;

@@ -8,7 +8,7 @@
 //! nothing that shares its guard was written since the read began.
 
 use super::backend::Space;
-use super::tallies::Writes;
+use super::tallies::SpaceWrites;
 use super::value::{HEAD_BYTES, read_meta};
 use crate::engine::{Record, RecordMeta};
 use bytes::Bytes;
@@ -125,7 +125,7 @@ impl RecordCache {
     }
 
     /// Makes writes count by `count`, and keeps what they have written.
-    pub(super) fn write<T>(&self, writes: Writes, count: impl FnOnce(Writes) -> T) -> T {
+    pub(super) fn write<T>(&self, writes: SpaceWrites, count: impl FnOnce(SpaceWrites) -> T) -> T {
         let written = written_records(&writes);
         for (key, _) in &written {
             let mut guard = self.guards[self.guard_of(key)].lock();
@@ -150,7 +150,7 @@ impl RecordCache {
 }
 
 /// The records among some entries, and what they become: `None` where they are removed.
-fn written_records(writes: &Writes) -> Vec<(Bytes, Option<Record>)> {
+fn written_records(writes: &SpaceWrites) -> Vec<(Bytes, Option<Record>)> {
     let mut written: Vec<(Bytes, Option<Record>)> = Vec::new();
     for (space, key, value) in writes {
         match (space, value) {
@@ -185,8 +185,8 @@ mod tests {
         Record { meta: RecordMeta { digest: 3, ..RecordMeta::default() }, value: value.into() }
     }
 
-    fn stored(value: &'static [u8]) -> Writes {
-        let head = super::super::value::Head::of(record(value).meta, value, false);
+    fn stored(value: &'static [u8]) -> SpaceWrites {
+        let head = super::super::value::ValueHead::of(record(value).meta, value, false);
         let stored = super::super::value::record_value(KEY, &head, value);
         vec![(Space::Records, KEY.into(), Some(stored))]
     }
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_body_that_is_apart_is_kept_with_its_head() {
         let cache = cache();
-        let head = super::super::value::Head::of(record(b"body").meta, b"body", true);
+        let head = super::super::value::ValueHead::of(record(b"body").meta, b"body", true);
         let stored = super::super::value::record_value(KEY, &head, b"body");
         let body = Bytes::from_static(b"body");
         let writes = vec![

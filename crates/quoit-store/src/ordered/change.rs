@@ -1,19 +1,19 @@
 //! Changes of records: one, several of a partition, or any.
 
 use super::backend::Space;
-use super::indexes::Former;
+use super::indexes::ReplacedRecord;
 use super::keys::{Epoch, dropped_key, epoch_key, expiry_key, name_key};
-use super::point::{Found, Part};
-use super::store::Store;
-use super::tallies::{Change, Writes};
-use super::value::{Head, encode_meta, record_value};
+use super::point::{FoundRecord, RecordPart};
+use super::store::StoreShared;
+use super::tallies::{RecordChange, SpaceWrites};
+use super::value::{ValueHead, encode_meta, record_value};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, DataPlace, Decision, Interrupted, Interruption,
     Record, RecordAt, RecordMeta, RecordRef, Ticket, Transaction,
 };
 use crate::error::StoreError;
 use crate::index_page::places_of;
-use crate::pending::Named;
+use crate::pending::ByRecord;
 use bytes::Bytes;
 use parking_lot::MutexGuard;
 use quoit_model::hash::Partition;
@@ -23,14 +23,14 @@ use std::collections::BTreeMap;
 const BODY_BYTES_MAX: u64 = u32::MAX as u64 - 1_024;
 
 /// A record that is written, and what is known of it until then.
-struct Write<'w> {
+struct RecordWrite<'w> {
     at: RecordAt<'w>,
-    former: Former,
+    former: ReplacedRecord,
     /// `None` removes it.
     after: Option<(RecordMeta, &'w [u8])>,
 }
 
-impl Store {
+impl StoreShared {
     pub(super) fn update(
         &self,
         at: &RecordAt<'_>,
@@ -47,14 +47,14 @@ impl Store {
             };
             (former, None)
         } else {
-            match self.find(at, Part::Whole, access)? {
-                Found::WouldBlock => return Ok(Applied::WouldBlock),
-                Found::Absent => (Former::default(), None),
-                Found::Present(record) => {
+            match self.find(at, RecordPart::Whole, access)? {
+                FoundRecord::WouldBlock => return Ok(Applied::WouldBlock),
+                FoundRecord::Absent => (ReplacedRecord::default(), None),
+                FoundRecord::Present(record) => {
                     let former = self.former_of(at, &record);
                     (former, (!self.is_expired(&record.meta)).then_some(record))
                 }
-                Found::Damaged(error) => return Err(error),
+                FoundRecord::Damaged(error) => return Err(error),
             }
         };
         let mut value = Vec::new();
@@ -64,7 +64,7 @@ impl Store {
             Decision::Put(meta) => Some((meta, &value[..])),
             Decision::Remove => None,
         };
-        self.write(at.partition, &[Write { at: *at, former, after }]).map(Applied::Written)
+        self.write(at.partition, &[RecordWrite { at: *at, former, after }]).map(Applied::Written)
     }
 
     pub(super) fn transact(
@@ -76,7 +76,8 @@ impl Store {
         let Some(_changing) = self.begin_change(partition, access)? else {
             return Ok(Applied::WouldBlock);
         };
-        let mut open = Open { store: self, partition, access, writes: Named::new() };
+        let mut open =
+            OrderedTransaction { store: self, partition, access, writes: ByRecord::new() };
         match body(&mut open) {
             Ok(()) => {}
             Err(Interrupted(Interruption::Failed(error))) => return Err(error),
@@ -86,9 +87,9 @@ impl Store {
             return Ok(Applied::Kept);
         }
         let mut writes = open.writes.into_vec();
-        let writes: Vec<Write<'_>> = writes
+        let writes: Vec<RecordWrite<'_>> = writes
             .iter_mut()
-            .map(|(name, Staged { former, after })| Write {
+            .map(|(name, Staged { former, after })| RecordWrite {
                 at: name.at(partition),
                 former: std::mem::take(former),
                 after: after.as_ref().map(|record| (record.meta, &record.value[..])),
@@ -108,19 +109,19 @@ impl Store {
             *guard = self.begin_change(*partition, Access::Wait)?;
         }
         // Of several writes of one record the last one counts.
-        let mut last: BTreeMap<(Partition, &[u8]), Write<'_>> = BTreeMap::new();
+        let mut last: BTreeMap<(Partition, &[u8]), RecordWrite<'_>> = BTreeMap::new();
         for write in writes {
             let (at, after) = match write {
                 BatchWrite::Put { at, meta, value } => (*at, Some((*meta, *value))),
                 BatchWrite::Remove { at } => (*at, None),
             };
             let former = self.former(&at, Access::Wait)?.unwrap_or_default();
-            last.insert((at.partition, at.encoded), Write { at, former, after });
+            last.insert((at.partition, at.encoded), RecordWrite { at, former, after });
         }
-        let writes: Vec<Write<'_>> = last.into_values().collect();
+        let writes: Vec<RecordWrite<'_>> = last.into_values().collect();
         self.check_sizes(&writes)?;
         let places = new_places(&writes)?;
-        let mut stored = Writes::new();
+        let mut stored = SpaceWrites::new();
         let mut locked: BTreeMap<Partition, _> = BTreeMap::new();
         for (write, places) in writes.iter().zip(&places) {
             let state = self.partition(write.at.partition);
@@ -138,7 +139,7 @@ impl Store {
         let _changing = self.begin_change(partition, Access::Wait)?;
         let state = self.partition(partition);
         let mut tallies = state.tallies.write();
-        let mut stored = Writes::new();
+        let mut stored = SpaceWrites::new();
         tallies.clear(&mut stored);
         let dropped = state.epoch();
         let next = Epoch(dropped.0 + 1);
@@ -155,7 +156,7 @@ impl Store {
     /// Removes a record whose partition is held, whatever it is.
     pub(super) fn discard(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
         let former = self.former(at, Access::Wait)?.unwrap_or_default();
-        let write = Write { at: *at, former, after: None };
+        let write = RecordWrite { at: *at, former, after: None };
         self.write(at.partition, &[write]).map(drop)
     }
 
@@ -185,10 +186,14 @@ impl Store {
     }
 
     /// Makes writes of one partition, which is held, count together.
-    fn write(&self, partition: Partition, writes: &[Write<'_>]) -> Result<Ticket, StoreError> {
+    fn write(
+        &self,
+        partition: Partition,
+        writes: &[RecordWrite<'_>],
+    ) -> Result<Ticket, StoreError> {
         self.check_sizes(writes)?;
         let places = new_places(writes)?;
-        let mut stored = Writes::new();
+        let mut stored = SpaceWrites::new();
         let mut tallies = self.partition(partition).tallies.write();
         for (write, places) in writes.iter().zip(&places) {
             tallies.count(&change_of(write), &mut stored);
@@ -202,8 +207,8 @@ impl Store {
 
     /// Lets the list of buckets know of records that were not live and are now. They were handed over, and
     /// their partitions are still held: no other call changes them meanwhile.
-    fn note_live(&self, writes: &[Write<'_>]) {
-        for Write { at, former, after } in writes {
+    fn note_live(&self, writes: &[RecordWrite<'_>]) {
+        for RecordWrite { at, former, after } in writes {
             // What expires may have.
             let was_live = former.meta.is_some_and(|meta| meta.expires_at_secs == 0);
             if !was_live && after.is_some_and(|(meta, _)| !meta.is_piece()) {
@@ -212,10 +217,10 @@ impl Store {
         }
     }
 
-    fn check_sizes(&self, writes: &[Write<'_>]) -> Result<(), StoreError> {
+    fn check_sizes(&self, writes: &[RecordWrite<'_>]) -> Result<(), StoreError> {
         let too_large = |size_bytes, limit_bytes| StoreError::TooLarge { size_bytes, limit_bytes };
         let key_bytes_max = self.overlay.backend.key_bytes_max();
-        for Write { at, after, .. } in writes {
+        for RecordWrite { at, after, .. } in writes {
             let body_bytes = after.map_or(0, |(_, body)| body.len() as u64);
             if body_bytes > BODY_BYTES_MAX {
                 return Err(too_large(body_bytes, BODY_BYTES_MAX));
@@ -232,8 +237,8 @@ impl Store {
     }
 
     /// The entries that a write changes, but for counts and digests.
-    fn stage(&self, write: &Write<'_>, places: &[Vec<u8>], stored: &mut Writes) {
-        let Write { at, former, after } = write;
+    fn stage(&self, write: &RecordWrite<'_>, places: &[Vec<u8>], stored: &mut SpaceWrites) {
+        let RecordWrite { at, former, after } = write;
         let expires_at_secs = after.map_or(0, |(meta, _)| meta.expires_at_secs);
         self.index_counters.count(&former.places, places);
         self.stage_entries(at.partition, &former.places, places, expires_at_secs, stored);
@@ -256,7 +261,7 @@ impl Store {
         if let Some(key) = expiry(meta) {
             stored.push((Space::Side, key, Some(Bytes::new())));
         }
-        let head = Head::of(meta, body, self.bodies_apart);
+        let head = ValueHead::of(meta, body, self.bodies_apart);
         stored.push((Space::Names, name, Some(Bytes::copy_from_slice(&encode_meta(&meta)))));
         stored.push((Space::Records, key.clone(), Some(record_value(&key, &head, body))));
         if self.bodies_apart {
@@ -265,7 +270,7 @@ impl Store {
     }
 
     /// Lets writes count, and has them moved to the ordered store.
-    pub(super) fn hand_over(&self, stored: Writes) -> Ticket {
+    pub(super) fn hand_over(&self, stored: SpaceWrites) -> Ticket {
         let (ticket, is_first) = match &self.cache {
             Some(cache) => cache.write(stored, |stored| self.overlay.write(stored)),
             None => self.overlay.write(stored),
@@ -277,14 +282,14 @@ impl Store {
     }
 }
 
-fn change_of(write: &Write<'_>) -> Change {
+fn change_of(write: &RecordWrite<'_>) -> RecordChange {
     let after = write.after.map(|(meta, _)| meta);
-    Change { identity: write.at.identity, before: write.former.meta, after }
+    RecordChange { identity: write.at.identity, before: write.former.meta, after }
 }
 
 /// The places of the index entries that records have after their writes.
-fn new_places(writes: &[Write<'_>]) -> Result<Vec<Vec<Vec<u8>>>, StoreError> {
-    let places = |Write { at, after, .. }: &Write<'_>| match after {
+fn new_places(writes: &[RecordWrite<'_>]) -> Result<Vec<Vec<Vec<u8>>>, StoreError> {
+    let places = |RecordWrite { at, after, .. }: &RecordWrite<'_>| match after {
         Some((meta, value)) => places_of(at.key, meta, value),
         None => Ok(Vec::new()),
     };
@@ -292,20 +297,20 @@ fn new_places(writes: &[Write<'_>]) -> Result<Vec<Vec<Vec<u8>>>, StoreError> {
 }
 
 /// A transaction while its body runs, its partition held.
-struct Open<'s> {
-    store: &'s Store,
+struct OrderedTransaction<'s> {
+    store: &'s StoreShared,
     partition: Partition,
     access: Access,
-    writes: Named<Staged>,
+    writes: ByRecord<Staged>,
 }
 
 /// A write that the transaction ends with.
 struct Staged {
-    former: Former,
+    former: ReplacedRecord,
     after: Option<Record>,
 }
 
-impl Open<'_> {
+impl OrderedTransaction<'_> {
     fn write(&mut self, at: &RecordAt<'_>, after: Option<Record>) -> Result<(), Interrupted> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
         let known = self.store.former(at, self.access)?;
@@ -315,14 +320,16 @@ impl Open<'_> {
     }
 }
 
-impl Transaction for Open<'_> {
+impl Transaction for OrderedTransaction<'_> {
     fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
-        match self.store.find(at, Part::Whole, self.access)? {
-            Found::Absent => Ok(None),
-            Found::Present(record) => Ok((!self.store.is_expired(&record.meta)).then_some(record)),
-            Found::Damaged(error) => Err(error.into()),
-            Found::WouldBlock => Err(Interrupted(Interruption::Cold)),
+        match self.store.find(at, RecordPart::Whole, self.access)? {
+            FoundRecord::Absent => Ok(None),
+            FoundRecord::Present(record) => {
+                Ok((!self.store.is_expired(&record.meta)).then_some(record))
+            }
+            FoundRecord::Damaged(error) => Err(error.into()),
+            FoundRecord::WouldBlock => Err(Interrupted(Interruption::Cold)),
         }
     }
 

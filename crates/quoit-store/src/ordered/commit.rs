@@ -1,6 +1,6 @@
 //! Moving writes to the ordered store, and group commit: one sync for all who wait.
 
-use super::store::Store;
+use super::store::StoreShared;
 use crate::bitcask::Durability;
 use crate::engine::{Ticket, WriteFailure};
 use crate::error::StoreError;
@@ -22,14 +22,14 @@ const FULL_PAUSE_US: u64 = 1_000_000;
 
 /// How far writes have come, and who waits.
 #[derive(Default)]
-pub(super) struct Committer {
+pub(super) struct StoreCommitter {
     /// Writes up to this ticket are in the ordered store.
     applied: AtomicU64,
     /// Writes up to this ticket are durable.
     synced: AtomicU64,
     /// When the last sync began.
     synced_at_us: AtomicU64,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<StoreWaiters>,
     /// Whether `waiting` has a failure.
     has_failed: AtomicBool,
     /// Held while a batch is moved or synced.
@@ -40,7 +40,7 @@ pub(super) struct Committer {
 }
 
 #[derive(Default)]
-struct Waiting {
+struct StoreWaiters {
     waiters: Vec<(Ticket, Waker)>,
     /// Why writes are refused.
     failure: Option<StoreError>,
@@ -56,7 +56,7 @@ fn is_passing(failure: &StoreError) -> bool {
     )
 }
 
-impl Committer {
+impl StoreCommitter {
     /// Tells how to wake the thread that steps the writer.
     pub(super) fn attach(&self, handle: Arc<dyn WorkerHandle>) {
         assert!(self.handle.set(handle).is_ok(), "a committer is attached once");
@@ -104,7 +104,7 @@ impl Committer {
     }
 }
 
-impl Store {
+impl StoreShared {
     /// Why writes are refused, unless that passes.
     pub(super) fn write_failure(&self) -> Option<WriteFailure> {
         let failure = self.committer.check().err().filter(|failure| !is_passing(failure))?;
@@ -260,7 +260,7 @@ impl Store {
 }
 
 /// The worker that moves writes to the ordered store and syncs.
-pub(super) struct Writer(pub(super) Arc<Store>);
+pub(super) struct Writer(pub(super) Arc<StoreShared>);
 
 impl Worker for Writer {
     fn step(&self, _: &dyn Pace) -> Next {

@@ -1,7 +1,7 @@
 //! Comparison of this engine's copies of partitions.
 
-use super::list::Walk;
-use super::store::Store;
+use super::list::HashWalk;
+use super::store::StoreShared;
 use super::tallies::leaf_of;
 use crate::compare::{
     Compare, Digests, HashRange, Leaf, LeafPage, Scope, class_place, contribution,
@@ -15,7 +15,7 @@ use quoit_model::hash::Partition;
 /// Heads that are read at once.
 const WALKED_COUNT: usize = 256;
 
-impl Compare for Store {
+impl Compare for StoreShared {
     fn digests(&self, partition: Partition, hour_min: u32) -> Result<Digests, StoreError> {
         self.check_open()?;
         Ok(self.partition(partition).tallies.read().sums().digests(hour_min))
@@ -63,7 +63,7 @@ impl Compare for Store {
         for tag in tags {
             let mut place = Some(tag.identity_min());
             while let Some(from) = place.filter(|from| Tag::of(*from) == *tag) {
-                let Walk { records: walked, next, .. } = self.walk(partition, from, 1)?;
+                let HashWalk { records: walked, next, .. } = self.walk(partition, from, 1)?;
                 for each in walked {
                     if Tag::of(each.identity) == *tag
                         && !each.head.meta.is_piece()
@@ -80,7 +80,7 @@ impl Compare for Store {
     }
 }
 
-impl Store {
+impl StoreShared {
     /// The digest of a range: of whole buckets what is counted, of parts of them, and of those in which
     /// anything expires, what the heads say.
     fn range_digest(
@@ -127,7 +127,7 @@ impl Store {
         leaves: &mut Vec<Leaf>,
     ) -> Result<Option<Tag>, StoreError> {
         let class = class_place(scope.n_val_class);
-        let Walk { mut records, mut next, .. } =
+        let HashWalk { mut records, mut next, .. } =
             self.walk(partition, from.identity_min(), WALKED_COUNT)?;
         // Those of one tag stay together.
         while let Some(identity) = next

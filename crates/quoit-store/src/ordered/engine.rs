@@ -4,9 +4,9 @@ use super::backend::OrderedStore;
 use super::commit::Writer;
 use super::lsm::{LsmSettings, LsmStore};
 use super::mend;
-use super::open::{Kind, Opening, OrderedReport, write_mark};
+use super::open::{EngineKind, OrderedReport, StoreOpening, write_mark};
 use super::settings::OrderedSettings;
-use super::store::Store;
+use super::store::StoreShared;
 use super::tree::{ENGINE_FILE, TreeSettings, TreeStore};
 use super::upkeep::{Release, Upkeep};
 use crate::bitcask::Meta;
@@ -45,7 +45,7 @@ pub(super) const LSM_DIRECTORY: &str = "lsm";
 
 /// An engine on an ordered store. See the module's documentation.
 pub struct OrderedEngine {
-    store: Arc<Store>,
+    store: Arc<StoreShared>,
     workers: Mutex<Vec<Arc<dyn WorkerHandle>>>,
 }
 
@@ -93,12 +93,12 @@ impl OrderedEngine {
     ) -> Result<(Self, OrderedReport), StoreError> {
         let disk = RealDisk::open(directory)?;
         let trees = directory.join(LSM_DIRECTORY);
-        let open = |opening: &mut Opening<'_>| -> Result<Box<dyn OrderedStore>, StoreError> {
+        let open = |opening: &mut StoreOpening<'_>| -> Result<Box<dyn OrderedStore>, StoreError> {
             let of_room = RealDisk::open(directory)?;
             let room = Box::new(move || of_room.room_bytes());
             Ok(Box::new(LsmStore::open(&trees, &of_trees, bodies_apart, room, opening)?))
         };
-        let kind = Kind { name, bodies_apart, open: &open };
+        let kind = EngineKind { name, bodies_apart, open: &open };
         Self::open_kind(&kind, &disk, clock, execution, settings)
     }
 
@@ -114,7 +114,7 @@ impl OrderedEngine {
         settings: OrderedSettings,
         of_tree: TreeSettings,
     ) -> Result<(Self, OrderedReport), StoreError> {
-        let open = |opening: &mut Opening<'_>| -> Result<Box<dyn OrderedStore>, StoreError> {
+        let open = |opening: &mut StoreOpening<'_>| -> Result<Box<dyn OrderedStore>, StoreError> {
             let tree = TreeStore::open(Arc::clone(disk), ENGINE_FILE, of_tree)?;
             if let Some(reason) = mend::lost(&**disk)? {
                 opening.note_loss(reason)?;
@@ -122,18 +122,18 @@ impl OrderedEngine {
             }
             Ok(Box::new(tree))
         };
-        let kind = Kind { name: "innostore", bodies_apart: false, open: &open };
+        let kind = EngineKind { name: "innostore", bodies_apart: false, open: &open };
         Self::open_kind(&kind, &**disk, clock, execution, settings)
     }
 
     fn open_kind(
-        kind: &Kind<'_>,
+        kind: &EngineKind<'_>,
         disk: &dyn Disk,
         clock: Arc<dyn Clock>,
         execution: &dyn Execution,
         settings: OrderedSettings,
     ) -> Result<(Self, OrderedReport), StoreError> {
-        let (store, report) = Store::open(kind, disk, clock, settings)?;
+        let (store, report) = StoreShared::open(kind, disk, clock, settings)?;
         let store = Arc::new(store);
         let write = execution.start(WRITE_WORKER, Arc::new(Writer(Arc::clone(&store))));
         store.committer.attach(Arc::clone(&write));

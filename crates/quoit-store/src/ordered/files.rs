@@ -78,7 +78,7 @@ pub(super) fn check(
 pub(super) fn diagnose(directory: &Path) -> Option<StoreError> {
     let keyspaces = keyspaces(&directory.join(KEYSPACES_NAME)).ok()?;
     for keyspace in keyspaces {
-        let listed = match Listed::read(&keyspace) {
+        let listed = match KeyspaceFiles::read(&keyspace) {
             Ok(listed) => listed?,
             Err(error) => return Some(error),
         };
@@ -99,9 +99,9 @@ pub(super) fn diagnose(directory: &Path) -> Option<StoreError> {
 ///
 /// When the file that says so is damaged, or the disk refuses.
 pub(super) fn listed_tables(keyspace: &Path) -> Result<Option<Vec<PathBuf>>, StoreError> {
-    let listed = Listed::read(keyspace)?;
+    let listed = KeyspaceFiles::read(keyspace)?;
     let folder = keyspace.join(TABLES_NAME);
-    let tables = |listed: Listed| {
+    let tables = |listed: KeyspaceFiles| {
         let paths = listed.files.into_iter().map(|(path, _)| path);
         paths.filter(|path| path.parent() == Some(&folder)).collect()
     };
@@ -128,7 +128,7 @@ fn keyspaces(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
 }
 
 fn check_keyspace(keyspace: &Path, has_data: bool) -> Result<(), StoreError> {
-    let Some(listed) = Listed::read(keyspace)? else {
+    let Some(listed) = KeyspaceFiles::read(keyspace)? else {
         // Its making was cut short, unless anything was ever written.
         let current = keyspace.join(CURRENT_NAME);
         return if has_data { Err(damaged(&current, 0, "it is missing")) } else { Ok(()) };
@@ -147,11 +147,11 @@ fn check_archive(path: &Path) -> Result<(), StoreError> {
 }
 
 /// The files of a keyspace, with their checksums.
-struct Listed {
+struct KeyspaceFiles {
     files: Vec<(PathBuf, u128)>,
 }
 
-impl Listed {
+impl KeyspaceFiles {
     /// `None` when nothing says what there is.
     fn read(keyspace: &Path) -> Result<Option<Self>, StoreError> {
         let path = keyspace.join(CURRENT_NAME);

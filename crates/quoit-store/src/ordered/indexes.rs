@@ -3,9 +3,9 @@
 use super::backend::Space;
 use super::keys::{Epoch, IndexKey, RecordKey, SideKey, all_unread, index_key};
 use super::overlay::Range;
-use super::point::{Found, Part};
-use super::store::Store;
-use super::tallies::Writes;
+use super::point::{FoundRecord, RecordPart};
+use super::store::StoreShared;
+use super::tallies::SpaceWrites;
 use crate::engine::{Access, IndexPage, Record, RecordAt, RecordMeta};
 use crate::error::StoreError;
 use crate::index_page::{PageInMaking, places_of};
@@ -19,44 +19,44 @@ const READ_COUNT: usize = 4_096;
 
 /// A record that a write replaces, as far as it is known.
 #[derive(Default)]
-pub(super) struct Former {
+pub(super) struct ReplacedRecord {
     /// `None` when there was none, or its head and name are damaged.
     pub(super) meta: Option<RecordMeta>,
     /// The places of its index entries.
     pub(super) places: Vec<Vec<u8>>,
 }
 
-impl Store {
+impl StoreShared {
     /// The record that a write replaces, damaged or not; `None` where the disk would have to be waited for.
     /// The body is read only if it has index entries.
     pub(super) fn former(
         &self,
         at: &RecordAt<'_>,
         access: Access,
-    ) -> Result<Option<Former>, StoreError> {
-        match self.find(at, Part::Head, access)? {
-            Found::WouldBlock => Ok(None),
-            Found::Absent => Ok(Some(Former::default())),
-            Found::Present(record) if record.meta.indexed => {
-                match self.find(at, Part::Whole, access)? {
-                    Found::WouldBlock => Ok(None),
-                    Found::Absent => Ok(Some(Former::default())),
-                    Found::Present(record) => Ok(Some(self.former_of(at, &record))),
-                    Found::Damaged(_) => self.damaged_former(at, access),
+    ) -> Result<Option<ReplacedRecord>, StoreError> {
+        match self.find(at, RecordPart::Head, access)? {
+            FoundRecord::WouldBlock => Ok(None),
+            FoundRecord::Absent => Ok(Some(ReplacedRecord::default())),
+            FoundRecord::Present(record) if record.meta.indexed => {
+                match self.find(at, RecordPart::Whole, access)? {
+                    FoundRecord::WouldBlock => Ok(None),
+                    FoundRecord::Absent => Ok(Some(ReplacedRecord::default())),
+                    FoundRecord::Present(record) => Ok(Some(self.former_of(at, &record))),
+                    FoundRecord::Damaged(_) => self.damaged_former(at, access),
                 }
             }
-            Found::Present(record) => {
-                Ok(Some(Former { meta: Some(record.meta), places: Vec::new() }))
+            FoundRecord::Present(record) => {
+                Ok(Some(ReplacedRecord { meta: Some(record.meta), places: Vec::new() }))
             }
-            Found::Damaged(_) => self.damaged_former(at, access),
+            FoundRecord::Damaged(_) => self.damaged_former(at, access),
         }
     }
 
     /// The facts about a record that was read as a whole.
-    pub(super) fn former_of(&self, at: &RecordAt<'_>, record: &Record) -> Former {
+    pub(super) fn former_of(&self, at: &RecordAt<'_>, record: &Record) -> ReplacedRecord {
         // They could be read when the record was stored.
         let places = places_of(at.key, &record.meta, &record.value).unwrap_or_default();
-        Former { meta: Some(record.meta), places }
+        ReplacedRecord { meta: Some(record.meta), places }
     }
 
     /// The facts about a record that can't be read. Unless its name says that it has no index entries, all of
@@ -65,10 +65,10 @@ impl Store {
         &self,
         at: &RecordAt<'_>,
         access: Access,
-    ) -> Result<Option<Former>, StoreError> {
+    ) -> Result<Option<ReplacedRecord>, StoreError> {
         let meta = self.known_by_name(at);
         if meta.is_some_and(|meta| !meta.indexed) {
-            return Ok(Some(Former { meta, places: Vec::new() }));
+            return Ok(Some(ReplacedRecord { meta, places: Vec::new() }));
         }
         if access == Access::NoWait {
             return Ok(None);
@@ -87,7 +87,9 @@ impl Store {
                 });
                 places.extend(of_record.map(|entry| entry.place.to_vec()));
             }
-            let Some(after) = scanned.next else { return Ok(Some(Former { meta, places })) };
+            let Some(after) = scanned.next else {
+                return Ok(Some(ReplacedRecord { meta, places }));
+            };
             next = after.to_vec();
         }
     }
@@ -99,7 +101,7 @@ impl Store {
         old: &[Vec<u8>],
         new: &[Vec<u8>],
         expires_at_secs: u32,
-        stored: &mut Writes,
+        stored: &mut SpaceWrites,
     ) {
         let epoch = self.partition(partition).epoch();
         for place in old {
@@ -177,7 +179,7 @@ impl Store {
                 partition,
             });
             let is_damaged = match &at {
-                Some(at) => matches!(self.find_in_passing(at)?, Found::Damaged(_)),
+                Some(at) => matches!(self.find_in_passing(at)?, FoundRecord::Damaged(_)),
                 None => false,
             };
             if is_damaged {

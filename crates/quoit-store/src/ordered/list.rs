@@ -5,9 +5,9 @@ use super::keys::{
     NameKey, RecordKey, name_key, names_after, names_after_bucket, names_from, records_end,
 };
 use super::overlay::Range;
-use super::point::Found;
-use super::store::Store;
-use super::value::{HEAD_BYTES, Head, read_meta};
+use super::point::FoundRecord;
+use super::store::StoreShared;
+use super::value::{HEAD_BYTES, ValueHead, read_meta};
 use crate::buckets::{Keys, Witness};
 use crate::engine::{
     DataPlace, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
@@ -29,14 +29,14 @@ const FIRST_LOOK: usize = 4;
 pub(super) struct Walked {
     pub(super) identity: Identity,
     pub(super) encoded: Bytes,
-    pub(super) head: Head,
+    pub(super) head: ValueHead,
 }
 
 /// A record is there and can't be read.
 struct IsDamaged;
 
 /// A piece of a walk over hashes.
-pub(super) struct Walk {
+pub(super) struct HashWalk {
     pub(super) records: Vec<Walked>,
     /// Records whose heads are damaged.
     pub(super) damaged: Vec<Identity>,
@@ -44,7 +44,7 @@ pub(super) struct Walk {
     pub(super) next: Option<Identity>,
 }
 
-impl Store {
+impl StoreShared {
     pub(super) fn list_keys(
         &self,
         range: KeyRange<'_>,
@@ -138,7 +138,7 @@ impl Store {
             && page.entries.len() < limit.max(1)
             && looked_at < limit.max(LOOKED_AT_MIN)
         {
-            let Walk { records, damaged, next } = self.walk(partition, from, limit.max(1))?;
+            let HashWalk { records, damaged, next } = self.walk(partition, from, limit.max(1))?;
             looked_at += records.len() + damaged.len();
             page.next = next;
             page.damaged.extend(damaged.into_iter().map(Tag::of));
@@ -181,9 +181,9 @@ impl Store {
         };
         let at = RecordAt { key, encoded, identity, partition };
         Ok(match self.find_in_passing(&at)? {
-            Found::Present(record) => Ok((!self.is_expired(&record.meta)).then_some(record)),
-            Found::Damaged(_) => Err(IsDamaged),
-            Found::Absent | Found::WouldBlock => Ok(None),
+            FoundRecord::Present(record) => Ok((!self.is_expired(&record.meta)).then_some(record)),
+            FoundRecord::Damaged(_) => Err(IsDamaged),
+            FoundRecord::Absent | FoundRecord::WouldBlock => Ok(None),
         })
     }
 
@@ -194,10 +194,10 @@ impl Store {
         partition: Partition,
         from: Identity,
         limit: usize,
-    ) -> Result<Walk, StoreError> {
+    ) -> Result<HashWalk, StoreError> {
         let end = records_end(partition, self.partition(partition).epoch());
         let mut start = Bytes::from(self.place_of(partition, from));
-        let mut walk = Walk { records: Vec::new(), damaged: Vec::new(), next: None };
+        let mut walk = HashWalk { records: Vec::new(), damaged: Vec::new(), next: None };
         let mut is_last = false;
         loop {
             let range = Range {
@@ -216,7 +216,7 @@ impl Store {
                     walk.next = Some(identity);
                     return Ok(walk);
                 }
-                match Head::read(key, value) {
+                match ValueHead::read(key, value) {
                     Ok(head) => {
                         let encoded = Bytes::copy_from_slice(encoded);
                         walk.records.push(Walked { identity, encoded, head });
@@ -236,7 +236,7 @@ impl Store {
     }
 }
 
-impl Keys for Store {
+impl Keys for StoreShared {
     fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
         let epoch = self.partition(witness.partition).epoch();
         let name = witness.at(|at| name_key(at.key, at.partition, epoch));

@@ -16,12 +16,12 @@ use super::backend::{OrderedStore, Space};
 use super::keys::{
     Epoch, NameKey, RecordKey, epoch_key, expiry_key, index_key, name_key, record_key, unread_key,
 };
-use super::overlay::Batch;
+use super::overlay::PendingWrites;
 use super::salvage::whole_record;
 use super::tree::{
-    ENGINE_FILE, Hole, TreeFile, TreeSettings, TreeStore, Walk, sums_name, visit_leaves,
+    ENGINE_FILE, Hole, TreeFile, TreeSettings, TreeStore, TreeWalk, sums_name, visit_leaves,
 };
-use super::value::{HEAD_BYTES, Head, encode_meta, read_meta};
+use super::value::{HEAD_BYTES, ValueHead, encode_meta, read_meta};
 use crate::error::StoreError;
 use crate::index_page::places_of;
 use crate::output::Output;
@@ -56,7 +56,7 @@ pub(super) fn mend(disk: &Arc<dyn Disk>, settings: TreeSettings) -> Result<(), S
     if disk.room_bytes().is_some_and(|room| room < size_bytes) {
         return Err(StoreError::DiskFull { path, size_bytes });
     }
-    let Some(walk) = Walk::open(Arc::clone(&file))? else {
+    let Some(walk) = TreeWalk::open(Arc::clone(&file))? else {
         let reason = "not even its header can be read".to_owned();
         return Err(StoreError::Corrupt { path, offset: 0, reason });
     };
@@ -69,10 +69,10 @@ pub(super) fn mend(disk: &Arc<dyn Disk>, settings: TreeSettings) -> Result<(), S
     tracing::error!(path, "a tree is damaged: what can be read of it is copied to a new file");
     TreeStore::remove(&**disk, COPY_FILE)?;
     let copy = TreeStore::open(Arc::clone(disk), COPY_FILE, settings)?;
-    let mut mend = Mend {
+    let mut mend = MendRun {
         walk,
         copy,
-        waiting: Waiting::default(),
+        waiting: MendBatch::default(),
         lost_indexed: Vec::new(),
         holes: Default::default(),
     };
@@ -130,10 +130,10 @@ pub(super) fn forget_lost(disk: &dyn Disk) -> Result<(), StoreError> {
     disk.sync_directory()
 }
 
-struct Mend {
-    walk: Walk,
+struct MendRun {
+    walk: TreeWalk,
     copy: TreeStore,
-    waiting: Waiting,
+    waiting: MendBatch,
     /// Keys of records that are lost, and had index entries.
     lost_indexed: Vec<Bytes>,
     /// Holes of each space.
@@ -142,12 +142,12 @@ struct Mend {
 
 /// Records that are to be written to the copy.
 #[derive(Default)]
-struct Waiting {
+struct MendBatch {
     writes: Vec<(Space, Bytes, Option<Bytes>)>,
     bytes: u64,
 }
 
-impl Waiting {
+impl MendBatch {
     fn put(
         &mut self,
         copy: &TreeStore,
@@ -163,11 +163,11 @@ impl Waiting {
 
     fn flush(&mut self, copy: &TreeStore) -> Result<(), StoreError> {
         let Self { writes, .. } = std::mem::take(self);
-        copy.apply(&Batch::of(writes))
+        copy.apply(&PendingWrites::of(writes))
     }
 }
 
-impl Mend {
+impl MendRun {
     /// Copies what can be read, and puts a record that can't be read in the place of each lost one whose name
     /// is left. How many these are.
     fn copy_all(&mut self) -> Result<u64, StoreError> {
@@ -215,7 +215,8 @@ impl Mend {
             let Some(RecordKey { partition, epoch, encoded, .. }) = RecordKey::read(key) else {
                 return Ok(());
             };
-            let (Ok(name), Ok(head)) = (KeyRef::decode(encoded), Head::read(key, value)) else {
+            let (Ok(name), Ok(head)) = (KeyRef::decode(encoded), ValueHead::read(key, value))
+            else {
                 return Ok(());
             };
             let last = epochs.entry(partition).or_default();

@@ -57,7 +57,7 @@ pub(crate) use backend::{Figures, OrderedStore, Space, Visit};
 pub use engine::{OrderedEngine, UPKEEP_WORKER, WRITE_WORKER};
 pub use lsm::LsmSettings;
 pub use open::OrderedReport;
-pub(crate) use overlay::{Batch, Overlay, Range};
+pub(crate) use overlay::{Overlay, PendingWrites, Range};
 pub use salvage::{RecordFate, SalvageEvent, Salvaged, Unread, salvage};
 pub use settings::OrderedSettings;
 pub use tree::TreeSettings;

@@ -2,11 +2,11 @@
 
 use super::backend::{OrderedStore, Space};
 use super::cache::RecordCache;
-use super::commit::Committer;
+use super::commit::StoreCommitter;
 use super::keys::{Epoch, SideKey, epoch_key, mark_key};
-use super::overlay::{Batch, Overlay, Range};
+use super::overlay::{Overlay, PendingWrites, Range};
 use super::settings::OrderedSettings;
-use super::store::{PartitionState, Store};
+use super::store::{PartitionState, StoreShared};
 use super::tallies::Tallies;
 use crate::bitcask::{Meta, MetaFile, RecordLoss};
 use crate::buckets::BucketList;
@@ -42,19 +42,19 @@ pub struct OrderedReport {
 }
 
 /// Kind of an engine, beside its settings.
-pub(super) struct Kind<'k> {
+pub(super) struct EngineKind<'k> {
     pub(super) name: &'static str,
     pub(super) bodies_apart: bool,
     /// Opens the ordered store, when the directory is known to be its own.
-    pub(super) open: &'k Open<'k>,
+    pub(super) open: &'k OpenFn<'k>,
 }
 
 /// Opens an ordered store.
-type Open<'k> = dyn Fn(&mut Opening<'_>) -> Result<Box<dyn OrderedStore>, StoreError> + 'k;
+type OpenFn<'k> = dyn Fn(&mut StoreOpening<'_>) -> Result<Box<dyn OrderedStore>, StoreError> + 'k;
 
 /// Surroundings that an ordered store gets when it is opened, and the place where it reports
 /// losses.
-pub(super) struct Opening<'o> {
+pub(super) struct StoreOpening<'o> {
     /// Whether the store was closed in good order.
     pub(super) clean: bool,
     meta: &'o mut MetaFile,
@@ -62,7 +62,7 @@ pub(super) struct Opening<'o> {
     loss: Option<String>,
 }
 
-impl Opening<'_> {
+impl StoreOpening<'_> {
     pub(super) fn store_id(&self) -> u64 {
         self.meta.meta().store_id
     }
@@ -80,9 +80,9 @@ impl Opening<'_> {
     }
 }
 
-impl Store {
+impl StoreShared {
     pub(super) fn open(
-        kind: &Kind<'_>,
+        kind: &EngineKind<'_>,
         disk: &dyn Disk,
         clock: Arc<dyn Clock>,
         settings: OrderedSettings,
@@ -91,11 +91,15 @@ impl Store {
         if !marker::check(disk, kind.name, settings.ring_size)? {
             marker::write(disk, kind.name, settings.ring_size)?;
         }
-        let identity::Opened { mut meta, created, clean } = identity::open(disk, settings.entropy)?;
-        let mut opening = Opening { clean, meta: &mut meta, loss: None };
+        let identity::OpenedIdentity { mut meta, created, clean } =
+            identity::open(disk, settings.entropy)?;
+        let mut opening = StoreOpening { clean, meta: &mut meta, loss: None };
         let overlay = Overlay::new((kind.open)(&mut opening)?);
-        let found =
-            Found { is_missing: created && settings.is_expected, clean, loss: opening.loss.take() };
+        let found = EarlyFindings {
+            is_missing: created && settings.is_expected,
+            clean,
+            loss: opening.loss.take(),
+        };
         let diagnosed = |error| overlay.backend.diagnosed(error);
         let loss = check_mark(&overlay, &mut meta, found, &settings).map_err(diagnosed)?;
         let restored = restore(&overlay, settings.ring_size).map_err(diagnosed)?;
@@ -114,7 +118,7 @@ impl Store {
             overlay,
             cache: RecordCache::new(settings.record_cache_bytes, settings.entropy),
             partitions,
-            committer: Committer::default(),
+            committer: StoreCommitter::default(),
             buckets: BucketList::default(),
             verified_to: Default::default(),
             upkeep: OnceLock::new(),
@@ -142,7 +146,7 @@ impl Store {
 }
 
 /// Facts that were found before the data was looked at.
-struct Found {
+struct EarlyFindings {
     /// Whether the store should be there and is not.
     is_missing: bool,
     /// Whether it was closed in good order.
@@ -160,7 +164,7 @@ struct Found {
 fn check_mark(
     overlay: &Overlay,
     meta: &mut MetaFile,
-    Found { is_missing, clean, loss }: Found,
+    EarlyFindings { is_missing, clean, loss }: EarlyFindings,
     settings: &OrderedSettings,
 ) -> Result<Option<RecordLoss>, StoreError> {
     let last = meta.meta().clone();
@@ -212,7 +216,7 @@ fn check_mark(
 pub(super) fn write_mark(overlay: &Overlay, last: u64) -> Result<u64, StoreError> {
     let mark = last + 1;
     let value = Bytes::copy_from_slice(&mark.to_be_bytes());
-    match overlay.backend.apply(&Batch::of(vec![(Space::Side, mark_key(), Some(value))])) {
+    match overlay.backend.apply(&PendingWrites::of(vec![(Space::Side, mark_key(), Some(value))])) {
         Ok(()) => {}
         // The next opening or closing is noted again.
         Err(StoreError::Overloaded | StoreError::DiskFull { .. }) => return Ok(last),

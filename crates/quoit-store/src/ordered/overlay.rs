@@ -11,18 +11,18 @@ use std::sync::Arc;
 /// Bytes that a write is taken to cost beside its key and value.
 const WRITE_OVERHEAD_BYTES: u64 = 64;
 
-type Writes = BTreeMap<Bytes, Option<Bytes>>;
+type OverlayEntries = BTreeMap<Bytes, Option<Bytes>>;
 
 /// Writes that are made together; of several writes of one key the last one.
 #[derive(Default)]
-pub(crate) struct Batch {
-    spaces: [Writes; Space::ALL.len()],
+pub(crate) struct PendingWrites {
+    spaces: [OverlayEntries; Space::ALL.len()],
     bytes: u64,
     /// The last ticket whose writes are in it.
     pub(crate) last_ticket: u64,
 }
 
-impl Batch {
+impl PendingWrites {
     /// All writes: the value, or `None` where the key is removed.
     pub(crate) fn writes(&self) -> impl Iterator<Item = (Space, &Bytes, Option<&Bytes>)> {
         Space::ALL.into_iter().zip(&self.spaces).flat_map(|(space, writes)| {
@@ -69,9 +69,9 @@ impl Batch {
 #[derive(Default)]
 struct Pending {
     /// Batch that takes new writes.
-    young: Batch,
+    young: PendingWrites,
     /// Batch that is being written.
-    leaving: Option<Arc<Batch>>,
+    leaving: Option<Arc<PendingWrites>>,
     last_ticket: u64,
     /// How many batches have left.
     moved_count: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Overlay {
 }
 
 /// A piece of a scan.
-pub(crate) struct Page {
+pub(crate) struct ScanPage {
     /// Keys and values, or the first bytes of these, by ascending keys.
     pub(crate) entries: Vec<(Bytes, Bytes)>,
     /// The key to go on from; `None` at the end.
@@ -132,7 +132,7 @@ impl Overlay {
 
     /// Takes the batch that is to be written next: the one that was taken and not settled, or
     /// everything that has come in since.
-    pub(crate) fn take(&self) -> Option<Arc<Batch>> {
+    pub(crate) fn take(&self) -> Option<Arc<PendingWrites>> {
         let mut pending = self.pending.write();
         if pending.leaving.is_none() && !pending.young.is_empty() {
             pending.leaving = Some(Arc::new(std::mem::take(&mut pending.young)));
@@ -171,7 +171,7 @@ impl Overlay {
     }
 
     /// The first entries of a range, `limit` of them or some less or more. May wait for the disk.
-    pub(crate) fn scan(&self, range: Range<'_>, limit: usize) -> Result<Page, StoreError> {
+    pub(crate) fn scan(&self, range: Range<'_>, limit: usize) -> Result<ScanPage, StoreError> {
         let limit = limit.max(1);
         // First what waits: what leaves it meanwhile is in the store by then.
         let (mut merged, mut last) = self.waiting_from(range, limit);
@@ -202,13 +202,13 @@ impl Overlay {
             .collect();
         // The lowest key above the last.
         let next = last.map(|last| Bytes::from([&last[..], &[0]].concat()));
-        Ok(Page { entries, next })
+        Ok(ScanPage { entries, next })
     }
 
     /// Waiting writes at the beginning of a range, and the last key that is known of if there may be more.
-    fn waiting_from(&self, range: Range<'_>, limit: usize) -> (Writes, Option<Bytes>) {
+    fn waiting_from(&self, range: Range<'_>, limit: usize) -> (OverlayEntries, Option<Bytes>) {
         let pending = self.pending.read();
-        let mut merged = Writes::new();
+        let mut merged = OverlayEntries::new();
         let mut last: Option<Bytes> = None;
         // The younger one goes over the older one.
         for batch in [pending.leaving.as_deref(), Some(&pending.young)].into_iter().flatten() {

@@ -2,8 +2,8 @@
 
 use super::backend::Space;
 use super::keys::name_key;
-use super::store::Store;
-use super::value::{HEAD_BYTES, Head, read_meta};
+use super::store::StoreShared;
+use super::value::{HEAD_BYTES, ValueHead, read_meta};
 use crate::engine::{Access, Fetch, Record, RecordAt, RecordMeta, SizeBound};
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -11,14 +11,14 @@ use bytes::Bytes;
 
 /// How much of a record is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
+pub(super) enum RecordPart {
     Head,
     Whole,
 }
 
 /// A stored record, expired or not.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub(super) enum FoundRecord {
     Absent,
     /// The body is empty where only the head was wanted.
     Present(Record),
@@ -27,24 +27,26 @@ pub(super) enum Found {
     WouldBlock,
 }
 
-impl Store {
+impl StoreShared {
     pub(super) fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
         self.check_open()?;
-        match self.find(at, Part::Whole, access)? {
-            Found::Absent => Ok(Fetch::Missing),
-            Found::Present(record) if self.is_expired(&record.meta) => Ok(Fetch::Missing),
-            Found::Present(record) => Ok(Fetch::Found(record)),
-            Found::Damaged(error) => Err(error),
-            Found::WouldBlock => Ok(Fetch::WouldBlock),
+        match self.find(at, RecordPart::Whole, access)? {
+            FoundRecord::Absent => Ok(Fetch::Missing),
+            FoundRecord::Present(record) if self.is_expired(&record.meta) => Ok(Fetch::Missing),
+            FoundRecord::Present(record) => Ok(Fetch::Found(record)),
+            FoundRecord::Damaged(error) => Err(error),
+            FoundRecord::WouldBlock => Ok(Fetch::WouldBlock),
         }
     }
 
     pub(super) fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
         self.check_open()?;
-        match self.find(at, Part::Head, Access::Wait)? {
-            Found::Present(record) => Ok((!self.is_expired(&record.meta)).then_some(record.meta)),
-            Found::Damaged(error) => Err(error),
-            Found::Absent | Found::WouldBlock => Ok(None),
+        match self.find(at, RecordPart::Head, Access::Wait)? {
+            FoundRecord::Present(record) => {
+                Ok((!self.is_expired(&record.meta)).then_some(record.meta))
+            }
+            FoundRecord::Damaged(error) => Err(error),
+            FoundRecord::Absent | FoundRecord::WouldBlock => Ok(None),
         }
     }
 
@@ -57,7 +59,7 @@ impl Store {
         match self.value(Space::Records, &key, access) {
             Ok(None) => SizeBound::WouldBlock,
             Ok(Some(Some(stored))) => {
-                SizeBound::of(Head::read(&key, &stored).ok().map(|head| head.body_bytes()))
+                SizeBound::of(ValueHead::read(&key, &stored).ok().map(|head| head.body_bytes()))
             }
             Ok(Some(None)) | Err(_) => SizeBound::Unknown,
         }
@@ -67,75 +69,88 @@ impl Store {
     pub(super) fn find(
         &self,
         at: &RecordAt<'_>,
-        part: Part,
+        part: RecordPart,
         access: Access,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<FoundRecord, StoreError> {
         self.unless_damaged(self.look(&self.key_of(at), part, access))
     }
 
     /// Looks up a whole record for a caller that goes through many: it is not kept for that.
-    pub(super) fn find_in_passing(&self, at: &RecordAt<'_>) -> Result<Found, StoreError> {
+    pub(super) fn find_in_passing(&self, at: &RecordAt<'_>) -> Result<FoundRecord, StoreError> {
         let found = self.unless_damaged(self.look_in_passing(&self.key_of(at)));
-        if let Ok(Found::Damaged(_)) = &found {
+        if let Ok(FoundRecord::Damaged(_)) = &found {
             self.found_damage.note(at.partition, Tag::of(at.identity));
         }
         found
     }
 
-    fn unless_damaged(&self, found: Result<Found, StoreError>) -> Result<Found, StoreError> {
+    fn unless_damaged(
+        &self,
+        found: Result<FoundRecord, StoreError>,
+    ) -> Result<FoundRecord, StoreError> {
         match found {
             Err(error @ StoreError::Corrupt { .. }) => {
                 self.note_damage(&error);
-                Ok(Found::Damaged(error))
+                Ok(FoundRecord::Damaged(error))
             }
             found => found,
         }
     }
 
     /// Looks a record up by its key, of whatever epoch. A whole one is kept.
-    fn look(&self, key: &[u8], part: Part, access: Access) -> Result<Found, StoreError> {
+    fn look(
+        &self,
+        key: &[u8],
+        part: RecordPart,
+        access: Access,
+    ) -> Result<FoundRecord, StoreError> {
         let Some(cache) = &self.cache else { return self.look_stored(key, part, access) };
         match (cache.get(key), part) {
-            (Some(record), Part::Whole) => return Ok(Found::Present(record)),
-            (Some(record), Part::Head) => {
-                return Ok(Found::Present(Record { value: Bytes::new(), ..record }));
+            (Some(record), RecordPart::Whole) => return Ok(FoundRecord::Present(record)),
+            (Some(record), RecordPart::Head) => {
+                return Ok(FoundRecord::Present(Record { value: Bytes::new(), ..record }));
             }
             (None, _) => {}
         }
-        if part == Part::Head || access == Access::NoWait {
+        if part == RecordPart::Head || access == Access::NoWait {
             return self.look_stored(key, part, access);
         }
         let seen = cache.begin_read(key);
         let found = self.look_stored(key, part, access)?;
-        if let Found::Present(record) = &found {
+        if let FoundRecord::Present(record) = &found {
             cache.keep(key, seen, record);
         }
         Ok(found)
     }
 
     /// Looks a whole record up by its key, of whatever epoch.
-    pub(super) fn look_in_passing(&self, key: &[u8]) -> Result<Found, StoreError> {
+    pub(super) fn look_in_passing(&self, key: &[u8]) -> Result<FoundRecord, StoreError> {
         match self.cache.as_ref().and_then(|cache| cache.peek(key)) {
-            Some(record) => Ok(Found::Present(record)),
-            None => self.look_stored(key, Part::Whole, Access::Wait),
+            Some(record) => Ok(FoundRecord::Present(record)),
+            None => self.look_stored(key, RecordPart::Whole, Access::Wait),
         }
     }
 
     /// Looks a record up where it is stored, or waits to be.
-    fn look_stored(&self, key: &[u8], part: Part, access: Access) -> Result<Found, StoreError> {
+    fn look_stored(
+        &self,
+        key: &[u8],
+        part: RecordPart,
+        access: Access,
+    ) -> Result<FoundRecord, StoreError> {
         let mut last = None;
         loop {
             let value = match self.value(Space::Records, key, access)? {
-                None => return Ok(Found::WouldBlock),
-                Some(None) => return Ok(Found::Absent),
+                None => return Ok(FoundRecord::WouldBlock),
+                Some(None) => return Ok(FoundRecord::Absent),
                 Some(Some(value)) => value,
             };
-            let head = Head::read(key, &value).map_err(|reason| self.damaged(reason))?;
+            let head = ValueHead::read(key, &value).map_err(|reason| self.damaged(reason))?;
             let body = match (part, head.is_apart) {
-                (Part::Head, _) => return Ok(present(&head, Bytes::new())),
-                (Part::Whole, false) => Some(value.slice(HEAD_BYTES..)),
-                (Part::Whole, true) => match self.value(Space::Bodies, key, access)? {
-                    None => return Ok(Found::WouldBlock),
+                (RecordPart::Head, _) => return Ok(present(&head, Bytes::new())),
+                (RecordPart::Whole, false) => Some(value.slice(HEAD_BYTES..)),
+                (RecordPart::Whole, true) => match self.value(Space::Bodies, key, access)? {
+                    None => return Ok(FoundRecord::WouldBlock),
                     Some(body) => body,
                 },
             };
@@ -172,6 +187,6 @@ impl Store {
     }
 }
 
-fn present(head: &Head, value: Bytes) -> Found {
-    Found::Present(Record { meta: head.meta, value })
+fn present(head: &ValueHead, value: Bytes) -> FoundRecord {
+    FoundRecord::Present(Record { meta: head.meta, value })
 }

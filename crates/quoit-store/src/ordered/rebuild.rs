@@ -7,9 +7,9 @@
 use super::backend::Space;
 use super::keys::{RecordKey, records_end};
 use super::overlay::Range;
-use super::store::Store;
-use super::tallies::{Tallies, Writes};
-use super::value::{HEAD_BYTES, Head};
+use super::store::StoreShared;
+use super::tallies::{SpaceWrites, Tallies};
+use super::value::{HEAD_BYTES, ValueHead};
 use crate::engine::RecordAt;
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -20,7 +20,7 @@ use quoit_model::key::KeyRef;
 /// Entries that are read at once.
 const READ_COUNT: usize = 1_024;
 
-impl Store {
+impl StoreShared {
     /// Makes again all that is derived from records, durably. Reads all of the data. No other call may use
     /// the store meanwhile. `are_sums_known` says whether all counts that are stored could be read.
     ///
@@ -79,10 +79,10 @@ impl Store {
                 let named = read.and_then(|read| Some((read, KeyRef::decode(read.encoded).ok()?)));
                 let Some((RecordKey { identity, encoded, .. }, name)) = named else { continue };
                 let at = RecordAt { key: name, encoded, identity, partition };
-                match Head::read(key, value) {
+                match ValueHead::read(key, value) {
                     Ok(head) => {
                         tallies.add(identity, &head.meta);
-                        let mut stored = Writes::new();
+                        let mut stored = SpaceWrites::new();
                         self.stage_missing(&at, &head.meta, &mut stored)?;
                         made_count += stored.len() as u64;
                         self.write_rebuilt(stored)?;
@@ -97,7 +97,7 @@ impl Store {
             }
             from = scanned.next;
         }
-        let mut stored = Writes::new();
+        let mut stored = SpaceWrites::new();
         let mut former = self.partition(partition).tallies.write();
         tallies.replace(&mut former, are_sums_known, &mut stored);
         drop(former);
@@ -138,7 +138,7 @@ impl Store {
         Ok(removed_count)
     }
 
-    fn write_rebuilt(&self, stored: Writes) -> Result<(), StoreError> {
+    fn write_rebuilt(&self, stored: SpaceWrites) -> Result<(), StoreError> {
         if !stored.is_empty() {
             self.hand_over(stored);
         }

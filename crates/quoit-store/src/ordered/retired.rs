@@ -19,14 +19,14 @@ struct Tables {
 
 /// Retired parts of one keyspace that are still held, the oldest first.
 #[derive(Default)]
-pub(super) struct Retired {
+pub(super) struct RetiredParts {
     /// The one that is written to, and those before it.
     memtables: VecDeque<Memtable>,
     /// The tables as they are, and as they were.
     tables: VecDeque<Tables>,
 }
 
-impl Retired {
+impl RetiredParts {
     /// Holds what the keyspace has now, and lets go of what only this has any more. Whether the keyspace has
     /// changed since the last time: more will have to be let go then.
     pub(super) fn look(&mut self, keyspace: &Keyspace) -> bool {
@@ -102,7 +102,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::builder(directory.path()).open().unwrap();
         let keyspace = keyspace(&database);
-        let mut retired = Retired::default();
+        let mut retired = RetiredParts::default();
         for number in 0..4 {
             write_table(&keyspace, number);
         }
@@ -126,7 +126,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::builder(directory.path()).open().unwrap();
         let keyspace = keyspace(&database);
-        let mut retired = Retired::default();
+        let mut retired = RetiredParts::default();
         retired.look(&keyspace);
         let first = Arc::downgrade(&retired.memtables[0]);
         for number in 0..4 {

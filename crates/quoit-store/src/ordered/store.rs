@@ -1,7 +1,7 @@
 //! State that the parts of the adapter share.
 
 use super::cache::RecordCache;
-use super::commit::Committer;
+use super::commit::StoreCommitter;
 use super::keys::{Epoch, record_key, records_from};
 use super::overlay::Overlay;
 use super::settings::OrderedSettings;
@@ -42,7 +42,7 @@ impl PartitionState {
     }
 }
 
-pub(super) struct Store {
+pub(super) struct StoreShared {
     /// The engine's name.
     pub(super) name: &'static str,
     /// Whether bodies are kept apart from heads.
@@ -54,7 +54,7 @@ pub(super) struct Store {
     pub(super) overlay: Overlay,
     pub(super) cache: Option<RecordCache>,
     pub(super) partitions: Box<[PartitionState]>,
-    pub(super) committer: Committer,
+    pub(super) committer: StoreCommitter,
     pub(super) buckets: BucketList,
     /// Where verification has arrived among names or index entries.
     pub(super) verified_to: Mutex<Bytes>,
@@ -68,7 +68,7 @@ pub(super) struct Store {
     pub(super) _lock: Box<dyn DiskLock>,
 }
 
-impl Store {
+impl StoreShared {
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
     }

@@ -91,14 +91,14 @@ impl Bucket {
 
 /// A record that comes, goes or changes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Change {
+pub(super) struct RecordChange {
     pub(super) identity: Identity,
     pub(super) before: Option<RecordMeta>,
     pub(super) after: Option<RecordMeta>,
 }
 
 /// Writes to the ordered store.
-pub(super) type Writes = Vec<(Space, Bytes, Option<Bytes>)>;
+pub(super) type SpaceWrites = Vec<(Space, Bytes, Option<Bytes>)>;
 
 /// The counts and digests of a partition.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl Tallies {
 
     /// Takes the place of other tallies of the partition; what has to be stored is added to the writes.
     /// `are_known` says whether the former ones are all that is stored.
-    pub(super) fn replace(self, former: &mut Self, are_known: bool, writes: &mut Writes) {
+    pub(super) fn replace(self, former: &mut Self, are_known: bool, writes: &mut SpaceWrites) {
         former.clear(writes);
         let unknown = (0..1 << self.bucket_bits).filter(|_| !are_known);
         writes.extend(unknown.map(|number| (Space::Side, tally_key(self.partition, number), None)));
@@ -181,7 +181,7 @@ impl Tallies {
     }
 
     /// Counts a change; what has to be stored with it is added to the writes.
-    pub(super) fn count(&mut self, change: &Change, writes: &mut Writes) {
+    pub(super) fn count(&mut self, change: &RecordChange, writes: &mut SpaceWrites) {
         let number = self.bucket_number(change.identity);
         let bucket = self.buckets.entry(number).or_default();
         let mut hours: SmallVec<[(u32, u8); 2]> = SmallVec::new();
@@ -210,7 +210,7 @@ impl Tallies {
     }
 
     /// Forgets everything; what has to be removed is added to the writes.
-    pub(super) fn clear(&mut self, writes: &mut Writes) {
+    pub(super) fn clear(&mut self, writes: &mut SpaceWrites) {
         for number in std::mem::take(&mut self.buckets).into_keys() {
             writes.push((Space::Side, tally_key(self.partition, number), None));
         }
@@ -256,8 +256,8 @@ mod tests {
             let mut records: BTreeMap<u64, RecordMeta> = BTreeMap::new();
             for (key, after) in changes {
                 let before = records.get(&key).copied();
-                let mut writes = Writes::new();
-                let change = Change { identity: Identity(key << 51), before, after };
+                let mut writes = SpaceWrites::new();
+                let change = RecordChange { identity: Identity(key << 51), before, after };
                 tallies.count(&change, &mut writes);
                 for (_, key, value) in writes {
                     match value {
@@ -283,7 +283,7 @@ mod tests {
             }
             prop_assert_eq!(&again.sums, &tallies.sums);
             prop_assert_eq!(again.sums.entry_count, records.len() as u64);
-            let mut writes = Writes::new();
+            let mut writes = SpaceWrites::new();
             tallies.clear(&mut writes);
             prop_assert_eq!(writes.len(), stored.len());
         }

@@ -6,9 +6,9 @@ use super::keys::{
     records_end, records_from,
 };
 use super::overlay::Range;
-use super::point::{Found, Part};
-use super::store::Store;
-use super::value::{HEAD_BYTES, Head};
+use super::point::{FoundRecord, RecordPart};
+use super::store::StoreShared;
+use super::value::{HEAD_BYTES, ValueHead};
 use crate::engine::{Access, RecordAt};
 use crate::error::StoreError;
 use crate::index_page::places_of;
@@ -29,7 +29,7 @@ const IDLE_PAUSE_US: u64 = 10_000_000;
 
 /// The worker that removes records that no reader can see any more, and does the store's own work where that
 /// is left.
-pub(super) struct Upkeep(pub(super) Arc<Store>);
+pub(super) struct Upkeep(pub(super) Arc<StoreShared>);
 
 impl Worker for Upkeep {
     fn step(&self, _: &dyn Pace) -> Next {
@@ -60,7 +60,7 @@ impl Worker for Upkeep {
 }
 
 /// The worker that frees what the store is done with.
-pub(super) struct Release(pub(super) Arc<Store>);
+pub(super) struct Release(pub(super) Arc<StoreShared>);
 
 impl Worker for Release {
     fn step(&self, _: &dyn Pace) -> Next {
@@ -68,7 +68,7 @@ impl Worker for Release {
     }
 }
 
-impl Store {
+impl StoreShared {
     /// Removes some records that have expired. Whether there may be more: what a scan meets and does not
     /// show was removed before, and waits to be moved to the store.
     fn remove_expired(&self) -> Result<bool, StoreError> {
@@ -99,7 +99,7 @@ impl Store {
         let at = RecordAt { key, encoded, identity, partition };
         let _changing = self.begin_change(partition, Access::Wait)?;
         if epoch == self.partition(partition).epoch()
-            && let Found::Present(record) = self.find(&at, Part::Head, Access::Wait)?
+            && let FoundRecord::Present(record) = self.find(&at, RecordPart::Head, Access::Wait)?
             && record.meta.expires_at_secs == expires_at_secs
         {
             return self.discard(&at);
@@ -149,7 +149,7 @@ impl Store {
             }
             let name = RecordKey::read(key).and_then(|read| KeyRef::decode(read.encoded).ok());
             stored.extend(name.map(|name| (Space::Names, name_key(name, partition, epoch), None)));
-            let meta = Head::read(key, value).map(|head| head.meta).ok();
+            let meta = ValueHead::read(key, value).map(|head| head.meta).ok();
             let expiry = meta.filter(|meta| meta.expires_at_secs != 0);
             stored.extend(
                 expiry.map(|meta| (Space::Side, expiry_key(meta.expires_at_secs, key), None)),
@@ -180,7 +180,7 @@ impl Store {
         name: KeyRef<'_>,
     ) -> Result<Vec<Vec<u8>>, StoreError> {
         Ok(match self.look_in_passing(record_key) {
-            Ok(Found::Present(record)) => {
+            Ok(FoundRecord::Present(record)) => {
                 places_of(name, &record.meta, &record.value).unwrap_or_default()
             }
             Ok(_) | Err(StoreError::Corrupt { .. }) => Vec::new(),

@@ -29,14 +29,14 @@ const FLAG_INDEXED: u8 = 1 << 2;
 
 /// Header that stands before a record's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Head {
+pub(super) struct ValueHead {
     pub(super) meta: RecordMeta,
     pub(super) is_apart: bool,
     body_bytes: u32,
     body_check: u64,
 }
 
-impl Head {
+impl ValueHead {
     /// The head of a body.
     pub(super) fn of(meta: RecordMeta, body: &[u8], is_apart: bool) -> Self {
         Self { meta, is_apart, body_bytes: body.len() as u32, body_check: xxh3_64(body) }
@@ -79,7 +79,7 @@ impl Head {
 }
 
 /// A record's value: the head, and the body unless it is apart.
-pub(super) fn record_value(key: &[u8], head: &Head, body: &[u8]) -> Bytes {
+pub(super) fn record_value(key: &[u8], head: &ValueHead, body: &[u8]) -> Bytes {
     let encoded = head.encode(key);
     if head.is_apart {
         return Bytes::copy_from_slice(&encoded);
@@ -140,9 +140,9 @@ mod tests {
             is_apart: bool,
         ) {
             let meta = RecordMeta { digest, tombstone, n_val_class, expires_at_secs, indexed };
-            let head = Head::of(meta, &body, is_apart);
+            let head = ValueHead::of(meta, &body, is_apart);
             let value = record_value(b"key", &head, &body);
-            prop_assert_eq!(Head::read(b"key", &value), Ok(head));
+            prop_assert_eq!(ValueHead::read(b"key", &value), Ok(head));
             prop_assert_eq!(read_meta(&encode_meta(&meta)), Some(meta));
             prop_assert_eq!(value.len(), HEAD_BYTES + if is_apart { 0 } else { body.len() });
             prop_assert!(head.has_body(&body));
@@ -150,18 +150,18 @@ mod tests {
 
         #[test]
         fn a_flipped_bit_is_found(bit in 0..(HEAD_BYTES + 5) * 8) {
-            let head = Head::of(RecordMeta::default(), b"value", false);
+            let head = ValueHead::of(RecordMeta::default(), b"value", false);
             let mut value = record_value(b"key", &head, b"value").to_vec();
             value[bit / 8] ^= 1 << (bit % 8);
-            let found = Head::read(b"key", &value);
+            let found = ValueHead::read(b"key", &value);
             prop_assert!(found.is_err() || !found.unwrap().has_body(&value[HEAD_BYTES..]));
         }
     }
 
     #[test]
     fn a_record_of_another_key_is_damage() {
-        let head = Head::of(RecordMeta::default(), b"value", true);
+        let head = ValueHead::of(RecordMeta::default(), b"value", true);
         let value = record_value(b"key", &head, b"value");
-        assert!(Head::read(b"other", &value).is_err());
+        assert!(ValueHead::read(b"other", &value).is_err());
     }
 }

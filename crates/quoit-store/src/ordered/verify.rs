@@ -4,8 +4,8 @@ use super::agree::LOOK_BYTES;
 use super::backend::Space;
 use super::keys::{RecordKey, records_end};
 use super::overlay::Range;
-use super::store::Store;
-use super::value::{HEAD_BYTES, Head};
+use super::store::StoreShared;
+use super::value::{HEAD_BYTES, ValueHead};
 use crate::engine::{DataPlace, RecordAt, Verified};
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -16,7 +16,7 @@ use quoit_model::key::KeyRef;
 /// Records that are read at once.
 const READ_COUNT: usize = 16;
 
-impl Store {
+impl StoreShared {
     /// See `Engine::verify`. Records are read by partition and hash: a place's segment is the partition, its
     /// offset an identity. Where the store's own pages are damaged, so that what is in them can't be told,
     /// that is reported and the rest of their bucket of hashes passed over. Behind the partitions are two
@@ -127,8 +127,8 @@ impl Store {
     }
 
     /// Verifies a record as it was read.
-    fn verify_record(&self, key: &Bytes, value: &Bytes) -> Result<Head, StoreError> {
-        let head = Head::read(key, value).map_err(|reason| self.damaged(reason))?;
+    fn verify_record(&self, key: &Bytes, value: &Bytes) -> Result<ValueHead, StoreError> {
+        let head = ValueHead::read(key, value).map_err(|reason| self.damaged(reason))?;
         let wrong = || self.damaged("the body is not the one that was written");
         if !head.is_apart {
             return head.has_body(&value[HEAD_BYTES..]).then_some(head).ok_or_else(wrong);

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use unsynced::{Change, FileState, NameChange};
+use unsynced::{FileState, NameChange, UnsyncedChange};
 
 pub(crate) use unsynced::Random;
 
@@ -20,12 +20,12 @@ pub(crate) use unsynced::Random;
 /// first. Clones are the same disk.
 #[derive(Clone)]
 pub struct FaultyDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultyState>>,
     /// Handles of an earlier boot are dead.
     boot: u64,
 }
 
-struct State {
+struct FaultyState {
     random: Random,
     boot: u64,
     locked: bool,
@@ -63,7 +63,7 @@ impl FaultyDisk {
     /// An empty disk.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let state = State {
+        let state = FaultyState {
             random: Random(seed),
             boot: 0,
             locked: false,
@@ -98,7 +98,7 @@ impl FaultyDisk {
         self.reboot(&mut state)
     }
 
-    fn reboot(&self, state: &mut State) -> Self {
+    fn reboot(&self, state: &mut FaultyState) -> Self {
         state.boot += 1;
         state.locked = false;
         state.faults = Faults::default();
@@ -164,7 +164,11 @@ impl FaultyDisk {
         state.file(number).bad.push(bytes);
     }
 
-    fn running(&self, what: &'static str, name: &str) -> Result<MutexGuard<'_, State>, StoreError> {
+    fn running(
+        &self,
+        what: &'static str,
+        name: &str,
+    ) -> Result<MutexGuard<'_, FaultyState>, StoreError> {
         let mut state = self.state.lock();
         if state.boot != self.boot {
             return Err(failed(what, name, "the machine was restarted"));
@@ -278,7 +282,7 @@ struct FaultyFile {
 }
 
 impl FaultyFile {
-    fn state(&self, what: &'static str) -> Result<MutexGuard<'_, State>, StoreError> {
+    fn state(&self, what: &'static str) -> Result<MutexGuard<'_, FaultyState>, StoreError> {
         self.disk.running(what, &self.name)
     }
 }
@@ -364,12 +368,12 @@ impl DiskFile for FaultyFile {
         }
         let file = state.file(self.number);
         file.bytes.resize(len as usize, 0);
-        file.changes.push(Change::Truncate { size_bytes: len });
+        file.changes.push(UnsyncedChange::Truncate { size_bytes: len });
         Ok(())
     }
 }
 
-impl State {
+impl FaultyState {
     fn file(&mut self, number: u64) -> &mut FileState {
         self.files.get_mut(&number).expect("files stay as long as the disk")
     }

@@ -1,7 +1,7 @@
 use super::format::{FOOTER_BYTES, HEADER_BYTES};
 use super::*;
 use crate::error::StoreError;
-use crate::index::{Entry, Location, PartitionIndex, Tag};
+use crate::index::{IndexEntry, Location, PartitionIndex, Tag};
 use crate::seam::{Disk, FaultyDisk};
 use proptest::prelude::*;
 use quoit_model::hash::{Partition, RingSize};
@@ -9,13 +9,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const NAME: &str = "index.snapshot";
 
-fn entry(number: u64) -> Entry {
-    Entry {
+fn entry(number: u64) -> IndexEntry {
+    IndexEntry {
         tag: Tag::from_number(xxh3_64(&number.to_be_bytes())),
         location: Location::new(number as u32 & 0xff, (number & 0xffff) * 16).unwrap(),
         tombstone: number.is_multiple_of(3),
         digest: number,
-        ..Entry::default()
+        ..IndexEntry::default()
     }
 }
 
@@ -125,7 +125,7 @@ fn an_index_can_change_between_pieces() {
     assert!(pieces > 3, "{pieces} pieces");
     let (_, loaded) = open_and_load(&disk).unwrap();
     for number in next..40_000 {
-        let expected = Entry { tag: entry(number).tag, ..entry(number) };
+        let expected = IndexEntry { tag: entry(number).tag, ..entry(number) };
         assert!(loaded[0].candidates(expected.tag).any(|found| found == expected), "{number}");
     }
 }

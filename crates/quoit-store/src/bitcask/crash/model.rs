@@ -4,10 +4,10 @@ use crate::engine::RecordMeta;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A value, or that there is none.
-pub(super) type State = Option<Vec<u8>>;
+pub(super) type ModelState = Option<Vec<u8>>;
 
 /// A state as the operation that wrote it, for messages.
-fn told(state: &State) -> String {
+fn told(state: &ModelState) -> String {
     let Some(value) = state else {
         return "missing".to_owned();
     };
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Version {
 struct Version {
     /// Number of the operation; that of a batch is the same for all its writes.
     operation: u64,
-    state: State,
+    state: ModelState,
     /// `None`: the engine reported an error, so that the write may be there or not.
     ticket: Option<u64>,
 }
@@ -52,7 +52,7 @@ pub(super) enum End {
 
 impl Model {
     /// The state that a reader must see now.
-    pub(super) fn now(&self, key: u8) -> State {
+    pub(super) fn now(&self, key: u8) -> ModelState {
         let versions = self.keys.get(&key)?;
         versions.iter().rev().find(|version| version.ticket.is_some())?.state.clone()
     }
@@ -63,7 +63,13 @@ impl Model {
     }
 
     /// A write was accepted, or failed in a way that leaves open what is on the disk.
-    pub(super) fn write(&mut self, key: u8, operation: u64, state: State, ticket: Option<u64>) {
+    pub(super) fn write(
+        &mut self,
+        key: u8,
+        operation: u64,
+        state: ModelState,
+        ticket: Option<u64>,
+    ) {
         let base = Version { operation: 0, state: None, ticket: Some(0) };
         let versions = self.keys.entry(key).or_insert_with(|| vec![base]);
         versions.push(Version { operation, state, ticket });
@@ -74,7 +80,11 @@ impl Model {
     }
 
     /// Checks what is found after a restart, and goes on from it.
-    pub(super) fn restart(&mut self, end: End, found: &BTreeMap<u8, State>) -> Result<(), String> {
+    pub(super) fn restart(
+        &mut self,
+        end: End,
+        found: &BTreeMap<u8, ModelState>,
+    ) -> Result<(), String> {
         let mut evidence: BTreeMap<u64, (Vec<u8>, Vec<u8>)> = BTreeMap::new();
         for (key, versions) in &self.keys {
             let state = &found[key];
@@ -125,7 +135,7 @@ impl Model {
 impl Model {
     /// Checks that what is found after a power failure is what some operation left: no later one is there
     /// without it. Where operations failed that cannot be told.
-    fn check_prefix(&self, found: &BTreeMap<u8, State>) -> Result<(), String> {
+    fn check_prefix(&self, found: &BTreeMap<u8, ModelState>) -> Result<(), String> {
         let versions = || self.keys.values().flatten();
         if versions().any(|version| version.ticket.is_none()) {
             return Ok(());

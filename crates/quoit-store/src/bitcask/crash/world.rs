@@ -1,6 +1,6 @@
 //! An engine on a faulty disk, a random workload, and restarts at bad moments.
 
-use super::model::{End, Model, State, meta_of};
+use super::model::{End, Model, ModelState, meta_of};
 use crate::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport, SNAPSHOT_WORKER};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Decision, Engine, Fetch, KeyRange, RecordAt,
@@ -57,14 +57,14 @@ struct Hands {
     may_fail: bool,
 }
 
-struct Name {
+struct WorldName {
     key: [u8; 2],
     encoded: EncodedKey,
     identity: Identity,
     partition: Partition,
 }
 
-impl Name {
+impl WorldName {
     fn new(key: u8) -> Self {
         let bytes = [b'k', key];
         let encoded = key_ref(&bytes).encoded();
@@ -323,7 +323,7 @@ impl Hands {
         before: Before,
         change: &mut dyn FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>) -> Decision,
     ) -> Result<Applied, StoreError> {
-        let name = Name::new(key);
+        let name = WorldName::new(key);
         match self.engine().update(&name.at(), before, Access::NoWait, change)? {
             Applied::WouldBlock => self.engine().update(&name.at(), before, Access::Wait, change),
             applied => Ok(applied),
@@ -332,13 +332,13 @@ impl Hands {
 
     fn batch(&mut self) -> Result<(), String> {
         let count = self.random.below(5) + 2;
-        let mut writes: BTreeMap<u8, State> = BTreeMap::new();
+        let mut writes: BTreeMap<u8, ModelState> = BTreeMap::new();
         for _ in 0..count {
             let key = self.random.below(u64::from(KEYS)) as u8;
             let removes = self.random.below(4) == 0;
             writes.insert(key, if removes { None } else { Some(self.value()) });
         }
-        let names: Vec<Name> = writes.keys().map(|key| Name::new(*key)).collect();
+        let names: Vec<WorldName> = writes.keys().map(|key| WorldName::new(*key)).collect();
         let batch: Vec<BatchWrite<'_>> = names
             .iter()
             .zip(writes.values())
@@ -355,17 +355,17 @@ impl Hands {
     /// Writes all keys of a partition in one step, and removes every third.
     fn transact(&mut self) -> Result<(), String> {
         let key = self.random.below(u64::from(KEYS)) as u8;
-        let partition = Name::new(key).partition;
-        let keys = (0..KEYS).filter(|key| Name::new(*key).partition == partition);
+        let partition = WorldName::new(key).partition;
+        let keys = (0..KEYS).filter(|key| WorldName::new(*key).partition == partition);
         let removed = self.random.below(3) as usize;
-        let mut writes: Vec<(u8, State)> = Vec::new();
+        let mut writes: Vec<(u8, ModelState)> = Vec::new();
         for (number, key) in keys.enumerate() {
             writes.push((key, (number % 3 != removed).then(|| self.value())));
         }
         let mut unexpected = None;
         let body: &mut Body<'_> = &mut |transaction| {
             for (key, state) in &writes {
-                let name = Name::new(*key);
+                let name = WorldName::new(*key);
                 let found = transaction.get(&name.at())?.map(|record| record.value.to_vec());
                 if found != self.model.now(*key) {
                     unexpected = Some(format!("key {key}: a transaction saw {found:?}"));
@@ -388,8 +388,8 @@ impl Hands {
     }
 
     fn drop_partition(&mut self, key: u8) -> Result<(), String> {
-        let partition = Name::new(key).partition;
-        let keys = (0..KEYS).filter(|key| Name::new(*key).partition == partition);
+        let partition = WorldName::new(key).partition;
+        let keys = (0..KEYS).filter(|key| WorldName::new(*key).partition == partition);
         let writes: Vec<_> = keys.map(|key| (key, None)).collect();
         let applied = self.engine().drop_partition(partition).map(Applied::Written);
         self.note(&writes, applied)
@@ -398,7 +398,7 @@ impl Hands {
     /// Tells the model of writes that belong together.
     fn note(
         &mut self,
-        writes: &[(u8, State)],
+        writes: &[(u8, ModelState)],
         applied: Result<Applied, StoreError>,
     ) -> Result<(), String> {
         let ticket = match applied {
@@ -424,8 +424,8 @@ impl Hands {
         }
     }
 
-    fn get(&self, key: u8) -> Result<State, StoreError> {
-        let name = Name::new(key);
+    fn get(&self, key: u8) -> Result<ModelState, StoreError> {
+        let name = WorldName::new(key);
         let mut fetch = self.engine().get(&name.at(), Access::NoWait)?;
         if fetch == Fetch::WouldBlock {
             fetch = self.engine().get(&name.at(), Access::Wait)?;
@@ -444,7 +444,7 @@ impl Hands {
     fn query(&self, has_to_be_complete: bool) -> Result<(), String> {
         for bucket in [b"one".as_slice(), b"another"] {
             let bucket = BucketRef::untyped(bucket);
-            let names = self.model.keys_now().into_iter().map(|key| (key, Name::new(key)));
+            let names = self.model.keys_now().into_iter().map(|key| (key, WorldName::new(key)));
             let records: Vec<_> = names
                 .filter(|(_, name)| key_ref(&name.key).bucket == bucket)
                 .filter_map(|(key, name)| Some((name.key.to_vec(), self.model.now(key)?)))
@@ -462,7 +462,7 @@ impl Hands {
     fn list(&self) -> Result<(), String> {
         let mut expected = self.model.keys_now();
         expected.sort_by(|one, other| {
-            let (one, other) = (Name::new(*one), Name::new(*other));
+            let (one, other) = (WorldName::new(*one), WorldName::new(*other));
             key_ref(&one.key).cmp(&key_ref(&other.key))
         });
         let mut listed = Vec::new();
@@ -515,7 +515,8 @@ impl World {
             found.insert(key, state);
         }
         self.hands.model.restart(end, &found)?;
-        let names = (0..KEYS).map(Name::new).map(|name| (name.encoded.to_vec(), name.identity));
+        let names =
+            (0..KEYS).map(WorldName::new).map(|name| (name.encoded.to_vec(), name.identity));
         super::digests::check(self.hands.engine(), PARTITIONS, &names.collect())?;
         // Tickets go on, or start again below what was lost.
         self.hands.last_ticket = 0;

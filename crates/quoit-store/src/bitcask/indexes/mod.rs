@@ -25,14 +25,14 @@ mod rebuild;
 mod tree;
 
 use super::planted;
-use super::record::Header;
-use super::store::Store;
+use super::record::RecordHeader;
+use super::store::LogStore;
 use crate::compare::compared_digest;
 use crate::error::StoreError;
-use crate::index::Entry;
+use crate::index::IndexEntry;
 use crate::index_activity::IndexCounters;
 use crate::index_page::places_of;
-use crate::ordered::{Batch, OrderedStore, Overlay, Space};
+use crate::ordered::{OrderedStore, Overlay, PendingWrites, Space};
 use crate::seam::{Disk, WorkerHandle};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -59,7 +59,7 @@ struct EntryOf {
 }
 
 impl EntryOf {
-    fn of(header: &Header) -> Self {
+    fn of(header: &RecordHeader) -> Self {
         Self {
             identity: header.identity,
             digest: compared_digest(&header.meta),
@@ -98,7 +98,7 @@ pub(super) struct EntryChange {
 }
 
 /// How far the tree has what it should.
-enum State {
+enum IndexTreeState {
     /// It was not looked at since the store was opened.
     Unknown,
     /// Entries are missing: of records of this partition and those after it.
@@ -115,7 +115,7 @@ pub(super) type TreeId = u64;
 
 /// Whose entries are known when a store is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Known {
+pub(super) enum KnownEntries {
     /// Those of all records.
     All,
     /// Those of all records if the tree is this one.
@@ -129,14 +129,14 @@ pub(super) enum Known {
 pub(super) struct Start {
     /// Whether a record may have entries.
     pub(super) is_used: bool,
-    pub(super) known: Known,
+    pub(super) known: KnownEntries,
     /// Where the log goes on: which incarnation, and which sequence comes next.
     pub(super) incarnation: u64,
     pub(super) next_sequence: u64,
 }
 
 /// See the module.
-pub(super) struct Indexes {
+pub(super) struct LogIndexes {
     store_id: u64,
     tree: Arc<LazyTree>,
     overlay: Overlay,
@@ -145,13 +145,13 @@ pub(super) struct Indexes {
     buffer_bytes: u64,
     /// Whether a record may have entries. As long as none has, there is no file.
     is_used: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<IndexTreeState>,
     /// Facts that are known since the store was opened.
     start: OnceLock<Start>,
     /// How often the tree was lost.
     losses: AtomicU64,
     /// Records whose entries could not be read when the tree was made again.
-    unread: Mutex<Vec<(Partition, Entry)>>,
+    unread: Mutex<Vec<(Partition, IndexEntry)>>,
     has_unread: AtomicBool,
     /// Counts of changes by writes; entries that are read from the log or rebuilt are not counted.
     pub(super) counters: IndexCounters,
@@ -160,7 +160,7 @@ pub(super) struct Indexes {
     worker: OnceLock<Arc<dyn WorkerHandle>>,
 }
 
-impl Indexes {
+impl LogIndexes {
     pub(super) fn new(disk: Arc<dyn Disk>, store_id: u64, buffer_bytes: u64) -> Self {
         let tree = Arc::new(LazyTree::new(disk));
         Self {
@@ -169,7 +169,7 @@ impl Indexes {
             tree,
             buffer_bytes,
             is_used: AtomicBool::new(false),
-            state: Mutex::new(State::Unknown),
+            state: Mutex::new(IndexTreeState::Unknown),
             start: OnceLock::new(),
             losses: AtomicU64::new(0),
             unread: Mutex::new(Vec::new()),
@@ -203,14 +203,14 @@ impl Indexes {
         }
     }
 
-    /// Changes the entries of a record that is written, and counts that. As [`Indexes::change`].
-    pub(super) fn write_change(&self, header: &Header, change: &EntryChange) {
+    /// Changes the entries of a record that is written, and counts that. As [`LogIndexes::change`].
+    pub(super) fn write_change(&self, header: &RecordHeader, change: &EntryChange) {
         self.counters.count(&change.old, &change.new);
         self.change(header, change);
     }
 
     /// Changes the entries of a record. The caller holds its stripe exclusively and changes the index.
-    pub(super) fn change(&self, header: &Header, change: &EntryChange) {
+    pub(super) fn change(&self, header: &RecordHeader, change: &EntryChange) {
         let EntryChange { old, new } = change;
         if old.is_empty() && new.is_empty() {
             return;
@@ -235,7 +235,7 @@ impl Indexes {
     }
 
     /// Takes over the entries of a record that is read from the log when the store is opened.
-    pub(super) fn catch_up(&self, header: &Header, key: &[u8], value: &[u8]) {
+    pub(super) fn catch_up(&self, header: &RecordHeader, key: &[u8], value: &[u8]) {
         self.begin_use();
         let places = KeyRef::decode(key).ok().map(|key| places_of(key, &header.meta, value));
         let Some(Ok(new)) = places else {
@@ -246,7 +246,7 @@ impl Indexes {
     }
 
     /// Notes a damaged record, whose entries are not known until it is written again.
-    fn note_unread(&self, partition: Partition, entry: Entry) {
+    fn note_unread(&self, partition: Partition, entry: IndexEntry) {
         let mut unread = self.unread.lock();
         unread.push((partition, entry));
         self.has_unread.store(true, Ordering::Release);
@@ -300,14 +300,14 @@ impl Indexes {
             self.on_tree(|| self.id())?
         };
         let state = self.state.lock();
-        let is_whole =
-            matches!(*state, State::Complete) && self.losses.load(Ordering::Acquire) == losses;
+        let is_whole = matches!(*state, IndexTreeState::Complete)
+            && self.losses.load(Ordering::Acquire) == losses;
         Ok(id.filter(|_| is_whole))
     }
 
     /// Opens the tree and finds out what it lacks, if that was not done yet.
     fn prepare(&self) -> Result<(), StoreError> {
-        if self.tree.is_open() && !matches!(*self.state.lock(), State::Unknown) {
+        if self.tree.is_open() && !matches!(*self.state.lock(), IndexTreeState::Unknown) {
             return Ok(());
         }
         let _one_at_a_time = self.moving.lock();
@@ -316,19 +316,19 @@ impl Indexes {
             self.id()
         })?;
         let mut state = self.state.lock();
-        if !matches!(*state, State::Unknown) {
+        if !matches!(*state, IndexTreeState::Unknown) {
             return Ok(());
         }
-        let is_whole = match self.start.get().map_or(Known::None, |start| start.known) {
-            Known::All => true,
-            Known::InTree(known) => id == Some(known),
-            Known::None => false,
+        let is_whole = match self.start.get().map_or(KnownEntries::None, |start| start.known) {
+            KnownEntries::All => true,
+            KnownEntries::InTree(known) => id == Some(known),
+            KnownEntries::None => false,
         };
         *state = if is_whole {
-            State::Complete
+            IndexTreeState::Complete
         } else {
             tracing::warn!("secondary indexes lack entries: they are rebuilt from the records");
-            State::REBUILDING
+            IndexTreeState::REBUILDING
         };
         Ok(())
     }
@@ -361,7 +361,7 @@ impl Indexes {
         let id = xxh3_64(unique.as_flattened()) | 1;
         let id = Bytes::copy_from_slice(&id.to_be_bytes());
         let key = Bytes::from_static(ID_KEY);
-        self.tree.apply(&Batch::of(vec![(Space::Side, key, Some(id))]))
+        self.tree.apply(&PendingWrites::of(vec![(Space::Side, key, Some(id))]))
     }
 
     /// Does something with the tree, and does it with a new one if the old one turns out to be lost. The
@@ -384,7 +384,7 @@ impl Indexes {
         if let Err(error) = self.tree.remove() {
             tracing::warn!(%error, "damaged secondary indexes could not be removed");
         }
-        *state = State::REBUILDING;
+        *state = IndexTreeState::REBUILDING;
         drop(state);
         if let Some(worker) = self.worker.get() {
             worker.wake();
@@ -392,7 +392,7 @@ impl Indexes {
     }
 }
 
-impl State {
+impl IndexTreeState {
     const REBUILDING: Self = Self::Rebuilding { next: Partition(0), record_count: 0 };
 }
 
@@ -409,7 +409,7 @@ const fn is_loss(error: &StoreError) -> bool {
     matches!(error, StoreError::Corrupt { .. } | StoreError::Io { .. })
 }
 
-impl Store {
+impl LogStore {
     /// Makes writers move entries that come faster than they are moved in the background.
     pub(super) fn relieve_indexes(&self) -> Result<(), StoreError> {
         if !self.indexes.is_full() {

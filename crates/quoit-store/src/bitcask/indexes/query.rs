@@ -1,7 +1,7 @@
 //! Queries: entries of the tree and of memory, as far as the index confirms them.
 
-use super::{EntryOf, State, is_loss, twice};
-use crate::bitcask::store::Store;
+use super::{EntryOf, IndexTreeState, is_loss, twice};
+use crate::bitcask::store::LogStore;
 use crate::engine::{IndexPage, RecordMeta};
 use crate::error::StoreError;
 use crate::index::{PartitionIndex, Tag};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 const READ_COUNT_MIN: usize = 16;
 const READ_COUNT_MAX: usize = 4_096;
 
-impl Store {
+impl LogStore {
     pub(in crate::bitcask) fn query_index(
         &self,
         range: &IndexRange<'_>,
@@ -75,15 +75,17 @@ impl Store {
 
     fn check_complete(&self) -> Result<(), StoreError> {
         match &*self.indexes.state.lock() {
-            State::Complete => Ok(()),
-            State::Rebuilding { next, .. } => {
+            IndexTreeState::Complete => Ok(()),
+            IndexTreeState::Rebuilding { next, .. } => {
                 let count = self.stripes.len();
                 Err(unavailable(format!(
                     "they are being rebuilt, {} of {count} partitions are done; try again later",
                     next.0
                 )))
             }
-            State::Unknown => Err(unavailable("they are being opened; try again".to_owned())),
+            IndexTreeState::Unknown => {
+                Err(unavailable("they are being opened; try again".to_owned()))
+            }
         }
     }
 

@@ -1,12 +1,12 @@
 //! Entries that the tree lacks, from the records that the index knows to have some.
 
-use super::{EntryChange, State};
-use crate::bitcask::read::{Loaded, Part};
-use crate::bitcask::store::Store;
+use super::{EntryChange, IndexTreeState};
+use crate::bitcask::read::{LoadedRecord, ReadPart};
+use crate::bitcask::store::LogStore;
 use crate::compare::compared_digest;
 use crate::engine::Access;
 use crate::error::StoreError;
-use crate::index::{Entry, Tag};
+use crate::index::{IndexEntry, Tag};
 use crate::index_page::places_of;
 use crate::seam::Pace;
 use quoit_model::hash::Partition;
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 /// Bytes that are read between two pauses.
 const PIECE_BYTES: u64 = 1 << 20;
 
-impl Store {
+impl LogStore {
     /// Does a piece of what the indexes want done in the background. True when there is more.
     pub(in crate::bitcask) fn tend_indexes(&self, pace: &dyn Pace) -> Result<bool, StoreError> {
         if !self.indexes.is_used() {
@@ -25,8 +25,8 @@ impl Store {
         self.indexes.prepare()?;
         let losses = self.indexes.losses.load(Ordering::Acquire);
         let rebuilding = match *self.indexes.state.lock() {
-            State::Rebuilding { next, record_count } => Some((next, record_count)),
-            State::Unknown | State::Complete => None,
+            IndexTreeState::Rebuilding { next, record_count } => Some((next, record_count)),
+            IndexTreeState::Unknown | IndexTreeState::Complete => None,
         };
         if self.indexes.should_move() {
             self.indexes.move_all(&|| self.committer.sync())?;
@@ -40,7 +40,11 @@ impl Store {
         let next = Partition(partition.0 + 1);
         let is_last = usize::from(next.0) >= self.stripes.len();
         let record_count = record_count + more_count;
-        *state = if is_last { State::Complete } else { State::Rebuilding { next, record_count } };
+        *state = if is_last {
+            IndexTreeState::Complete
+        } else {
+            IndexTreeState::Rebuilding { next, record_count }
+        };
         if is_last {
             tracing::info!(record_count, "secondary indexes are complete again");
         }
@@ -56,15 +60,15 @@ impl Store {
     ) -> Result<Option<u64>, StoreError> {
         let (mut entries, table) = {
             let index = self.stripe(partition).read();
-            let entries: Vec<Entry> = index.iter().filter(|entry| entry.indexed).collect();
+            let entries: Vec<IndexEntry> = index.iter().filter(|entry| entry.indexed).collect();
             // Who holds the table can read its segments.
             (entries, self.table.load_full())
         };
         entries.sort_unstable_by_key(|entry| entry.location);
         let mut piece_bytes = 0;
         for entry in &entries {
-            match self.reader.load(&table, entry, 0, Part::Whole, Access::Wait)? {
-                Loaded::Stored(stored) => {
+            match self.reader.load(&table, entry, 0, ReadPart::Whole, Access::Wait)? {
+                LoadedRecord::Stored(stored) => {
                     let header = stored.header;
                     let (key, record) = stored.into_key_and_record();
                     piece_bytes += header.record_bytes();
@@ -80,11 +84,11 @@ impl Store {
                         }
                     }
                 }
-                Loaded::Damaged(error) => {
+                LoadedRecord::Damaged(error) => {
                     self.note_damaged(partition, entry.tag, &error);
                     self.indexes.note_unread(partition, *entry);
                 }
-                Loaded::WouldBlock => {}
+                LoadedRecord::WouldBlock => {}
             }
             if piece_bytes >= PIECE_BYTES {
                 if !pace.pause(self.pause_us(piece_bytes)) {

@@ -3,7 +3,7 @@
 use super::INDEXES_NAME;
 use crate::error::StoreError;
 use crate::ordered::{
-    Batch, Figures, OrderedStore, Space, TreeFile, TreeSettings, TreeStore, Visit,
+    Figures, OrderedStore, PendingWrites, Space, TreeFile, TreeSettings, TreeStore, Visit,
 };
 use crate::seam::Disk;
 use bytes::Bytes;
@@ -63,7 +63,7 @@ impl OrderedStore for Arc<LazyTree> {
         self.opened().map_or(Ok(()), |tree| tree.scan(space, from, visit))
     }
 
-    fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
+    fn apply(&self, batch: &PendingWrites) -> Result<(), StoreError> {
         self.opened().ok_or(StoreError::Closed)?.apply(batch)
     }
 

@@ -3,10 +3,12 @@
 use crate::bitcask::keys::ActiveKeys;
 use crate::bitcask::log::{Sealed, note_key};
 use crate::bitcask::planted;
-use crate::bitcask::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Kind, Position};
+use crate::bitcask::record::{
+    self, ALIGNMENT_BYTES, HEADER_BYTES, Position, RecordHeader, RecordKind,
+};
 use crate::bitcask::scan::{Scan, Scanned};
 use crate::bitcask::segment::{SEGMENT_HEADER_BYTES, Segment};
-use crate::bitcask::store::{Store, count_dead};
+use crate::bitcask::store::{LogStore, count_dead};
 use crate::bitcask::synced::SyncedBefore;
 use crate::error::StoreError;
 use crate::index::{Location, SizeClass, Tag};
@@ -38,7 +40,7 @@ struct Move {
 }
 
 /// A segment in the making.
-struct Target {
+struct MergeTarget {
     segment: Arc<Segment>,
     keys: ActiveKeys,
     /// Bytes that are written.
@@ -49,9 +51,9 @@ struct Target {
     unsynced_bytes: u64,
 }
 
-impl Target {
+impl MergeTarget {
     /// Writes the slice, and notes and counts what is in it. Says how much it was.
-    fn write(&mut self, store: &Store) -> Result<u64, StoreError> {
+    fn write(&mut self, store: &LogStore) -> Result<u64, StoreError> {
         let store_id = store.reader.store_id;
         let written = self.slice.len() as u64;
         if written == 0 {
@@ -69,7 +71,7 @@ impl Target {
             let class = SizeClass::of(header.record_bytes());
             self.segment.count_written(class, header.meta.expires_at_secs);
             self.segment.sequence_min.fetch_min(header.sequence, Ordering::Relaxed);
-            if header.kind != Kind::Put {
+            if header.kind != RecordKind::Put {
                 self.segment.count_held();
             }
             at += header.padded_bytes() as usize;
@@ -97,7 +99,7 @@ pub(super) struct Made {
 
 /// Copies the records of victims.
 pub(super) struct Copier<'m> {
-    store: &'m Store,
+    store: &'m LogStore,
     victims: &'m [u32],
     pace: &'m dyn Pace,
     /// Key files of the segments that stay, with the lowest sequence in each.
@@ -105,13 +107,13 @@ pub(super) struct Copier<'m> {
     /// Whether some other segment has no key file, and which sequence is the lowest in such.
     unkeyed_min: Option<u64>,
     lookups_left: u64,
-    target: Option<Target>,
+    target: Option<MergeTarget>,
     moves: Vec<Move>,
     made: Made,
 }
 
 impl<'m> Copier<'m> {
-    pub(super) fn new(store: &'m Store, victims: &'m [u32], pace: &'m dyn Pace) -> Self {
+    pub(super) fn new(store: &'m LogStore, victims: &'m [u32], pace: &'m dyn Pace) -> Self {
         let key_files = store.key_files.lock().clone();
         let table = store.table.load();
         let mut others = Vec::new();
@@ -181,23 +183,24 @@ impl<'m> Copier<'m> {
     }
 
     fn take(&mut self, victim: u32, record: &Scanned<'_>) -> Result<(), StoreError> {
-        let header = Header { in_batch: false, synced: SyncedBefore::UNKNOWN, ..record.header };
+        let header =
+            RecordHeader { in_batch: false, synced: SyncedBefore::UNKNOWN, ..record.header };
         match header.kind {
-            Kind::Put => self.take_put(victim, &header, record),
-            Kind::Remove if self.has_older_write(&header, record.key())? => {
+            RecordKind::Put => self.take_put(victim, &header, record),
+            RecordKind::Remove if self.has_older_write(&header, record.key())? => {
                 self.push(&header, record.body).map(drop)
             }
-            Kind::DropPartition if self.has_older_segment(&header) => {
+            RecordKind::DropPartition if self.has_older_segment(&header) => {
                 self.push(&header, record.body).map(drop)
             }
-            Kind::Remove | Kind::DropPartition | Kind::Batch => Ok(()),
+            RecordKind::Remove | RecordKind::DropPartition | RecordKind::Batch => Ok(()),
         }
     }
 
     fn take_put(
         &mut self,
         victim: u32,
-        header: &Header,
+        header: &RecordHeader,
         record: &Scanned<'_>,
     ) -> Result<(), StoreError> {
         let Some(old) = Location::new(victim, record.offset) else {
@@ -217,7 +220,7 @@ impl<'m> Copier<'m> {
             new = Some(self.push(header, record.body)?);
         } else if self.has_older_write(header, record.key())? {
             // Else the older write would be the newest one when the store is opened.
-            let removal = Header { kind: Kind::Remove, value_bytes: 0, ..*header };
+            let removal = RecordHeader { kind: RecordKind::Remove, value_bytes: 0, ..*header };
             self.push(&removal, record.key())?;
         }
         self.moves.push(Move { partition: header.partition, tag, old, new, class });
@@ -225,7 +228,7 @@ impl<'m> Copier<'m> {
     }
 
     /// Whether some segment that stays may have an older write of the key.
-    fn has_older_write(&mut self, header: &Header, key: &[u8]) -> Result<bool, StoreError> {
+    fn has_older_write(&mut self, header: &RecordHeader, key: &[u8]) -> Result<bool, StoreError> {
         if planted::has(PlantedFault::ForgetsRemovals) {
             return Ok(false);
         }
@@ -247,13 +250,13 @@ impl<'m> Copier<'m> {
         Ok(false)
     }
 
-    fn has_older_segment(&self, header: &Header) -> bool {
+    fn has_older_segment(&self, header: &RecordHeader) -> bool {
         let keyed = self.others.iter().map(|(sequence_min, _)| *sequence_min);
         keyed.chain(self.unkeyed_min).any(|sequence_min| sequence_min < header.sequence)
     }
 
     /// Adds a record to the target and says where it will be.
-    fn push(&mut self, header: &Header, body: &[u8]) -> Result<Location, StoreError> {
+    fn push(&mut self, header: &RecordHeader, body: &[u8]) -> Result<Location, StoreError> {
         let limits = self.store.log.limits();
         let is_full = self.target.as_ref().is_some_and(|target| {
             let end = target.end + target.slice.len() as u64 + header.padded_bytes();
@@ -269,7 +272,7 @@ impl<'m> Copier<'m> {
             None => {
                 let segment = self.store.log.begin_merge_segment()?;
                 self.made.segments.push(segment.number);
-                self.target.insert(Target {
+                self.target.insert(MergeTarget {
                     keys: ActiveKeys::new(segment.number),
                     segment,
                     end: SEGMENT_HEADER_BYTES,
@@ -323,7 +326,7 @@ impl<'m> Copier<'m> {
         let Some(target) = self.target.take() else {
             return Ok(());
         };
-        let Target { segment, keys, .. } = target;
+        let MergeTarget { segment, keys, .. } = target;
         segment.close();
         // Kept in mind until its key file is written, by us or by the sealer.
         self.store.log.add_sealed(Sealed { segment, keys: Arc::new(keys) });

@@ -13,12 +13,12 @@ mod rest;
 
 use super::meta::Meta;
 use super::planted;
-use super::store::Store;
+use super::store::LogStore;
 use crate::error::StoreError;
 use crate::seam::{Next, Pace, Worker};
 use copy::Copier;
 use parking_lot::Mutex;
-use policy::Candidate;
+use policy::MergeCandidate;
 use quoit_planted::PlantedFault;
 use rest::Rests;
 use std::collections::BTreeSet;
@@ -31,13 +31,13 @@ const GAIN_PERCENT_MIN: u64 = 10;
 
 /// Merges in the background.
 pub(super) struct Merger {
-    store: Arc<Store>,
+    store: Arc<LogStore>,
     check_count: AtomicU64,
     rests: Mutex<Rests>,
 }
 
 impl Merger {
-    pub(super) fn new(store: Arc<Store>) -> Self {
+    pub(super) fn new(store: Arc<LogStore>) -> Self {
         Self { store, check_count: AtomicU64::new(0), rests: Mutex::new(Rests::default()) }
     }
 
@@ -80,7 +80,7 @@ impl Merger {
         }
         let made = finished?;
         match store.retire(&victims, pace)? {
-            Retired::All => {
+            RetiredSegments::All => {
                 let read_bytes: u64 = chosen.iter().map(|candidate| candidate.size_bytes).sum();
                 let gained_bytes = read_bytes.saturating_sub(made.size_bytes);
                 let is_futile = gained_bytes * 100 < read_bytes * GAIN_PERCENT_MIN;
@@ -89,11 +89,11 @@ impl Merger {
                 }
                 Ok(!is_futile)
             }
-            Retired::NoneOf { referred } => {
+            RetiredSegments::NoneOf { referred } => {
                 self.rest(&referred, &referred, "segments with damaged records are kept");
                 Ok(referred.len() < victims.len())
             }
-            Retired::NotNow => Ok(false),
+            RetiredSegments::NotNow => Ok(false),
         }
     }
 
@@ -127,7 +127,7 @@ impl Worker for Merger {
 }
 
 /// State of segments whose records were copied.
-enum Retired {
+enum RetiredSegments {
     /// They are gone.
     All,
     /// All are kept: the index still refers to records of these, which are damaged.
@@ -136,7 +136,7 @@ enum Retired {
     NotNow,
 }
 
-impl Store {
+impl LogStore {
     /// The lowest sequence of a record in any segment.
     fn oldest_sequence(&self) -> u64 {
         let table = self.table.load();
@@ -145,13 +145,13 @@ impl Store {
     }
 
     /// Closed segments that have a key file.
-    fn merge_candidates(&self) -> Result<Vec<Candidate>, StoreError> {
+    fn merge_candidates(&self) -> Result<Vec<MergeCandidate>, StoreError> {
         let keyed: Vec<u32> = self.key_files.lock().keys().copied().collect();
         let table = self.table.load();
         let mut candidates = Vec::new();
         for segment in table.all() {
             if segment.is_closed() && keyed.binary_search(&segment.number).is_ok() {
-                candidates.push(Candidate {
+                candidates.push(MergeCandidate {
                     number: segment.number,
                     size_bytes: segment.file.size_bytes()?,
                     sequence_min: segment.sequence_min.load(Ordering::Relaxed),
@@ -163,12 +163,12 @@ impl Store {
     }
 
     /// Lets go of segments whose records have all been copied.
-    fn retire(&self, victims: &[u32], pace: &dyn Pace) -> Result<Retired, StoreError> {
+    fn retire(&self, victims: &[u32], pace: &dyn Pace) -> Result<RetiredSegments, StoreError> {
         if !planted::has(PlantedFault::LeavesIndexBehind) {
             let referred = self.referred(victims);
             if !referred.is_empty() {
                 // All or none: removals were dropped on the promise that all victims go.
-                return Ok(Retired::NoneOf { referred });
+                return Ok(RetiredSegments::NoneOf { referred });
             }
         }
         // The snapshot makes all that was written durable as well: what made records of the victims
@@ -177,7 +177,7 @@ impl Store {
         let is_safe = planted::has(PlantedFault::RetiresTooEarly)
             || checkpointing.is_some() && self.checkpoint(victims, pace)?;
         if !is_safe {
-            return Ok(Retired::NotNow);
+            return Ok(RetiredSegments::NotNow);
         }
         let mut meta = self.meta.lock();
         let retired_sequence = self.counters.checkpointed_sequence.load(Ordering::Relaxed);
@@ -194,7 +194,7 @@ impl Store {
         self.log.forget_segments(victims);
         self.counters.merges.fetch_add(1, Ordering::Relaxed);
         self.meta.lock().remove_retired(&*self.disk)?;
-        Ok(Retired::All)
+        Ok(RetiredSegments::All)
     }
 
     /// Those of the victims that the index still refers to: their records are damaged.

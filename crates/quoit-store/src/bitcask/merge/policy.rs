@@ -8,7 +8,7 @@ const HOUR_SECS: u64 = 3_600;
 
 /// A closed segment, as the choice of merges sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Candidate {
+pub(super) struct MergeCandidate {
     pub(super) number: u32,
     pub(super) size_bytes: u64,
     /// The lowest sequence of a record in it.
@@ -24,7 +24,7 @@ struct Waste {
     dead_bytes: u64,
 }
 
-impl Candidate {
+impl MergeCandidate {
     /// `is_oldest`: no other segment has older records, so that removals need not be kept.
     fn waste(&self, is_oldest: bool, now_secs: u64) -> Waste {
         let counts = &self.counts;
@@ -56,15 +56,15 @@ pub(super) fn is_allowed(policy: MergePolicy, now_secs: u64) -> bool {
 /// The segments to merge, the one with the oldest records first; none when it is not worth it.
 /// `oldest_sequence` is the lowest sequence of a record in any segment, also of those that are no candidates.
 pub(super) fn choose(
-    candidates: &[Candidate],
+    candidates: &[MergeCandidate],
     oldest_sequence: u64,
     settings: &MergeSettings,
     now_secs: u64,
-) -> Vec<Candidate> {
-    let wasted = |candidate: &Candidate| {
+) -> Vec<MergeCandidate> {
+    let wasted = |candidate: &MergeCandidate| {
         candidate.waste(candidate.sequence_min == oldest_sequence, now_secs)
     };
-    let triggers = |candidate: &Candidate| {
+    let triggers = |candidate: &MergeCandidate| {
         let waste = wasted(candidate);
         candidate.counts.record_count > 0
             && (waste.frag_percent >= u64::from(settings.frag_merge_trigger_percent)
@@ -73,14 +73,14 @@ pub(super) fn choose(
     if !candidates.iter().any(triggers) {
         return Vec::new();
     }
-    let takes_part = |candidate: &&Candidate| {
+    let takes_part = |candidate: &&MergeCandidate| {
         let waste = wasted(candidate);
         triggers(candidate)
             || waste.frag_percent >= u64::from(settings.frag_threshold_percent)
             || waste.dead_bytes >= settings.dead_bytes_threshold_bytes
             || candidate.size_bytes < settings.small_file_threshold_bytes
     };
-    let mut chosen: Vec<Candidate> = candidates.iter().filter(takes_part).copied().collect();
+    let mut chosen: Vec<MergeCandidate> = candidates.iter().filter(takes_part).copied().collect();
     chosen.sort_by_key(|candidate| (candidate.sequence_min, candidate.number));
     let mut size_bytes = 0;
     chosen.retain(|candidate| {
@@ -96,7 +96,7 @@ pub(super) fn choose(
 mod tests {
     use super::*;
 
-    fn candidate(number: u32, records: u64, live: u64, held: u64) -> Candidate {
+    fn candidate(number: u32, records: u64, live: u64, held: u64) -> MergeCandidate {
         let counts = SegmentCounts {
             record_count: records,
             record_bytes: records << 20,
@@ -106,10 +106,10 @@ mod tests {
             ..SegmentCounts::default()
         };
         let size_bytes = records << 20;
-        Candidate { number, size_bytes, sequence_min: u64::from(number), counts }
+        MergeCandidate { number, size_bytes, sequence_min: u64::from(number), counts }
     }
 
-    fn chosen(candidates: &[Candidate]) -> Vec<u32> {
+    fn chosen(candidates: &[MergeCandidate]) -> Vec<u32> {
         let oldest = candidates.iter().map(|candidate| candidate.sequence_min).min().unwrap();
         let chosen = choose(candidates, oldest, &MergeSettings::default(), 1_000_000);
         chosen.iter().map(|candidate| candidate.number).collect()

@@ -39,7 +39,7 @@ const PIECE_BYTES: usize = 1 << 18;
 
 /// A batch of which all behind the start is as it was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Batch {
+pub(super) struct JournalBatch {
     pub(super) size_bytes: u64,
     pub(super) sequence: u64,
     item_count: u32,
@@ -48,7 +48,7 @@ pub(super) struct Batch {
     pub(super) marked: Option<(Mark, u64)>,
 }
 
-impl Batch {
+impl JournalBatch {
     /// The start that the batch should have, with this sequence.
     pub(super) fn start(&self, sequence: u64) -> [u8; START_BYTES] {
         start(self.item_count, sequence)
@@ -63,14 +63,14 @@ fn start(item_count: u32, sequence: u64) -> [u8; START_BYTES] {
 }
 
 /// Reads the batch that begins where the journal stands; `None` if none does that is whole.
-pub(super) fn read(journal: &mut impl Read, store_id: u64) -> io::Result<Option<Batch>> {
+pub(super) fn read(journal: &mut impl Read, store_id: u64) -> io::Result<Option<JournalBatch>> {
     match read_to_end(journal, store_id) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
         read => read,
     }
 }
 
-fn read_to_end(journal: &mut impl Read, store_id: u64) -> io::Result<Option<Batch>> {
+fn read_to_end(journal: &mut impl Read, store_id: u64) -> io::Result<Option<JournalBatch>> {
     let front: [u8; START_BYTES] = array(journal)?;
     let [tag, counts @ ..] = front;
     let (counts, sequence) = counts.split_at(4);
@@ -88,7 +88,13 @@ fn read_to_end(journal: &mut impl Read, store_id: u64) -> io::Result<Option<Batc
             let is_start_sound = tag == START && counts == item_count.to_le_bytes();
             let sequence = u64::from_le_bytes(sequence.try_into().expect("eight of twelve bytes"));
             let size_bytes = size_bytes + END_BYTES;
-            return Ok(Some(Batch { size_bytes, sequence, item_count, is_start_sound, marked }));
+            return Ok(Some(JournalBatch {
+                size_bytes,
+                sequence,
+                item_count,
+                is_start_sound,
+                marked,
+            }));
         }
         hash.update(&[tag_of_item]);
         size_bytes += 1 + match tag_of_item {

@@ -2,7 +2,7 @@
 
 use super::batch::{self, ITEM, ITEM_HEAD_BYTES, START_BYTES, sizes};
 use super::paths_of;
-use super::survey::{Part, SEQUENCES_AHEAD_MAX, survey};
+use super::survey::{JournalPart, SEQUENCES_AHEAD_MAX, survey};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,9 @@ pub(in crate::ordered) fn visit_items(
         let survey = survey(&mut journal, above, store_id)?;
         above = above.max(survey.last_group().unwrap_or(0));
         let path = Arc::new(path);
-        for piece in survey.pieces.iter().filter(|piece| matches!(piece.part, Part::Batches(_))) {
+        for piece in
+            survey.pieces.iter().filter(|piece| matches!(piece.part, JournalPart::Batches(_)))
+        {
             let mut position = piece.start;
             while position < piece.end {
                 journal.seek(SeekFrom::Start(position))?;

@@ -28,7 +28,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use survey::{Survey, survey};
-use verdict::{Known, Lost, Outcome, Step, Verdict, judge};
+use verdict::{JournalSurroundings, Lost, Outcome, Step, Verdict, judge};
 
 const BUFFER_BYTES: usize = 1 << 16;
 
@@ -68,7 +68,7 @@ pub(super) fn check(directory: &Path, clean: bool, store_id: u64) -> Result<Jour
         above = above.max(survey.last_group().unwrap_or(0));
         surveys.push(survey);
     }
-    let verdict = judge(&surveys, Known { clean, synced, store_id });
+    let verdict = judge(&surveys, JournalSurroundings { clean, synced, store_id });
     Ok(Journals { directory: directory.to_owned(), paths, verdict })
 }
 

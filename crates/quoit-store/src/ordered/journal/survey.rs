@@ -1,6 +1,6 @@
 //! Survey of one journal: batches that are whole, and stretches without one.
 
-use super::batch::{self, Batch, START_BYTES};
+use super::batch::{self, JournalBatch, START_BYTES};
 use std::io::{self, BufRead, Seek, SeekFrom};
 
 /// A batch's sequence is so far above the lowest that it may have, at most: threads of `fjall` take some.
@@ -8,14 +8,14 @@ pub(super) const SEQUENCES_AHEAD_MAX: u64 = 1 << 20;
 
 /// A stretch of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Piece {
+pub(super) struct JournalPiece {
     pub(super) start: u64,
     pub(super) end: u64,
-    pub(super) part: Part,
+    pub(super) part: JournalPart,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
+pub(super) enum JournalPart {
     /// Batches one after the other, without a gap in their groups.
     Batches(Batches),
     /// No batch that is whole, and not only zeros up to the end.
@@ -25,7 +25,7 @@ pub(super) enum Part {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Batches {
     /// `None` for batches of older releases, which have no marks.
-    pub(super) groups: Option<Groups>,
+    pub(super) groups: Option<SurveyedGroups>,
     pub(super) first_sequence: u64,
     pub(super) last_sequence: u64,
     /// The right start of the batch; only where the journal has one batch whose start is damaged.
@@ -33,7 +33,7 @@ pub(super) struct Batches {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Groups {
+pub(super) struct SurveyedGroups {
     pub(super) first: u64,
     pub(super) last: u64,
     /// The keyspace that marks are in.
@@ -43,11 +43,11 @@ pub(super) struct Groups {
 /// Everything that was found in a journal, in the order of its bytes.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(super) struct Survey {
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<JournalPiece>,
     /// The last group that the journal says was synced.
     pub(super) synced: u64,
     /// The batch before the place that was reached, which is no piece yet.
-    pending: Option<(u64, Batch)>,
+    pending: Option<(u64, JournalBatch)>,
 }
 
 /// Surveys a journal. Groups up to `above` stand in older ones.
@@ -103,9 +103,9 @@ fn is_zero_from(journal: &mut (impl BufRead + Seek), from: u64) -> io::Result<bo
 impl Survey {
     /// The last group that the journal has a whole batch of; 0 where its batches have no marks.
     pub(super) fn last_group(&self) -> Option<u64> {
-        let of_piece = |piece: &Piece| match piece.part {
-            Part::Batches(batches) => Some(batches.groups.map_or(0, |groups| groups.last)),
-            Part::Hole => None,
+        let of_piece = |piece: &JournalPiece| match piece.part {
+            JournalPart::Batches(batches) => Some(batches.groups.map_or(0, |groups| groups.last)),
+            JournalPart::Hole => None,
         };
         self.pieces.iter().rev().find_map(of_piece)
     }
@@ -113,11 +113,11 @@ impl Survey {
     fn end_hole(&mut self, start: Option<u64>, end: u64) {
         if let Some(start) = start.filter(|start| *start < end) {
             self.end_batch(None);
-            self.pieces.push(Piece { start, end, part: Part::Hole });
+            self.pieces.push(JournalPiece { start, end, part: JournalPart::Hole });
         }
     }
 
-    fn note_batch(&mut self, start: u64, batch: Batch) {
+    fn note_batch(&mut self, start: u64, batch: JournalBatch) {
         if let Some((mark, _)) = batch.marked {
             self.synced = self.synced.max(mark.synced);
         }
@@ -140,32 +140,34 @@ impl Survey {
         };
         let is_sound = batch.is_start_sound && sequence == batch.sequence;
         let end = start + batch.size_bytes;
-        let groups = batch.marked.map(|(mark, keyspace)| Groups {
+        let groups = batch.marked.map(|(mark, keyspace)| SurveyedGroups {
             first: mark.first,
             last: mark.group,
             keyspace,
         });
         if is_sound
-            && let Some(Piece { end: last_end, part: Part::Batches(last), .. }) =
+            && let Some(JournalPiece { end: last_end, part: JournalPart::Batches(last), .. }) =
                 self.pieces.last_mut()
             && *last_end == start
             && last.is_followed_by(groups)
         {
             *last_end = end;
-            last.groups =
-                last.groups.zip(groups).map(|(last, next)| Groups { last: next.last, ..last });
+            last.groups = last
+                .groups
+                .zip(groups)
+                .map(|(last, next)| SurveyedGroups { last: next.last, ..last });
             last.last_sequence = sequence;
             return;
         }
         let mended_start = (!is_sound).then(|| batch.start(sequence));
         let batches =
             Batches { groups, first_sequence: sequence, last_sequence: sequence, mended_start };
-        self.pieces.push(Piece { start, end, part: Part::Batches(batches) });
+        self.pieces.push(JournalPiece { start, end, part: JournalPart::Batches(batches) });
     }
 }
 
 impl Batches {
-    fn is_followed_by(&self, groups: Option<Groups>) -> bool {
+    fn is_followed_by(&self, groups: Option<SurveyedGroups>) -> bool {
         let are_next = match (self.groups, groups) {
             (None, None) => true,
             (Some(own), Some(next)) => next.first == own.last + 1 && next.keyspace == own.keyspace,

@@ -76,12 +76,12 @@ fn surveys_of(journals: &[Vec<u8>]) -> Vec<Survey> {
     journals.iter().map(of_one).collect()
 }
 
-fn known(clean: bool, synced: u64) -> Known {
-    Known { clean, synced, store_id: STORE_ID }
+fn known(clean: bool, synced: u64) -> JournalSurroundings {
+    JournalSurroundings { clean, synced, store_id: STORE_ID }
 }
 
 /// Mends the journals, and checks that mending them again changes nothing.
-fn mended(journals: &[Vec<u8>], known: Known) -> (Vec<Vec<u8>>, Verdict) {
+fn mended(journals: &[Vec<u8>], known: JournalSurroundings) -> (Vec<Vec<u8>>, Verdict) {
     let verdict = judge(&surveys_of(journals), known);
     let apply = |(journal, outcome): (&Vec<u8>, &Outcome)| {
         let mut made = Vec::new();
@@ -96,7 +96,7 @@ fn mended(journals: &[Vec<u8>], known: Known) -> (Vec<Vec<u8>>, Verdict) {
     let made: Vec<Vec<u8>> = journals.iter().zip(&verdict.outcomes).map(apply).collect();
     let tail_is_lost = verdict.last_group.is_none_or(|last| last < verdict.synced);
     if !tail_is_lost {
-        let again = judge(&surveys_of(&made), Known { clean: false, ..known });
+        let again = judge(&surveys_of(&made), JournalSurroundings { clean: false, ..known });
         assert_eq!(again.lost, [], "it is missed again");
         assert!(again.outcomes.iter().all(|outcome| outcome.is_as_it_is), "{again:?}");
         assert_eq!(again.last_group, verdict.last_group);
@@ -133,7 +133,7 @@ fn lost_count(verdict: &Verdict) -> Option<u64> {
 fn flip_each(
     written: &[Written],
     zeros: usize,
-    known: Known,
+    known: JournalSurroundings,
     mut check: impl FnMut(usize, Vec<u64>, &Verdict),
 ) {
     let bounds = bounds_of(written);

@@ -8,11 +8,11 @@
 
 use super::batch::{self, START_BYTES};
 use super::groups::Mark;
-use super::survey::{Batches, Groups, Part, Piece, Survey};
+use super::survey::{Batches, JournalPart, JournalPiece, Survey, SurveyedGroups};
 
 /// Facts beside the journals themselves.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Known {
+pub(super) struct JournalSurroundings {
     /// Whether the store was closed in good order.
     pub(super) clean: bool,
     /// The last group that was synced, as the file beside the journals has it.
@@ -64,7 +64,7 @@ pub(super) struct Verdict {
 }
 
 /// Judges the journals of a store, the oldest first.
-pub(super) fn judge(surveys: &[Survey], known: Known) -> Verdict {
+pub(super) fn judge(surveys: &[Survey], known: JournalSurroundings) -> Verdict {
     let of_marks = surveys.iter().map(|survey| survey.synced).max().unwrap_or(0);
     let sealed = surveys.split_last().map_or(&[][..], |(_, sealed)| sealed);
     let of_sealed = sealed.iter().filter_map(Survey::last_group).max();
@@ -84,7 +84,7 @@ pub(super) fn judge(surveys: &[Survey], known: Known) -> Verdict {
 
 #[derive(Default)]
 struct Judge {
-    known: Known,
+    known: JournalSurroundings,
     /// All groups up to this one were durable.
     durable: u64,
     /// The last group that was taken; 0 where batches of an older release were.
@@ -96,7 +96,7 @@ struct Judge {
 }
 
 /// Batches that are missing between two others.
-struct Missing {
+struct MissingBatches {
     /// How many durable batches; `None` when none are, `Some(None)` when some are and their number is
     /// unknown.
     lost: Option<Option<u64>>,
@@ -112,20 +112,26 @@ impl Judge {
         self.verdict.outcomes.push(Outcome { steps: Vec::new(), is_as_it_is });
     }
 
-    fn take(&mut self, journal: usize, piece: &Piece, is_sealed: bool) {
+    fn take(&mut self, journal: usize, piece: &JournalPiece, is_sealed: bool) {
         if self.verdict.torn.is_some() {
             return self.outcome().is_as_it_is = false;
         }
         match &piece.part {
-            Part::Hole => {
+            JournalPart::Hole => {
                 self.holes.push((journal, piece.start, piece.end));
                 self.outcome().is_as_it_is = false;
             }
-            Part::Batches(batches) => self.take_batches(journal, piece, batches, is_sealed),
+            JournalPart::Batches(batches) => self.take_batches(journal, piece, batches, is_sealed),
         }
     }
 
-    fn take_batches(&mut self, journal: usize, piece: &Piece, batches: &Batches, is_sealed: bool) {
+    fn take_batches(
+        &mut self,
+        journal: usize,
+        piece: &JournalPiece,
+        batches: &Batches,
+        is_sealed: bool,
+    ) {
         if let Some(groups) = batches.groups {
             // A journal is begun when the one before is durable.
             let is_of_sealed = is_sealed
@@ -157,7 +163,7 @@ impl Judge {
         self.last_sequence = Some(batches.last_sequence);
     }
 
-    fn missing_before(&self, groups: Groups, is_of_sealed: bool) -> Missing {
+    fn missing_before(&self, groups: SurveyedGroups, is_of_sealed: bool) -> MissingBatches {
         let before = groups.first - 1;
         let durable = if is_of_sealed { u64::MAX } else { self.durable };
         let has_hole = !self.holes.is_empty();
@@ -165,17 +171,21 @@ impl Judge {
             Some(last) if last > 0 => {
                 let lost_count = before.min(durable).saturating_sub(last);
                 let lost = (lost_count > 0).then_some(Some(lost_count));
-                Missing { lost, ends: before > last.max(durable), first: last + 1 }
+                MissingBatches { lost, ends: before > last.max(durable), first: last + 1 }
             }
             // Batches without marks: they were made durable before the first one with a mark was written.
             Some(_) => {
                 let lost = (has_hole || before.min(durable) > 0).then_some(None);
-                Missing { lost, ends: before > durable, first: 1 }
+                MissingBatches { lost, ends: before > durable, first: 1 }
             }
             // Those before may be in tables.
             None => {
                 let ends = has_hole && before > durable;
-                Missing { lost: (has_hole && !ends).then_some(None), ends, first: before.max(1) }
+                MissingBatches {
+                    lost: (has_hole && !ends).then_some(None),
+                    ends,
+                    first: before.max(1),
+                }
             }
         }
     }
@@ -186,7 +196,7 @@ impl Judge {
     }
 
     /// Puts a batch into the place of those that are lost, so that they are missed once.
-    fn fill(&mut self, first: u64, next: Groups, next_sequence: u64) {
+    fn fill(&mut self, first: u64, next: SurveyedGroups, next_sequence: u64) {
         let sequence =
             self.last_sequence.map_or(next_sequence.checked_sub(1), |last| Some(last + 1));
         let Some(sequence) = sequence.filter(|sequence| *sequence < next_sequence) else { return };

@@ -12,15 +12,15 @@ mod opened;
 
 use super::backend::{Figures, OrderedStore, Space, Visit};
 use super::files;
-use super::open::Opening;
-use super::overlay::Batch;
+use super::open::StoreOpening;
+use super::overlay::PendingWrites;
 use crate::error::StoreError;
 use crate::rented;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use fjall::compaction::Leveled;
 use fjall::{AbstractTree, Error, Keyspace, SeqNo};
-use opened::{Opened, Place};
+use opened::{KeyspaceSettings, OpenedKeyspaces};
 use parking_lot::Mutex;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -77,11 +77,11 @@ impl Default for LsmSettings {
 }
 
 /// Says how many bytes the disk has room for; `None` when that can't be told.
-pub(super) type Room = dyn Fn() -> Option<u64> + Send + Sync;
+pub(super) type DiskRoom = dyn Fn() -> Option<u64> + Send + Sync;
 
 pub(super) struct LsmStore {
     /// `None` while it is opened again, and where that failed.
-    opened: ArcSwapOption<Opened>,
+    opened: ArcSwapOption<OpenedKeyspaces>,
     /// Held while it is opened again.
     reopening: Mutex<()>,
     /// Whether it takes no more writes since the disk was full, until it is opened again.
@@ -92,8 +92,8 @@ pub(super) struct LsmStore {
     is_broken: AtomicBool,
     /// Result of the search for damage that may be the reason of a failure.
     damage: OnceLock<Option<StoreError>>,
-    place: Place,
-    room: Box<Room>,
+    place: KeyspaceSettings,
+    room: Box<DiskRoom>,
 }
 
 impl LsmStore {
@@ -101,13 +101,13 @@ impl LsmStore {
         path: &Path,
         settings: &LsmSettings,
         bodies_apart: bool,
-        room: Box<Room>,
-        opening: &mut Opening<'_>,
+        room: Box<DiskRoom>,
+        opening: &mut StoreOpening<'_>,
     ) -> Result<Self, StoreError> {
         let (path, store_id) = (path.to_owned(), opening.store_id());
-        let place = Place { path, settings: *settings, bodies_apart, store_id };
+        let place = KeyspaceSettings { path, settings: *settings, bodies_apart, store_id };
         let clean = opening.clean;
-        let opened = Opened::open(&place, clean, &mut |reason| opening.note_loss(reason))?;
+        let opened = OpenedKeyspaces::open(&place, clean, &mut |reason| opening.note_loss(reason))?;
         let opened = ArcSwapOption::from_pointee(opened);
         Ok(Self {
             opened,
@@ -123,7 +123,10 @@ impl LsmStore {
 
     /// Calls with the store as it is opened; waits while it is opened again. Costs no write to memory that
     /// threads share.
-    fn with<T>(&self, run: impl FnOnce(&Opened) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn with<T>(
+        &self,
+        run: impl FnOnce(&OpenedKeyspaces) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let mut opened = self.opened.load();
         if opened.is_none() {
             drop(self.reopening.lock());
@@ -186,7 +189,7 @@ impl LsmStore {
             let path = self.place.path.display().to_string();
             Err(StoreError::SyncFailed { path, reason })
         };
-        let opened = Opened::open(&self.place, false, &mut refuse)?;
+        let opened = OpenedKeyspaces::open(&self.place, false, &mut refuse)?;
         self.opened.store(Some(Arc::new(opened)));
         self.is_stuck.store(false, Ordering::Release);
         tracing::info!(path = %self.place.path.display(), "there is room again, and writes go on");
@@ -228,7 +231,7 @@ impl OrderedStore for LsmStore {
     fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
         // A key below a longer one is not above its front.
         let front = &from[..from.len().min(KEY_BYTES_MAX)];
-        let mut scan = |opened: &Opened| {
+        let mut scan = |opened: &OpenedKeyspaces| {
             for entry in opened.keyspace(space).range(front..) {
                 let (key, value) = entry.into_inner()?;
                 if &key[..] < from {
@@ -243,7 +246,7 @@ impl OrderedStore for LsmStore {
         self.with(|opened| guarded("read", &self.place.path, || scan(opened)))
     }
 
-    fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
+    fn apply(&self, batch: &PendingWrites) -> Result<(), StoreError> {
         // A store without room is behind as well, and that is why.
         let is_little = self.check_room(batch.bytes())?;
         self.reopen_if_stuck()?;

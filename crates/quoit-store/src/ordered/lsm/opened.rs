@@ -7,8 +7,8 @@ use crate::ordered::files;
 use crate::ordered::half_made;
 use crate::ordered::journal::{self, Mark, SyncedFile};
 use crate::ordered::keys::GROUP_KEY;
-use crate::ordered::overlay::Batch;
-use crate::ordered::retired::Retired;
+use crate::ordered::overlay::PendingWrites;
+use crate::ordered::retired::RetiredParts;
 use fjall::config::{BlockSizePolicy, CompressionPolicy, RestartIntervalPolicy};
 use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode,
@@ -39,7 +39,7 @@ const WORKER_COUNT: usize = 3;
 const HEADS_RESTART_INTERVAL: u8 = 4;
 
 /// How a store is opened, and opened again.
-pub(super) struct Place {
+pub(super) struct KeyspaceSettings {
     pub(super) path: PathBuf,
     pub(super) settings: LsmSettings,
     /// Whether bodies are kept apart from heads.
@@ -47,18 +47,18 @@ pub(super) struct Place {
     pub(super) store_id: u64,
 }
 
-pub(super) struct Opened {
+pub(super) struct OpenedKeyspaces {
     pub(super) database: Database,
     pub(super) keyspaces: [Keyspace; Space::ALL.len()],
     /// For each keyspace.
-    pub(super) retired: Mutex<[Retired; Space::ALL.len()]>,
-    groups: Mutex<Groups>,
+    pub(super) retired: Mutex<[RetiredParts; Space::ALL.len()]>,
+    groups: Mutex<BatchGroups>,
     synced_file: SyncedFile,
     store_id: u64,
 }
 
 /// Numbers of batches: see [`journal`].
-struct Groups {
+struct BatchGroups {
     /// The first that the next batch stands for.
     first: u64,
     /// The next batch's own.
@@ -69,14 +69,14 @@ struct Groups {
 /// Told of durable writes that are gone, before anything hides that.
 pub(super) type NoteLoss<'n> = dyn FnMut(String) -> Result<(), StoreError> + 'n;
 
-impl Opened {
+impl OpenedKeyspaces {
     /// Opens the store in a directory, or makes a new one. `clean` says whether it was closed in good order.
     pub(super) fn open(
-        place: &Place,
+        place: &KeyspaceSettings,
         clean: bool,
         note_loss: &mut NoteLoss<'_>,
     ) -> Result<Self, StoreError> {
-        let Place { path, settings, bodies_apart, store_id } = place;
+        let KeyspaceSettings { path, settings, bodies_apart, store_id } = place;
         let (path, store_id): (&Path, u64) = (path, *store_id);
         let failed = |error| store_error("open", path, &error);
         half_made::clear(path)?;
@@ -120,7 +120,7 @@ impl Opened {
         let last = journals.last_group().unwrap_or(0).max(stored).max(journals.synced());
         // All that is there was synced when it was opened.
         let first = journals.last_group().unwrap_or(last) + 1;
-        let groups = Mutex::new(Groups { first, next: last + 1, synced: last });
+        let groups = Mutex::new(BatchGroups { first, next: last + 1, synced: last });
         let synced_file = SyncedFile::open(path, store_id)
             .map_err(|error| store_error("open", path, &error.into()))?;
         let retired = Mutex::default();
@@ -141,10 +141,10 @@ impl Opened {
     }
 
     /// Makes the writes of a batch.
-    pub(super) fn commit(&self, path: &Path, batch: &Batch) -> Result<(), StoreError> {
+    pub(super) fn commit(&self, path: &Path, batch: &PendingWrites) -> Result<(), StoreError> {
         let mut writes = self.database.batch().durability(Some(PersistMode::Buffer));
         let mut groups = self.groups.lock();
-        let &mut Groups { first, next: group, synced } = &mut *groups;
+        let &mut BatchGroups { first, next: group, synced } = &mut *groups;
         let mark = Mark { first, group, synced, sequence_min: self.database.seqno() };
         writes.insert(self.keyspace(Space::Side), *GROUP_KEY, mark.encode(self.store_id));
         for (space, key, value) in batch.writes() {

@@ -1,7 +1,7 @@
 //! Writes of a keyspace that the journals of `fjall` contain, in the order of keys.
 
 use super::Unread;
-use super::table::{Entry, Kind};
+use super::table::{TableEntry, TableEntryKind};
 use crate::ordered::journal::JournalItem;
 use bytes::Bytes;
 use std::cmp::Reverse;
@@ -29,7 +29,7 @@ impl JournalRun {
         self.unread.clear();
     }
 
-    pub(super) fn next(&mut self) -> Option<Entry> {
+    pub(super) fn next(&mut self) -> Option<TableEntry> {
         loop {
             let item = self.items.get(self.next)?;
             self.next += 1;
@@ -46,10 +46,15 @@ impl JournalRun {
     }
 }
 
-fn read(item: &JournalItem) -> io::Result<Entry> {
+fn read(item: &JournalItem) -> io::Result<TableEntry> {
     let (key, sequence) = (Bytes::copy_from_slice(&item.key), item.sequence);
     if item.kind != 0 {
-        return Ok(Entry { key, sequence, kind: Kind::Removal, value: Bytes::new() });
+        return Ok(TableEntry {
+            key,
+            sequence,
+            kind: TableEntryKind::Removal,
+            value: Bytes::new(),
+        });
     }
     let mut stored = vec![0; item.stored_bytes as usize];
     File::open(&*item.journal)?.read_exact_at(&mut stored, item.offset)?;
@@ -58,5 +63,5 @@ fn read(item: &JournalItem) -> io::Result<Entry> {
         true => lz4_flex::decompress(&stored, item.value_bytes as usize)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?,
     };
-    Ok(Entry { key, sequence, kind: Kind::Value, value: Bytes::from(value) })
+    Ok(TableEntry { key, sequence, kind: TableEntryKind::Value, value: Bytes::from(value) })
 }

@@ -17,15 +17,15 @@
 
 use super::journal::JournalRun;
 use super::runs::{Merged, Run};
-use super::table::{Entry, Kind, Table};
-use super::{Found, Source, Unread};
+use super::table::{SalvagedTable, TableEntry, TableEntryKind};
+use super::{SalvageSink, Source, Unread};
 use crate::error::StoreError;
 use crate::ordered::backend::Space;
 use crate::ordered::files;
 use crate::ordered::journal::{self, JournalItem, Mark};
 use crate::ordered::keys::GROUP_KEY;
 use crate::ordered::tree::Take;
-use crate::ordered::value::{HEAD_BYTES, Head};
+use crate::ordered::value::{HEAD_BYTES, ValueHead};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -95,7 +95,7 @@ impl LsmSource {
         let mut names = BTreeMap::new();
         while let Some(entry) = runs.next_latest() {
             if let Some((&NAME_TAG, number)) = entry.key.split_first()
-                && let (Ok(number), Kind::Value) = (number.try_into(), entry.kind)
+                && let (Ok(number), TableEntryKind::Value) = (number.try_into(), entry.kind)
             {
                 names.insert(entry.value.to_vec(), u64::from_be_bytes(number));
             }
@@ -146,7 +146,7 @@ impl LsmSource {
         let mut runs = Vec::new();
         for path in paths {
             match path.exists() {
-                true => runs.push(Run::Table(Table::open(&path))),
+                true => runs.push(Run::Table(SalvagedTable::open(&path))),
                 false => note(&path, "the file is missing"),
             }
         }
@@ -179,7 +179,7 @@ impl LsmSource {
     }
 
     /// The body of a head among the versions of its key.
-    fn body_of(&self, bodies: &mut Merged, key: &[u8], head: &Head) -> Option<Bytes> {
+    fn body_of(&self, bodies: &mut Merged, key: &[u8], head: &ValueHead) -> Option<Bytes> {
         while bodies.next_key().is_some_and(|next| next < key) {
             bodies.next();
         }
@@ -188,9 +188,9 @@ impl LsmSource {
             let Some(entry) = bodies.next() else { break };
             let found = match entry.kind {
                 _ if body.is_some() => None,
-                Kind::Removal => None,
-                Kind::Value => Some(entry.value),
-                Kind::Elsewhere => self.blob(&entry),
+                TableEntryKind::Removal => None,
+                TableEntryKind::Value => Some(entry.value),
+                TableEntryKind::Elsewhere => self.blob(&entry),
             };
             body = body.or(found.filter(|found| head.has_body(found)));
         }
@@ -198,7 +198,7 @@ impl LsmSource {
     }
 
     /// The value that an entry points to.
-    fn blob(&self, entry: &Entry) -> Option<Bytes> {
+    fn blob(&self, entry: &TableEntry) -> Option<Bytes> {
         let mut pointer = &entry.value[..];
         let [offset, number, stored_bytes] = [(); 3].map(|()| varint(&mut pointer));
         let (offset, number, stored_bytes) = (offset?, number?, stored_bytes?);
@@ -242,15 +242,15 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 impl Source for LsmSource {
-    fn records(&mut self, take: &mut Found<'_>) -> Result<bool, StoreError> {
+    fn records(&mut self, take: &mut SalvageSink<'_>) -> Result<bool, StoreError> {
         let mut unread = std::mem::take(&mut self.unread);
         let (mut records, is_known) = self.merged(Space::Records, &mut unread, true);
         let mut bodies = self.merged(Space::Bodies, &mut unread, true).0;
         let mut is_whole = is_known && !self.lacks_writes && unread.is_empty();
         unread.drain(..).try_for_each(|stretch| take.unread(stretch))?;
         while let Some(entry) = records.next_latest() {
-            if entry.kind == Kind::Value {
-                let body = match Head::read(&entry.key, &entry.value) {
+            if entry.kind == TableEntryKind::Value {
+                let body = match ValueHead::read(&entry.key, &entry.value) {
                     Ok(head) if head.is_apart => self.body_of(&mut bodies, &entry.key, &head),
                     _ => entry.value.get(HEAD_BYTES..).map(|body| entry.value.slice_ref(body)),
                 };
@@ -273,7 +273,7 @@ impl Source for LsmSource {
         let mut unread = Vec::new();
         let (mut merged, is_known) = self.merged(space, &mut unread, true);
         while let Some(entry) = merged.next_latest() {
-            if entry.kind == Kind::Value {
+            if entry.kind == TableEntryKind::Value {
                 take(&entry.key, &entry.value)?;
             }
         }

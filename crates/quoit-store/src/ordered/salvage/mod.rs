@@ -19,7 +19,7 @@ mod tree;
 use super::backend::Space;
 use super::keys::{Epoch, RecordKey, SideKey};
 use super::tree::{ENGINE_FILE, Take};
-use super::value::{HEAD_BYTES, Head};
+use super::value::{HEAD_BYTES, ValueHead};
 use crate::bitcask::MetaFile;
 use crate::compressed::frame;
 use crate::convert::{caught_up, record_at};
@@ -110,7 +110,7 @@ pub struct Salvaged {
 }
 
 /// Gets what a source finds.
-pub(super) struct Found<'f> {
+pub(super) struct SalvageSink<'f> {
     filling: Filling<'f>,
     epochs: BTreeMap<Partition, Epoch>,
     ring_size: RingSize,
@@ -121,7 +121,7 @@ pub(super) struct Found<'f> {
 trait Source {
     /// Shows all records that can be read, in the order of keys unless [`Source::may_repeat`]; whether
     /// nothing is missing.
-    fn records(&mut self, take: &mut Found<'_>) -> Result<bool, StoreError>;
+    fn records(&mut self, take: &mut SalvageSink<'_>) -> Result<bool, StoreError>;
 
     /// Shows the entries of another space, in the order of keys; whether nothing is missing.
     fn entries(&mut self, space: Space, take: &mut Take<'_>) -> Result<bool, StoreError>;
@@ -154,10 +154,10 @@ pub fn salvage(
     })?;
     let may_repeat = source.may_repeat();
     let filling = Filling::new(target, watch);
-    let mut found = Found { filling, epochs, ring_size, may_repeat };
+    let mut found = SalvageSink { filling, epochs, ring_size, may_repeat };
     let is_whole = source.records(&mut found)?;
     found.filling.flush()?;
-    let Found { mut filling, epochs, .. } = found;
+    let SalvageSink { mut filling, epochs, .. } = found;
     filling.salvaged.is_whole = is_whole;
     if !is_whole {
         names::compare(&mut *source, &epochs, ring_size, &mut filling)?;
@@ -191,13 +191,13 @@ fn source_of(directory: &Path) -> Result<Box<dyn Source>, StoreError> {
 }
 
 /// A record that is as it was written, by all that it says of itself: its head and its body.
-pub(super) fn whole_record<'r>(key: &[u8], value: &'r [u8]) -> Option<(Head, &'r [u8])> {
-    let head = Head::read(key, value).ok()?;
+pub(super) fn whole_record<'r>(key: &[u8], value: &'r [u8]) -> Option<(ValueHead, &'r [u8])> {
+    let head = ValueHead::read(key, value).ok()?;
     let body = value.get(HEAD_BYTES..)?;
     (!head.is_apart && head.has_body(body)).then_some((head, body))
 }
 
-impl Found<'_> {
+impl SalvageSink<'_> {
     /// Takes a record with its body as far as that was found. Whether it could be read.
     fn record(
         &mut self,
@@ -217,7 +217,7 @@ impl Found<'_> {
             // It was dropped with its partition.
             return Ok(true);
         }
-        let head = Head::read(key, value).ok();
+        let head = ValueHead::read(key, value).ok();
         let Some((head, body)) = head.zip(body).filter(|(head, body)| head.has_body(body)) else {
             return Ok(false);
         };

@@ -2,19 +2,19 @@
 
 use super::Unread;
 use super::journal::JournalRun;
-use super::table::{Entry, Table};
+use super::table::{SalvagedTable, TableEntry};
 use bytes::Bytes;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Entries in the order of keys, the latest version of a key first.
 pub(super) enum Run {
-    Table(Table),
+    Table(SalvagedTable),
     Journal(JournalRun),
 }
 
 impl Run {
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<TableEntry> {
         match self {
             Self::Table(table) => table.next(),
             Self::Journal(journal) => journal.next(),
@@ -30,15 +30,15 @@ impl Run {
 }
 
 /// Where a run goes on: key, the latest sequence first, the run's number.
-type Head = Reverse<(Bytes, Reverse<u64>, usize)>;
+type RunHead = Reverse<(Bytes, Reverse<u64>, usize)>;
 
 /// All entries of several runs, by key and the latest first. Of a run that was not reached yet only its first
 /// key is in memory.
 pub(super) struct Merged {
     runs: Vec<Run>,
-    heads: BinaryHeap<Head>,
+    heads: BinaryHeap<RunHead>,
     /// The entries that the heads stand for, of runs that were reached.
-    reached: Vec<Option<Entry>>,
+    reached: Vec<Option<TableEntry>>,
 }
 
 impl Merged {
@@ -55,7 +55,7 @@ impl Merged {
     }
 
     /// The next entry; `None` at the end.
-    pub(super) fn next(&mut self) -> Option<Entry> {
+    pub(super) fn next(&mut self) -> Option<TableEntry> {
         let Reverse((_, _, number)) = self.heads.pop()?;
         let run = &mut self.runs[number];
         let entry = self.reached[number].take().or_else(|| run.next())?;
@@ -72,7 +72,7 @@ impl Merged {
     }
 
     /// The latest version of the next key.
-    pub(super) fn next_latest(&mut self) -> Option<Entry> {
+    pub(super) fn next_latest(&mut self) -> Option<TableEntry> {
         let latest = self.next()?;
         while self.next_key() == Some(&latest.key[..]) {
             self.next();

@@ -37,7 +37,7 @@ const SECTOR_BYTES: u64 = 4 << 10;
 
 /// Kind of an entry: a value, or one of the kinds of removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum TableEntryKind {
     Value,
     Removal,
     /// The value is in a blob file; the entry's own bytes say where.
@@ -46,21 +46,21 @@ pub(super) enum Kind {
 
 /// One version of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     pub(super) key: Bytes,
     /// Later versions have higher numbers.
     pub(super) sequence: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: TableEntryKind,
     pub(super) value: Bytes,
 }
 
 /// A table that is read from front to back.
-pub(super) struct Table {
+pub(super) struct SalvagedTable {
     path: PathBuf,
     /// Open while it is read: there may be more tables than a process may have files.
     file: Option<File>,
     offset: u64,
-    waiting: VecDeque<Entry>,
+    waiting: VecDeque<TableEntry>,
     is_over: bool,
     /// Stretches without a block that can be read.
     pub(super) unread: Vec<Unread>,
@@ -68,13 +68,13 @@ pub(super) struct Table {
 
 /// The header of a block, as far as it tells where the next block is.
 #[derive(Clone, Copy)]
-struct Header {
+struct BlockHeader {
     kind: u8,
     stored_bytes: u32,
     bytes: u32,
 }
 
-impl Header {
+impl BlockHeader {
     fn read(bytes: &[u8]) -> Option<Self> {
         let header: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
         let sum = xxh3_128(&header[..HEADER_SUM_AT]) as u32;
@@ -88,7 +88,7 @@ impl Header {
     }
 }
 
-impl Table {
+impl SalvagedTable {
     pub(super) fn open(path: &Path) -> Self {
         let path = path.to_owned();
         let (waiting, unread) = (VecDeque::new(), Vec::new());
@@ -101,7 +101,7 @@ impl Table {
     }
 
     /// The next entry; `None` at the end.
-    pub(super) fn next(&mut self) -> Option<Entry> {
+    pub(super) fn next(&mut self) -> Option<TableEntry> {
         while self.waiting.is_empty() && !self.is_over {
             if let Err(error) = self.refill() {
                 self.note(self.offset, self.offset, &error.to_string());
@@ -129,7 +129,7 @@ impl Table {
         let start = self.offset;
         let mut bytes = [0; HEADER_BYTES];
         let is_read = file.read_exact_at(&mut bytes, start).is_ok();
-        match Header::read(&bytes).filter(|_| is_read) {
+        match BlockHeader::read(&bytes).filter(|_| is_read) {
             Some(header) if header.kind != DATA_BLOCK => self.is_over = true,
             Some(header) => {
                 self.offset = start + header.block_bytes();
@@ -155,7 +155,7 @@ impl Table {
 }
 
 /// The entries of the data block at a place; `None` if they can't be read.
-fn entries_of(file: &File, start: u64, header: Header) -> Option<Vec<Entry>> {
+fn entries_of(file: &File, start: u64, header: BlockHeader) -> Option<Vec<TableEntry>> {
     let mut bytes = vec![0; usize::try_from(header.block_bytes()).ok()?];
     // A read may fail once.
     file.read_exact_at(&mut bytes, start)
@@ -172,16 +172,16 @@ fn entries_of(file: &File, start: u64, header: Header) -> Option<Vec<Entry>> {
     Some(read.ok()??.into_iter().map(entry_of).collect())
 }
 
-fn entry_of(item: InternalValue) -> Entry {
+fn entry_of(item: InternalValue) -> TableEntry {
     let kind = match item.key.value_type {
-        ValueType::Value => Kind::Value,
-        ValueType::Indirection => Kind::Elsewhere,
-        ValueType::Tombstone | ValueType::WeakTombstone => Kind::Removal,
+        ValueType::Value => TableEntryKind::Value,
+        ValueType::Indirection => TableEntryKind::Elsewhere,
+        ValueType::Tombstone | ValueType::WeakTombstone => TableEntryKind::Removal,
     };
     // Copies: a slice would keep its whole block in memory.
     let key = Bytes::copy_from_slice(&item.key.user_key);
     let value = Bytes::copy_from_slice(&item.value);
-    Entry { key, sequence: item.key.seqno, kind, value }
+    TableEntry { key, sequence: item.key.seqno, kind, value }
 }
 
 /// Where the next header is that is whole, from a place on.
@@ -199,7 +199,7 @@ fn next_header(file: &File, from: u64, size: u64) -> Option<u64> {
         };
         let found = piece[..count].windows(HEADER_BYTES).position(|bytes| {
             // The first byte tells most places apart without a checksum.
-            bytes.starts_with(MAGIC) && Header::read(bytes).is_some()
+            bytes.starts_with(MAGIC) && BlockHeader::read(bytes).is_some()
         });
         if let Some(found) = found {
             return Some(position + found as u64);

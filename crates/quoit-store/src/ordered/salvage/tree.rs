@@ -6,10 +6,10 @@
 //! until it needs the room. So such a search finds records of any time: several versions of one, and some
 //! that were removed since.
 
-use super::{Found, Source, Unread, whole_record};
+use super::{SalvageSink, Source, Unread, whole_record};
 use crate::error::StoreError;
 use crate::ordered::backend::Space;
-use crate::ordered::tree::{ENGINE_FILE, Take, Walk, visit_leaves, with_saved_header};
+use crate::ordered::tree::{ENGINE_FILE, Take, TreeWalk, visit_leaves, with_saved_header};
 use crate::seam::{Disk, DiskFile};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ pub(super) struct TreeSource {
     path: String,
     file: Arc<dyn DiskFile>,
     /// `None` where not even the header can be read.
-    walk: Option<Walk>,
+    walk: Option<TreeWalk>,
 }
 
 impl TreeSource {
     pub(super) fn open(disk: &dyn Disk) -> Result<Self, StoreError> {
         let path = format!("{}/{}", disk.path(), ENGINE_FILE.name);
         let file = with_saved_header(disk, ENGINE_FILE.name)?;
-        let walk = Walk::open(Arc::clone(&file))?;
+        let walk = TreeWalk::open(Arc::clone(&file))?;
         Ok(Self { path, file, walk })
     }
 
-    fn rooted(&self) -> Option<&Walk> {
+    fn rooted(&self) -> Option<&TreeWalk> {
         self.walk.as_ref().filter(|walk| walk.has_root(Space::Records.name()))
     }
 
@@ -40,7 +40,7 @@ impl TreeSource {
 }
 
 impl Source for TreeSource {
-    fn records(&mut self, take: &mut Found<'_>) -> Result<bool, StoreError> {
+    fn records(&mut self, take: &mut SalvageSink<'_>) -> Result<bool, StoreError> {
         let Some(walk) = self.rooted() else {
             take.unread(self.unread(
                 "the root of its records can't be read: all pages are searched for records, which may be of \

@@ -15,8 +15,8 @@
 //! of the two was restored), or a crash has torn them, they are learned: `redb` compares all pages with its
 //! own checksums, and what it reads for that is taken as right.
 
-use super::header::{HEADER_BYTES, Header};
-use super::sums::{BLOCK_BYTES, PIECE_SUMS, SumsFile, Table, UNKNOWN, sum_of};
+use super::header::{HEADER_BYTES, TreeHeader};
+use super::sums::{BLOCK_BYTES, ChecksumTable, PIECE_SUMS, SumsFile, UNKNOWN, sum_of};
 use crate::error::StoreError;
 use crate::seam::{Disk, DiskFile};
 use parking_lot::{Mutex, RwLock};
@@ -33,7 +33,7 @@ pub(super) struct CheckedFile {
     path: String,
     file: Arc<dyn DiskFile>,
     /// One for each block.
-    table: RwLock<Table>,
+    table: RwLock<ChecksumTable>,
     /// Whether a block whose checksum is not known is taken as right.
     is_learning: AtomicBool,
     unsaved: Mutex<Unsaved>,
@@ -47,11 +47,11 @@ struct Unsaved {
     is_written: bool,
     /// Pieces of the table.
     pieces: BTreeSet<usize>,
-    header: Header,
+    header: TreeHeader,
 }
 
 struct LastSaved {
-    header: Header,
+    header: TreeHeader,
     sums: SumsFile,
 }
 
@@ -68,7 +68,7 @@ impl CheckedFile {
         let mut sums = SumsFile::new(disk.open(&sums_name, is_new)?);
         let path = format!("{}/{name}", disk.path());
         let size_bytes = file.size_bytes()?;
-        let mut header = Header::NONE;
+        let mut header = TreeHeader::NONE;
         file.read_at(&mut header.0, 0)?;
         let loaded = if size_bytes == 0 { None } else { sums.load()? };
         let usable = loaded.filter(|saved| !header.is_of_another_time(&saved.header));

@@ -28,9 +28,9 @@ const ROOT_AT: usize = 8;
 const REGION_PAGES_AT: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header(pub(super) [u8; HEADER_BYTES]);
+pub(super) struct TreeHeader(pub(super) [u8; HEADER_BYTES]);
 
-impl Header {
+impl TreeHeader {
     pub(super) const NONE: Self = Self([0; HEADER_BYTES]);
 
     /// Whether it is one at all.

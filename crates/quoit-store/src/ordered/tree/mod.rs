@@ -19,7 +19,7 @@ mod walk;
 use super::backend::{Figures, OrderedStore, Space, Visit};
 use super::half_made;
 use super::mend;
-use super::overlay::Batch;
+use super::overlay::PendingWrites;
 use crate::error::StoreError;
 use crate::rented;
 use crate::seam::{Disk, DiskFile};
@@ -32,7 +32,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use storage::{Backend, FailedRead, Reading};
-pub(super) use walk::{Hole, Take, Walk, visit_leaves};
+pub(super) use walk::{Hole, Take, TreeWalk, visit_leaves};
 
 /// The file of an engine.
 pub(super) const ENGINE_FILE: TreeFile =
@@ -41,9 +41,9 @@ pub(super) const ENGINE_FILE: TreeFile =
 /// Keys are as large as names can be, twice, and some bytes.
 const KEY_BYTES_MAX: usize = 1 << 18;
 
-type Table = TableDefinition<'static, &'static [u8], &'static [u8]>;
+type SpaceTable = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
-const fn table_of(space: Space) -> Table {
+const fn table_of(space: Space) -> SpaceTable {
     TableDefinition::new(space.name())
 }
 
@@ -68,7 +68,7 @@ impl Default for TreeSettings {
 }
 
 /// Mends a file that no process has open.
-pub(crate) type Mend = fn(&Arc<dyn Disk>, TreeSettings) -> Result<(), StoreError>;
+pub(crate) type MendFn = fn(&Arc<dyn Disk>, TreeSettings) -> Result<(), StoreError>;
 
 /// Which file, and how it is kept.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ pub(crate) struct TreeFile {
     /// not read the whole file.
     pub(crate) quick_repair: bool,
     /// Puts a file with what can be read in the place of a damaged one.
-    pub(crate) mend: Option<Mend>,
+    pub(crate) mend: Option<MendFn>,
 }
 
 pub(crate) struct TreeStore {
@@ -274,7 +274,7 @@ impl TreeStore {
     }
 
     /// Refuses what there is hardly room for.
-    fn check_room(&self, batch: &Batch) -> Result<(), StoreError> {
+    fn check_room(&self, batch: &PendingWrites) -> Result<(), StoreError> {
         let size_bytes = batch.bytes().saturating_mul(2);
         match self.disk.room_bytes() {
             Some(room_bytes)
@@ -301,7 +301,7 @@ impl TreeStore {
         StoreError::Io { action: "read", path: self.path.clone(), reason }
     }
 
-    fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
+    fn commit(&self, batch: &PendingWrites) -> Result<(), StoreError> {
         let database = self.database.read();
         let opened = database.as_ref().ok_or_else(|| self.closed())?;
         self.guarded("write", || {
@@ -369,7 +369,7 @@ impl OrderedStore for TreeStore {
         })
     }
 
-    fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
+    fn apply(&self, batch: &PendingWrites) -> Result<(), StoreError> {
         self.reopen_if_closed()?;
         self.check_room(batch)?;
         match self.mend_if_damaged() {

@@ -23,7 +23,7 @@
 //! A piece is 4 KiB of checksums. Numbers are little-endian. A block's checksum is the lower half of the
 //! XXH3-64 of its bytes, with the number of the block as seed; 1 stands for 0.
 
-use super::header::{HEADER_BYTES, Header};
+use super::header::{HEADER_BYTES, TreeHeader};
 use crate::error::StoreError;
 use crate::seam::DiskFile;
 use std::collections::BTreeSet;
@@ -61,14 +61,14 @@ pub(super) fn sum_of(block: u64, bytes: &[u8]) -> u32 {
 }
 
 /// The checksums of all blocks that a file has.
-pub(super) type Table = Vec<u32>;
+pub(super) type ChecksumTable = Vec<u32>;
 
 /// The state that a file of checksums tells of.
 pub(super) struct Saved {
-    pub(super) header: Header,
+    pub(super) header: TreeHeader,
     /// `None` where a slot, or a piece that belongs to the newest one, is not what was written, because a
     /// crash tore it or because it is damaged.
-    pub(super) table: Option<Table>,
+    pub(super) table: Option<ChecksumTable>,
 }
 
 pub(super) struct SumsFile {
@@ -92,7 +92,7 @@ impl SumsFile {
         let mut front = vec![0; TABLE_AT as usize];
         self.file.read_at(&mut front, 0)?;
         let (first, second) = front.split_at(COPIES_BYTES);
-        let slots = [Slot::read_copies(first), Slot::read_copies(second)];
+        let slots = [ChecksumSlot::read_copies(first), ChecksumSlot::read_copies(second)];
         // The last save was cut short: it may have changed pieces of the table.
         let is_torn = slots.iter().any(Result::is_err);
         let Some(newest) = slots.into_iter().flatten().flatten().max_by_key(|slot| slot.number)
@@ -104,7 +104,7 @@ impl SumsFile {
         let mut bytes = vec![0; usize::try_from(table_bytes).unwrap_or_default()];
         self.file.read_at(&mut bytes, TABLE_AT)?;
         let (sums, _) = bytes.as_chunks();
-        let table: Table = sums.iter().map(|sum| u32::from_le_bytes(*sum)).collect();
+        let table: ChecksumTable = sums.iter().map(|sum| u32::from_le_bytes(*sum)).collect();
         let is_whole = !is_torn && hash_of(&newest.pieces, &table) == newest.pieces_hash;
         Ok(Some(Saved { header: newest.header, table: is_whole.then_some(table) }))
     }
@@ -112,9 +112,9 @@ impl SumsFile {
     /// Saves pieces of the table, and the header that they go with, durably.
     pub(super) fn save(
         &mut self,
-        header: &Header,
+        header: &TreeHeader,
         pieces: &BTreeSet<usize>,
-        table: &Table,
+        table: &ChecksumTable,
     ) -> Result<(), StoreError> {
         for piece in pieces {
             self.file
@@ -126,7 +126,8 @@ impl SumsFile {
             named.clear();
         }
         let pieces_hash = hash_of(&named, table);
-        let slot = Slot { number: self.number + 1, pieces_hash, header: *header, pieces: named };
+        let slot =
+            ChecksumSlot { number: self.number + 1, pieces_hash, header: *header, pieces: named };
         let copies = slot.encode().repeat(2);
         self.file.write_at(&copies, slot.number % 2 * COPIES_BYTES as u64)?;
         self.file.sync()?;
@@ -135,7 +136,7 @@ impl SumsFile {
     }
 }
 
-fn piece_of(piece: usize, table: &Table) -> [u8; PIECE_BYTES] {
+fn piece_of(piece: usize, table: &ChecksumTable) -> [u8; PIECE_BYTES] {
     let mut bytes = [0; PIECE_BYTES];
     let sums = table.iter().skip(piece * PIECE_SUMS);
     for (place, sum) in bytes.as_chunks_mut().0.iter_mut().zip(sums) {
@@ -144,7 +145,7 @@ fn piece_of(piece: usize, table: &Table) -> [u8; PIECE_BYTES] {
     bytes
 }
 
-fn hash_of(pieces: &[usize], table: &Table) -> u64 {
+fn hash_of(pieces: &[usize], table: &ChecksumTable) -> u64 {
     let mut hash = Xxh3::new();
     for piece in pieces {
         hash.update(&(*piece as u64).to_le_bytes());
@@ -153,17 +154,17 @@ fn hash_of(pieces: &[usize], table: &Table) -> u64 {
     hash.digest()
 }
 
-struct Slot {
+struct ChecksumSlot {
     number: u64,
     pieces_hash: u64,
-    header: Header,
+    header: TreeHeader,
     pieces: Vec<usize>,
 }
 
 /// A slot is not what was written.
 struct IsTorn;
 
-impl Slot {
+impl ChecksumSlot {
     fn encode(&self) -> [u8; SLOT_BYTES] {
         assert!(self.pieces.len() <= NAMED_PIECES_MAX, "the caller names no more than fit");
         let mut bytes = [0; SLOT_BYTES];
@@ -206,7 +207,8 @@ impl Slot {
         {
             return Err(IsTorn);
         }
-        let header = front[HEADER_AT..].first_chunk().map(|read| Header(*read)).ok_or(IsTorn)?;
+        let header =
+            front[HEADER_AT..].first_chunk().map(|read| TreeHeader(*read)).ok_or(IsTorn)?;
         let (named, _) = front[PIECES_AT..].as_chunks();
         let pieces = named.iter().take(count).map(|read| u32::from_le_bytes(*read) as usize);
         let pieces = pieces.collect();

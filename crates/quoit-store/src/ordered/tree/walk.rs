@@ -5,7 +5,7 @@
 //! of the header. So what can be read of a file is found without it, and no byte counts that is not as it was
 //! written. A page that is damaged leaves a [`Hole`]: the keys that it had lie between two that are known.
 
-use super::header::{HEADER_BYTES, Header};
+use super::header::{HEADER_BYTES, TreeHeader};
 use super::sums::BLOCK_BYTES;
 use crate::error::StoreError;
 use crate::seam::DiskFile;
@@ -65,7 +65,7 @@ impl PageRef {
 }
 
 /// The tables of a file, as of its last commit.
-pub(in crate::ordered) struct Walk {
+pub(in crate::ordered) struct TreeWalk {
     file: Arc<dyn DiskFile>,
     region_bytes: u64,
     region_header_bytes: u64,
@@ -75,10 +75,10 @@ pub(in crate::ordered) struct Walk {
     is_partial: bool,
 }
 
-impl Walk {
+impl TreeWalk {
     /// Looks at the header and the list of tables. `None` where not even the header can be read.
     pub(in crate::ordered) fn open(file: Arc<dyn DiskFile>) -> Result<Option<Self>, StoreError> {
-        let mut header = Header([0; HEADER_BYTES]);
+        let mut header = TreeHeader([0; HEADER_BYTES]);
         file.read_at(&mut header.0, 0)?;
         let Some(commit) = header.last_commit().filter(|_| header.is_known()) else {
             return Ok(None);

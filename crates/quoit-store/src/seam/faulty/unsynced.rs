@@ -12,13 +12,13 @@ pub(super) struct FileState {
     pub(super) bytes: Vec<u8>,
     pub(super) durable: Vec<u8>,
     /// Changes since the file was synced.
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<UnsyncedChange>,
     /// Pieces of the file that can neither be read nor written.
     pub(super) bad: Vec<Range<u64>>,
 }
 
 /// A change of a file.
-pub(super) enum Change {
+pub(super) enum UnsyncedChange {
     Write { offset: u64, bytes: Vec<u8> },
     Truncate { size_bytes: u64 },
 }
@@ -62,15 +62,17 @@ impl FileState {
 
     pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
         write(&mut self.bytes, bytes, offset);
-        self.changes.push(Change::Write { offset, bytes: bytes.to_vec() });
+        self.changes.push(UnsyncedChange::Write { offset, bytes: bytes.to_vec() });
     }
 
     /// Makes what was changed since the last sync durable.
     pub(super) fn keep_all(&mut self) {
         for change in self.changes.drain(..) {
             match change {
-                Change::Write { offset, bytes } => write(&mut self.durable, &bytes, offset),
-                Change::Truncate { size_bytes } => self.durable.resize(size_bytes as usize, 0),
+                UnsyncedChange::Write { offset, bytes } => write(&mut self.durable, &bytes, offset),
+                UnsyncedChange::Truncate { size_bytes } => {
+                    self.durable.resize(size_bytes as usize, 0)
+                }
             }
         }
     }
@@ -83,15 +85,15 @@ impl FileState {
         for (number, change) in changes.iter().take(kept).enumerate() {
             let is_last = number + 1 == kept && kept < changes.len();
             match change {
-                Change::Write { offset, bytes } if any_order => {
+                UnsyncedChange::Write { offset, bytes } if any_order => {
                     write_sectors(&mut self.durable, bytes, *offset, random);
                 }
-                Change::Write { offset, bytes } => {
+                UnsyncedChange::Write { offset, bytes } => {
                     let size = bytes.len() as u64;
                     let part = if is_last { random.below(size + 1) } else { size };
                     write(&mut self.durable, &bytes[..part as usize], *offset);
                 }
-                Change::Truncate { size_bytes } => {
+                UnsyncedChange::Truncate { size_bytes } => {
                     if !any_order || random.below(2) == 0 {
                         self.durable.resize(*size_bytes as usize, 0);
                     }
