@@ -4,8 +4,8 @@
 //! so that later parts of a request find what earlier parts left, and a request that fails halfway has
 //! done nothing.
 
-use super::change::{Change, FieldChange};
-use super::content::{Assigned, Content, Field, Totals};
+use super::change::{ContentChange, FieldChange};
+use super::content::{Assigned, Content, MapField, Totals};
 use super::item::{Item, ItemChange, Write, order};
 use super::{
     CausalClock, EventSet, FieldName, FieldOperation, MapOperation, Operation, OperationError, Run,
@@ -91,7 +91,7 @@ pub(super) struct Request<'a> {
     shared: bool,
     /// Stored fields that were removed, by their addresses, which stay the same while the request is made:
     /// all that the client had seen of them is undone, in the change of the field or of one around it.
-    removed: BTreeSet<*const Field>,
+    removed: BTreeSet<*const MapField>,
 }
 
 /// Events that a request has undone in the fields around an item.
@@ -116,7 +116,7 @@ impl<'a> Request<'a> {
     /// event.
     pub(super) fn new(
         clock: &CausalClock,
-        record: &Field,
+        record: &MapField,
         context: Option<&'a CausalClock>,
         coordinator: Coordinator<'a>,
         shared: bool,
@@ -133,28 +133,28 @@ impl<'a> Request<'a> {
     /// the record is there.
     pub(super) fn operate(
         mut self,
-        record: &Field,
+        record: &MapField,
         operation: &Operation,
     ) -> Result<(FieldChange, Run), ApplyError> {
-        let mut change = FieldChange::none(Change::none_of_record(operation.datatype()));
+        let mut change = FieldChange::none(ContentChange::none_of_record(operation.datatype()));
         self.enable(Some(&record.presence), &mut change.presence, None)?;
         let content = &record.content;
         match (&mut change.content, operation) {
-            (Change::Counter(change), Operation::Counter(by)) => {
+            (ContentChange::Counter(change), Operation::Counter(by)) => {
                 self.count(content.as_counter(), change, None, *by)?;
             }
-            (Change::Set(changes), Operation::Set(operation)) => {
+            (ContentChange::Set(changes), Operation::Set(operation)) => {
                 self.change_set(content.as_set(), changes, None, operation)?;
             }
-            (Change::Set(changes), Operation::Gset(elements)) => {
+            (ContentChange::Set(changes), Operation::Gset(elements)) => {
                 for element in elements {
                     self.add(content.as_set(), changes, None, element)?;
                 }
             }
-            (Change::Map(changes), Operation::Map(operation)) => {
+            (ContentChange::Map(changes), Operation::Map(operation)) => {
                 self.change_map(content.as_map(), changes, None, operation)?;
             }
-            (Change::Hll(change), Operation::Hll(elements)) => {
+            (ContentChange::Hll(change), Operation::Hll(elements)) => {
                 self.insert(content.as_hll(), change, elements)?;
             }
             (change, operation) => unreachable!("{operation:?} makes no {change:?}"),
@@ -310,14 +310,14 @@ impl<'a> Request<'a> {
     /// Changes a map: first removes fields, then updates fields in the order given.
     fn change_map(
         &mut self,
-        fields: Option<&BTreeMap<FieldName, Field>>,
+        fields: Option<&BTreeMap<FieldName, MapField>>,
         changes: &mut BTreeMap<FieldName, FieldChange>,
         around: Option<&Undone<'_>>,
         operation: &MapOperation,
     ) -> Result<(), ApplyError> {
         let field_of = |name: &FieldName| fields.and_then(|fields| fields.get(name));
         for name in &operation.removes {
-            let none = || FieldChange::none(Change::none(name.kind));
+            let none = || FieldChange::none(ContentChange::none(name.kind));
             let change = changes.entry(name.clone()).or_insert_with(none);
             if !self.remove(field_of(name), change, around)? && self.context.is_none() {
                 return Err(ApplyError::NoSuchField { field: name.clone() });
@@ -326,7 +326,7 @@ impl<'a> Request<'a> {
         for update in &operation.updates {
             let name = update.field();
             let field = field_of(&name);
-            let none = || FieldChange::none(Change::none(name.kind));
+            let none = || FieldChange::none(ContentChange::none(name.kind));
             let change = changes.entry(name.clone()).or_insert_with(none);
             self.update(field, change, around, &update.operation)?;
         }
@@ -336,7 +336,7 @@ impl<'a> Request<'a> {
     /// Undoes what the client had seen of a field: without context, all. Whether the field was here.
     fn remove(
         &mut self,
-        field: Option<&Field>,
+        field: Option<&MapField>,
         change: &mut FieldChange,
         around: Option<&Undone<'_>>,
     ) -> Result<bool, ApplyError> {
@@ -367,7 +367,7 @@ impl<'a> Request<'a> {
 
     fn update(
         &mut self,
-        field: Option<&Field>,
+        field: Option<&MapField>,
         change: &mut FieldChange,
         around: Option<&Undone<'_>>,
         operation: &FieldOperation,
@@ -377,22 +377,22 @@ impl<'a> Request<'a> {
         let around = Some(&undone);
         self.enable(field.map(|field| &field.presence), presence, around)?;
         match (field.map(|field| &field.content), content, operation) {
-            (content, Change::Counter(change), FieldOperation::Counter(by)) => {
+            (content, ContentChange::Counter(change), FieldOperation::Counter(by)) => {
                 self.count(content.and_then(Content::as_counter), change, around, *by)
             }
-            (content, Change::Set(changes), FieldOperation::Set(operation)) => {
+            (content, ContentChange::Set(changes), FieldOperation::Set(operation)) => {
                 self.change_set(content.and_then(Content::as_set), changes, around, operation)
             }
-            (content, Change::Register(change), FieldOperation::Register(value)) => {
+            (content, ContentChange::Register(change), FieldOperation::Register(value)) => {
                 self.assign(content.and_then(Content::as_register), change, around, value)
             }
-            (content, Change::Flag(change), FieldOperation::Flag(true)) => {
+            (content, ContentChange::Flag(change), FieldOperation::Flag(true)) => {
                 self.enable(content.and_then(Content::as_flag), change, around)
             }
-            (content, Change::Flag(change), FieldOperation::Flag(false)) => {
+            (content, ContentChange::Flag(change), FieldOperation::Flag(false)) => {
                 self.disable(content.and_then(Content::as_flag), change, around).map(|_| ())
             }
-            (content, Change::Map(changes), FieldOperation::Map(operation)) => {
+            (content, ContentChange::Map(changes), FieldOperation::Map(operation)) => {
                 self.change_map(content.and_then(Content::as_map), changes, around, operation)
             }
             (_, change, operation) => unreachable!("{operation:?} makes no {change:?}"),

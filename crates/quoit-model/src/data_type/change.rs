@@ -1,6 +1,6 @@
 //! Changes that an operation makes to a state, item by item.
 
-use super::content::{Assigned, Content, Field, Totals};
+use super::content::{Assigned, Content, MapField, Totals};
 use super::item::{Item, ItemChange, to_come};
 use super::{CausalClock, EventSet, FieldKind, FieldName};
 use crate::hll::HyperLogLog;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Changes that an operation makes to a [`Content`] of the same kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Change {
+pub(super) enum ContentChange {
     Counter(ItemChange<Totals>),
     Set(BTreeMap<Bytes, ItemChange<()>>),
     Register(ItemChange<Assigned>),
@@ -28,10 +28,10 @@ pub(super) struct FieldChange {
     /// Change of the field's presence.
     pub(super) presence: ItemChange<()>,
     /// Change of the field's content.
-    pub(super) content: Change,
+    pub(super) content: ContentChange,
 }
 
-impl Change {
+impl ContentChange {
     /// A change that does nothing.
     pub(super) fn none(kind: FieldKind) -> Self {
         match kind {
@@ -66,7 +66,7 @@ impl Change {
     }
 }
 
-impl Change {
+impl ContentChange {
     /// Drops the changes of items that do nothing.
     pub(super) fn prune(&mut self) {
         match self {
@@ -87,7 +87,7 @@ impl FieldChange {
     }
 
     /// A change that does nothing.
-    pub(super) fn none(content: Change) -> Self {
+    pub(super) fn none(content: ContentChange) -> Self {
         Self { undone: EventSet::default(), presence: ItemChange::default(), content }
     }
 }
@@ -95,28 +95,28 @@ impl FieldChange {
 impl Content {
     /// Takes over a change of the same kind. `clock` is what the state had seen before. Whether events
     /// are deferred in what was changed.
-    fn join(&mut self, change: &Change, clock: &CausalClock) -> bool {
+    fn join(&mut self, change: &ContentChange, clock: &CausalClock) -> bool {
         match (self, change) {
-            (Self::Counter(item), Change::Counter(change)) => item.join(change, clock),
-            (Self::Set(elements), Change::Set(changes)) => {
+            (Self::Counter(item), ContentChange::Counter(change)) => item.join(change, clock),
+            (Self::Set(elements), ContentChange::Set(changes)) => {
                 let join =
                     |item: &mut Item<()>, change: &_| (item.join(change, clock), item.is_void());
                 join_trees(elements, changes, |_| Item::default(), join)
             }
-            (Self::Register(item), Change::Register(change)) => item.join(change, clock),
-            (Self::Flag(item), Change::Flag(change)) => item.join(change, clock),
-            (Self::Hll(item), Change::Hll(change)) => item.join(change, clock),
-            (Self::Map(fields), Change::Map(changes)) => {
+            (Self::Register(item), ContentChange::Register(change)) => item.join(change, clock),
+            (Self::Flag(item), ContentChange::Flag(change)) => item.join(change, clock),
+            (Self::Hll(item), ContentChange::Hll(change)) => item.join(change, clock),
+            (Self::Map(fields), ContentChange::Map(changes)) => {
                 let join =
-                    |field: &mut Field, change: &_| (field.join(change, clock), field.is_void());
-                join_trees(fields, changes, |name| Field::empty(Content::empty(name.kind)), join)
+                    |field: &mut MapField, change: &_| (field.join(change, clock), field.is_void());
+                join_trees(fields, changes, |name| MapField::empty(Content::empty(name.kind)), join)
             }
             (content, change) => unreachable!("{change:?} is not for {content:?}"),
         }
     }
 }
 
-impl Field {
+impl MapField {
     /// As [`Content::join`].
     pub(super) fn join(&mut self, change: &FieldChange, clock: &CausalClock) -> bool {
         if !change.undone.is_empty() {

@@ -22,7 +22,7 @@ pub(super) enum Content {
     /// Enabled while a write counts.
     Flag(Item<()>),
     /// Fields.
-    Map(BTreeMap<FieldName, Field>),
+    Map(BTreeMap<FieldName, MapField>),
     /// Each write has all elements that its coordinator had seen.
     Hll(Item<Arc<HyperLogLog>>),
     /// A large set or map in a field, of which only this much is in the page of the field. Whoever looks
@@ -72,7 +72,7 @@ impl Totals {
 
 /// A field of a map, and what a whole record holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Field {
+pub(super) struct MapField {
     /// The updates of the field: while one counts, the field is there, though it may hold nothing.
     pub(super) presence: Item<()>,
     /// Content of the field.
@@ -125,7 +125,7 @@ impl Content {
         if let Self::Flag(item) = self { Some(item) } else { None }
     }
 
-    pub(super) fn as_map(&self) -> Option<&BTreeMap<FieldName, Field>> {
+    pub(super) fn as_map(&self) -> Option<&BTreeMap<FieldName, MapField>> {
         if let Self::Map(fields) = self { Some(fields) } else { None }
     }
 
@@ -137,7 +137,7 @@ impl Content {
     fn is_live(&self) -> bool {
         match self {
             Self::Branch(branch) => branch.item_count > 0,
-            Self::Map(fields) => fields.values().any(Field::is_live),
+            Self::Map(fields) => fields.values().any(MapField::is_live),
             _ => self.find_dot(&mut |_| true),
         }
     }
@@ -178,7 +178,7 @@ impl Content {
             Self::Register(item) => deferred_in(item),
             Self::Flag(item) => deferred_in(item),
             Self::Hll(item) => deferred_in(item),
-            Self::Map(fields) => fields.values().map(Field::deferred_run_count).sum(),
+            Self::Map(fields) => fields.values().map(MapField::deferred_run_count).sum(),
             Self::Branch(branch) => usize::try_from(branch.waiting_count).unwrap_or(usize::MAX),
         }
     }
@@ -243,13 +243,13 @@ impl Content {
             (Self::Flag(own), Self::Flag(other)) => own.merge(clock, other, other_clock),
             (Self::Hll(own), Self::Hll(other)) => own.merge(clock, other, other_clock),
             (Self::Map(own), Self::Map(other)) => {
-                let merge = |own: &mut Field, other: &_| own.merge(clock, other, other_clock);
+                let merge = |own: &mut MapField, other: &_| own.merge(clock, other, other_clock);
                 merge_trees(
                     own,
                     other,
-                    |name| Field::empty(Content::empty(name.kind)),
+                    |name| MapField::empty(Content::empty(name.kind)),
                     merge,
-                    Field::is_void,
+                    MapField::is_void,
                 );
             }
             (own, other) => unreachable!("{own:?} and {other:?} are of different kinds"),
@@ -257,7 +257,7 @@ impl Content {
     }
 }
 
-impl Field {
+impl MapField {
     /// A field of which nothing is known.
     pub(super) fn empty(content: Content) -> Self {
         Self { presence: Item::default(), content, deferred: EventSet::default() }

@@ -37,7 +37,7 @@ const PASSING: u8 = 0;
 
 /// Why bytes from a client are not a context to remove with.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum ContextError {
+pub enum RemoveContextError {
     /// Not a context of a data type, or of another record.
     #[error(
         "context of {size_bytes} bytes that begins with {start} does not belong to this record ({why}); \
@@ -124,10 +124,10 @@ pub fn encode_context(clock: &CausalClock, record: u64) -> Bytes {
 /// # Errors
 ///
 /// When the bytes are no context of this record, or have too many entries.
-pub fn decode_context(context: &[u8], record: u64) -> Result<CausalClock, ContextError> {
+pub fn decode_context(context: &[u8], record: u64) -> Result<CausalClock, RemoveContextError> {
     let garbage = |why| {
         let start = hex(&context[..context.len().min(16)]);
-        ContextError::Garbage { size_bytes: context.len(), start, why }
+        RemoveContextError::Garbage { size_bytes: context.len(), start, why }
     };
     if context.first() != Some(&CONTEXT_FORMAT_1) {
         return Err(garbage("another format"));
@@ -148,7 +148,7 @@ pub fn decode_context(context: &[u8], record: u64) -> Result<CausalClock, Contex
     }
     let entry_count = entries.len() + cloud.run_count();
     if entry_count > CONTEXT_ENTRIES_MAX {
-        return Err(ContextError::TooManyEntries { entry_count });
+        return Err(RemoveContextError::TooManyEntries { entry_count });
     }
     Ok(CausalClock::new(VersionVector::from_sorted(entries), cloud))
 }
@@ -186,7 +186,7 @@ pub fn check_context(
     clock: &CausalClock,
     store: &Actor,
     issued_max: u64,
-) -> Result<(), ContextError> {
+) -> Result<(), RemoveContextError> {
     let in_vector = context.vector().entries().iter().map(|entry| (&entry.actor, entry.counter));
     let in_cloud = context.cloud().iter().map(|(actor, _)| (actor, context.cloud().last(actor)));
     for (actor, counter) in in_vector.chain(in_cloud) {
@@ -199,7 +199,7 @@ pub fn check_context(
             None => actor != store || counter <= issued_max,
         };
         if !issued {
-            return Err(ContextError::NeverIssued { actor: hex(&actor.0), counter });
+            return Err(RemoveContextError::NeverIssued { actor: hex(&actor.0), counter });
         }
     }
     Ok(())

@@ -16,7 +16,7 @@
 //! So the conversion of the merge of two objects is the merge of their conversions, and the same object twice
 //! is one.
 
-use super::content::{Assigned, Content, Field, Totals};
+use super::content::{Assigned, Content, MapField, Totals};
 use super::item::{Item, Write, order};
 use super::object::{Life, content_type};
 use super::{CausalClock, EventSet, FieldName, MAP_DEPTH_MAX, Run, State};
@@ -103,7 +103,7 @@ impl Object {
         clock.merge(&seen);
         content.settle(&clock);
         let presence = Item::from_parts(writes(&events, ()).into(), EventSet::default());
-        let record = Field { presence, content, deferred: EventSet::default() };
+        let record = MapField { presence, content, deferred: EventSet::default() };
         let mut place = 0;
         self.siblings.retain(|sibling| {
             place += 1;
@@ -301,7 +301,7 @@ fn map(value: RiakMap, depth: usize) -> Result<(Content, CausalClock), RiakDataT
         return Err(RiakDataTypeError::TooDeep);
     }
     let mut seen = clock(&value.clock);
-    let mut fields: BTreeMap<FieldName, Field> = BTreeMap::new();
+    let mut fields: BTreeMap<FieldName, MapField> = BTreeMap::new();
     for riaks in value.fields {
         let name = riaks.name.clone();
         let field = field(riaks, depth)?;
@@ -314,7 +314,7 @@ fn map(value: RiakMap, depth: usize) -> Result<(Content, CausalClock), RiakDataT
             continue;
         }
         for name in removed {
-            let empty = Field::empty(Content::empty(name.kind));
+            let empty = MapField::empty(Content::empty(name.kind));
             fields.entry(name).or_insert(empty).deferred.merge(&to_come);
         }
     }
@@ -323,7 +323,7 @@ fn map(value: RiakMap, depth: usize) -> Result<(Content, CausalClock), RiakDataT
 }
 
 /// A field: its states, which no update has seen together, merged, and what removes have taken away.
-fn field(riaks: RiakField, depth: usize) -> Result<Field, RiakDataTypeError> {
+fn field(riaks: RiakField, depth: usize) -> Result<MapField, RiakDataTypeError> {
     let mut content = Content::empty(riaks.name.kind);
     let mut seen = CausalClock::default();
     let mut presence = Vec::with_capacity(riaks.states.len());
@@ -335,7 +335,7 @@ fn field(riaks: RiakField, depth: usize) -> Result<Field, RiakDataTypeError> {
     }
     let (removed, its_clock) = embedded(riaks.tombstone, None, depth)?;
     content.merge(&seen, &removed, &its_clock);
-    Ok(Field {
+    Ok(MapField {
         presence: item(presence, EventSet::default()),
         content,
         deferred: EventSet::default(),

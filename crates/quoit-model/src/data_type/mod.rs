@@ -36,7 +36,7 @@ pub use object::{UpdateError, content_type};
 pub use operation::{
     FieldOperation, FieldUpdate, MAP_DEPTH_MAX, MapOperation, Operation, OperationError, SetChange,
 };
-pub use query::{Answer, Part, Query, QueryError, Question, WantedPart};
+pub use query::{Answer, ItemRange, Query, QueryError, Question, WantedPart};
 pub use riak::ShownForm;
 pub use state::{Delta, State};
 pub use value::Value;

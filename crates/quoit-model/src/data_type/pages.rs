@@ -36,7 +36,7 @@ pub use region::Region;
 pub use root::{ROOT_FORMAT_1, ROOT_FORMAT_2, Root};
 pub use table::{ItemHash, PageRange, PageTable};
 pub use walk::PageWalk;
-pub use wanted::Wanted;
+pub use wanted::WantedItems;
 
 use super::content::Content;
 use super::{FieldKind, FieldName, SetChange, StoredFormError};

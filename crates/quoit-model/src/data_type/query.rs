@@ -162,7 +162,7 @@ pub enum WantedPart {
 
 /// A part of a record, or of a set or map in a field of one: its items in a range of hashes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct ItemRange {
     /// The state without the other items; of what is in a field, as if it were a record.
     pub state: State,
     /// The last hash of the range.
@@ -171,7 +171,7 @@ pub struct Part {
     pub size: u64,
 }
 
-impl Part {
+impl ItemRange {
     /// All of what is at a path in a state; `None` when that is not there.
     #[must_use]
     pub fn whole(state: State, path: &[FieldName]) -> Option<Self> {

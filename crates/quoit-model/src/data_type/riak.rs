@@ -3,7 +3,7 @@
 //! Riak's form repeats the clock in every set, map and flag. What it can't say is left out: removes that
 //! wait for what they remove, which Riak keeps by whole clocks.
 
-use super::content::{Assigned, Content, Field, Totals};
+use super::content::{Assigned, Content, MapField, Totals};
 use super::from_riak::actor_in_riak;
 use super::item::{Item, Write};
 use super::{FieldName, State};
@@ -113,9 +113,9 @@ fn set(elements: &BTreeMap<Bytes, Item<()>>, clock: &VersionVector) -> RiakSet {
     RiakSet { clock: clock.clone(), entries, deferred: Vec::new() }
 }
 
-fn map(fields: &BTreeMap<FieldName, Field>, clock: &VersionVector) -> RiakMap {
+fn map(fields: &BTreeMap<FieldName, MapField>, clock: &VersionVector) -> RiakMap {
     let live = fields.iter().filter(|(_, field)| field.is_live());
-    let field = |(name, field): (&FieldName, &Field)| {
+    let field = |(name, field): (&FieldName, &MapField)| {
         let value = embedded(&field.content, clock);
         // Riak merges the states of a field, and one is as much as it several times.
         let states = dots(&field.presence).into_iter().map(|dot| (dot, value.clone())).collect();

@@ -2,7 +2,7 @@
 
 use super::apply::Request;
 use super::change::FieldChange;
-use super::content::{Content, Field};
+use super::content::{Content, MapField};
 use super::{
     ApplyError, CausalClock, Coordinator, Operation, OperationError, Run, Value, value::value_of,
 };
@@ -20,7 +20,7 @@ mod digest;
 pub struct State {
     datatype: Datatype,
     /// The record as a field: it is there while an update counts.
-    pub(super) record: Field,
+    pub(super) record: MapField,
     /// Whether anything in it waits for events that were undone before they came.
     has_deferred: bool,
 }
@@ -55,12 +55,12 @@ impl State {
     /// A state of which nothing is known.
     #[must_use]
     pub fn empty(datatype: Datatype) -> Self {
-        let record = Field::empty(Content::of_record(datatype));
+        let record = MapField::empty(Content::of_record(datatype));
         Self { datatype, record, has_deferred: false }
     }
 
     /// A state as it was stored.
-    pub(super) fn from_record(datatype: Datatype, record: Field) -> Self {
+    pub(super) fn from_record(datatype: Datatype, record: MapField) -> Self {
         let has_deferred = record.deferred_run_count() > 0;
         Self { datatype, record, has_deferred }
     }

@@ -1,7 +1,7 @@
 //! Values that clients read.
 
 use super::FieldName;
-use super::content::{Content, Field, Totals};
+use super::content::{Content, MapField, Totals};
 use bytes::Bytes;
 
 /// The value of a data type.
@@ -41,7 +41,7 @@ pub(super) fn value_of(content: &Content) -> Value {
         Content::Map(fields) => {
             let live = fields.iter().filter(|(_, field)| field.is_live());
             let value =
-                |(name, field): (&FieldName, &Field)| (name.clone(), value_of(&field.content));
+                |(name, field): (&FieldName, &MapField)| (name.clone(), value_of(&field.content));
             Value::Map(live.map(value).collect())
         }
         Content::Hll(item) => {

@@ -36,19 +36,19 @@ pub(super) fn decode(input: &Bytes, limits: &Limits) -> Result<Term, EtfError> {
 }
 
 fn whole(cursor: Cursor<'_>, limits: &Limits, size_bytes: usize) -> Result<Term, EtfError> {
-    let mut reader = Reader { cursor, limits, terms: 0 };
+    let mut reader = TermReader { cursor, limits, terms: 0 };
     let term = reader.term(0)?;
     let at = reader.cursor.at();
     if at == size_bytes { Ok(term) } else { Err(EtfError::Surplus { at, size_bytes }) }
 }
 
-struct Reader<'a> {
+struct TermReader<'a> {
     cursor: Cursor<'a>,
     limits: &'a Limits,
     terms: u32,
 }
 
-impl Reader<'_> {
+impl TermReader<'_> {
     fn term(&mut self, depth: u32) -> Result<Term, EtfError> {
         if depth > self.limits.depth_max {
             return Err(EtfError::TooDeep { depth_max: self.limits.depth_max });

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 const EXCHANGES_COMPARED: usize = 24;
 
 /// Quotas of the nodes.
-pub(super) struct Wanted {
+pub(super) struct NodeQuotas {
     /// For each node, the rows that it is to be in.
     pub(super) quotas: Vec<u32>,
     /// For each position, for each node, the rows that it should hold there: a preference only.
@@ -22,12 +22,12 @@ pub(super) struct Wanted {
 
 pub(super) struct Assignment<'t, 's> {
     table: &'t mut Table<'s>,
-    wanted: Wanted,
+    wanted: NodeQuotas,
 }
 
 /// A node takes a position from who holds it.
 #[derive(Clone, Copy)]
-struct Take {
+struct AssignmentStep {
     node: u16,
     partition: usize,
     position: usize,
@@ -35,7 +35,7 @@ struct Take {
 
 impl<'t, 's> Assignment<'t, 's> {
     /// `wanted.by_position` counts from an empty table.
-    pub(super) fn new(table: &'t mut Table<'s>, mut wanted: Wanted) -> Self {
+    pub(super) fn new(table: &'t mut Table<'s>, mut wanted: NodeQuotas) -> Self {
         for partition in 0..table.spread.partition_count {
             for (position, node) in table.row(partition).iter().enumerate() {
                 if *node != NOBODY {
@@ -135,19 +135,19 @@ impl<'t, 's> Assignment<'t, 's> {
 
     /// Takes a position from a node that has some to spare, or an empty one: of the first found the
     /// one that suits the order of positions best.
-    fn exchange(&self, node: u16) -> Option<Vec<Take>> {
+    fn exchange(&self, node: u16) -> Option<Vec<AssignmentStep>> {
         let count = self.table.spread.partition_count;
         let start = scatter(node, self.table.held()[usize::from(node)] as usize) as usize % count;
         let takes = (0..count).map(|offset| (start + offset) % count).flat_map(|partition| {
             let row = self.table.row(partition);
             let width = if row.contains(&node) { 0 } else { row.len() };
-            (0..width).map(move |position| Take { node, partition, position })
+            (0..width).map(move |position| AssignmentStep { node, partition, position })
         });
-        let fits = |take: &Take| {
+        let fits = |take: &AssignmentStep| {
             let holder = self.table.row(take.partition)[take.position];
             (holder == NOBODY || self.missing(holder) < 0) && self.is_spread(*take)
         };
-        let suits = |take: &Take| {
+        let suits = |take: &AssignmentStep| {
             let by_node = &self.wanted.by_position[take.position];
             let holder = self.table.row(take.partition)[take.position];
             let missed = if holder == NOBODY { 0 } else { by_node[usize::from(holder)] };
@@ -157,14 +157,14 @@ impl<'t, 's> Assignment<'t, 's> {
         Some(vec![best])
     }
 
-    fn is_spread(&self, take: Take) -> bool {
+    fn is_spread(&self, take: AssignmentStep) -> bool {
         self.table.is_spread(take.partition, self.table.width, take.position, take.node)
     }
 
     /// The shortest chain of exchanges that gives the node a position more.
-    fn chain(&self, start: u16) -> Vec<Take> {
+    fn chain(&self, start: u16) -> Vec<AssignmentStep> {
         // For each node reached: how it would lose a position.
-        let mut loses: Vec<Option<Take>> = vec![None; self.wanted.quotas.len()];
+        let mut loses: Vec<Option<AssignmentStep>> = vec![None; self.wanted.quotas.len()];
         let mut waiting = VecDeque::from([start]);
         while let Some(node) = waiting.pop_front() {
             for partition in self.partitions() {
@@ -175,7 +175,7 @@ impl<'t, 's> Assignment<'t, 's> {
                 for (position, holder) in row.iter().enumerate() {
                     let is_new = *holder == NOBODY
                         || (*holder != start && loses[usize::from(*holder)].is_none());
-                    let take = Take { node, partition, position };
+                    let take = AssignmentStep { node, partition, position };
                     if !is_new || !self.is_spread(take) {
                         continue;
                     }
@@ -191,7 +191,12 @@ impl<'t, 's> Assignment<'t, 's> {
     }
 
     /// The chain that ends with a take.
-    fn back(&self, last: Take, start: u16, loses: &[Option<Take>]) -> Vec<Take> {
+    fn back(
+        &self,
+        last: AssignmentStep,
+        start: u16,
+        loses: &[Option<AssignmentStep>],
+    ) -> Vec<AssignmentStep> {
         let mut takes = vec![last];
         let mut node = last.node;
         while node != start {

@@ -74,7 +74,7 @@ impl Layout {
     /// When the bytes are no layout: nothing that it checks on computing a layout can be wrong in
     /// one that was read, and each node is at most once in a partition's positions.
     pub fn decode(bytes: &[u8]) -> Result<Self, LayoutDecodeError> {
-        let mut reader = Reader { cursor: Cursor::borrowing(bytes), size_bytes: bytes.len() };
+        let mut reader = LayoutReader { cursor: Cursor::borrowing(bytes), size_bytes: bytes.len() };
         let format = reader.u8()?;
         if format != LAYOUT_FORMAT_1 {
             return Err(LayoutDecodeError::UnknownFormat { format });
@@ -101,12 +101,12 @@ impl Layout {
     }
 }
 
-struct Reader<'a> {
+struct LayoutReader<'a> {
     cursor: Cursor<'a>,
     size_bytes: usize,
 }
 
-impl Reader<'_> {
+impl LayoutReader<'_> {
     fn damaged(&self, at: usize, what: &'static str) -> LayoutDecodeError {
         LayoutDecodeError::Damaged { size_bytes: self.size_bytes, at, what }
     }

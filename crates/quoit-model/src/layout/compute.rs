@@ -1,7 +1,7 @@
 //! Computes a layout from the one before and the members that there shall be.
 
 use super::Layout;
-use super::assign::{Assignment, Wanted};
+use super::assign::{Assignment, NodeQuotas};
 use super::error::LayoutError;
 use super::improve::improve;
 use super::member::{LayoutMember, LayoutRules, checked, locations_of};
@@ -149,7 +149,7 @@ fn kept(
 }
 
 /// Quotas, and the same for each position.
-fn wanted(table: &Table<'_>, fair: &FairShares) -> Wanted {
+fn wanted(table: &Table<'_>, fair: &FairShares) -> NodeQuotas {
     let quotas = fair.quotas(table.held());
     let mut within_before = vec![0; quotas.len()];
     let mut by_position = Vec::with_capacity(table.width);
@@ -164,7 +164,7 @@ fn wanted(table: &Table<'_>, fair: &FairShares) -> Wanted {
         by_position.push(here.collect());
         within_before = within;
     }
-    Wanted { quotas, by_position }
+    NodeQuotas { quotas, by_position }
 }
 
 fn check_replacements(

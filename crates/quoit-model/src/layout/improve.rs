@@ -14,7 +14,7 @@ const LOOKS_MAX: u64 = 20_000_000;
 
 /// A node takes a position from who holds it.
 #[derive(Clone, Copy)]
-struct Take {
+struct ImprovementStep {
     node: u16,
     partition: usize,
     position: usize,
@@ -91,7 +91,7 @@ impl Improvement<'_, '_> {
                     if self.looks_left == 0 {
                         return false;
                     }
-                    if self.take_back(Take { node, partition, position }) {
+                    if self.take_back(ImprovementStep { node, partition, position }) {
                         improved = true;
                         break;
                     }
@@ -102,35 +102,35 @@ impl Improvement<'_, '_> {
     }
 
     /// Lets a node take its partition back if that can be made up for.
-    fn take_back(&mut self, take: Take) -> bool {
+    fn take_back(&mut self, take: ImprovementStep) -> bool {
         let loser = self.table.row(take.partition)[take.position];
         if !self.is_new(loser, take.partition) || !self.is_spread(take) {
             return false;
         }
         self.apply(take);
         let Some(takes) = self.chain(loser, take.node) else {
-            self.apply(Take { node: loser, ..take });
+            self.apply(ImprovementStep { node: loser, ..take });
             return false;
         };
-        let undo: Vec<Take> = takes.iter().map(|take| self.apply(*take)).collect();
+        let undo: Vec<ImprovementStep> = takes.iter().map(|take| self.apply(*take)).collect();
         if takes.iter().all(|take| self.is_good(take.partition)) {
             return true;
         }
         for take in undo.into_iter().rev() {
             self.apply(take);
         }
-        self.apply(Take { node: loser, ..take });
+        self.apply(ImprovementStep { node: loser, ..take });
         false
     }
 
     /// The take that undoes it.
-    fn apply(&mut self, take: Take) -> Take {
+    fn apply(&mut self, take: ImprovementStep) -> ImprovementStep {
         let holder = self.table.row(take.partition)[take.position];
         self.table.set(take.partition, take.position, take.node);
-        Take { node: holder, ..take }
+        ImprovementStep { node: holder, ..take }
     }
 
-    fn is_spread(&self, take: Take) -> bool {
+    fn is_spread(&self, take: ImprovementStep) -> bool {
         self.table.is_spread(take.partition, self.table.width, take.position, take.node)
     }
 
@@ -138,12 +138,12 @@ impl Improvement<'_, '_> {
         let row = self.table.row(partition);
         let is_twice = |place: usize| row[..place].contains(&row[place]);
         !(0..row.len()).any(is_twice)
-            && self.is_spread(Take { node: row[0], partition, position: 0 })
+            && self.is_spread(ImprovementStep { node: row[0], partition, position: 0 })
     }
 
     /// Exchanges without movement by which `loser`, who lacks a position, gets one at the cost of
     /// `winner`, who has one more, or of anyone who can do without if `winner` can keep it.
-    fn chain(&mut self, loser: u16, winner: u16) -> Option<Vec<Take>> {
+    fn chain(&mut self, loser: u16, winner: u16) -> Option<Vec<ImprovementStep>> {
         let held = |node: u16| self.table.held()[usize::from(node)];
         let keeps = held(winner) <= self.ceils[usize::from(winner)];
         // Who loses at the end of the chain still has it here; the first loser has not.
@@ -151,7 +151,7 @@ impl Improvement<'_, '_> {
         if keeps && held(loser) >= self.floors[usize::from(loser)] {
             return Some(Vec::new());
         }
-        let mut loses: Vec<Option<Take>> = vec![None; self.floors.len()];
+        let mut loses: Vec<Option<ImprovementStep>> = vec![None; self.floors.len()];
         let mut waiting = VecDeque::from([loser]);
         while let Some(node) = waiting.pop_front() {
             for partition in 0..self.table.spread.partition_count {
@@ -162,7 +162,7 @@ impl Improvement<'_, '_> {
                 self.looks_left = self.looks_left.saturating_sub(row.len() as u64);
                 let is_new = self.is_new(node, partition);
                 for (position, holder) in row.iter().enumerate() {
-                    let take = Take { node, partition, position };
+                    let take = ImprovementStep { node, partition, position };
                     let is_reached = *holder == loser || loses[usize::from(*holder)].is_some();
                     if is_reached
                         || self.is_new(*holder, partition) != is_new
@@ -186,7 +186,7 @@ impl Improvement<'_, '_> {
 }
 
 /// The chain by which `end` loses a position and `start` gets one.
-fn back(end: u16, start: u16, loses: &[Option<Take>]) -> Vec<Take> {
+fn back(end: u16, start: u16, loses: &[Option<ImprovementStep>]) -> Vec<ImprovementStep> {
     let mut takes = Vec::new();
     let mut node = end;
     while node != start {

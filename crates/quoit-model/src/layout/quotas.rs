@@ -3,20 +3,20 @@
 use super::shares::{FairShares, Share, sum};
 
 /// A set of nodes whose shares are rounded together.
-struct Part<'a> {
+struct QuotaGroup<'a> {
     /// The nodes below it.
     nodes: Vec<usize>,
     /// The sets that it consists of; none if it is one node.
-    parts: Vec<Part<'a>>,
+    parts: Vec<QuotaGroup<'a>>,
     shares: &'a [Share],
 }
 
-impl<'a> Part<'a> {
+impl<'a> QuotaGroup<'a> {
     fn node(node: usize, shares: &'a [Share]) -> Self {
         Self { nodes: vec![node], parts: Vec::new(), shares }
     }
 
-    fn of(parts: Vec<Part<'a>>, shares: &'a [Share]) -> Self {
+    fn of(parts: Vec<QuotaGroup<'a>>, shares: &'a [Share]) -> Self {
         let nodes = parts.iter().flat_map(|part| part.nodes.iter().copied()).collect();
         Self { nodes, parts, shares }
     }
@@ -45,7 +45,7 @@ impl<'a> Part<'a> {
             quotas[*node] = total as u32;
             return;
         }
-        let shares: Vec<(u64, u64)> = self.parts.iter().map(Part::share).collect();
+        let shares: Vec<(u64, u64)> = self.parts.iter().map(QuotaGroup::share).collect();
         let floors: u64 = shares.iter().map(|(floor, _)| floor).sum();
         let mut by_wish: Vec<usize> =
             (0..self.parts.len()).filter(|part| shares[*part].1 > 0).collect();
@@ -72,12 +72,15 @@ impl FairShares {
         let mut quotas = vec![0; shares.len()];
         for block in &self.blocks {
             let location = |nodes: &Vec<usize>| {
-                Part::of(nodes.iter().map(|node| Part::node(*node, shares)).collect(), shares)
+                QuotaGroup::of(
+                    nodes.iter().map(|node| QuotaGroup::node(*node, shares)).collect(),
+                    shares,
+                )
             };
             let section = |locations: &Vec<Vec<usize>>| {
-                Part::of(locations.iter().map(location).collect(), shares)
+                QuotaGroup::of(locations.iter().map(location).collect(), shares)
             };
-            let whole = Part::of(block.iter().map(section).collect(), shares);
+            let whole = QuotaGroup::of(block.iter().map(section).collect(), shares);
             let (total, rest) = whole.share();
             assert_eq!(rest, 0, "a block's shares add up to a whole number");
             whole.round(total, held, &mut quotas);

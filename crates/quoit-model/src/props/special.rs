@@ -27,7 +27,7 @@ impl BucketProps {
         let mut new = self.clone();
         let mut faults = Faults::default();
         for (name, value) in updates.iter().filter(|(name, _)| *name != "name") {
-            let change = Change { old: self, scope, name, value };
+            let change = PropertyChange { old: self, scope, name, value };
             let checked = check_size(name, value).and_then(|()| change.apply(&mut new));
             if let Err(reason) = checked {
                 faults.add(name, reason, Some(value));
@@ -75,14 +75,14 @@ impl Faults {
 }
 
 /// One property that shall change.
-struct Change<'a> {
+struct PropertyChange<'a> {
     old: &'a BucketProps,
     scope: Scope,
     name: &'a str,
     value: &'a Value,
 }
 
-impl Change<'_> {
+impl PropertyChange<'_> {
     fn apply(&self, new: &mut BucketProps) -> Result<(), Reason> {
         match self.name {
             // Clients send back what they were shown.

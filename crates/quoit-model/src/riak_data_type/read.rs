@@ -15,9 +15,9 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use terms::{actor, binary, clock, dot, dots, elements, list, number, pairs, shape};
 
-type Read<T> = Result<T, RiakDataTypeError>;
+type ReadResult<T> = Result<T, RiakDataTypeError>;
 
-pub(super) fn decode(value: &Bytes) -> Read<RiakDataType> {
+pub(super) fn decode(value: &Bytes) -> ReadResult<RiakDataType> {
     let mut cursor = Cursor::new(value);
     let first = cursor.u8()?;
     if first != DATA_TYPE {
@@ -30,7 +30,7 @@ pub(super) fn decode(value: &Bytes) -> Read<RiakDataType> {
     }
 }
 
-fn named(cursor: &mut Cursor<'_>) -> Read<RiakDataType> {
+fn named(cursor: &mut Cursor<'_>) -> ReadResult<RiakDataType> {
     let len = u32::from_be_bytes(cursor.array()?) as usize;
     let name = cursor.slice(len)?;
     Ok(match name {
@@ -59,7 +59,7 @@ fn named(cursor: &mut Cursor<'_>) -> Read<RiakDataType> {
 }
 
 /// Reads tag and version; the version, from 1 to the given one.
-fn version(cursor: &mut Cursor<'_>, expected: u8, what: &'static str, max: u8) -> Read<u8> {
+fn version(cursor: &mut Cursor<'_>, expected: u8, what: &'static str, max: u8) -> ReadResult<u8> {
     let tag = cursor.u8()?;
     if tag != expected {
         return Err(RiakDataTypeError::WrongTag { tag, expected });
@@ -71,12 +71,12 @@ fn version(cursor: &mut Cursor<'_>, expected: u8, what: &'static str, max: u8) -
 }
 
 /// The term that the rest of the value is.
-fn rest(cursor: &mut Cursor<'_>) -> Read<Term> {
+fn rest(cursor: &mut Cursor<'_>) -> ReadResult<Term> {
     let rest = cursor.bytes(cursor.remaining())?;
     Ok(Term::decode(&rest, &LIMITS)?)
 }
 
-fn counter(cursor: &mut Cursor<'_>) -> Read<Vec<RiakCount>> {
+fn counter(cursor: &mut Cursor<'_>) -> ReadResult<Vec<RiakCount>> {
     if version(cursor, tag::COUNTER, "counter", 2)? == 2 {
         return list(rest(cursor)?)?.into_iter().map(count).collect();
     }
@@ -98,7 +98,7 @@ fn counter(cursor: &mut Cursor<'_>) -> Read<Vec<RiakCount>> {
     Ok(counts.collect())
 }
 
-fn growing_counter(cursor: &mut Cursor<'_>) -> Read<Vec<(Actor, u64)>> {
+fn growing_counter(cursor: &mut Cursor<'_>) -> ReadResult<Vec<(Actor, u64)>> {
     let len = u32::from_be_bytes(cursor.array()?) as usize;
     let binary = cursor.bytes(len)?;
     let mut cursor = Cursor::new(&binary);
@@ -110,7 +110,7 @@ fn growing_counter(cursor: &mut Cursor<'_>) -> Read<Vec<(Actor, u64)>> {
     list(rest(&mut cursor)?)?.into_iter().map(total).collect()
 }
 
-fn count(term: Term) -> Read<RiakCount> {
+fn count(term: Term) -> ReadResult<RiakCount> {
     let [who, increments, decrements] = terms::tuple(term, "{Actor, Increments, Decrements}")?;
     Ok(RiakCount {
         actor: actor(who)?,
@@ -119,40 +119,40 @@ fn count(term: Term) -> Read<RiakCount> {
     })
 }
 
-fn set(term: Term) -> Read<RiakSet> {
+fn set(term: Term) -> ReadResult<RiakSet> {
     let [events, entries, deferred] = terms::tuple(term, "{Clock, Entries, Deferred} of a set")?;
     let entry = |(element, live)| Ok((binary(element)?, dots(live)?));
     let waiting = |(context, removed)| Ok((clock(context)?, elements(removed)?));
     Ok(RiakSet {
         clock: clock(events)?,
-        entries: pairs(entries)?.into_iter().map(entry).collect::<Read<_>>()?,
-        deferred: pairs(deferred)?.into_iter().map(waiting).collect::<Read<_>>()?,
+        entries: pairs(entries)?.into_iter().map(entry).collect::<ReadResult<_>>()?,
+        deferred: pairs(deferred)?.into_iter().map(waiting).collect::<ReadResult<_>>()?,
     })
 }
 
-fn map(term: Term) -> Read<RiakMap> {
+fn map(term: Term) -> ReadResult<RiakMap> {
     let [events, fields, deferred] = terms::tuple(term, "{Clock, Fields, Deferred} of a map")?;
     let waiting = |(context, names)| {
-        let names = list(names)?.into_iter().map(field_name).collect::<Read<_>>()?;
+        let names = list(names)?.into_iter().map(field_name).collect::<ReadResult<_>>()?;
         Ok((clock(context)?, names))
     };
     Ok(RiakMap {
         clock: clock(events)?,
-        fields: pairs(fields)?.into_iter().map(field).collect::<Read<_>>()?,
-        deferred: pairs(deferred)?.into_iter().map(waiting).collect::<Read<_>>()?,
+        fields: pairs(fields)?.into_iter().map(field).collect::<ReadResult<_>>()?,
+        deferred: pairs(deferred)?.into_iter().map(waiting).collect::<ReadResult<_>>()?,
     })
 }
 
-fn field((name, value): (Term, Term)) -> Read<RiakField> {
+fn field((name, value): (Term, Term)) -> ReadResult<RiakField> {
     let name = field_name(name)?;
     let [states, tombstone] = terms::tuple(value, "{States, Tombstone} of a field")?;
     let state = |(event, state)| Ok((dot(event)?, embedded(name.kind, state)?));
-    let states = pairs(states)?.into_iter().map(state).collect::<Read<_>>()?;
+    let states = pairs(states)?.into_iter().map(state).collect::<ReadResult<_>>()?;
     let tombstone = embedded(name.kind, tombstone)?;
     Ok(RiakField { name, states, tombstone })
 }
 
-fn field_name(term: Term) -> Read<FieldName> {
+fn field_name(term: Term) -> ReadResult<FieldName> {
     let [name, module] = terms::tuple(term, "{Name, Module} of a field")?;
     let is_module = |kind: &FieldKind| module.is_atom(field_module(*kind).as_bytes());
     let kind = FieldKind::ALL.into_iter().find(is_module);
@@ -160,7 +160,7 @@ fn field_name(term: Term) -> Read<FieldName> {
     Ok(FieldName { name: binary(name)?, kind })
 }
 
-fn embedded(kind: FieldKind, term: Term) -> Read<RiakEmbedded> {
+fn embedded(kind: FieldKind, term: Term) -> ReadResult<RiakEmbedded> {
     Ok(match kind {
         FieldKind::Set => RiakEmbedded::Set(set(term)?),
         FieldKind::Map => RiakEmbedded::Map(map(term)?),
@@ -171,18 +171,19 @@ fn embedded(kind: FieldKind, term: Term) -> Read<RiakEmbedded> {
         }
         FieldKind::Flag => {
             let [events, live, deferred] = terms::tuple(term, "{Clock, Dots, Deferred} of a flag")?;
-            let deferred = list(deferred)?.into_iter().map(clock).collect::<Read<_>>()?;
+            let deferred = list(deferred)?.into_iter().map(clock).collect::<ReadResult<_>>()?;
             RiakEmbedded::Flag { clock: clock(events)?, dots: dots(live)?, deferred }
         }
         FieldKind::Counter => {
             let [events, counts] = terms::tuple(term, "{Clock, Counts} of a counter")?;
-            let counts = list(counts)?.into_iter().map(embedded_count).collect::<Read<_>>()?;
+            let counts =
+                list(counts)?.into_iter().map(embedded_count).collect::<ReadResult<_>>()?;
             RiakEmbedded::Counter { clock: clock(events)?, counts }
         }
     })
 }
 
-fn embedded_count(term: Term) -> Read<(u64, RiakCount)> {
+fn embedded_count(term: Term) -> ReadResult<(u64, RiakCount)> {
     let [who, counted] = terms::tuple(term, "{Actor, Counted}")?;
     let [event, increments, decrements] = terms::tuple(counted, "{Event, Increments, Decrements}")?;
     let count = RiakCount {

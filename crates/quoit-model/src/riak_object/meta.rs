@@ -22,7 +22,7 @@ const NO_VTAG: &[u8] = b"e";
 
 /// An entry that has a field.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Field {
+enum MetaField {
     Charset,
     UserMeta,
     Indexes,
@@ -34,15 +34,15 @@ enum Field {
 }
 
 /// Name and place of each, in the order in which Riak writes them.
-const FIELDS: [(Field, &[u8]); 8] = [
-    (Field::Charset, b"charset"),
-    (Field::UserMeta, b"X-Riak-Meta"),
-    (Field::Indexes, b"index"),
-    (Field::ContentType, b"content-type"),
-    (Field::ExpiresAt, b"X-Quoit-Expires-At"),
-    (Field::Dot, b"dot"),
-    (Field::ContentEncoding, b"content-encoding"),
-    (Field::Links, b"Links"),
+const FIELDS: [(MetaField, &[u8]); 8] = [
+    (MetaField::Charset, b"charset"),
+    (MetaField::UserMeta, b"X-Riak-Meta"),
+    (MetaField::Indexes, b"index"),
+    (MetaField::ContentType, b"content-type"),
+    (MetaField::ExpiresAt, b"X-Quoit-Expires-At"),
+    (MetaField::Dot, b"dot"),
+    (MetaField::ContentEncoding, b"content-encoding"),
+    (MetaField::Links, b"Links"),
 ];
 
 /// Reads metadata into a sibling without a value.
@@ -123,20 +123,20 @@ pub(super) fn set_entry(sibling: &mut Sibling, name: Bytes, value: Bytes) -> u8 
 }
 
 /// Sets a field that is not set yet to a stored value; `None` when that is not a value for it.
-fn set_field(sibling: &mut Sibling, field: Field, stored: &Bytes) -> Option<()> {
+fn set_field(sibling: &mut Sibling, field: MetaField, stored: &Bytes) -> Option<()> {
     let meta = &mut sibling.meta;
     match field {
-        Field::ContentType => set_once(&mut meta.content_type, text_of(stored)?),
-        Field::Charset => set_once(&mut meta.charset, text_of(stored)?),
-        Field::ContentEncoding => set_once(&mut meta.content_encoding, text_of(stored)?),
-        Field::ExpiresAt => {
+        MetaField::ContentType => set_once(&mut meta.content_type, text_of(stored)?),
+        MetaField::Charset => set_once(&mut meta.charset, text_of(stored)?),
+        MetaField::ContentEncoding => set_once(&mut meta.content_encoding, text_of(stored)?),
+        MetaField::ExpiresAt => {
             let secs = term_of(stored)?.as_u64()?;
             set_once(&mut meta.expires_at_secs, u32::try_from(secs).ok()?)
         }
-        Field::Dot => set_once(&mut sibling.dot, dot_of_term(&term_of(stored)?)?),
-        Field::UserMeta => set_list(&mut meta.user_meta, stored, user_meta_of),
-        Field::Indexes => set_list(&mut meta.indexes, stored, index_of),
-        Field::Links => set_list(&mut meta.links, stored, link_of),
+        MetaField::Dot => set_once(&mut sibling.dot, dot_of_term(&term_of(stored)?)?),
+        MetaField::UserMeta => set_list(&mut meta.user_meta, stored, user_meta_of),
+        MetaField::Indexes => set_list(&mut meta.indexes, stored, index_of),
+        MetaField::Links => set_list(&mut meta.links, stored, link_of),
     }
 }
 
@@ -209,14 +209,14 @@ fn default_order(sibling: &Sibling) -> Vec<u8> {
     let mut entries: Vec<(u32, u8)> = Vec::new();
     for (place, (field, name)) in FIELDS.iter().enumerate() {
         let present = match field {
-            Field::Charset => meta.charset.is_some(),
-            Field::UserMeta => !meta.user_meta.is_empty(),
-            Field::Indexes => true,
-            Field::ContentType => meta.content_type.is_some(),
-            Field::ExpiresAt => meta.expires_at_secs.is_some(),
-            Field::Dot => sibling.dot.is_some(),
-            Field::ContentEncoding => meta.content_encoding.is_some(),
-            Field::Links => !meta.links.is_empty(),
+            MetaField::Charset => meta.charset.is_some(),
+            MetaField::UserMeta => !meta.user_meta.is_empty(),
+            MetaField::Indexes => true,
+            MetaField::ContentType => meta.content_type.is_some(),
+            MetaField::ExpiresAt => meta.expires_at_secs.is_some(),
+            MetaField::Dot => sibling.dot.is_some(),
+            MetaField::ContentEncoding => meta.content_encoding.is_some(),
+            MetaField::Links => !meta.links.is_empty(),
         };
         if present {
             entries.push((dict_slot(name), place as u8));
@@ -266,24 +266,24 @@ fn encode_fields(sibling: &Sibling, out: &mut Vec<u8>) {
     }
 }
 
-fn put_field(out: &mut Vec<u8>, sibling: &Sibling, field: Field, name: &[u8]) {
+fn put_field(out: &mut Vec<u8>, sibling: &Sibling, field: MetaField, name: &[u8]) {
     let meta = &sibling.meta;
     let mut value = vec![TERM, ETF_VERSION];
     match field {
-        Field::Charset => put_text(&mut value, meta.charset.as_deref().unwrap_or_default()),
-        Field::ContentType => {
+        MetaField::Charset => put_text(&mut value, meta.charset.as_deref().unwrap_or_default()),
+        MetaField::ContentType => {
             put_text(&mut value, meta.content_type.as_deref().unwrap_or_default());
         }
-        Field::ContentEncoding => {
+        MetaField::ContentEncoding => {
             put_text(&mut value, meta.content_encoding.as_deref().unwrap_or_default());
         }
-        Field::ExpiresAt => put_integer(&mut value, meta.expires_at_secs.unwrap_or(0).into()),
-        Field::Dot => {
+        MetaField::ExpiresAt => put_integer(&mut value, meta.expires_at_secs.unwrap_or(0).into()),
+        MetaField::Dot => {
             value.truncate(1);
             sibling.dot.iter().for_each(|dot| encode_riak_dot(dot, &mut value));
         }
-        Field::UserMeta => put_items(&mut value, &meta.user_meta, put_user_meta),
-        Field::Indexes => put_items(&mut value, &meta.indexes, |out, entry| {
+        MetaField::UserMeta => put_items(&mut value, &meta.user_meta, put_user_meta),
+        MetaField::Indexes => put_items(&mut value, &meta.indexes, |out, entry| {
             put_tuple_header(out, 2);
             put_binary(out, &entry.field);
             match &entry.term {
@@ -291,7 +291,7 @@ fn put_field(out: &mut Vec<u8>, sibling: &Sibling, field: Field, name: &[u8]) {
                 IndexTerm::Binary(binary) => put_binary(out, binary),
             }
         }),
-        Field::Links => put_items(&mut value, &meta.links, |out, link| {
+        MetaField::Links => put_items(&mut value, &meta.links, |out, link| {
             put_tuple_header(out, 2);
             put_tuple_header(out, 2);
             put_binary(out, &link.bucket);

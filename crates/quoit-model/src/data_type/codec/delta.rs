@@ -6,7 +6,7 @@ use super::{
 };
 use crate::clock::{Actor, Dot};
 use crate::cursor::{Cursor, put_counted, put_varint};
-use crate::data_type::change::{Change, FieldChange};
+use crate::data_type::change::{ContentChange, FieldChange};
 use crate::data_type::item::{ItemChange, Write};
 use crate::data_type::{Delta, EventSet, FieldName, MAP_DEPTH_MAX, Run, StoredFormError};
 use bytes::Bytes;
@@ -38,8 +38,8 @@ impl Delta {
         let last = first.checked_add(more).filter(|_| first > 0);
         let last = last.ok_or_else(|| bad(&cursor, "no run of events"))?;
         let (time_secs, run) = (cursor.varint()?, Run { first, last });
-        let mut reader = Reader { cursor, actor, run };
-        let change = reader.field(Change::none_of_record(datatype), 1)?;
+        let mut reader = DeltaReader { cursor, actor, run };
+        let change = reader.field(ContentChange::none_of_record(datatype), 1)?;
         read_end(&reader.cursor)?;
         Ok(Self { datatype, actor: reader.actor, run, time_secs, change })
     }
@@ -49,17 +49,17 @@ fn put_field(change: &FieldChange, run: Run, out: &mut Vec<u8>) {
     change.undone.encode_into(out);
     put_item(&change.presence, run, out);
     match &change.content {
-        Change::Counter(change) => put_item(change, run, out),
-        Change::Set(changes) => {
+        ContentChange::Counter(change) => put_item(change, run, out),
+        ContentChange::Set(changes) => {
             put_varint(out, changes.len() as u64);
             for (element, change) in changes {
                 put_counted(out, element);
                 put_item(change, run, out);
             }
         }
-        Change::Register(change) => put_item(change, run, out),
-        Change::Flag(change) => put_item(change, run, out),
-        Change::Map(changes) => {
+        ContentChange::Register(change) => put_item(change, run, out),
+        ContentChange::Flag(change) => put_item(change, run, out),
+        ContentChange::Map(changes) => {
             put_varint(out, changes.len() as u64);
             for (name, change) in changes {
                 put_counted(out, &name.name);
@@ -67,12 +67,12 @@ fn put_field(change: &FieldChange, run: Run, out: &mut Vec<u8>) {
                 put_field(change, run, out);
             }
         }
-        Change::Hll(change) => put_item(change, run, out),
+        ContentChange::Hll(change) => put_item(change, run, out),
     }
 }
 
 /// The write is one of the delta's events: how many come before it in the run tells which.
-fn put_item<P: write::Payload>(change: &ItemChange<P>, run: Run, out: &mut Vec<u8>) {
+fn put_item<P: write::WritePayload>(change: &ItemChange<P>, run: Run, out: &mut Vec<u8>) {
     let flag = |flag, is_set| if is_set { flag } else { 0 };
     let (has_write, has_undone) = (change.write.is_some(), !change.undone.is_empty());
     out.push(flag(HAS_WRITE, has_write) | flag(HAS_UNDONE, has_undone));
@@ -85,34 +85,34 @@ fn put_item<P: write::Payload>(change: &ItemChange<P>, run: Run, out: &mut Vec<u
     }
 }
 
-struct Reader<'a> {
+struct DeltaReader<'a> {
     cursor: Cursor<'a>,
     actor: Actor,
     run: Run,
 }
 
-impl Reader<'_> {
-    fn field(&mut self, none: Change, depth: usize) -> Result<FieldChange, StoredFormError> {
+impl DeltaReader<'_> {
+    fn field(&mut self, none: ContentChange, depth: usize) -> Result<FieldChange, StoredFormError> {
         let undone = EventSet::decode(&mut self.cursor)?;
         let presence = self.item()?;
         let content = match none {
-            Change::Counter(_) => Change::Counter(self.item()?),
-            Change::Set(_) => Change::Set(self.entries(|reader| {
+            ContentChange::Counter(_) => ContentChange::Counter(self.item()?),
+            ContentChange::Set(_) => ContentChange::Set(self.entries(|reader| {
                 let element = reader.cursor.counted_bytes()?;
                 Ok((element, reader.item()?))
             })?),
-            Change::Register(_) => Change::Register(self.item()?),
-            Change::Flag(_) => Change::Flag(self.item()?),
-            Change::Map(_) => Change::Map(self.entries(|reader| {
+            ContentChange::Register(_) => ContentChange::Register(self.item()?),
+            ContentChange::Flag(_) => ContentChange::Flag(self.item()?),
+            ContentChange::Map(_) => ContentChange::Map(self.entries(|reader| {
                 let name = reader.cursor.counted_bytes()?;
                 let kind = read_field_kind(&mut reader.cursor)?;
-                let none = Change::none(kind);
-                if depth == MAP_DEPTH_MAX && matches!(none, Change::Map(_)) {
+                let none = ContentChange::none(kind);
+                if depth == MAP_DEPTH_MAX && matches!(none, ContentChange::Map(_)) {
                     return Err(bad(&reader.cursor, "maps nested too deeply"));
                 }
                 Ok((FieldName { name, kind }, reader.field(none, depth + 1)?))
             })?),
-            Change::Hll(_) => Change::Hll(self.item()?),
+            ContentChange::Hll(_) => ContentChange::Hll(self.item()?),
         };
         Ok(FieldChange { undone, presence, content })
     }
@@ -133,7 +133,7 @@ impl Reader<'_> {
         Ok(entries.into_iter().collect())
     }
 
-    fn item<P: read::Payload>(&mut self) -> Result<ItemChange<P>, StoredFormError> {
+    fn item<P: read::ReadPayload>(&mut self) -> Result<ItemChange<P>, StoredFormError> {
         let flags = self.cursor.u8()?;
         if flags & !(HAS_WRITE | HAS_UNDONE) != 0 {
             return Err(bad(&self.cursor, "unknown flags"));

@@ -1,11 +1,11 @@
 //! Some entries of a stored set or map: read, changed and put back without making anything of the others.
 
-use super::read::Reader;
+use super::read::StateReader;
 use super::write::{put_element, put_named_field};
 use super::{IS_BRANCH, STATE_FORMAT_1, bad, field_kind_number, read_end, read_format};
 use crate::clock::Actor;
 use crate::cursor::put_varint;
-use crate::data_type::content::{Content, Field};
+use crate::data_type::content::{Content, MapField};
 use crate::data_type::pages::ItemHash;
 use crate::data_type::{FieldName, State, StoredFormError};
 use bytes::Bytes;
@@ -70,7 +70,7 @@ impl State {
         seed: u64,
         mut is_wanted: impl FnMut(ItemHash) -> bool,
     ) -> Result<(Content, Excerpt), StoredFormError> {
-        let mut reader = Reader::of_page(stored);
+        let mut reader = StateReader::of_page(stored);
         let datatype = read_format(&mut reader.cursor, STATE_FORMAT_1)?;
         reader.actors()?;
         let is_everything_wanted = reader.actors.len() > ACTORS_MAX;
@@ -192,7 +192,7 @@ impl Excerpt {
             Content::Set(elements) => {
                 elements.retain(|element, _| self.place_of(element, None).is_ok());
             }
-            Content::Map(fields) => fields.retain(|name, _: &mut Field| {
+            Content::Map(fields) => fields.retain(|name, _: &mut MapField| {
                 self.place_of(&name.name, Some(field_kind_number(name.kind))).is_ok()
             }),
             _ => unreachable!("an excerpt is of a set or map"),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::clock::{Actor, Dot};
 use crate::cursor::Cursor;
-use crate::data_type::content::{Assigned, Content, Field, Totals};
+use crate::data_type::content::{Assigned, Content, MapField, Totals};
 use crate::data_type::item::{Item, Write};
 use crate::data_type::pages::Branch;
 use crate::data_type::{EventSet, FieldKind, FieldName, MAP_DEPTH_MAX, State, StoredFormError};
@@ -21,33 +21,33 @@ use std::sync::Arc;
 /// Entries that room is made for at once: as many as small records have.
 const ENTRIES_RESERVED_MAX: usize = 32;
 
-type Read<T> = Result<T, StoredFormError>;
+type StoredResult<T> = Result<T, StoredFormError>;
 
 /// Payload of a write, read from its stored form.
-pub(super) trait Payload: Sized {
-    fn read(cursor: &mut Cursor<'_>) -> Read<Self>;
+pub(super) trait ReadPayload: Sized {
+    fn read(cursor: &mut Cursor<'_>) -> StoredResult<Self>;
 }
 
-impl Payload for () {
-    fn read(_: &mut Cursor<'_>) -> Read<Self> {
+impl ReadPayload for () {
+    fn read(_: &mut Cursor<'_>) -> StoredResult<Self> {
         Ok(())
     }
 }
 
-impl Payload for Totals {
-    fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
+impl ReadPayload for Totals {
+    fn read(cursor: &mut Cursor<'_>) -> StoredResult<Self> {
         Ok(Self { increments: read_wide(cursor)?, decrements: read_wide(cursor)? })
     }
 }
 
-impl Payload for Assigned {
-    fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
+impl ReadPayload for Assigned {
+    fn read(cursor: &mut Cursor<'_>) -> StoredResult<Self> {
         Ok(Self { time_us: cursor.varint()?, value: cursor.counted_bytes()? })
     }
 }
 
-impl Payload for Arc<HyperLogLog> {
-    fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
+impl ReadPayload for Arc<HyperLogLog> {
+    fn read(cursor: &mut Cursor<'_>) -> StoredResult<Self> {
         let registers = HyperLogLog::decode(cursor.counted_slice()?);
         registers.map(Self::new).map_err(|_| bad(cursor, "registers of no HyperLogLog"))
     }
@@ -60,15 +60,15 @@ impl State {
     ///
     /// When the bytes are cut off, of another format, or not what a writer makes.
     pub fn decode(input: &Bytes) -> Result<Self, StoredFormError> {
-        Self::read(Reader::new(input))
+        Self::read(StateReader::new(input))
     }
 
     /// Reads a page, which may have branches in it.
     pub(in crate::data_type) fn decode_page(input: &Bytes) -> Result<Self, StoredFormError> {
-        Self::read(Reader::of_page(input))
+        Self::read(StateReader::of_page(input))
     }
 
-    fn read(mut reader: Reader<'_>) -> Result<Self, StoredFormError> {
+    fn read(mut reader: StateReader<'_>) -> Result<Self, StoredFormError> {
         let datatype = read_format(&mut reader.cursor, STATE_FORMAT_1)?;
         reader.actors()?;
         let record = reader.field(Content::of_record(datatype), 1)?;
@@ -92,7 +92,7 @@ impl State {
         look: &mut dyn FnMut(&[u8]),
     ) -> Result<u64, StoredFormError> {
         let cursor = Cursor::borrowing(stored);
-        let mut reader = Reader { cursor, actors: Actors::new(), is_page: false };
+        let mut reader = StateReader { cursor, actors: ReadActors::new(), is_page: false };
         let datatype = read_format(&mut reader.cursor, STATE_FORMAT_1)?;
         if !matches!(datatype, Datatype::Set | Datatype::Gset) {
             return Err(bad(&reader.cursor, "no set"));
@@ -115,18 +115,18 @@ impl State {
 }
 
 /// The table of actors, and whether each has a write.
-pub(super) type Actors = SmallVec<[(Actor, bool); 4]>;
+pub(super) type ReadActors = SmallVec<[(Actor, bool); 4]>;
 
-pub(super) struct Reader<'a> {
+pub(super) struct StateReader<'a> {
     pub(super) cursor: Cursor<'a>,
-    pub(super) actors: Actors,
+    pub(super) actors: ReadActors,
     /// Whether it is a page, where fields may hold branches.
     is_page: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> StateReader<'a> {
     pub(super) fn new(input: &'a Bytes) -> Self {
-        Self { cursor: Cursor::new(input), actors: Actors::new(), is_page: false }
+        Self { cursor: Cursor::new(input), actors: ReadActors::new(), is_page: false }
     }
 
     pub(super) fn of_page(input: &'a Bytes) -> Self {
@@ -134,8 +134,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Reader<'_> {
-    pub(super) fn actors(&mut self) -> Read<()> {
+impl StateReader<'_> {
+    pub(super) fn actors(&mut self) -> StoredResult<()> {
         for _ in 0..self.cursor.count()? {
             let actor = Actor(SmallVec::from_slice(self.cursor.counted_slice()?));
             if self.actors.last().is_some_and(|(before, _)| *before >= actor) {
@@ -147,7 +147,7 @@ impl Reader<'_> {
     }
 
     /// A field that holds what `empty` is of. `depth` is that of the field's content, should it be a map.
-    pub(super) fn field(&mut self, empty: Content, depth: usize) -> Read<Field> {
+    pub(super) fn field(&mut self, empty: Content, depth: usize) -> StoredResult<MapField> {
         let deferred = EventSet::decode(&mut self.cursor)?;
         let presence = self.item()?;
         let content = match empty {
@@ -170,7 +170,7 @@ impl Reader<'_> {
                 Content::Branch(Box::new(Branch::decode(branch.datatype, &mut self.cursor)?))
             }
         };
-        let field = Field { presence, content, deferred };
+        let field = MapField { presence, content, deferred };
         let is_deferred = |dot: &Dot| field.deferred.contains(dot);
         if !field.deferred.is_empty() && field.find_dot(&mut |dot| is_deferred(dot)) {
             return Err(bad(&self.cursor, "a write of an event that is deferred"));
@@ -179,7 +179,7 @@ impl Reader<'_> {
     }
 
     /// The kind of a field in a map of this depth, and the type of its branch.
-    pub(super) fn kind(&mut self, depth: usize) -> Read<(FieldKind, Option<Datatype>)> {
+    pub(super) fn kind(&mut self, depth: usize) -> StoredResult<(FieldKind, Option<Datatype>)> {
         let (kind, branch) = match self.is_page {
             true => read_paged_kind(&mut self.cursor)?,
             false => (read_field_kind(&mut self.cursor)?, None),
@@ -190,21 +190,21 @@ impl Reader<'_> {
         Ok((kind, branch))
     }
 
-    /// As [`Reader::field`], of one whose kind was read.
+    /// As [`StateReader::field`], of one whose kind was read.
     pub(super) fn field_or_branch(
         &mut self,
         kind: FieldKind,
         branch: Option<Datatype>,
         depth: usize,
-    ) -> Read<Field> {
+    ) -> StoredResult<MapField> {
         self.field(branch.map_or_else(|| Content::empty(kind), Content::empty_branch), depth)
     }
 
     /// Sorted entries; `read` answers `None` for one that holds nothing.
     fn entries<K: Ord, V>(
         &mut self,
-        read: impl Fn(&mut Self) -> Read<Option<(K, V)>>,
-    ) -> Read<BTreeMap<K, V>> {
+        read: impl Fn(&mut Self) -> StoredResult<Option<(K, V)>>,
+    ) -> StoredResult<BTreeMap<K, V>> {
         let count = self.cursor.count()?;
         let mut entries: Vec<(K, V)> = Vec::with_capacity(count.min(ENTRIES_RESERVED_MAX));
         for _ in 0..count {
@@ -218,14 +218,14 @@ impl Reader<'_> {
     }
 
     /// Passes over what is known of a record beside its content. Whether that is nothing.
-    pub(super) fn pass_shell(&mut self) -> Read<bool> {
+    pub(super) fn pass_shell(&mut self) -> StoredResult<bool> {
         let is_deferred = !EventSet::decode(&mut self.cursor)?.is_empty();
         let presence = self.pass_item::<()>()?;
         Ok(!is_deferred && !presence.is_live && !presence.has_deferred)
     }
 
     /// Passes over an item.
-    pub(super) fn pass_item<P: Payload>(&mut self) -> Read<Passed> {
+    pub(super) fn pass_item<P: ReadPayload>(&mut self) -> StoredResult<Passed> {
         let header = self.cursor.varint()?;
         let has_deferred = header & HAS_DEFERRED != 0;
         let mut passed = Passed { is_live: header >> 1 > 0, used: 0, has_deferred };
@@ -242,14 +242,14 @@ impl Reader<'_> {
         Ok(passed)
     }
 
-    /// Passes over a field; `depth` as for [`Reader::field`]. Where it holds a branch, what is in that counts
-    /// for nothing.
+    /// Passes over a field; `depth` as for [`StateReader::field`]. Where it holds a branch, what is
+    /// in that counts for nothing.
     pub(super) fn pass_field(
         &mut self,
         kind: FieldKind,
         branch: Option<Datatype>,
         depth: usize,
-    ) -> Read<Passed> {
+    ) -> StoredResult<Passed> {
         let has_deferred = !EventSet::decode(&mut self.cursor)?.is_empty();
         let mut passed = Passed { has_deferred, ..Passed::default() };
         passed.add(self.pass_item::<()>()?);
@@ -278,7 +278,7 @@ impl Reader<'_> {
         Ok(passed)
     }
 
-    pub(super) fn item<P: Payload>(&mut self) -> Read<Item<P>> {
+    pub(super) fn item<P: ReadPayload>(&mut self) -> StoredResult<Item<P>> {
         let header = self.cursor.varint()?;
         let mut live: SmallVec<[Write<P>; 1]> = SmallVec::new();
         let mut before = None;

@@ -3,36 +3,36 @@
 use super::{HAS_DEFERRED, IS_BRANCH, STATE_FORMAT_1, field_kind_number, put_datatype, put_wide};
 use crate::clock::Actor;
 use crate::cursor::{put_counted, put_varint};
-use crate::data_type::content::{Assigned, Content, Field, Totals};
+use crate::data_type::content::{Assigned, Content, MapField, Totals};
 use crate::data_type::item::Item;
 use crate::data_type::{FieldName, State};
 use crate::hll::HyperLogLog;
 use smallvec::SmallVec;
 
 /// Payload of a write, encoded to its stored form.
-pub(super) trait Payload {
+pub(super) trait WritePayload {
     fn put(&self, out: &mut Vec<u8>);
 }
 
-impl Payload for () {
+impl WritePayload for () {
     fn put(&self, _: &mut Vec<u8>) {}
 }
 
-impl Payload for Totals {
+impl WritePayload for Totals {
     fn put(&self, out: &mut Vec<u8>) {
         put_wide(out, self.increments);
         put_wide(out, self.decrements);
     }
 }
 
-impl Payload for Assigned {
+impl WritePayload for Assigned {
     fn put(&self, out: &mut Vec<u8>) {
         put_varint(out, self.time_us);
         put_counted(out, &self.value);
     }
 }
 
-impl Payload for std::sync::Arc<HyperLogLog> {
+impl WritePayload for std::sync::Arc<HyperLogLog> {
     fn put(&self, out: &mut Vec<u8>) {
         let mut registers = Vec::new();
         self.encode_into(&mut registers);
@@ -41,7 +41,7 @@ impl Payload for std::sync::Arc<HyperLogLog> {
 }
 
 /// The actors of a state's writes, sorted.
-pub(super) type Actors<'a> = SmallVec<[&'a Actor; 8]>;
+pub(super) type SortedActors<'a> = SmallVec<[&'a Actor; 8]>;
 
 impl State {
     /// Appends the stored form. Equal states give equal bytes.
@@ -57,8 +57,8 @@ impl State {
     }
 }
 
-fn actors_of(record: &Field) -> Actors<'_> {
-    let mut actors = Actors::new();
+fn actors_of(record: &MapField) -> SortedActors<'_> {
+    let mut actors = SortedActors::new();
     record.find_dot(&mut |dot| {
         if let Err(place) = actors.binary_search(&&dot.actor) {
             actors.insert(place, &dot.actor);
@@ -68,7 +68,7 @@ fn actors_of(record: &Field) -> Actors<'_> {
     actors
 }
 
-fn put_field(field: &Field, actors: &Actors<'_>, out: &mut Vec<u8>) {
+fn put_field(field: &MapField, actors: &SortedActors<'_>, out: &mut Vec<u8>) {
     field.deferred.encode_into(out);
     put_item(&field.presence, actors, out);
     match &field.content {
@@ -93,7 +93,12 @@ fn put_field(field: &Field, actors: &Actors<'_>, out: &mut Vec<u8>) {
 }
 
 /// Appends an element with its writes.
-pub(super) fn put_element(element: &[u8], item: &Item<()>, actors: &Actors<'_>, out: &mut Vec<u8>) {
+pub(super) fn put_element(
+    element: &[u8],
+    item: &Item<()>,
+    actors: &SortedActors<'_>,
+    out: &mut Vec<u8>,
+) {
     put_counted(out, element);
     put_item(item, actors, out);
 }
@@ -101,8 +106,8 @@ pub(super) fn put_element(element: &[u8], item: &Item<()>, actors: &Actors<'_>, 
 /// Appends a field with its name.
 pub(super) fn put_named_field(
     name: &FieldName,
-    field: &Field,
-    actors: &Actors<'_>,
+    field: &MapField,
+    actors: &SortedActors<'_>,
     out: &mut Vec<u8>,
 ) {
     put_counted(out, &name.name);
@@ -111,7 +116,7 @@ pub(super) fn put_named_field(
     put_field(field, actors, out);
 }
 
-fn put_item<P: Payload>(item: &Item<P>, actors: &Actors<'_>, out: &mut Vec<u8>) {
+fn put_item<P: WritePayload>(item: &Item<P>, actors: &SortedActors<'_>, out: &mut Vec<u8>) {
     let has_deferred = if item.deferred().is_some() { HAS_DEFERRED } else { 0 };
     put_varint(out, (item.live().len() as u64) << 1 | has_deferred);
     for write in item.live() {

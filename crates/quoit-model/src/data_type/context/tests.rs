@@ -77,7 +77,7 @@ fn absurdly_many_entries_are_refused() {
     };
     assert!(decode_context(&clock_of(CONTEXT_ENTRIES_MAX), RECORD).is_ok());
     let entry_count = CONTEXT_ENTRIES_MAX + 1;
-    let refused = Err(ContextError::TooManyEntries { entry_count });
+    let refused = Err(RemoveContextError::TooManyEntries { entry_count });
     assert_eq!(decode_context(&clock_of(entry_count), RECORD), refused);
 }
 

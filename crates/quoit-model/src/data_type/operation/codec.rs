@@ -19,7 +19,7 @@ const MAP: u8 = 5;
 const FIELD_KINDS: [FieldKind; 5] =
     [FieldKind::Counter, FieldKind::Set, FieldKind::Register, FieldKind::Flag, FieldKind::Map];
 
-type Read<T> = Result<T, StoredFormError>;
+type OperationResult<T> = Result<T, StoredFormError>;
 
 impl Operation {
     /// The operation as bytes.
@@ -84,7 +84,7 @@ fn put_amount(out: &mut Vec<u8>, amount: i64) {
     put_varint(out, ((amount << 1) ^ (amount >> 63)) as u64);
 }
 
-fn amount(cursor: &mut Cursor<'_>) -> Read<i64> {
+fn amount(cursor: &mut Cursor<'_>) -> OperationResult<i64> {
     let coded = cursor.varint()?;
     Ok((coded >> 1) as i64 ^ -((coded & 1) as i64))
 }
@@ -96,8 +96,8 @@ fn put_elements(out: &mut Vec<u8>, elements: &[Bytes]) {
 
 fn list<T>(
     cursor: &mut Cursor<'_>,
-    mut item: impl FnMut(&mut Cursor<'_>) -> Read<T>,
-) -> Read<Vec<T>> {
+    mut item: impl FnMut(&mut Cursor<'_>) -> OperationResult<T>,
+) -> OperationResult<Vec<T>> {
     let count = cursor.count()?;
     let mut items = Vec::new();
     for _ in 0..count {
@@ -118,7 +118,7 @@ fn put_changes(out: &mut Vec<u8>, changes: &[SetChange]) {
     }
 }
 
-fn changes(cursor: &mut Cursor<'_>) -> Read<Vec<SetChange>> {
+fn changes(cursor: &mut Cursor<'_>) -> OperationResult<Vec<SetChange>> {
     list(cursor, |cursor| {
         let adds = boolean(cursor)?;
         let element = cursor.counted_bytes()?;
@@ -126,7 +126,7 @@ fn changes(cursor: &mut Cursor<'_>) -> Read<Vec<SetChange>> {
     })
 }
 
-fn boolean(cursor: &mut Cursor<'_>) -> Read<bool> {
+fn boolean(cursor: &mut Cursor<'_>) -> OperationResult<bool> {
     match cursor.u8()? {
         0 => Ok(false),
         1 => Ok(true),
@@ -139,7 +139,7 @@ fn put_kind(out: &mut Vec<u8>, kind: FieldKind) {
     out.push(number.expect("the table has every kind") as u8);
 }
 
-fn kind(cursor: &mut Cursor<'_>) -> Read<FieldKind> {
+fn kind(cursor: &mut Cursor<'_>) -> OperationResult<FieldKind> {
     let number = usize::from(cursor.u8()?);
     FIELD_KINDS.get(number).copied().ok_or_else(|| bad("a field of no kind", cursor))
 }
@@ -165,7 +165,7 @@ fn put_map(out: &mut Vec<u8>, map: &MapOperation) {
 }
 
 /// `depth` is this map's own, from 1.
-fn map(cursor: &mut Cursor<'_>, depth: usize) -> Read<MapOperation> {
+fn map(cursor: &mut Cursor<'_>, depth: usize) -> OperationResult<MapOperation> {
     if depth > MAP_DEPTH_MAX {
         return Err(bad("maps nested too deeply", cursor));
     }

@@ -3,7 +3,7 @@
 use super::{ItemHash, PageName, PageRange, PageTable, Pages};
 use crate::cursor::{Cursor, put_varint};
 use crate::data_type::codec::Excerpt;
-use crate::data_type::content::{Content, Field};
+use crate::data_type::content::{Content, MapField};
 use crate::data_type::{MAP_DEPTH_MAX, State, StoredFormError};
 use crate::props::Datatype;
 use bytes::Bytes;
@@ -318,7 +318,7 @@ pub(super) fn read_table(cursor: &mut Cursor<'_>) -> Result<PageTable, StoredFor
 
 /// A page of these items and no others.
 pub(super) fn encode_page(datatype: Datatype, content: Content) -> (Content, Vec<u8>) {
-    let page = State::from_record(datatype, Field::empty(content));
+    let page = State::from_record(datatype, MapField::empty(content));
     let mut encoded = Vec::new();
     page.encode_into(&mut encoded);
     (page.record.content, encoded)

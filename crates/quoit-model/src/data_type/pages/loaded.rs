@@ -3,7 +3,7 @@
 use super::branch::Branch;
 use super::open::{KnownPage, OpenBranch, Opened, Opening, less_than_known};
 use super::written::Closing;
-use super::{ItemHash, PageRange, Pages, Region, Root, Wanted};
+use super::{ItemHash, PageRange, Pages, Region, Root, WantedItems};
 use crate::data_type::content::Content;
 use crate::data_type::{FieldName, State};
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ impl Loaded {
     /// As [`Loaded::read_pages`].
     pub fn read_items<P: Pages + ?Sized>(
         root: Root,
-        wanted: &Wanted,
+        wanted: &WantedItems,
         pages: &mut P,
     ) -> Result<Self, P::Error> {
         let mut loaded = Self::of_root(root);

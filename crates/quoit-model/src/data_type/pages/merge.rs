@@ -11,7 +11,7 @@ use super::source::Source;
 use super::written::Closing;
 use super::{ItemHash, PagedObject, Pages, Root};
 use crate::clock::{Dot, VersionVector};
-use crate::data_type::content::{Content, Field};
+use crate::data_type::content::{Content, MapField};
 use crate::data_type::object::{Described, Life};
 use crate::data_type::{CausalClock, EventSet, FieldName, MAP_DEPTH_MAX, State, StoredFormError};
 use crate::merge::{NewValue, WritePolicy};
@@ -254,7 +254,7 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
     }
 
     /// Merges the record's state; the root that it then has.
-    fn record(&mut self, root: &Root, other: Field) -> Result<Root, P::Error> {
+    fn record(&mut self, root: &Root, other: MapField) -> Result<Root, P::Error> {
         let datatype = root.datatype();
         let mut record = root.unread().record;
         self.field(&mut record, other, &EventSet::default(), 0, 1)?;
@@ -267,12 +267,12 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
         Ok(Root { shell: State::from_record(datatype, record), trunk: *trunk, last_branch })
     }
 
-    /// As [`Field::merge`]. Of `around`, which fields around it have been undone of, nothing counts in it;
+    /// As [`MapField::merge`]. Of `around`, which fields around it have been undone of, nothing counts in it;
     /// `depth` is that of its content, should it be a map.
     fn field(
         &mut self,
-        own: &mut Field,
-        other: Field,
+        own: &mut MapField,
+        other: MapField,
         around: &EventSet,
         seed: u64,
         depth: usize,
@@ -318,13 +318,13 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
 
     fn fields(
         &mut self,
-        own: &mut BTreeMap<FieldName, Field>,
-        mut others: BTreeMap<FieldName, Field>,
+        own: &mut BTreeMap<FieldName, MapField>,
+        mut others: BTreeMap<FieldName, MapField>,
         undone: &EventSet,
         seed: u64,
         depth: usize,
     ) -> Result<(), P::Error> {
-        let none = |name: &FieldName| Field::empty(Content::empty(name.kind));
+        let none = |name: &FieldName| MapField::empty(Content::empty(name.kind));
         for (name, field) in own.iter_mut() {
             let other = others.remove(name).unwrap_or_else(|| none(name));
             let hash = ItemHash::of_field_in(name, seed);

@@ -3,7 +3,7 @@
 use super::branch::Branch;
 use super::ranges::pages_of;
 use super::wanted::Within;
-use super::{HashRange, ItemHash, PageRange, Pages, Region, Wanted};
+use super::{HashRange, ItemHash, PageRange, Pages, Region, WantedItems};
 use crate::data_type::codec::Excerpt;
 use crate::data_type::content::Content;
 use crate::data_type::{FieldName, MAP_DEPTH_MAX, StoredFormError};
@@ -67,7 +67,7 @@ pub(super) enum Opening<'w> {
     /// Those branches in which something waits for events.
     Waiting,
     /// The parts that are wanted.
-    Some(&'w Wanted),
+    Some(&'w WantedItems),
     /// The parts in a region.
     Region(&'w Region),
 }

@@ -5,7 +5,7 @@ use super::open::{OpenBranch, Opening};
 use super::{ItemHash, PagedObject, Pages};
 use crate::data_type::content::Content;
 use crate::data_type::query::datatype_of;
-use crate::data_type::{FieldName, Part, State, WantedPart};
+use crate::data_type::{FieldName, ItemRange, State, WantedPart};
 use std::collections::BTreeMap;
 
 impl PagedObject {
@@ -20,7 +20,7 @@ impl PagedObject {
         path: &[FieldName],
         wanted: WantedPart,
         pages: &mut P,
-    ) -> Result<Option<Part>, P::Error> {
+    ) -> Result<Option<ItemRange>, P::Error> {
         let datatype = match path.last() {
             None => Some(self.root().datatype()),
             Some(name) => datatype_of(name.kind),
@@ -45,7 +45,7 @@ impl PagedObject {
         // Whoever reads a field reads all of it.
         let (opening, mut opened) = (Opening::All, BTreeMap::new());
         field.content.open_fields(seed, opening, path.len() + 1, pages, &mut opened)?;
-        Ok(Some(Part { state: State::from_record(datatype, field), last, size }))
+        Ok(Some(ItemRange { state: State::from_record(datatype, field), last, size }))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::open::{OpenBranch, Opening};
 use super::ranges::{HashRange, RangeFigures, pages_of, place_of};
 use super::{ItemHash, PagedObject, Pages};
-use crate::data_type::content::{Content, Field};
+use crate::data_type::content::{Content, MapField};
 use crate::data_type::{CausalClock, EventSet, FieldName, MAP_DEPTH_MAX, StoredFormError};
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ impl Content {
             if !region.has(hash) {
                 return true;
             }
-            let none = Field::empty(Self::empty(name.kind));
+            let none = MapField::empty(Self::empty(name.kind));
             let mut part = std::mem::replace(field, none);
             if let Some(inner) = region.within(name) {
                 let sent = part.content.take_region(hash.0, inner);
@@ -123,7 +123,7 @@ impl Content {
     }
 }
 
-impl Field {
+impl MapField {
     /// Whether it waits for any of these events, or a field in it that is narrowed in a region of its items.
     pub(super) fn waits_around(&self, region: &Region, events: &EventSet) -> bool {
         let Content::Map(fields) = &self.content else { return self.deferred.meets(events) };
@@ -211,7 +211,7 @@ impl PagedObject {
         &self,
         path: &[FieldName],
         pages: &mut P,
-    ) -> Result<Option<(Field, u64)>, P::Error> {
+    ) -> Result<Option<(MapField, u64)>, P::Error> {
         let mut field = self.root().shell.record.clone();
         field.content = Content::Branch(Box::new(self.root().trunk.clone()));
         let mut seed = 0;

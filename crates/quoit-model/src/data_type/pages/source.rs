@@ -2,7 +2,7 @@
 
 use super::branch::Branch;
 use super::{ItemHash, PageRange, Pages};
-use crate::data_type::content::{Content, Field};
+use crate::data_type::content::{Content, MapField};
 use crate::data_type::item::Item;
 use crate::data_type::{FieldName, StoredFormError};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ pub(super) struct Source {
 
 enum Items {
     Elements(VecDeque<(ItemHash, Bytes, Item<()>)>),
-    Fields(VecDeque<(ItemHash, FieldName, Field)>),
+    Fields(VecDeque<(ItemHash, FieldName, MapField)>),
 }
 
 impl Items {

@@ -89,7 +89,7 @@ impl Paged {
         self.store(loaded);
     }
 
-    fn load(&mut self, wanted: &Wanted) -> Loaded {
+    fn load(&mut self, wanted: &WantedItems) -> Loaded {
         (self.stored.read_count, self.stored.written_bytes) = (0, 0);
         let mut encoded = Vec::new();
         self.root.encode_into(&mut encoded);
@@ -344,7 +344,7 @@ fn a_page_of_another_record_is_refused() {
 fn is_refused(set: &mut Paged, page: PageName) -> bool {
     let root = || set.root.clone();
     let whole = Loaded::read_pages(root(), &[page.first], |_| true, &mut set.stored);
-    let wanted = Wanted::items(vec![page.first]);
+    let wanted = WantedItems::items(vec![page.first]);
     let some = Loaded::read_items(root(), &wanted, &mut set.stored);
     assert_eq!(whole.is_err(), some.is_err());
     whole.is_err()
@@ -356,7 +356,7 @@ fn what_an_operation_does_not_name_is_not_read() {
     let mut set = Paged::empty(Datatype::Gset);
     let elements = (0..1_000u32).map(|number| number.to_string().into()).collect();
     set.apply(&Operation::Gset(elements), None, coordinator(&one)).unwrap();
-    let loaded = set.load(&Wanted::items(vec![ItemHash::of_element(b"500")]));
+    let loaded = set.load(&WantedItems::items(vec![ItemHash::of_element(b"500")]));
     assert_eq!(loaded.state().value(), Value::Set(vec!["500".into()]));
 }
 

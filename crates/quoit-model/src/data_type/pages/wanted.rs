@@ -1,14 +1,14 @@
 //! Which items an operation has to have at hand.
 
 use super::ItemHash;
-use crate::data_type::change::{Change, FieldChange};
+use crate::data_type::change::{ContentChange, FieldChange};
 use crate::data_type::{Delta, FieldName, FieldOperation, MapOperation, Operation, SetChange};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 /// Elements or fields of a record or field, by their hashes, and how much of these fields.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Wanted {
+pub struct WantedItems {
     /// Sorted; the fields are among them.
     items: Vec<ItemHash>,
     /// Of these fields more is wanted than that they are there.
@@ -21,10 +21,10 @@ pub(super) enum Within {
     /// All of it, as deep as it goes.
     All,
     /// Some of its elements or fields.
-    Some(Wanted),
+    Some(WantedItems),
 }
 
-impl Wanted {
+impl WantedItems {
     /// Some elements, or fields of which nothing is looked at.
     #[must_use]
     pub fn items(items: Vec<ItemHash>) -> Self {
@@ -98,13 +98,18 @@ impl Wanted {
             // What is undone may be anywhere in the field.
             let within = match &change.content {
                 _ if !change.undone.is_empty() => Some(Within::All),
-                Change::Set(changes) => {
+                ContentChange::Set(changes) => {
                     let elements = changes.keys();
                     let items = elements.map(|element| ItemHash::of_element_in(element, field.0));
                     Some(Within::Some(Self { items: items.collect(), ..Self::default() }))
                 }
-                Change::Map(changes) => Some(Within::Some(Self::of_changes(changes, field.0))),
-                Change::Counter(_) | Change::Register(_) | Change::Flag(_) | Change::Hll(_) => None,
+                ContentChange::Map(changes) => {
+                    Some(Within::Some(Self::of_changes(changes, field.0)))
+                }
+                ContentChange::Counter(_)
+                | ContentChange::Register(_)
+                | ContentChange::Flag(_)
+                | ContentChange::Hll(_) => None,
             };
             wanted.add(field, within);
         }
@@ -132,15 +137,15 @@ impl Operation {
     /// The elements or fields that the operation names. Of counters and HyperLogLogs, which have no parts,
     /// none.
     #[must_use]
-    pub fn wanted(&self) -> Wanted {
+    pub fn wanted(&self) -> WantedItems {
         let element = |element: &bytes::Bytes| ItemHash::of_element(element);
         let mut wanted = match self {
-            Self::Counter(_) | Self::Hll(_) => Wanted::default(),
+            Self::Counter(_) | Self::Hll(_) => WantedItems::default(),
             Self::Set(changes) => {
-                Wanted::items(changes.iter().map(|change| element(change.element())).collect())
+                WantedItems::items(changes.iter().map(|change| element(change.element())).collect())
             }
-            Self::Gset(elements) => Wanted::items(elements.iter().map(element).collect()),
-            Self::Map(map) => Wanted::of_operation(map, 0),
+            Self::Gset(elements) => WantedItems::items(elements.iter().map(element).collect()),
+            Self::Map(map) => WantedItems::of_operation(map, 0),
         };
         wanted.sort();
         wanted
@@ -150,15 +155,16 @@ impl Operation {
 impl Delta {
     /// As [`Operation::wanted`], of what the operation has changed.
     #[must_use]
-    pub fn wanted(&self) -> Wanted {
+    pub fn wanted(&self) -> WantedItems {
         let mut wanted = match &self.change.content {
-            Change::Set(changes) => {
-                Wanted::items(changes.keys().map(|element| ItemHash::of_element(element)).collect())
-            }
-            Change::Map(changes) => Wanted::of_changes(changes, 0),
-            Change::Counter(_) | Change::Register(_) | Change::Flag(_) | Change::Hll(_) => {
-                Wanted::default()
-            }
+            ContentChange::Set(changes) => WantedItems::items(
+                changes.keys().map(|element| ItemHash::of_element(element)).collect(),
+            ),
+            ContentChange::Map(changes) => WantedItems::of_changes(changes, 0),
+            ContentChange::Counter(_)
+            | ContentChange::Register(_)
+            | ContentChange::Flag(_)
+            | ContentChange::Hll(_) => WantedItems::default(),
         };
         wanted.sort();
         wanted

@@ -3,7 +3,7 @@
 use super::branch::{Branch, Figures, encode_page};
 use super::open::{Known, KnownPage, OpenBranch, Opened};
 use super::{ItemHash, PageRange, Pages};
-use crate::data_type::content::{Content, Field};
+use crate::data_type::content::{Content, MapField};
 use crate::data_type::item::Item;
 use crate::data_type::{FieldName, State, StoredFormError};
 use crate::props::Datatype;
@@ -62,7 +62,7 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
     ) -> Result<(), P::Error> {
         let Content::Map(fields) = content else { return Ok(()) };
         for (name, opened) in opened {
-            let none = || Field::empty(Content::empty(name.kind));
+            let none = || MapField::empty(Content::empty(name.kind));
             let field = fields.entry(name.clone()).or_insert_with(none);
             let seed = ItemHash::of_field_in(&name, seed).0;
             self.close_fields(&mut field.content, seed, opened.fields)?;

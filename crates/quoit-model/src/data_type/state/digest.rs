@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::clock::Dot;
-use crate::data_type::content::{Content, Field};
+use crate::data_type::content::{Content, MapField};
 use crate::data_type::item::Item;
 use crate::data_type::pages::ItemHash;
 use crate::data_type::{CausalClock, EventSet};
@@ -76,7 +76,7 @@ impl Content {
     }
 }
 
-fn waiting_in_field(field: &Field, seed: u64, clock: &CausalClock) -> Wrapping<u64> {
+fn waiting_in_field(field: &MapField, seed: u64, clock: &CausalClock) -> Wrapping<u64> {
     let around = (!field.deferred.is_empty()).then_some(&field.deferred);
     waiting_in(AROUND, around, seed, clock)
         + waiting_in(PRESENCE, field.presence.deferred(), seed, clock)
@@ -128,7 +128,7 @@ fn waiting_in(
 }
 
 /// `seed` stands for the names of the fields around.
-fn of_field(field: &Field, seed: u64) -> Wrapping<u64> {
+fn of_field(field: &MapField, seed: u64) -> Wrapping<u64> {
     of_item(PRESENCE, &field.presence, seed) + of_content(&field.content, seed)
 }
 

@@ -1,10 +1,10 @@
 //! HyperLogLogs: `{hyper, P, {hyper_binary, Registers}}`.
 
 use super::terms::{binary, list, number, shape, tuple};
-use super::{Read, Term};
+use super::{ReadResult, Term};
 use crate::hll::{HyperLogLog, Precision, Register};
 
-pub(super) fn hll(term: Term) -> Read<HyperLogLog> {
+pub(super) fn hll(term: Term) -> ReadResult<HyperLogLog> {
     let [hyper, bits, registers] = tuple(term, "{hyper, P, Registers}")?;
     let [backend, registers] = tuple(registers, "{hyper_binary, Registers}")?;
     if !hyper.is_atom(b"hyper") || !backend.is_atom(b"hyper_binary") {
@@ -32,7 +32,7 @@ pub(super) fn hll(term: Term) -> Read<HyperLogLog> {
 }
 
 /// Pairs of index and value.
-fn listed(term: Term) -> Read<Vec<Register>> {
+fn listed(term: Term) -> ReadResult<Vec<Register>> {
     let register = |pair| {
         let [index, value] = tuple(pair, "{Index, Value} of a register")?;
         let index = u16::try_from(number(&index, "the index of a register")?);

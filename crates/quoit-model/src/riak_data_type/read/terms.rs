@@ -1,6 +1,6 @@
 //! The small pieces of the terms. Terms are taken apart and given up, so that nothing is copied.
 
-use super::Read;
+use super::ReadResult;
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::etf::Term;
 use crate::riak_data_type::RiakDataTypeError;
@@ -15,7 +15,7 @@ pub(super) fn shape(expected: &'static str) -> RiakDataTypeError {
 }
 
 /// The elements of a tuple of this size; `expected` says what the tuple is.
-pub(super) fn tuple<const N: usize>(term: Term, expected: &'static str) -> Read<[Term; N]> {
+pub(super) fn tuple<const N: usize>(term: Term, expected: &'static str) -> ReadResult<[Term; N]> {
     match term {
         Term::Tuple(elements) => elements.try_into().map_err(|_| shape(expected)),
         _ => Err(shape(expected)),
@@ -23,35 +23,35 @@ pub(super) fn tuple<const N: usize>(term: Term, expected: &'static str) -> Read<
 }
 
 /// The elements of a proper list.
-pub(super) fn list(term: Term) -> Read<Vec<Term>> {
+pub(super) fn list(term: Term) -> ReadResult<Vec<Term>> {
     match term {
         Term::List(elements) => Ok(elements),
         _ => Err(shape("a list")),
     }
 }
 
-pub(super) fn binary(term: Term) -> Read<Bytes> {
+pub(super) fn binary(term: Term) -> ReadResult<Bytes> {
     match term {
         Term::Binary(bytes) => Ok(bytes),
         _ => Err(shape("a binary")),
     }
 }
 
-pub(super) fn number(term: &Term, expected: &'static str) -> Read<u64> {
+pub(super) fn number(term: &Term, expected: &'static str) -> ReadResult<u64> {
     term.as_u64().ok_or_else(|| shape(expected))
 }
 
-pub(super) fn actor(term: Term) -> Read<Actor> {
+pub(super) fn actor(term: Term) -> ReadResult<Actor> {
     Ok(Actor(SmallVec::from_slice(&binary(term)?)))
 }
 
 /// The binaries of a list.
-pub(super) fn elements(term: Term) -> Read<Vec<Bytes>> {
+pub(super) fn elements(term: Term) -> ReadResult<Vec<Bytes>> {
     list(term)?.into_iter().map(binary).collect()
 }
 
 /// An event: `{Actor, Counter}`.
-pub(super) fn dot(term: Term) -> Read<Dot> {
+pub(super) fn dot(term: Term) -> ReadResult<Dot> {
     let [who, counter] = tuple(term, "{Actor, Counter}")?;
     let counter = number(&counter, "a counter of events below 2^64")?;
     if counter == 0 {
@@ -60,16 +60,16 @@ pub(super) fn dot(term: Term) -> Read<Dot> {
     Ok(Dot { actor: actor(who)?, counter, time_secs: 0 })
 }
 
-pub(super) fn dots(term: Term) -> Read<Vec<Dot>> {
+pub(super) fn dots(term: Term) -> ReadResult<Vec<Dot>> {
     list(term)?.into_iter().map(dot).collect()
 }
 
-pub(super) fn clock(term: Term) -> Read<VersionVector> {
+pub(super) fn clock(term: Term) -> ReadResult<VersionVector> {
     Ok(VersionVector::from_entries(dots(term)?))
 }
 
 /// Keys and values of an ordered list or of a hashed dictionary.
-pub(super) fn pairs(term: Term) -> Read<Vec<(Term, Term)>> {
+pub(super) fn pairs(term: Term) -> ReadResult<Vec<(Term, Term)>> {
     match term {
         Term::List(entries) => {
             let pair = |entry| {
@@ -94,7 +94,7 @@ pub(super) fn pairs(term: Term) -> Read<Vec<(Term, Term)>> {
     }
 }
 
-fn slots(term: Term) -> Read<Vec<Term>> {
+fn slots(term: Term) -> ReadResult<Vec<Term>> {
     match term {
         Term::Tuple(slots) => Ok(slots),
         _ => Err(shape("a segment of a dictionary")),
@@ -102,7 +102,7 @@ fn slots(term: Term) -> Read<Vec<Term>> {
 }
 
 /// An entry of a dictionary: a list whose head is the key and whose tail is the value.
-fn cell(term: Term) -> Read<(Term, Term)> {
+fn cell(term: Term) -> ReadResult<(Term, Term)> {
     let key_and = |mut elements: Vec<Term>| {
         let rest = elements.split_off(1.min(elements.len()));
         Some((elements.pop()?, rest))

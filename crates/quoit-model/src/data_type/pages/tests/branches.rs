@@ -1,7 +1,7 @@
 //! Large sets and maps in fields.
 
 use super::*;
-use crate::data_type::content::Field;
+use crate::data_type::content::MapField;
 use crate::data_type::object::Life;
 use crate::data_type::pages::object::replace_root;
 use crate::data_type::{Answer, Query, Question};
@@ -209,7 +209,7 @@ fn a_large_field_in_a_page_becomes_a_branch_when_it_is_written() {
     state.apply(&mut clock, &add_in(1, numbered(0..2_000)), None, coordinator(&one)).unwrap();
     let mut page = Vec::new();
     let content = state.record.content.clone();
-    State::from_record(Datatype::Map, Field::empty(content)).encode_into(&mut page);
+    State::from_record(Datatype::Map, MapField::empty(content)).encode_into(&mut page);
     let mut shell = state.clone();
     shell.record.content = Content::of_record(Datatype::Map);
     let mut root = vec![ROOT_FORMAT_1, 1, 1];
@@ -253,10 +253,10 @@ fn a_branch_in_itself_is_refused() {
     let mut fields = inner.record.content.clone();
     if let Content::Map(fields) = &mut fields {
         let name = FieldName::new("m", FieldKind::Map);
-        fields.insert(name, Field::empty(Content::Branch(Box::new(itself))));
+        fields.insert(name, MapField::empty(Content::Branch(Box::new(itself))));
     }
     let mut encoded = Vec::new();
-    State::from_record(Datatype::Map, Field::empty(fields)).encode_into(&mut encoded);
+    State::from_record(Datatype::Map, MapField::empty(fields)).encode_into(&mut encoded);
     map.stored.write(first, Some(&encoded)).unwrap();
     assert!(Loaded::read_all(map.root.clone(), &mut map.stored).is_err());
     let mut names = 0;

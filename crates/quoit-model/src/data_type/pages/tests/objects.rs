@@ -6,8 +6,8 @@ use super::{
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::data_type::pages::{PageName, PagedObject, PagesMerged, ShownItem};
 use crate::data_type::{
-    Answer, CausalClock, Delta, FieldKind, FieldName, FieldOperation, FieldUpdate, MapOperation,
-    Operation, Part, Query, Question, State, Value,
+    Answer, CausalClock, Delta, FieldKind, FieldName, FieldOperation, FieldUpdate, ItemRange,
+    MapOperation, Operation, Query, Question, State, Value,
 };
 use crate::merge::{NewValue, WritePolicy};
 use crate::object::Object;
@@ -228,8 +228,8 @@ fn check_parts(
         let page_count = usize::from(!path.is_empty() || question.query != Query::Size);
         let is_read = pages.read_count == page_count || part.is_none();
         assert!(is_read || paged.root().has_branches(), "{} pages", pages.read_count);
-        let whole = Part::whole(state.clone(), path);
-        let answer = |part: Option<Part>| part.map(|part| part.answer(&question));
+        let whole = ItemRange::whole(state.clone(), path);
+        let answer = |part: Option<ItemRange>| part.map(|part| part.answer(&question));
         assert_eq!(answer(part), answer(whole));
     }
     if !state.is_live() {
@@ -260,7 +260,7 @@ fn check_pages(
         let question = Question { path: path.to_vec(), query };
         let part = paged.part(path, question.wanted(), pages).unwrap().expect("it is there");
         let Some(Answer::Page { value, next }) = part.answer(&question) else { panic!("a page") };
-        let whole = Part::whole(state.clone(), path).expect("it is there");
+        let whole = ItemRange::whole(state.clone(), path).expect("it is there");
         if let Some(Answer::Page { value: expected, .. }) = whole.answer(&question) {
             assert_eq!(value, expected);
         }

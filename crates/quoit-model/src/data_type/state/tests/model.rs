@@ -353,7 +353,7 @@ pub(super) fn live_of(state: &State) -> Live {
     live
 }
 
-fn list_field(field: &Field, path: &Path, live: &mut Live) {
+fn list_field(field: &MapField, path: &Path, live: &mut Live) {
     let nothing = |(): &()| Payload::Nothing;
     list(&field.presence, below(path, Step::Presence), nothing, live);
     match &field.content {
