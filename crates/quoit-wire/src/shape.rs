@@ -31,12 +31,12 @@ pub struct Field {
     /// Whether a message without it is malformed.
     pub required: bool,
     /// Kind of the field's content.
-    pub kind: Kind,
+    pub kind: FieldKind,
 }
 
 /// Kind of a field's content.
 #[derive(Debug)]
-pub enum Kind {
+pub enum FieldKind {
     /// A number or a truth value.
     Varint,
     /// Several of these, one by one or packed into a string of bytes: both are right.
@@ -121,9 +121,9 @@ impl Shape {
         depth_left: u32,
     ) -> Result<(), DecodeError> {
         let expected = match field.kind {
-            Kind::Varints if wire_type == WireType::LengthDelimited => wire_type,
-            Kind::Varint | Kind::Varints | Kind::Enumeration(_) => WireType::Varint,
-            Kind::Bytes | Kind::Message(_) => WireType::LengthDelimited,
+            FieldKind::Varints if wire_type == WireType::LengthDelimited => wire_type,
+            FieldKind::Varint | FieldKind::Varints | FieldKind::Enumeration(_) => WireType::Varint,
+            FieldKind::Bytes | FieldKind::Message(_) => WireType::LengthDelimited,
         };
         if wire_type != expected {
             return Err(DecodeError::WrongWireType {
@@ -135,16 +135,16 @@ impl Shape {
             });
         }
         match field.kind {
-            Kind::Varints if wire_type == WireType::LengthDelimited => {
+            FieldKind::Varints if wire_type == WireType::LengthDelimited => {
                 let mut packed = self.delimited(rest, body)?;
                 while !packed.is_empty() {
                     self.varint(&mut packed, body)?;
                 }
             }
-            Kind::Varint | Kind::Varints => {
+            FieldKind::Varint | FieldKind::Varints => {
                 self.varint(rest, body)?;
             }
-            Kind::Enumeration(is_valid) => {
+            FieldKind::Enumeration(is_valid) => {
                 let value = self.varint(rest, body)?;
                 if !i32::try_from(value).is_ok_and(is_valid) {
                     return Err(DecodeError::UnknownEnumerationValue {
@@ -154,10 +154,10 @@ impl Shape {
                     });
                 }
             }
-            Kind::Bytes => {
+            FieldKind::Bytes => {
                 self.delimited(rest, body)?;
             }
-            Kind::Message(shape) => {
+            FieldKind::Message(shape) => {
                 let nested = self.delimited(rest, body)?;
                 shape().check_nested(nested, depth_left)?;
             }

@@ -14,14 +14,14 @@ const LENGTH_BYTES: usize = 4;
 /// Flag of an answer: no more answers of this call follow.
 pub const FLAG_LAST: u8 = 1;
 
-/// Flag of a request: its answers are a stream, which [`Kind::Window`] holds back and
-/// [`Kind::Cancel`] ends.
+/// Flag of a request: its answers are a stream, which [`FrameKind::Window`] holds back and
+/// [`FrameKind::Cancel`] ends.
 pub const FLAG_STREAM: u8 = 2;
 
 /// Kind of a frame. A receiver skips kinds that it does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// The first frame of each side; its header is a [`Hello`](super::Hello).
     Hello = 1,
     /// A request; `method` says which, `call` is echoed by its answers.
@@ -34,28 +34,28 @@ pub enum Kind {
     Cancel = 5,
     /// The requester has taken so many bytes of the stream `call`: a big-endian `u32` as payload.
     Window = 6,
-    /// Asks for a [`Kind::Pong`].
+    /// Asks for a [`FrameKind::Pong`].
     Ping = 7,
-    /// Answers a [`Kind::Ping`].
+    /// Answers a [`FrameKind::Ping`].
     Pong = 8,
     /// The server closes this connection when the calls under way are answered: send no more.
     Goodbye = 9,
 }
 
-impl Kind {
+impl FrameKind {
     /// The kind with this number.
     #[must_use]
-    pub const fn from_byte(byte: u8) -> Option<Kind> {
+    pub const fn from_byte(byte: u8) -> Option<FrameKind> {
         Some(match byte {
-            1 => Kind::Hello,
-            2 => Kind::Request,
-            3 => Kind::Answer,
-            4 => Kind::Refusal,
-            5 => Kind::Cancel,
-            6 => Kind::Window,
-            7 => Kind::Ping,
-            8 => Kind::Pong,
-            9 => Kind::Goodbye,
+            1 => FrameKind::Hello,
+            2 => FrameKind::Request,
+            3 => FrameKind::Answer,
+            4 => FrameKind::Refusal,
+            5 => FrameKind::Cancel,
+            6 => FrameKind::Window,
+            7 => FrameKind::Ping,
+            8 => FrameKind::Pong,
+            9 => FrameKind::Goodbye,
             _ => return None,
         })
     }
@@ -64,7 +64,7 @@ impl Kind {
 /// The fixed fields of a frame, lengths aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FramePrefix {
-    /// A [`Kind`], known here or not.
+    /// A [`FrameKind`], known here or not.
     pub kind: u8,
     /// [`FLAG_LAST`], [`FLAG_STREAM`]; others are ignored.
     pub flags: u8,
@@ -77,7 +77,7 @@ pub struct FramePrefix {
 impl FramePrefix {
     /// A frame of `kind` for `call`, without flags or method.
     #[must_use]
-    pub const fn new(kind: Kind, call: u32) -> FramePrefix {
+    pub const fn new(kind: FrameKind, call: u32) -> FramePrefix {
         FramePrefix { kind: kind as u8, flags: 0, method: 0, call }
     }
 }
@@ -377,8 +377,12 @@ mod tests {
     #[test]
     fn the_layout_of_a_frame_is_fixed() {
         let mut buffer = Vec::new();
-        let prefix =
-            FramePrefix { kind: Kind::Answer as u8, flags: FLAG_LAST, method: 0x0102, call: 7 };
+        let prefix = FramePrefix {
+            kind: FrameKind::Answer as u8,
+            flags: FLAG_LAST,
+            method: 0x0102,
+            call: 7,
+        };
         append_frame(&mut buffer, prefix, &5_u32, b"xyz").unwrap();
         let layout = [0, 0, 0, 17, 3, 1, 1, 2, 0, 0, 0, 7, 0, 0, 0, 2, 8, 5, b'x', b'y', b'z'];
         assert_eq!(buffer, layout);
@@ -404,7 +408,8 @@ mod tests {
     fn pieces_of_a_payload_follow_each_other() {
         let pieces: [&[u8]; 2] = [b"ab", b"c"];
         let mut buffer = Vec::new();
-        append_frame(&mut buffer, FramePrefix::new(Kind::Request, 1), &(), &pieces[..]).unwrap();
+        append_frame(&mut buffer, FramePrefix::new(FrameKind::Request, 1), &(), &pieces[..])
+            .unwrap();
         assert_eq!(&buffer[FRAME_OVERHEAD_BYTES..], b"abc");
     }
 }

@@ -1,6 +1,6 @@
 //! The greeting: the first frame of each side of a connection.
 
-use super::frame::{FramePrefix, InternodeFrame, InternodeFrameError, Kind, append_frame};
+use super::frame::{FrameKind, FramePrefix, InternodeFrame, InternodeFrameError, append_frame};
 use bytes::Bytes;
 use prost::Message;
 use thiserror::Error;
@@ -139,7 +139,7 @@ impl Hello {
     /// When the frame is something else.
     pub fn from_frame(frame: InternodeFrame) -> Result<Hello, HelloError> {
         let FramePrefix { kind, call, .. } = frame.prefix;
-        if kind != Kind::Hello as u8 || call != HELLO_MAGIC {
+        if kind != FrameKind::Hello as u8 || call != HELLO_MAGIC {
             return Err(HelloError::NotAHello { kind, call });
         }
         let hello = Hello::decode(frame.header).map_err(HelloError::Malformed)?;
@@ -169,7 +169,7 @@ impl Hello {
 ///
 /// As [`append_frame`].
 pub fn append_hello(buffer: &mut Vec<u8>, hello: &Hello) -> Result<(), InternodeFrameError> {
-    append_frame(buffer, FramePrefix::new(Kind::Hello, HELLO_MAGIC), hello, b"")
+    append_frame(buffer, FramePrefix::new(FrameKind::Hello, HELLO_MAGIC), hello, b"")
 }
 
 /// Versions of the protocol, both ends included.
@@ -250,7 +250,7 @@ mod tests {
     fn fields_of_newer_nodes_are_skipped() {
         let newer = NewerHello { node_id: hello().node_id, mood: "good".to_owned() };
         let mut buffer = Vec::new();
-        let prefix = FramePrefix::new(Kind::Hello, HELLO_MAGIC);
+        let prefix = FramePrefix::new(FrameKind::Hello, HELLO_MAGIC);
         append_frame(&mut buffer, prefix, &newer, b"").unwrap();
         assert_eq!(read(&buffer).unwrap().node_id, hello().node_id);
     }
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn what_is_no_greeting_is_told_from_one() {
         let mut request = Vec::new();
-        append_frame(&mut request, FramePrefix::new(Kind::Request, 1), &(), b"").unwrap();
+        append_frame(&mut request, FramePrefix::new(FrameKind::Request, 1), &(), b"").unwrap();
         assert_eq!(read(&request), Err(HelloError::NotAHello { kind: 2, call: 1 }));
         let mut short = Vec::new();
         let short_id = Hello { node_id: Bytes::from_static(b"short"), ..hello() };

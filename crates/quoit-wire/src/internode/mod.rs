@@ -34,8 +34,8 @@ pub mod transfer;
 pub mod trees;
 
 pub use frame::{
-    FLAG_LAST, FLAG_STREAM, FRAME_OVERHEAD_BYTES, FramePrefix, InternodeDecoder, InternodeFrame,
-    InternodeFrameError, Kind, Payload, append_frame,
+    FLAG_LAST, FLAG_STREAM, FRAME_OVERHEAD_BYTES, FrameKind, FramePrefix, InternodeDecoder,
+    InternodeFrame, InternodeFrameError, Payload, append_frame,
 };
 pub use hello::{
     HELLO_FRAME_BYTES_MAX, HELLO_MAGIC, Hello, HelloError, LANE_LARGE, LANE_SMALL,

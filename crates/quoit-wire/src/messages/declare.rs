@@ -29,7 +29,7 @@ macro_rules! messages {
         messages!(@fields $meta $name
             [$($done)* $(#[$doc])* #[prost(bytes = "bytes", $label, tag($tag))]
                 pub $field: messages!(@type $label (::bytes::Bytes)),]
-            [$($shape)* messages!(@shape $label $field $tag ($crate::shape::Kind::Bytes)),]
+            [$($shape)* messages!(@shape $label $field $tag ($crate::shape::FieldKind::Bytes)),]
             $($rest)*);
     };
     (@fields $meta:tt $name:ident [$($done:tt)*] [$($shape:tt)*]
@@ -38,7 +38,7 @@ macro_rules! messages {
         messages!(@fields $meta $name
             [$($done)* $(#[$doc])* #[prost(message, $label, tag($tag))]
                 pub $field: messages!(@type $label ($inner)),]
-            [$($shape)* messages!(@shape $label $field $tag ($crate::shape::Kind::Message(
+            [$($shape)* messages!(@shape $label $field $tag ($crate::shape::FieldKind::Message(
                 <$inner as $crate::messages::Shaped>::shape))),]
             $($rest)*);
     };
@@ -49,7 +49,7 @@ macro_rules! messages {
             [$($done)* $(#[$doc])* #[prost(enumeration($inner), $label, tag($tag))]
                 pub $field: messages!(@type $label (i32)),]
             [$($shape)* messages!(@shape $label $field $tag
-                ($crate::shape::Kind::Enumeration($inner::is_valid))),]
+                ($crate::shape::FieldKind::Enumeration($inner::is_valid))),]
             $($rest)*);
     };
     // Written one by one, as those do who know the protocol from its `.proto` files.
@@ -59,7 +59,7 @@ macro_rules! messages {
         messages!(@fields $meta $name
             [$($done)* $(#[$doc])* #[prost($scalar, repeated, packed = "false", tag($tag))]
                 pub $field: messages!(@type repeated (messages!(@scalar $scalar))),]
-            [$($shape)* messages!(@shape repeated $field $tag ($crate::shape::Kind::Varints)),]
+            [$($shape)* messages!(@shape repeated $field $tag ($crate::shape::FieldKind::Varints)),]
             $($rest)*);
     };
     (@fields $meta:tt $name:ident [$($done:tt)*] [$($shape:tt)*]
@@ -68,7 +68,7 @@ macro_rules! messages {
         messages!(@fields $meta $name
             [$($done)* $(#[$doc])* #[prost($scalar, $label, tag($tag))]
                 pub $field: messages!(@type $label (messages!(@scalar $scalar))),]
-            [$($shape)* messages!(@shape $label $field $tag ($crate::shape::Kind::Varint)),]
+            [$($shape)* messages!(@shape $label $field $tag ($crate::shape::FieldKind::Varint)),]
             $($rest)*);
     };
     (@fields [$($meta:tt)*] $name:ident [$($done:tt)*] [$($shape:tt)*]) => {
