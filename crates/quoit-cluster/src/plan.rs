@@ -70,13 +70,13 @@ pub struct Plan {
 }
 
 /// Members and removals that staged changes come to.
-struct Outcome {
+struct PlanOutcome {
     members: BTreeMap<NodeId, Arc<Member>>,
     removed: Vec<NodeId>,
     replacements: Vec<Replacement>,
 }
 
-impl Outcome {
+impl PlanOutcome {
     fn of(state: &State) -> Self {
         let members = state.members().iter();
         let members = members.map(|member| (member.id, Arc::clone(member))).collect();
@@ -148,7 +148,7 @@ impl State {
         if self.staged().is_empty() {
             return Err(MembershipError::NothingStaged);
         }
-        let outcome = Outcome::of(self);
+        let outcome = PlanOutcome::of(self);
         let now = self.layouts().newest();
         let then = outcome.layout(now)?;
         // A layout that changes nothing is not worth its version.
@@ -187,7 +187,7 @@ impl State {
         })
     }
 
-    fn membership_changes(&self, outcome: &Outcome) -> Vec<Change> {
+    fn membership_changes(&self, outcome: &PlanOutcome) -> Vec<Change> {
         let changed = |member: &&Arc<Member>| self.members().get(member.id) != Some(*member);
         let members = outcome.members.values().filter(changed);
         let mut changes: Vec<_> =
@@ -198,7 +198,7 @@ impl State {
     }
 }
 
-fn planned_members(now: &Layout, then: &Layout, outcome: &Outcome) -> Vec<PlannedMember> {
+fn planned_members(now: &Layout, then: &Layout, outcome: &PlanOutcome) -> Vec<PlannedMember> {
     let percents = |layout: &Layout| -> BTreeMap<NodeId, f64> {
         layout.shares().into_iter().map(|share| (share.node, share.percent)).collect()
     };

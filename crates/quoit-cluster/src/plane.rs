@@ -4,7 +4,7 @@ use crate::control::fence::Voters;
 use crate::control::file::{ControlFile, Founding, lock_error};
 use crate::control::group::{Gate, Group};
 use crate::control::keeper::keep;
-use crate::control::link::Link;
+use crate::control::link::ControlLink;
 use crate::control::machine::Published;
 use crate::control::service::ControlService;
 use crate::departure::Departure;
@@ -83,7 +83,7 @@ pub struct ControlPlane {
     group: Group,
     file: Arc<ControlFile>,
     published: Arc<Published>,
-    link: Link,
+    link: ControlLink,
     founding: Founding,
     backends: Vec<String>,
     /// The plan that was shown last on this node.
@@ -151,7 +151,7 @@ impl ControlPlane {
         let empty = State::new(loaded.node_id, name, cluster_id, ring_size, defaults);
         let state = State::restored(&empty, loaded.whole);
         state.check_speaks(&founding.name, founding.versions)?;
-        let link = Link::default();
+        let link = ControlLink::default();
         let published = Arc::new(Published::new(state, loaded.applied_index, link.clone()));
         let is_alone = loaded.voters.nodes.iter().all(|voter| *voter == loaded.node_id)
             && published.state.load().members().count() <= 1;
@@ -346,7 +346,7 @@ impl ControlPlane {
         self.read().members().count() > 1 && !self.group.is_led()
     }
 
-    pub(crate) const fn link(&self) -> &Link {
+    pub(crate) const fn link(&self) -> &ControlLink {
         &self.link
     }
 

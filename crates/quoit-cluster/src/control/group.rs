@@ -4,7 +4,7 @@
 use super::decision::Decision;
 use super::demoted::{demoted_at, end_to_compare};
 use super::file::ControlFile;
-use super::link::Link;
+use super::link::ControlLink;
 use super::log::Log;
 use super::machine::{Machine, Published};
 use super::types::{Raft, RaftId, TypeConfig};
@@ -88,7 +88,7 @@ pub(crate) struct Agreed {
 pub(crate) struct Group {
     file: Arc<ControlFile>,
     published: Arc<Published>,
-    link: Link,
+    link: ControlLink,
     gate: RwLock<Gate>,
     /// `None` = not started yet.
     raft: Mutex<Option<Raft>>,
@@ -101,7 +101,7 @@ pub(crate) struct Group {
     /// When the running part was last started.
     started_at: RwLock<Option<Instant>>,
     /// Changes that hold on every state, and who waits for them.
-    told: parking_lot::Mutex<Vec<Told>>,
+    told: parking_lot::Mutex<Vec<ChangesToMake>>,
     /// Held by whoever has the log agree on such changes.
     telling: Mutex<()>,
     /// Shared while a leader's entries are taken: the log does not change between a look at its end and the
@@ -110,7 +110,7 @@ pub(crate) struct Group {
 }
 
 /// Changes that hold on every state, for the next entry.
-type Told = (Vec<Change>, oneshot::Sender<Result<Agreed, GroupError>>);
+type ChangesToMake = (Vec<Change>, oneshot::Sender<Result<Agreed, GroupError>>);
 
 /// Whether the node may take part.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -129,7 +129,7 @@ impl Group {
     pub(crate) fn new(
         file: Arc<ControlFile>,
         published: Arc<Published>,
-        link: Link,
+        link: ControlLink,
         gate: Gate,
     ) -> Self {
         let (raft, metrics) = (Mutex::new(None), ArcSwapOption::empty());

@@ -125,7 +125,7 @@ impl Keeper {
         let state = plane.state();
         self.trust.refresh(self.internode.security(), &state);
         self.trust.secure_plain(&self.internode, &state);
-        self.keep_ways(plane, &state);
+        self.maintain_connections(plane, &state);
         self.note_away(plane, &state);
         if let Some(departure) = self.turned_away().or_else(|| outdated(plane, &state)) {
             plane.depart(departure);
@@ -139,7 +139,7 @@ impl Keeper {
         match plane.group().gate() {
             Gate::Open => {}
             Gate::Waiting => {
-                self.mind_silence(plane, &state).await;
+                self.watch_silence(plane, &state).await;
                 return;
             }
             Gate::Closed(_) => return,
@@ -163,8 +163,8 @@ impl Keeper {
         }
     }
 
-    /// Ways lead to all members, and to those that have not learned yet that they are none.
-    fn keep_ways(&self, plane: &ControlPlane, state: &State) {
+    /// Keeps connections to all members, and to former members that have not learned of their removal yet.
+    fn maintain_connections(&self, plane: &ControlPlane, state: &State) {
         let mut kept: BTreeSet<_> = state.members().iter().map(|member| member.id).collect();
         if let Some(metrics) = plane.group().metrics() {
             let electorate = metrics.membership_config.membership();
@@ -260,11 +260,11 @@ impl Keeper {
             self.leaderless_since = None;
             return false;
         }
-        self.mind_silence(plane, state).await
+        self.watch_silence(plane, state).await
     }
 
-    /// Asks, when nobody has led for a while, whether the node was removed; whether it was.
-    async fn mind_silence(&mut self, plane: &ControlPlane, state: &State) -> bool {
+    /// Asks other members, after a while without a leader, whether this node was removed; true if it was.
+    async fn watch_silence(&mut self, plane: &ControlPlane, state: &State) -> bool {
         let since = *self.leaderless_since.get_or_insert_with(Instant::now);
         if since.elapsed() > LEADERLESS_PATIENCE {
             self.leaderless_since = None;

@@ -18,20 +18,20 @@ const SMALL_BYTES_MAX: usize = 32 << 10;
 
 /// The node's connections, once there are any. A node alone has none. Clones are the same.
 #[derive(Clone, Default)]
-pub(crate) struct Link(Arc<Mutex<Told>>);
+pub(crate) struct ControlLink(Arc<Mutex<KnownPeers>>);
 
 /// Address and name of a node.
-type Place = (Arc<str>, Arc<str>);
+type NodeAddress = (Arc<str>, Arc<str>);
 
 /// Peers that the transport was told of.
 #[derive(Default)]
-struct Told {
+struct KnownPeers {
     internode: Weak<Internode>,
     /// All other members, and those that were some and may not know yet that they are none.
-    others: BTreeMap<NodeId, Place>,
+    others: BTreeMap<NodeId, NodeAddress>,
 }
 
-impl Told {
+impl KnownPeers {
     fn tell(&self) {
         if let Some(internode) = self.internode.upgrade() {
             let listed = self.others.iter();
@@ -41,7 +41,7 @@ impl Told {
     }
 }
 
-impl Link {
+impl ControlLink {
     pub(crate) fn connect(&self, internode: &Arc<Internode>, state: &State) {
         {
             let mut told = self.0.lock();

@@ -3,10 +3,10 @@
 use super::cluster_codec::{decode_cluster, decode_layout};
 use super::codec::{decode_change, encode_change};
 use super::file::{Applied, ControlFile};
-use super::link::Link;
+use super::link::ControlLink;
 use super::log::storage_error;
 use super::types::{
-    Entry, LogId, Outcome, SnapshotMeta, StorageError, StoredMembership, TypeConfig,
+    DecisionOutcome, Entry, LogId, SnapshotMeta, StorageError, StoredMembership, TypeConfig,
 };
 use crate::ClusterId;
 use crate::command::Change;
@@ -33,11 +33,11 @@ pub(crate) struct Published {
     pub(crate) security_epoch: Arc<AtomicU64>,
     /// Index of the last applied entry.
     pub(crate) applied_index: watch::Sender<u64>,
-    link: Link,
+    link: ControlLink,
 }
 
 impl Published {
-    pub(crate) fn new(state: State, applied_index: u64, link: Link) -> Self {
+    pub(crate) fn new(state: State, applied_index: u64, link: ControlLink) -> Self {
         Self {
             link,
             security_epoch: Arc::new(AtomicU64::new(1)),
@@ -153,7 +153,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         Ok((applied.last, applied.electorate))
     }
 
-    async fn apply<I>(&mut self, entries: I) -> Result<Vec<Outcome>, StorageError>
+    async fn apply<I>(&mut self, entries: I) -> Result<Vec<DecisionOutcome>, StorageError>
     where
         I: IntoIterator<Item = Entry> + OptionalSend,
         I::IntoIter: OptionalSend,
@@ -179,7 +179,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
                     None => applied = false,
                 },
             }
-            outcomes.push(Outcome { applied });
+            outcomes.push(DecisionOutcome { applied });
         }
         let written = self.write(Some(&changes), state, last, electorate);
         written.map_err(on_state(ErrorVerb::Write))?;

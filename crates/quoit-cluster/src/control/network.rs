@@ -1,6 +1,6 @@
 //! How `openraft` reaches other nodes.
 
-use super::link::{Link, LinkError};
+use super::link::{ControlLink, LinkError};
 use super::raft_codec::{
     decode_log_id, decode_optional_log_id, decode_vote, encode_entry, encode_log_id,
     encode_stored_membership, encode_vote,
@@ -22,21 +22,21 @@ use tokio::time::{Instant, sleep_until};
 
 type RpcError<E = RaftError<RaftId>> = RPCError<RaftId, (), E>;
 
-impl RaftNetworkFactory<TypeConfig> for Link {
-    type Network = Way;
+impl RaftNetworkFactory<TypeConfig> for ControlLink {
+    type Network = RaftPeer;
 
-    async fn new_client(&mut self, target: RaftId, (): &()) -> Way {
-        Way { target, link: self.clone() }
+    async fn new_client(&mut self, target: RaftId, (): &()) -> RaftPeer {
+        RaftPeer { target, link: self.clone() }
     }
 }
 
 /// The way to one node.
-pub(crate) struct Way {
+pub(crate) struct RaftPeer {
     target: RaftId,
-    link: Link,
+    link: ControlLink,
 }
 
-impl Way {
+impl RaftPeer {
     /// Asks; an answer that there is none comes when the time is over, because nothing else keeps
     /// `openraft` from asking again at once.
     async fn call<A: Message + Default, T, E: std::error::Error>(
@@ -59,7 +59,7 @@ impl Way {
     }
 }
 
-impl RaftNetwork<TypeConfig> for Way {
+impl RaftNetwork<TypeConfig> for RaftPeer {
     async fn append_entries(
         &mut self,
         request: AppendEntriesRequest<TypeConfig>,

@@ -30,7 +30,7 @@ impl fmt::Debug for RaftId {
 
 /// Outcome of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct DecisionOutcome {
     /// Whether its changes were made; they were not if the state was another one by then.
     pub(crate) applied: bool,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Outcome {
 openraft::declare_raft_types!(
     pub(crate) TypeConfig:
         D = Decision,
-        R = Outcome,
+        R = DecisionOutcome,
         NodeId = RaftId,
         Node = (),
         Entry = openraft::Entry<TypeConfig>,

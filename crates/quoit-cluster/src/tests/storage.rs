@@ -4,7 +4,7 @@ use super::*;
 use crate::Addresses;
 use crate::ClusterId;
 use crate::control::file::{ControlFile, Founding};
-use crate::control::link::Link;
+use crate::control::link::ControlLink;
 use crate::control::log::Log;
 use crate::control::machine::{Machine, Published};
 use crate::control::types::{RaftId, StorageError, TypeConfig};
@@ -39,7 +39,7 @@ impl StoreBuilder<TypeConfig, Log, Machine> for Empty {
         let defaults = Arc::new(BucketProps::untyped());
         let state =
             State::new(NODE_ID, founding.name, ClusterId([9; 16]), founding.ring_size, defaults);
-        let published = Arc::new(Published::new(state, 0, Link::default()));
+        let published = Arc::new(Published::new(state, 0, ControlLink::default()));
         Ok(((), Log { file: Arc::clone(&file) }, Machine::new(file, published)))
     }
 }

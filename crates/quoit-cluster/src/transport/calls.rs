@@ -5,7 +5,7 @@ use super::replies::{Reply, Sink, StreamRef};
 use super::statistics::{MethodCounts, PeerStatistics};
 use crate::liveness::LatencyEstimate;
 use prost::Message;
-use quoit_wire::internode::{FLAG_LAST, InternodeFrame, Kind, Refusal};
+use quoit_wire::internode::{FLAG_LAST, FrameKind, InternodeFrame, Refusal};
 use slab::Slab;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -211,7 +211,7 @@ impl Calls {
             let latency = now.saturating_duration_since(call.sent_at);
             self.latency.record(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
         }
-        let (answer, last) = if frame.prefix.kind == Kind::Refusal as u8 {
+        let (answer, last) = if frame.prefix.kind == FrameKind::Refusal as u8 {
             (Err(refused(&frame)), true)
         } else {
             let last = frame.prefix.flags & FLAG_LAST != 0;

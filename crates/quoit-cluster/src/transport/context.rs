@@ -23,7 +23,7 @@ pub(super) struct Context {
     pub(super) network: Arc<dyn Network>,
     pub(super) services: ArcSwap<Services>,
     pub(super) admission: RwLock<Option<Arc<dyn Admission>>>,
-    pub(super) identity: RwLock<Identity>,
+    pub(super) identity: RwLock<NodeIdentity>,
     pub(super) peers: ArcSwap<BTreeMap<NodeId, Arc<Peer>>>,
     pub(super) jitter: Mutex<Jitter>,
     pub(super) inbounds: Inbounds,
@@ -35,7 +35,7 @@ pub(super) struct Context {
 
 /// Facts about a node that may change while it runs.
 #[derive(Clone, Default)]
-pub(super) struct Identity {
+pub(super) struct NodeIdentity {
     pub(super) cluster_id: Option<ClusterId>,
     /// Where other nodes reach this one.
     pub(super) address: String,

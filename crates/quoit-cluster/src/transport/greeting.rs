@@ -11,8 +11,8 @@ use crate::NodeId;
 use bytes::{Bytes, BytesMut};
 use prost::Message;
 use quoit_wire::internode::{
-    FramePrefix, HELLO_FRAME_BYTES_MAX, HELLO_MAGIC, Hello, InternodeDecoder, InternodeFrame, Kind,
-    Refusal, append_frame, append_hello, code,
+    FrameKind, FramePrefix, HELLO_FRAME_BYTES_MAX, HELLO_MAGIC, Hello, InternodeDecoder,
+    InternodeFrame, Refusal, append_frame, append_hello, code,
 };
 use std::future::Future;
 use std::time::Duration;
@@ -138,7 +138,7 @@ pub(super) async fn dial(
         stream.writer.flush().await?;
         let decoder = InternodeDecoder::new(HELLO_FRAME_BYTES_MAX);
         let frame = read_frame(&mut stream.reader, &mut input, decoder).await?;
-        if frame.prefix.kind == Kind::Refusal as u8 {
+        if frame.prefix.kind == FrameKind::Refusal as u8 {
             let Refusal { code, text } = Refusal::decode(frame.header).unwrap_or_default();
             return Err(Fault::Refused { code, text });
         }
@@ -188,7 +188,7 @@ pub(super) async fn receive(
                 append_hello(&mut bytes, &context.hello(lane))?;
             }
             Err(refusal) => {
-                let prefix = FramePrefix::new(Kind::Refusal, HELLO_MAGIC);
+                let prefix = FramePrefix::new(FrameKind::Refusal, HELLO_MAGIC);
                 append_frame(&mut bytes, prefix, refusal, b"")?;
             }
         }

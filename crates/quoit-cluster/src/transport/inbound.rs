@@ -7,7 +7,7 @@ use super::outbox::{Inner, Outbox, Urgency};
 use super::statistics::{MethodCounts, ServiceStatistics};
 use parking_lot::MutexGuard;
 use prost::Message;
-use quoit_wire::internode::{FLAG_LAST, FramePrefix, Kind, Payload, Refusal, code};
+use quoit_wire::internode::{FLAG_LAST, FrameKind, FramePrefix, Payload, Refusal, code};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,7 +88,7 @@ impl Inbound {
         payload: &(impl Payload + ?Sized),
     ) -> bool {
         let flags = if is_last { FLAG_LAST } else { 0 };
-        let prefix = FramePrefix { flags, ..FramePrefix::new(Kind::Answer, request.call) };
+        let prefix = FramePrefix { flags, ..FramePrefix::new(FrameKind::Answer, request.call) };
         let mut inner = self.outbox.lock();
         if !inner.is_open() || !inner.state.is_wanted(request) {
             return false;
@@ -131,7 +131,7 @@ impl Inbound {
         text: String,
     ) {
         if inner.state.finish(request) {
-            let prefix = FramePrefix::new(Kind::Refusal, request.call);
+            let prefix = FramePrefix::new(FrameKind::Refusal, request.call);
             let prefix = FramePrefix { flags: FLAG_LAST, ..prefix };
             inner.append_small(prefix, &Refusal { code, text }, &[]);
             self.flush(inner);
@@ -211,8 +211,8 @@ impl Inbound {
     pub(super) fn other_frame(&self, kind: u8, size_bytes: u64) {
         let mut inner = self.outbox.lock();
         inner.traffic.received(size_bytes);
-        if kind == Kind::Ping as u8 {
-            inner.append_small(FramePrefix::new(Kind::Pong, 0), &(), &[]);
+        if kind == FrameKind::Ping as u8 {
+            inner.append_small(FramePrefix::new(FrameKind::Pong, 0), &(), &[]);
         }
     }
 
@@ -220,7 +220,7 @@ impl Inbound {
     pub(super) fn say_goodbye(&self) {
         let mut inner = self.outbox.lock();
         if inner.is_open() {
-            inner.append_small(FramePrefix::new(Kind::Goodbye, 0), &(), &[]);
+            inner.append_small(FramePrefix::new(FrameKind::Goodbye, 0), &(), &[]);
             self.outbox.flush(inner, Urgency::Now);
         }
     }

@@ -11,7 +11,7 @@ use super::service::{IncomingRequest, Services};
 use crate::NodeId;
 use bytes::BytesMut;
 use quoit_wire::internode::{
-    FLAG_STREAM, FramePrefix, InternodeDecoder, InternodeFrame, Kind, code,
+    FLAG_STREAM, FrameKind, FramePrefix, InternodeDecoder, InternodeFrame, code,
 };
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -40,7 +40,7 @@ pub(super) struct InboundDriver {
     is_deferred: bool,
 }
 
-enum Event {
+enum InboundEvent {
     Frames,
     Idle,
 }
@@ -74,8 +74,8 @@ impl InboundDriver {
         let mut idle = pin!(sleep(self.context.settings.limits.idle_timeout));
         let fault = loop {
             let outcome = match self.next_event(idle.as_mut()).await {
-                Ok(Event::Frames) => self.take_frames(),
-                Ok(Event::Idle) => self.check_idle(idle.as_mut()),
+                Ok(InboundEvent::Frames) => self.take_frames(),
+                Ok(InboundEvent::Idle) => self.check_idle(idle.as_mut()),
                 Err(fault) => Err(fault),
             };
             if let Err(fault) = outcome {
@@ -86,7 +86,7 @@ impl InboundDriver {
         fault
     }
 
-    async fn next_event(&mut self, mut idle: Pin<&mut Sleep>) -> Result<Event, Fault> {
+    async fn next_event(&mut self, mut idle: Pin<&mut Sleep>) -> Result<InboundEvent, Fault> {
         let unread_answer_bytes_max = self.context.settings.limits.unread_answer_bytes_max;
         poll_fn(|task| {
             let drive = self.inbound.poll_drive(task, &mut self.is_deferred);
@@ -95,7 +95,7 @@ impl InboundDriver {
                 Err(fault) => return Poll::Ready(Err(fault.into())),
             };
             if idle.as_mut().poll(task).is_ready() {
-                return Poll::Ready(Ok(Event::Idle));
+                return Poll::Ready(Ok(InboundEvent::Idle));
             }
             if unwritten_bytes > unread_answer_bytes_max {
                 return Poll::Pending;
@@ -106,7 +106,7 @@ impl InboundDriver {
                 return Poll::Ready(Err(fault));
             }
             if self.has_frames {
-                return Poll::Ready(Ok(Event::Frames));
+                return Poll::Ready(Ok(InboundEvent::Frames));
             }
             let room = read_room(self.decoder, &self.input);
             self.input.reserve(room);
@@ -114,7 +114,7 @@ impl InboundDriver {
                 Poll::Ready(Ok(0)) => Poll::Ready(Err(Fault::Closed)),
                 Poll::Ready(Ok(_)) => {
                     self.inbound.heard(Instant::now());
-                    Poll::Ready(Ok(Event::Frames))
+                    Poll::Ready(Ok(InboundEvent::Frames))
                 }
                 Poll::Ready(Err(fault)) => Poll::Ready(Err(fault.into())),
                 Poll::Pending => Poll::Pending,
@@ -154,8 +154,8 @@ impl InboundDriver {
     fn take_frame(&self, frame: InternodeFrame, services: &Services) -> Result<(), Fault> {
         let FramePrefix { kind, call, method, flags } = frame.prefix;
         let size_bytes = frame.size_bytes() as u64;
-        match Kind::from_byte(kind) {
-            Some(Kind::Request) => {
+        match FrameKind::from_byte(kind) {
+            Some(FrameKind::Request) => {
                 let is_stream = flags & FLAG_STREAM != 0;
                 let request = Request { call, size_bytes, is_stream };
                 self.inbound.begin(&request, method)?;
@@ -163,15 +163,21 @@ impl InboundDriver {
                 self.serve(method, frame, reply, services);
                 return Ok(());
             }
-            Some(Kind::Cancel) => self.inbound.cancel(call),
-            Some(Kind::Window) => {
+            Some(FrameKind::Cancel) => self.inbound.cancel(call),
+            Some(FrameKind::Window) => {
                 let taken_bytes =
                     frame.payload[..].try_into().map_err(|_| Fault::OutOfPlace { kind })?;
                 self.inbound.widen(call, u32::from_be_bytes(taken_bytes));
             }
             // Kinds of newer nodes are skipped.
-            None | Some(Kind::Ping) => {}
-            Some(Kind::Hello | Kind::Answer | Kind::Refusal | Kind::Pong | Kind::Goodbye) => {
+            None | Some(FrameKind::Ping) => {}
+            Some(
+                FrameKind::Hello
+                | FrameKind::Answer
+                | FrameKind::Refusal
+                | FrameKind::Pong
+                | FrameKind::Goodbye,
+            ) => {
                 return Err(Fault::OutOfPlace { kind });
             }
         }

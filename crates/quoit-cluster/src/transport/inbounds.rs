@@ -21,7 +21,7 @@ use tokio::time::Instant;
 /// Inbound connections and their counts.
 #[derive(Default)]
 pub(super) struct Inbounds {
-    members: Mutex<BTreeMap<(NodeId, Lane), Member>>,
+    members: Mutex<BTreeMap<(NodeId, Lane), InboundMember>>,
     strangers_count: AtomicU32,
     guests_count: AtomicU32,
     /// Of connections that have ended.
@@ -29,7 +29,7 @@ pub(super) struct Inbounds {
     is_stopping: AtomicBool,
 }
 
-struct Member {
+struct InboundMember {
     boot_id: u64,
     is_secured: bool,
     address: String,
@@ -53,7 +53,7 @@ impl Inbounds {
 
     /// Enters a connection; an earlier one of the same node and lane is closed.
     fn enter(&self, newcomer: &Newcomer, is_secured: bool, lane: Lane, inbound: &Arc<Inbound>) {
-        let member = Member {
+        let member = InboundMember {
             boot_id: newcomer.boot_id,
             is_secured,
             address: newcomer.address.clone(),
@@ -130,16 +130,16 @@ impl Inbounds {
 }
 
 /// One of a bounded number, given back when dropped.
-struct Place<'a>(&'a AtomicU32);
+struct CountedConnection<'a>(&'a AtomicU32);
 
-impl<'a> Place<'a> {
-    fn take(count: &'a AtomicU32, count_max: u32) -> Option<Place<'a>> {
-        let place = Place(count);
+impl<'a> CountedConnection<'a> {
+    fn take(count: &'a AtomicU32, count_max: u32) -> Option<CountedConnection<'a>> {
+        let place = CountedConnection(count);
         (count.fetch_add(1, Ordering::Relaxed) < count_max).then_some(place)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for CountedConnection<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -166,7 +166,8 @@ fn tell_refused(context: &Context, remote: &str, fault: &Fault) {
 pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remote: String) {
     let limits = &context.settings.limits;
     let inbounds = &context.inbounds;
-    let Some(stranger) = Place::take(&inbounds.strangers_count, limits.strangers_max) else {
+    let Some(stranger) = CountedConnection::take(&inbounds.strangers_count, limits.strangers_max)
+    else {
         context.notices.say(|| tracing::warn!(%remote, "closed a connection: too many at once"));
         return;
     };
@@ -183,7 +184,8 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
     let is_secured = greeted.proven != Proven::Nothing;
     let driver = InboundDriver::new(Arc::clone(&context), greeted);
     let fault = if newcomer.is_guest {
-        let Some(_guest) = Place::take(&inbounds.guests_count, limits.guests_max) else {
+        let Some(_guest) = CountedConnection::take(&inbounds.guests_count, limits.guests_max)
+        else {
             context.notices.say(|| tracing::warn!(%remote, "closed a connection: too many guests"));
             return;
         };

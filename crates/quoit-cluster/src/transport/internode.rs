@@ -7,7 +7,7 @@ use super::error::{CallError, Fault};
 use super::greeting::{self, Whom, read_frame};
 use super::inbounds::serve_connection;
 use super::network::{Listener, Network};
-use super::peer::{Peer, Place};
+use super::peer::{Peer, PeerFacts};
 use super::redial::Jitter;
 use super::replies::Reply;
 use super::security::{JoinProof, LinkSecurity};
@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use prost::Message;
 use quoit_tls::failure_words;
 use quoit_wire::internode::{
-    FramePrefix, InternodeDecoder, Kind, Payload, Refusal, append_frame, code,
+    FrameKind, FramePrefix, InternodeDecoder, Payload, Refusal, append_frame, code,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -196,7 +196,7 @@ impl Internode {
             if *node_id == self.node_id() {
                 continue;
             }
-            let place = Place { name: Arc::clone(name), address: Arc::clone(address) };
+            let place = PeerFacts { name: Arc::clone(name), address: Arc::clone(address) };
             let peer = match earlier.get(node_id) {
                 Some(peer) => {
                     peer.set_place(place);
@@ -332,7 +332,7 @@ impl Internode {
             |fault: &dyn fmt::Display| CallError::Unreachable(fault.to_string().into());
         let broke = |fault: &dyn fmt::Display| CallError::Disconnected(fault.to_string().into());
         let mut bytes = Vec::new();
-        let prefix = FramePrefix { method, ..FramePrefix::new(Kind::Request, 1) };
+        let prefix = FramePrefix { method, ..FramePrefix::new(FrameKind::Request, 1) };
         append_frame(&mut bytes, prefix, header, payload).map_err(|fault| unreachable(&fault))?;
         let exchange = async {
             let greeted =
@@ -355,11 +355,11 @@ impl Internode {
                 let reader = &mut *greeted.stream.reader;
                 let frame = read_frame(reader, &mut greeted.input, decoder).await;
                 let frame = frame.map_err(|fault| broke(&fault))?;
-                if frame.prefix.kind == Kind::Refusal as u8 {
+                if frame.prefix.kind == FrameKind::Refusal as u8 {
                     let Refusal { code, text } = Refusal::decode(frame.header).unwrap_or_default();
                     return Err(CallError::Refused { code, text: text.into() });
                 }
-                if frame.prefix.kind == Kind::Answer as u8 {
+                if frame.prefix.kind == FrameKind::Answer as u8 {
                     let (header, payload) = (frame.header, frame.payload);
                     let reply = Reply { header, payload, last: true };
                     return Ok((greeted.newcomer.node_id, reply));

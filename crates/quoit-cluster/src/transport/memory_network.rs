@@ -21,7 +21,7 @@
 //! ```
 
 use super::network::{BoxFuture, Listener, Network, Stream};
-use super::pipe::{self, Link};
+use super::pipe::{self, HostLink};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
@@ -44,12 +44,12 @@ pub struct MemoryNetwork {
 #[derive(Default)]
 struct Shared {
     listeners: BTreeMap<String, mpsc::Sender<(Stream, String)>>,
-    links: BTreeMap<(String, String), Arc<Link>>,
+    links: BTreeMap<(String, String), Arc<HostLink>>,
     next_port: u16,
 }
 
 impl Shared {
-    fn link(&mut self, from: &str, to: &str) -> Arc<Link> {
+    fn link(&mut self, from: &str, to: &str) -> Arc<HostLink> {
         Arc::clone(self.links.entry((from.to_owned(), to.to_owned())).or_default())
     }
 

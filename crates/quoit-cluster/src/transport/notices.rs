@@ -16,12 +16,12 @@ const SAME_COUNT_MAX: usize = 64;
 
 /// Lets few lines through.
 pub(super) struct Notices {
-    state: Mutex<State>,
+    state: Mutex<NoticeState>,
     /// When which words were written.
     written: Mutex<HashMap<String, Instant>>,
 }
 
-struct State {
+struct NoticeState {
     period_start: Instant,
     said_count: u32,
     kept_back_count: u64,
@@ -29,7 +29,7 @@ struct State {
 
 impl Default for Notices {
     fn default() -> Notices {
-        let state = State { period_start: Instant::now(), said_count: 0, kept_back_count: 0 };
+        let state = NoticeState { period_start: Instant::now(), said_count: 0, kept_back_count: 0 };
         Notices { state: Mutex::new(state), written: Mutex::default() }
     }
 }

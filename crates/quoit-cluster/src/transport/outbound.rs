@@ -11,7 +11,7 @@ use super::peer::Peer;
 use super::read_room;
 use super::settings::InternodeSettings;
 use bytes::BytesMut;
-use quoit_wire::internode::{FramePrefix, InternodeDecoder, Kind};
+use quoit_wire::internode::{FrameKind, FramePrefix, InternodeDecoder};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
@@ -40,7 +40,7 @@ pub(super) struct OutboundDriver<'a> {
     is_deferred: bool,
 }
 
-enum Event {
+enum OutboundEvent {
     Read,
     Heartbeat,
 }
@@ -80,11 +80,11 @@ impl<'a> OutboundDriver<'a> {
 
     /// Carries calls and answers until the connection ends.
     pub(super) async fn run(mut self) -> Fault {
-        let mut event = Ok(Event::Read);
+        let mut event = Ok(OutboundEvent::Read);
         loop {
             let outcome = match event {
-                Ok(Event::Read) => self.take_frames(),
-                Ok(Event::Heartbeat) => self.beat(),
+                Ok(OutboundEvent::Read) => self.take_frames(),
+                Ok(OutboundEvent::Heartbeat) => self.beat(),
                 Err(fault) => Err(fault),
             };
             if let Err(fault) = outcome {
@@ -94,19 +94,19 @@ impl<'a> OutboundDriver<'a> {
         }
     }
 
-    async fn next_event(&mut self) -> Result<Event, Fault> {
+    async fn next_event(&mut self) -> Result<OutboundEvent, Fault> {
         poll_fn(|task| {
             if let Err(fault) = self.lane.outbox.poll_drive(task, &mut self.is_deferred) {
                 return Poll::Ready(Err(fault.into()));
             }
             if self.heartbeat.poll_tick(task).is_ready() {
-                return Poll::Ready(Ok(Event::Heartbeat));
+                return Poll::Ready(Ok(OutboundEvent::Heartbeat));
             }
             let room = read_room(self.decoder, &self.input);
             self.input.reserve(room);
             match poll_read_buf(Pin::new(&mut self.reader), task, &mut self.input) {
                 Poll::Ready(Ok(0)) => Poll::Ready(Err(Fault::Closed)),
-                Poll::Ready(Ok(_)) => Poll::Ready(Ok(Event::Read)),
+                Poll::Ready(Ok(_)) => Poll::Ready(Ok(OutboundEvent::Read)),
                 Poll::Ready(Err(fault)) => Poll::Ready(Err(fault.into())),
                 Poll::Pending => Poll::Pending,
             }
@@ -136,14 +136,20 @@ impl<'a> OutboundDriver<'a> {
         while let Some(frame) = self.decoder.next_frame(&mut self.input)? {
             let kind = frame.prefix.kind;
             inner.traffic.received(frame.size_bytes() as u64);
-            match Kind::from_byte(kind) {
-                Some(Kind::Answer | Kind::Refusal) => {
+            match FrameKind::from_byte(kind) {
+                Some(FrameKind::Answer | FrameKind::Refusal) => {
                     self.deliveries.extend(inner.state.answered(frame, now));
                 }
                 // Kinds of newer nodes, and pongs, which have done their work by arriving.
-                None | Some(Kind::Pong) => {}
-                Some(Kind::Goodbye) => says_goodbye = true,
-                Some(Kind::Hello | Kind::Request | Kind::Cancel | Kind::Window | Kind::Ping) => {
+                None | Some(FrameKind::Pong) => {}
+                Some(FrameKind::Goodbye) => says_goodbye = true,
+                Some(
+                    FrameKind::Hello
+                    | FrameKind::Request
+                    | FrameKind::Cancel
+                    | FrameKind::Window
+                    | FrameKind::Ping,
+                ) => {
                     return Err(Fault::OutOfPlace { kind });
                 }
             }
@@ -174,7 +180,7 @@ impl<'a> OutboundDriver<'a> {
             let mut inner = self.lane.outbox.lock();
             // What has not been written yet will show just as well whether the peer lives.
             if inner.unwritten_bytes() == 0 {
-                inner.append_small(FramePrefix::new(Kind::Ping, 0), &(), &[]);
+                inner.append_small(FramePrefix::new(FrameKind::Ping, 0), &(), &[]);
                 self.lane.outbox.flush(inner, Urgency::Now);
             }
         }

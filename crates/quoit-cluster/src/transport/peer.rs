@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use prost::Message;
 use quoit_wire::internode::{
-    FLAG_STREAM, FRAME_OVERHEAD_BYTES, FramePrefix, Kind, Payload, VersionRange,
+    FLAG_STREAM, FRAME_OVERHEAD_BYTES, FrameKind, FramePrefix, Payload, VersionRange,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const STALLED_LATENCIES: u64 = 20;
 /// Another node of the cluster. Shared; lives until the node is no member any more.
 pub struct Peer {
     node_id: NodeId,
-    place: ArcSwap<Place>,
+    place: ArcSwap<PeerFacts>,
     small: LaneState,
     large: LaneState,
     health: Health,
@@ -67,7 +67,7 @@ pub(crate) enum Trouble {
 
 /// Facts about a peer that may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PeerFacts {
     pub(super) name: Arc<str>,
     pub(super) address: Arc<str>,
 }
@@ -81,7 +81,7 @@ struct Outgoing {
 }
 
 impl Peer {
-    pub(super) fn new(node_id: NodeId, place: Place, settings: &InternodeSettings) -> Peer {
+    pub(super) fn new(node_id: NodeId, place: PeerFacts, settings: &InternodeSettings) -> Peer {
         let limits = &settings.limits;
         Peer {
             node_id,
@@ -268,7 +268,7 @@ impl Peer {
         }
         inner.state.check_window(payload_bytes + FRAME_OVERHEAD_BYTES as u64)?;
         let call = inner.state.next_id();
-        let prefix = FramePrefix { method, flags, ..FramePrefix::new(Kind::Request, call) };
+        let prefix = FramePrefix { method, flags, ..FramePrefix::new(FrameKind::Request, call) };
         let begins_at = inner.appended_bytes();
         let appended = inner.append(prefix, header, payload, state.frame_bytes_max());
         let size_bytes =
@@ -287,12 +287,12 @@ impl Peer {
 
     /// Tells the node that nobody waits for answers to `call` any more.
     pub(super) fn cancel(&self, lane: Lane, call: u32) {
-        self.tell(lane, FramePrefix::new(Kind::Cancel, call), &[]);
+        self.tell(lane, FramePrefix::new(FrameKind::Cancel, call), &[]);
     }
 
     /// Lets the stream `call` go on by so many bytes.
     pub(super) fn widen(&self, lane: Lane, call: u32, taken_bytes: u32) {
-        self.tell(lane, FramePrefix::new(Kind::Window, call), &taken_bytes.to_be_bytes());
+        self.tell(lane, FramePrefix::new(FrameKind::Window, call), &taken_bytes.to_be_bytes());
     }
 
     /// Sends a frame about a call that is still open.
@@ -414,7 +414,7 @@ impl Peer {
     }
 
     /// Takes over a new name or address. A connection to another address is given up.
-    pub(super) fn set_place(&self, place: Place) {
+    pub(super) fn set_place(&self, place: PeerFacts) {
         let earlier = self.place.swap(Arc::new(place.clone()));
         if earlier.address != place.address {
             self.hang_up();
@@ -455,7 +455,7 @@ mod tests {
     #[tokio::test]
     async fn a_process_that_says_goodbye_takes_nothing_from_its_successor() {
         let settings = InternodeSettings::new(NodeId([1; 16]), "n1", 1, 1);
-        let place = Place { name: "n2".into(), address: "n2:1".into() };
+        let place = PeerFacts { name: "n2".into(), address: "n2:1".into() };
         let peer = Peer::new(NodeId([2; 16]), place, &settings);
         let connected = |boot_id| peer.connected(Lane::Small, VersionRange::CURRENT, 1, boot_id);
         connected(7);

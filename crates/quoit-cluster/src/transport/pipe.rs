@@ -17,7 +17,7 @@ pub(super) const CAPACITY_BYTES: usize = 256 * 1024;
 
 /// The way from one host to another, which all connections between them share.
 #[derive(Default)]
-pub(super) struct Link {
+pub(super) struct HostLink {
     state: Mutex<LinkState>,
     healed: Notify,
 }
@@ -29,7 +29,7 @@ struct LinkState {
     pipes: Vec<Weak<Mutex<Pipe>>>,
 }
 
-impl Link {
+impl HostLink {
     pub(super) fn set_delay(&self, delay: Duration) {
         self.state.lock().delay = delay;
     }
@@ -116,7 +116,7 @@ impl Pipe {
 }
 
 /// A direction of a new connection.
-pub(super) fn pipe(link: &Arc<Link>) -> (PipeReader, PipeWriter) {
+pub(super) fn pipe(link: &Arc<HostLink>) -> (PipeReader, PipeWriter) {
     let pipe = Arc::default();
     let mut state = link.state.lock();
     state.pipes.retain(|pipe| pipe.strong_count() > 0);
@@ -128,7 +128,7 @@ pub(super) fn pipe(link: &Arc<Link>) -> (PipeReader, PipeWriter) {
 
 pub(super) struct PipeReader {
     pipe: Arc<Mutex<Pipe>>,
-    link: Arc<Link>,
+    link: Arc<HostLink>,
     arrival: Option<Pin<Box<Sleep>>>,
 }
 
@@ -182,7 +182,7 @@ impl Drop for PipeReader {
 
 pub(super) struct PipeWriter {
     pipe: Arc<Mutex<Pipe>>,
-    link: Arc<Link>,
+    link: Arc<HostLink>,
 }
 
 impl AsyncWrite for PipeWriter {

@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Identity of the node in the file.
-pub(super) struct Identity {
+pub(super) struct LoadedIdentity {
     pub(super) format: u32,
     pub(super) node_id: NodeId,
     pub(super) ring_size: RingSize,
@@ -102,7 +102,7 @@ impl ControlFile {
         Ok(rules)
     }
 
-    pub(super) fn identity(&self) -> Result<Identity, OpenError> {
+    pub(super) fn identity(&self) -> Result<LoadedIdentity, OpenError> {
         self.looked_at(|transaction| {
             let node = self.node_values(transaction)?;
             let format = u32::from_be_bytes(node.fixed(KEY_FORMAT)?);
@@ -112,7 +112,7 @@ impl ControlFile {
             }
             let ring_size = u16::from_be_bytes(node.fixed(KEY_RING_SIZE)?);
             let starts = if format == 1 { 0 } else { u64::from_be_bytes(node.fixed(KEY_STARTS)?) };
-            Ok(Identity {
+            Ok(LoadedIdentity {
                 format,
                 node_id: NodeId(node.fixed::<16>(KEY_NODE_ID)?),
                 ring_size: RingSize::new(ring_size).ok_or_else(|| node.wrong(KEY_RING_SIZE))?,

@@ -33,16 +33,16 @@ const LATER: u8 = 6;
 
 /// Four members, of which three vote, and two nodes that are alone.
 struct Scene {
-    town: Town,
+    cluster: TestCluster,
     victim: u8,
     asker: u8,
 }
 
 impl Scene {
     async fn new(course: Course, votes: bool) -> Self {
-        let town = Town::joined(4).await;
-        let voters = || town.control(1).voters_and_starts().unwrap().0.nodes;
-        town.until("three vote", || voters().len() == 3).await;
+        let cluster = TestCluster::joined(4).await;
+        let voters = || cluster.control(1).voters_and_starts().unwrap().0.nodes;
+        cluster.until("three vote", || voters().len() == 3).await;
         let is_voter = |number: &u8| voters().contains(&id(*number));
         let victim = (1..=4).find(|number| is_voter(number) == votes).unwrap();
         let asker = (1..=4).find(|number| *number != victim && is_voter(number)).unwrap();
@@ -50,39 +50,39 @@ impl Scene {
             Course::Joining | Course::Newcomer => SPARE,
             _ => victim,
         };
-        let mut scene = Self { town, victim, asker };
+        let mut scene = Self { cluster, victim, asker };
         for number in [SPARE, LATER] {
             let disk = FaultyDisk::new(u64::from(number));
-            scene.town.nodes.push(Node { number, disk, process: None });
-            scene.town.start(number).await;
+            scene.cluster.nodes.push(Node { number, disk, process: None });
+            scene.cluster.start(number).await;
         }
         scene
     }
 
     fn status(&self) -> Option<(MemberStatus, bool)> {
-        let state = self.town.state(self.asker);
+        let state = self.cluster.state(self.asker);
         state.members().get(id(self.victim)).map(|member| (member.status, member.is_down))
     }
 
     async fn stage(&self, change: StagedChange) {
-        self.town.control(self.asker).stage(&change).await.unwrap();
+        self.cluster.control(self.asker).stage(&change).await.unwrap();
     }
 
     async fn join(&self, number: u8) {
-        self.town.join(number, self.asker).await.unwrap();
+        self.cluster.join(number, self.asker).await.unwrap();
     }
 
     async fn die(&mut self) {
-        self.town.crash(self.victim);
-        let (control, victim) = (Arc::clone(self.town.control(self.asker)), id(self.victim));
-        self.town.until("it is seen to be away", || !control.is_reachable(victim)).await;
+        self.cluster.crash(self.victim);
+        let (control, victim) = (Arc::clone(self.cluster.control(self.asker)), id(self.victim));
+        self.cluster.until("it is seen to be away", || !control.is_reachable(victim)).await;
     }
 
     /// Brings the victim where it dies, and lets it die.
     async fn reach(&mut self, course: Course) {
         let (node, asker) = (id(self.victim), self.asker);
         // Something is on it that belongs to others, so that it does not go by itself.
-        self.town.control(self.victim).set_clear_by(0);
+        self.cluster.control(self.victim).set_clear_by(0);
         match course {
             Course::Joining => self.join(self.victim).await,
             Course::Valid => {}
@@ -90,17 +90,17 @@ impl Scene {
                 self.join(SPARE).await;
                 let old = if course == Course::Newcomer { asker % 4 + 1 } else { self.victim };
                 self.stage(StagedChange::Replace { old: id(old), new: id(SPARE) }).await;
-                self.town.commit(asker).await;
+                self.cluster.commit(asker).await;
             }
             Course::Leaving | Course::Exiting => {
                 self.stage(StagedChange::Leave { node }).await;
-                self.town.commit(asker).await;
+                self.cluster.commit(asker).await;
             }
             Course::LeavingDown => {
                 self.die().await;
-                self.town.control(asker).mark_down(node).await.unwrap();
+                self.cluster.control(asker).mark_down(node).await.unwrap();
                 self.stage(StagedChange::Leave { node }).await;
-                self.town.commit(asker).await;
+                self.cluster.commit(asker).await;
                 assert_eq!(self.status(), Some((MemberStatus::Leaving, true)));
                 return;
             }
@@ -108,37 +108,38 @@ impl Scene {
         if course == Course::Exiting {
             self.move_all().await;
             let exits = || self.status() == Some((MemberStatus::Exiting, false));
-            self.town.until("it is about to go", exits).await;
+            self.cluster.until("it is about to go", exits).await;
         }
         self.die().await;
     }
 
     /// Everything moves, when all running members know where.
     async fn move_all(&self) {
-        let town = &self.town;
-        let newest = |number| town.state(number).layouts().newest().version();
-        let is_member = |number: &u8| town.state(self.asker).members().get(id(*number)).is_some();
+        let cluster = &self.cluster;
+        let newest = |number| cluster.state(number).layouts().newest().version();
+        let is_member =
+            |number: &u8| cluster.state(self.asker).members().get(id(*number)).is_some();
         let know = || {
-            let mut members = town.running().filter(is_member);
+            let mut members = cluster.running().filter(is_member);
             members.all(|number| newest(number) == newest(self.asker))
         };
-        town.until("all know the layout", know).await;
-        town.move_all().await;
+        cluster.until("all know the layout", know).await;
+        cluster.move_all().await;
     }
 
     /// Another node joins, and everything moves.
     async fn later_change(&mut self) {
         self.join(LATER).await;
-        self.town.commit(self.asker).await;
+        self.cluster.commit(self.asker).await;
         self.move_all().await;
-        assert!(self.town.state(self.asker).layouts().newest().node_index(id(LATER)).is_some());
+        assert!(self.cluster.state(self.asker).layouts().newest().node_index(id(LATER)).is_some());
     }
 }
 
 async fn check(course: Course, votes: bool, remedy: Remedy) {
     let mut scene = Scene::new(course, votes).await;
     scene.reach(course).await;
-    let (control, node) = (Arc::clone(scene.town.control(scene.asker)), id(scene.victim));
+    let (control, node) = (Arc::clone(scene.cluster.control(scene.asker)), id(scene.victim));
     match remedy {
         Remedy::Down => control.mark_down(node).await.unwrap(),
         Remedy::ForceRemove if course == Course::Joining => {
@@ -149,14 +150,14 @@ async fn check(course: Course, votes: bool, remedy: Remedy) {
         }
         Remedy::ForceRemove => {
             scene.stage(StagedChange::ForceRemove { node }).await;
-            scene.town.commit(scene.asker).await;
+            scene.cluster.commit(scene.asker).await;
             assert_eq!(scene.status(), None);
         }
     }
     if remedy == Remedy::Down && course == Course::Newcomer {
         // What it has not got yet no other node has in its place.
         scene.stage(StagedChange::ForceRemove { node }).await;
-        scene.town.commit(scene.asker).await;
+        scene.cluster.commit(scene.asker).await;
     }
     if remedy == Remedy::Down && course == Course::Joining {
         control.plan().unwrap();
@@ -177,16 +178,16 @@ impl Scene {
         match course {
             Course::Joining | Course::Newcomer => {}
             Course::Valid => {
-                self.town.start(victim).await;
+                self.cluster.start(victim).await;
                 let is_full = || self.status() == Some((MemberStatus::Valid, false));
-                self.town.until("it is a full member", is_full).await;
+                self.cluster.until("it is a full member", is_full).await;
             }
             Course::Leaving | Course::Exiting | Course::Replaced | Course::LeavingDown => {
-                self.town.start(victim).await;
-                let mut departure = self.town.control(victim).departure();
+                self.cluster.start(victim).await;
+                let mut departure = self.cluster.control(victim).departure();
                 let left = departure.wait_for(Option::is_some).await.unwrap().clone();
                 assert_eq!(left, Some(Departure::Left));
-                self.town.until("it is gone", || self.status().is_none()).await;
+                self.cluster.until("it is gone", || self.status().is_none()).await;
             }
         }
     }
@@ -224,21 +225,21 @@ async fn member_that_died_unmarked_is_waited_for() {
         let mut scene = Scene::new(course, false).await;
         scene.reach(course).await;
         scene.join(LATER).await;
-        scene.town.commit(scene.asker).await;
-        let running: Vec<u8> = scene.town.running().collect();
+        scene.cluster.commit(scene.asker).await;
+        let running: Vec<u8> = scene.cluster.running().collect();
         for number in running {
-            let state = scene.town.state(number);
+            let state = scene.cluster.state(number);
             let missing = state.layouts().incomplete().filter(|(_, node)| *node == id(number));
             let missing: Vec<Partition> = missing.map(|(partition, _)| partition).collect();
             if !missing.is_empty() {
-                scene.town.control(number).report_moved(&missing).await.unwrap();
+                scene.cluster.control(number).report_moved(&missing).await.unwrap();
             }
         }
         sleep(PATIENCE).await;
-        assert!(scene.town.state(scene.asker).layouts().is_moving(), "{course:?}");
-        scene.town.control(scene.asker).mark_down(id(scene.victim)).await.unwrap();
-        let town = &scene.town;
-        town.until("it is done", || !town.state(scene.asker).layouts().is_moving()).await;
+        assert!(scene.cluster.state(scene.asker).layouts().is_moving(), "{course:?}");
+        scene.cluster.control(scene.asker).mark_down(id(scene.victim)).await.unwrap();
+        let cluster = &scene.cluster;
+        cluster.until("it is done", || !cluster.state(scene.asker).layouts().is_moving()).await;
     }
 }
 
@@ -246,7 +247,7 @@ async fn member_that_died_unmarked_is_waited_for() {
 async fn a_dead_member_can_be_removed_when_no_more_layouts_are_possible() {
     let mut scene = Scene::new(Course::Newcomer, false).await;
     scene.reach(Course::Newcomer).await;
-    let control = Arc::clone(scene.town.control(scene.asker));
+    let control = Arc::clone(scene.cluster.control(scene.asker));
     let mut refusal = None;
     for capacity in 101..=120 {
         scene.stage(StagedChange::Capacity { node: id(1), capacity }).await;
@@ -260,7 +261,7 @@ async fn a_dead_member_can_be_removed_when_no_more_layouts_are_possible() {
     let refusal = refusal.expect("layouts have a bound");
     assert!(refusal.contains("`cluster force-remove`"), "{refusal}");
     scene.stage(StagedChange::ForceRemove { node: id(scene.victim) }).await;
-    scene.town.commit(scene.asker).await;
+    scene.cluster.commit(scene.asker).await;
     scene.move_all().await;
     scene.later_change().await;
 }

@@ -27,7 +27,7 @@ type Trace = Vec<(u128, u8, u32, bool)>;
 /// and in the end all nodes agree.
 async fn history(seed: u64) -> Trace {
     let mut random = Random(seed);
-    let mut town = Town::joined(NODES).await;
+    let mut cluster = TestCluster::joined(NODES).await;
     seed_elections(seed);
     let started = Instant::now();
     let (mut trace, mut acknowledged) = (Trace::new(), 0);
@@ -35,43 +35,43 @@ async fn history(seed: u64) -> Trace {
         let number = random.below(u64::from(NODES)) as u8 + 1;
         let other = (number - 1 + random.below(u64::from(NODES) - 1) as u8) % NODES + 1;
         let (here, there) = (format!("n{number}"), format!("n{other}"));
-        let is_running = town.node(number).process.is_some();
+        let is_running = cluster.node(number).process.is_some();
         match random.below(6) {
-            0 if town.running().count() > 3 && is_running => town.crash(number),
-            0 | 1 if !is_running => town.start(number).await,
-            2 => town.network.silence(&here, &there),
-            3 => town.network.heal(&here, &there),
-            4 => town.network.reset(&here, &there),
+            0 if cluster.running().count() > 3 && is_running => cluster.crash(number),
+            0 | 1 if !is_running => cluster.start(number).await,
+            2 => cluster.network.silence(&here, &there),
+            3 => cluster.network.heal(&here, &there),
+            4 => cluster.network.reset(&here, &there),
             _ => {}
         }
         sleep(Duration::from_millis(random.below(1_500))).await;
-        let Some(by) = town.running().nth(random.below(3) as usize) else { continue };
+        let Some(by) = cluster.running().nth(random.below(3) as usize) else { continue };
         let change = updates(json!({"n_val": 1, "x_step": step}));
-        let set = town.control(by).set_bucket_props(untyped("b"), &change).await;
+        let set = cluster.control(by).set_bucket_props(untyped("b"), &change).await;
         trace.push((started.elapsed().as_micros(), by, step, set.is_ok()));
         if set.is_ok() {
             acknowledged = step;
-            let shown = town.control(by).bucket_props(untyped("b")).unwrap();
+            let shown = cluster.control(by).bucket_props(untyped("b")).unwrap();
             assert!(value(&shown) >= step, "seed {seed}: {by} shows less than it has answered");
         }
     }
     for here in 1..=NODES {
-        if town.node(here).process.is_none() {
-            town.start(here).await;
+        if cluster.node(here).process.is_none() {
+            cluster.start(here).await;
         }
         for there in 1..=NODES {
-            town.network.heal(&format!("n{here}"), &format!("n{there}"));
+            cluster.network.heal(&format!("n{here}"), &format!("n{there}"));
         }
     }
     let last = updates(json!({"x_last": true}));
     let mut done = false;
     for _ in 0..6 {
-        done = done || town.control(1).set_bucket_props(untyped("b"), &last).await.is_ok();
+        done = done || cluster.control(1).set_bucket_props(untyped("b"), &last).await.is_ok();
     }
     assert!(done, "seed {seed}: nobody agrees although all are back");
-    town.until_equal().await;
+    cluster.until_equal().await;
     for number in 1..=NODES {
-        let props = town.control(number).bucket_props(untyped("b")).unwrap();
+        let props = cluster.control(number).bucket_props(untyped("b")).unwrap();
         assert!(value(&props) >= acknowledged, "seed {seed}: {number} has lost {acknowledged}");
         assert_eq!(props.other["x_last"], json!(true), "seed {seed}: {number}");
     }

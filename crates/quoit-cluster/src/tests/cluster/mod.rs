@@ -47,7 +47,7 @@ struct Node {
 }
 
 /// Machines on one network.
-struct Town {
+struct TestCluster {
     network: MemoryNetwork,
     nodes: Vec<Node>,
     boots: u64,
@@ -67,7 +67,7 @@ fn address(number: u8) -> String {
     format!("n{number}:1")
 }
 
-impl Town {
+impl TestCluster {
     /// Nodes 1 to `count`, each alone.
     async fn alone(count: u8) -> Self {
         Self::with(count, |_| settings()).await
@@ -75,11 +75,11 @@ impl Town {
 
     async fn with(count: u8, settings: impl Fn(u8) -> Settings) -> Self {
         seed_elections(7);
-        let mut town = Self::machines(count);
+        let mut cluster = Self::machines(count);
         for number in 1..=count {
-            town.start_with(number, settings(number)).await;
+            cluster.start_with(number, settings(number)).await;
         }
-        town
+        cluster
     }
 
     /// Machines of nodes 1 to `count`, which do not run.
@@ -95,15 +95,15 @@ impl Town {
 
     /// Nodes 1 to `count`, members of one cluster that holds all data everywhere.
     async fn joined(count: u8) -> Self {
-        let town = Self::alone(count).await;
+        let cluster = Self::alone(count).await;
         for number in 2..=count {
-            town.join(number, 1).await.unwrap();
+            cluster.join(number, 1).await.unwrap();
         }
         if count > 1 {
-            town.commit(1).await;
-            town.move_all().await;
+            cluster.commit(1).await;
+            cluster.move_all().await;
         }
-        town
+        cluster
     }
 
     fn node(&self, number: u8) -> &Node {

@@ -19,24 +19,24 @@ fn old() -> Settings {
     Settings { versions: OLD, ..settings() }
 }
 
-fn newest_version(town: &Town, seen_by: u8, of: u8) -> u32 {
-    town.state(seen_by).members().get(id(of)).unwrap().versions.max
+fn newest_version(cluster: &TestCluster, seen_by: u8, of: u8) -> u32 {
+    cluster.state(seen_by).members().get(id(of)).unwrap().versions.max
 }
 
 /// A cluster in which the bucket type `sets` is created.
-async fn with_sets(count: u8, settings: impl Fn(u8) -> Settings) -> Town {
-    let town = Town::with(count, settings).await;
+async fn with_sets(count: u8, settings: impl Fn(u8) -> Settings) -> TestCluster {
+    let cluster = TestCluster::with(count, settings).await;
     for number in 2..=count {
-        town.join(number, 1).await.unwrap();
+        cluster.join(number, 1).await.unwrap();
     }
     if count > 1 {
-        town.commit(1).await;
-        town.move_all().await;
+        cluster.commit(1).await;
+        cluster.move_all().await;
     }
     let props = updates(json!({"datatype": "set"}));
-    town.control(1).create_type(b"sets", &props).await.unwrap();
-    town.until_equal().await;
-    town
+    cluster.control(1).create_type(b"sets", &props).await.unwrap();
+    cluster.until_equal().await;
+    cluster
 }
 
 fn is_outdated(departure: Option<&Departure>) -> bool {
@@ -47,180 +47,184 @@ fn is_outdated(departure: Option<&Departure>) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn data_types_wait_until_the_last_member_speaks_version_2() {
-    let mut town = with_sets(3, |number| if number == 1 { settings() } else { old() }).await;
-    town.control(1).create_type(b"plain", &updates(json!({"n_val": 2}))).await.unwrap();
-    town.control(1).activate_type(b"plain").await.unwrap();
+    let mut cluster = with_sets(3, |number| if number == 1 { settings() } else { old() }).await;
+    cluster.control(1).create_type(b"plain", &updates(json!({"n_val": 2}))).await.unwrap();
+    cluster.control(1).activate_type(b"plain").await.unwrap();
     for (upgraded, waits_for) in
         [(None, "n2@test, n3@test. Upgrade"), (Some(2), "it: n3@test. Upgrade")]
     {
         if let Some(number) = upgraded {
-            town.crash(number);
-            town.start(number).await;
-            town.until("the version is known", || newest_version(&town, 1, number) == VERSION_MAX)
+            cluster.crash(number);
+            cluster.start(number).await;
+            cluster
+                .until("the version is known", || {
+                    newest_version(&cluster, 1, number) == VERSION_MAX
+                })
                 .await;
         }
-        assert_eq!(town.state(1).type_state(b"sets"), TypeState::Created);
-        let refused = town.control(1).activate_type(b"sets").await.unwrap_err().to_string();
+        assert_eq!(cluster.state(1).type_state(b"sets"), TypeState::Created);
+        let refused = cluster.control(1).activate_type(b"sets").await.unwrap_err().to_string();
         assert!(
             refused.starts_with("sets has been created but cannot be activated yet"),
             "{refused}"
         );
         assert!(refused.contains(waits_for), "{refused}");
-        let lacking = town.state(1).type_status(b"sets").unwrap().lacking;
+        let lacking = cluster.state(1).type_status(b"sets").unwrap().lacking;
         assert_eq!(lacking.unwrap().to_string(), refused);
     }
-    town.crash(3);
-    town.start(3).await;
-    town.until("the version is known", || newest_version(&town, 1, 3) == VERSION_MAX).await;
-    assert_eq!(town.state(1).type_state(b"sets"), TypeState::Ready);
-    town.control(1).activate_type(b"sets").await.unwrap();
-    assert_eq!(town.state(1).type_status(b"sets").unwrap().lacking, None);
+    cluster.crash(3);
+    cluster.start(3).await;
+    cluster.until("the version is known", || newest_version(&cluster, 1, 3) == VERSION_MAX).await;
+    assert_eq!(cluster.state(1).type_state(b"sets"), TypeState::Ready);
+    cluster.control(1).activate_type(b"sets").await.unwrap();
+    assert_eq!(cluster.state(1).type_status(b"sets").unwrap().lacking, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn members_that_go_back_to_version_1_are_waited_for_again() {
-    let mut town = with_sets(3, |_| settings()).await;
-    assert_eq!(town.state(1).type_state(b"sets"), TypeState::Ready);
-    town.crash(3);
-    town.start_with(3, old()).await;
-    town.until("the version is known", || newest_version(&town, 1, 3) == 1).await;
-    town.control(1).activate_type(b"sets").await.unwrap_err();
+    let mut cluster = with_sets(3, |_| settings()).await;
+    assert_eq!(cluster.state(1).type_state(b"sets"), TypeState::Ready);
+    cluster.crash(3);
+    cluster.start_with(3, old()).await;
+    cluster.until("the version is known", || newest_version(&cluster, 1, 3) == 1).await;
+    cluster.control(1).activate_type(b"sets").await.unwrap_err();
     // A node that was away counts as what it was.
-    town.crash(3);
-    town.control(1).activate_type(b"sets").await.unwrap_err();
+    cluster.crash(3);
+    cluster.control(1).activate_type(b"sets").await.unwrap_err();
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_member_does_not_tell_others_find_in_its_greeting() {
-    let mut town = with_sets(3, |_| settings()).await;
-    town.crash(3);
+    let mut cluster = with_sets(3, |_| settings()).await;
+    cluster.crash(3);
     // The program of version 1 says nothing of versions but in greetings.
-    let host = town.network.host("n3");
+    let host = cluster.network.host("n3");
     let listener = host.bind(&address(3)).await.unwrap();
     let silent =
         InternodeSettings { versions: OLD, ..InternodeSettings::new(id(3), name(3), 99, 99) };
     let silent = Internode::new(silent, host);
-    silent.set_cluster(Some(town.state(1).cluster_id()));
+    silent.set_cluster(Some(cluster.state(1).cluster_id()));
     silent.serve(listener).unwrap();
-    town.until("the version is known", || newest_version(&town, 1, 3) == 1).await;
-    town.control(1).activate_type(b"sets").await.unwrap_err();
+    cluster.until("the version is known", || newest_version(&cluster, 1, 3) == 1).await;
+    cluster.control(1).activate_type(b"sets").await.unwrap_err();
 }
 
 #[tokio::test(start_paused = true)]
 async fn nodes_of_version_1_are_not_let_in_where_data_types_are_active() {
-    let mut town = with_sets(3, |_| settings()).await;
-    town.nodes.push(Node { number: 4, disk: FaultyDisk::new(4), process: None });
-    town.start_with(4, old()).await;
-    town.join(4, 1).await.unwrap();
-    town.control(1).clear_staged().await.unwrap();
-    town.until("it is alone again", || town.state(4).members().count() == 1).await;
-    town.crash(3);
-    town.control(1).activate_type(b"sets").await.unwrap();
-    let refused = town.join(4, 1).await.unwrap_err().to_string();
+    let mut cluster = with_sets(3, |_| settings()).await;
+    cluster.nodes.push(Node { number: 4, disk: FaultyDisk::new(4), process: None });
+    cluster.start_with(4, old()).await;
+    cluster.join(4, 1).await.unwrap();
+    cluster.control(1).clear_staged().await.unwrap();
+    cluster.until("it is alone again", || cluster.state(4).members().count() == 1).await;
+    cluster.crash(3);
+    cluster.control(1).activate_type(b"sets").await.unwrap();
+    let refused = cluster.join(4, 1).await.unwrap_err().to_string();
     assert!(refused.contains("refuses: n4@test speaks no newer version"), "{refused}");
     assert!(refused.contains("data type of bucket type sets needs version 2"), "{refused}");
     // It does not know yet what was activated while it was away.
-    town.start_with(3, old()).await;
-    let departure = town.control(3).departure();
-    town.until("it stops", || is_outdated(departure.borrow().as_ref())).await;
-    assert!(town.state(3).active_types().next().is_none());
+    cluster.start_with(3, old()).await;
+    let departure = cluster.control(3).departure();
+    cluster.until("it stops", || is_outdated(departure.borrow().as_ref())).await;
+    assert!(cluster.state(3).active_types().next().is_none());
     // Those who know are not even started.
-    town.crash(2);
-    let refused = ControlPlane::open(Arc::new(town.node(2).disk.clone()), old()).unwrap_err();
+    cluster.crash(2);
+    let refused = ControlPlane::open(Arc::new(cluster.node(2).disk.clone()), old()).unwrap_err();
     assert!(matches!(refused, OpenError::Outdated(_)), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_brings_no_data_types_to_members_that_do_not_know_them() {
-    let mut town = with_sets(2, |_| old()).await;
-    town.nodes.push(Node { number: 3, disk: FaultyDisk::new(3), process: None });
-    town.start(3).await;
+    let mut cluster = with_sets(2, |_| old()).await;
+    cluster.nodes.push(Node { number: 3, disk: FaultyDisk::new(3), process: None });
+    cluster.start(3).await;
     let props = updates(json!({"datatype": "set"}));
-    town.control(3).create_type(b"sets", &props).await.unwrap();
-    town.join(3, 1).await.unwrap();
-    assert!(town.control(1).clear_staged().await.is_ok());
-    town.until("it is alone again", || town.state(3).members().count() == 1).await;
-    town.control(3).activate_type(b"sets").await.unwrap();
-    let refused = town.join(3, 1).await.unwrap_err().to_string();
+    cluster.control(3).create_type(b"sets", &props).await.unwrap();
+    cluster.join(3, 1).await.unwrap();
+    assert!(cluster.control(1).clear_staged().await.is_ok());
+    cluster.until("it is alone again", || cluster.state(3).members().count() == 1).await;
+    cluster.control(3).activate_type(b"sets").await.unwrap();
+    let refused = cluster.join(3, 1).await.unwrap_err().to_string();
     assert!(refused.contains("n1@test speaks no newer version"), "{refused}");
     // The member that is asked speaks it, another one does not.
-    town.crash(1);
-    town.start(1).await;
-    town.until("the version is known", || newest_version(&town, 1, 1) == VERSION_MAX).await;
-    let refused = town.join(3, 1).await.unwrap_err().to_string();
+    cluster.crash(1);
+    cluster.start(1).await;
+    cluster.until("the version is known", || newest_version(&cluster, 1, 1) == VERSION_MAX).await;
+    let refused = cluster.join(3, 1).await.unwrap_err().to_string();
     assert!(refused.contains("do not speak it: n2@test. Upgrade"), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_node_activates_while_it_joins_comes_along_or_keeps_it_out() {
     for (theirs, is_known) in [(VersionRange::CURRENT, true), (OLD, false)] {
-        let mut town = with_sets(2, |_| Settings { versions: theirs, ..settings() }).await;
-        town.nodes.push(Node { number: 3, disk: FaultyDisk::new(3), process: None });
-        town.start(3).await;
+        let mut cluster = with_sets(2, |_| Settings { versions: theirs, ..settings() }).await;
+        cluster.nodes.push(Node { number: 3, disk: FaultyDisk::new(3), process: None });
+        cluster.start(3).await;
         let props = updates(json!({"datatype": "set"}));
-        town.control(3).create_type(b"sets", &props).await.unwrap();
+        cluster.control(3).create_type(b"sets", &props).await.unwrap();
         // The cluster's answer takes longer than the activation.
-        town.network.set_delay("n1", "n3", Duration::from_millis(200));
+        cluster.network.set_delay("n1", "n3", Duration::from_millis(200));
         let at_n1 = address(1);
-        let (joined, activated) = tokio::join!(town.control(3).join(&at_n1), async {
+        let (joined, activated) = tokio::join!(cluster.control(3).join(&at_n1), async {
             sleep(Duration::from_millis(250)).await;
-            town.control(3).activate_type(b"sets").await
+            cluster.control(3).activate_type(b"sets").await
         });
-        town.network.set_delay("n1", "n3", Duration::ZERO);
+        cluster.network.set_delay("n1", "n3", Duration::ZERO);
         activated.unwrap();
         assert_eq!(joined.is_ok(), is_known, "{joined:?}");
-        assert_eq!(town.control(3).awaits_cluster(), is_known);
+        assert_eq!(cluster.control(3).awaits_cluster(), is_known);
         // Nobody takes the word of a node that does not belong to the cluster.
         sleep(PATIENCE).await;
-        assert!(town.control(1).departure().borrow().is_none());
-        let is_active = town.state(1).active_types().any(|(name, _)| name == b"sets");
+        assert!(cluster.control(1).departure().borrow().is_none());
+        let is_active = cluster.state(1).active_types().any(|(name, _)| name == b"sets");
         assert_eq!(is_active, is_known);
-        assert_eq!(town.state(3).members().count(), if is_known { 3 } else { 1 });
+        assert_eq!(cluster.state(3).members().count(), if is_known { 3 } else { 1 });
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_reads_go_by_is_forgotten_while_a_member_does_not_keep_it() {
-    let mut town = Town::joined(4).await;
-    town.nodes.push(Node { number: 5, disk: FaultyDisk::new(5), process: None });
-    town.start(5).await;
-    town.join(5, 1).await.unwrap();
-    town.commit(1).await;
-    let reads = |town: &Town, number: u8| {
-        town.state(1).layouts().served(id(number)).map_or(0, |served| served.reads)
+    let mut cluster = TestCluster::joined(4).await;
+    cluster.nodes.push(Node { number: 5, disk: FaultyDisk::new(5), process: None });
+    cluster.start(5).await;
+    cluster.join(5, 1).await.unwrap();
+    cluster.commit(1).await;
+    let reads = |cluster: &TestCluster, number: u8| {
+        cluster.state(1).layouts().served(id(number)).map_or(0, |served| served.reads)
     };
-    let all_told = |town: &Town| (1..=5).all(|number| reads(town, number) > 0);
-    town.until("all tell what they read by", || all_told(&town)).await;
-    town.crash(4);
-    town.start_with(4, Settings { versions: READS_UNTOLD, ..settings() }).await;
-    let none_told = || (1..=5).all(|number| reads(&town, number) == 0);
-    town.until("it is forgotten", none_told).await;
-    town.until("nobody is waited for", || {
-        (1..=5).all(|number| !town.state(1).is_behind(id(number)))
-    })
-    .await;
+    let all_told = |cluster: &TestCluster| (1..=5).all(|number| reads(cluster, number) > 0);
+    cluster.until("all tell what they read by", || all_told(&cluster)).await;
+    cluster.crash(4);
+    cluster.start_with(4, Settings { versions: READS_UNTOLD, ..settings() }).await;
+    let none_told = || (1..=5).all(|number| reads(&cluster, number) == 0);
+    cluster.until("it is forgotten", none_told).await;
+    cluster
+        .until("nobody is waited for", || {
+            (1..=5).all(|number| !cluster.state(1).is_behind(id(number)))
+        })
+        .await;
     assert!(none_told(), "what is told is not kept");
-    town.crash(4);
-    town.start(4).await;
-    town.until("all tell it again", || all_told(&town)).await;
-    assert!(town.state(1).layouts().is_moving());
-    town.move_all().await;
+    cluster.crash(4);
+    cluster.start(4).await;
+    cluster.until("all tell it again", || all_told(&cluster)).await;
+    assert!(cluster.state(1).layouts().is_moving());
+    cluster.move_all().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn members_that_leave_are_marked_as_absent_while_all_members_keep_that() {
-    let mut town = Town::joined(4).await;
-    town.until_equal().await;
-    town.control(1).stage(&StagedChange::Leave { node: id(4) }).await.unwrap();
-    town.commit(1).await;
-    town.crash(4);
-    town.until("it is seen to be away", || !town.control(1).is_reachable(id(4))).await;
-    let is_marked = |town: &Town| town.state(1).members().get(id(4)).unwrap().is_down;
+    let mut cluster = TestCluster::joined(4).await;
+    cluster.until_equal().await;
+    cluster.control(1).stage(&StagedChange::Leave { node: id(4) }).await.unwrap();
+    cluster.commit(1).await;
+    cluster.crash(4);
+    cluster.until("it is seen to be away", || !cluster.control(1).is_reachable(id(4))).await;
+    let is_marked = |cluster: &TestCluster| cluster.state(1).members().get(id(4)).unwrap().is_down;
     for range in [MARKS_FORGOTTEN, VersionRange::CURRENT] {
-        town.crash(3);
-        town.start_with(3, Settings { versions: range, ..settings() }).await;
-        town.until("the version is known", || newest_version(&town, 1, 3) == range.max).await;
-        let marked = town.control(1).mark_down(id(4)).await;
+        cluster.crash(3);
+        cluster.start_with(3, Settings { versions: range, ..settings() }).await;
+        cluster.until("the version is known", || newest_version(&cluster, 1, 3) == range.max).await;
+        let marked = cluster.control(1).mark_down(id(4)).await;
         if range == MARKS_FORGOTTEN {
             let refused = marked.unwrap_err().to_string();
             assert!(refused.contains("an older version: n3@test. Upgrade"), "{refused}");
@@ -228,16 +232,16 @@ async fn members_that_leave_are_marked_as_absent_while_all_members_keep_that() {
         } else {
             marked.unwrap();
         }
-        assert_eq!(is_marked(&town), range != MARKS_FORGOTTEN);
+        assert_eq!(is_marked(&cluster), range != MARKS_FORGOTTEN);
     }
-    town.crash(3);
-    town.start_with(3, Settings { versions: MARKS_FORGOTTEN, ..settings() }).await;
-    town.until("the mark is dropped", || !is_marked(&town)).await;
+    cluster.crash(3);
+    cluster.start_with(3, Settings { versions: MARKS_FORGOTTEN, ..settings() }).await;
+    cluster.until("the mark is dropped", || !is_marked(&cluster)).await;
     // Of a full member all keep it.
-    town.crash(2);
-    town.until("it is seen to be away", || !town.control(1).is_reachable(id(2))).await;
-    town.control(1).mark_down(id(2)).await.unwrap();
-    assert!(town.state(1).members().get(id(2)).unwrap().is_down);
+    cluster.crash(2);
+    cluster.until("it is seen to be away", || !cluster.control(1).is_reachable(id(2))).await;
+    cluster.control(1).mark_down(id(2)).await.unwrap();
+    assert!(cluster.state(1).members().get(id(2)).unwrap().is_down);
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,12 +249,12 @@ async fn conditional_writes_need_no_grants_before_all_members_know_of_them() {
     let before = VersionRange { min: 1, max: VERSION_GRANTS - 1 };
     let older = || Settings { versions: before, ..settings() };
     let of = |number| if number == 1 { settings() } else { older() };
-    let mut town = Town::with(2, of).await;
-    town.join(2, 1).await.unwrap();
-    town.commit(1).await;
-    town.move_all().await;
+    let mut cluster = TestCluster::with(2, of).await;
+    cluster.join(2, 1).await.unwrap();
+    cluster.commit(1).await;
+    cluster.move_all().await;
     let required = || updates(json!({"conditional_put_mode": "require_token"}));
-    let control = Arc::clone(town.control(1));
+    let control = Arc::clone(cluster.control(1));
     control.create_type(b"strict", &required()).await.unwrap();
     control.create_type(b"plain", &updates(json!({}))).await.unwrap();
     control.activate_type(b"plain").await.unwrap();
@@ -266,23 +270,27 @@ async fn conditional_writes_need_no_grants_before_all_members_know_of_them() {
     }
     let preferred = updates(json!({"conditional_put_mode": "prefer_token"}));
     control.set_bucket_props(untyped("b"), &preferred).await.unwrap();
-    town.crash(2);
-    town.start(2).await;
-    town.until("the version is known", || newest_version(&town, 1, 2) == VERSION_MAX).await;
+    cluster.crash(2);
+    cluster.start(2).await;
+    cluster.until("the version is known", || newest_version(&cluster, 1, 2) == VERSION_MAX).await;
     control.activate_type(b"strict").await.unwrap();
     control.reset_bucket_props(untyped("b")).await.unwrap();
-    town.until_equal().await;
+    cluster.until_equal().await;
     // A type or a bucket alone keeps nodes of older versions out.
-    let open = |town: &Town| {
-        let disk = Arc::new(town.node(2).disk.clone());
+    let open = |cluster: &TestCluster| {
+        let disk = Arc::new(cluster.node(2).disk.clone());
         ControlPlane::open(disk, older()).map(|_| ()).unwrap_err().to_string()
     };
-    town.crash(2);
-    assert!(open(&town).contains("of bucket type strict needs version 11"), "{}", open(&town));
-    town.start(2).await;
+    cluster.crash(2);
+    assert!(
+        open(&cluster).contains("of bucket type strict needs version 11"),
+        "{}",
+        open(&cluster)
+    );
+    cluster.start(2).await;
     control.update_type(b"strict", &preferred).await.unwrap();
     control.set_bucket_props(untyped("b"), &required()).await.unwrap();
-    town.until_equal().await;
-    town.crash(2);
-    assert!(open(&town).contains("of bucket b needs version 11"), "{}", open(&town));
+    cluster.until_equal().await;
+    cluster.crash(2);
+    assert!(open(&cluster).contains("of bucket b needs version 11"), "{}", open(&cluster));
 }

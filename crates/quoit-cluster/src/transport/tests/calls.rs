@@ -353,9 +353,9 @@ async fn a_node_that_stops_waits_for_answers_that_nobody_else_waits_for() {
 }
 
 #[derive(Default)]
-struct Heard(parking_lot::Mutex<Vec<Bytes>>);
+struct ReceivedBodies(parking_lot::Mutex<Vec<Bytes>>);
 
-impl LateFaults for Heard {
+impl LateFaults for ReceivedBodies {
     fn failed(&self, note: Bytes) {
         self.0.lock().push(note);
     }
@@ -367,7 +367,7 @@ async fn calls_that_fail_when_nobody_waits_any_more_are_told_once() {
     let network = MemoryNetwork::default();
     let (_one, _other, peer) = two(&network).await;
     assert!(echo(&peer, b"value").await.is_ok());
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(ReceivedBodies::default());
     let leave = |methods: &[u16], note: &'static [u8]| {
         let replies = Replies::new();
         for method in methods {
@@ -390,7 +390,7 @@ async fn calls_that_fail_when_nobody_waits_any_more_are_told_once() {
 async fn a_failure_that_nobody_has_looked_at_is_told_too() {
     let network = MemoryNetwork::default();
     let (_one, _other, peer) = two(&network).await;
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(ReceivedBodies::default());
     let replies = Replies::new();
     peer.send(REFUSE, &(), b"", Lane::Small, &replies, 0).unwrap();
     sleep(Duration::from_millis(10)).await;

@@ -3,7 +3,7 @@
 use super::*;
 use bytes::BytesMut;
 use quoit_wire::internode::{
-    FLAG_LAST, FLAG_STREAM, FramePrefix, Hello, InternodeDecoder, InternodeFrame, Kind,
+    FLAG_LAST, FLAG_STREAM, FrameKind, FramePrefix, Hello, InternodeDecoder, InternodeFrame,
     append_frame, append_hello,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,7 +33,7 @@ impl ByHand {
         append_hello(&mut bytes, &hello).unwrap();
         by_hand.write(&bytes).await;
         let answer = by_hand.frame().await.unwrap();
-        assert_eq!(answer.prefix.kind, Kind::Hello as u8);
+        assert_eq!(answer.prefix.kind, FrameKind::Hello as u8);
         by_hand
     }
 
@@ -64,7 +64,7 @@ impl ByHand {
     }
 }
 
-const REQUEST: u8 = Kind::Request as u8;
+const REQUEST: u8 = FrameKind::Request as u8;
 
 #[tokio::test(start_paused = true)]
 async fn kinds_flags_and_features_of_newer_nodes_are_skipped() {
@@ -74,7 +74,7 @@ async fn kinds_flags_and_features_of_newer_nodes_are_skipped() {
     newer.send(200, 0xff, 7, 7, 7).await;
     newer.send(REQUEST, 0xf0, ECHO, 41, 5).await;
     let answer = newer.frame().await.unwrap();
-    let last = FramePrefix { flags: FLAG_LAST, ..FramePrefix::new(Kind::Answer, 41) };
+    let last = FramePrefix { flags: FLAG_LAST, ..FramePrefix::new(FrameKind::Answer, 41) };
     assert_eq!(answer.prefix, last);
 }
 
@@ -82,13 +82,19 @@ async fn kinds_flags_and_features_of_newer_nodes_are_skipped() {
 async fn frames_out_of_place_end_the_connection() {
     let network = MemoryNetwork::default();
     let _two = node(&network, 2).await;
-    for kind in [Kind::Hello, Kind::Answer, Kind::Refusal, Kind::Pong, Kind::Goodbye] {
+    for kind in [
+        FrameKind::Hello,
+        FrameKind::Answer,
+        FrameKind::Refusal,
+        FrameKind::Pong,
+        FrameKind::Goodbye,
+    ] {
         let mut odd = ByHand::connect(&network).await;
         odd.send(kind as u8, 0, 0, 1, 0).await;
         assert_eq!(odd.frame().await, None, "{kind:?}");
     }
     let mut odd = ByHand::connect(&network).await;
-    odd.send(Kind::Window as u8, 0, 0, 1, 0).await;
+    odd.send(FrameKind::Window as u8, 0, 0, 1, 0).await;
     assert_eq!(odd.frame().await, None, "a window without its number");
 }
 
@@ -124,9 +130,9 @@ async fn cancels_and_windows_of_calls_that_are_over_do_nothing() {
     let network = MemoryNetwork::default();
     let _two = node(&network, 2).await;
     let mut late = ByHand::connect(&network).await;
-    late.send(Kind::Cancel as u8, 0, 0, 77, 0).await;
+    late.send(FrameKind::Cancel as u8, 0, 0, 77, 0).await;
     let mut window = Vec::new();
-    let prefix = FramePrefix::new(Kind::Window, 77);
+    let prefix = FramePrefix::new(FrameKind::Window, 77);
     append_frame(&mut window, prefix, &(), &u32::MAX.to_be_bytes()).unwrap();
     late.write(&window).await;
     late.send(REQUEST, 0, ECHO, 1, 0).await;
