@@ -101,7 +101,7 @@ pub(super) struct NewWrite {
 
 /// Messages that other replicas get about a change.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct ReplicaMessages {
     /// The object after it, to the client; `None` before anything was tried.
     outcome: Option<Result<Option<Object>, RequestError>>,
     /// To the other replicas.
@@ -153,7 +153,7 @@ impl ReplicatedStore {
         mut in_pages: InPages<'_>,
         replicates: bool,
     ) -> Result<Changed, RequestError> {
-        let told = RefCell::new(Told::default());
+        let told = RefCell::new(ReplicaMessages::default());
         let ticket = wait_if_blocked(self.settings.blocking, |access| {
             let mut would_block = false;
             let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
@@ -207,7 +207,7 @@ impl ReplicatedStore {
                 Applied::WouldBlock => None,
             })
         })?;
-        let Told { outcome, replicated } = told.into_inner();
+        let ReplicaMessages { outcome, replicated } = told.into_inner();
         Ok(Changed { object: outcome.transpose()?.flatten(), ticket, replicated })
     }
 
@@ -219,7 +219,7 @@ impl ReplicatedStore {
         made: Result<Option<Object>, RequestError>,
         replicates: bool,
         out: &mut Vec<u8>,
-    ) -> (Decision, Told) {
+    ) -> (Decision, ReplicaMessages) {
         let start = out.len();
         let (decision, result) = match made {
             Ok(Some(object)) => self.store_object(at, props, object, replicates, out),
@@ -233,7 +233,7 @@ impl ReplicatedStore {
             }
             _ => None,
         };
-        (decision, Told { outcome: Some(result), replicated })
+        (decision, ReplicaMessages { outcome: Some(result), replicated })
     }
 
     /// The object after the change; `None` when there is nothing to change.

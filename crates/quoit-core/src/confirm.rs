@@ -27,20 +27,20 @@ const PATIENCE: Duration = Duration::from_millis(10);
 pub(crate) const LARGE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Digests that were asked for.
-pub(crate) struct Asked {
+pub(crate) struct AskedDigests {
     replies: Replies,
     count: u32,
     /// Name of the record, encoded.
     key: Bytes,
 }
 
-impl Asked {
+impl AskedDigests {
     /// Whether all that were asked have a copy of this digest. False also when that can't be found out soon.
     pub(crate) async fn all_have(self, digest: u64, patience: Duration) -> bool {
         self.all_say(Some(digest), patience).await
     }
 
-    /// As [`Asked::all_have`]; with `None` whether none has a copy.
+    /// As [`AskedDigests::all_have`]; with `None` whether none has a copy.
     async fn all_say(mut self, digest: Option<u64>, patience: Duration) -> bool {
         let same = timeout(patience, async {
             while self.count > 0 {
@@ -58,11 +58,11 @@ impl Asked {
 }
 
 /// Replicas that have to be asked besides the local copy.
-pub(crate) enum Plan {
+pub(crate) enum ConfirmationPlan {
     /// Nobody: the local copy's votes are enough.
     Own,
     /// Others, and they were asked.
-    Asked(Asked),
+    Asked(AskedDigests),
     /// The read can't be made in this way.
     NotHere,
 }
@@ -77,14 +77,14 @@ pub(crate) struct Seen {
 /// A read that was shown and waits for other replicas to say the same.
 #[must_use = "what was shown is no answer before it is confirmed"]
 pub struct Unconfirmed {
-    asked: Asked,
+    asked: AskedDigests,
     /// `None` when there is no local copy.
     seen: Option<Seen>,
     started_us: u64,
 }
 
 impl Unconfirmed {
-    pub(crate) const fn new(asked: Asked, seen: Option<Seen>, started_us: u64) -> Self {
+    pub(crate) const fn new(asked: AskedDigests, seen: Option<Seen>, started_us: u64) -> Self {
         Self { asked, seen, started_us }
     }
 }
@@ -105,20 +105,20 @@ pub(crate) fn ask_for_digests(
     at: &RecordAt<'_>,
     need: &ReadNeed,
     sloppy: bool,
-) -> Result<Plan, RequestError> {
+) -> Result<ConfirmationPlan, RequestError> {
     let voters = topology.readers(at.partition, need.replica_count(), sloppy, &[]);
     ReadTally::check(need, &voters)?;
     let Some(own) = topology.own().filter(|own| voters.of(*own).is_some()) else {
-        return Ok(Plan::NotHere);
+        return Ok(ConfirmationPlan::NotHere);
     };
     // What is missing is looked for further than this way goes.
     if !need.notfound_ok {
-        return Ok(Plan::NotHere);
+        return Ok(ConfirmationPlan::NotHere);
     }
     let mut hoped = ReadTally::new(*need);
     hoped.found(own);
     if hoped.state(&voters) == ReadState::Met {
-        return Ok(Plan::Own);
+        return Ok(ConfirmationPlan::Own);
     }
     let mut others: SmallVec<[(bool, u64, NodePlace); 4]> = voters
         .iter()
@@ -135,19 +135,19 @@ pub(crate) fn ask_for_digests(
         want: Want::Digest.into(),
         ..Fetch::default()
     };
-    let mut asked = Asked { replies: Replies::new(), count: 0, key: header.key.clone() };
+    let mut asked = AskedDigests { replies: Replies::new(), count: 0, key: header.key.clone() };
     for (_, _, node) in others {
         let Some(peer) = topology.peer(node) else { continue };
         if peer.send(METHOD_FETCH, &header, b"", Lane::Small, &asked.replies, node).is_err() {
-            return Ok(Plan::NotHere);
+            return Ok(ConfirmationPlan::NotHere);
         }
         asked.count += 1;
         hoped.found(node);
         if hoped.state(&voters) == ReadState::Met {
-            return Ok(Plan::Asked(asked));
+            return Ok(ConfirmationPlan::Asked(asked));
         }
     }
-    Ok(Plan::NotHere)
+    Ok(ConfirmationPlan::NotHere)
 }
 
 impl ReplicatedStore {

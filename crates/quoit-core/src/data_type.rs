@@ -19,7 +19,7 @@ use crate::request_log::{Finished, RequestKind};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
-use crate::write_replicas::{Sent, SentDelta};
+use crate::write_replicas::{SentDelta, SentForm};
 use bytes::Bytes;
 use quoit_model::clock::Actor;
 use quoit_model::data_type::context::{
@@ -275,8 +275,8 @@ impl ReplicatedStore {
         }
         let sent = match made.transpose()? {
             // What was told before the record left its pages does not count.
-            Some(delta) if object.is_none() => Some(Sent::Delta(delta)),
-            _ => replicated.map(Sent::Object),
+            Some(delta) if object.is_none() => Some(SentForm::Delta(delta)),
+            _ => replicated.map(SentForm::Object),
         };
         Ok(Accepted { at, quorums, object, ticket, sent: sent.filter(|_| replicates) })
     }

@@ -65,7 +65,7 @@ pub enum DataTypeError {
     Operation(#[from] OperationError),
     /// The context is none of this record.
     #[error(transparent)]
-    Context(#[from] data_type::context::ContextError),
+    Context(#[from] data_type::context::RemoveContextError),
     /// It can't be done to what is stored.
     #[error(transparent)]
     Update(#[from] UpdateError),

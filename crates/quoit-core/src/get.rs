@@ -1,9 +1,9 @@
 //! Coordination of reads.
 
-use crate::confirm::{LARGE_PATIENCE, Plan, ask_for_digests};
+use crate::confirm::{ConfirmationPlan, LARGE_PATIENCE, ask_for_digests};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
-use crate::read_replicas::Read;
+use crate::read_replicas::ReadRequest;
 use crate::replica::{Copy, Replicated, merge_rule};
 use crate::request_log::{Finished, RequestKind};
 use crate::stats::Sizes;
@@ -160,8 +160,8 @@ impl ReplicatedStore {
         props: &BucketProps,
         need: ReadNeed,
         options: &ReadOptions,
-    ) -> Read<'a> {
-        Read {
+    ) -> ReadRequest<'a> {
+        ReadRequest {
             at,
             need,
             sloppy: options.is_sloppy(),
@@ -197,7 +197,7 @@ impl ReplicatedStore {
 
     /// Whether this node's copy lies in pages, and the others that a read asks for have the same: then
     /// nothing has to be put together.
-    async fn is_newest_in_pages(&self, read: &Read<'_>) -> Result<bool, RequestError> {
+    async fn is_newest_in_pages(&self, read: &ReadRequest<'_>) -> Result<bool, RequestError> {
         let is_in_pages = wait_if_blocked(self.settings.blocking, |access| {
             Ok(self.records.is_in_pages(&read.at, access)?)
         })?;
@@ -207,9 +207,9 @@ impl ReplicatedStore {
         let plan = ask_for_digests(&self.topology(), &read.at, &read.need, read.sloppy)?;
         let Some(meta) = self.records.head(&read.at)? else { return Ok(false) };
         Ok(match plan {
-            Plan::Own => true,
-            Plan::NotHere => false,
-            Plan::Asked(asked) => asked.all_have(meta.digest, LARGE_PATIENCE).await,
+            ConfirmationPlan::Own => true,
+            ConfirmationPlan::NotHere => false,
+            ConfirmationPlan::Asked(asked) => asked.all_have(meta.digest, LARGE_PATIENCE).await,
         })
     }
 

@@ -56,7 +56,7 @@ impl InFlight {
 
 /// Requests that were admitted to this node and have not been answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Active {
+pub struct AdmittedRequests {
     /// Reads.
     pub gets: u32,
     /// Writes and deletes.
@@ -66,8 +66,8 @@ pub struct Active {
 impl ReplicatedStore {
     /// Requests under way that wait for a disk or for other nodes.
     #[must_use]
-    pub fn active(&self) -> Active {
-        Active { gets: self.gets.count(), puts: self.puts.count() }
+    pub fn active(&self) -> AdmittedRequests {
+        AdmittedRequests { gets: self.gets.count(), puts: self.puts.count() }
     }
 
     /// Admits a read.

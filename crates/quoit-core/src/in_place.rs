@@ -6,7 +6,7 @@
 //! starts from the beginning. Both ways follow the same rules.
 
 use crate::change::{expiry, policy};
-use crate::confirm::{Asked, Plan, Seen, Unconfirmed, ask_for_digests};
+use crate::confirm::{AskedDigests, ConfirmationPlan, Seen, Unconfirmed, ask_for_digests};
 use crate::error::RequestError;
 use crate::get::read_need;
 use crate::get::resolve;
@@ -20,7 +20,7 @@ use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{Layouts, WriteNeed, WriteTally};
-use crate::write_replicas::{Made, Sent};
+use crate::write_replicas::{Made, SentForm};
 use arc_swap::Guard;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 /// An object as it is shown to a reader.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum ShownObject<'a> {
     /// One value and little that describes it, where it was read to.
     Plain(PlainObject<'a>),
     /// Anything else.
@@ -108,7 +108,7 @@ impl ReplicatedStore {
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
-        show: impl FnOnce(Option<Found<'_>>) -> T,
+        show: impl FnOnce(Option<ShownObject<'_>>) -> T,
     ) -> Result<Option<ShownInPlace<T>>, RequestError> {
         self.check_gets()?;
         let started_us = self.clock.monotonic_us();
@@ -143,8 +143,8 @@ impl ReplicatedStore {
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
-        show: impl FnOnce(Option<Found<'_>>) -> T,
-        asked: &mut Option<Asked>,
+        show: impl FnOnce(Option<ShownObject<'_>>) -> T,
+        asked: &mut Option<AskedDigests>,
     ) -> Result<Option<(T, Option<Seen>)>, RequestError> {
         key.check()?;
         let state = self.control.read();
@@ -160,9 +160,9 @@ impl ReplicatedStore {
         } else {
             let need = read_need(&state, key.bucket, &quorums);
             *asked = match ask_for_digests(&topology, &at, &need, options.is_sloppy())? {
-                Plan::Own => None,
-                Plan::Asked(asked) => Some(asked),
-                Plan::NotHere => return Ok(None),
+                ConfirmationPlan::Own => None,
+                ConfirmationPlan::Asked(asked) => Some(asked),
+                ConfirmationPlan::NotHere => return Ok(None),
             };
         }
         let mut show = Some(show);
@@ -293,7 +293,7 @@ impl ReplicatedStore {
             }
             Some(replicated) => {
                 let (key, partition) = (Bytes::copy_from_slice(&encoded), at.partition);
-                let sent = Sent::Object(replicated);
+                let sent = SentForm::Object(replicated);
                 let (has_own, ticket) = (true, Some(ticket));
                 let made =
                     Made { key, partition, sent, has_own, ticket, quorums, sloppy, timeout_ms };
@@ -379,9 +379,12 @@ fn plain_of<'r>(record: &RecordRef<'r>) -> Option<PlainObject<'r>> {
     }
 }
 
-fn found_in<'r>(record: &RecordRef<'r>, props: &BucketProps) -> Result<Found<'r>, RequestError> {
+fn found_in<'r>(
+    record: &RecordRef<'r>,
+    props: &BucketProps,
+) -> Result<ShownObject<'r>, RequestError> {
     match PlainObject::read(record.value) {
-        Some(plain) => Ok(Found::Plain(plain)),
-        None => Ok(Found::Whole(resolve(decode(&record.to_bytes())?, props))),
+        Some(plain) => Ok(ShownObject::Plain(plain)),
+        None => Ok(ShownObject::Whole(resolve(decode(&record.to_bytes())?, props))),
     }
 }

@@ -53,8 +53,8 @@ pub use error::{DataTypeError, QuorumKind, RequestError, Unmet};
 pub use exchange::{ExchangeSettings, ExchangeStats, PartitionExchanges};
 pub use folds::{Fold, FoldFound, FoldKind, FoldProgress, Method};
 pub use hints::{fuzz_hint_file, hint_file_samples};
-pub use in_flight::Active;
-pub use in_place::{Found, Pending, PlainWrite, ShownInPlace};
+pub use in_flight::AdmittedRequests;
+pub use in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
 pub use jobs::{JobError, JobInputs, JobProgress, JobRun, JobSettings};
 pub use listing::{
     BucketFold, BucketListing, CoverageEntry, CoverageError, CoverageRequest, Deadline, IndexMatch,

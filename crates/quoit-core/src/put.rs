@@ -10,7 +10,7 @@ use crate::request_log::{Finished, RequestKind};
 use crate::store::{ReplicatedStore, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{WriteNeed, WriteTally};
-use crate::write_replicas::{GrantedObject, Made, Sent};
+use crate::write_replicas::{GrantedObject, Made, SentForm};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
@@ -140,7 +140,7 @@ pub(crate) struct Accepted<'a> {
     /// Where it stands in the log.
     pub(crate) ticket: Option<Ticket>,
     /// The form in which the other replicas get it; `None` when there are none.
-    pub(crate) sent: Option<Sent>,
+    pub(crate) sent: Option<SentForm>,
 }
 
 impl Accepted<'_> {
@@ -151,8 +151,8 @@ impl Accepted<'_> {
             *quorum = (*quorum).max(least);
         }
         self.sent = match self.sent.take() {
-            Some(Sent::Object(replicated)) => {
-                Some(Sent::Granted(Box::new(GrantedObject { replicated, grants })))
+            Some(SentForm::Object(replicated)) => {
+                Some(SentForm::Granted(Box::new(GrantedObject { replicated, grants })))
             }
             sent => sent,
         };
@@ -316,7 +316,7 @@ impl ReplicatedStore {
         }
         changed.object = changed.object.map(|object| resolve(object, props));
         let Changed { object, ticket, replicated } = changed;
-        let sent = replicated.map(Sent::Object);
+        let sent = replicated.map(SentForm::Object);
         Ok(Accepted { at, quorums: quorums?, object, ticket, sent })
     }
 
@@ -475,7 +475,7 @@ impl ReplicatedStore {
             self.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), object.as_ref()));
         }
         let quorums = quorums.unwrap_or(NOTHING_ASKED);
-        let sent = replicated.map(Sent::Object);
+        let sent = replicated.map(SentForm::Object);
         Ok(Accepted { at, quorums, object, ticket, sent })
     }
 

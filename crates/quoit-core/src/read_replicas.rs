@@ -36,7 +36,7 @@ const HEDGE_MIN: Duration = Duration::from_millis(5);
 const HEDGE_MAX: Duration = Duration::from_millis(500);
 
 /// Record and quorums of a read.
-pub(crate) struct Read<'a> {
+pub(crate) struct ReadRequest<'a> {
     /// The record.
     pub(crate) at: RecordAt<'a>,
     /// Quorums.
@@ -69,7 +69,7 @@ impl ReplicatedStore {
     /// it returns, the others later.
     pub(crate) async fn read_replicas(
         &self,
-        read: &Read<'_>,
+        read: &ReadRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
         let timeout_ms = u64::from(read.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let began = Instant::now();
@@ -77,7 +77,7 @@ impl ReplicatedStore {
         loop {
             let topology = self.topology();
             let version = topology.version();
-            match Run::new(self, topology, read, began)?.run(deadline).await {
+            match ReadRun::new(self, topology, read, began)?.run(deadline).await {
                 Ok(found) => return Ok(found),
                 Err(Stop::Fault(fault)) => return Err(fault),
                 Err(Stop::StaleLayout) => self.wait_for_newer(version, deadline).await?,
@@ -87,10 +87,10 @@ impl ReplicatedStore {
 }
 
 /// One attempt of a read.
-struct Run<'a> {
+struct ReadRun<'a> {
     store: &'a ReplicatedStore,
     topology: Arc<Topology>,
-    read: &'a Read<'a>,
+    read: &'a ReadRequest<'a>,
     /// When the first replica was asked.
     began: Instant,
     voters: Voters,
@@ -110,16 +110,16 @@ struct Run<'a> {
 type OwnRead = Pin<Box<dyn Future<Output = Result<Copy, RequestError>> + Send>>;
 
 /// Event of a waiting read.
-enum Heard {
+enum ReadEvent {
     Own(Result<Copy, RequestError>),
     Reply(NodePlace, Result<Reply, CallError>),
 }
 
-impl<'a> Run<'a> {
+impl<'a> ReadRun<'a> {
     fn new(
         store: &'a ReplicatedStore,
         topology: Arc<Topology>,
-        read: &'a Read<'a>,
+        read: &'a ReadRequest<'a>,
         began: Instant,
     ) -> Result<Self, RequestError> {
         let replicas = read.need.replica_count();
@@ -268,16 +268,18 @@ impl<'a> Run<'a> {
     }
 
     /// Waits for the next answer; `None` when there will be none.
-    async fn hear(&mut self) -> Option<Heard> {
+    async fn hear(&mut self) -> Option<ReadEvent> {
         poll_fn(|context| {
             if let Some(read) = &mut self.own_read
                 && let Poll::Ready(copy) = read.as_mut().poll(context)
             {
                 self.own_read = None;
-                return Poll::Ready(Some(Heard::Own(copy)));
+                return Poll::Ready(Some(ReadEvent::Own(copy)));
             }
             match self.replies.poll_next(context) {
-                Poll::Ready(Some((node, reply))) => Poll::Ready(Some(Heard::Reply(node, reply))),
+                Poll::Ready(Some((node, reply))) => {
+                    Poll::Ready(Some(ReadEvent::Reply(node, reply)))
+                }
                 Poll::Ready(None) if self.own_read.is_none() => Poll::Ready(None),
                 Poll::Ready(None) | Poll::Pending => Poll::Pending,
             }
@@ -285,15 +287,15 @@ impl<'a> Run<'a> {
         .await
     }
 
-    fn take(&mut self, heard: Heard) -> Result<(), Stop> {
+    fn take(&mut self, heard: ReadEvent) -> Result<(), Stop> {
         match (heard, self.topology.own()) {
-            (Heard::Reply(node, reply), _) => self.answered(node, reply)?,
-            (Heard::Own(Ok(copy)), Some(own)) => {
+            (ReadEvent::Reply(node, reply), _) => self.answered(node, reply)?,
+            (ReadEvent::Own(Ok(copy)), Some(own)) => {
                 self.waiting.retain(|(node, _)| *node != own);
                 self.keep(own, copy);
             }
-            (Heard::Own(Err(fault)), Some(own)) => self.own_failed(own, &fault),
-            (Heard::Own(_), None) => {}
+            (ReadEvent::Own(Err(fault)), Some(own)) => self.own_failed(own, &fault),
+            (ReadEvent::Own(_), None) => {}
         }
         Ok(())
     }
@@ -310,7 +312,7 @@ impl<'a> Run<'a> {
         self.waiting.retain(|(other, _)| *other != node);
         self.answers.retain(|(other, _)| *other != node);
         self.failed.push(node);
-        let Read { at, need, sloppy, .. } = self.read;
+        let ReadRequest { at, need, sloppy, .. } = self.read;
         let replicas = need.replica_count();
         self.voters = self.topology.readers(at.partition, replicas, *sloppy, &self.failed);
     }

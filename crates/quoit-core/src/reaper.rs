@@ -85,7 +85,7 @@ impl Default for DeleteMode {
 }
 
 /// A tombstone that will be reaped if it is still there when it is due.
-struct Noted {
+struct NotedTombstone {
     due_us: u64,
     encoded: Bytes,
     partition: Partition,
@@ -98,7 +98,7 @@ struct Noted {
 
 /// The queue of noted tombstones, by the time when they are due.
 pub(crate) struct Reaper {
-    queue: Mutex<VecDeque<Noted>>,
+    queue: Mutex<VecDeque<NotedTombstone>>,
     /// May be taken while the queue is locked, but not the other way round.
     scan: Mutex<TombstoneScan>,
     /// The layout by which this node knows what it is first primary of.
@@ -132,7 +132,7 @@ impl Reaper {
             self.scan.lock().need();
             return;
         }
-        queue.push_back(Noted {
+        queue.push_back(NotedTombstone {
             due_us: now_us + delay_ms * 1_000,
             encoded: Bytes::copy_from_slice(at.encoded),
             partition: at.partition,
@@ -143,7 +143,7 @@ impl Reaper {
     }
 
     /// Puts tombstones into the queue by the time when they are due.
-    fn insert(&self, tombstones: impl Iterator<Item = Noted>) {
+    fn insert(&self, tombstones: impl Iterator<Item = NotedTombstone>) {
         let mut queue = self.queue.lock();
         for noted in tombstones {
             if queue.len() >= QUEUE_COUNT_MAX {
@@ -173,7 +173,7 @@ impl Reaper {
         step
     }
 
-    fn take_due(&self, now_us: u64) -> Vec<Noted> {
+    fn take_due(&self, now_us: u64) -> Vec<NotedTombstone> {
         let mut queue = self.queue.lock();
         let due = queue.iter().take_while(|noted| noted.due_us <= now_us).count();
         queue.drain(..due).collect()
@@ -237,7 +237,7 @@ impl ReplicatedStore {
     async fn due_tombstones(
         self: &Arc<Self>,
         delay_ms: Option<u64>,
-    ) -> Result<Vec<Noted>, RequestError> {
+    ) -> Result<Vec<NotedTombstone>, RequestError> {
         let now_us = self.clock.unix_us();
         if let Some(delay_ms) = delay_ms {
             self.scan_tombstones(delay_ms).await?;
@@ -254,13 +254,15 @@ impl ReplicatedStore {
     /// names, partitions and digests.
     pub(crate) fn reap_soon(&self, tombstones: Vec<(Bytes, Partition, u64)>) {
         let due_us = self.clock.unix_us();
-        self.reaper.insert(tombstones.into_iter().map(|(encoded, partition, digest)| Noted {
-            due_us,
-            encoded,
-            partition,
-            digest,
-            is_left_behind: true,
-            is_wanted: true,
+        self.reaper.insert(tombstones.into_iter().map(|(encoded, partition, digest)| {
+            NotedTombstone {
+                due_us,
+                encoded,
+                partition,
+                digest,
+                is_left_behind: true,
+                is_wanted: true,
+            }
         }));
     }
 
@@ -280,7 +282,7 @@ impl ReplicatedStore {
         Ok(())
     }
 
-    fn reap(&self, noted: &Noted) -> Result<bool, StoreError> {
+    fn reap(&self, noted: &NotedTombstone) -> Result<bool, StoreError> {
         let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(false) };
         let tombstone = match self.queues_reaps() {
             true => self.tombstone_of(noted).unwrap_or_default(),
@@ -325,8 +327,14 @@ impl ReplicatedStore {
             let is_left_behind =
                 due_us + LEFT_BEHIND_US < now_us || due_us < self.reaper.started_us;
             let digest = record.meta.digest;
-            let noted =
-                Noted { due_us, encoded, partition, digest, is_left_behind, is_wanted: false };
+            let noted = NotedTombstone {
+                due_us,
+                encoded,
+                partition,
+                digest,
+                is_left_behind,
+                is_wanted: false,
+            };
             (is_first_primary || is_left_behind).then_some(noted)
         };
         self.reaper.insert(entries.into_iter().filter_map(noted));

@@ -105,7 +105,7 @@ fn fetch(
 
 /// Result of giving an object to a replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Taken {
+pub(crate) enum ApplyOutcome {
     /// The stored object has seen as much already, and the request does not ask whether it is
     /// synced.
     Known,
@@ -149,7 +149,7 @@ impl ReplicatedStore {
         incoming: &Replicated,
         has_to_last: bool,
         access: Access,
-    ) -> Result<Option<Taken>, RequestError> {
+    ) -> Result<Option<ApplyOutcome>, RequestError> {
         self.take_copy_of(at, incoming, has_to_last, false, access)
     }
 
@@ -162,7 +162,7 @@ impl ReplicatedStore {
         has_to_last: bool,
         is_damaged: bool,
         access: Access,
-    ) -> Result<Option<Taken>, RequestError> {
+    ) -> Result<Option<ApplyOutcome>, RequestError> {
         let admitted = |access| match self.is_expired(incoming.meta) {
             // What has expired is gone, also where it was merged away: nobody brings it back.
             true => Ok(Admitted::Nothing),
@@ -184,7 +184,7 @@ impl ReplicatedStore {
             is_damaged,
         };
         let taken = take(&self.records, at, incoming, has_to_last, access, &around)?;
-        if let Some(Taken::Written(_, meta)) = &taken {
+        if let Some(ApplyOutcome::Written(_, meta)) = &taken {
             self.note_written(at.partition, at.encoded);
             if meta.tombstone {
                 self.note_tombstone(at, meta.digest);
@@ -211,7 +211,7 @@ impl ReplicatedStore {
         &self,
         at: &RecordAt<'_>,
         incoming: &Replicated,
-    ) -> Result<Taken, RequestError> {
+    ) -> Result<ApplyOutcome, RequestError> {
         let take = |access| self.take_copy(at, incoming, false, access);
         wait_if_blocked(self.settings.blocking, take)
     }
@@ -222,7 +222,7 @@ impl ReplicatedStore {
         &self,
         at: &RecordAt<'_>,
         incoming: &Replicated,
-    ) -> Result<Taken, RequestError> {
+    ) -> Result<ApplyOutcome, RequestError> {
         let take = |access| {
             if access == Access::NoWait {
                 return Ok(None);
@@ -264,7 +264,7 @@ fn take(
     has_to_last: bool,
     access: Access,
     around: &Around<'_>,
-) -> Result<Option<Taken>, RequestError> {
+) -> Result<Option<ApplyOutcome>, RequestError> {
     let Around { admitted, merged, forget, .. } = around;
     // Most objects replace what they find, which its front is enough to see. What is damaged is replaced
     // unseen: whatever it was, this replica has lost it.
@@ -313,9 +313,9 @@ fn take(
         match (applied, verdict?) {
             (Applied::WouldBlock, _) | (_, Verdict::WouldBlock) => return Ok(None),
             (Applied::Written(ticket), Verdict::Put(meta)) => {
-                return Ok(Some(Taken::Written(ticket, meta)));
+                return Ok(Some(ApplyOutcome::Written(ticket, meta)));
             }
-            (Applied::Kept, Verdict::Keep) => return Ok(Some(Taken::Known)),
+            (Applied::Kept, Verdict::Keep) => return Ok(Some(ApplyOutcome::Known)),
             // Only a front leaves anything undecided.
             _ => {}
         }

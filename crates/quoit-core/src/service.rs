@@ -8,7 +8,7 @@ use crate::error::RequestError;
 use crate::exchange::read_path;
 use crate::grants::GrantNumber;
 use crate::records::PartCopy;
-use crate::replica::{Copy, Place, Replicated, Taken};
+use crate::replica::{ApplyOutcome, Copy, Place, Replicated};
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
@@ -235,7 +235,7 @@ impl ReplicatedStore {
                     };
                     match blocking.aside(write).await {
                         Ok(Ok(taken)) => {
-                            self.acknowledge(taken.unwrap_or(Taken::Known), acks, reply);
+                            self.acknowledge(taken.unwrap_or(ApplyOutcome::Known), acks, reply);
                         }
                         Ok(Err(refusal)) => refuse(reply, &refusal),
                         Err(fault) => refuse(reply, &fault.into()),
@@ -258,7 +258,7 @@ impl ReplicatedStore {
         store: &Store,
         replicated: &Replicated,
         access: Access,
-    ) -> Result<Option<Taken>, Refusal> {
+    ) -> Result<Option<ApplyOutcome>, Refusal> {
         let place = self.place(&store.key, store.partition)?;
         let has_to_last = store.acks() != Acks::Accepted;
         Ok(self.take_copy(&place.at(), replicated, has_to_last, access)?)
@@ -289,7 +289,7 @@ impl ReplicatedStore {
                     let write = move || Ok(writer.join_for(&join, &joining, Access::Wait));
                     match blocking.aside(write).await {
                         Ok(Ok(taken)) => {
-                            self.acknowledge(taken.unwrap_or(Taken::Known), acks, reply);
+                            self.acknowledge(taken.unwrap_or(ApplyOutcome::Known), acks, reply);
                         }
                         Ok(Err(refusal)) => refuse(reply, &refusal),
                         Err(fault) => refuse(reply, &fault.into()),
@@ -305,7 +305,7 @@ impl ReplicatedStore {
         join: &Join,
         joining: &Joining,
         access: Access,
-    ) -> Result<Option<Taken>, Refusal> {
+    ) -> Result<Option<ApplyOutcome>, Refusal> {
         let place = self.place(&join.key, join.partition)?;
         match self.join_copy(&place.at(), joining, access)? {
             Joined::Done(taken) => Ok(Some(taken)),
@@ -315,9 +315,9 @@ impl ReplicatedStore {
     }
 
     /// Answers a write at the moments that were asked for.
-    fn acknowledge(self: Arc<Self>, taken: Taken, acks: Acks, reply: Responder) {
+    fn acknowledge(self: Arc<Self>, taken: ApplyOutcome, acks: Acks, reply: Responder) {
         let ticket = match (taken, acks) {
-            (Taken::Written(ticket, _), Acks::Synced | Acks::Both) => ticket,
+            (ApplyOutcome::Written(ticket, _), Acks::Synced | Acks::Both) => ticket,
             _ => return reply.send(&Stored { synced: false }, b""),
         };
         if planted!(AcknowledgesUnsynced) {

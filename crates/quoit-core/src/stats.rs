@@ -9,7 +9,7 @@ mod times;
 mod under_way;
 
 use crate::error::RequestError;
-use crate::in_place::Found;
+use crate::in_place::ShownObject;
 use parking_lot::Mutex;
 use quoit_model::object::Object;
 use quoit_model::props::Datatype;
@@ -155,10 +155,12 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    pub(crate) fn of(found: &Found<'_>) -> Self {
+    pub(crate) fn of(found: &ShownObject<'_>) -> Self {
         match found {
-            Found::Plain(plain) => Self { sibling_count: 1, value_bytes: plain.value.len() as u64 },
-            Found::Whole(object) => Self::of_object(object),
+            ShownObject::Plain(plain) => {
+                Self { sibling_count: 1, value_bytes: plain.value.len() as u64 }
+            }
+            ShownObject::Whole(object) => Self::of_object(object),
         }
     }
 
@@ -177,7 +179,7 @@ pub struct Stats {
     data_types: DataTypeStats,
     /// Counts of index changes by the engine when it was asked last.
     index_activity: Mutex<IndexActivity>,
-    active: under_way::Active,
+    active: under_way::RequestsUnderWay,
 }
 
 /// Figures at one moment.
@@ -190,7 +192,7 @@ impl Default for Stats {
             samples: Samples::default(),
             data_types: DataTypeStats::default(),
             index_activity: Mutex::default(),
-            active: under_way::Active::default(),
+            active: under_way::RequestsUnderWay::default(),
         }
     }
 }

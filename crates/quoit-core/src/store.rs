@@ -8,7 +8,7 @@ use crate::grants::Grants;
 use crate::healing::Healing;
 use crate::hints::Hints;
 use crate::in_flight::InFlight;
-use crate::listing::Plans;
+use crate::listing::CoveragePlans;
 use crate::options::WriteOptions;
 use crate::reap_records::{ReapRecordLimits, ReapRecordStats, ReapRecords};
 use crate::reaper::{DeleteMode, Reaper};
@@ -139,7 +139,7 @@ pub struct ReplicatedStore {
     pub(crate) internode: Arc<Internode>,
     topology: ArcSwap<Topology>,
     /// Which nodes are asked when all partitions are.
-    pub(crate) plans: Plans,
+    pub(crate) plans: CoveragePlans,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) dots: DotSequence,
     pub(crate) write_clock: WriteClock,
@@ -214,7 +214,7 @@ impl ReplicatedStore {
             control,
             internode,
             topology,
-            plans: Plans::new(),
+            plans: CoveragePlans::new(),
             clock,
             dots,
             write_clock: WriteClock::default(),

@@ -43,7 +43,7 @@ pub(crate) struct Made {
     /// Its partition.
     pub(crate) partition: Partition,
     /// The form in which the other replicas get the write.
-    pub(crate) sent: Sent,
+    pub(crate) sent: SentForm,
     /// Whether this node is one of those that should have it, and has it.
     pub(crate) has_own: bool,
     /// Where it stands in this node's log, if it does.
@@ -58,7 +58,7 @@ pub(crate) struct Made {
 
 /// Form in which replicas get a write.
 #[derive(Debug)]
-pub(crate) enum Sent {
+pub(crate) enum SentForm {
     /// The object after it.
     Object(Replicated),
     /// The object, for primaries that take it under their grants alone.
@@ -95,7 +95,7 @@ enum End {
 }
 
 /// Event of a waiting write.
-enum Heard {
+enum WriteEvent {
     /// This node's log is synced so far.
     Synced,
     Reply(NodePlace, Result<Reply, CallError>),
@@ -116,8 +116,9 @@ impl ReplicatedStore {
         let (deadline, sends_until) = (began + Duration::from_millis(timeout_ms), began + SENT_FOR);
         loop {
             let (version, newest) = (topology.version(), topology.newest_layout());
-            let ended = Run::new(self, topology, layouts, made, sends_until).run(deadline).await;
-            if matches!(made.sent, Sent::Granted(_)) {
+            let ended =
+                WriteRun::new(self, topology, layouts, made, sends_until).run(deadline).await;
+            if matches!(made.sent, SentForm::Granted(_)) {
                 // Some may have the write, and grants are of one topology: it is not tried again.
                 let is_met = matches!(ended, Ok(End::Met));
                 let is_newest = self.topology_now().newest_layout() == newest;
@@ -221,7 +222,7 @@ const fn acks(quorums: &WriteQuorums) -> Acks {
 }
 
 /// One attempt of a write.
-struct Run<'a> {
+struct WriteRun<'a> {
     store: &'a ReplicatedStore,
     topology: Arc<Topology>,
     made: &'a Made,
@@ -241,7 +242,7 @@ struct Run<'a> {
     replies: Replies,
 }
 
-impl<'a> Run<'a> {
+impl<'a> WriteRun<'a> {
     fn new(
         store: &'a ReplicatedStore,
         topology: Arc<Topology>,
@@ -317,8 +318,8 @@ impl<'a> Run<'a> {
             peer.send(data::METHOD_STORE, &header, object, lane, &self.replies, node)
         };
         let sent = match sent {
-            Sent::Object(replicated) => store(replicated, 0),
-            Sent::Granted(granted) => {
+            SentForm::Object(replicated) => store(replicated, 0),
+            SentForm::Granted(granted) => {
                 let number = granted.grants.iter().find(|(primary, _)| *primary == node);
                 let Some((_, number)) = number else {
                     self.failed.push(node);
@@ -326,7 +327,7 @@ impl<'a> Run<'a> {
                 };
                 store(&granted.replicated, number.0)
             }
-            Sent::Delta(SentDelta { n_val_class, last_modified_us, delta }) => {
+            SentForm::Delta(SentDelta { n_val_class, last_modified_us, delta }) => {
                 let header = Join {
                     key: key.clone(),
                     partition: u32::from(partition.0),
@@ -351,7 +352,11 @@ impl<'a> Run<'a> {
     /// Sends the object, as it is by now, to those who can't make use of what has changed.
     async fn send_whole(&mut self) -> Result<(), RequestError> {
         let Made {
-            key, partition, sent: Sent::Delta(SentDelta { n_val_class, .. }), quorums, ..
+            key,
+            partition,
+            sent: SentForm::Delta(SentDelta { n_val_class, .. }),
+            quorums,
+            ..
         } = self.made
         else {
             return Ok(());
@@ -409,13 +414,13 @@ impl<'a> Run<'a> {
             }
             let tick = Instant::now() + TICK;
             match timeout_at(tick.min(deadline), self.hear()).await {
-                Ok(Ok(Heard::Synced)) => {
+                Ok(Ok(WriteEvent::Synced)) => {
                     self.syncing = false;
                     if let Some(own) = self.topology.own() {
                         self.tally.sync(own);
                     }
                 }
-                Ok(Ok(Heard::Reply(node, reply))) => {
+                Ok(Ok(WriteEvent::Reply(node, reply))) => {
                     if let Some(end) = self.answered(node, reply) {
                         return Ok(end);
                     }
@@ -426,24 +431,26 @@ impl<'a> Run<'a> {
                     self.syncing = false;
                 }
                 Err(_) if Instant::now() >= deadline => return Err(RequestError::Timeout),
-                Err(_) => self.leave_the_dead(),
+                Err(_) => self.give_up_dead_replicas(),
             }
         }
     }
 
     /// Waits for this node's sync or the next answer.
-    async fn hear(&mut self) -> Result<Heard, RequestError> {
+    async fn hear(&mut self) -> Result<WriteEvent, RequestError> {
         let (store, ticket) = (self.store, self.made.ticket);
         let (syncing, replies) = (self.syncing, &mut self.replies);
         poll_fn(|context| {
             if let Poll::Ready(Some((node, reply))) = replies.poll_next(context) {
-                return Poll::Ready(Ok(Heard::Reply(node, reply)));
+                return Poll::Ready(Ok(WriteEvent::Reply(node, reply)));
             }
             if syncing
                 && let Some(ticket) = ticket
                 && let Poll::Ready(synced) = store.engine.poll_durable(ticket, context.waker())
             {
-                return Poll::Ready(synced.map(|()| Heard::Synced).map_err(RequestError::from));
+                return Poll::Ready(
+                    synced.map(|()| WriteEvent::Synced).map_err(RequestError::from),
+                );
             }
             Poll::Pending
         })
@@ -485,14 +492,14 @@ impl<'a> Run<'a> {
     }
 
     /// Hands on the votes of nodes that have died meanwhile.
-    fn leave_the_dead(&mut self) {
+    fn give_up_dead_replicas(&mut self) {
         let dead: SmallVec<[NodePlace; 4]> =
             self.waiting.iter().copied().filter(|node| !self.topology.is_up(*node)).collect();
         dead.into_iter().for_each(|node| self.fail(node));
     }
 }
 
-impl Drop for Run<'_> {
+impl Drop for WriteRun<'_> {
     /// However the write ended, what primaries have missed of it is noted; also what they are yet to fail
     /// to take.
     fn drop(&mut self) {

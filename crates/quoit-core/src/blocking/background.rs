@@ -21,10 +21,10 @@ const NICE_STEP: i32 = 10;
 /// The highest nice value that there is.
 const NICE_MAX: i32 = 19;
 
-type Step = Box<dyn FnOnce() + Send>;
+type BackgroundStep = Box<dyn FnOnce() + Send>;
 
 /// Started with the first step, for all nodes of the process.
-static THREADS: LazyLock<Sender<Step>> = LazyLock::new(start);
+static THREADS: LazyLock<Sender<BackgroundStep>> = LazyLock::new(start);
 
 /// Does a step on one of the threads. Its panic is the caller's; `None` without any thread.
 pub(super) async fn run<T: Send + 'static>(
@@ -41,7 +41,7 @@ pub(super) async fn run<T: Send + 'static>(
     answered.await.ok()
 }
 
-fn start() -> Sender<Step> {
+fn start() -> Sender<BackgroundStep> {
     let (steps, taken) = channel();
     let taken = Arc::new(Mutex::new(taken));
     for _ in 0..THREAD_COUNT {
@@ -55,7 +55,7 @@ fn start() -> Sender<Step> {
     steps
 }
 
-fn work(steps: &Mutex<Receiver<Step>>) {
+fn work(steps: &Mutex<Receiver<BackgroundStep>>) {
     // Where it can't be set, the thread works like any other.
     if let Ok(nice) = rustix::process::getpriority_process(None) {
         let _ = rustix::process::setpriority_process(None, (nice + NICE_STEP).min(NICE_MAX));

@@ -3,7 +3,7 @@
 //! A plain value or a delete takes of the state in pages what its writer had seen, page by page. The other
 //! replicas are told of the write alone, where something of the state stays: they hold pages of their own.
 
-use super::{NewWrite, ObjectChange, Told, given_value, policy};
+use super::{NewWrite, ObjectChange, ReplicaMessages, given_value, policy};
 use crate::error::RequestError;
 use crate::records::{Becomes, PageChange, PageFault, WrittenPages};
 use crate::replica::{Replicated, merge_rule};
@@ -30,7 +30,7 @@ pub(crate) type PageWrite<'c> =
     dyn FnMut(PagedObject, &mut WrittenPages<'_, '_>) -> Result<WrittenOver, PageFault> + 'c;
 
 /// Result of such a write; `None` when only a whole object can be written over.
-pub(crate) type WrittenOver = Option<(Becomes, Told)>;
+pub(crate) type WrittenOver = Option<(Becomes, ReplicaMessages)>;
 
 /// Result of a change of a record in pages.
 pub(super) enum ChangedInPages {
@@ -46,7 +46,7 @@ impl ReplicatedStore {
         at: &RecordAt<'_>,
         access: Access,
         in_pages: &mut InPages<'_>,
-        told: &RefCell<Told>,
+        told: &RefCell<ReplicaMessages>,
     ) -> Result<ChangedInPages, StoreError> {
         let mut needs_whole = false;
         let applied = match in_pages {
@@ -142,7 +142,11 @@ impl ReplicatedStore {
             }
             PagesMerged::Paged(merged) => {
                 let told = alone.and_then(|(context, dot)| merged.told_of_write(&context, &dot));
-                let sent = Sent { alone: told, replicates, returns_object: change.returns_object };
+                let sent = PageReceivers {
+                    alone: told,
+                    replicates,
+                    returns_object: change.returns_object,
+                };
                 Some(self.left_in_pages(at, props, merged, sent, pages)?)
             }
             PagesMerged::Known | PagesMerged::Other | PagesMerged::NeedsWhole => None,
@@ -156,10 +160,10 @@ impl ReplicatedStore {
         at: &RecordAt<'_>,
         props: &BucketProps,
         merged: Box<PagedObject>,
-        sent: Sent,
+        sent: PageReceivers,
         pages: &mut WrittenPages<'_, '_>,
-    ) -> Result<(Becomes, Told), PageFault> {
-        let Sent { alone, replicates, returns_object } = sent;
+    ) -> Result<(Becomes, ReplicaMessages), PageFault> {
+        let PageReceivers { alone, replicates, returns_object } = sent;
         let object = merged.object();
         let sibling_count = object.siblings.len() as u32;
         if sibling_count > self.settings.limits.sibling_count_max {
@@ -180,7 +184,7 @@ impl ReplicatedStore {
             sent.map(|object| Replicated::new(&object, merge_rule(props), n_val_class));
         let outcome = Some(Ok(Some(whole.unwrap_or_else(|| object.clone()))));
         let becomes = Becomes::paged(merged, n_val_class, pages)?;
-        Ok((becomes, Told { outcome, replicated }))
+        Ok((becomes, ReplicaMessages { outcome, replicated }))
     }
 }
 
@@ -210,7 +214,7 @@ fn merged_with_given(
 }
 
 /// Receivers of a write, and its form for each.
-struct Sent {
+struct PageReceivers {
     /// The write by itself, where that is enough for the other replicas.
     alone: Option<Object>,
     replicates: bool,
@@ -218,6 +222,6 @@ struct Sent {
 }
 
 /// Nothing was written.
-fn kept(outcome: Result<Option<Object>, RequestError>) -> (Becomes, Told) {
-    (Becomes::Same, Told { outcome: Some(outcome), replicated: None })
+fn kept(outcome: Result<Option<Object>, RequestError>) -> (Becomes, ReplicaMessages) {
+    (Becomes::Same, ReplicaMessages { outcome: Some(outcome), replicated: None })
 }

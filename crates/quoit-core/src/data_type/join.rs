@@ -3,7 +3,7 @@
 use crate::error::RequestError;
 use crate::reaper::Admitted;
 use crate::records::{Updated, WrittenPages};
-use crate::replica::{Replicated, Taken, Verdict, take_first};
+use crate::replica::{ApplyOutcome, Replicated, Verdict, take_first};
 use crate::store::{ReplicatedStore, decode};
 use quoit_model::data_type::Delta;
 use quoit_model::data_type::pages::PagedObject;
@@ -21,7 +21,7 @@ pub(crate) struct Joining {
 /// Result of joining a delta.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Joined {
-    Done(Taken),
+    Done(ApplyOutcome),
     /// The disk has to be waited for.
     WouldBlock,
     /// The stored record is no state that a delta could be joined with.
@@ -75,14 +75,14 @@ impl ReplicatedStore {
         match (applied, outcome?) {
             (_, JoinVerdict::NeedsWhole) => Ok(Joined::NeedsWhole),
             (Applied::WouldBlock, _) | (_, JoinVerdict::WouldBlock) => Ok(Joined::WouldBlock),
-            (Applied::Kept, _) => Ok(Joined::Done(Taken::Known)),
+            (Applied::Kept, _) => Ok(Joined::Done(ApplyOutcome::Known)),
             (Applied::Written(ticket), verdict) => {
                 self.note_written(at.partition, at.encoded);
                 let meta = match verdict {
                     JoinVerdict::Put(meta) => meta,
                     _ => RecordMeta { n_val_class: *n_val_class, ..RecordMeta::default() },
                 };
-                Ok(Joined::Done(Taken::Written(ticket, meta)))
+                Ok(Joined::Done(ApplyOutcome::Written(ticket, meta)))
             }
         }
     }

@@ -19,7 +19,7 @@ use prost::Message;
 use quoit_cluster::{Lane, Replies};
 use quoit_model::data_type::pages::ItemHash;
 use quoit_model::data_type::{
-    Answer, MAP_DEPTH_MAX, Part, QueryError, Question, State, WantedPart,
+    Answer, ItemRange, MAP_DEPTH_MAX, QueryError, Question, State, WantedPart,
 };
 use quoit_model::key::KeyRef;
 use quoit_model::props::ReadQuorums;
@@ -72,7 +72,7 @@ impl ReplicatedStore {
             None => {
                 let Some(object) = self.get_stored(key, options).await? else { return Ok(None) };
                 let state = object.data_type().map_err(damaged)?;
-                state.and_then(|state| Part::whole(state, &question.path)).map(Box::new)
+                state.and_then(|state| ItemRange::whole(state, &question.path)).map(Box::new)
             }
         };
         let Some(part) = part else { return Ok(None) };
@@ -250,7 +250,7 @@ fn read_part(fetched: &Fetched, payload: &Bytes) -> Option<PartCopy> {
     }
     let part = match payload.is_empty() {
         true => None,
-        false => Some(Box::new(Part {
+        false => Some(Box::new(ItemRange {
             state: State::decode(payload).ok()?,
             last: ItemHash(fetched.part_last),
             size: fetched.part_size,

@@ -2,7 +2,7 @@
 //! alone.
 
 use super::identity_of;
-use crate::confirm::{Plan, Seen, Unconfirmed, ask_for_digests};
+use crate::confirm::{ConfirmationPlan, Seen, Unconfirmed, ask_for_digests};
 use crate::error::RequestError;
 use crate::get::read_need;
 use crate::options::ReadOptions;
@@ -102,9 +102,9 @@ impl ReplicatedStore {
         } else {
             let need = read_need(&self.control.read(), key.bucket, &quorums);
             asked = match ask_for_digests(&topology, &at, &need, options.is_sloppy())? {
-                Plan::Own => None,
-                Plan::Asked(asked) => Some(asked),
-                Plan::NotHere => return Ok(false),
+                ConfirmationPlan::Own => None,
+                ConfirmationPlan::Asked(asked) => Some(asked),
+                ConfirmationPlan::NotHere => return Ok(false),
             };
         }
         let mut handing = Handing { sink, identity: identity_of(key, &encoded), read: None };

@@ -32,7 +32,7 @@ pub use progress::{ExchangeStats, PartitionExchanges};
 use crate::error::RequestError;
 use crate::transfer::hand::TransferError;
 use parking_lot::Mutex;
-use progress::Progress;
+use progress::ExchangeCounts;
 use quoit_cluster::{CallError, NodeId};
 use schedule::Schedule;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Default for ExchangeSettings {
 pub(crate) struct Exchanges {
     settings: ExchangeSettings,
     schedule: Mutex<Schedule>,
-    progress: Progress,
+    progress: ExchangeCounts,
     /// Exchanges begun: each has a salt of its own.
     number: AtomicU64,
     /// Somebody waits for an exchange.
@@ -83,7 +83,7 @@ impl Exchanges {
         Self {
             settings,
             schedule: Mutex::new(Schedule::new(own, settings.interval, now)),
-            progress: Progress::new(now),
+            progress: ExchangeCounts::new(now),
             number: AtomicU64::new(0),
             wanted: Notify::new(),
         }

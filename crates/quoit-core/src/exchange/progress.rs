@@ -1,7 +1,7 @@
 //! Progress of exchanges, for operators.
 
 use super::repair::Repaired;
-use super::roots::Shared;
+use super::roots::SharedPartition;
 use parking_lot::Mutex;
 use quoit_cluster::NodeId;
 use quoit_model::hash::Partition;
@@ -44,7 +44,7 @@ struct Repairs {
 }
 
 /// Counts of exchanges since the start.
-pub(super) struct Progress {
+pub(super) struct ExchangeCounts {
     began: Instant,
     inner: Mutex<Inner>,
 }
@@ -55,7 +55,7 @@ struct Inner {
     repairs: BTreeMap<Partition, Repairs>,
 }
 
-impl Progress {
+impl ExchangeCounts {
     pub(super) fn new(now: Instant) -> Self {
         Self { began: now, inner: Mutex::default() }
     }
@@ -64,12 +64,12 @@ impl Progress {
     pub(super) fn note(
         &self,
         node: NodeId,
-        compared: &[Shared],
+        compared: &[SharedPartition],
         repaired: &BTreeMap<Partition, Repaired>,
         now: Instant,
     ) {
         let mut inner = self.inner.lock();
-        for Shared { partition, .. } in compared {
+        for SharedPartition { partition, .. } in compared {
             inner.compared.insert((*partition, node), now);
             let key_count = repaired.get(partition).map_or(0, |repaired| repaired.key_count);
             let repairs = inner.repairs.entry(*partition).or_default();

@@ -76,7 +76,7 @@ impl OwnCopy {
 }
 
 /// This node's copy and another node's.
-struct Copies<'p> {
+struct ComparedCopies<'p> {
     own: OwnCopy,
     peer: &'p Peer,
     layout_version: u64,
@@ -84,7 +84,7 @@ struct Copies<'p> {
     byte_count: u64,
 }
 
-impl Copies<'_> {
+impl ComparedCopies<'_> {
     fn of(&self, region: &Region) -> RangesOf {
         let (key, partition) = (self.own.key.clone(), u32::from(self.own.partition.0));
         region_message(key, partition, self.layout_version, region)
@@ -211,7 +211,7 @@ impl ReplicatedStore {
             partition,
         };
         let layout_version = self.control.read().layouts().newest().version();
-        let mut copies = Copies { own, peer, layout_version, byte_count: 0 };
+        let mut copies = ComparedCopies { own, peer, layout_version, byte_count: 0 };
         for _ in 0..ATTEMPT_COUNT {
             match self.try_ranges(&mut copies).await {
                 Ok(Tried::United) => return Ok(Some(copies.byte_count)),
@@ -236,7 +236,7 @@ impl ReplicatedStore {
         Ok(None)
     }
 
-    async fn try_ranges(&self, copies: &mut Copies<'_>) -> Result<Tried, TransferError> {
+    async fn try_ranges(&self, copies: &mut ComparedCopies<'_>) -> Result<Tried, TransferError> {
         let Some(region) = copies.differing().await? else { return Ok(Tried::NeedsWhole) };
         let theirs = copies.read_theirs(&region).await?;
         let Ok(their_clock) = theirs.object.causal_clock() else { return Err(copies.no_answer()) };

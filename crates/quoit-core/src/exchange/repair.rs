@@ -43,7 +43,7 @@ pub(super) struct Repaired {
 
 /// Repairs that the differences of a partition need.
 #[derive(Default)]
-struct Plan {
+struct RepairPlan {
     /// Records in pages of which the other side has something, too.
     by_ranges: Vec<(Tag, Bytes)>,
     /// Tags of which the other side has something.
@@ -98,7 +98,7 @@ impl ReplicatedStore {
             let pulled_bytes = reply.payload.len() as u64;
             byte_count += pulled_bytes;
             let taken = self.take_pulled(partition, pulled, reply.payload).await?;
-            for Taken { tag, key, differs } in taken.ok_or_else(answer)? {
+            for FetchedRecord { tag, key, differs } in taken.ok_or_else(answer)? {
                 repaired.insert(key.clone());
                 if differs {
                     plan.push.insert((tag, key));
@@ -128,7 +128,7 @@ impl ReplicatedStore {
         &self,
         peer: &Peer,
         partition: Partition,
-        plan: &mut Plan,
+        plan: &mut RepairPlan,
         repaired: &mut BTreeSet<Bytes>,
     ) -> Result<u64, ExchangeError> {
         let mut byte_count = 0;
@@ -157,8 +157,8 @@ impl ReplicatedStore {
         peer: NodeId,
         partition: Partition,
         differences: &[Difference],
-    ) -> Result<Plan, ExchangeError> {
-        let mut plan = Plan::default();
+    ) -> Result<RepairPlan, ExchangeError> {
+        let mut plan = RepairPlan::default();
         let mut refiled: Vec<(Bytes, u8)> = Vec::new();
         for some in differences.chunks(READ_COUNT) {
             let ours: Vec<Tag> =
@@ -242,7 +242,7 @@ impl ReplicatedStore {
         partition: Partition,
         pulled: Pulled,
         mut objects: Bytes,
-    ) -> Result<Option<Vec<Taken>>, ExchangeError> {
+    ) -> Result<Option<Vec<FetchedRecord>>, ExchangeError> {
         let store = Arc::clone(self);
         let take = move || {
             let mut taken = Vec::with_capacity(pulled.records.len());
@@ -262,7 +262,11 @@ impl ReplicatedStore {
                 store.take_copy(&at, &replicated, true, Access::Wait)?;
                 let head = store.engine.head(&at)?;
                 let differs = head.is_some_and(|meta| meta.digest != record.digest);
-                taken.push(Taken { tag: Tag::of(at.identity), key: record.key.clone(), differs });
+                taken.push(FetchedRecord {
+                    tag: Tag::of(at.identity),
+                    key: record.key.clone(),
+                    differs,
+                });
             }
             Ok::<_, RequestError>(Some(taken))
         };
@@ -271,7 +275,7 @@ impl ReplicatedStore {
 }
 
 /// A record that was fetched and merged.
-pub(super) struct Taken {
+pub(super) struct FetchedRecord {
     pub(super) tag: Tag,
     key: Bytes,
     /// Whether it is now otherwise than on the other side.

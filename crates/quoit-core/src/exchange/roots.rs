@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// A partition of which two nodes have complete copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedPartition {
     pub(super) partition: Partition,
     /// The n_val classes of which both are primaries, as bits.
     pub(super) classes: u32,
@@ -20,7 +20,7 @@ pub(super) struct Shared {
 
 /// The partitions that two nodes can compare: both are primaries by the newest layout, and have all that
 /// a primary has. What a node keeps for others, or is getting yet, is never compared. In order of partitions.
-pub(super) fn shared(state: &State, one: NodeId, other: NodeId) -> Vec<Shared> {
+pub(super) fn shared(state: &State, one: NodeId, other: NodeId) -> Vec<SharedPartition> {
     let layouts = state.layouts();
     let newest = layouts.newest();
     let (Some(one_place), Some(other_place)) = (newest.node_index(one), newest.node_index(other))
@@ -39,7 +39,7 @@ pub(super) fn shared(state: &State, one: NodeId, other: NodeId) -> Vec<Shared> {
         let classes = classes.fold(0, |bits, class| bits | 1 << class);
         let is_complete = |node| !layouts.is_incomplete(partition, node);
         (classes != 0 && is_complete(one) && is_complete(other))
-            .then_some(Shared { partition, classes })
+            .then_some(SharedPartition { partition, classes })
     };
     newest.partitions().filter_map(shared).collect()
 }
@@ -59,7 +59,7 @@ pub(super) fn ask(
     engine: &dyn Compare,
     layout_version: u64,
     hour_min: u32,
-    all: &[Shared],
+    all: &[SharedPartition],
 ) -> Result<exchange::Compare, StoreError> {
     let mut asked = exchange::Compare { layout_version, hour_min, ..Default::default() };
     for shared in all {
@@ -77,7 +77,7 @@ pub(super) fn ask(
 pub(super) fn answer(
     engine: &dyn Compare,
     asked: &exchange::Compare,
-    all: &[Shared],
+    all: &[SharedPartition],
 ) -> Result<Result<exchange::Compared, Nonsense>, StoreError> {
     let Some(theirs) = digests_of(asked) else { return Ok(Err(Nonsense)) };
     let mut answer = exchange::Compared::default();
@@ -101,16 +101,16 @@ pub(super) fn answer(
 
 /// The partitions that were compared, with the classes that differ.
 pub(super) fn differing(
-    all: &[Shared],
+    all: &[SharedPartition],
     answer: &exchange::Compared,
-) -> Result<Vec<Shared>, Nonsense> {
+) -> Result<Vec<SharedPartition>, Nonsense> {
     if all.len() != answer.differing.len() {
         return Err(Nonsense);
     }
     let passed_over: BTreeSet<u32> = answer.passed_over.iter().copied().collect();
     let was_compared = |place: &usize| !passed_over.contains(&(*place as u32));
     let compared = (0..all.len()).filter(was_compared);
-    let differing = compared.map(|place| Shared {
+    let differing = compared.map(|place| SharedPartition {
         partition: all[place].partition,
         classes: all[place].classes & answer.differing[place],
     });

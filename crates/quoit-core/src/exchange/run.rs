@@ -4,8 +4,8 @@ use super::ExchangeError;
 use super::expiry::first_hour;
 use super::progress::ExchangeStats;
 use super::repair::Repaired;
-use super::roots::{self, Shared, bits};
-use super::walk::{Found, Step, Walk};
+use super::roots::{self, SharedPartition, bits};
+use super::walk::{RangeDifference, RangeStep, Walk};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::stats::Counter;
@@ -35,9 +35,9 @@ const FOUND_COUNT_MAX: usize = 1024;
 
 /// Outcome of an exchange.
 #[derive(Default)]
-struct Outcome {
+struct ExchangeOutcome {
     /// The partitions that were compared.
-    compared: Vec<Shared>,
+    compared: Vec<SharedPartition>,
     /// Whether any digests differed.
     differed: bool,
     repaired: BTreeMap<Partition, Repaired>,
@@ -146,8 +146,8 @@ impl ReplicatedStore {
         }
     }
 
-    fn note_outcome(&self, peer: &Peer, outcome: &Outcome) {
-        let Outcome { compared, differed, repaired } = outcome;
+    fn note_outcome(&self, peer: &Peer, outcome: &ExchangeOutcome) {
+        let ExchangeOutcome { compared, differed, repaired } = outcome;
         let key_count: u64 = repaired.values().map(|each| each.key_count).sum();
         let byte_count: u64 = repaired.values().map(|each| each.byte_count).sum();
         self.stats().count(match (differed, key_count) {
@@ -164,7 +164,7 @@ impl ReplicatedStore {
         self.exchanges.progress.note(peer.node_id(), compared, repaired, Instant::now());
     }
 
-    async fn exchange(self: &Arc<Self>, peer: &Peer) -> Result<Outcome, ExchangeError> {
+    async fn exchange(self: &Arc<Self>, peer: &Peer) -> Result<ExchangeOutcome, ExchangeError> {
         let number = self.exchanges.number.fetch_add(1, Ordering::Relaxed);
         let with = With {
             peer,
@@ -175,14 +175,14 @@ impl ReplicatedStore {
         };
         let compared = self.compare_roots(&with).await?;
         let scope = |class: usize| Scope { n_val_class: class as u8, hour_min: with.hour_min };
-        let steps: Vec<Step> = compared
+        let steps: Vec<RangeStep> = compared
             .iter()
-            .flat_map(|Shared { partition, classes }| {
-                bits(*classes).map(move |class| Step::all(*partition, scope(class)))
+            .flat_map(|SharedPartition { partition, classes }| {
+                bits(*classes).map(move |class| RangeStep::all(*partition, scope(class)))
             })
             .collect();
         let mut outcome =
-            Outcome { compared, differed: !steps.is_empty(), repaired: BTreeMap::new() };
+            ExchangeOutcome { compared, differed: !steps.is_empty(), repaired: BTreeMap::new() };
         let mut walk = Walk::new(with.salt, steps);
         loop {
             let is_done = !self.descend(&with, &mut walk).await?;
@@ -201,7 +201,7 @@ impl ReplicatedStore {
     async fn compare_roots(
         self: &Arc<Self>,
         with: &With<'_>,
-    ) -> Result<Vec<Shared>, ExchangeError> {
+    ) -> Result<Vec<SharedPartition>, ExchangeError> {
         let state = self.state();
         let shared = roots::shared(&state, state.node_id(), with.peer.node_id());
         let Some(engine) = self.engine.compared() else { return Ok(Vec::new()) };
@@ -241,25 +241,28 @@ impl ReplicatedStore {
     async fn lasting(
         self: &Arc<Self>,
         with: &With<'_>,
-        found: Vec<Found>,
-    ) -> Result<Vec<Found>, ExchangeError> {
+        found: Vec<RangeDifference>,
+    ) -> Result<Vec<RangeDifference>, ExchangeError> {
         if found.is_empty() {
             return Ok(found);
         }
         sleep(SETTLE_TIME).await;
-        let step = |found: &Found| Step::tag(found.partition, found.scope, found.difference.tag);
+        let step = |found: &RangeDifference| {
+            RangeStep::tag(found.partition, found.scope, found.difference.tag)
+        };
         let mut walk = Walk::new(with.salt, found.iter().map(step));
         while self.descend(with, &mut walk).await? {}
         let again: BTreeMap<_, _> =
             walk.take_found().into_iter().map(|found| (found.place(), found.difference)).collect();
-        let is_same = |found: &Found| again.get(&found.place()) == Some(&found.difference);
+        let is_same =
+            |found: &RangeDifference| again.get(&found.place()) == Some(&found.difference);
         Ok(found.into_iter().filter(is_same).collect())
     }
 
     async fn repair_all(
         self: &Arc<Self>,
         with: &With<'_>,
-        found: &[Found],
+        found: &[RangeDifference],
         repaired: &mut BTreeMap<Partition, Repaired>,
     ) -> Result<(), ExchangeError> {
         let mut by_partition: BTreeMap<Partition, BTreeMap<_, _>> = BTreeMap::new();

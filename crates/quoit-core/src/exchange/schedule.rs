@@ -14,7 +14,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(5);
 const RETURN_PAUSE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Turn {
+struct ScheduledExchange {
     is_up: bool,
     is_running: bool,
     /// When the last exchange began.
@@ -25,7 +25,7 @@ struct Turn {
     was_due: Option<Instant>,
 }
 
-impl Turn {
+impl ScheduledExchange {
     fn is_due(&self, now: Instant) -> bool {
         let is_rested = self.began.is_none_or(|began| began + RETRY_PAUSE <= now);
         is_rested && self.due.is_some_and(|due| due <= now)
@@ -34,7 +34,7 @@ impl Turn {
 
 /// Whose turn it is.
 pub(super) struct Schedule {
-    turns: BTreeMap<NodeId, Turn>,
+    turns: BTreeMap<NodeId, ScheduledExchange>,
     interval: Duration,
     return_pause: Duration,
     /// When the next exchange begins that is not out of turn.
@@ -70,7 +70,7 @@ impl Schedule {
     /// The node that an exchange begins with now.
     pub(super) fn begin(&mut self, now: Instant) -> Option<NodeId> {
         let free = self.turns.iter().filter(|(_, turn)| turn.is_up && !turn.is_running);
-        let is_due = |turn: &Turn| turn.is_due(now) || self.next <= now;
+        let is_due = |turn: &ScheduledExchange| turn.is_due(now) || self.next <= now;
         let ready = free.filter(|(_, turn)| is_due(turn));
         let (node, _) = ready.min_by_key(|(node, turn)| (!turn.is_due(now), turn.began, **node))?;
         let node = *node;

@@ -1,6 +1,6 @@
 //! Walks between two sides, without nodes.
 
-use super::walk::{LISTED_COUNT, RANGE_COUNT_MAX, Step, Walk, answer};
+use super::walk::{LISTED_COUNT, RANGE_COUNT_MAX, RangeStep, Walk, answer};
 use bytes::Bytes;
 use proptest::prelude::*;
 use prost::Message;
@@ -79,7 +79,7 @@ struct Cost {
 
 /// Walks until the end; the tags that differ, in order.
 fn walk(ours: &Side, theirs: &Side, salt: u64) -> (Vec<Tag>, Cost) {
-    let mut walk = Walk::new(salt, [Step::all(PARTITION, SCOPE)]);
+    let mut walk = Walk::new(salt, [RangeStep::all(PARTITION, SCOPE)]);
     let mut cost = Cost::default();
     while let Some((ranges, asked)) = walk.ask(ours).unwrap() {
         let range_count: usize = ranges.iter().map(|all| all.split.len() + all.listed.len()).sum();
@@ -173,7 +173,7 @@ fn an_empty_side_lists_what_the_other_has() {
 
 #[test]
 fn another_side_that_makes_no_sense_is_refused() {
-    let mut walk = Walk::new(7, [Step::all(PARTITION, SCOPE)]);
+    let mut walk = Walk::new(7, [RangeStep::all(PARTITION, SCOPE)]);
     let many = side(LISTED_COUNT as u64 * 4);
     let (ranges, asked) = walk.ask(&many).unwrap().unwrap();
     let good = answer(&Side::default(), 0, 7, &ranges).unwrap().unwrap();
@@ -218,7 +218,7 @@ proptest! {
 
     #[test]
     fn no_answer_of_another_node_causes_a_panic(ranges in outside_ranges(), ours in any_side()) {
-        let mut walk = Walk::new(7, [Step::all(PARTITION, SCOPE)]);
+        let mut walk = Walk::new(7, [RangeStep::all(PARTITION, SCOPE)]);
         let (_, asked) = walk.ask(&ours).unwrap().unwrap();
         let Ranges { parts, counts, tags, states, .. } = ranges;
         let answer = Differences { parts, crowded: counts.clone(), counts, tags, states };

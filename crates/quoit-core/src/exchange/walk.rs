@@ -15,7 +15,7 @@ pub(super) const RANGE_COUNT_MAX: usize = 256;
 
 /// A range to be compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Step {
+pub(super) struct RangeStep {
     pub(super) partition: Partition,
     pub(super) scope: Scope,
     pub(super) range: HashRange,
@@ -23,7 +23,7 @@ pub(super) struct Step {
     must_split: bool,
 }
 
-impl Step {
+impl RangeStep {
     /// All of a partition's records of a scope.
     pub(super) const fn all(partition: Partition, scope: Scope) -> Self {
         Self { partition, scope, range: HashRange::ALL, must_split: false }
@@ -39,13 +39,13 @@ impl Step {
 
 /// A difference and where it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Found {
+pub(super) struct RangeDifference {
     pub(super) partition: Partition,
     pub(super) scope: Scope,
     pub(super) difference: Difference,
 }
 
-impl Found {
+impl RangeDifference {
     /// Where it is.
     pub(super) const fn place(&self) -> (Partition, Scope, Tag) {
         (self.partition, self.scope, self.difference.tag)
@@ -61,17 +61,17 @@ struct AskedRanges {
 }
 
 /// Ranges that one message sent.
-pub(super) struct Asked(Vec<AskedRanges>);
+pub(super) struct AskedMessage(Vec<AskedRanges>);
 
 /// A walk through what differs. Ranges wait on a stack, so that their number stays small.
 pub(super) struct Walk {
     salt: u64,
-    waiting: Vec<Step>,
-    found: Vec<Found>,
+    waiting: Vec<RangeStep>,
+    found: Vec<RangeDifference>,
 }
 
 impl Walk {
-    pub(super) fn new(salt: u64, steps: impl IntoIterator<Item = Step>) -> Self {
+    pub(super) fn new(salt: u64, steps: impl IntoIterator<Item = RangeStep>) -> Self {
         Self { salt, waiting: steps.into_iter().collect(), found: Vec::new() }
     }
 
@@ -81,7 +81,7 @@ impl Walk {
     }
 
     /// Takes out what was found so far.
-    pub(super) fn take_found(&mut self) -> Vec<Found> {
+    pub(super) fn take_found(&mut self) -> Vec<RangeDifference> {
         std::mem::take(&mut self.found)
     }
 
@@ -97,14 +97,15 @@ impl Walk {
     pub(super) fn ask(
         &mut self,
         engine: &dyn Compare,
-    ) -> Result<Option<(Vec<Ranges>, Asked)>, StoreError> {
+    ) -> Result<Option<(Vec<Ranges>, AskedMessage)>, StoreError> {
         let count = self.waiting.len().min(RANGE_COUNT_MAX);
         if count == 0 {
             return Ok(None);
         }
         let steps = self.waiting.split_off(self.waiting.len() - count);
-        let is_one =
-            |one: &Step, other: &Step| (one.partition, one.scope) == (other.partition, other.scope);
+        let is_one = |one: &RangeStep, other: &RangeStep| {
+            (one.partition, one.scope) == (other.partition, other.scope)
+        };
         let mut all = Vec::new();
         let mut asked = Vec::new();
         for steps in steps.chunk_by(is_one) {
@@ -112,23 +113,23 @@ impl Walk {
             all.push(ranges);
             asked.push(these);
         }
-        Ok(Some((all, Asked(asked))))
+        Ok(Some((all, AskedMessage(asked))))
     }
 
     /// `steps` are of one class of one partition, at least one.
     fn ask_of(
         &self,
         engine: &dyn Compare,
-        steps: &[Step],
+        steps: &[RangeStep],
     ) -> Result<(Ranges, AskedRanges), StoreError> {
-        let Step { partition, scope, .. } = steps[0];
+        let RangeStep { partition, scope, .. } = steps[0];
         let mut asked = AskedRanges { partition, scope, split: Vec::new(), listed: Vec::new() };
         let mut ranges = Ranges {
             partition: u32::from(partition.0),
             n_val_class: u32::from(scope.n_val_class),
             ..Ranges::default()
         };
-        for Step { range, must_split, .. } in steps {
+        for RangeStep { range, must_split, .. } in steps {
             let page = engine.leaves(partition, scope, *range, Tag::MIN, LISTED_COUNT)?;
             let is_listed = range.parts().len() == 0 || page.next.is_none() && !must_split;
             if is_listed {
@@ -156,7 +157,7 @@ impl Walk {
     /// When that does not answer what was asked.
     pub(super) fn take_answer(
         &mut self,
-        asked: &Asked,
+        asked: &AskedMessage,
         answer: &Descended,
     ) -> Result<(), Nonsense> {
         if asked.0.len() != answer.differences.len() {
@@ -180,7 +181,7 @@ impl Walk {
             let parts = range.parts().enumerate();
             let differing = parts.filter(|(place, _)| differing & (1 << place) != 0);
             let &AskedRanges { partition, scope, .. } = asked;
-            let step = |range| Step { partition, scope, range, must_split: false };
+            let step = |range| RangeStep { partition, scope, range, must_split: false };
             self.waiting.extend(differing.map(|(_, range)| step(range)));
         }
         Ok(())
@@ -204,7 +205,7 @@ impl Walk {
                 let theirs = (their.live || their.state != 0).then_some(their);
                 let our = ours.iter().find(|our| our.tag == tag).copied();
                 let difference = Difference { tag, ours: our, theirs };
-                self.found.push(Found { partition, scope, difference });
+                self.found.push(RangeDifference { partition, scope, difference });
             }
         }
         for place in &answer.crowded {
@@ -212,7 +213,7 @@ impl Walk {
             if range.parts().len() == 0 {
                 return Err(Nonsense);
             }
-            self.waiting.push(Step { partition, scope, range: *range, must_split: true });
+            self.waiting.push(RangeStep { partition, scope, range: *range, must_split: true });
         }
         Ok(())
     }

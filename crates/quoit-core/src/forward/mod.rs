@@ -46,7 +46,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Outcome of a forwarded write.
-struct Outcome {
+struct ForwardOutcome {
     written: bool,
     object: Option<Object>,
 }
@@ -137,7 +137,7 @@ impl ReplicatedStore {
         sloppy: bool,
         timeout_ms: Option<u32>,
         mut forwarding: Forwarding,
-    ) -> Result<Outcome, RequestError> {
+    ) -> Result<ForwardOutcome, RequestError> {
         let limit = u64::from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let deadline = Instant::now() + Duration::from_millis(limit);
         let mut tried: SmallVec<[NodePlace; 4]> = SmallVec::new();
@@ -222,15 +222,18 @@ impl ReplicatedStore {
         let outcome = match message::read(&header, &payload) {
             Ok(message::Forwarded::Put(request)) => {
                 let written = self.timed_put_here(topology, request).await;
-                written.map(|object| Outcome { written: true, object })
+                written.map(|object| ForwardOutcome { written: true, object })
             }
             Ok(message::Forwarded::Delete(request)) => {
                 let deleted = self.delete_here(topology, &request).await;
-                deleted.map(|deleted| Outcome { written: deleted == Deleted::Done, object: None })
+                deleted.map(|deleted| ForwardOutcome {
+                    written: deleted == Deleted::Done,
+                    object: None,
+                })
             }
             Ok(message::Forwarded::Update(request)) => {
                 let updated = self.timed_update_here(topology, &request).await;
-                updated.map(|object| Outcome {
+                updated.map(|object| ForwardOutcome {
                     written: true,
                     object: object.filter(|_| request.return_value),
                 })
@@ -253,9 +256,9 @@ async fn call(peer: &Peer, forwarding: &Forwarding, limit: Duration) -> Result<R
     call_while_up(peer, METHOD_FORWARD, &forwarding.header, payload, lane, limit).await
 }
 
-fn answer(outcome: Result<Outcome, RequestError>, reply: Responder) {
+fn answer(outcome: Result<ForwardOutcome, RequestError>, reply: Responder) {
     let (header, payload) = match outcome {
-        Ok(Outcome { written, object }) => {
+        Ok(ForwardOutcome { written, object }) => {
             let mut encoded = Vec::new();
             if let Some(object) = &object {
                 object.encode_into(&mut encoded);
@@ -270,14 +273,14 @@ fn answer(outcome: Result<Outcome, RequestError>, reply: Responder) {
     reply.send(&header, &payload[..]);
 }
 
-fn read_outcome(reply: &Reply) -> Result<Outcome, RequestError> {
+fn read_outcome(reply: &Reply) -> Result<ForwardOutcome, RequestError> {
     let forwarded = Forwarded::decode(reply.header.clone())
         .map_err(|fault| RequestError::Remote(fault.to_string()))?;
     if let Some(fault) = &forwarded.fault {
         return Err(fault::decode(fault));
     }
     let object = if forwarded.has_object { Some(decode(&reply.payload)?) } else { None };
-    Ok(Outcome { written: forwarded.written, object })
+    Ok(ForwardOutcome { written: forwarded.written, object })
 }
 
 #[cfg(test)]

@@ -59,14 +59,14 @@ pub(crate) struct HeldGrants<'s> {
 }
 
 /// How asking all primaries once has ended.
-enum Asked<'s> {
+enum GrantRound<'s> {
     Held(HeldGrants<'s>),
     Taken,
     StaleLayout,
 }
 
 /// The record that grants are asked for.
-struct Wanted<'a> {
+struct GrantTarget<'a> {
     at: RecordAt<'a>,
     n_val: u32,
     rule: MergeRule,
@@ -117,15 +117,15 @@ impl ReplicatedStore {
             let state = self.control.read();
             let props = object_props(&state, key.bucket)?;
             let at = record_at(&state, props, key, &encoded);
-            Wanted { at, n_val: props.n_val, rule: merge_rule(props) }
+            GrantTarget { at, n_val: props.n_val, rule: merge_rule(props) }
         };
         loop {
             let topology = self.topology();
             let version = topology.version();
             match self.ask_primaries(topology, &wanted, deadline).await? {
-                Asked::Held(held) => return Ok(held),
-                Asked::StaleLayout => self.wait_for_newer(version, deadline).await?,
-                Asked::Taken => {
+                GrantRound::Held(held) => return Ok(held),
+                GrantRound::StaleLayout => self.wait_for_newer(version, deadline).await?,
+                GrantRound::Taken => {
                     let until = Instant::now() + self.pause_before_next()?;
                     if until >= deadline {
                         return Err(RequestError::Timeout);
@@ -148,10 +148,10 @@ impl ReplicatedStore {
     async fn ask_primaries(
         &self,
         topology: Arc<Topology>,
-        wanted: &Wanted<'_>,
+        wanted: &GrantTarget<'_>,
         deadline: Instant,
-    ) -> Result<Asked<'_>, RequestError> {
-        let Wanted { at, n_val, rule } = wanted;
+    ) -> Result<GrantRound<'_>, RequestError> {
+        let GrantTarget { at, n_val, rule } = wanted;
         let layouts = topology.writers(at.partition, *n_val, false, &[]);
         let record = Bytes::copy_from_slice(at.encoded);
         let numbers = GrantNumbers::new();
@@ -165,7 +165,7 @@ impl ReplicatedStore {
         }
         if let Some(own) = held.topology.own().filter(|own| nodes.contains(own)) {
             if !held.take_own_grant(own)? {
-                return Ok(Asked::Taken);
+                return Ok(GrantRound::Taken);
             }
             let is_complete = {
                 let replicas = self.replicas_by(&held.topology, at.encoded, *n_val);
@@ -191,18 +191,18 @@ impl ReplicatedStore {
         for _ in 0..asked_count {
             let Ok(Some((node, reply))) = timeout_at(until, replies.next()).await else { break };
             if is_stale(&reply) {
-                return Ok(Asked::StaleLayout);
+                return Ok(GrantRound::StaleLayout);
             }
             answers.push((node, held.answer_of(node, reply, &mut copies)));
         }
         let reads = held.topology.read_index(at.partition);
         match decide(*n_val, &layouts, reads, &answers) {
-            Decided::Taken => return Ok(Asked::Taken),
+            Decided::Taken => return Ok(GrantRound::Taken),
             Decided::NoMajority(fault) => return Err(fault),
             Decided::Granted => {}
         }
         self.merge_shown(at, *rule, *n_val, copies)?;
-        Ok(if held.begin_own() { Asked::Held(held) } else { Asked::Taken })
+        Ok(if held.begin_own() { GrantRound::Held(held) } else { GrantRound::Taken })
     }
 
     /// Merges copies that primaries have shown into this node's own.

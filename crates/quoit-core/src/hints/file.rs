@@ -15,7 +15,7 @@
 //! zeros, and the same checksum. When most of the file is done with it is written anew beside the
 //! old one.
 
-use super::references::{Reference, References};
+use super::references::{HintReference, References};
 use quoit_cluster::NodeId;
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_store::error::StoreError;
@@ -35,14 +35,14 @@ const READ_BYTES: usize = 64 << 10;
 
 /// One line of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Entry {
-    Missed(NodeId, Reference),
-    Done(NodeId, Reference),
+pub(super) enum HintLine {
+    Missed(NodeId, HintReference),
+    Done(NodeId, HintReference),
     WholeMissed(NodeId, Partition),
     WholeDone(NodeId, Partition),
 }
 
-impl Entry {
+impl HintLine {
     pub(super) fn append_to(self, out: &mut Vec<u8>) {
         let (kind, to, partition, identity) = match self {
             Self::Missed(to, (partition, identity)) => (1, to, partition, identity),
@@ -142,7 +142,7 @@ impl HintFile {
                     opened.check_header(bytes)?;
                     continue;
                 }
-                match Entry::read(bytes) {
+                match HintLine::read(bytes) {
                     Some(entry) if entry.partition().0 < ring_size.get() => entry.apply(references),
                     Some(_) | None => damaged_count += 1,
                 }

@@ -1,8 +1,8 @@
 //! Promises of a file of hints, whatever is in it: for fuzzing.
 
 use super::Hints;
-use super::file::{Entry, NAME, header, seal};
-use super::references::Reference;
+use super::file::{HintLine, NAME, header, seal};
+use super::references::HintReference;
 use quoit_cluster::NodeId;
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_store::seam::FaultyDisk;
@@ -33,12 +33,12 @@ pub fn hint_file_samples() -> Vec<Vec<u8>> {
     let mut written = header();
     let reference = (Partition(1), Identity(77));
     for entry in [
-        Entry::Missed(NODE, reference),
-        Entry::Missed(NODE, (Partition(2), Identity(1))),
-        Entry::Done(NODE, reference),
-        Entry::WholeMissed(NODE, Partition(3)),
-        Entry::WholeDone(NODE, Partition(3)),
-        Entry::Missed(NodeId([8; 16]), reference),
+        HintLine::Missed(NODE, reference),
+        HintLine::Missed(NODE, (Partition(2), Identity(1))),
+        HintLine::Done(NODE, reference),
+        HintLine::WholeMissed(NODE, Partition(3)),
+        HintLine::WholeDone(NODE, Partition(3)),
+        HintLine::Missed(NodeId([8; 16]), reference),
     ] {
         entry.append_to(&mut written);
     }
@@ -69,7 +69,7 @@ fn ring_size() -> RingSize {
 }
 
 /// Single records and whole partitions that nodes have missed.
-type Missed = (Vec<(NodeId, Reference)>, Vec<(NodeId, Partition)>);
+type Missed = (Vec<(NodeId, HintReference)>, Vec<(NodeId, Partition)>);
 
 fn all(hints: &Hints) -> Missed {
     let references = &hints.state.lock().references;

@@ -13,14 +13,14 @@ mod references;
 pub use fuzz::{fuzz_hint_file, hint_file_samples};
 
 use bytes::Bytes;
-use file::{Entry, HintFile};
+use file::{HintFile, HintLine};
 use parking_lot::Mutex;
 use quoit_cluster::{LateFaults, NodeId};
 use quoit_model::hash::{Partition, RingSize};
 use quoit_planted::planted;
 use quoit_store::error::StoreError;
 use quoit_store::seam::Disk;
-use references::{Noted, Reference, References};
+use references::{HintReference, NoteResult, References};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -32,14 +32,14 @@ const LATE_COUNT_MAX: usize = 100_000;
 
 /// Hints: records whose writes other nodes have missed.
 pub(crate) struct Hints {
-    state: Mutex<State>,
+    state: Mutex<HintState>,
     /// Taken before `state`. `None` where nothing outlasts the process anyway.
     file: Mutex<Option<HintFile>>,
     /// Something has to be written or looked at.
     wanted: Notify,
 }
 
-struct State {
+struct HintState {
     references: References,
     /// Whether there is a file to write entries to.
     is_kept: bool,
@@ -51,7 +51,7 @@ struct State {
     late_overflow: bool,
 }
 
-impl State {
+impl HintState {
     fn new(references: References, is_kept: bool) -> Self {
         Self {
             references,
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    fn write(&mut self, entry: Entry) {
+    fn write(&mut self, entry: HintLine) {
         if !self.is_kept || self.rewrite_needed {
             return;
         }
@@ -74,24 +74,24 @@ impl State {
         }
     }
 
-    fn note(&mut self, to: NodeId, reference: Reference) -> bool {
+    fn note(&mut self, to: NodeId, reference: HintReference) -> bool {
         let noted = self.references.note(to, reference);
         match noted {
-            Noted::Known => {}
-            Noted::New => self.write(Entry::Missed(to, reference)),
-            Noted::Whole => self.write(Entry::WholeMissed(to, reference.0)),
+            NoteResult::Known => {}
+            NoteResult::New => self.write(HintLine::Missed(to, reference)),
+            NoteResult::Whole => self.write(HintLine::WholeMissed(to, reference.0)),
         }
-        noted != Noted::Known
+        noted != NoteResult::Known
     }
 
     /// Everything as entries of a new file.
     fn all(&self) -> Vec<u8> {
         let mut entries = Vec::new();
         for (to, partition) in self.references.whole() {
-            Entry::WholeMissed(to, partition).append_to(&mut entries);
+            HintLine::WholeMissed(to, partition).append_to(&mut entries);
         }
         for (to, reference) in self.references.single() {
-            Entry::Missed(to, reference).append_to(&mut entries);
+            HintLine::Missed(to, reference).append_to(&mut entries);
         }
         entries
     }
@@ -100,7 +100,7 @@ impl State {
 impl Hints {
     /// Hints that are kept in memory alone, at most `count_max` of them.
     pub(crate) fn in_memory(count_max: usize) -> Self {
-        let state = State::new(References::new(count_max), false);
+        let state = HintState::new(References::new(count_max), false);
         Self { state: Mutex::new(state), file: Mutex::default(), wanted: Notify::new() }
     }
 
@@ -116,12 +116,12 @@ impl Hints {
     ) -> Result<Self, StoreError> {
         let mut references = References::new(count_max);
         let file = HintFile::open(disk, ring_size, &mut references)?;
-        let state = State::new(references, true);
+        let state = HintState::new(references, true);
         Ok(Self { state: Mutex::new(state), file: Mutex::new(Some(file)), wanted: Notify::new() })
     }
 
     /// A node has missed a record.
-    pub(crate) fn note(&self, to: NodeId, reference: Reference) {
+    pub(crate) fn note(&self, to: NodeId, reference: HintReference) {
         if self.state.lock().note(to, reference) {
             self.wanted.notify_one();
         }
@@ -131,28 +131,28 @@ impl Hints {
     pub(crate) fn note_whole(&self, to: NodeId, partition: Partition) {
         let mut state = self.state.lock();
         state.references.note_whole(to, partition);
-        state.write(Entry::WholeMissed(to, partition));
+        state.write(HintLine::WholeMissed(to, partition));
         drop(state);
         self.wanted.notify_one();
     }
 
     /// References to deliver, as [`References::take`].
-    pub(crate) fn take(&self, to: NodeId, limit: usize) -> Vec<Reference> {
+    pub(crate) fn take(&self, to: NodeId, limit: usize) -> Vec<HintReference> {
         self.state.lock().references.take(to, limit)
     }
 
     /// Removes hints that were taken and are now on the node's disk, or need not be.
-    pub(crate) fn delivered(&self, to: NodeId, taken: &[Reference]) {
+    pub(crate) fn delivered(&self, to: NodeId, taken: &[HintReference]) {
         let mut state = self.state.lock();
         for reference in state.references.delivered(to, taken) {
-            state.write(Entry::Done(to, reference));
+            state.write(HintLine::Done(to, reference));
         }
         drop(state);
         self.wanted.notify_one();
     }
 
     /// Puts hints back that were taken and could not be delivered.
-    pub(crate) fn put_back(&self, to: NodeId, taken: &[Reference]) {
+    pub(crate) fn put_back(&self, to: NodeId, taken: &[HintReference]) {
         self.state.lock().references.put_back(to, taken);
     }
 
@@ -165,7 +165,7 @@ impl Hints {
     pub(crate) fn finish_whole(&self, to: NodeId, partition: Partition, done: bool) {
         let mut state = self.state.lock();
         if state.references.finish_whole(to, partition, done) {
-            state.write(Entry::WholeDone(to, partition));
+            state.write(HintLine::WholeDone(to, partition));
             drop(state);
             self.wanted.notify_one();
         }

@@ -9,11 +9,11 @@ use quoit_model::hash::{Identity, Partition};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A record that a node has missed.
-pub(super) type Reference = (Partition, Identity);
+pub(super) type HintReference = (Partition, Identity);
 
 /// Result of noting a reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Noted {
+pub(super) enum NoteResult {
     /// It was known, or all of its partition is due anyway.
     Known,
     /// It is new.
@@ -25,9 +25,9 @@ pub(super) enum Noted {
 /// References of one node.
 #[derive(Default)]
 struct Target {
-    waiting: BTreeSet<Reference>,
+    waiting: BTreeSet<HintReference>,
     /// References that are being delivered. What is written meanwhile makes them wait again.
-    under_way: BTreeSet<Reference>,
+    under_way: BTreeSet<HintReference>,
     whole_waiting: BTreeSet<Partition>,
     whole_under_way: BTreeSet<Partition>,
 }
@@ -44,7 +44,7 @@ impl Target {
     fn drop_partition(&mut self, partition: Partition) -> usize {
         let last = (partition, Identity(u64::MAX));
         let mut rest = self.waiting.split_off(&(partition, Identity(0)));
-        let after: BTreeSet<Reference> = rest.split_off(&last);
+        let after: BTreeSet<HintReference> = rest.split_off(&last);
         let mut dropped = rest.len();
         self.waiting.extend(after);
         dropped += usize::from(self.waiting.remove(&last));
@@ -65,20 +65,20 @@ impl References {
     }
 
     /// A node has missed a record.
-    pub(super) fn note(&mut self, to: NodeId, (partition, identity): Reference) -> Noted {
+    pub(super) fn note(&mut self, to: NodeId, (partition, identity): HintReference) -> NoteResult {
         let target = self.targets.entry(to).or_default();
         if target.whole_waiting.contains(&partition) {
-            return Noted::Known;
+            return NoteResult::Known;
         }
         if !target.waiting.insert((partition, identity)) {
-            return Noted::Known;
+            return NoteResult::Known;
         }
         self.count += 1;
         if self.count > self.count_max {
             self.note_whole(to, partition);
-            return Noted::Whole;
+            return NoteResult::Whole;
         }
-        Noted::New
+        NoteResult::New
     }
 
     /// A node has missed nobody knows how much of a partition.
@@ -89,7 +89,7 @@ impl References {
     }
 
     /// A reference that was noted before is done with.
-    pub(super) fn forget(&mut self, to: NodeId, reference: Reference) {
+    pub(super) fn forget(&mut self, to: NodeId, reference: HintReference) {
         let Some(target) = self.targets.get_mut(&to) else { return };
         self.count -= usize::from(target.waiting.remove(&reference));
         self.tidy(to);
@@ -104,18 +104,18 @@ impl References {
 
     /// As [`References::note`] when read from the log, where what comes after a whole partition was
     /// written while that was under way.
-    pub(super) fn restore(&mut self, to: NodeId, reference: Reference) {
+    pub(super) fn restore(&mut self, to: NodeId, reference: HintReference) {
         let target = self.targets.entry(to).or_default();
         self.count += usize::from(target.waiting.insert(reference));
     }
 
     /// Some references of one partition to deliver now, in order; empty when there is none. They are
     /// done with by [`References::delivered`] or wait again by [`References::put_back`].
-    pub(super) fn take(&mut self, to: NodeId, limit: usize) -> Vec<Reference> {
+    pub(super) fn take(&mut self, to: NodeId, limit: usize) -> Vec<HintReference> {
         let Some(target) = self.targets.get_mut(&to) else { return Vec::new() };
         let Some((partition, _)) = target.waiting.first().copied() else { return Vec::new() };
         let of_partition = target.waiting.iter().take_while(|(other, _)| *other == partition);
-        let taken: Vec<Reference> = of_partition.take(limit).copied().collect();
+        let taken: Vec<HintReference> = of_partition.take(limit).copied().collect();
         for reference in &taken {
             target.waiting.remove(reference);
             target.under_way.insert(*reference);
@@ -124,7 +124,7 @@ impl References {
     }
 
     /// References that were taken are done with. Returns those that were not noted again meanwhile.
-    pub(super) fn delivered(&mut self, to: NodeId, taken: &[Reference]) -> Vec<Reference> {
+    pub(super) fn delivered(&mut self, to: NodeId, taken: &[HintReference]) -> Vec<HintReference> {
         let Some(target) = self.targets.get_mut(&to) else { return Vec::new() };
         let mut done = Vec::new();
         for reference in taken {
@@ -138,7 +138,7 @@ impl References {
     }
 
     /// References that were taken could not be delivered.
-    pub(super) fn put_back(&mut self, to: NodeId, taken: &[Reference]) {
+    pub(super) fn put_back(&mut self, to: NodeId, taken: &[HintReference]) {
         let Some(target) = self.targets.get_mut(&to) else { return };
         for reference in taken {
             let was_under_way = target.under_way.remove(reference);
@@ -210,8 +210,8 @@ impl References {
     }
 
     /// Single records that nodes have missed.
-    pub(super) fn single(&self) -> Vec<(NodeId, Reference)> {
-        let of_target = |(to, target): (&NodeId, &Target)| -> Vec<(NodeId, Reference)> {
+    pub(super) fn single(&self) -> Vec<(NodeId, HintReference)> {
+        let of_target = |(to, target): (&NodeId, &Target)| -> Vec<(NodeId, HintReference)> {
             let references = target.waiting.union(&target.under_way);
             references.map(|reference| (*to, *reference)).collect()
         };

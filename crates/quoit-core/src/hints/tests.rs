@@ -16,12 +16,12 @@ fn open(disk: &FaultyDisk, count_max: usize) -> Hints {
     Hints::open(disk, ring_size(), count_max).expect("the disk works")
 }
 
-fn reference(partition: u16, identity: u64) -> Reference {
+fn reference(partition: u16, identity: u64) -> HintReference {
     (Partition(partition), Identity(identity))
 }
 
 /// Everything that is due for a node: single records, and whole partitions.
-fn due(hints: &Hints, to: NodeId) -> (Vec<Reference>, Vec<Partition>) {
+fn due(hints: &Hints, to: NodeId) -> (Vec<HintReference>, Vec<Partition>) {
     let state = hints.state.lock();
     let single = state.references.single().into_iter().filter(|(node, _)| *node == to);
     let whole = state.references.whole().into_iter().filter(|(node, _)| *node == to);
@@ -184,7 +184,7 @@ proptest! {
         const COUNT_MAX: usize = 8;
         let disk = FaultyDisk::new(3);
         let mut hints = open(&disk, COUNT_MAX);
-        let mut missed: BTreeSet<(u8, Reference)> = BTreeSet::new();
+        let mut missed: BTreeSet<(u8, HintReference)> = BTreeSet::new();
         for step in steps {
             match step {
                 Step::Note(to, partition, identity) => {

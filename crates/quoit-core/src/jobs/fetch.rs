@@ -2,7 +2,7 @@
 
 use super::{ForScript, JobError, apply};
 use crate::error::RequestError;
-use crate::in_place::{Found, ShownInPlace};
+use crate::in_place::{ShownInPlace, ShownObject};
 use crate::options::ReadOptions;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
@@ -139,9 +139,9 @@ fn read_in_place(store: &ReplicatedStore, kind: &PhaseKind, input: &Input) -> Op
         return None;
     }
     let options = ReadOptions { r: Some(Quorum::One), ..ReadOptions::default() };
-    let show = |found: Option<Found<'_>>| match found? {
-        Found::Plain(plain) => Some(InPlace::Value(Bytes::copy_from_slice(plain.value))),
-        Found::Whole(object) => Some(InPlace::Whole(Box::new(object))),
+    let show = |found: Option<ShownObject<'_>>| match found? {
+        ShownObject::Plain(plain) => Some(InPlace::Value(Bytes::copy_from_slice(plain.value))),
+        ShownObject::Whole(object) => Some(InPlace::Whole(Box::new(object))),
     };
     // Faults come again where they are told.
     match store.get_in_place(input.key_ref(), &options, show) {

@@ -25,7 +25,7 @@ pub struct BucketListing {
     topology: Arc<Topology>,
     bucket_type: Bytes,
     n_val: u32,
-    sources: Vec<Source>,
+    sources: Vec<BucketSource>,
     failed: Vec<NodePlace>,
     /// The last bucket that was listed.
     last: Option<Bytes>,
@@ -43,7 +43,7 @@ pub struct BucketFold {
     _under_way: UnderWay,
 }
 
-struct Source {
+struct BucketSource {
     node: NodePlace,
     names: VecDeque<Bytes>,
     complete: bool,
@@ -250,11 +250,11 @@ fn sources(
     topology: &Topology,
     n_val: u32,
     failed: &[NodePlace],
-) -> Result<Vec<Source>, RequestError> {
+) -> Result<Vec<BucketSource>, RequestError> {
     // First primaries hold every bucket, whatever its n_val; the others those of the least n_val.
     let wanted = PartitionSet::all(topology.partition_count());
     let shared = shares(topology, &wanted, 1, failed)
         .or_else(|_| shares(topology, &wanted, n_val, failed))?;
-    let source = |node| Source { node, names: VecDeque::new(), complete: false };
+    let source = |node| BucketSource { node, names: VecDeque::new(), complete: false };
     Ok(shared.into_iter().map(|share| source(share.node)).collect())
 }

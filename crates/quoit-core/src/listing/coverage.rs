@@ -16,7 +16,7 @@
 //! is named.
 
 use super::index::IndexQuery;
-use super::plan::{PartitionSet, Share, shares};
+use super::plan::{NodeShare, PartitionSet, shares};
 use crate::error::RequestError;
 use crate::store::{ReplicatedStore, replicas_of};
 use crate::topology::Topology;
@@ -108,7 +108,7 @@ impl ReplicatedStore {
         let wanted = replaced.map_or_else(|| PartitionSet::all(ring_size), |(_, wanted)| wanted);
         let shares = shares_with_scans(&topology, &wanted, replicas, &avoided)?;
         let entry_count_min = request.entry_count_min.min(ring_size.into()).next_power_of_two();
-        let entry = |Share { node, partitions }: Share| {
+        let entry = |NodeShare { node, partitions }: NodeShare| {
             let node = topology.node(node);
             CoverageEntry {
                 node: node.id,
@@ -144,7 +144,7 @@ fn shares_with_scans(
     wanted: &PartitionSet,
     replicas: ReplicaCount,
     avoided: &[NodePlace],
-) -> Result<Vec<Share>, RequestError> {
+) -> Result<Vec<NodeShare>, RequestError> {
     let older = topology.places().filter(|place| !topology.node(*place).knows_scans);
     let failed: Vec<NodePlace> = older.chain(avoided.iter().copied()).collect();
     shares(topology, wanted, replicas, &failed).map_err(|nobody| {
@@ -204,7 +204,7 @@ impl Sealed<'_> {
 }
 
 /// Halves the largest shares until there are so many, or each is one partition.
-fn divided(mut shares: Vec<Share>, count_min: usize) -> Vec<Share> {
+fn divided(mut shares: Vec<NodeShare>, count_min: usize) -> Vec<NodeShare> {
     let sizes = shares.iter().map(|share| share.partitions.iter().count());
     let mut by_size: BinaryHeap<(usize, usize)> = sizes.zip(0..).collect();
     while shares.len() < count_min {
@@ -218,7 +218,7 @@ fn divided(mut shares: Vec<Share>, count_min: usize) -> Vec<Share> {
         }
         let node = whole.node;
         by_size.extend([(size - upper.len(), place), (upper.len(), shares.len())]);
-        shares.push(Share { node, partitions: half });
+        shares.push(NodeShare { node, partitions: half });
     }
     shares
 }
@@ -240,9 +240,9 @@ mod tests {
                 let mut partitions = PartitionSet::empty(64);
                 let own = (0..64u16).filter(|number| owners[usize::from(*number)] == node);
                 own.for_each(|number| partitions.insert(quoit_model::hash::Partition(number)));
-                Share { node, partitions }
+                NodeShare { node, partitions }
             };
-            let shares: Vec<Share> = (0..3).map(share).collect();
+            let shares: Vec<NodeShare> = (0..3).map(share).collect();
             let held: Vec<_> =
                 shares.into_iter().filter(|share| share.partitions.iter().count() > 0).collect();
             let divided = divided(held, count_min);

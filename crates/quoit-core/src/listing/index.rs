@@ -3,7 +3,7 @@
 use super::pattern::Pattern;
 use super::plan::PartitionSet;
 use super::scan::CHUNK_COUNT;
-use super::sources::{Order, Sources, Wanted};
+use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::stats::{LongRequest, UnderWay};
 use crate::store::ReplicatedStore;
@@ -126,7 +126,7 @@ impl IndexQuery {
         }
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> WantedRecords {
         let bounds = |term| IndexPosition::of(term, b"").as_bytes().clone();
         let span = match &self.selection {
             IndexSelection::Keys(KeyBounds { from, end }) => ScanSpan::Keys(KeySpan {
@@ -141,7 +141,7 @@ impl IndexQuery {
             }),
         };
         let is_sorted = self.sorted || self.max_results.is_some() || self.after.is_some();
-        Wanted {
+        WantedRecords {
             bucket_type: self.bucket_type.clone(),
             bucket: self.bucket.clone(),
             span,

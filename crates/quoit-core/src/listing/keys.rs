@@ -2,7 +2,7 @@
 
 use super::older;
 use super::scan::CHUNK_COUNT;
-use super::sources::{Order, Sources, Wanted};
+use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::stats::{LongRequest, UnderWay};
 use crate::store::ReplicatedStore;
@@ -28,7 +28,7 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         bucket: BucketRef<'_>,
     ) -> Result<KeyListing, RequestError> {
-        let wanted = Wanted {
+        let wanted = WantedRecords {
             bucket_type: Bytes::copy_from_slice(bucket.bucket_type),
             bucket: Bytes::copy_from_slice(bucket.bucket),
             span: older::all_keys(),

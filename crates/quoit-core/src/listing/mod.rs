@@ -23,7 +23,7 @@ pub use coverage::{CoverageEntry, CoverageError, CoverageRequest, InvalidContext
 pub use index::{IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds};
 pub use keys::KeyListing;
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
-pub(crate) use plan::{PartitionSet, Plans, Share, shares};
+pub(crate) use plan::{CoveragePlans, NodeShare, PartitionSet, shares};
 pub use records::RecordRange;
 pub(crate) use records::{RecordKind, RecordScan};
 

@@ -63,7 +63,7 @@ impl PartitionSet {
 
 /// A node and what it lists.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Share {
+pub(crate) struct NodeShare {
     pub(crate) node: NodePlace,
     pub(crate) partitions: PartitionSet,
 }
@@ -73,17 +73,17 @@ const PLAN_COUNT_MAX: usize = 16;
 
 /// Plans for all partitions. They stay good while the layouts and who is up stay the same: a request then
 /// costs a look at each node, and none at any partition.
-pub(crate) struct Plans(ArcSwap<Vec<Plan>>);
+pub(crate) struct CoveragePlans(ArcSwap<Vec<CoveragePlan>>);
 
 #[derive(Clone)]
-struct Plan {
+struct CoveragePlan {
     topology: Arc<Topology>,
     replicas: ReplicaCount,
     is_up: Vec<bool>,
-    shares: Arc<[Share]>,
+    shares: Arc<[NodeShare]>,
 }
 
-impl Plans {
+impl CoveragePlans {
     /// No plans.
     pub(crate) fn new() -> Self {
         Self(ArcSwap::from_pointee(Vec::new()))
@@ -98,7 +98,7 @@ impl Plans {
         &self,
         topology: &Arc<Topology>,
         replicas: ReplicaCount,
-    ) -> Result<Arc<[Share]>, RequestError> {
+    ) -> Result<Arc<[NodeShare]>, RequestError> {
         let is_up = topology.places().map(|place| topology.is_up(place));
         let known = self.0.load();
         let found = known.iter().find(|plan| {
@@ -111,11 +111,16 @@ impl Plans {
         // What was up is looked at first: who dies meanwhile is found out by the next request.
         let is_up: Vec<bool> = is_up.collect();
         let wanted = PartitionSet::all(topology.partition_count());
-        let shares: Arc<[Share]> = shares(topology, &wanted, replicas, &[])?.into();
-        let made =
-            Plan { topology: Arc::clone(topology), replicas, is_up, shares: Arc::clone(&shares) };
-        let is_kept =
-            |plan: &&Plan| plan.replicas != replicas && Arc::ptr_eq(&plan.topology, topology);
+        let shares: Arc<[NodeShare]> = shares(topology, &wanted, replicas, &[])?.into();
+        let made = CoveragePlan {
+            topology: Arc::clone(topology),
+            replicas,
+            is_up,
+            shares: Arc::clone(&shares),
+        };
+        let is_kept = |plan: &&CoveragePlan| {
+            plan.replicas != replicas && Arc::ptr_eq(&plan.topology, topology)
+        };
         let others = known.iter().filter(is_kept).take(PLAN_COUNT_MAX - 1).cloned();
         self.0.store(Arc::new(std::iter::once(made).chain(others).collect()));
         Ok(shares)
@@ -134,7 +139,7 @@ pub(crate) fn shares(
     wanted: &PartitionSet,
     replicas: impl Into<ReplicaCount>,
     failed: &[NodePlace],
-) -> Result<Vec<Share>, RequestError> {
+) -> Result<Vec<NodeShare>, RequestError> {
     let replicas = replicas.into();
     let holders: Vec<(Partition, Vec<NodePlace>)> = wanted
         .iter()
@@ -153,7 +158,7 @@ fn share_out(
     holders: &[(Partition, Vec<NodePlace>)],
     own: Option<NodePlace>,
     wanted: &PartitionSet,
-) -> Result<Vec<Share>, RequestError> {
+) -> Result<Vec<NodeShare>, RequestError> {
     let mut left: Vec<&(Partition, Vec<NodePlace>)> = holders.iter().collect();
     let mut shares = Vec::new();
     let place_count = holders.iter().flat_map(|(_, nodes)| nodes).max().map_or(0, |max| max + 1);
@@ -176,7 +181,7 @@ fn share_out(
             }
             !taken
         });
-        shares.push(Share { node, partitions });
+        shares.push(NodeShare { node, partitions });
     }
     Ok(shares)
 }
@@ -216,7 +221,7 @@ mod tests {
         let holders: Vec<_> = (0..8).map(|place| (Partition(place), vec![place % 3, 5])).collect();
         let wanted = PartitionSet::all(8);
         let shares = share_out(&holders, None, &wanted).expect("all are held");
-        assert_eq!(shares, [Share { node: 5, partitions: wanted }]);
+        assert_eq!(shares, [NodeShare { node: 5, partitions: wanted }]);
     }
 
     #[test]

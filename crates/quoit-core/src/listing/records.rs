@@ -1,7 +1,7 @@
 //! Summaries of the records of a bucket, for folds.
 
 use super::scan::{Chunk, Held};
-use super::sources::{Order, Sources, Wanted};
+use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::records::{clock_of, size_of};
 use crate::replica::Place;
@@ -104,7 +104,7 @@ impl ReplicatedStore {
                 segments: segments.numbers().to_vec(),
             }),
         };
-        let wanted = Wanted {
+        let wanted = WantedRecords {
             bucket_type: range.bucket_type.clone(),
             bucket: range.bucket.clone(),
             span,

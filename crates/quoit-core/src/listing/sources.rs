@@ -1,7 +1,7 @@
 //! The nodes that answer for all partitions together, and their answers as one.
 
 use super::older;
-use super::plan::{PartitionSet, Share, shares};
+use super::plan::{NodeShare, PartitionSet, shares};
 use super::scan::CHUNK_COUNT;
 use super::{CHUNK_TIMEOUT, Failed, decoded, own};
 use crate::calls::call_while_up;
@@ -40,7 +40,7 @@ pub(crate) enum Order {
 
 /// Records that are wanted of all nodes together.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedRecords {
     pub(crate) bucket_type: Bytes,
     pub(crate) bucket: Bytes,
     pub(crate) span: ScanSpan,
@@ -53,27 +53,27 @@ pub(crate) struct Wanted {
     pub(crate) order: Order,
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Scanned, Failed>> + Send>>;
+type PendingAnswer = Pin<Box<dyn Future<Output = Result<Scanned, Failed>> + Send>>;
 
 /// A node and the partitions that it answers for.
-struct Source {
-    share: Share,
+struct ListingSource {
+    share: NodeShare,
     /// The last position that it has gone past.
     after: Option<Bytes>,
     /// Positions that it has answered and that were not taken yet.
     positions: VecDeque<Bytes>,
     is_complete: bool,
     /// The answer that is awaited.
-    answer: Option<Answer>,
+    answer: Option<PendingAnswer>,
 }
 
-impl Source {
-    fn new(share: Share, after: Option<Bytes>) -> Self {
+impl ListingSource {
+    fn new(share: NodeShare, after: Option<Bytes>) -> Self {
         Self { share, after, positions: VecDeque::new(), is_complete: false, answer: None }
     }
 
     /// A source of what has been answered already.
-    fn done(share: Share, positions: VecDeque<Bytes>) -> Self {
+    fn done(share: NodeShare, positions: VecDeque<Bytes>) -> Self {
         Self { share, after: None, positions, is_complete: true, answer: None }
     }
 }
@@ -84,9 +84,9 @@ impl Source {
 pub(crate) struct Sources {
     store: Arc<ReplicatedStore>,
     topology: Arc<Topology>,
-    wanted: Wanted,
+    wanted: WantedRecords,
     replicas: ReplicaCount,
-    sources: Vec<Source>,
+    sources: Vec<ListingSource>,
     failed: Vec<NodePlace>,
     /// Which source is looked at first.
     turn: usize,
@@ -98,7 +98,10 @@ impl ReplicatedStore {
     /// # Errors
     ///
     /// Unknown bucket types, empty names, and partitions that no node has which is up.
-    pub(crate) async fn scan(self: &Arc<Self>, wanted: Wanted) -> Result<Sources, RequestError> {
+    pub(crate) async fn scan(
+        self: &Arc<Self>,
+        wanted: WantedRecords,
+    ) -> Result<Sources, RequestError> {
         let bucket = BucketRef { bucket_type: &wanted.bucket_type, bucket: &wanted.bucket };
         bucket.key(b"*").check()?;
         let topology = self.settled_topology(None).await;
@@ -107,7 +110,7 @@ impl ReplicatedStore {
             None => self.plans.for_all(&topology, replicas)?,
             Some(some) => shares(&topology, some, replicas, &[])?.into(),
         };
-        let source = |share: &Share| Source::new(share.clone(), wanted.after.clone());
+        let source = |share: &NodeShare| ListingSource::new(share.clone(), wanted.after.clone());
         Ok(Sources {
             store: Arc::clone(self),
             topology,
@@ -162,7 +165,8 @@ impl Sources {
 
     /// The least positions, as long as every node has one to compare.
     fn take_sorted(&mut self, count_max: usize) -> Vec<Bytes> {
-        let is_lacking = |source: &Source| source.positions.is_empty() && !source.is_complete;
+        let is_lacking =
+            |source: &ListingSource| source.positions.is_empty() && !source.is_complete;
         if self.sources.iter().any(is_lacking) {
             return Vec::new();
         }
@@ -214,8 +218,8 @@ impl Sources {
         .await
     }
 
-    fn ask(&self, source: &Source, count_max: usize) -> Answer {
-        let Wanted { bucket_type, bucket, span, pattern, .. } = self.wanted.clone();
+    fn ask(&self, source: &ListingSource, count_max: usize) -> PendingAnswer {
+        let WantedRecords { bucket_type, bucket, span, pattern, .. } = self.wanted.clone();
         let scan = Scan {
             bucket_type,
             bucket,
@@ -266,14 +270,15 @@ impl Sources {
     }
 
     /// Other sources for what one had left. What it has answered and nobody has taken stays: it is true.
-    fn share_anew(&mut self, source: Source) -> Result<(), RequestError> {
-        let Source { share, after, positions, is_complete, .. } = source;
+    fn share_anew(&mut self, source: ListingSource) -> Result<(), RequestError> {
+        let ListingSource { share, after, positions, is_complete, .. } = source;
         if !is_complete {
             let shared = shares(&self.topology, &share.partitions, self.replicas, &self.failed)?;
-            self.sources.extend(shared.into_iter().map(|share| Source::new(share, after.clone())));
+            self.sources
+                .extend(shared.into_iter().map(|share| ListingSource::new(share, after.clone())));
         }
         if !positions.is_empty() {
-            self.sources.push(Source::done(share, positions));
+            self.sources.push(ListingSource::done(share, positions));
         }
         Ok(())
     }
@@ -299,8 +304,8 @@ async fn scan_once_rebuilt(
 }
 
 /// Takes the least positions out of sources, until one that has more to answer is empty.
-fn merge(sources: &mut [Source], count_max: usize) -> Vec<Bytes> {
-    let first = |(place, source): (usize, &Source)| {
+fn merge(sources: &mut [ListingSource], count_max: usize) -> Vec<Bytes> {
+    let first = |(place, source): (usize, &ListingSource)| {
         source.positions.front().map(|position| Reverse((position.clone(), place)))
     };
     let mut heads: BinaryHeap<_> = sources.iter().enumerate().filter_map(first).collect();
@@ -330,12 +335,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn source(positions: &[u8], is_complete: bool) -> Source {
-        let share = Share { node: 0, partitions: PartitionSet::empty(8) };
+    fn source(positions: &[u8], is_complete: bool) -> ListingSource {
+        let share = NodeShare { node: 0, partitions: PartitionSet::empty(8) };
         let mut positions = positions.to_vec();
         positions.sort_unstable();
         let positions = positions.iter().map(|byte| Bytes::copy_from_slice(&[*byte])).collect();
-        Source { is_complete, ..Source::done(share, positions) }
+        ListingSource { is_complete, ..ListingSource::done(share, positions) }
     }
 
     proptest! {
@@ -346,7 +351,7 @@ mod tests {
             ), 1..6),
             count_max in 1..50usize,
         ) {
-            let mut sources: Vec<Source> =
+            let mut sources: Vec<ListingSource> =
                 parts.iter().map(|(bytes, is_complete)| source(bytes, *is_complete)).collect();
             let mut all: Vec<u8> = parts.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
             all.sort_unstable();

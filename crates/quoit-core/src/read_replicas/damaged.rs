@@ -1,13 +1,13 @@
 //! This node's copy where it can't be read: it is replaced by what the other replicas have.
 
-use super::{Run, Stop};
+use super::{ReadRun, Stop};
 use crate::reaper::SENT_FOR;
 use crate::replica::{Copy, Replicated};
 use crate::stats::Counter;
 use quoit_planted::planted;
 use tokio::time::Instant;
 
-impl Run<'_> {
+impl ReadRun<'_> {
     /// Makes the vote of this node's copy count again: a read that asks for all replicas has no other vote to
     /// take in its place, and would fail for as long as the copy is damaged. Whether there is something to be
     /// asked again.

@@ -1,7 +1,7 @@
 //! Copies of large sets and maps that differ: they are made equal by the ranges of items that they differ in,
 //! and only this node's copy is read whole.
 
-use super::{Run, Stop};
+use super::{ReadRun, Stop};
 use crate::error::RequestError;
 use crate::replica::Copy;
 use crate::stats::Counter;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 /// The copies are gone through so often: what comes from the last of several is news to the first.
 const ROUND_COUNT: usize = 2;
 
-impl Run<'_> {
+impl ReadRun<'_> {
     /// Makes the copies of those who have answered equal to this node's, as far as they lie in pages. What
     /// does not is left to the general way.
     pub(super) async fn unite_large(&mut self, deadline: Instant) -> Result<(), Stop> {

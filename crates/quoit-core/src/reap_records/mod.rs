@@ -32,7 +32,7 @@ use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_store::engine::{Access, RecordAt};
 use quoit_store::error::StoreError;
 use quoit_store::seam::Disk;
-use shared::{Addition, RecordSource, Shared};
+use shared::{Addition, RecordSource, SharedTables};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -112,7 +112,7 @@ pub struct ReapRecordStats {
 
 /// The reap records of a node.
 pub(crate) struct ReapRecords {
-    shared: RwLock<Shared>,
+    shared: RwLock<SharedTables>,
     /// Taken before `shared`, by those that change something.
     writer: Mutex<Option<LogWriter>>,
     /// As many as the table has: most of the time none, and nobody has to take a lock.
@@ -124,7 +124,7 @@ impl ReapRecords {
     /// Reap records that end with the process.
     pub(crate) fn in_memory(ring_size: RingSize, limits: ReapRecordLimits) -> Self {
         Self {
-            shared: RwLock::new(Shared::new(ring_size)),
+            shared: RwLock::new(SharedTables::new(ring_size)),
             writer: Mutex::default(),
             count: AtomicUsize::new(0),
             limits,
@@ -152,7 +152,12 @@ impl ReapRecords {
         }
         let opened = Self {
             count: AtomicUsize::new(table.count()),
-            shared: RwLock::new(Shared { table, manifest, files, in_memory: BTreeMap::new() }),
+            shared: RwLock::new(SharedTables {
+                table,
+                manifest,
+                files,
+                in_memory: BTreeMap::new(),
+            }),
             writer: Mutex::new(Some(writer)),
             limits,
         };

@@ -10,7 +10,7 @@ use quoit_store::error::StoreError;
 use std::collections::BTreeMap;
 
 /// State that readers need.
-pub(super) struct Shared {
+pub(super) struct SharedTables {
     pub(super) table: ReapTable,
     /// The content of the next manifest, but for its list of files.
     pub(super) manifest: ReapManifest,
@@ -35,7 +35,7 @@ impl RecordSource {
     }
 }
 
-impl Shared {
+impl SharedTables {
     pub(super) fn new(ring_size: RingSize) -> Self {
         Self {
             table: ReapTable::new(ring_size),

@@ -4,7 +4,7 @@ use super::entry::{LogPart, LogParts, append_entry};
 use super::log::{self, FILE_HEAD_BYTES, LogFile, read_all};
 use super::manifest::ReapManifest;
 use super::recovery::Recovered;
-use super::shared::Shared;
+use super::shared::SharedTables;
 use super::table::{EntryPlace, TableRow};
 use super::{ReapRecord, ReapSequence};
 use parking_lot::RwLock;
@@ -50,7 +50,7 @@ impl LogWriter {
     /// When the disk refuses: any of the entries may be there after a restart.
     pub(super) fn append(
         &mut self,
-        shared: &RwLock<Shared>,
+        shared: &RwLock<SharedTables>,
         entries: &[(ReapSequence, &ReapRecord)],
     ) -> Result<Vec<EntryPlace>, StoreError> {
         let mut places = Vec::with_capacity(entries.len());
@@ -91,7 +91,7 @@ impl LogWriter {
     }
 
     /// The file to append to: a new one if the last one is full.
-    fn active(&mut self, shared: &RwLock<Shared>) -> Result<u32, StoreError> {
+    fn active(&mut self, shared: &RwLock<SharedTables>) -> Result<u32, StoreError> {
         if let Some(number) = self.active
             && shared.read().files[&number].durable_bytes < self.file_bytes_max
         {
@@ -110,7 +110,7 @@ impl LogWriter {
     }
 
     /// The manifest as it has to be now. The file that grows is the last one.
-    fn manifest(&self, shared: &RwLock<Shared>) -> ReapManifest {
+    fn manifest(&self, shared: &RwLock<SharedTables>) -> ReapManifest {
         let shared = shared.read();
         let files = shared.files.iter().map(|(number, file)| file.named(*number)).collect();
         ReapManifest { files, ..shared.manifest.clone() }
@@ -121,7 +121,7 @@ impl LogWriter {
     /// # Errors
     ///
     /// When the disk refuses.
-    pub(super) fn write_manifest(&self, shared: &RwLock<Shared>) -> Result<(), StoreError> {
+    pub(super) fn write_manifest(&self, shared: &RwLock<SharedTables>) -> Result<(), StoreError> {
         self.manifest(shared).write(&*self.disk)
     }
 
@@ -130,7 +130,7 @@ impl LogWriter {
     /// # Errors
     ///
     /// When the disk refuses.
-    pub(super) fn settle(&mut self, shared: &RwLock<Shared>) -> Result<(), StoreError> {
+    pub(super) fn settle(&mut self, shared: &RwLock<SharedTables>) -> Result<(), StoreError> {
         if self.give_up_files(shared)? {
             return Ok(());
         }
@@ -143,7 +143,10 @@ impl LogWriter {
     /// # Errors
     ///
     /// When the disk refuses.
-    pub(super) fn give_up_files(&mut self, shared: &RwLock<Shared>) -> Result<bool, StoreError> {
+    pub(super) fn give_up_files(
+        &mut self,
+        shared: &RwLock<SharedTables>,
+    ) -> Result<bool, StoreError> {
         let mut given_up = Vec::new();
         while let Some(number) = self.file_to_give_up(shared) {
             if self.active == Some(number) {
@@ -164,7 +167,7 @@ impl LogWriter {
     }
 
     /// A file whose entries should be elsewhere; the one that grows only when nothing in it is live.
-    fn file_to_give_up(&self, shared: &RwLock<Shared>) -> Option<u32> {
+    fn file_to_give_up(&self, shared: &RwLock<SharedTables>) -> Option<u32> {
         let shared = shared.read();
         let mut files = shared.files.iter();
         let found = files.find(|(number, file)| match self.active == Some(**number) {
@@ -175,7 +178,7 @@ impl LogWriter {
     }
 
     /// Writes the live entries of a file again, elsewhere. Those that can't be read any more are lost.
-    fn move_live(&mut self, shared: &RwLock<Shared>, number: u32) -> Result<(), StoreError> {
+    fn move_live(&mut self, shared: &RwLock<SharedTables>, number: u32) -> Result<(), StoreError> {
         let (file, salt, live_count) = {
             let shared = shared.read();
             let file = &shared.files[&number];
@@ -203,7 +206,7 @@ impl LogWriter {
 
 /// Entries of a file that the table refers to.
 fn live_entries(
-    shared: &RwLock<Shared>,
+    shared: &RwLock<SharedTables>,
     number: u32,
     bytes: &bytes::Bytes,
     salt: u64,

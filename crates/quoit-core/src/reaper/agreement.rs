@@ -6,7 +6,7 @@
 //! reap record; no other member has to be up. Where a primary holds something else, nobody else would find
 //! out, since tombstones are not compared: a read of all primaries brings them together.
 
-use super::{Marks, Noted};
+use super::{Marks, NotedTombstone};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::replica::{Copy, Place};
@@ -46,7 +46,7 @@ const UNITED_COUNT: usize = 50;
 
 /// A tombstone that this node may have reaped.
 struct Candidate {
-    noted: Noted,
+    noted: NotedTombstone,
     /// Its other primaries.
     others: SmallVec<[NodePlace; 4]>,
     /// Its stored form.
@@ -54,7 +54,7 @@ struct Candidate {
 }
 
 /// Next step for a tombstone that is due.
-enum Turn {
+enum AgreementStep {
     Now(SmallVec<[NodePlace; 4]>),
     /// A primary is missing.
     Later,
@@ -101,12 +101,12 @@ impl ReplicatedStore {
         let (mut batch, mut size_bytes) = (Vec::new(), 0);
         for noted in due {
             match self.turn(&topology, &state, &noted) {
-                Turn::Now(others) => {
+                AgreementStep::Now(others) => {
                     size_bytes += noted.encoded.len();
                     batch.push(Candidate { noted, others, tombstone: Bytes::new() });
                 }
-                Turn::Later => later.push(noted),
-                Turn::Elsewhere => {}
+                AgreementStep::Later => later.push(noted),
+                AgreementStep::Elsewhere => {}
             }
             if batch.len() >= BATCH_COUNT || size_bytes >= BATCH_BYTES {
                 later.extend(self.reap_batch(&topology, take(&mut batch)).await);
@@ -117,20 +117,20 @@ impl ReplicatedStore {
         self.reap_later(later);
     }
 
-    fn turn(&self, topology: &Topology, state: &State, noted: &Noted) -> Turn {
-        let Some(n_val) = n_val_of(state, &noted.encoded) else { return Turn::Elsewhere };
+    fn turn(&self, topology: &Topology, state: &State, noted: &NotedTombstone) -> AgreementStep {
+        let Some(n_val) = n_val_of(state, &noted.encoded) else { return AgreementStep::Elsewhere };
         let Some(mut primaries) = topology.settled_primaries(noted.partition, n_val) else {
-            return Turn::Later;
+            return AgreementStep::Later;
         };
         let own_place = primaries.iter().position(|node| Some(*node) == topology.own());
         match own_place {
             // The first primary sees to it; one that it has left behind is any primary's business.
             Some(0) => {}
             Some(_) if noted.is_left_behind => {}
-            Some(_) | None => return Turn::Elsewhere,
+            Some(_) | None => return AgreementStep::Elsewhere,
         }
         primaries.retain(|node| Some(*node) != topology.own());
-        Turn::Now(primaries)
+        AgreementStep::Now(primaries)
     }
 
     /// Reaps those of a batch that all primaries hold, and returns those that have to wait.
@@ -138,7 +138,7 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         topology: &Topology,
         batch: Vec<Candidate>,
-    ) -> Vec<Noted> {
+    ) -> Vec<NotedTombstone> {
         if batch.is_empty() {
             return Vec::new();
         }
@@ -164,7 +164,8 @@ impl ReplicatedStore {
                 self.queue_reaped(&noted.encoded, tombstone);
             }
         }
-        let mut later: Vec<Noted> = later.into_iter().map(|candidate| candidate.noted).collect();
+        let mut later: Vec<NotedTombstone> =
+            later.into_iter().map(|candidate| candidate.noted).collect();
         later.extend(self.reap_own(gone).await);
         later
     }
@@ -194,7 +195,7 @@ impl ReplicatedStore {
     async fn still_here(
         self: &Arc<Self>,
         batch: Vec<Candidate>,
-    ) -> Result<Vec<Candidate>, Vec<Noted>> {
+    ) -> Result<Vec<Candidate>, Vec<NotedTombstone>> {
         let store = Arc::clone(self);
         let look = move || {
             let mut here = Vec::with_capacity(batch.len());
@@ -222,7 +223,10 @@ impl ReplicatedStore {
     }
 
     /// The stored form of a tombstone that is here as it was noted.
-    pub(super) fn tombstone_of(&self, noted: &Noted) -> Result<Option<Bytes>, RequestError> {
+    pub(super) fn tombstone_of(
+        &self,
+        noted: &NotedTombstone,
+    ) -> Result<Option<Bytes>, RequestError> {
         let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(None) };
         let copy = self.fetch_copy(&place.at(), true, Access::Wait)?;
         Ok(match copy {
@@ -277,16 +281,16 @@ impl ReplicatedStore {
     }
 
     /// Reaps this node's copies of tombstones that are gone elsewhere, and returns those that stayed.
-    async fn reap_own(self: &Arc<Self>, batch: Vec<Candidate>) -> Vec<Noted> {
+    async fn reap_own(self: &Arc<Self>, batch: Vec<Candidate>) -> Vec<NotedTombstone> {
         let store = Arc::clone(self);
         let noted = batch.into_iter().map(|candidate| candidate.noted).collect();
         let reap = move || Ok(store.reap_noted(noted));
         self.settings.blocking.behind(reap).await.unwrap_or_default()
     }
 
-    fn reap_later(&self, tombstones: Vec<Noted>) {
+    fn reap_later(&self, tombstones: Vec<NotedTombstone>) {
         let due_us = self.clock.unix_us() + AGAIN_US;
-        self.reaper.insert(tombstones.into_iter().map(|noted| Noted { due_us, ..noted }));
+        self.reaper.insert(tombstones.into_iter().map(|noted| NotedTombstone { due_us, ..noted }));
     }
 }
 

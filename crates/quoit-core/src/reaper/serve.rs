@@ -1,7 +1,7 @@
 //! The primary's side of reaping.
 
 use super::Marks;
-use super::Noted;
+use super::NotedTombstone;
 use crate::error::RequestError;
 use crate::reap_records::ReapRecord;
 use crate::replica::{Copy, Place};
@@ -109,7 +109,7 @@ impl ReplicatedStore {
     }
 
     /// As [`ReplicatedStore::reap_all`], of noted tombstones. Returns those that are left.
-    pub(super) fn reap_noted(&self, noted: Vec<Noted>) -> Vec<Noted> {
+    pub(super) fn reap_noted(&self, noted: Vec<NotedTombstone>) -> Vec<NotedTombstone> {
         let places = noted.iter().map(|each| {
             Place::new(&each.encoded, each.partition).map(|place| (place, each.digest))
         });
@@ -123,7 +123,8 @@ impl ReplicatedStore {
                 }
             };
         let mut index = 0..;
-        let is_left = |_: &Noted| index.next().is_some_and(|index| !Marks::is_set(&gone, index));
+        let is_left =
+            |_: &NotedTombstone| index.next().is_some_and(|index| !Marks::is_set(&gone, index));
         noted.into_iter().filter(is_left).collect()
     }
 

@@ -3,7 +3,7 @@
 use super::pages::{PageFault, ReadPages, WrittenPages, corrupt};
 use super::{ATTEMPT_COUNT, Records, read_root};
 use quoit_model::data_type::pages::{PagedObject, Pages};
-use quoit_model::data_type::{FieldName, Part, StoredFormError, WantedPart};
+use quoit_model::data_type::{FieldName, ItemRange, StoredFormError, WantedPart};
 use quoit_model::object::Object;
 use quoit_store::engine::{Access, Applied, Fetch, Record, RecordAt};
 use quoit_store::error::StoreError;
@@ -17,7 +17,7 @@ pub(crate) enum PartCopy {
         /// That of the whole object.
         digest: u64,
         /// `None` when the record holds no data type, a deleted one, or not the field that is asked about.
-        part: Option<Box<Part>>,
+        part: Option<Box<ItemRange>>,
     },
 }
 
@@ -80,7 +80,7 @@ fn boxed_part<P: Pages>(
     path: &[FieldName],
     wanted: WantedPart,
     pages: &mut P,
-) -> Result<Option<Box<Part>>, P::Error> {
+) -> Result<Option<Box<ItemRange>>, P::Error> {
     Ok(paged.part(path, wanted, pages)?.map(Box::new))
 }
 
@@ -93,6 +93,6 @@ fn part_of_whole(
     let object = object.map_err(|fault| corrupt(at, fault.to_string()))?;
     let state = object.data_type();
     let state = state.map_err(|fault: StoredFormError| corrupt(at, fault.to_string()))?;
-    let part = state.and_then(|state| Part::whole(state, path)).map(Box::new);
+    let part = state.and_then(|state| ItemRange::whole(state, path)).map(Box::new);
     Ok(PartCopy::Found { digest: record.meta.digest, part })
 }

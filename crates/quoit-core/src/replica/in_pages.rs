@@ -1,6 +1,6 @@
 //! Merges an object into a copy that lies in pages.
 
-use super::{Around, Replicated, Taken};
+use super::{ApplyOutcome, Around, Replicated};
 use crate::records::{Becomes, PageFault, Records, WrittenPages};
 use crate::store::{ReplicatedStore, decode};
 use quoit_model::data_type::pages::{OtherCopy, PagedObject, Pages, PagesMerged, Region};
@@ -68,7 +68,7 @@ pub(super) fn take_in_pages(
     has_to_last: bool,
     access: Access,
     around: &Around<'_>,
-) -> Result<Option<Option<Taken>>, StoreError> {
+) -> Result<Option<Option<ApplyOutcome>>, StoreError> {
     // What can't be read is told of where it is merged as a whole.
     let Ok(theirs) = decode(&incoming.object) else { return Ok(None) };
     let n_val_class = incoming.meta.n_val_class;
@@ -114,7 +114,9 @@ pub(super) fn take_in_pages(
         (None, _) => None,
         (Some(_), _) if needs_whole => None,
         (Some(Applied::WouldBlock), _) => Some(None),
-        (Some(Applied::Written(ticket)), Some(meta)) => Some(Some(Taken::Written(ticket, meta))),
-        (Some(Applied::Written(_) | Applied::Kept), _) => Some(Some(Taken::Known)),
+        (Some(Applied::Written(ticket)), Some(meta)) => {
+            Some(Some(ApplyOutcome::Written(ticket, meta)))
+        }
+        (Some(Applied::Written(_) | Applied::Kept), _) => Some(Some(ApplyOutcome::Known)),
     })
 }

@@ -103,7 +103,7 @@ fn take_into(
     place: &Place<'_>,
     incoming: &Replicated,
     has_to_last: bool,
-) -> Result<Option<Taken>, RequestError> {
+) -> Result<Option<ApplyOutcome>, RequestError> {
     let merged = |ours: &Object, theirs: &Object| merge(ours, theirs, incoming.rule);
     let merged_pages = |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
         merge_pages(ours, theirs, incoming.rule, pages)
@@ -131,7 +131,7 @@ fn check_delivery(objects: &[Object], order: &[usize], rule: MergeRule) {
         let incoming = replicated(object, rule);
         let taken = take_into(&records, &place, &incoming, has_to_last);
         let taken = taken.expect("the disk is good").expect("it may wait");
-        assert!(!has_to_last || matches!(taken, Taken::Written(..)), "nothing to wait for");
+        assert!(!has_to_last || matches!(taken, ApplyOutcome::Written(..)), "nothing to wait for");
         model = Some(model.map_or_else(|| object.clone(), |model| merge(&model, object, rule)));
         let expected = model.as_ref().expect("something was delivered");
         let mut found = None;

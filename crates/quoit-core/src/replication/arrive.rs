@@ -5,12 +5,12 @@ use super::fetch::QueuedValue;
 use super::hook::WrittenObject;
 use crate::error::RequestError;
 use crate::options::WriteOptions;
-use crate::replica::{Replicated, Taken, merge_rule};
+use crate::replica::{ApplyOutcome, Replicated, merge_rule};
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, object_props, record_at, wait_if_blocked};
 use crate::topology::Topology;
 use crate::votes::{WriteNeed, WriteTally};
-use crate::write_replicas::{Made, Sent};
+use crate::write_replicas::{Made, SentForm};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
@@ -119,7 +119,7 @@ impl ReplicatedStore {
             let taken = wait_if_blocked(self.settings.blocking, |access| {
                 self.take_copy(at, replicated, quorums.dw > 0, access)
             })?;
-            if let Taken::Written(written, meta) = taken {
+            if let ApplyOutcome::Written(written, meta) = taken {
                 ticket = Some(written);
                 // What is stored is neither what was there nor what came: both had news.
                 if before.is_some_and(|before| before != meta.digest)
@@ -139,7 +139,7 @@ impl ReplicatedStore {
         let made = Made {
             key: Bytes::copy_from_slice(at.encoded),
             partition: at.partition,
-            sent: Sent::Object(replicated.clone()),
+            sent: SentForm::Object(replicated.clone()),
             has_own: is_own,
             ticket,
             quorums,

@@ -40,7 +40,7 @@ pub struct EntrySequence(pub u64);
 
 /// The part of an entry that its key does not tell.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Reference {
+pub(crate) enum EntryReference {
     /// The object, as it is stored.
     Object(Bytes),
     /// Nothing: the object is read when the entry is consumed.
@@ -57,11 +57,11 @@ pub(crate) enum Reference {
 
 /// One record to be sent to another cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct QueueEntry {
     pub(crate) sequence: EntrySequence,
     /// Name of the record, encoded.
     pub(crate) key: Bytes,
-    pub(crate) reference: Reference,
+    pub(crate) reference: EntryReference,
     pub(crate) visited: Visited,
     /// When it was queued, microseconds since 1970.
     pub(crate) queued_us: u64,
@@ -69,19 +69,19 @@ pub(crate) struct Entry {
     pub(crate) is_again: bool,
 }
 
-impl Entry {
+impl QueueEntry {
     /// Bytes of memory that the entry holds beside its fixed part.
     pub(crate) fn held_bytes(&self) -> usize {
         match &self.reference {
-            Reference::Object(stored) | Reference::Tombstone(stored) => stored.len(),
-            Reference::ToFetch | Reference::Reap { .. } => 0,
+            EntryReference::Object(stored) | EntryReference::Tombstone(stored) => stored.len(),
+            EntryReference::ToFetch | EntryReference::Reap { .. } => 0,
         }
     }
 
     /// The entry without its object, which is read again when the entry is consumed.
     pub(crate) fn reduced(mut self) -> Self {
-        if matches!(self.reference, Reference::Object(_)) {
-            self.reference = Reference::ToFetch;
+        if matches!(self.reference, EntryReference::Object(_)) {
+            self.reference = EntryReference::ToFetch;
         }
         self
     }

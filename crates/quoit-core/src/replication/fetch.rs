@@ -1,6 +1,8 @@
 //! Consumption of source queues: the next entry, with its object.
 
-use super::entry::{Entry, EntrySequence, QueuePriority, Reference, Visited, VisitedCluster};
+use super::entry::{
+    EntryReference, EntrySequence, QueueEntry, QueuePriority, Visited, VisitedCluster,
+};
 use super::source_queues::{Lease, SourceQueues};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
@@ -194,15 +196,17 @@ impl ReplicatedStore {
     async fn with_value(
         &self,
         priority: QueuePriority,
-        entry: Entry,
+        entry: QueueEntry,
     ) -> Result<Option<QueuedObject>, RequestError> {
-        let Entry { sequence, key, reference, visited, queued_us, is_again } = entry;
-        let is_fetched = reference == Reference::ToFetch;
+        let QueueEntry { sequence, key, reference, visited, queued_us, is_again } = entry;
+        let is_fetched = reference == EntryReference::ToFetch;
         let value = match reference {
-            Reference::Object(stored) => Some(QueuedValue::Object(stored)),
-            Reference::Tombstone(stored) => Some(QueuedValue::Tombstone(stored)),
-            Reference::Reap { clock, reaped_us } => Some(QueuedValue::Reap { clock, reaped_us }),
-            Reference::ToFetch => self.queued_value(&key).await?,
+            EntryReference::Object(stored) => Some(QueuedValue::Object(stored)),
+            EntryReference::Tombstone(stored) => Some(QueuedValue::Tombstone(stored)),
+            EntryReference::Reap { clock, reaped_us } => {
+                Some(QueuedValue::Reap { clock, reaped_us })
+            }
+            EntryReference::ToFetch => self.queued_value(&key).await?,
         };
         let queued = |value| QueuedObject {
             sequence,

@@ -1,6 +1,6 @@
 //! Promises of the journal of source queues, whatever is in its file: for fuzzing.
 
-use super::entry::{Entry, EntrySequence, Reference, Visited};
+use super::entry::{EntryReference, EntrySequence, QueueEntry, Visited};
 use super::filter::QueueDefinition;
 use super::journal::{QueueNumber, file_head, file_name, journal_bytes};
 use super::source_queues::{SourceQueueSettings, SourceQueues};
@@ -31,7 +31,7 @@ pub fn fuzz_source_journal(bytes: &[u8]) {
 pub fn source_journal_samples() -> Vec<Vec<u8>> {
     let mut key = Vec::new();
     BucketRef::untyped(b"bucket").key(b"key").encode_into(&mut key);
-    let entry = |sequence, reference| Entry {
+    let entry = |sequence, reference| QueueEntry {
         sequence: EntrySequence(sequence),
         key: Bytes::from(key.clone()),
         reference,
@@ -39,10 +39,10 @@ pub fn source_journal_samples() -> Vec<Vec<u8>> {
         queued_us: 1_000,
         is_again: false,
     };
-    let reap = Reference::Reap { clock: VersionVector::default(), reaped_us: 5 };
+    let reap = EntryReference::Reap { clock: VersionVector::default(), reaped_us: 5 };
     let entries = [
-        entry(1, Reference::ToFetch),
-        entry(2, Reference::Tombstone(Bytes::from_static(b"stored"))),
+        entry(1, EntryReference::ToFetch),
+        entry(2, EntryReference::Tombstone(Bytes::from_static(b"stored"))),
         entry(3, reap),
     ];
     vec![Vec::new(), journal_bytes(&entries, &[QueueNumber(1)])]
@@ -65,7 +65,7 @@ fn check(file: Vec<u8>) {
     let mut key = Vec::new();
     bucket.key(b"k").encode_into(&mut key);
     let key = Bytes::from(key);
-    queues.push(bucket, key.clone(), Reference::ToFetch, Visited::new(), 1);
+    queues.push(bucket, key.clone(), EntryReference::ToFetch, Visited::new(), 1);
     let queues = open(&disk.kill()).expect("what was opened once is opened again");
     let found = std::iter::from_fn(|| queues.take("q", None, 1)).any(|(_, entry)| entry.key == key);
     assert!(found, "an entry behind damage is found by the next start");

@@ -1,6 +1,6 @@
 //! The coordinator's hook: what it has written is queued for other clusters.
 
-use super::entry::{Reference, Visited};
+use super::entry::{EntryReference, Visited};
 use crate::replica::Replicated;
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, decode, object_props};
@@ -31,21 +31,21 @@ impl<'a> WrittenObject<'a> {
         }
     }
 
-    fn reference(&self, held_bytes_max: usize) -> Reference {
+    fn reference(&self, held_bytes_max: usize) -> EntryReference {
         match self {
             Self::Encoded(written) if written.meta.tombstone => {
-                Reference::Tombstone(written.object.clone())
+                EntryReference::Tombstone(written.object.clone())
             }
             Self::Encoded(written) if written.object.len() <= held_bytes_max => {
-                Reference::Object(written.object.clone())
+                EntryReference::Object(written.object.clone())
             }
             Self::Decoded(object) if object.is_tombstone() => {
                 let mut stored = Vec::new();
                 object.encode_into(&mut stored);
-                Reference::Tombstone(stored.into())
+                EntryReference::Tombstone(stored.into())
             }
             // Reading it back from the page cache costs less than encoding it a second time.
-            Self::Encoded(_) | Self::Decoded(_) | Self::InPlace => Reference::ToFetch,
+            Self::Encoded(_) | Self::Decoded(_) | Self::InPlace => EntryReference::ToFetch,
         }
     }
 }
@@ -77,7 +77,7 @@ impl ReplicatedStore {
         }
         let held_bytes_max = self.source_queues.settings().object_bytes_max;
         let mut reference = written.reference(held_bytes_max);
-        if reference == Reference::ToFetch && !matches!(written, WrittenObject::Encoded(_)) {
+        if reference == EntryReference::ToFetch && !matches!(written, WrittenObject::Encoded(_)) {
             reference = self.reference_to_stored(at, held_bytes_max);
         }
         let key = Bytes::copy_from_slice(at.encoded);
@@ -102,7 +102,7 @@ impl ReplicatedStore {
         };
         if is_taken {
             let now_us = self.clock.unix_us();
-            let reference = Reference::Reap { clock: tombstone.clock, reaped_us: now_us };
+            let reference = EntryReference::Reap { clock: tombstone.clock, reaped_us: now_us };
             let (name, visited) = (encoded.clone(), Visited::new());
             self.source_queues.push(key.bucket, name, reference, visited, now_us);
         }
@@ -110,14 +110,14 @@ impl ReplicatedStore {
 
     /// A reference with the object that was written just now, if it is small and need not be waited for: each
     /// write of a key has an entry with its own object then.
-    fn reference_to_stored(&self, at: &RecordAt<'_>, held_bytes_max: usize) -> Reference {
+    fn reference_to_stored(&self, at: &RecordAt<'_>, held_bytes_max: usize) -> EntryReference {
         match self.engine.get(at, Access::NoWait) {
             Ok(Fetch::Found(record))
                 if record.value.len() <= held_bytes_max && !PagedObject::is_one(&record.value) =>
             {
-                Reference::Object(record.value)
+                EntryReference::Object(record.value)
             }
-            _ => Reference::ToFetch,
+            _ => EntryReference::ToFetch,
         }
     }
 }

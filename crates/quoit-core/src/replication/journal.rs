@@ -29,7 +29,9 @@
 //!
 //! Numbers are little-endian.
 
-use super::entry::{Entry, EntrySequence, Reference, VISITED_COUNT_MAX, Visited, VisitedCluster};
+use super::entry::{
+    EntryReference, EntrySequence, QueueEntry, VISITED_COUNT_MAX, Visited, VisitedCluster,
+};
 use bytes::Bytes;
 use quoit_model::context::{decode_context, encode_context};
 use quoit_store::error::StoreError;
@@ -68,13 +70,13 @@ pub(crate) struct Cursor {
 /// An entry and the queues that it waits in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct JournalEntry {
-    pub(crate) entry: Entry,
+    pub(crate) entry: QueueEntry,
     pub(crate) queues: QueueNumbers,
 }
 
 /// Entries that were read, and where the next ones are.
 #[derive(Debug)]
-pub(crate) struct Read {
+pub(crate) struct JournalRead {
     pub(crate) entries: Vec<JournalEntry>,
     pub(crate) next: Cursor,
     /// Whether nothing is behind them.
@@ -158,7 +160,7 @@ impl Journal {
     /// When the disk refuses: the entry may be there after a restart.
     pub(crate) fn append(
         &mut self,
-        entry: &Entry,
+        entry: &QueueEntry,
         queues: &[QueueNumber],
     ) -> Result<Cursor, StoreError> {
         let is_full = |file: &JournalFile| file.size_bytes >= FILE_BYTES_MAX;
@@ -233,8 +235,9 @@ impl Journal {
     /// # Errors
     ///
     /// When the disk refuses.
-    pub(crate) fn read(&self, from: Cursor) -> Result<Read, StoreError> {
-        let mut read = Read { entries: Vec::new(), next: from, at_end: false, has_lost: false };
+    pub(crate) fn read(&self, from: Cursor) -> Result<JournalRead, StoreError> {
+        let mut read =
+            JournalRead { entries: Vec::new(), next: from, at_end: false, has_lost: false };
         // A place in a file that has gone is the beginning of the next one.
         let Some(place) = self.files.iter().position(|file| file.number >= from.file) else {
             read.at_end = true;
@@ -257,9 +260,9 @@ impl Journal {
 }
 
 /// Reads entries of a file from `read.next` on; whether its end was reached.
-fn read_entries(file: &JournalFile, read: &mut Read) -> Result<bool, StoreError> {
+fn read_entries(file: &JournalFile, read: &mut JournalRead) -> Result<bool, StoreError> {
     let mut bytes = vec![0; READ_BYTES];
-    let left = |read: &Read| file.size_bytes.saturating_sub(read.next.offset);
+    let left = |read: &JournalRead| file.size_bytes.saturating_sub(read.next.offset);
     bytes.truncate(usize::try_from(left(read)).unwrap_or(READ_BYTES).min(READ_BYTES));
     let count = file.file.read_at(&mut bytes, read.next.offset)?;
     bytes.truncate(count);
@@ -346,12 +349,12 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Appends an entry's bytes.
-fn encode(entry: &Entry, queues: &[QueueNumber], out: &mut Vec<u8>) {
+fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u8>) {
     let start = out.len();
     let kind = match &entry.reference {
-        Reference::Object(_) | Reference::ToFetch => 0,
-        Reference::Tombstone(_) => 1,
-        Reference::Reap { .. } => 2,
+        EntryReference::Object(_) | EntryReference::ToFetch => 0,
+        EntryReference::Tombstone(_) => 1,
+        EntryReference::Reap { .. } => 2,
     };
     let visited = &entry.visited[..entry.visited.len().min(VISITED_COUNT_MAX)];
     let queues = &queues[..queues.len().min(usize::from(u8::MAX))];
@@ -364,9 +367,9 @@ fn encode(entry: &Entry, queues: &[QueueNumber], out: &mut Vec<u8>) {
     queues.iter().for_each(|queue| out.extend_from_slice(&queue.0.to_le_bytes()));
     out.extend_from_slice(&entry.key);
     match &entry.reference {
-        Reference::Object(_) | Reference::ToFetch => {}
-        Reference::Tombstone(stored) => out.extend_from_slice(stored),
-        Reference::Reap { clock, reaped_us } => {
+        EntryReference::Object(_) | EntryReference::ToFetch => {}
+        EntryReference::Tombstone(stored) => out.extend_from_slice(stored),
+        EntryReference::Reap { clock, reaped_us } => {
             out.extend_from_slice(&reaped_us.to_le_bytes());
             out.extend_from_slice(&encode_context(clock));
         }
@@ -378,7 +381,7 @@ fn encode(entry: &Entry, queues: &[QueueNumber], out: &mut Vec<u8>) {
 }
 
 /// Entries as they stand in a file behind its head.
-pub(super) fn journal_bytes(entries: &[Entry], queues: &[QueueNumber]) -> Vec<u8> {
+pub(super) fn journal_bytes(entries: &[QueueEntry], queues: &[QueueNumber]) -> Vec<u8> {
     let mut bytes = Vec::new();
     entries.iter().for_each(|entry| encode(entry, queues, &mut bytes));
     bytes
@@ -409,15 +412,16 @@ fn decode(bytes: &Bytes) -> Option<JournalEntry> {
     let queues = queues.chunks_exact(4).map(|number| QueueNumber(u32_at(number, 0))).collect();
     let key = part(key_len)?;
     let reference = match kind {
-        0 => Reference::ToFetch,
-        1 => Reference::Tombstone(rest),
-        2 if rest.len() >= 8 => {
-            Reference::Reap { reaped_us: u64_at(&rest, 0), clock: decode_context(&rest[8..]).ok()? }
-        }
+        0 => EntryReference::ToFetch,
+        1 => EntryReference::Tombstone(rest),
+        2 if rest.len() >= 8 => EntryReference::Reap {
+            reaped_us: u64_at(&rest, 0),
+            clock: decode_context(&rest[8..]).ok()?,
+        },
         _ => return None,
     };
     let sequence = EntrySequence(u64_at(bytes, 8));
     let queued_us = u64_at(bytes, 16);
-    let entry = Entry { sequence, key, reference, visited, queued_us, is_again: false };
+    let entry = QueueEntry { sequence, key, reference, visited, queued_us, is_again: false };
     Some(JournalEntry { entry, queues })
 }

@@ -4,7 +4,7 @@
 //! when they have their turn. Entries of the lower priorities are references in memory: full-sync and folds
 //! find them again.
 
-use super::entry::{Entry, EntrySequence, QueuePriority, Reference};
+use super::entry::{EntryReference, EntrySequence, QueueEntry, QueuePriority};
 use super::filter::QueueFilter;
 use super::journal::{Cursor, Journal, JournalEntry, QueueNumber};
 use std::collections::{BTreeMap, VecDeque};
@@ -44,7 +44,7 @@ pub(crate) struct LeaseNumber(pub(crate) u64);
 struct Leased {
     lease: LeaseNumber,
     priority: QueuePriority,
-    entry: Entry,
+    entry: QueueEntry,
     /// When it was taken, microseconds since 1970.
     since_us: u64,
 }
@@ -84,14 +84,14 @@ pub(crate) struct Queue {
     pub(crate) is_stale_accepted: bool,
     bounds: QueueBounds,
     /// The oldest real-time entries, by sequence.
-    window: VecDeque<Entry>,
+    window: VecDeque<QueueEntry>,
     /// Entries of the window with their object.
     held_count: usize,
     behind: Option<Behind>,
     /// Entries below are of a former process, which may have sent them.
     restored_below: EntrySequence,
     /// Entries of the priorities below, oldest first.
-    references: [VecDeque<Entry>; 2],
+    references: [VecDeque<QueueEntry>; 2],
     leased: BTreeMap<EntrySequence, Leased>,
     pub(crate) counts: QueueCounts,
 }
@@ -160,7 +160,7 @@ impl Queue {
     }
 
     /// Queues a real-time entry, which stands in the journal at `at` if it is there at all.
-    pub(crate) fn push(&mut self, entry: &Entry, at: Option<Cursor>) {
+    pub(crate) fn push(&mut self, entry: &QueueEntry, at: Option<Cursor>) {
         self.counts.queued += 1;
         match (&mut self.behind, at) {
             (Some(behind), Some(_)) => behind.count += 1,
@@ -179,7 +179,7 @@ impl Queue {
     }
 
     /// Queues an entry of a lower priority.
-    pub(crate) fn push_reference(&mut self, priority: QueuePriority, entry: Entry) {
+    pub(crate) fn push_reference(&mut self, priority: QueuePriority, entry: QueueEntry) {
         assert!(priority != QueuePriority::RealTime, "real-time entries have a queue of their own");
         self.counts.queued += 1;
         self.references[priority.index()].push_back(entry);
@@ -200,7 +200,7 @@ impl Queue {
         journal: Option<&Journal>,
         lease: Option<LeaseNumber>,
         now_us: u64,
-    ) -> Option<(QueuePriority, Entry)> {
+    ) -> Option<(QueuePriority, QueueEntry)> {
         if self.window.is_empty() {
             self.read_behind(journal);
         }
@@ -215,7 +215,7 @@ impl Queue {
         Some((priority, entry))
     }
 
-    fn next(&mut self) -> Option<(QueuePriority, Entry)> {
+    fn next(&mut self) -> Option<(QueuePriority, QueueEntry)> {
         if let Some(entry) = self.window.pop_front() {
             self.held_count -= usize::from(holds_object(&entry));
             return Some((QueuePriority::RealTime, entry));
@@ -242,7 +242,7 @@ impl Queue {
             for JournalEntry { entry, queues } in read.entries {
                 if queues.contains(&number) && entry.sequence >= behind.first {
                     let is_again = entry.sequence < self.restored_below;
-                    self.window.push_back(Entry { is_again, ..entry });
+                    self.window.push_back(QueueEntry { is_again, ..entry });
                 }
             }
             behind.cursor = read.next;
@@ -283,7 +283,7 @@ impl Queue {
             let Some(Leased { priority, entry, .. }) = self.leased.remove(sequence) else {
                 continue;
             };
-            let entry = Entry { is_again: true, ..entry };
+            let entry = QueueEntry { is_again: true, ..entry };
             match priority {
                 QueuePriority::RealTime => {
                     self.held_count += usize::from(holds_object(&entry));
@@ -316,6 +316,6 @@ impl Queue {
     }
 }
 
-fn holds_object(entry: &Entry) -> bool {
-    matches!(entry.reference, Reference::Object(_))
+fn holds_object(entry: &QueueEntry) -> bool {
+    matches!(entry.reference, EntryReference::Object(_))
 }

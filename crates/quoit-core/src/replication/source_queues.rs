@@ -3,7 +3,7 @@
 mod settings;
 mod state;
 
-use super::entry::{Entry, EntrySequence, QueuePriority, Reference, Visited};
+use super::entry::{EntryReference, EntrySequence, QueueEntry, QueuePriority, Visited};
 use super::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
 use super::journal::{Journal, QueueNumbers};
 use super::manifest::Manifest;
@@ -19,7 +19,7 @@ use thiserror::Error;
 use tokio::sync::Notify;
 
 pub use settings::SourceQueueSettings;
-use state::State;
+use state::QueuesState;
 
 /// Why an operator's change of queues was refused.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -64,7 +64,7 @@ pub struct SourceQueues {
     /// Whether any queue takes writes as they happen: all that a write costs while none does.
     is_active: AtomicBool,
     settings: SourceQueueSettings,
-    state: Mutex<State>,
+    state: Mutex<QueuesState>,
     /// Held while the manifest is written.
     storing: Mutex<()>,
 }
@@ -85,7 +85,7 @@ impl SourceQueues {
     /// Queues that end with the process.
     #[must_use]
     pub fn in_memory(settings: SourceQueueSettings) -> Self {
-        let state = State::new(&settings, None, Manifest::default(), 0);
+        let state = QueuesState::new(&settings, None, Manifest::default(), 0);
         Self::of(settings, state)
     }
 
@@ -102,7 +102,7 @@ impl SourceQueues {
     ) -> Result<Self, StoreError> {
         let (found, is_damaged) = Manifest::load(&*disk)?;
         let journal = Journal::open(disk)?;
-        let mut state = State::new(&settings, Some(journal), found, boot);
+        let mut state = QueuesState::new(&settings, Some(journal), found, boot);
         state.restore()?;
         state.has_lost |= is_damaged;
         let opened = Self::of(settings, state);
@@ -110,7 +110,7 @@ impl SourceQueues {
         Ok(opened)
     }
 
-    fn of(settings: SourceQueueSettings, state: State) -> Self {
+    fn of(settings: SourceQueueSettings, state: QueuesState) -> Self {
         let is_active = AtomicBool::new(state.is_active());
         Self { is_active, settings, state: Mutex::new(state), storing: Mutex::new(()) }
     }
@@ -155,7 +155,7 @@ impl SourceQueues {
         &self,
         bucket: BucketRef<'_>,
         key: Bytes,
-        reference: Reference,
+        reference: EntryReference,
         visited: Visited,
         now_us: u64,
     ) -> u64 {
@@ -176,7 +176,7 @@ impl SourceQueues {
         }
         let sequence = state.issue();
         let (queued_us, is_again) = (now_us, false);
-        let entry = Entry { sequence, key, reference, visited, queued_us, is_again };
+        let entry = QueueEntry { sequence, key, reference, visited, queued_us, is_again };
         let at = state.append(&entry, &numbers);
         for queue in &mut state.queues {
             if numbers.contains(&queue.number) {
@@ -206,9 +206,9 @@ impl SourceQueues {
                 continue;
             }
             let sequence = state.issue();
-            let (reference, visited) = (Reference::ToFetch, Visited::new());
+            let (reference, visited) = (EntryReference::ToFetch, Visited::new());
             let (queued_us, is_again) = (now_us, false);
-            let entry = Entry { sequence, key, reference, visited, queued_us, is_again };
+            let entry = QueueEntry { sequence, key, reference, visited, queued_us, is_again };
             match priority {
                 QueuePriority::RealTime => {
                     let numbers = [state.queues[place].number];
@@ -372,7 +372,7 @@ impl SourceQueues {
 
     fn change<T>(
         &self,
-        change: impl FnOnce(&mut State) -> Result<T, ChangeQueueError>,
+        change: impl FnOnce(&mut QueuesState) -> Result<T, ChangeQueueError>,
     ) -> Result<T, ChangeQueueError> {
         let changed = {
             let mut state = self.state.lock();
@@ -398,7 +398,7 @@ impl SourceQueues {
         name: &str,
         lease: Option<&Lease>,
         now_us: u64,
-    ) -> Option<(QueuePriority, Entry)> {
+    ) -> Option<(QueuePriority, QueueEntry)> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let queue = state.queues.iter_mut().find(|queue| queue.name == name)?;
@@ -424,7 +424,7 @@ impl SourceQueues {
     /// since.
     pub(super) fn end_leases(&self, taken_before_us: u64) {
         let mut guard = self.state.lock();
-        let State { queues, filled, .. } = &mut *guard;
+        let QueuesState { queues, filled, .. } = &mut *guard;
         for queue in queues {
             let count = queue.put_back_older(taken_before_us);
             if count > 0 {
@@ -436,7 +436,7 @@ impl SourceQueues {
 
     fn put_back(&self, lease: LeaseNumber) {
         let mut guard = self.state.lock();
-        let State { queues, filled, .. } = &mut *guard;
+        let QueuesState { queues, filled, .. } = &mut *guard;
         for queue in queues {
             if queue.put_back(lease) > 0 {
                 filled.get(&queue.number).inspect(|filled| filled.notify_one());

@@ -1,6 +1,6 @@
 //! Source queues against a naive model, and through the deaths of processes and machines.
 
-use super::entry::{EntrySequence, QueuePriority, Reference, Visited};
+use super::entry::{EntryReference, EntrySequence, QueuePriority, Visited};
 use super::filter::QueueDefinition;
 use super::source_queues::{Lease, SourceQueueSettings, SourceQueues};
 use bytes::Bytes;
@@ -46,7 +46,7 @@ fn number_of(key: &Bytes) -> u64 {
 }
 
 fn push(queues: &SourceQueues, bucket: usize, number: u64) {
-    let reference = Reference::Object(Bytes::from(number.to_string()));
+    let reference = EntryReference::Object(Bytes::from(number.to_string()));
     queues.push(bucket_of(bucket), key(bucket, number), reference, Visited::new(), number + 1);
 }
 
@@ -310,7 +310,7 @@ fn an_object_is_held_while_there_is_room_and_only_referred_to_beyond() {
     (0..4).for_each(|number| push(&queues, 0, number));
     let held = |queues: &SourceQueues| {
         let (_, entry) = queues.take("all", None, 1).expect("an entry");
-        matches!(entry.reference, Reference::Object(_))
+        matches!(entry.reference, EntryReference::Object(_))
     };
     let found: Vec<bool> = (0..4).map(|_| held(&queues)).collect();
     assert_eq!(found, [true, true, false, false]);

@@ -11,13 +11,13 @@ pub(super) struct HotKeys {
     count_max: usize,
     window_us: u64,
     began_us: Option<u64>,
-    now: Counts,
-    before: Counts,
+    now: KeyCounts,
+    before: KeyCounts,
 }
 
 /// Requests counted of each key.
 #[derive(Default)]
-struct Counts {
+struct KeyCounts {
     keys: HashMap<Bytes, Counted>,
     total: u64,
 }
@@ -35,8 +35,8 @@ impl HotKeys {
             count_max,
             window_us,
             began_us: None,
-            now: Counts::default(),
-            before: Counts::default(),
+            now: KeyCounts::default(),
+            before: KeyCounts::default(),
         }
     }
 
@@ -51,7 +51,7 @@ impl HotKeys {
         let age_us = now_us.saturating_sub(began_us);
         if age_us >= self.window_us {
             let ended = std::mem::take(&mut self.now);
-            self.before = if age_us < 2 * self.window_us { ended } else { Counts::default() };
+            self.before = if age_us < 2 * self.window_us { ended } else { KeyCounts::default() };
             self.began_us = Some(now_us);
         }
     }
@@ -80,7 +80,7 @@ impl HotKeys {
     }
 }
 
-impl Counts {
+impl KeyCounts {
     fn count(&mut self, key: &[u8], count_max: usize) {
         self.total += 1;
         if let Some(counted) = self.keys.get_mut(key) {

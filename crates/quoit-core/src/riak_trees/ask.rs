@@ -3,7 +3,7 @@
 use super::kept::KEPT_SIZE;
 use crate::calls::call_while_up;
 use crate::error::RequestError;
-use crate::listing::{PartitionSet, Share, shares};
+use crate::listing::{NodeShare, PartitionSet, shares};
 use crate::store::ReplicatedStore;
 use crate::topology::{Reach, Topology};
 use bytes::Bytes;
@@ -184,7 +184,7 @@ impl ReplicatedStore {
     async fn ask_node<Q: Question>(
         self: &Arc<Self>,
         topology: &Arc<Topology>,
-        share: &Share,
+        share: &NodeShare,
         question: &Q,
     ) -> Result<Q::Told, NoAnswer> {
         let ask = question.ask(&share.partitions, topology.layout_version());

@@ -38,7 +38,7 @@ impl LongRequest {
 
 /// Requests of each kind that are under way.
 #[derive(Default)]
-pub(super) struct Active([AtomicUsize; LONG_REQUEST_COUNT]);
+pub(super) struct RequestsUnderWay([AtomicUsize; LONG_REQUEST_COUNT]);
 
 /// A request that is under way until this is dropped.
 pub(crate) struct UnderWay {

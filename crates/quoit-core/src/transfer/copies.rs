@@ -39,7 +39,7 @@ pub(super) struct NewCopy {
 
 /// Copies as they get complete, for the newest layout.
 #[derive(Default)]
-pub(super) struct Copies {
+pub(super) struct CopyStates {
     /// Copies that have from this node all that it had.
     handed: BTreeSet<NewCopy>,
     /// Copies of this node that it has shared with the other primaries, as far as it had records before.
@@ -50,7 +50,7 @@ pub(super) struct Copies {
     restored: BTreeSet<NewCopy>,
 }
 
-impl Copies {
+impl CopyStates {
     /// Forgets what older layouts wanted.
     fn keep(&mut self, layout_version: u64) {
         self.handed.retain(|copy| copy.layout_version >= layout_version);

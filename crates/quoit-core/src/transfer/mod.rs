@@ -33,12 +33,12 @@ pub(crate) use strays::n_val_of;
 
 use crate::store::ReplicatedStore;
 use arc_swap::Guard;
-use copies::{Copies, NewCopy};
+use copies::{CopyStates, NewCopy};
 use fill::Fills;
 use hand::TransferError;
 use limits::Throttle;
 use parking_lot::Mutex;
-use progress::Active;
+use progress::RunningTransfers;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::Partition;
 use staging::Stagings;
@@ -63,9 +63,9 @@ const REPORT_PAUSE: Duration = Duration::from_millis(250);
 pub(crate) struct Transfers {
     pub(crate) throttle: Throttle,
     pub(crate) yielding: Yielding,
-    active: Arc<Active>,
+    active: Arc<RunningTransfers>,
     suspects: Mutex<Suspects>,
-    copies: Mutex<Copies>,
+    copies: Mutex<CopyStates>,
     fills: Mutex<Fills>,
     stagings: Stagings,
     /// Something has happened that a round should see to.

@@ -75,7 +75,7 @@ fn mixed(before: Option<f64>, newest: f64, weight: f64) -> f64 {
 
 /// The part of the time in which transfers may work; they rest in between.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Share {
+pub(super) struct WorkingShare {
     share: f64,
     share_min: f64,
     /// Whether nothing is handed over.
@@ -84,7 +84,7 @@ pub(super) struct Share {
     is_rising: bool,
 }
 
-impl Share {
+impl WorkingShare {
     /// All of the time, and never less than `percent_min` of it, which counts as 1 if it is 0.
     pub(super) fn new(percent_min: u8) -> Self {
         let share_min = f64::from(percent_min.clamp(1, 100)) / 100.0;
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_share_halves_under_pressure_and_grows_back_by_steps() {
-        let mut share = Share::new(5);
+        let mut share = WorkingShare::new(5);
         share.adjust(Some(3.0));
         share.adjust(Some(1.01));
         assert_eq!(share.get(), 0.25);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_share_that_begins_small_doubles_until_requests_are_slow() {
-        let mut share = Share::new(5);
+        let mut share = WorkingShare::new(5);
         share.begin(false);
         assert_eq!(share.get(), 1.0, "nobody is held up");
         share.rest();
@@ -222,7 +222,7 @@ mod tests {
         calm_us: f64,
         cost: f64,
         intervals: usize,
-        share: &mut Share,
+        share: &mut WorkingShare,
         judge: &mut Judge,
     ) -> f64 {
         let mut sum_us = 0.0;
@@ -242,7 +242,7 @@ mod tests {
             percent_min in 0u8..=100,
             pressures in prop::collection::vec(prop::option::of(0.0f64..100.0), 0..200),
         ) {
-            let mut share = Share::new(percent_min);
+            let mut share = WorkingShare::new(percent_min);
             let share_min = f64::from(percent_min.max(1)) / 100.0;
             for pressure in pressures {
                 share.adjust(pressure);
@@ -255,7 +255,7 @@ mod tests {
             calm_us in 2_000.0f64..100_000.0,
             cost in 0.0f64..20.0,
         ) {
-            let (mut share, mut judge) = (Share::new(1), judge(calm_us as u64));
+            let (mut share, mut judge) = (WorkingShare::new(1), judge(calm_us as u64));
             after(calm_us, cost, 50, &mut share, &mut judge);
             let mean_us = after(calm_us, cost, 200, &mut share, &mut judge);
             let unthrottled_us = calm_us * (1.0 + cost) + 1.0;
@@ -270,7 +270,7 @@ mod tests {
             calm_us in 1_000.0f64..10_000.0,
             factor in 2.0f64..50.0,
         ) {
-            let (mut share, mut judge) = (Share::new(5), judge(calm_us as u64));
+            let (mut share, mut judge) = (WorkingShare::new(5), judge(calm_us as u64));
             after(calm_us * factor, 0.0, 1200, &mut share, &mut judge);
             prop_assert_eq!(share.get(), 1.0);
         }

@@ -100,7 +100,7 @@ impl Default for TransferStats {
     }
 }
 
-pub(super) struct Progress {
+pub(super) struct TransferProgress {
     partition: Partition,
     kind: Kind,
     to: Option<NodeId>,
@@ -113,15 +113,15 @@ pub(super) struct Progress {
 
 /// Tells how a transfer gets on. When it is dropped the transfer has ended.
 pub(super) struct Report {
-    progress: Arc<Progress>,
+    progress: Arc<TransferProgress>,
     number: u64,
-    active: Arc<Active>,
+    active: Arc<RunningTransfers>,
 }
 
 /// Transfers that are under way.
 #[derive(Default)]
-pub(super) struct Active {
-    pub(super) by_number: Mutex<BTreeMap<u64, Arc<Progress>>>,
+pub(super) struct RunningTransfers {
+    pub(super) by_number: Mutex<BTreeMap<u64, Arc<TransferProgress>>>,
     number: AtomicU64,
     record_count: AtomicU64,
     byte_count: AtomicU64,
@@ -130,7 +130,7 @@ pub(super) struct Active {
 impl Transfers {
     pub(super) fn begin(&self, partition: Partition, kind: Kind, to: Option<NodeId>) -> Report {
         let number = self.active.number.fetch_add(1, Ordering::Relaxed);
-        let progress = Arc::new(Progress {
+        let progress = Arc::new(TransferProgress {
             partition,
             kind,
             to,
@@ -171,9 +171,9 @@ impl Drop for Report {
     }
 }
 
-impl Active {
+impl RunningTransfers {
     pub(super) fn stats(&self) -> TransferStats {
-        let active = |progress: &Arc<Progress>| ActiveTransfer {
+        let active = |progress: &Arc<TransferProgress>| ActiveTransfer {
             partition: progress.partition,
             kind: progress.kind,
             to: progress.to,

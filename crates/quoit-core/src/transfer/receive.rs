@@ -2,7 +2,7 @@
 
 use super::hand::meta_of;
 use crate::error::RequestError;
-use crate::replica::{Replicated, Taken};
+use crate::replica::{ApplyOutcome, Replicated};
 use crate::service::{Refusal, refuse};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
@@ -120,7 +120,7 @@ impl ReplicatedStore {
                 object,
             };
             let place = self.place(&record.key, deliver.partition)?;
-            if let Some(Taken::Written(ticket, _)) =
+            if let Some(ApplyOutcome::Written(ticket, _)) =
                 self.take_copy(&place.at(), &replicated, true, Access::Wait)?
             {
                 last = Some(last.map_or(ticket, |last| self.engine.joined(last, ticket)));

@@ -37,10 +37,10 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Large records that come page by page.
 #[derive(Default)]
-pub(super) struct Stagings(Mutex<State>);
+pub(super) struct Stagings(Mutex<StagingState>);
 
 #[derive(Default)]
-struct State {
+struct StagingState {
     left: LeftOver,
     by_number: BTreeMap<u64, Staging>,
     /// Names of records for which room is being made.
@@ -77,7 +77,7 @@ impl Staging {
     }
 }
 
-impl State {
+impl StagingState {
     /// Whether pages of a record may come; notes that room is being made for them.
     fn begin_opening(&mut self, key: &Bytes) -> Room {
         let comes = self.by_number.values().any(|each| each.pages.key == *key);

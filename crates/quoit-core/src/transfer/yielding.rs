@@ -1,7 +1,7 @@
 //! Transfers yield to clients' requests: they rest while those take longer than usual, here or at a
 //! receiver.
 
-use super::pressure::{Judge, Moved, SAMPLES_MIN, Share};
+use super::pressure::{Judge, Moved, SAMPLES_MIN, WorkingShare};
 use crate::stats::{Distribution, Times};
 use crate::store::ReplicatedStore;
 use parking_lot::Mutex;
@@ -31,7 +31,7 @@ pub(crate) struct Yielding {
 
 struct Watched {
     judges: [Judge; KINDS.len()],
-    share: Share,
+    share: WorkingShare,
     /// Highest pressure that receivers have told since the last look.
     told: Option<(Instant, f64)>,
     /// When another node has last handed over something.
@@ -44,7 +44,7 @@ impl Yielding {
     pub(super) fn new(share_min_percent: u8) -> Self {
         let watched = Watched {
             judges: Default::default(),
-            share: Share::new(share_min_percent),
+            share: WorkingShare::new(share_min_percent),
             told: None,
             received_at: None,
             pressed_at: None,

@@ -42,7 +42,7 @@ impl ReadNeed {
 
 /// Answer of one node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Answer {
+enum NodeAnswer {
     Found,
     Missing,
 }
@@ -62,7 +62,7 @@ pub(crate) enum ReadState {
 #[derive(Clone, Debug)]
 pub(crate) struct ReadTally {
     need: ReadNeed,
-    answers: SmallVec<[(NodePlace, Answer); 4]>,
+    answers: SmallVec<[(NodePlace, NodeAnswer); 4]>,
 }
 
 impl ReadTally {
@@ -94,15 +94,15 @@ impl ReadTally {
 
     /// A node has answered with an object, or with the digest of one.
     pub(crate) fn found(&mut self, node: NodePlace) {
-        self.answer(node, Answer::Found);
+        self.answer(node, NodeAnswer::Found);
     }
 
     /// A node has answered that it has nothing.
     pub(crate) fn missing(&mut self, node: NodePlace) {
-        self.answer(node, Answer::Missing);
+        self.answer(node, NodeAnswer::Missing);
     }
 
-    fn answer(&mut self, node: NodePlace, answer: Answer) {
+    fn answer(&mut self, node: NodePlace, answer: NodeAnswer) {
         if !self.answers.iter().any(|(known, _)| *known == node) {
             self.answers.push((node, answer));
         }
@@ -164,7 +164,7 @@ impl ReadTally {
         let good = self
             .answers
             .iter()
-            .filter(|(_, answer)| *answer == Answer::Found || self.need.notfound_ok);
+            .filter(|(_, answer)| *answer == NodeAnswer::Found || self.need.notfound_ok);
         good.filter_map(|(node, _)| voters.of(*node)).fold(
             (0, 0, 0),
             |(votes, primary, nodes), voter| {
@@ -182,7 +182,7 @@ impl ReadTally {
     /// Votes for there being nothing; those of fallbacks count as elsewhere.
     fn missing_votes(&self, voters: &Voters) -> u32 {
         let all_primaries = self.all_primaries_answered(voters);
-        let missing = self.answers.iter().filter(|(_, answer)| *answer == Answer::Missing);
+        let missing = self.answers.iter().filter(|(_, answer)| *answer == NodeAnswer::Missing);
         let votes = missing.filter_map(|(node, _)| voters.of(*node));
         votes.map(|voter| if all_primaries { voter.votes() } else { voter.primary }).sum()
     }

@@ -28,7 +28,7 @@ impl From<&WriteQuorums> for WriteNeed {
 
 /// Counts of one layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Counts {
+struct LayoutCounts {
     accepted: u32,
     synced: u32,
     primary: u32,
@@ -99,7 +99,7 @@ impl WriteTally {
         layouts.iter().take(count).try_for_each(|voters| self.missing_in(self.counts(voters)))
     }
 
-    fn missing_in(&self, counts: Counts) -> Result<(), RequestError> {
+    fn missing_in(&self, counts: LayoutCounts) -> Result<(), RequestError> {
         let need = &self.need;
         let wants = [
             (QuorumKind::W, need.w, counts.accepted),
@@ -114,8 +114,8 @@ impl WriteTally {
         }
     }
 
-    fn counts(&self, voters: &Voters) -> Counts {
-        let mut counts = Counts::default();
+    fn counts(&self, voters: &Voters) -> LayoutCounts {
+        let mut counts = LayoutCounts::default();
         for node in &self.accepted {
             if let Some(voter) = voters.of(*node) {
                 counts.accepted += voter.votes();

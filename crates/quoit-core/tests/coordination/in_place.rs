@@ -4,7 +4,8 @@ use crate::fixture::{Fixture, SECOND_US, fixture, key, put_of};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quoit_core::{
-    Counter, DeleteRequest, Found, PlainWrite, PutRequest, ReadOptions, RequestError, WriteOptions,
+    Counter, DeleteRequest, PlainWrite, PutRequest, ReadOptions, RequestError, ShownObject,
+    WriteOptions,
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
@@ -76,8 +77,8 @@ async fn get_in_place(fixture: &Fixture, at: KeyRef<'static>) -> Option<Object> 
     let general = fixture.get(at).await;
     let shown = fixture.store.get_in_place(at, &ReadOptions::default(), |found| match found {
         None => assert_eq!(general, None),
-        Some(Found::Whole(object)) => assert_eq!(Some(object), general),
-        Some(Found::Plain(plain)) => {
+        Some(ShownObject::Whole(object)) => assert_eq!(Some(object), general),
+        Some(ShownObject::Plain(plain)) => {
             let object = general.as_ref().unwrap();
             let [sibling] = object.siblings.as_slice() else { panic!("{object:?} is plain") };
             assert!(plain.clock == object.clock && !sibling.deleted);

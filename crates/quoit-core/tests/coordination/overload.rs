@@ -2,7 +2,7 @@
 
 use crate::fixture::{Fixture, fixture_on, key, put_of, values};
 use crate::slow_disk::{Gate, SlowDisk};
-use quoit_core::{Active, Counter, Limits, ReadOptions, RequestError, StoreSettings};
+use quoit_core::{AdmittedRequests, Counter, Limits, ReadOptions, RequestError, StoreSettings};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::seam::{FaultyDisk, Threads};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ async fn reads_above_the_limit_are_refused_at_once_and_the_others_answered() {
         requests.spawn(async move { store.get(at, &ReadOptions::default()).await });
     }
     let mut admitted = until_refused(requests).await;
-    assert_eq!(fixture.store.active(), Active { gets: LIMIT as u32, puts: 0 });
+    assert_eq!(fixture.store.active(), AdmittedRequests { gets: LIMIT as u32, puts: 0 });
     let refused_in_place = fixture.store.get_in_place(at, &ReadOptions::default(), |_| ());
     assert!(matches!(refused_in_place, Err(RequestError::Overload)));
     let refused = fixture.store.stats().snapshot().total(Counter::GetsRejected);
@@ -58,7 +58,7 @@ async fn reads_above_the_limit_are_refused_at_once_and_the_others_answered() {
     while let Some(answer) = admitted.join_next().await {
         assert_eq!(values(&answer.unwrap().unwrap().unwrap()), ["v"]);
     }
-    assert_eq!(fixture.store.active(), Active { gets: 0, puts: 0 });
+    assert_eq!(fixture.store.active(), AdmittedRequests { gets: 0, puts: 0 });
     assert_eq!(values(&fixture.get(at).await.unwrap()), ["v"]);
 }
 
@@ -74,7 +74,7 @@ async fn writes_above_the_limit_are_refused_and_leave_nothing_behind() {
         requests.spawn(async move { store.put(put).await });
     }
     let mut admitted = until_refused(requests).await;
-    assert_eq!(fixture.store.active(), Active { gets: 0, puts: LIMIT as u32 });
+    assert_eq!(fixture.store.active(), AdmittedRequests { gets: 0, puts: LIMIT as u32 });
     gate.open();
     while let Some(answer) = admitted.join_next().await {
         assert!(answer.unwrap().is_ok());

@@ -1,4 +1,4 @@
-use crate::fixture::{Town, id, key, key_in};
+use crate::fixture::{TestCluster, id, key, key_in};
 use quoit_cluster::StagedChange;
 use quoit_core::{Counter, PutRequest};
 use serde_json::json;
@@ -10,9 +10,9 @@ const COUNT: usize = 100;
 /// Time in which every node has compared its copies with every other one.
 const ROUND: Duration = Duration::from_secs(100);
 
-fn total(town: &Town, counter: Counter) -> u64 {
-    let of = |number| town.store(number).stats().snapshot().total(counter);
-    town.running().into_iter().map(of).sum()
+fn total(cluster: &TestCluster, counter: Counter) -> u64 {
+    let of = |number| cluster.store(number).stats().snapshot().total(counter);
+    cluster.running().into_iter().map(of).sum()
 }
 
 fn name(index: usize) -> String {
@@ -21,19 +21,19 @@ fn name(index: usize) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_primary_has_lost_is_given_back_without_a_read() {
-    let town = Town::joined(5).await;
-    town.put_many(1, COUNT).await;
+    let cluster = TestCluster::joined(5).await;
+    cluster.put_many(1, COUNT).await;
     let lost: Vec<String> =
-        (0..COUNT).map(name).filter(|name| town.primaries(1, name).contains(&id(3))).collect();
-    lost.iter().for_each(|name| town.lose(3, name));
-    town.pass(ROUND).await;
+        (0..COUNT).map(name).filter(|name| cluster.primaries(1, name).contains(&id(3))).collect();
+    lost.iter().for_each(|name| cluster.lose(3, name));
+    cluster.pass(ROUND).await;
     for name in (0..COUNT).map(name) {
-        assert_eq!(town.holders(&name), town.primaries(1, &name), "{name}");
+        assert_eq!(cluster.holders(&name), cluster.primaries(1, &name), "{name}");
     }
-    assert!(total(&town, Counter::ExchangeKeysRepaired) >= lost.len() as u64);
-    assert_eq!(total(&town, Counter::ExchangeErrors), 0);
+    assert!(total(&cluster, Counter::ExchangeKeysRepaired) >= lost.len() as u64);
+    assert_eq!(total(&cluster, Counter::ExchangeErrors), 0);
     let repaired: u64 = (1..=5)
-        .flat_map(|number| town.store(number).exchange_stats().partitions)
+        .flat_map(|number| cluster.store(number).exchange_stats().partitions)
         .map(|partition| partition.repaired_max)
         .sum();
     assert!(repaired > 0);
@@ -41,56 +41,56 @@ async fn what_a_primary_has_lost_is_given_back_without_a_read() {
 
 #[tokio::test(start_paused = true)]
 async fn copies_beyond_the_n_val_that_the_layout_was_made_with_are_given_back_what_they_lost() {
-    let town = Town::joined(6).await;
-    town.create_type("many", json!({"n_val": 5})).await;
+    let cluster = TestCluster::joined(6).await;
+    cluster.create_type("many", json!({"n_val": 5})).await;
     let names: Vec<String> = (0..COUNT).map(name).collect();
     for name in &names {
-        town.put_in(1, "many", name, "v").await;
+        cluster.put_in(1, "many", name, "v").await;
     }
     let mut lost_count = 0;
     for name in &names {
         let key = key_in("many", name);
-        let beyond = &town.primaries_of(1, key, 5) - &town.primaries_of(1, key, 3);
+        let beyond = &cluster.primaries_of(1, key, 5) - &cluster.primaries_of(1, key, 3);
         assert_eq!(beyond.len(), 2);
         for node in beyond {
-            town.lose_at(node.0[0], key);
+            cluster.lose_at(node.0[0], key);
             lost_count += 1;
         }
     }
-    town.pass(ROUND).await;
+    cluster.pass(ROUND).await;
     for name in &names {
         let key = key_in("many", name);
-        assert_eq!(town.holders_of(key), town.primaries_of(1, key, 5), "{name}");
+        assert_eq!(cluster.holders_of(key), cluster.primaries_of(1, key, 5), "{name}");
     }
-    assert!(total(&town, Counter::ExchangeKeysRepaired) >= lost_count);
-    assert_eq!(total(&town, Counter::ExchangeErrors), 0);
+    assert!(total(&cluster, Counter::ExchangeKeysRepaired) >= lost_count);
+    assert_eq!(total(&cluster, Counter::ExchangeErrors), 0);
 }
 
 /// Records are filed under 15 for every n_val from 15 on, and there are more replicas than that.
 #[tokio::test(start_paused = true)]
 async fn replicas_after_the_fifteenth_are_compared() {
-    let town = Town::joined(17).await;
-    town.create_type("wide", json!({"n_val": 17})).await;
+    let cluster = TestCluster::joined(17).await;
+    cluster.create_type("wide", json!({"n_val": 17})).await;
     let name = name(0);
     let key = key_in("wide", &name);
-    town.put_in(1, "wide", &name, "v").await;
-    town.until("all have it", || town.holders_of(key).len() == 17).await;
-    let beyond = &town.primaries_of(1, key, 17) - &town.primaries_of(1, key, 16);
+    cluster.put_in(1, "wide", &name, "v").await;
+    cluster.until("all have it", || cluster.holders_of(key).len() == 17).await;
+    let beyond = &cluster.primaries_of(1, key, 17) - &cluster.primaries_of(1, key, 16);
     let last = beyond.first().expect("there are 17").0[0];
-    town.lose_at(last, key);
-    town.pass(ROUND).await;
-    assert_eq!(town.holders_of(key).len(), 17);
+    cluster.lose_at(last, key);
+    cluster.pass(ROUND).await;
+    assert_eq!(cluster.holders_of(key).len(), 17);
 }
 
 #[tokio::test(start_paused = true)]
 async fn equal_copies_cost_one_message() {
-    let town = Town::joined(3).await;
-    town.put_many(1, COUNT).await;
-    town.pass(ROUND).await;
-    let in_sync = total(&town, Counter::ExchangesInSync);
+    let cluster = TestCluster::joined(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.pass(ROUND).await;
+    let in_sync = total(&cluster, Counter::ExchangesInSync);
     assert!(in_sync >= 6, "{in_sync} exchanges");
-    assert_eq!(total(&town, Counter::Exchanges), in_sync);
-    for partition in town.store(1).exchange_stats().partitions {
+    assert_eq!(total(&cluster, Counter::Exchanges), in_sync);
+    for partition in cluster.store(1).exchange_stats().partitions {
         assert!(partition.all_ago.is_some_and(|ago| ago < ROUND), "{partition:?}");
         assert!(partition.last_ago <= partition.all_ago, "{partition:?}");
     }
@@ -98,18 +98,18 @@ async fn equal_copies_cost_one_message() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_node_has_missed_gets_to_it_without_a_read() {
-    let mut town = Town::joined(3).await;
-    town.put_many(1, COUNT).await;
-    town.kill(3);
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.kill(3);
     for index in 0..10 {
-        town.update(1, &name(index), "new").await;
-        town.delete(1, &name(10 + index)).await;
-        town.put(1, &name(COUNT + index), "more").await;
+        cluster.update(1, &name(index), "new").await;
+        cluster.delete(1, &name(10 + index)).await;
+        cluster.put(1, &name(COUNT + index), "more").await;
     }
-    town.start(3).await;
-    town.pass(ROUND).await;
+    cluster.start(3).await;
+    cluster.pass(ROUND).await;
     for index in 0..10 {
-        let found = |index| town.stored(3, key(&name(index)));
+        let found = |index| cluster.stored(3, key(&name(index)));
         assert_eq!(found(index).unwrap().siblings[0].value, "new");
         assert!(found(10 + index).is_none_or(|object| object.is_tombstone()));
         assert_eq!(found(COUNT + index).unwrap().siblings[0].value, "more");
@@ -118,11 +118,11 @@ async fn what_a_node_has_missed_gets_to_it_without_a_read() {
 
 #[tokio::test(start_paused = true)]
 async fn values_that_know_nothing_of_each_other_become_siblings_on_all_copies() {
-    let town = Town::joined(3).await;
-    town.create_type("siblings", json!({"allow_mult": true})).await;
+    let cluster = TestCluster::joined(3).await;
+    cluster.create_type("siblings", json!({"allow_mult": true})).await;
     for other in [1, 2] {
         for (from, to) in [(other, 3), (3, other)] {
-            town.network.silence(&format!("n{from}"), &format!("n{to}"));
+            cluster.network.silence(&format!("n{from}"), &format!("n{to}"));
         }
     }
     let place = key_in("siblings", "key");
@@ -130,16 +130,16 @@ async fn values_that_know_nothing_of_each_other_become_siblings_on_all_copies() 
         let mut put = PutRequest::of(place, value.into());
         put.options.timeout_ms = Some(1_000);
         // The side of one node takes it, and can't promise more.
-        let _ = town.store(number).put(put).await;
+        let _ = cluster.store(number).put(put).await;
     }
     for other in [1, 2] {
         for (from, to) in [(other, 3), (3, other)] {
-            town.network.heal(&format!("n{from}"), &format!("n{to}"));
+            cluster.network.heal(&format!("n{from}"), &format!("n{to}"));
         }
     }
-    town.pass(ROUND).await;
+    cluster.pass(ROUND).await;
     for number in 1..=3 {
-        let siblings = town.stored(number, place).unwrap().siblings;
+        let siblings = cluster.stored(number, place).unwrap().siblings;
         let values: BTreeSet<_> = siblings.iter().map(|sibling| sibling.value.clone()).collect();
         assert_eq!(values, BTreeSet::from(["one".into(), "three".into()]), "node {number}");
     }
@@ -147,111 +147,111 @@ async fn values_that_know_nothing_of_each_other_become_siblings_on_all_copies() 
 
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_for_others_is_not_compared() {
-    let mut town = Town::joined(5).await;
-    town.kill(5);
-    town.put_many(1, COUNT).await;
-    let before: Vec<_> = (0..COUNT).map(|index| town.holders(&name(index))).collect();
-    town.pass(ROUND).await;
-    let after: Vec<_> = (0..COUNT).map(|index| town.holders(&name(index))).collect();
+    let mut cluster = TestCluster::joined(5).await;
+    cluster.kill(5);
+    cluster.put_many(1, COUNT).await;
+    let before: Vec<_> = (0..COUNT).map(|index| cluster.holders(&name(index))).collect();
+    cluster.pass(ROUND).await;
+    let after: Vec<_> = (0..COUNT).map(|index| cluster.holders(&name(index))).collect();
     assert_eq!(before, after);
-    assert_eq!(total(&town, Counter::ExchangeKeysRepaired), 0);
-    assert!(total(&town, Counter::ExchangesInSync) > 0);
+    assert_eq!(total(&cluster, Counter::ExchangeKeysRepaired), 0);
+    assert!(total(&cluster, Counter::ExchangesInSync) > 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_copies_of_a_removed_node_are_made_anew() {
-    let mut town = Town::joined(5).await;
-    town.put_many(1, COUNT).await;
-    let lost_count = town.copies_of(1, 5);
-    town.kill(5);
-    town.stage(StagedChange::ForceRemove { node: id(5) }).await;
-    town.commit(1).await;
-    town.pass(ROUND).await;
+    let mut cluster = TestCluster::joined(5).await;
+    cluster.put_many(1, COUNT).await;
+    let lost_count = cluster.copies_of(1, 5);
+    cluster.kill(5);
+    cluster.stage(StagedChange::ForceRemove { node: id(5) }).await;
+    cluster.commit(1).await;
+    cluster.pass(ROUND).await;
     for name in (0..COUNT).map(name) {
-        let mut holders = town.holders(&name);
+        let mut holders = cluster.holders(&name);
         holders.remove(&id(5));
-        assert_eq!(holders, town.primaries(1, &name), "{name}");
+        assert_eq!(holders, cluster.primaries(1, &name), "{name}");
     }
-    assert_eq!(total(&town, Counter::CopiesRestored), lost_count);
+    assert_eq!(total(&cluster, Counter::CopiesRestored), lost_count);
 }
 
 #[tokio::test(start_paused = true)]
 async fn records_follow_their_bucket_into_another_class() {
-    let town = Town::joined(5).await;
-    town.create_type("kinds", json!({"n_val": 3})).await;
-    town.put_in(1, "kinds", "key", "value").await;
+    let cluster = TestCluster::joined(5).await;
+    cluster.create_type("kinds", json!({"n_val": 3})).await;
+    cluster.put_in(1, "kinds", "key", "value").await;
     let place = key_in("kinds", "key");
-    let primaries = town.primaries_of(1, place, 2);
-    town.update_type("kinds", json!({"n_val": 2})).await;
+    let primaries = cluster.primaries_of(1, place, 2);
+    cluster.update_type("kinds", json!({"n_val": 2})).await;
     let primary = (1..=5).find(|number| primaries.contains(&id(*number))).unwrap();
     // One of them learns of it: what is written now is of the other class.
-    let read = town.stored(primary, place).unwrap();
+    let read = cluster.stored(primary, place).unwrap();
     let put = PutRequest { context: read.clock, ..PutRequest::of(place, "new".into()) };
-    town.store(primary).put(put).await.unwrap();
-    town.pass(ROUND).await;
-    let repaired = total(&town, Counter::ExchangeKeysRepaired);
-    town.pass(ROUND).await;
-    assert_eq!(total(&town, Counter::ExchangeKeysRepaired), repaired, "it comes to an end");
+    cluster.store(primary).put(put).await.unwrap();
+    cluster.pass(ROUND).await;
+    let repaired = total(&cluster, Counter::ExchangeKeysRepaired);
+    cluster.pass(ROUND).await;
+    assert_eq!(total(&cluster, Counter::ExchangeKeysRepaired), repaired, "it comes to an end");
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_an_exchange_has_it_soon() {
-    let town = Town::joined(3).await;
-    town.put_many(1, COUNT).await;
-    town.pass(ROUND).await;
-    let first = |town: &Town| town.store(1).exchange_stats().partitions[0];
-    let (pause, partition) = (Duration::from_secs(6), first(&town).partition);
-    town.pass(pause).await;
-    town.store(1).want_exchange(&[partition]);
-    town.pass(pause).await;
-    assert!(first(&town).all_ago <= Some(pause), "{:?}", first(&town));
+    let cluster = TestCluster::joined(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.pass(ROUND).await;
+    let first = |cluster: &TestCluster| cluster.store(1).exchange_stats().partitions[0];
+    let (pause, partition) = (Duration::from_secs(6), first(&cluster).partition);
+    cluster.pass(pause).await;
+    cluster.store(1).want_exchange(&[partition]);
+    cluster.pass(pause).await;
+    assert!(first(&cluster).all_ago <= Some(pause), "{:?}", first(&cluster));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_rots_on_a_disk_is_found_and_healed_before_it_is_read() {
-    let town = Town::joined_on_disks(3).await;
-    town.put_many(1, COUNT).await;
-    town.rot(3);
+    let cluster = TestCluster::joined_on_disks(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.rot(3);
     // A node begins to look ten minutes after its start.
     let patience = Duration::from_secs(700);
-    let healed = || total(&town, Counter::HealedRecords);
-    town.until_within(patience, "most is healed", || healed() > COUNT as u64 / 2).await;
-    town.pass(ROUND).await;
-    assert_eq!(total(&town, Counter::DamagedRecords), healed());
-    let readable = (0..COUNT).filter(|index| town.is_readable(3, &name(*index))).count();
+    let healed = || total(&cluster, Counter::HealedRecords);
+    cluster.until_within(patience, "most is healed", || healed() > COUNT as u64 / 2).await;
+    cluster.pass(ROUND).await;
+    assert_eq!(total(&cluster, Counter::DamagedRecords), healed());
+    let readable = (0..COUNT).filter(|index| cluster.is_readable(3, &name(*index))).count();
     assert_eq!(readable, COUNT);
-    let object = town.stored(3, key(&name(5))).unwrap();
+    let object = cluster.stored(3, key(&name(5))).unwrap();
     assert_eq!(object.siblings[0].value, "value 5");
 }
 
 #[tokio::test(start_paused = true)]
 async fn damage_that_is_met_is_healed_within_seconds_and_more_is_looked_for() {
-    let town = Town::joined_on_disks(3).await;
-    town.put_many(1, COUNT).await;
-    town.rot(3);
-    let met = (0..COUNT).find(|index| !town.is_readable(3, &name(*index))).unwrap();
-    let healed = || total(&town, Counter::HealedRecords);
-    town.until_within(Duration::from_secs(3), "one is healed", || healed() == 1).await;
-    assert!(town.is_readable(3, &name(met)));
+    let cluster = TestCluster::joined_on_disks(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.rot(3);
+    let met = (0..COUNT).find(|index| !cluster.is_readable(3, &name(*index))).unwrap();
+    let healed = || total(&cluster, Counter::HealedRecords);
+    cluster.until_within(Duration::from_secs(3), "one is healed", || healed() == 1).await;
+    assert!(cluster.is_readable(3, &name(met)));
     let patience = Duration::from_secs(60);
-    town.until_within(patience, "most is healed", || healed() > COUNT as u64 / 2).await;
-    town.pass(ROUND).await;
-    let readable = (0..COUNT).filter(|index| town.is_readable(3, &name(*index))).count();
+    cluster.until_within(patience, "most is healed", || healed() > COUNT as u64 / 2).await;
+    cluster.pass(ROUND).await;
+    let readable = (0..COUNT).filter(|index| cluster.is_readable(3, &name(*index))).count();
     assert_eq!(readable, COUNT);
 }
 
 #[tokio::test(start_paused = true)]
 async fn damage_that_is_met_while_the_other_replicas_are_away_is_healed_when_they_are_back() {
-    let mut town = Town::joined_on_disks(3).await;
-    town.put_many(1, COUNT).await;
-    town.rot(3);
-    town.stop(1);
-    town.stop(2);
-    let met = (0..COUNT).find(|index| !town.is_readable(3, &name(*index))).unwrap();
-    town.pass(ROUND).await;
-    assert!(!town.is_readable(3, &name(met)));
+    let mut cluster = TestCluster::joined_on_disks(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.rot(3);
+    cluster.stop(1);
+    cluster.stop(2);
+    let met = (0..COUNT).find(|index| !cluster.is_readable(3, &name(*index))).unwrap();
+    cluster.pass(ROUND).await;
+    assert!(!cluster.is_readable(3, &name(met)));
     for number in [1, 2] {
-        town.start(number).await;
+        cluster.start(number).await;
     }
-    town.until("it is healed", || town.is_readable(3, &name(met))).await;
+    cluster.until("it is healed", || cluster.is_readable(3, &name(met))).await;
 }

@@ -1,7 +1,7 @@
 //! Sources whose disks rot: what they can't read, they don't call handed over.
 
 use crate::data_types::{add, element_count};
-use crate::fixture::{Town, id, key, key_in};
+use crate::fixture::{TestCluster, id, key, key_in};
 use bytes::Bytes;
 use quoit_core::{ExchangeSettings, ReadOptions, StoreSettings};
 use quoit_model::props::Quorum;
@@ -15,117 +15,119 @@ fn name(index: usize) -> String {
 }
 
 /// Three nodes on disks, which do not compare their copies.
-async fn without_exchanges() -> Town {
+async fn without_exchanges() -> TestCluster {
     let exchanges = ExchangeSettings { active: false, ..ExchangeSettings::default() };
     let settings = StoreSettings { exchanges, ..StoreSettings::default() };
-    Town::joined_on_disks_with(3, settings).await
+    TestCluster::joined_on_disks_with(3, settings).await
 }
 
 /// Records that a node is a primary of, and can't read.
-fn lacking(town: &Town, number: u8) -> usize {
-    let is_primary = |name: &str| town.primaries(1, name).contains(&id(number));
-    let has =
-        |name: &str| town.is_readable(number, name) && town.record(number, key(name)).is_some();
+fn lacking(cluster: &TestCluster, number: u8) -> usize {
+    let is_primary = |name: &str| cluster.primaries(1, name).contains(&id(number));
+    let has = |name: &str| {
+        cluster.is_readable(number, name) && cluster.record(number, key(name)).is_some()
+    };
     (0..COUNT).map(name).filter(|name| is_primary(name) && !has(name)).count()
 }
 
-fn unreadable(town: &Town, number: u8) -> usize {
-    (0..COUNT).filter(|index| !town.is_readable(number, &name(*index))).count()
+fn unreadable(cluster: &TestCluster, number: u8) -> usize {
+    (0..COUNT).filter(|index| !cluster.is_readable(number, &name(*index))).count()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_primary_gets_what_its_source_can_not_read_from_other_replicas() {
-    let mut town = without_exchanges().await;
-    town.put_many(1, COUNT).await;
-    town.until_moved(1, 0).await;
-    town.rot(1);
-    town.rot(2);
-    assert!(unreadable(&town, 1) > COUNT / 2, "{} are damaged", unreadable(&town, 1));
-    town.add().await;
-    town.join(4).await;
-    town.commit(1).await;
-    town.until_moved(3, 0).await;
-    assert_eq!(lacking(&town, 4), 0);
+    let mut cluster = without_exchanges().await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, 0).await;
+    cluster.rot(1);
+    cluster.rot(2);
+    assert!(unreadable(&cluster, 1) > COUNT / 2, "{} are damaged", unreadable(&cluster, 1));
+    cluster.add().await;
+    cluster.join(4).await;
+    cluster.commit(1).await;
+    cluster.until_moved(3, 0).await;
+    assert_eq!(lacking(&cluster, 4), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hint_whose_record_is_damaged_stays_until_another_replica_heals_it() {
-    let mut town = without_exchanges().await;
-    town.kill(3);
-    town.until("its death is seen", || {
-        let peer = town.internode(1).peer(id(3));
-        peer.is_none_or(|peer| !peer.is_up())
-    })
-    .await;
-    town.put_many(1, COUNT).await;
-    town.until("all is noted", || town.hint_counts(1).0 == COUNT as u64).await;
-    town.kill(2);
-    town.rot(1);
-    let damaged = unreadable(&town, 1);
+    let mut cluster = without_exchanges().await;
+    cluster.kill(3);
+    cluster
+        .until("its death is seen", || {
+            let peer = cluster.internode(1).peer(id(3));
+            peer.is_none_or(|peer| !peer.is_up())
+        })
+        .await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until("all is noted", || cluster.hint_counts(1).0 == COUNT as u64).await;
+    cluster.kill(2);
+    cluster.rot(1);
+    let damaged = unreadable(&cluster, 1);
     assert!(damaged > 0);
-    town.start(3).await;
-    town.pass(Duration::from_secs(30)).await;
-    let left = town.hint_counts(1).0 as usize;
+    cluster.start(3).await;
+    cluster.pass(Duration::from_secs(30)).await;
+    let left = cluster.hint_counts(1).0 as usize;
     assert!((damaged..COUNT).contains(&left), "{left} hints are left of {damaged} damaged records");
-    town.start(2).await;
-    town.until("the rest is delivered", || town.hint_counts(1).0 == 0).await;
-    assert_eq!(lacking(&town, 3), 0);
+    cluster.start(2).await;
+    cluster.until("the rest is delivered", || cluster.hint_counts(1).0 == 0).await;
+    assert_eq!(lacking(&cluster, 3), 0);
 }
 
 /// A large set on all its primaries.
-async fn store_large_set(town: &Town) {
-    town.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
+async fn store_large_set(cluster: &TestCluster) {
+    cluster.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
     let elements: Vec<Bytes> = (0..ELEMENT_COUNT).map(|each| each.to_string().into()).collect();
-    add(town, 2, key_in("sets", "large"), elements, Quorum::All).await;
+    add(cluster, 2, key_in("sets", "large"), elements, Quorum::All).await;
 }
 
 /// A node loses a page of the set.
-fn lose_page(town: &Town, number: u8) {
+fn lose_page(cluster: &TestCluster, number: u8) {
     let record = key_in("sets", "large").encoded();
-    let page_count = || town.pages(number, &record).values().sum::<usize>();
+    let page_count = || cluster.pages(number, &record).values().sum::<usize>();
     let before = page_count();
-    town.lose_page(number, key_in("sets", "large"));
+    cluster.lose_page(number, key_in("sets", "large"));
     assert_eq!(page_count(), before - 1);
 }
 
 const ELEMENT_COUNT: usize = 5_000;
 
 /// How many elements a read of all replicas shows.
-async fn count_of_all(town: &Town, number: u8) -> Option<usize> {
+async fn count_of_all(cluster: &TestCluster, number: u8) -> Option<usize> {
     let options =
         ReadOptions { r: Some(Quorum::All), pr: Some(Quorum::All), ..ReadOptions::default() };
-    let found = town.store(number).fetch_data_type(key_in("sets", "large"), &options).await;
+    let found = cluster.store(number).fetch_data_type(key_in("sets", "large"), &options).await;
     found.ok().flatten().map(|found| element_count(&found.value))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_read_of_all_replicas_replaces_a_large_set_that_has_lost_a_page_here() {
-    let town = without_exchanges().await;
-    store_large_set(&town).await;
-    lose_page(&town, 1);
-    let before = town.record(2, key_in("sets", "large")).unwrap().meta.digest;
-    assert_eq!(count_of_all(&town, 1).await, Some(ELEMENT_COUNT));
-    assert_eq!(town.record(1, key_in("sets", "large")).unwrap().meta.digest, before);
+    let cluster = without_exchanges().await;
+    store_large_set(&cluster).await;
+    lose_page(&cluster, 1);
+    let before = cluster.record(2, key_in("sets", "large")).unwrap().meta.digest;
+    assert_eq!(count_of_all(&cluster, 1).await, Some(ELEMENT_COUNT));
+    assert_eq!(cluster.record(1, key_in("sets", "large")).unwrap().meta.digest, before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_another_node_asked_for_a_damaged_large_set_heals_it_by_itself() {
-    let mut town = without_exchanges().await;
-    town.add().await;
-    town.join(4).await;
-    town.commit(1).await;
-    town.until_moved(1, 0).await;
-    store_large_set(&town).await;
-    let primaries = town.primaries_of(1, key_in("sets", "large"), 3);
+    let mut cluster = without_exchanges().await;
+    cluster.add().await;
+    cluster.join(4).await;
+    cluster.commit(1).await;
+    cluster.until_moved(1, 0).await;
+    store_large_set(&cluster).await;
+    let primaries = cluster.primaries_of(1, key_in("sets", "large"), 3);
     let (inside, outside): (Vec<u8>, Vec<u8>) =
         (1..=4).partition(|number| primaries.contains(&id(*number)));
     // Only one of them is asked for more than its digest.
     let mut failed_count = 0;
     for number in inside {
-        lose_page(&town, number);
-        failed_count += usize::from(count_of_all(&town, outside[0]).await.is_none());
-        town.pass(Duration::from_secs(5)).await;
-        assert_eq!(count_of_all(&town, outside[0]).await, Some(ELEMENT_COUNT), "node {number}");
+        lose_page(&cluster, number);
+        failed_count += usize::from(count_of_all(&cluster, outside[0]).await.is_none());
+        cluster.pass(Duration::from_secs(5)).await;
+        assert_eq!(count_of_all(&cluster, outside[0]).await, Some(ELEMENT_COUNT), "node {number}");
     }
     assert!(failed_count > 0, "a page was missed");
 }

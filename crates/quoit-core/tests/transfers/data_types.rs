@@ -18,98 +18,111 @@ use std::time::Duration;
 
 const COUNT: usize = 20;
 
-async fn count_up(town: &Town, number: u8, key: KeyRef<'_>) {
+async fn count_up(cluster: &TestCluster, number: u8, key: KeyRef<'_>) {
     let operation = Operation::Counter(1);
     let (context, return_value, options) = (None, false, WriteOptions::default());
     let request = DataTypeRequest { key, operation, context, return_value, options };
-    town.store(number).update_data_type(request).await.unwrap();
+    cluster.store(number).update_data_type(request).await.unwrap();
 }
 
 /// The events of a record, of each actor that has made any.
-fn events(town: &Town, number: u8, key: KeyRef<'_>) -> Vec<(Vec<u8>, u64)> {
-    let object = town.stored(number, key).unwrap();
+fn events(cluster: &TestCluster, number: u8, key: KeyRef<'_>) -> Vec<(Vec<u8>, u64)> {
+    let object = cluster.stored(number, key).unwrap();
     let entries = object.clock.entries().iter();
     entries.map(|entry| (entry.actor.0.to_vec(), entry.counter)).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_event_is_made_twice_when_a_copy_was_given_away_and_comes_back_older_after_a_restart() {
-    let mut town = Town::joined(3).await;
-    town.create_type("counters", json!({"datatype": "counter", "allow_mult": true})).await;
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.create_type("counters", json!({"datatype": "counter", "allow_mult": true})).await;
     let names: Vec<String> = (0..COUNT).map(|index| format!("key {index}")).collect();
     let mut older: Vec<Record> = Vec::new();
     for name in &names {
         let key = key_in("counters", name);
-        count_up(&town, 1, key).await;
-        older.push(town.record(1, key).unwrap());
-        count_up(&town, 1, key).await;
+        count_up(&cluster, 1, key).await;
+        older.push(cluster.record(1, key).unwrap());
+        count_up(&cluster, 1, key).await;
     }
-    town.add().await;
-    town.join(4).await;
-    town.commit(1).await;
-    town.until_moved(1, 0).await;
+    cluster.add().await;
+    cluster.join(4).await;
+    cluster.commit(1).await;
+    cluster.until_moved(1, 0).await;
     let is_given_away = |index: &usize| {
-        !town.primaries_of(1, key_in("counters", &names[*index]), 3).contains(&id(1))
+        !cluster.primaries_of(1, key_in("counters", &names[*index]), 3).contains(&id(1))
     };
     let given_away = (0..COUNT).find(is_given_away).expect("some move away from the first");
     let key = key_in("counters", &names[given_away]);
-    town.until("the copy is removed", || town.stored(1, key).is_none()).await;
-    let before = events(&town, 2, key);
+    cluster.until("the copy is removed", || cluster.stored(1, key).is_none()).await;
+    let before = events(&cluster, 2, key);
     assert_eq!(before.iter().map(|(_, counter)| *counter).collect::<Vec<_>>(), [2]);
-    town.stop(1);
-    town.start(1).await;
-    town.until("the node is back", || town.control(2).is_reachable(id(1))).await;
-    town.stage(StagedChange::Leave { node: id(4) }).await;
-    town.commit(1).await;
-    town.until_moved(1, 0).await;
+    cluster.stop(1);
+    cluster.start(1).await;
+    cluster.until("the node is back", || cluster.control(2).is_reachable(id(1))).await;
+    cluster.stage(StagedChange::Leave { node: id(4) }).await;
+    cluster.commit(1).await;
+    cluster.until_moved(1, 0).await;
     // As from a replica that lacks the last event.
-    town.find_again_at(1, key, &older[given_away]);
-    count_up(&town, 1, key).await;
-    let after = events(&town, 1, key);
+    cluster.find_again_at(1, key, &older[given_away]);
+    count_up(&cluster, 1, key).await;
+    let after = events(&cluster, 1, key);
     let of_before = after.iter().find(|(actor, _)| *actor == before[0].0).expect("it is known");
     assert_eq!((of_before.1, after.len()), (1, 2), "a new incarnation goes on: {after:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn copies_stay_as_long_as_it_can_not_be_noted_that_they_go() {
-    let mut town = Town::joined(3).await;
-    town.put_many(2, COUNT).await;
-    (1..=3).for_each(|number| town.counters(number).set_full(true));
-    town.add().await;
-    town.join(4).await;
-    town.commit(1).await;
-    town.until("the new copies are complete", || !town.control(1).read().layouts().is_moving())
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.put_many(2, COUNT).await;
+    (1..=3).for_each(|number| cluster.counters(number).set_full(true));
+    cluster.add().await;
+    cluster.join(4).await;
+    cluster.commit(1).await;
+    cluster
+        .until("the new copies are complete", || !cluster.control(1).read().layouts().is_moving())
         .await;
-    let holders = |town: &Town| -> usize {
-        (0..COUNT).map(|index| town.holders(&format!("key {index}")).len()).sum()
+    let holders = |cluster: &TestCluster| -> usize {
+        (0..COUNT).map(|index| cluster.holders(&format!("key {index}")).len()).sum()
     };
-    town.until("the fourth has its copies", || holders(&town) > 3 * COUNT).await;
-    town.pass(Duration::from_secs(10)).await;
-    let suspects = |number| town.store(number).transfers().stray_partition_count;
+    cluster.until("the fourth has its copies", || holders(&cluster) > 3 * COUNT).await;
+    cluster.pass(Duration::from_secs(10)).await;
+    let suspects = |number| cluster.store(number).transfers().stray_partition_count;
     assert!((1..=3).map(suspects).sum::<u64>() > 0);
-    assert!(holders(&town) > 3 * COUNT, "nothing was removed");
-    (1..=3).for_each(|number| town.counters(number).set_full(false));
-    town.until_moved(4, COUNT).await;
+    assert!(holders(&cluster) > 3 * COUNT, "nothing was removed");
+    (1..=3).for_each(|number| cluster.counters(number).set_full(false));
+    cluster.until_moved(4, COUNT).await;
 }
 
 /// The figures of all nodes together.
-fn total(town: &Town, counter: Counter) -> u64 {
-    let of = |number| town.store(number).stats().snapshot().total(counter);
-    town.running().into_iter().map(of).sum()
+fn total(cluster: &TestCluster, counter: Counter) -> u64 {
+    let of = |number| cluster.store(number).stats().snapshot().total(counter);
+    cluster.running().into_iter().map(of).sum()
 }
 
-pub async fn add(town: &Town, number: u8, key: KeyRef<'_>, elements: Vec<Bytes>, w: Quorum) {
+pub async fn add(
+    cluster: &TestCluster,
+    number: u8,
+    key: KeyRef<'_>,
+    elements: Vec<Bytes>,
+    w: Quorum,
+) {
     let operation = Operation::Set(elements.into_iter().map(SetChange::Add).collect());
-    update(town, number, key, operation, w).await;
+    update(cluster, number, key, operation, w).await;
 }
 
 /// Adds elements to a set in a map in a map.
-pub async fn add_in_map(town: &Town, number: u8, key: KeyRef<'_>, elements: Vec<Bytes>, w: Quorum) {
+pub async fn add_in_map(
+    cluster: &TestCluster,
+    number: u8,
+    key: KeyRef<'_>,
+    elements: Vec<Bytes>,
+    w: Quorum,
+) {
     let set = FieldOperation::Set(elements.into_iter().map(SetChange::Add).collect());
     let map = |update| MapOperation { updates: vec![update], ..MapOperation::default() };
     let inner = FieldOperation::Map(map(FieldUpdate::new("tags", set)));
     let operation = Operation::Map(map(FieldUpdate::new("inner", inner)));
-    update(town, number, key, operation, w).await;
+    update(cluster, number, key, operation, w).await;
 }
 
 /// Adds an element to a set by a node that somebody else has in hand.
@@ -124,17 +137,23 @@ pub async fn add_at(store: &ReplicatedStore, key: KeyRef<'_>, element: String) {
     store.update_data_type(request).await.unwrap();
 }
 
-async fn update(town: &Town, number: u8, key: KeyRef<'_>, operation: Operation, w: Quorum) {
+async fn update(
+    cluster: &TestCluster,
+    number: u8,
+    key: KeyRef<'_>,
+    operation: Operation,
+    w: Quorum,
+) {
     let options =
         WriteOptions { w: Some(w), dw: Some(Quorum::Count(0)), ..WriteOptions::default() };
     let request = DataTypeRequest { key, operation, context: None, return_value: false, options };
-    town.store(number).update_data_type(request).await.unwrap();
+    cluster.store(number).update_data_type(request).await.unwrap();
 }
 
 /// Elements of a set as a node has it.
-pub async fn size_at(town: &Town, number: u8, key: KeyRef<'_>) -> usize {
+pub async fn size_at(cluster: &TestCluster, number: u8, key: KeyRef<'_>) -> usize {
     let options = ReadOptions { r: Some(Quorum::One), ..ReadOptions::default() };
-    let found = town.store(number).fetch_data_type(key, &options).await.unwrap();
+    let found = cluster.store(number).fetch_data_type(key, &options).await.unwrap();
     found.map_or(0, |found| element_count(&found.value))
 }
 
@@ -149,180 +168,181 @@ pub fn element_count(value: &Value) -> usize {
 
 /// One set of many elements on all nodes, and an older copy of it on the last, which is down: it has missed a
 /// change.
-async fn town_with_a_copy_behind(element_count: u32) -> Town {
-    let mut town = Town::joined(3).await;
-    town.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
+async fn town_with_a_copy_behind(element_count: u32) -> TestCluster {
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
     let key = key_in("sets", "large");
     let all: Vec<Bytes> = (0..element_count).map(|number| number.to_string().into()).collect();
     for some in all.chunks(10_000) {
-        add(&town, 1, key, some.to_vec(), Quorum::All).await;
+        add(&cluster, 1, key, some.to_vec(), Quorum::All).await;
     }
-    town.kill(3);
-    add(&town, 1, key, vec!["missed".into()], Quorum::Count(2)).await;
-    town
+    cluster.kill(3);
+    add(&cluster, 1, key, vec!["missed".into()], Quorum::Count(2)).await;
+    cluster
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_large_set_that_has_missed_a_change_is_sent_what_differs() {
-    let mut town = town_with_a_copy_behind(100_000).await;
+    let mut cluster = town_with_a_copy_behind(100_000).await;
     let key = key_in("sets", "large");
     // What the others have kept for it does not come: it finds out itself.
     for number in [1, 2] {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
-        town.store(number).set_transfer_limits(limits);
+        cluster.store(number).set_transfer_limits(limits);
     }
-    town.start(3).await;
-    town.pass(Duration::from_secs(100)).await;
+    cluster.start(3).await;
+    cluster.pass(Duration::from_secs(100)).await;
     for number in 1..=3 {
-        assert_eq!(size_at(&town, number, key).await, 100_001, "node {number}");
+        assert_eq!(size_at(&cluster, number, key).await, 100_001, "node {number}");
     }
-    assert!(total(&town, Counter::ExchangeKeysRepaired) > 0);
-    let sent_bytes = total(&town, Counter::ExchangeBytesRepaired);
+    assert!(total(&cluster, Counter::ExchangeKeysRepaired) > 0);
+    let sent_bytes = total(&cluster, Counter::ExchangeBytesRepaired);
     assert!(sent_bytes < 12_000, "{sent_bytes} bytes were sent");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_large_set_in_a_map_that_has_missed_a_change_is_sent_what_differs() {
-    let mut town = Town::joined(3).await;
-    town.create_type("maps", json!({"datatype": "map", "allow_mult": true})).await;
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.create_type("maps", json!({"datatype": "map", "allow_mult": true})).await;
     let key = key_in("maps", "large");
     let all: Vec<Bytes> = (0..20_000).map(|number| number.to_string().into()).collect();
     for some in all.chunks(5_000) {
-        add_in_map(&town, 1, key, some.to_vec(), Quorum::All).await;
+        add_in_map(&cluster, 1, key, some.to_vec(), Quorum::All).await;
     }
-    town.kill(3);
-    add_in_map(&town, 1, key, vec!["missed".into()], Quorum::Count(2)).await;
+    cluster.kill(3);
+    add_in_map(&cluster, 1, key, vec!["missed".into()], Quorum::Count(2)).await;
     // What the others have kept for it does not come: it finds out itself.
     for number in [1, 2] {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
-        town.store(number).set_transfer_limits(limits);
+        cluster.store(number).set_transfer_limits(limits);
     }
-    town.start(3).await;
-    town.pass(Duration::from_secs(100)).await;
+    cluster.start(3).await;
+    cluster.pass(Duration::from_secs(100)).await;
     for number in 1..=3 {
-        assert_eq!(size_at(&town, number, key).await, 20_001, "node {number}");
+        assert_eq!(size_at(&cluster, number, key).await, 20_001, "node {number}");
     }
-    assert!(total(&town, Counter::ExchangeKeysRepaired) > 0);
-    let sent_bytes = total(&town, Counter::ExchangeBytesRepaired);
+    assert!(total(&cluster, Counter::ExchangeKeysRepaired) > 0);
+    let sent_bytes = total(&cluster, Counter::ExchangeBytesRepaired);
     assert!(sent_bytes < 12_000, "{sent_bytes} bytes were sent");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_kept_for_a_large_set_is_handed_over_by_what_differs() {
-    let mut town = town_with_a_copy_behind(20_000).await;
+    let mut cluster = town_with_a_copy_behind(20_000).await;
     let key = key_in("sets", "large");
-    let puts_before = total(&town, Counter::ReplicaPuts);
-    let is_kept = |number| town.hint_counts(number).0 > 0;
+    let puts_before = total(&cluster, Counter::ReplicaPuts);
+    let is_kept = |number| cluster.hint_counts(number).0 > 0;
     assert!((1..=2).any(is_kept), "what the third has missed");
-    town.start(3).await;
-    town.until("nothing is kept any more", || {
-        (1..=2).all(|number| town.hint_counts(number).0 == 0)
-    })
-    .await;
+    cluster.start(3).await;
+    cluster
+        .until("nothing is kept any more", || {
+            (1..=2).all(|number| cluster.hint_counts(number).0 == 0)
+        })
+        .await;
     for number in 1..=3 {
-        assert_eq!(size_at(&town, number, key).await, 20_001, "node {number}");
+        assert_eq!(size_at(&cluster, number, key).await, 20_001, "node {number}");
     }
-    assert_eq!(total(&town, Counter::ReplicaPuts), puts_before);
-    let handed: u64 = (1..=2).map(|number| town.store(number).transfers().byte_count).sum();
+    assert_eq!(total(&cluster, Counter::ReplicaPuts), puts_before);
+    let handed: u64 = (1..=2).map(|number| cluster.store(number).transfers().byte_count).sum();
     assert!(handed > 0 && handed < 12_000, "{handed} bytes were sent");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_read_of_copies_that_differ_repairs_them_by_what_differs() {
-    let mut town = town_with_a_copy_behind(20_000).await;
+    let mut cluster = town_with_a_copy_behind(20_000).await;
     let key = key_in("sets", "large");
     for number in [1, 2] {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
-        town.store(number).set_transfer_limits(limits);
+        cluster.store(number).set_transfer_limits(limits);
     }
-    town.start(3).await;
-    town.until("it is back", || town.control(1).is_reachable(id(3))).await;
+    cluster.start(3).await;
+    cluster.until("it is back", || cluster.control(1).is_reachable(id(3))).await;
     let options = ReadOptions { r: Some(Quorum::All), ..ReadOptions::default() };
-    let puts_before = total(&town, Counter::ReplicaPuts);
-    let found = town.store(3).fetch_data_type(key, &options).await.unwrap();
+    let puts_before = total(&cluster, Counter::ReplicaPuts);
+    let found = cluster.store(3).fetch_data_type(key, &options).await.unwrap();
     let Some(Value::Set(elements)) = found.map(|found| found.value) else { panic!("a set") };
     assert_eq!(elements.len(), 20_001);
     for number in 1..=3 {
-        assert_eq!(size_at(&town, number, key).await, 20_001, "node {number}");
+        assert_eq!(size_at(&cluster, number, key).await, 20_001, "node {number}");
     }
-    assert!(total(&town, Counter::ReadRepairs) >= 1);
-    assert_eq!(total(&town, Counter::ReplicaPuts), puts_before, "no copy was sent whole");
+    assert!(total(&cluster, Counter::ReadRepairs) >= 1);
+    assert_eq!(total(&cluster, Counter::ReplicaPuts), puts_before, "no copy was sent whole");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_is_behind_is_fetched_where_nothing_may_be_sent() {
-    let mut town = town_with_a_copy_behind(20_000).await;
+    let mut cluster = town_with_a_copy_behind(20_000).await;
     let key = key_in("sets", "large");
-    town.start(3).await;
+    cluster.start(3).await;
     for number in 1..=3 {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
-        town.store(number).set_transfer_limits(limits);
+        cluster.store(number).set_transfer_limits(limits);
     }
-    town.pass(Duration::from_secs(100)).await;
-    assert_eq!(size_at(&town, 3, key).await, 20_001);
+    cluster.pass(Duration::from_secs(100)).await;
+    assert_eq!(size_at(&cluster, 3, key).await, 20_001);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_is_behind_and_damaged_holds_up_no_other() {
-    let mut town = Town::joined_on_disks(3).await;
-    town.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
+    let mut cluster = TestCluster::joined_on_disks(3).await;
+    cluster.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
     let keys: Vec<String> = (0..6).map(|number| format!("large{number}")).collect();
     for key in &keys {
         let all = (0..5_000).map(|number| Bytes::from(number.to_string())).collect();
-        add(&town, 1, key_in("sets", key), all, Quorum::All).await;
+        add(&cluster, 1, key_in("sets", key), all, Quorum::All).await;
     }
     // The pages are in files that are written to no more, the roots are in the last one.
-    town.put_many(1, 100).await;
+    cluster.put_many(1, 100).await;
     for key in &keys {
-        add(&town, 1, key_in("sets", key), vec!["last".into()], Quorum::All).await;
+        add(&cluster, 1, key_in("sets", key), vec!["last".into()], Quorum::All).await;
     }
-    town.rot(3);
-    town.kill(3);
+    cluster.rot(3);
+    cluster.kill(3);
     for key in &keys {
-        add(&town, 1, key_in("sets", key), vec!["missed".into()], Quorum::Count(2)).await;
+        add(&cluster, 1, key_in("sets", key), vec!["missed".into()], Quorum::Count(2)).await;
     }
     for number in [1, 2] {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
-        town.store(number).set_transfer_limits(limits);
+        cluster.store(number).set_transfer_limits(limits);
     }
-    town.start(3).await;
+    cluster.start(3).await;
     // Long before nodes look for damage themselves.
-    town.pass(Duration::from_secs(200)).await;
+    cluster.pass(Duration::from_secs(200)).await;
     for key in &keys {
-        assert_eq!(size_at(&town, 3, key_in("sets", key)).await, 5_002, "{key}");
+        assert_eq!(size_at(&cluster, 3, key_in("sets", key)).await, 5_002, "{key}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn damaged_pages_are_healed_before_they_are_read() {
-    let mut town = Town::joined_on_disks(3).await;
-    town.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
+    let mut cluster = TestCluster::joined_on_disks(3).await;
+    cluster.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
     let key = key_in("sets", "large");
     let all: Vec<Bytes> = (0..20_000).map(|number| number.to_string().into()).collect();
     for some in all.chunks(5_000) {
-        add(&town, 3, key, some.to_vec(), Quorum::All).await;
+        add(&cluster, 3, key, some.to_vec(), Quorum::All).await;
     }
     // The pages are in files that are written to no more, the root is in the last one.
-    town.put_many(1, 100).await;
-    add(&town, 3, key, vec!["last".into()], Quorum::All).await;
-    let events_of_third = |town: &Town| {
-        let own = town.record(3, key).unwrap();
+    cluster.put_many(1, 100).await;
+    add(&cluster, 3, key, vec!["last".into()], Quorum::All).await;
+    let events_of_third = |cluster: &TestCluster| {
+        let own = cluster.record(3, key).unwrap();
         let clock = PagedObject::decode(&own.value).unwrap().causal_clock().unwrap();
         clock.vector().entries().iter().map(|entry| entry.counter).max().unwrap()
     };
-    let before = events_of_third(&town);
-    town.rot(3);
+    let before = events_of_third(&cluster);
+    cluster.rot(3);
     // A node begins to look ten minutes after its start.
-    town.pass(Duration::from_secs(700)).await;
+    cluster.pass(Duration::from_secs(700)).await;
     let (damaged, healed) =
-        (total(&town, Counter::DamagedRecords), total(&town, Counter::HealedRecords));
+        (total(&cluster, Counter::DamagedRecords), total(&cluster, Counter::HealedRecords));
     assert!(damaged > 200, "{damaged} records and pages are damaged");
     assert_eq!(healed, damaged);
-    [1, 2].into_iter().for_each(|number| town.kill(number));
-    assert_eq!(size_at(&town, 3, key).await, 20_001);
+    [1, 2].into_iter().for_each(|number| cluster.kill(number));
+    assert_eq!(size_at(&cluster, 3, key).await, 20_001);
     // What the node may have forgotten it does not make again.
-    add(&town, 3, key, vec!["after".into()], Quorum::One).await;
-    let own = town.record(3, key).unwrap();
+    add(&cluster, 3, key, vec!["after".into()], Quorum::One).await;
+    let own = cluster.record(3, key).unwrap();
     let clock = PagedObject::decode(&own.value).unwrap().causal_clock().unwrap();
     let counters: Vec<u64> = clock.vector().entries().iter().map(|entry| entry.counter).collect();
     assert_eq!(counters, [before, 2], "by another incarnation");

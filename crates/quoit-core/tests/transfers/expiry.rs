@@ -1,6 +1,6 @@
 //! Objects that expire do so everywhere, and nothing brings them back.
 
-use crate::fixture::{Town, id, key_in};
+use crate::fixture::{TestCluster, id, key_in};
 use quoit_core::{Counter, ReadOptions};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::props::Quorum;
@@ -18,78 +18,78 @@ fn name(index: usize) -> String {
 }
 
 /// Three nodes whose clocks are 200 ms apart, with the bucket type `short`.
-async fn town() -> Town {
-    let town = Town::joined_with_skew(3, 200_000).await;
-    town.create_type("short", json!({"ttl": TTL_SECS})).await;
-    town
+async fn cluster() -> TestCluster {
+    let cluster = TestCluster::joined_with_skew(3, 200_000).await;
+    cluster.create_type("short", json!({"ttl": TTL_SECS})).await;
+    cluster
 }
 
-fn repaired(town: &Town) -> u64 {
-    let of = |number| town.store(number).stats().snapshot().total(Counter::ExchangeKeysRepaired);
-    town.running().into_iter().map(of).sum()
+fn repaired(cluster: &TestCluster) -> u64 {
+    let of = |number| cluster.store(number).stats().snapshot().total(Counter::ExchangeKeysRepaired);
+    cluster.running().into_iter().map(of).sum()
 }
 
-async fn is_shown(town: &Town, number: u8, key: KeyRef<'_>) -> bool {
-    let found = town.store(number).get(key, &ReadOptions::default()).await.unwrap();
+async fn is_shown(cluster: &TestCluster, number: u8, key: KeyRef<'_>) -> bool {
+    let found = cluster.store(number).get(key, &ReadOptions::default()).await.unwrap();
     found.is_some_and(|object| !object.is_tombstone())
 }
 
 /// One node has merged away what has expired, one was away and has missed half of it, one keeps it all.
 #[tokio::test(start_paused = true)]
 async fn what_has_expired_is_brought_back_by_nothing() {
-    let mut town = town().await;
-    town.put_many(1, COUNT).await;
+    let mut cluster = cluster().await;
+    cluster.put_many(1, COUNT).await;
     for index in 0..COUNT {
         if index == COUNT / 2 {
-            town.kill(3);
+            cluster.kill(3);
         }
-        town.put_in(1, "short", &name(index), "value").await;
+        cluster.put_in(1, "short", &name(index), "value").await;
     }
-    assert!((1..=2).any(|number| town.hint_counts(number).0 > 0), "node 3 has missed something");
-    town.clock.advance_us((TTL_SECS + 1) * 1_000_000);
+    assert!((1..=2).any(|number| cluster.hint_counts(number).0 > 0), "node 3 has missed something");
+    cluster.clock.advance_us((TTL_SECS + 1) * 1_000_000);
     for index in 0..COUNT {
-        town.lose_at(2, key_in("short", &name(index)));
+        cluster.lose_at(2, key_in("short", &name(index)));
     }
-    assert_eq!(town.kept_count(2), COUNT as u64, "what never expires");
-    town.start(3).await;
-    town.pass(ROUND).await;
+    assert_eq!(cluster.kept_count(2), COUNT as u64, "what never expires");
+    cluster.start(3).await;
+    cluster.pass(ROUND).await;
     for number in 1..=3 {
         for index in 0..COUNT {
-            assert!(!is_shown(&town, number, key_in("short", &name(index))).await);
+            assert!(!is_shown(&cluster, number, key_in("short", &name(index))).await);
         }
         let bucket = BucketRef { bucket_type: b"short", bucket: b"bucket" };
-        let mut listing = town.store(number).list_keys(bucket).await.unwrap();
+        let mut listing = cluster.store(number).list_keys(bucket).await.unwrap();
         while let Some(keys) = listing.next().await.unwrap() {
             assert!(keys.is_empty(), "{keys:?}");
         }
-        assert_eq!(town.hint_counts(number), (0, 0));
+        assert_eq!(cluster.hint_counts(number), (0, 0));
     }
-    town.add().await;
-    town.join(4).await;
-    town.commit(1).await;
-    town.until_moved(4, COUNT).await;
-    town.pass(ROUND).await;
+    cluster.add().await;
+    cluster.join(4).await;
+    cluster.commit(1).await;
+    cluster.until_moved(4, COUNT).await;
+    cluster.pass(ROUND).await;
     for number in [2, 4] {
-        let lives = |index: &usize| town.primaries(1, &name(*index)).contains(&id(number));
+        let lives = |index: &usize| cluster.primaries(1, &name(*index)).contains(&id(number));
         let living_count = (0..COUNT).filter(lives).count() as u64;
-        assert_eq!(town.kept_count(number), living_count, "node {number}");
+        assert_eq!(cluster.kept_count(number), living_count, "node {number}");
     }
-    assert_eq!(repaired(&town), 0);
+    assert_eq!(repaired(&cluster), 0);
 }
 
 /// In the moment in which an object has expired by some clocks and not by others.
 #[tokio::test(start_paused = true)]
 async fn a_read_by_a_clock_that_is_behind_brings_nothing_back_elsewhere() {
-    let town = town().await;
+    let cluster = cluster().await;
     let key = key_in("short", "key");
-    town.put_in(1, "short", "key", "value").await;
-    let expires_at_secs = town.stored(1, key).unwrap().expires_at_secs().unwrap();
-    let now_us = town.clock.unix_us();
-    town.clock.advance_us(u64::from(expires_at_secs) * 1_000_000 - 300_000 - now_us);
-    town.lose_at(2, key);
-    assert!(town.stored(1, key).is_some() && town.stored(3, key).is_none());
+    cluster.put_in(1, "short", "key", "value").await;
+    let expires_at_secs = cluster.stored(1, key).unwrap().expires_at_secs().unwrap();
+    let now_us = cluster.clock.unix_us();
+    cluster.clock.advance_us(u64::from(expires_at_secs) * 1_000_000 - 300_000 - now_us);
+    cluster.lose_at(2, key);
+    assert!(cluster.stored(1, key).is_some() && cluster.stored(3, key).is_none());
     let all = ReadOptions { r: Some(Quorum::All), ..ReadOptions::default() };
-    assert!(town.store(1).get(key, &all).await.unwrap().is_some(), "by its own clock");
-    town.pass(Duration::from_millis(200)).await;
-    assert_eq!(town.kept_count(2), 0, "repaired by nobody");
+    assert!(cluster.store(1).get(key, &all).await.unwrap().is_some(), "by its own clock");
+    cluster.pass(Duration::from_millis(200)).await;
+    assert_eq!(cluster.kept_count(2), 0, "repaired by nobody");
 }

@@ -108,7 +108,7 @@ struct Node {
 }
 
 /// Machines on one network.
-pub struct Town {
+pub struct TestCluster {
     pub network: MemoryNetwork,
     pub clock: Arc<ManualClock>,
     settings: StoreSettings,
@@ -122,7 +122,7 @@ pub struct Town {
     pub frame_bytes_max: u32,
 }
 
-/// The clock of a node: that of the town, and ahead of it.
+/// The clock of a node: that of the cluster, and ahead of it.
 struct AheadClock {
     clock: Arc<ManualClock>,
     by_us: u64,
@@ -179,7 +179,7 @@ fn ring_size() -> RingSize {
     RingSize::new(16).unwrap()
 }
 
-impl Town {
+impl TestCluster {
     /// Nodes 1 to `count`, each alone.
     pub async fn alone(count: u8) -> Self {
         Self::with(count, StoreSettings::default()).await
@@ -189,7 +189,8 @@ impl Town {
         Self::found(count, settings, false, 0).await
     }
 
-    /// As [`Town::joined_on_disks`]; the clock of each node is `skew_us` ahead of that of the one before.
+    /// As [`TestCluster::joined_on_disks`]; the clock of each node is `skew_us` ahead of that of the
+    /// one before.
     pub async fn joined_with_skew(count: u8, skew_us: u64) -> Self {
         Self::found(count, StoreSettings::default(), true, skew_us).await.together().await
     }
@@ -200,7 +201,7 @@ impl Town {
         let settings = StoreSettings { blocking: Blocking::Inline, ..settings };
         let network = MemoryNetwork::default();
         let boots = 0;
-        let mut town = Self {
+        let mut cluster = Self {
             network,
             clock,
             settings,
@@ -212,9 +213,9 @@ impl Town {
             frame_bytes_max: Limits::default().frame_bytes_max,
         };
         for _ in 0..count {
-            town.add().await;
+            cluster.add().await;
         }
-        town
+        cluster
     }
 
     /// Nodes 1 to `count`, members of one cluster.
@@ -226,12 +227,12 @@ impl Town {
         Self::with(count, settings).await.together().await
     }
 
-    /// As [`Town::joined`], with engines that write to disks.
+    /// As [`TestCluster::joined`], with engines that write to disks.
     pub async fn joined_on_disks(count: u8) -> Self {
         Self::found(count, StoreSettings::default(), true, 0).await.together().await
     }
 
-    /// As [`Town::joined_on_disks`], with these settings.
+    /// As [`TestCluster::joined_on_disks`], with these settings.
     pub async fn joined_on_disks_with(count: u8, settings: StoreSettings) -> Self {
         Self::found(count, settings, true, 0).await.together().await
     }
@@ -446,8 +447,8 @@ impl Town {
         self.control(number).commit_staged(None).await.unwrap();
     }
 
-    /// Waits until one layout is left, and as many of [`Town::put_many`] are on their primaries, the same
-    /// on all, and nowhere else among the running nodes.
+    /// Waits until one layout is left, and as many of [`TestCluster::put_many`] are on their
+    /// primaries, the same on all, and nowhere else among the running nodes.
     pub async fn until_moved(&self, reader: u8, count: usize) {
         self.until("the old layouts retire", || {
             self.running().iter().all(|number| !self.control(*number).read().layouts().is_moving())
@@ -564,12 +565,12 @@ impl Town {
         self.delete_at(number, key(name)).await;
     }
 
-    /// As [`Town::delete`], by the whole name.
+    /// As [`TestCluster::delete`], by the whole name.
     pub async fn delete_at(&self, number: u8, key: KeyRef<'_>) {
         self.store(number).delete(DeleteRequest::of(key)).await.unwrap();
     }
 
-    /// As [`Town::shows`], by the whole name.
+    /// As [`TestCluster::shows`], by the whole name.
     pub async fn shows_at(&self, number: u8, key: KeyRef<'_>) -> bool {
         let found = self.store(number).get(key, &ReadOptions::default()).await.unwrap();
         found.is_some_and(|object| !object.is_tombstone())
@@ -694,7 +695,7 @@ impl Town {
         self.lose_at(number, key(name));
     }
 
-    /// As [`Town::lose`], by the whole name.
+    /// As [`TestCluster::lose`], by the whole name.
     pub fn lose_at(&self, number: u8, key: KeyRef<'_>) {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
@@ -726,7 +727,7 @@ impl Town {
         self.find_again_at(number, key(name), record);
     }
 
-    /// As [`Town::find_again`], by the whole name.
+    /// As [`TestCluster::find_again`], by the whole name.
     pub fn find_again_at(&self, number: u8, key: KeyRef<'_>, record: &Record) {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         let mut put = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {

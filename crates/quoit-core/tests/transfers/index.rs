@@ -1,6 +1,6 @@
 //! Index queries while partitions move.
 
-use crate::fixture::{Town, id, key};
+use crate::fixture::{TestCluster, id, key};
 use bytes::Bytes;
 use quoit_core::{IndexMatch, IndexQuery, IndexSelection, PutRequest};
 use quoit_model::object::{IndexEntry, IndexTerm};
@@ -8,13 +8,13 @@ use quoit_model::object::{IndexEntry, IndexTerm};
 /// More entries than two chunks of an answer have.
 const COUNT: usize = 2_500;
 
-async fn put_all(town: &Town) {
+async fn put_all(cluster: &TestCluster) {
     for index in 0..COUNT {
         let name = format!("key {index}");
         let mut request = PutRequest::of(key(&name), Bytes::from_static(b"v"));
         let term = IndexTerm::Integer(index as i128);
         request.meta.indexes = vec![IndexEntry { field: "n_int".into(), term }];
-        town.store(1).put(request).await.unwrap();
+        cluster.store(1).put(request).await.unwrap();
     }
 }
 
@@ -38,21 +38,21 @@ fn expected() -> Vec<IndexMatch> {
 #[tokio::test(start_paused = true)]
 async fn a_query_goes_on_with_other_nodes_when_what_it_reads_here_moves_to_them() {
     for sorted in [false, true] {
-        let mut town = Town::alone(1).await;
-        put_all(&town).await;
-        let mut results = town.store(1).query_index(all(sorted)).await.unwrap();
+        let mut cluster = TestCluster::alone(1).await;
+        put_all(&cluster).await;
+        let mut results = cluster.store(1).query_index(all(sorted)).await.unwrap();
         let mut matches = results.next().await.unwrap().expect("there are more than a chunk has");
         assert!(matches.len() < COUNT, "the query is in the middle");
         for number in 2..=5 {
-            town.add().await;
-            town.join(number).await;
+            cluster.add().await;
+            cluster.join(number).await;
         }
-        town.commit(1).await;
-        town.until_moved(1, 0).await;
-        let is_moved = |index: usize| !town.holders(&format!("key {index}")).contains(&id(1));
+        cluster.commit(1).await;
+        cluster.until_moved(1, 0).await;
+        let is_moved = |index: usize| !cluster.holders(&format!("key {index}")).contains(&id(1));
         let moved_count = || (0..COUNT).filter(|index| is_moved(*index)).count();
-        let strays = || town.store(1).transfers().stray_partition_count;
-        town.until("strays are removed", || moved_count() > 0 && strays() == 0).await;
+        let strays = || cluster.store(1).transfers().stray_partition_count;
+        cluster.until("strays are removed", || moved_count() > 0 && strays() == 0).await;
         while let Some(chunk) = results.next().await.unwrap() {
             matches.extend(chunk);
         }
@@ -61,7 +61,7 @@ async fn a_query_goes_on_with_other_nodes_when_what_it_reads_here_moves_to_them(
         }
         assert_eq!(matches, expected(), "each entry once");
         for number in 1..=5 {
-            let mut results = town.store(number).query_index(all(true)).await.unwrap();
+            let mut results = cluster.store(number).query_index(all(true)).await.unwrap();
             let mut matches = Vec::new();
             while let Some(chunk) = results.next().await.unwrap() {
                 matches.extend(chunk);

@@ -1,6 +1,6 @@
 //! Requests of a node that hears later than others that a layout has retired.
 
-use crate::fixture::{Town, id, key_in};
+use crate::fixture::{TestCluster, id, key_in};
 use quoit_cluster::StagedChange;
 use quoit_core::{DataTypeRequest, ReadOptions, WriteOptions};
 use quoit_model::data_type::{Answer, Operation, Query, SetChange};
@@ -30,37 +30,37 @@ fn add(at: KeyRef<'static>, operation: Operation) -> DataTypeRequest<'static> {
 
 /// A cluster whose node [`LATE`] takes two layouts for live, of which the others have retired one. Records
 /// under the names are large sets.
-async fn with_late_node(names: &[&'static str]) -> Town {
-    let town = Town::joined(6).await;
-    town.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
-    let version = town.control(1).read().version();
-    let know_it = |number: &u8| town.control(*number).read().version() >= version;
-    town.until("all know the type", || town.running().iter().all(know_it)).await;
+async fn with_late_node(names: &[&'static str]) -> TestCluster {
+    let cluster = TestCluster::joined(6).await;
+    cluster.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
+    let version = cluster.control(1).read().version();
+    let know_it = |number: &u8| cluster.control(*number).read().version() >= version;
+    cluster.until("all know the type", || cluster.running().iter().all(know_it)).await;
     for name in names {
         let first = add(key_in("sets", name), adds(1_000));
-        town.store(1).update_data_type(first).await.unwrap();
+        cluster.store(1).update_data_type(first).await.unwrap();
     }
-    town.network.set_delay(&format!("n{LEADER}"), &format!("n{LATE}"), DELAY);
-    town.stage(StagedChange::Leave { node: id(6) }).await;
-    town.commit(LEADER).await;
-    let is_moving = |number: u8| town.control(number).read().layouts().is_moving();
+    cluster.network.set_delay(&format!("n{LEADER}"), &format!("n{LATE}"), DELAY);
+    cluster.stage(StagedChange::Leave { node: id(6) }).await;
+    cluster.commit(LEADER).await;
+    let is_moving = |number: u8| cluster.control(number).read().layouts().is_moving();
     let end = Instant::now() + Duration::from_secs(300);
     while is_moving(LEADER) || !is_moving(LATE) {
         assert!(Instant::now() < end, "in vain: the old layout retires");
         sleep(Duration::from_millis(5)).await;
     }
-    let others = town.running().into_iter().filter(|number| *number != LATE);
+    let others = cluster.running().into_iter().filter(|number| *number != LATE);
     let others: Vec<u8> = others.collect();
     while others.iter().any(|number| is_moving(*number)) {
         sleep(Duration::from_millis(5)).await;
     }
     assert!(is_moving(LATE), "it has not heard yet");
-    town
+    cluster
 }
 
 /// Whether a node is a primary of a record and the leader is none.
-fn is_primary_without_leader(town: &Town, at: KeyRef<'_>, node: u8) -> bool {
-    let primaries = town.primaries_of(LATE, at, 3);
+fn is_primary_without_leader(cluster: &TestCluster, at: KeyRef<'_>, node: u8) -> bool {
+    let primaries = cluster.primaries_of(LATE, at, 3);
     primaries.contains(&id(node)) && !primaries.contains(&id(LEADER))
 }
 
@@ -68,28 +68,29 @@ const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"
 
 #[tokio::test(start_paused = true)]
 async fn operations_on_large_data_types_do_not_wait_for_the_end_of_a_retired_layout() {
-    let town = with_late_node(&NAMES).await;
-    let held = |name: &&&'static str| is_primary_without_leader(&town, key_in("sets", name), LATE);
+    let cluster = with_late_node(&NAMES).await;
+    let held =
+        |name: &&&'static str| is_primary_without_leader(&cluster, key_in("sets", name), LATE);
     let name = NAMES.iter().find(held).expect("it is a primary of something");
     let began = Instant::now();
     let more = Operation::Set(vec![SetChange::Add("more".into())]);
-    town.store(LATE).update_data_type(add(key_in("sets", name), more)).await.unwrap();
+    cluster.store(LATE).update_data_type(add(key_in("sets", name), more)).await.unwrap();
     assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn questions_about_parts_are_answered_by_replicas_that_have_retired_a_layout() {
-    let town = with_late_node(&NAMES).await;
+    let cluster = with_late_node(&NAMES).await;
     let elsewhere = |name: &&&'static str| {
-        !town.primaries_of(LATE, key_in("sets", name), 3).contains(&id(LATE))
+        !cluster.primaries_of(LATE, key_in("sets", name), 3).contains(&id(LATE))
     };
     let name = NAMES.iter().find(elsewhere).expect("others hold something");
     let received_bytes = || -> u64 {
-        let peers = town.internode(LATE).peers();
+        let peers = cluster.internode(LATE).peers();
         peers.into_iter().map(|peer| peer.statistics().traffic.received_bytes).sum()
     };
     let before = received_bytes();
-    let store = town.store(LATE);
+    let store = cluster.store(LATE);
     let query = Query::Contains(format!("{:0100}", 7).into()).into();
     let answer = store.query_data_type(key_in("sets", name), &query, &ReadOptions::default()).await;
     assert_eq!(answer.unwrap(), Some(Answer::Contains(true)));

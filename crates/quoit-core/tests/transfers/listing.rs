@@ -1,6 +1,6 @@
 //! Listings while partitions move.
 
-use crate::fixture::{Town, id};
+use crate::fixture::{TestCluster, id};
 use bytes::Bytes;
 use quoit_model::key::BucketRef;
 use std::collections::BTreeSet;
@@ -10,37 +10,37 @@ const COUNT: usize = 2_500;
 
 #[tokio::test(start_paused = true)]
 async fn a_listing_goes_on_with_other_nodes_when_names_are_damaged_here() {
-    let town = Town::joined_on_disks(3).await;
-    town.put_many(1, COUNT).await;
-    town.rot(3);
-    assert!(town.rot_names(3) > 0, "there are key files");
+    let cluster = TestCluster::joined_on_disks(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.rot(3);
+    assert!(cluster.rot_names(3) > 0, "there are key files");
     let mut keys = BTreeSet::new();
-    let mut listing = town.store(3).list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
+    let mut listing = cluster.store(3).list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
     while let Some(chunk) = listing.next().await.unwrap() {
         keys.extend(chunk);
     }
     assert_eq!(keys.len(), COUNT);
-    let mut listing = town.store(3).list_buckets(b"default").await.unwrap();
+    let mut listing = cluster.store(3).list_buckets(b"default").await.unwrap();
     assert_eq!(listing.next().await.unwrap(), Some(vec![Bytes::from_static(b"bucket")]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_listing_goes_on_with_other_nodes_when_what_it_lists_here_moves_to_them() {
-    let mut town = Town::alone(1).await;
-    town.put_many(1, COUNT).await;
-    let mut listing = town.store(1).list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
+    let mut cluster = TestCluster::alone(1).await;
+    cluster.put_many(1, COUNT).await;
+    let mut listing = cluster.store(1).list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
     let mut keys = listing.next().await.unwrap().expect("there are more keys than a chunk has");
     assert!(keys.len() < COUNT, "the listing is in the middle");
     for number in 2..=5 {
-        town.add().await;
-        town.join(number).await;
+        cluster.add().await;
+        cluster.join(number).await;
     }
-    town.commit(1).await;
-    town.until_moved(1, 0).await;
-    let is_moved = |index: usize| !town.holders(&format!("key {index}")).contains(&id(1));
+    cluster.commit(1).await;
+    cluster.until_moved(1, 0).await;
+    let is_moved = |index: usize| !cluster.holders(&format!("key {index}")).contains(&id(1));
     let moved_count = || (0..COUNT).filter(|index| is_moved(*index)).count();
-    let strays = || town.store(1).transfers().stray_partition_count;
-    town.until("strays are removed", || moved_count() > 0 && strays() == 0).await;
+    let strays = || cluster.store(1).transfers().stray_partition_count;
+    cluster.until("strays are removed", || moved_count() > 0 && strays() == 0).await;
     while let Some(chunk) = listing.next().await.unwrap() {
         keys.extend(chunk);
     }

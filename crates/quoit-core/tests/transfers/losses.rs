@@ -1,6 +1,6 @@
 //! Tests of copies on nodes whose disks forgot records that were durable.
 
-use crate::fixture::{Town, id, key};
+use crate::fixture::{TestCluster, id, key};
 use quoit_core::{QuorumKind, ReadOptions, RequestError, TransferLimits, WriteOptions};
 use quoit_model::props::Quorum;
 use serde_json::json;
@@ -13,94 +13,95 @@ fn name(index: usize) -> String {
 }
 
 /// Names that some node has something of.
-fn left(town: &Town) -> usize {
-    (0..COUNT).filter(|index| !town.holders(&name(*index)).is_empty()).count()
+fn left(cluster: &TestCluster) -> usize {
+    (0..COUNT).filter(|index| !cluster.holders(&name(*index)).is_empty()).count()
 }
 
-fn lost_count(town: &Town, number: u8) -> usize {
-    town.control(number).read().layouts().lost_copies().count()
+fn lost_count(cluster: &TestCluster, number: u8) -> usize {
+    cluster.control(number).read().layouts().lost_copies().count()
 }
 
-async fn until_whole(town: &Town) {
-    town.until("all copies are whole again", || {
-        town.running().iter().all(|number| lost_count(town, *number) == 0)
-    })
-    .await;
+async fn until_whole(cluster: &TestCluster) {
+    cluster
+        .until("all copies are whole again", || {
+            cluster.running().iter().all(|number| lost_count(cluster, *number) == 0)
+        })
+        .await;
 }
 
 /// Transfers stand still, or go on.
-fn set_transfers(town: &Town, outbound: bool) {
-    town.set_limits(TransferLimits { outbound, ..TransferLimits::default() });
+fn set_transfers(cluster: &TestCluster, outbound: bool) {
+    cluster.set_limits(TransferLimits { outbound, ..TransferLimits::default() });
 }
 
 /// The third node's disk goes back to a time at which the tombstones of all keys were not written yet; they
 /// have been reaped everywhere since.
-async fn deleted_before_the_disk_went_back() -> Town {
-    let mut town = Town::joined(3).await;
-    town.put_many(1, COUNT).await;
-    town.until_moved(1, COUNT).await;
-    let before = town.records(3);
+async fn deleted_before_the_disk_went_back() -> TestCluster {
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, COUNT).await;
+    let before = cluster.records(3);
     for index in 0..COUNT {
-        town.delete(1, &name(index)).await;
+        cluster.delete(1, &name(index)).await;
     }
-    town.pass(Duration::from_secs(30)).await;
-    assert_eq!(left(&town), 0, "all tombstones are reaped");
-    town.kill(3);
-    town.set_records(3, &before);
-    assert_eq!(left(&town), COUNT);
-    town
+    cluster.pass(Duration::from_secs(30)).await;
+    assert_eq!(left(&cluster), 0, "all tombstones are reaped");
+    cluster.kill(3);
+    cluster.set_records(3, &before);
+    assert_eq!(left(&cluster), COUNT);
+    cluster
 }
 
 #[tokio::test(start_paused = true)]
 async fn values_whose_tombstones_were_lost_and_reaped_elsewhere_do_not_return() {
-    let mut town = deleted_before_the_disk_went_back().await;
-    town.start_after_loss(3).await;
-    until_whole(&town).await;
-    town.pass(Duration::from_secs(60)).await;
+    let mut cluster = deleted_before_the_disk_went_back().await;
+    cluster.start_after_loss(3).await;
+    until_whole(&cluster).await;
+    cluster.pass(Duration::from_secs(60)).await;
     for index in 0..COUNT {
-        assert!(!town.shows(1, &name(index)).await, "{index} is back");
+        assert!(!cluster.shows(1, &name(index)).await, "{index} is back");
     }
-    assert_eq!(left(&town), 0);
+    assert_eq!(left(&cluster), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn values_return_from_a_node_that_does_not_tell_what_it_lost() {
-    let mut town = deleted_before_the_disk_went_back().await;
-    town.start(3).await;
-    town.pass(Duration::from_secs(60)).await;
+    let mut cluster = deleted_before_the_disk_went_back().await;
+    cluster.start(3).await;
+    cluster.pass(Duration::from_secs(60)).await;
     let mut shown = 0;
     for index in 0..COUNT {
-        shown += usize::from(town.shows(1, &name(index)).await);
+        shown += usize::from(cluster.shows(1, &name(index)).await);
     }
     assert!(shown > 0, "the test above would find it");
 }
 
 /// The third node has lost all, and gets nothing back before transfers go on.
-async fn third_lost_all() -> Town {
-    let mut town = Town::joined(3).await;
-    town.put_many(1, COUNT).await;
-    town.until_moved(1, COUNT).await;
-    set_transfers(&town, false);
-    town.kill(3);
-    town.set_records(3, &[]);
-    town.start_after_loss(3).await;
-    set_transfers(&town, false);
-    town
+async fn third_lost_all() -> TestCluster {
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, COUNT).await;
+    set_transfers(&cluster, false);
+    cluster.kill(3);
+    cluster.set_records(3, &[]);
+    cluster.start_after_loss(3).await;
+    set_transfers(&cluster, false);
+    cluster
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_lost_records_votes_like_a_stand_in_until_it_is_whole_again() {
-    let town = third_lost_all().await;
-    assert_eq!(lost_count(&town, 1), 16);
+    let cluster = third_lost_all().await;
+    assert_eq!(lost_count(&cluster, 1), 16);
     let all = ReadOptions { pr: Some(Quorum::Count(3)), ..ReadOptions::default() };
     for index in 0..COUNT {
         let name = name(index);
         for reader in 1..=3 {
             let one = ReadOptions { r: Some(Quorum::One), ..ReadOptions::default() };
-            let found = town.store(reader).get(key(&name), &one).await.unwrap();
+            let found = cluster.store(reader).get(key(&name), &one).await.unwrap();
             assert!(found.is_some(), "an empty copy answered for {name} on node {reader}");
         }
-        let refused = town.store(1).get(key(&name), &all).await;
+        let refused = cluster.store(1).get(key(&name), &all).await;
         let refused_for_pr = matches!(
             refused,
             Err(RequestError::Unsatisfied { kind: QuorumKind::Pr, wanted: 3, got: 2 })
@@ -108,66 +109,66 @@ async fn a_copy_that_lost_records_votes_like_a_stand_in_until_it_is_whole_again(
         // A read has repaired what it found missing, which makes no copy whole.
         assert!(refused_for_pr, "{refused:?}");
     }
-    set_transfers(&town, true);
-    until_whole(&town).await;
+    set_transfers(&cluster, true);
+    until_whole(&cluster).await;
     for index in 0..COUNT {
-        assert!(town.store(1).get(key(&name(index)), &all).await.unwrap().is_some());
-        assert_eq!(town.holders(&name(index)), [id(1), id(2), id(3)].into());
+        assert!(cluster.store(1).get(key(&name(index)), &all).await.unwrap().is_some());
+        assert_eq!(cluster.holders(&name(index)), [id(1), id(2), id(3)].into());
     }
-    assert!(town.control(1).read().layouts().unsure().is_empty(), "others had all");
+    assert!(cluster.control(1).read().layouts().unsure().is_empty(), "others had all");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_lost_records_stays_incomplete_across_a_restart_in_the_middle() {
-    let mut town = third_lost_all().await;
-    town.kill(3);
-    town.start(3).await;
-    set_transfers(&town, false);
-    town.pass(Duration::from_secs(20)).await;
-    assert_eq!(lost_count(&town, 3), 16);
-    set_transfers(&town, true);
-    until_whole(&town).await;
-    assert_eq!((0..COUNT).filter(|index| town.holders(&name(*index)).len() < 3).count(), 0);
+    let mut cluster = third_lost_all().await;
+    cluster.kill(3);
+    cluster.start(3).await;
+    set_transfers(&cluster, false);
+    cluster.pass(Duration::from_secs(20)).await;
+    assert_eq!(lost_count(&cluster, 3), 16);
+    set_transfers(&cluster, true);
+    until_whole(&cluster).await;
+    assert_eq!((0..COUNT).filter(|index| cluster.holders(&name(*index)).len() < 3).count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_second_loss_under_one_layout_is_made_up_for_as_the_first() {
-    let mut town = third_lost_all().await;
-    set_transfers(&town, true);
-    until_whole(&town).await;
-    town.kill(3);
-    town.set_records(3, &[]);
-    town.start_after_loss(3).await;
-    until_whole(&town).await;
-    assert_eq!((0..COUNT).filter(|index| town.holders(&name(*index)).len() < 3).count(), 0);
+    let mut cluster = third_lost_all().await;
+    set_transfers(&cluster, true);
+    until_whole(&cluster).await;
+    cluster.kill(3);
+    cluster.set_records(3, &[]);
+    cluster.start_after_loss(3).await;
+    until_whole(&cluster).await;
+    assert_eq!((0..COUNT).filter(|index| cluster.holders(&name(*index)).len() < 3).count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn writes_that_an_incomplete_copy_takes_are_accepted_and_stay() {
-    let town = third_lost_all().await;
+    let cluster = third_lost_all().await;
     let all = WriteOptions { w: Some(Quorum::Count(3)), ..WriteOptions::default() };
     for index in 0..COUNT {
         let writer = 1 + (index % 3) as u8;
-        town.put_as(writer, &format!("new {index}"), "value", all).await;
+        cluster.put_as(writer, &format!("new {index}"), "value", all).await;
     }
-    set_transfers(&town, true);
-    until_whole(&town).await;
+    set_transfers(&cluster, true);
+    until_whole(&cluster).await;
     for index in 0..COUNT {
-        assert_eq!(town.holders(&format!("new {index}")).len(), 3);
+        assert_eq!(cluster.holders(&format!("new {index}")).len(), 3);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_all_copies_lost_records_their_union_is_used_and_an_operator_is_told() {
-    let mut town = Town::joined(3).await;
-    town.put_many(1, COUNT).await;
-    town.until_moved(1, COUNT).await;
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, COUNT).await;
     for number in 1..=3 {
-        town.kill(number);
+        cluster.kill(number);
     }
     // Each record is left on one node.
     for number in 1..=3_u8 {
-        let records = town.records(number).into_iter().zip(0_usize..);
+        let records = cluster.records(number).into_iter().zip(0_usize..);
         let name_of = |encoded: &[u8]| String::from_utf8_lossy(encoded).into_owned();
         let kept = records.filter(|((_, encoded, _), _)| {
             (0..COUNT).any(|index| {
@@ -175,54 +176,58 @@ async fn where_all_copies_lost_records_their_union_is_used_and_an_operator_is_to
             })
         });
         let kept: Vec<_> = kept.map(|(record, _)| record).collect();
-        town.set_records(number, &kept);
+        cluster.set_records(number, &kept);
     }
-    town.start_all_after_loss(&[1, 2, 3]).await;
-    until_whole(&town).await;
+    cluster.start_all_after_loss(&[1, 2, 3]).await;
+    until_whole(&cluster).await;
     for index in 0..COUNT {
-        assert!(town.shows(1, &name(index)).await, "{index} was on one of them");
+        assert!(cluster.shows(1, &name(index)).await, "{index} was on one of them");
     }
-    assert_eq!(town.control(2).read().layouts().unsure().len(), 16);
-    town.control(3).accept_losses().await.unwrap();
-    town.until("it is known to all", || {
-        town.running().iter().all(|each| town.control(*each).read().layouts().unsure().is_empty())
-    })
-    .await;
+    assert_eq!(cluster.control(2).read().layouts().unsure().len(), 16);
+    cluster.control(3).accept_losses().await.unwrap();
+    cluster
+        .until("it is known to all", || {
+            cluster
+                .running()
+                .iter()
+                .all(|each| cluster.control(*each).read().layouts().unsure().is_empty())
+        })
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_only_the_node_with_losses_is_to_have_stays_there() {
-    let mut town = Town::joined(3).await;
-    town.create_type("single", json!({ "n_val": 1 })).await;
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.create_type("single", json!({ "n_val": 1 })).await;
     for index in 0..COUNT {
-        town.put_in(1, "single", &name(index), "value").await;
+        cluster.put_in(1, "single", &name(index), "value").await;
     }
-    town.put_many(1, COUNT).await;
-    town.until_moved(1, COUNT).await;
-    let of_single = |town: &Town| {
-        let records = town.records(3).into_iter();
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, COUNT).await;
+    let of_single = |cluster: &TestCluster| {
+        let records = cluster.records(3).into_iter();
         records.filter(|(_, encoded, _)| encoded.windows(6).any(|part| part == b"single")).count()
     };
-    let before = of_single(&town);
+    let before = of_single(&cluster);
     assert!(before > 0);
-    town.kill(3);
-    town.start_after_loss(3).await;
-    until_whole(&town).await;
-    assert_eq!(of_single(&town), before);
-    assert!(!town.control(1).read().layouts().unsure().is_empty());
+    cluster.kill(3);
+    cluster.start_after_loss(3).await;
+    until_whole(&cluster).await;
+    assert_eq!(of_single(&cluster), before);
+    assert!(!cluster.control(1).read().layouts().unsure().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_lost_records_waits_for_those_that_have_them() {
-    let mut town = Town::joined(3).await;
-    town.put_many(1, COUNT).await;
-    town.until_moved(1, COUNT).await;
-    (1..=3).for_each(|number| town.kill(number));
-    let before = town.records(3).len();
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, COUNT).await;
+    (1..=3).for_each(|number| cluster.kill(number));
+    let before = cluster.records(3).len();
     // The first one is not there, and may be whole.
     let limit = Duration::from_secs(60);
-    let waited = tokio::time::timeout(limit, town.start_all_after_loss(&[2, 3])).await;
+    let waited = tokio::time::timeout(limit, cluster.start_all_after_loss(&[2, 3])).await;
     assert!(waited.is_err(), "they did not wait");
     assert!(before > 0);
-    assert_eq!(town.records(3).len(), before, "nothing is dropped before");
+    assert_eq!(cluster.records(3).len(), before, "nothing is dropped before");
 }

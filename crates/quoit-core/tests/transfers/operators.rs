@@ -1,4 +1,4 @@
-use crate::fixture::{Town, id};
+use crate::fixture::{TestCluster, id};
 use quoit_core::{LimitChange, TransferLimits};
 use std::time::Duration;
 
@@ -6,33 +6,33 @@ const COUNT: usize = 100;
 
 #[tokio::test(start_paused = true)]
 async fn any_node_tells_what_all_store_and_hand_over() {
-    let mut town = Town::joined(3).await;
-    town.put_many(1, COUNT).await;
-    let told = town.store(2).all_transfers().await;
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.put_many(1, COUNT).await;
+    let told = cluster.store(2).all_transfers().await;
     assert_eq!(told.keys().copied().collect::<Vec<_>>(), [id(1), id(2), id(3)]);
     for node in told.values() {
         assert!(node.live_bytes > 0);
         assert_eq!(node.limits, TransferLimits::default());
     }
-    town.kill(3);
-    let told = town.store(2).all_transfers().await;
+    cluster.kill(3);
+    let told = cluster.store(2).all_transfers().await;
     assert!(!told.contains_key(&id(3)) && told.len() == 2, "the dead do not answer");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_plan_tells_how_much_moves_and_how_long_it_takes() {
-    let town = Town::alone(4).await;
+    let cluster = TestCluster::alone(4).await;
     for number in 2..=3 {
-        town.join(number).await;
+        cluster.join(number).await;
     }
-    town.commit(1).await;
-    town.until_moved(1, 0).await;
-    town.put_many(1, COUNT).await;
-    town.set_limits(TransferLimits { bytes_per_sec_max: 100, ..TransferLimits::default() });
-    town.join(4).await;
-    let plan = town.control(1).plan().unwrap();
-    let estimate = town.store(1).estimate(&plan).await;
-    let stored = town.store(1).all_transfers().await[&id(1)].live_bytes as f64;
+    cluster.commit(1).await;
+    cluster.until_moved(1, 0).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.set_limits(TransferLimits { bytes_per_sec_max: 100, ..TransferLimits::default() });
+    cluster.join(4).await;
+    let plan = cluster.control(1).plan().unwrap();
+    let estimate = cluster.store(1).estimate(&plan).await;
+    let stored = cluster.store(1).all_transfers().await[&id(1)].live_bytes as f64;
     let moved = estimate.byte_count.unwrap() as f64;
     // The fourth node gets three quarters of what each of three has: it then has as much as they.
     assert!((moved / stored - 0.75).abs() < 0.1, "{moved} of {stored}");
@@ -43,12 +43,12 @@ async fn a_plan_tells_how_much_moves_and_how_long_it_takes() {
 
 #[tokio::test(start_paused = true)]
 async fn limits_of_all_nodes_change_through_one() {
-    let town = Town::joined(3).await;
+    let cluster = TestCluster::joined(3).await;
     let change = LimitChange { partition_count_max: Some(7), ..LimitChange::default() };
-    let told = town.store(1).change_transfer_limits(&[id(1), id(3)], change).await;
+    let told = cluster.store(1).change_transfer_limits(&[id(1), id(3)], change).await;
     assert_eq!(told.len(), 2);
     assert!(told.values().all(|node| node.limits.partition_count_max == 7));
-    let limits = |number| town.store(number).transfer_limits().partition_count_max;
+    let limits = |number| cluster.store(number).transfer_limits().partition_count_max;
     assert_eq!([limits(1), limits(2), limits(3)], [7, 2, 7]);
 }
 
@@ -58,22 +58,22 @@ async fn what_is_switched_off_at_either_end_waits_until_it_is_switched_on() {
         LimitChange { inbound: Some(false), ..LimitChange::default() },
         LimitChange { outbound: Some(false), ..LimitChange::default() },
     ] {
-        let mut town = Town::joined(3).await;
-        town.put_many(2, COUNT).await;
-        town.add().await;
-        town.join(4).await;
+        let mut cluster = TestCluster::joined(3).await;
+        cluster.put_many(2, COUNT).await;
+        cluster.add().await;
+        cluster.join(4).await;
         let all: Vec<_> = (1..=4).map(id).collect();
-        town.store(1).change_transfer_limits(&all, off).await;
-        town.commit(1).await;
-        town.pass(Duration::from_secs(30)).await;
-        let has = |index| town.holders(&format!("key {index}")).contains(&id(4));
+        cluster.store(1).change_transfer_limits(&all, off).await;
+        cluster.commit(1).await;
+        cluster.pass(Duration::from_secs(30)).await;
+        let has = |index| cluster.holders(&format!("key {index}")).contains(&id(4));
         assert!((0..COUNT).all(|index| !has(index)), "{off:?}");
         let on = LimitChange {
             inbound: off.inbound.map(|_| true),
             outbound: off.outbound.map(|_| true),
             ..LimitChange::default()
         };
-        town.store(4).change_transfer_limits(&all, on).await;
-        town.until_moved(4, COUNT).await;
+        cluster.store(4).change_transfer_limits(&all, on).await;
+        cluster.until_moved(4, COUNT).await;
     }
 }

@@ -1,4 +1,4 @@
-use crate::fixture::{Town, id, key_in};
+use crate::fixture::{TestCluster, id, key_in};
 use quoit_cluster::StagedChange;
 use quoit_core::{TransferKind, TransferLimits};
 use std::time::Duration;
@@ -8,175 +8,176 @@ const COUNT: usize = 200;
 
 #[tokio::test(start_paused = true)]
 async fn nodes_that_join_get_their_copies_and_the_others_drop_theirs() {
-    let town = Town::alone(5).await;
-    town.put_many(1, COUNT).await;
+    let cluster = TestCluster::alone(5).await;
+    cluster.put_many(1, COUNT).await;
     for number in 2..=5 {
-        town.join(number).await;
+        cluster.join(number).await;
     }
-    town.commit(3).await;
-    town.until_moved(4, COUNT).await;
+    cluster.commit(3).await;
+    cluster.until_moved(4, COUNT).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_ran_alone_brings_its_data_along() {
-    let town = Town::alone(4).await;
-    town.put_many(4, COUNT).await;
+    let cluster = TestCluster::alone(4).await;
+    cluster.put_many(4, COUNT).await;
     for number in 2..=4 {
-        town.join(number).await;
+        cluster.join(number).await;
     }
-    town.commit(1).await;
-    town.until_moved(2, COUNT).await;
+    cluster.commit(1).await;
+    cluster.until_moved(2, COUNT).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_leaves_hands_everything_over() {
-    let town = Town::joined(5).await;
-    town.put_many(2, COUNT).await;
-    town.stage(StagedChange::Leave { node: id(5) }).await;
-    town.commit(1).await;
-    town.until_moved(1, COUNT).await;
+    let cluster = TestCluster::joined(5).await;
+    cluster.put_many(2, COUNT).await;
+    cluster.stage(StagedChange::Leave { node: id(5) }).await;
+    cluster.commit(1).await;
+    cluster.until_moved(1, COUNT).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn copies_of_a_removed_node_are_made_anew_from_the_others() {
-    let mut town = Town::joined(5).await;
-    town.put_many(2, COUNT).await;
-    town.kill(5);
-    town.stage(StagedChange::ForceRemove { node: id(5) }).await;
-    town.commit(1).await;
-    town.until_moved(1, COUNT).await;
+    let mut cluster = TestCluster::joined(5).await;
+    cluster.put_many(2, COUNT).await;
+    cluster.kill(5);
+    cluster.stage(StagedChange::ForceRemove { node: id(5) }).await;
+    cluster.commit(1).await;
+    cluster.until_moved(1, COUNT).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_node_is_replaced_by_one_that_gets_its_copies_from_the_others() {
-    let mut town = Town::joined(5).await;
-    town.put_many(2, COUNT).await;
-    town.add().await;
-    town.join(6).await;
-    town.kill(5);
-    town.stage(StagedChange::ForceReplace { old: id(5), new: id(6) }).await;
-    town.commit(1).await;
-    town.until_moved(6, COUNT).await;
+    let mut cluster = TestCluster::joined(5).await;
+    cluster.put_many(2, COUNT).await;
+    cluster.add().await;
+    cluster.join(6).await;
+    cluster.kill(5);
+    cluster.stage(StagedChange::ForceReplace { old: id(5), new: id(6) }).await;
+    cluster.commit(1).await;
+    cluster.until_moved(6, COUNT).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_dies_while_it_gets_its_copies_gets_the_rest_later() {
-    let mut town = Town::joined(3).await;
-    town.put_many(2, COUNT).await;
-    town.add().await;
-    town.join(4).await;
-    town.set_limits(TransferLimits {
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.put_many(2, COUNT).await;
+    cluster.add().await;
+    cluster.join(4).await;
+    cluster.set_limits(TransferLimits {
         partition_count_max: 1,
         bytes_per_sec_max: 2_000,
         ..TransferLimits::default()
     });
-    town.commit(1).await;
-    let has = |town: &Town, index| town.holders(&format!("key {index}")).contains(&id(4));
-    town.until("some copies are made", || (0..COUNT).any(|index| has(&town, index))).await;
+    cluster.commit(1).await;
+    let has =
+        |cluster: &TestCluster, index| cluster.holders(&format!("key {index}")).contains(&id(4));
+    cluster.until("some copies are made", || (0..COUNT).any(|index| has(&cluster, index))).await;
     assert!((0..COUNT).any(|index| {
-        !has(&town, index) && town.primaries(1, &format!("key {index}")).contains(&id(4))
+        !has(&cluster, index) && cluster.primaries(1, &format!("key {index}")).contains(&id(4))
     }));
-    town.kill(4);
-    town.start(4).await;
-    town.set_limits(TransferLimits::default());
-    town.until_moved(4, COUNT).await;
+    cluster.kill(4);
+    cluster.start(4).await;
+    cluster.set_limits(TransferLimits::default());
+    cluster.until_moved(4, COUNT).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_moves_before_everybody_writes_by_the_new_layout() {
-    let mut town = Town::joined(3).await;
-    town.put_many(2, COUNT).await;
-    town.add().await;
-    town.join(4).await;
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.put_many(2, COUNT).await;
+    cluster.add().await;
+    cluster.join(4).await;
     let others = ["n1", "n2", "n4"];
     for other in others {
-        town.network.silence("n3", other);
-        town.network.silence(other, "n3");
+        cluster.network.silence("n3", other);
+        cluster.network.silence(other, "n3");
     }
-    town.commit(1).await;
-    town.pass(Duration::from_secs(60)).await;
-    let moved = |town: &Town| {
-        (0..COUNT).filter(|index| town.holders(&format!("key {index}")).contains(&id(4))).count()
+    cluster.commit(1).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let moved = |cluster: &TestCluster| {
+        (0..COUNT).filter(|index| cluster.holders(&format!("key {index}")).contains(&id(4))).count()
     };
-    assert_eq!(moved(&town), 0);
+    assert_eq!(moved(&cluster), 0);
     for other in others {
-        town.network.heal("n3", other);
-        town.network.heal(other, "n3");
+        cluster.network.heal("n3", other);
+        cluster.network.heal(other, "n3");
     }
-    town.until_moved(4, COUNT).await;
-    assert!(moved(&town) > 0);
+    cluster.until_moved(4, COUNT).await;
+    assert!(moved(&cluster) > 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_is_complete_only_when_all_its_sources_have_handed_over() {
-    let mut town = Town::joined(5).await;
-    town.put_many(2, COUNT).await;
-    town.kill(5);
-    town.stage(StagedChange::ForceRemove { node: id(5) }).await;
+    let mut cluster = TestCluster::joined(5).await;
+    cluster.put_many(2, COUNT).await;
+    cluster.kill(5);
+    cluster.stage(StagedChange::ForceRemove { node: id(5) }).await;
     // Every lost copy has two sources. One node is slow.
     let slow = TransferLimits {
         partition_count_max: 1,
         bytes_per_sec_max: 30,
         ..TransferLimits::default()
     };
-    town.store(2).set_transfer_limits(slow);
-    town.commit(1).await;
-    town.pass(Duration::from_secs(20)).await;
+    cluster.store(2).set_transfer_limits(slow);
+    cluster.commit(1).await;
+    cluster.pass(Duration::from_secs(20)).await;
     let incomplete_elsewhere =
-        town.control(1).read().layouts().incomplete().filter(|(_, node)| *node != id(2)).count();
+        cluster.control(1).read().layouts().incomplete().filter(|(_, node)| *node != id(2)).count();
     // One of them has the slow node as its only source.
     assert!(incomplete_elsewhere > 1, "{incomplete_elsewhere}");
-    town.store(2).set_transfer_limits(TransferLimits::default());
-    town.until_moved(1, COUNT).await;
+    cluster.store(2).set_transfer_limits(TransferLimits::default());
+    cluster.until_moved(1, COUNT).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_written_while_partitions_move_is_read_at_once_and_later() {
-    let town = Town::alone(5).await;
+    let cluster = TestCluster::alone(5).await;
     for number in 2..=5 {
-        town.join(number).await;
+        cluster.join(number).await;
     }
-    town.put_many(1, COUNT / 2).await;
-    town.set_limits(TransferLimits {
+    cluster.put_many(1, COUNT / 2).await;
+    cluster.set_limits(TransferLimits {
         partition_count_max: 2,
         bytes_per_sec_max: 2_000,
         ..TransferLimits::default()
     });
-    town.commit(2).await;
-    let moved = || -> u64 { (1..=5).map(|node| town.store(node).transfers().byte_count).sum() };
-    let is_moving = || town.control(1).read().layouts().is_moving();
+    cluster.commit(2).await;
+    let moved = || -> u64 { (1..=5).map(|node| cluster.store(node).transfers().byte_count).sum() };
+    let is_moving = || cluster.control(1).read().layouts().is_moving();
     for index in COUNT / 2..COUNT {
         let (name, value) = (format!("key {index}"), format!("value {index}"));
         let (writer, reader) = (index as u8 % 5 + 1, index as u8 % 4 + 2);
-        town.put(writer, &name, &value).await;
-        assert_eq!(town.get(reader, &name).await.expect("it was just written"), value);
+        cluster.put(writer, &name, &value).await;
+        assert_eq!(cluster.get(reader, &name).await.expect("it was just written"), value);
         // What was there before is there at any time.
         let name = format!("key {}", index - COUNT / 2);
-        assert!(town.get(reader, &name).await.is_some(), "{name}");
+        assert!(cluster.get(reader, &name).await.is_some(), "{name}");
         let before = moved();
-        town.until("more moves", || moved() > before || !is_moving()).await;
+        cluster.until("more moves", || moved() > before || !is_moving()).await;
     }
-    town.set_limits(TransferLimits::default());
-    town.until_moved(3, COUNT).await;
+    cluster.set_limits(TransferLimits::default());
+    cluster.until_moved(3, COUNT).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn transfers_tell_how_far_they_are_and_keep_their_limits() {
-    let town = Town::alone(2).await;
+    let cluster = TestCluster::alone(2).await;
     for index in 0..COUNT {
-        town.put(1, &format!("key {index}"), &"x".repeat(10_000)).await;
+        cluster.put(1, &format!("key {index}"), &"x".repeat(10_000)).await;
     }
-    town.join(2).await;
+    cluster.join(2).await;
     let limits = TransferLimits {
         partition_count_max: 3,
         bytes_per_sec_max: 100_000,
         ..TransferLimits::default()
     };
-    town.set_limits(limits);
-    town.commit(1).await;
-    town.until("something moves", || town.store(1).transfers().byte_count > 500_000).await;
+    cluster.set_limits(limits);
+    cluster.commit(1).await;
+    cluster.until("something moves", || cluster.store(1).transfers().byte_count > 500_000).await;
     let began = Instant::now();
-    let before = town.store(1).transfers();
+    let before = cluster.store(1).transfers();
     assert_eq!(before.active.len(), 3);
     let waiting = before.waiting[&id(2)];
     assert!((3..16).contains(&waiting), "{waiting} of 16 partitions wait");
@@ -184,55 +185,56 @@ async fn transfers_tell_how_far_they_are_and_keep_their_limits() {
         assert_eq!((transfer.kind, transfer.to), (TransferKind::Ownership, Some(id(2))));
         assert!((0.0..=1.0).contains(&transfer.fraction));
     }
-    town.until("more moves", || town.store(1).transfers().byte_count > 1_000_000).await;
-    let byte_count = town.store(1).transfers().byte_count - before.byte_count;
+    cluster.until("more moves", || cluster.store(1).transfers().byte_count > 1_000_000).await;
+    let byte_count = cluster.store(1).transfers().byte_count - before.byte_count;
     let rate = byte_count as f64 / began.elapsed().as_secs_f64();
     // Each transfer may have a batch under way.
     assert!((50_000.0..200_000.0).contains(&rate), "{rate} bytes a second");
-    assert_eq!(town.store(1).transfer_limits(), limits);
+    assert_eq!(cluster.store(1).transfer_limits(), limits);
 }
 
 #[tokio::test(start_paused = true)]
 async fn buckets_with_fewer_replicas_keep_theirs_where_they_belong() {
-    let town = Town::alone(5).await;
-    town.create_type("few", serde_json::json!({"n_val": 1})).await;
-    town.create_type("many", serde_json::json!({"n_val": 5})).await;
+    let cluster = TestCluster::alone(5).await;
+    cluster.create_type("few", serde_json::json!({"n_val": 1})).await;
+    cluster.create_type("many", serde_json::json!({"n_val": 5})).await;
     let names: Vec<String> = (0..50).map(|index| format!("key {index}")).collect();
     for name in &names {
         for bucket_type in ["few", "many"] {
-            town.put_in(1, bucket_type, name, "value").await;
+            cluster.put_in(1, bucket_type, name, "value").await;
         }
     }
     for number in 2..=5 {
-        town.join(number).await;
+        cluster.join(number).await;
     }
-    town.commit(1).await;
-    town.until("records are on their primaries only", || {
-        names.iter().all(|name| {
-            [("few", 1), ("many", 5)].iter().all(|(bucket_type, n_val)| {
-                let place = key_in(bucket_type, name);
-                town.holders_of(place) == town.primaries_of(2, place, *n_val)
+    cluster.commit(1).await;
+    cluster
+        .until("records are on their primaries only", || {
+            names.iter().all(|name| {
+                [("few", 1), ("many", 5)].iter().all(|(bucket_type, n_val)| {
+                    let place = key_in(bucket_type, name);
+                    cluster.holders_of(place) == cluster.primaries_of(2, place, *n_val)
+                })
             })
         })
-    })
-    .await;
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_gets_more_votes_first_gets_what_the_others_have() {
-    let mut town = Town::joined(3).await;
-    town.kill(3);
-    town.put_many(2, COUNT).await;
-    town.start(3).await;
-    town.until("the node is back", || town.control(1).is_reachable(id(3))).await;
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.kill(3);
+    cluster.put_many(2, COUNT).await;
+    cluster.start(3).await;
+    cluster.until("the node is back", || cluster.control(1).is_reachable(id(3))).await;
     // Two nodes are left for three positions: each has the majority of the votes for some keys.
-    town.stage(StagedChange::Leave { node: id(1) }).await;
-    town.commit(1).await;
-    let moves = |town: &Town| town.control(3).read().layouts().is_moving();
-    town.until("the layout changes", || moves(&town)).await;
-    town.until("the old layout retires", || !moves(&town)).await;
+    cluster.stage(StagedChange::Leave { node: id(1) }).await;
+    cluster.commit(1).await;
+    let moves = |cluster: &TestCluster| cluster.control(3).read().layouts().is_moving();
+    cluster.until("the layout changes", || moves(&cluster)).await;
+    cluster.until("the old layout retires", || !moves(&cluster)).await;
     for index in 0..COUNT {
-        let value = town.get(3, &format!("key {index}")).await;
+        let value = cluster.get(3, &format!("key {index}")).await;
         assert_eq!(value.expect("the record is there"), format!("value {index}"));
     }
 }

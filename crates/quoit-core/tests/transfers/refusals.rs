@@ -1,4 +1,4 @@
-use crate::fixture::{Town, id};
+use crate::fixture::{TestCluster, id};
 use prost::Message;
 use quoit_cluster::{CallError, Lane};
 use quoit_wire::internode::data::{REFUSED_MALFORMED, REFUSED_STALE_LAYOUT};
@@ -10,8 +10,12 @@ use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-async fn call(town: &Town, method: u16, header: &impl Message) -> Result<bytes::Bytes, u32> {
-    let peer = town.internode(1).peer(id(2)).expect("they know each other");
+async fn call(
+    cluster: &TestCluster,
+    method: u16,
+    header: &impl Message,
+) -> Result<bytes::Bytes, u32> {
+    let peer = cluster.internode(1).peer(id(2)).expect("they know each other");
     match peer.call(method, header, b"short", Lane::Large, TIMEOUT).await {
         Ok(reply) => Ok(reply.header),
         Err(CallError::Refused { code, .. }) => Err(code),
@@ -26,8 +30,8 @@ fn record(size_bytes: u32) -> DeliveredRecord {
 
 #[tokio::test(start_paused = true)]
 async fn messages_that_make_no_sense_are_refused() {
-    let town = Town::joined(2).await;
-    let layout_version = town.control(1).read().layouts().oldest_version();
+    let cluster = TestCluster::joined(2).await;
+    let layout_version = cluster.control(1).read().layouts().oldest_version();
     let offer = Offer { layout_version, ..Offer::default() };
     let no_digest = Offer { keys: vec![record(0).key], ..offer.clone() };
     let no_name =
@@ -35,30 +39,30 @@ async fn messages_that_make_no_sense_are_refused() {
     let no_partition =
         Offer { partition: 16, keys: vec![record(0).key], digests: vec![1], ..offer };
     for offer in [no_digest, no_name, no_partition] {
-        assert_eq!(call(&town, METHOD_OFFER, &offer).await, Err(REFUSED_MALFORMED));
+        assert_eq!(call(&cluster, METHOD_OFFER, &offer).await, Err(REFUSED_MALFORMED));
     }
     let records = vec![record(6)];
     let cut_off = Deliver { partition: 0, layout_version, records, is_least: false };
-    assert_eq!(call(&town, METHOD_DELIVER, &cut_off).await, Err(REFUSED_MALFORMED));
+    assert_eq!(call(&cluster, METHOD_DELIVER, &cut_off).await, Err(REFUSED_MALFORMED));
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_knows_no_live_layout_is_refused() {
-    let town = Town::joined(2).await;
-    let layout_version = town.control(1).read().layouts().oldest_version() - 1;
+    let cluster = TestCluster::joined(2).await;
+    let layout_version = cluster.control(1).read().layouts().oldest_version() - 1;
     let offer = Offer { layout_version, ..Offer::default() };
-    assert_eq!(call(&town, METHOD_OFFER, &offer).await, Err(REFUSED_STALE_LAYOUT));
+    assert_eq!(call(&cluster, METHOD_OFFER, &offer).await, Err(REFUSED_STALE_LAYOUT));
 }
 
 #[tokio::test(start_paused = true)]
 async fn completion_for_another_layout_is_not_noted() {
-    let town = Town::joined(2).await;
-    let newest = town.control(1).read().layouts().newest().version();
+    let cluster = TestCluster::joined(2).await;
+    let newest = cluster.control(1).read().layouts().newest().version();
     for (partition, layout_version, noted) in
         [(0, newest, true), (0, newest + 1, false), (0, newest - 1, false), (16, newest, false)]
     {
         let complete = Complete { partition, layout_version, loss: 0 };
-        let answer = call(&town, METHOD_COMPLETE, &complete).await.unwrap();
+        let answer = call(&cluster, METHOD_COMPLETE, &complete).await.unwrap();
         assert_eq!(Completed::decode(answer), Ok(Completed { noted }));
     }
 }

@@ -9,21 +9,21 @@ use tokio::time::{Instant, sleep};
 const COUNT: usize = 200;
 
 /// Reads all the time, from node 1, while messages to and from it take so long; `seconds` go by.
-async fn read_for(town: &Town, delay: Duration, seconds: u64) {
+async fn read_for(cluster: &TestCluster, delay: Duration, seconds: u64) {
     for other in ["n2", "n3", "n4"] {
-        town.network.set_delay("n1", other, delay);
-        town.network.set_delay(other, "n1", delay);
+        cluster.network.set_delay("n1", other, delay);
+        cluster.network.set_delay(other, "n1", delay);
     }
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
-        town.get(1, "key 0").await;
+        cluster.get(1, "key 0").await;
         // Not every read has to wait for somebody.
         sleep(Duration::from_millis(1)).await;
     }
 }
 
-fn share(town: &Town, number: u8) -> f64 {
-    town.store(number).transfers().share
+fn share(cluster: &TestCluster, number: u8) -> f64 {
+    cluster.store(number).transfers().share
 }
 
 #[tokio::test(start_paused = true)]
@@ -31,8 +31,8 @@ async fn a_sender_rests_while_requests_are_slow_and_ends_all_the_same() {
     // So slow that it is still going on when requests are.
     let limits = TransferLimits { bytes_per_sec_max: 50, ..TransferLimits::default() };
     let settings = StoreSettings { transfer_limits: limits, ..StoreSettings::default() };
-    let mut town = Town::joined_with(3, settings).await;
-    let clock = Arc::clone(&town.clock);
+    let mut cluster = TestCluster::joined_with(3, settings).await;
+    let clock = Arc::clone(&cluster.clock);
     // The nodes' clock goes with that of the network.
     tokio::spawn(async move {
         loop {
@@ -40,23 +40,23 @@ async fn a_sender_rests_while_requests_are_slow_and_ends_all_the_same() {
             clock.advance_us(1_000);
         }
     });
-    town.put_many(1, COUNT).await;
-    read_for(&town, Duration::from_millis(2), 15).await;
-    assert_eq!(share(&town, 1), 1.0);
-    town.add().await;
-    town.join(4).await;
-    town.commit(1).await;
-    town.until("it moves", || !town.store(1).transfers().active.is_empty()).await;
-    read_for(&town, Duration::from_millis(2), 5).await;
-    assert_eq!(share(&town, 1), 1.0, "requests are as usual");
+    cluster.put_many(1, COUNT).await;
+    read_for(&cluster, Duration::from_millis(2), 15).await;
+    assert_eq!(share(&cluster, 1), 1.0);
+    cluster.add().await;
+    cluster.join(4).await;
+    cluster.commit(1).await;
+    cluster.until("it moves", || !cluster.store(1).transfers().active.is_empty()).await;
+    read_for(&cluster, Duration::from_millis(2), 5).await;
+    assert_eq!(share(&cluster, 1), 1.0, "requests are as usual");
     let mut least: f64 = 1.0;
     for _ in 0..10 {
-        read_for(&town, Duration::from_millis(10), 1).await;
-        least = least.min(share(&town, 1));
-        assert!(!town.store(1).transfers().active.is_empty(), "it lasts");
+        read_for(&cluster, Duration::from_millis(10), 1).await;
+        least = least.min(share(&cluster, 1));
+        assert!(!cluster.store(1).transfers().active.is_empty(), "it lasts");
     }
     assert!(least < 0.3, "{least}");
-    town.set_limits(TransferLimits::default());
-    town.until_moved(4, COUNT).await;
-    town.until("nothing moves any more", || share(&town, 1) == 1.0).await;
+    cluster.set_limits(TransferLimits::default());
+    cluster.until_moved(4, COUNT).await;
+    cluster.until("nothing moves any more", || share(&cluster, 1) == 1.0).await;
 }

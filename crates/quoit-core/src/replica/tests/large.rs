@@ -53,7 +53,7 @@ fn page_count(engine: &BitcaskEngine) -> usize {
 }
 
 /// Takes an object into a record in pages; that it is put together fails.
-fn take_large(records: &Records, place: &Place<'_>, incoming: &Replicated) -> Taken {
+fn take_large(records: &Records, place: &Place<'_>, incoming: &Replicated) -> ApplyOutcome {
     let merged = |_: &Object, _: &Object| panic!("a record in pages was put together");
     let merged_pages = |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
         merge_pages(ours, theirs, incoming.rule, pages)
@@ -97,7 +97,7 @@ fn deletes_and_plain_values_put_nothing_together_and_leave_no_page() {
         assert!(page_count(&engine) > 500);
         let written = plain(&object.clock, deleted);
         let taken = take_large(&records, &place, &replicated(&written, MergeRule::Causal));
-        let Taken::Written(_, meta) = taken else { panic!("{taken:?}") };
+        let ApplyOutcome::Written(_, meta) = taken else { panic!("{taken:?}") };
         assert_eq!((meta.digest, meta.tombstone), (written.digest(), deleted));
         assert_eq!(stored(&records, &place), written);
         assert_eq!(page_count(&engine), 0);
@@ -117,14 +117,14 @@ fn a_concurrent_delete_or_value_leaves_what_it_has_not_seen() {
         let written = plain(&seen.clock, deleted);
         let incoming = replicated(&written, MergeRule::Causal);
         let taken = take_large(&records, &place, &incoming);
-        assert!(matches!(taken, Taken::Written(..)), "{taken:?}");
+        assert!(matches!(taken, ApplyOutcome::Written(..)), "{taken:?}");
         let left = stored(&records, &place);
         assert_eq!(left.digest(), object.merge(&written).digest());
         assert_eq!(left.siblings.len(), 2, "the value or tombstone is beside it");
         assert_eq!(value(&left), value(&updated(None, &add(is_map, 19_900..20_300), b"x")));
         assert!(page_count(&engine) < 40, "{} pages", page_count(&engine));
         // A second time nothing is new.
-        assert_eq!(take_large(&records, &place, &incoming), Taken::Known);
+        assert_eq!(take_large(&records, &place, &incoming), ApplyOutcome::Known);
     }
 }
 
@@ -139,7 +139,7 @@ fn the_last_write_takes_the_pages_with_it() {
     take_into(&records, &place, &replicated(&object, rule), false).expect("good");
     let mut earlier = plain(&VersionVector::default(), false);
     earlier.siblings[0].last_modified_us = 0;
-    assert_eq!(take_large(&records, &place, &replicated(&earlier, rule)), Taken::Known);
+    assert_eq!(take_large(&records, &place, &replicated(&earlier, rule)), ApplyOutcome::Known);
     assert!(page_count(&engine) > 30);
     let later = plain(&VersionVector::default(), false);
     take_large(&records, &place, &replicated(&later, rule));

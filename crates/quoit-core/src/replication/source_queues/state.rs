@@ -1,7 +1,7 @@
 //! The state of source queues, which is changed under their lock.
 
 use super::{ChangeQueueError, SourceQueueSettings};
-use crate::replication::entry::{Entry, EntrySequence};
+use crate::replication::entry::{EntrySequence, QueueEntry};
 use crate::replication::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueFilter};
 use crate::replication::journal::{Cursor, Journal, QueueNumber};
 use crate::replication::manifest::{Manifest, ManifestQueue};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// The state behind the lock.
-pub(super) struct State {
+pub(super) struct QueuesState {
     /// Whether writes are queued.
     pub(super) is_enabled: bool,
     pub(super) bounds: QueueBounds,
@@ -37,7 +37,7 @@ pub(super) struct State {
     pub(super) stored: Manifest,
 }
 
-impl State {
+impl QueuesState {
     pub(super) fn new(
         settings: &SourceQueueSettings,
         journal: Option<Journal>,
@@ -120,7 +120,7 @@ impl State {
     }
 
     /// Appends an entry to the journal. `None` where there is none, or the disk refuses.
-    pub(super) fn append(&mut self, entry: &Entry, numbers: &[QueueNumber]) -> Option<Cursor> {
+    pub(super) fn append(&mut self, entry: &QueueEntry, numbers: &[QueueNumber]) -> Option<Cursor> {
         let journal = self.journal.as_mut()?;
         match journal.append(entry, numbers) {
             Ok(at) => {
@@ -154,7 +154,7 @@ impl State {
         loop {
             let read = journal.read(cursor)?;
             for read in &read.entries {
-                let Entry { sequence, queued_us, .. } = read.entry;
+                let QueueEntry { sequence, queued_us, .. } = read.entry;
                 self.next = self.next.max(EntrySequence(sequence.0 + 1));
                 for queue in &mut self.queues {
                     let needed = needed.get(&queue.number).copied().unwrap_or_default();
