@@ -36,21 +36,21 @@ pub(crate) struct Job {
     /// Description of the request.
     pub(crate) title: String,
     begun: Instant,
-    state: Mutex<State>,
+    state: Mutex<FoldState>,
     /// Woken when something was found, something was fetched, or the fold has ended.
     moved: Notify,
     task: Mutex<Option<AbortHandle>>,
 }
 
 #[derive(Default)]
-struct State {
+struct FoldState {
     progress: FoldProgress,
     found: VecDeque<FoldFound>,
     found_bytes: usize,
     end: Option<(End, Duration)>,
 }
 
-impl State {
+impl FoldState {
     /// Whether the fold has to wait until somebody fetches what it has named.
     fn is_full(&self) -> bool {
         self.found.len() >= FOUND_MAX || self.found_bytes >= FOUND_BYTES_MAX
@@ -232,7 +232,7 @@ mod tests {
     }
 
     fn full_with(key_bytes: usize) -> usize {
-        let mut state = State::default();
+        let mut state = FoldState::default();
         while !state.is_full() {
             state.found_bytes += found_bytes(&found(key_bytes));
             state.found.push_back(found(key_bytes));

@@ -6,9 +6,9 @@ use quoit_cluster::PlanId;
 use serde_json::{Value, json};
 
 /// The members of a body, which is a JSON object or nothing.
-pub(super) struct Asked(Value);
+pub(super) struct RequestBody(Value);
 
-impl Asked {
+impl RequestBody {
     pub(super) fn read(request: &Request) -> Result<Self, Refusal> {
         if request.body.is_empty() {
             return Ok(Self(json!({})));

@@ -1,7 +1,7 @@
 //! Changes of operators in the audit log.
 
 use crate::audit::{AuditEntry, AuditOutcome};
-use crate::http::{Connection, Method, Refusal, Request};
+use crate::http::{HttpConnection, Method, Refusal, Request};
 use serde_json::{Value, json};
 
 /// Paths whose bodies hold no secrets; of others only the path is recorded.
@@ -12,7 +12,7 @@ const SECRETS: [&str; 3] = ["password", "secret", "token"];
 
 /// Records a change that an operator has asked for, and how it ended. Looks are not recorded.
 pub(super) fn record(
-    connection: &Connection,
+    connection: &HttpConnection,
     request: &Request,
     method: Method,
     names: &[&[u8]],

@@ -1,7 +1,7 @@
 //! Bucket types and properties of buckets.
 
 use super::{allow, error, no_such_path, refusal, updates};
-use crate::http::{Connection, Method, Refusal, Request};
+use crate::http::{HttpConnection, Method, Refusal, Request};
 use quoit_cluster::ChangeError;
 use quoit_model::key::BucketRef;
 use quoit_model::props::PropUpdates;
@@ -27,7 +27,7 @@ fn refuse_consistent(updates: &PropUpdates) -> Result<(), Refusal> {
     Err(Refusal::Json(400, document))
 }
 
-impl Connection {
+impl HttpConnection {
     pub(super) async fn bucket_types(
         &mut self,
         request: &Request,

@@ -2,7 +2,7 @@
 
 use super::{allow, error};
 use crate::folds::{End, Job};
-use crate::http::{Connection, Method as HttpMethod, Refusal, Request, query_value};
+use crate::http::{HttpConnection, Method as HttpMethod, Refusal, Request, query_value};
 use crate::riak_queue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -95,7 +95,7 @@ impl Wanted {
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// Answers a request below `/admin/v1/folds`.
     pub(super) async fn folds(
         &self,

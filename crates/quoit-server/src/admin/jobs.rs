@@ -1,11 +1,11 @@
 //! MapReduce jobs as operators see them.
 
 use super::{allow, error};
-use crate::http::{Connection, Method, Refusal};
-use crate::mapreduce::{Entry, Jobs};
+use crate::http::{HttpConnection, Method, Refusal};
+use crate::mapreduce::{JobEntry, Jobs};
 use serde_json::{Value, json};
 
-impl Connection {
+impl HttpConnection {
     /// Answers a request below `/admin/v1/jobs`.
     pub(super) fn jobs(&self, method: Method, names: &[&[u8]]) -> Result<Value, Refusal> {
         let jobs = &self.context.jobs;
@@ -34,7 +34,7 @@ pub(super) fn figures(jobs: &Jobs) -> Value {
     json!({"active": jobs.active_count(), "begun": begun, "failed": failed, "refused": refused})
 }
 
-fn shown(entry: &Entry) -> Value {
+fn shown(entry: &JobEntry) -> Value {
     let progress = entry.progress();
     json!({
         "id": entry.id,

@@ -16,13 +16,13 @@ mod security;
 mod status;
 mod trees;
 
-use crate::http::{Connection, Method, Refusal, Request};
+use crate::http::{HttpConnection, Method, Refusal, Request};
 use quoit_cluster::{ChangeError, MembershipError, TrustError};
 use quoit_model::props::{PropUpdates, TypeError, TypeState};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-use asked::Asked;
+use asked::RequestBody;
 
 type Part<'r> = Cow<'r, [u8]>;
 
@@ -31,7 +31,7 @@ fn error(status: u16, word: &str, message: &str) -> Refusal {
     Refusal::Json(status, json!({"error": word, "message": message}))
 }
 
-impl Connection {
+impl HttpConnection {
     /// Answers a request below `/admin`; `parts` is the path after it.
     pub(crate) async fn admin(
         &mut self,

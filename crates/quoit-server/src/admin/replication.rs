@@ -1,14 +1,14 @@
 //! Replication between clusters, for operators: one path, with the command in the body.
 
 use super::{allow, error};
-use crate::http::{Connection, Method, Refusal, Request, query_value};
+use crate::http::{HttpConnection, Method, Refusal, Request, query_value};
 use quoit_core::ChangeQueueError;
 use quoit_replication::ChangeSinkError;
 use quoit_replication::{CommandError, Replication, ReplicationCommand};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-impl Connection {
+impl HttpConnection {
     /// Tells figures (GET), or does the command in the body (POST): on this node, or with `all` on each.
     pub(super) async fn replication(
         &self,

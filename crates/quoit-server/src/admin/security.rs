@@ -1,7 +1,7 @@
 //! Users, groups, sources and grants, for operators.
 
 use super::{allow, error, no_such_path};
-use crate::http::{Connection, Method, Refusal, Request};
+use crate::http::{HttpConnection, Method, Refusal, Request};
 use quoit_cluster::ChangeError;
 use quoit_security::{
     Command, Grant, Group, PermissionSet, Refusal as Refused, Role, Salt, Scope, Security, Source,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// Most words of a command.
 const WORDS_MAX: usize = 100;
 
-impl Connection {
+impl HttpConnection {
     pub(super) async fn security(
         &mut self,
         request: &Request,

@@ -1,7 +1,7 @@
 //! The trees that Riak compares clusters by, for operators: of all records of buckets with one `n_val`.
 
 use super::{allow, error};
-use crate::http::{Connection, Method, Refusal, query_value};
+use crate::http::{HttpConnection, Method, Refusal, query_value};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Branches or segments that may be named at once.
 const NUMBER_COUNT_MAX: usize = 1_024;
 
-impl Connection {
+impl HttpConnection {
     /// Answers a request below `/admin/v1/trees`.
     pub(super) async fn trees(
         &self,

@@ -1,6 +1,6 @@
 //! Admission of requests while security is on: TLS, credentials, rights.
 
-use super::connection::Connection;
+use super::connection::HttpConnection;
 use super::head::{Head, Method};
 use super::needs::{Access, access};
 use super::refusal::Refusal;
@@ -19,7 +19,7 @@ const NO_WALK: &str = concat!(
     "                                             security."
 );
 
-impl Connection {
+impl HttpConnection {
     /// Refuses a request of a client that has not proved who it is, or may not do it. Where security is
     /// off, it costs one comparison.
     pub(super) async fn admit(

@@ -9,7 +9,7 @@ const LINE_BYTES_MAX: usize = 4096;
 const TRAILER_COUNT_MAX: usize = 100;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum ChunkState {
     Size,
     Data(usize),
     DataEnd,
@@ -19,7 +19,7 @@ enum State {
 /// Takes a chunked body apart as it arrives.
 #[derive(Debug)]
 pub struct ChunkedBody {
-    state: State,
+    state: ChunkState,
     body: BytesMut,
     bytes_max: usize,
 }
@@ -27,7 +27,7 @@ pub struct ChunkedBody {
 impl ChunkedBody {
     /// A body of which nothing has arrived; more than `bytes_max` bytes are refused.
     pub fn new(bytes_max: usize) -> Self {
-        Self { state: State::Size, body: BytesMut::new(), bytes_max }
+        Self { state: ChunkState::Size, body: BytesMut::new(), bytes_max }
     }
 
     /// Bytes of the body that have arrived.
@@ -44,32 +44,33 @@ impl ChunkedBody {
     pub fn take(&mut self, input: &mut BytesMut) -> Result<Option<Bytes>, HeadFault> {
         loop {
             match self.state {
-                State::Size => {
+                ChunkState::Size => {
                     let Some(line) = take_line(input)? else { return Ok(None) };
                     let size = chunk_size(&line)?;
                     if size > self.bytes_max - self.body.len() {
                         return Err(HeadFault::BodyTooLarge);
                     }
-                    self.state = if size == 0 { State::Trailer(0) } else { State::Data(size) };
+                    self.state =
+                        if size == 0 { ChunkState::Trailer(0) } else { ChunkState::Data(size) };
                 }
-                State::Data(missing) => {
+                ChunkState::Data(missing) => {
                     let ready = missing.min(input.len());
                     self.body.extend_from_slice(&input[..ready]);
                     input.advance(ready);
                     if ready < missing {
-                        self.state = State::Data(missing - ready);
+                        self.state = ChunkState::Data(missing - ready);
                         return Ok(None);
                     }
-                    self.state = State::DataEnd;
+                    self.state = ChunkState::DataEnd;
                 }
-                State::DataEnd => {
+                ChunkState::DataEnd => {
                     let Some(line) = take_line(input)? else { return Ok(None) };
                     if !line.is_empty() {
                         return Err(HeadFault::BadChunk);
                     }
-                    self.state = State::Size;
+                    self.state = ChunkState::Size;
                 }
-                State::Trailer(count) => {
+                ChunkState::Trailer(count) => {
                     let Some(line) = take_line(input)? else { return Ok(None) };
                     if line.is_empty() {
                         return Ok(Some(std::mem::take(&mut self.body).freeze()));
@@ -77,7 +78,7 @@ impl ChunkedBody {
                     if count == TRAILER_COUNT_MAX {
                         return Err(HeadFault::BadChunk);
                     }
-                    self.state = State::Trailer(count + 1);
+                    self.state = ChunkState::Trailer(count + 1);
                 }
             }
         }

@@ -10,7 +10,7 @@ use crate::memory::{
     ANSWERS_BYTES_FREE, Account, NoRoom, REQUEST_COPIES, REQUESTS_BYTES_FREE, Room,
 };
 use crate::pace::Transfer;
-use crate::security::{Session, Stranger};
+use crate::security::{Session, StrangerConnection};
 use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
 use crate::turn::{Turn, Weight};
@@ -72,7 +72,7 @@ impl From<io::Error> for Ending {
 }
 
 /// State of a connection.
-pub(crate) struct Connection {
+pub(crate) struct HttpConnection {
     pub(crate) context: Arc<ServerContext>,
     pub(super) account: Arc<Account>,
     pub(super) socket: Socket,
@@ -85,7 +85,7 @@ pub(crate) struct Connection {
     /// The client's login, and what was decided for it.
     pub(crate) session: Session,
     /// Counts the connection as one that has not logged in, and says until when it has to.
-    pub(super) stranger: Option<(Stranger, Instant)>,
+    pub(super) stranger: Option<(StrangerConnection, Instant)>,
     /// The credentials that were right last.
     pub(super) known_header: Option<Box<[u8]>>,
     pub(super) failed_logins: u32,
@@ -114,7 +114,7 @@ pub async fn serve(
     let counts = Arc::clone(&context);
     let _open = counts.http_connections.open();
     let (is_local, is_operator) = (stream.is_local(), stream.is_operator());
-    let mut connection = Connection {
+    let mut connection = HttpConnection {
         address: stream.address(),
         session: Session::new(context.store.control(), is_operator),
         stranger: None,
@@ -138,7 +138,7 @@ pub async fn serve(
     let _ = connection.run().await;
 }
 
-impl Connection {
+impl HttpConnection {
     async fn run(&mut self) -> io::Result<()> {
         let mut turn = Turn::new();
         loop {

@@ -1,6 +1,6 @@
 //! Data types, and the counters of Riak 1.4.
 
-use super::connection::{Connection, Request};
+use super::connection::{HttpConnection, Request};
 use super::datatype_query::part_question;
 use super::params::ObjectParams;
 use super::refusal::{Refusal, n_val_text};
@@ -51,7 +51,7 @@ pub fn fuzz(body: &[u8]) {
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// The data type of a bucket, if its records can be read or written with quorums that `check` accepts.
     fn datatype_of(
         &self,

@@ -1,6 +1,6 @@
 //! Folds as Riak's HTTP interface has them. A request waits until its fold has ended.
 
-use super::connection::Connection;
+use super::connection::HttpConnection;
 use super::fold_json::{JsonList, Undecodable, put_codes, put_text};
 use super::fold_route::{FoldRoute, RangeFold};
 use super::refusal::Refusal;
@@ -52,9 +52,9 @@ impl From<Undecodable> for Refusal {
 }
 
 /// Takes a record that a fold names.
-type TakeFound<'t> = dyn FnMut(&Connection, FoldFound) -> Result<(), Refusal> + Send + 't;
+type TakeRecord<'t> = dyn FnMut(&HttpConnection, FoldFound) -> Result<(), Refusal> + Send + 't;
 
-impl Connection {
+impl HttpConnection {
     /// A fold.
     pub(super) async fn fold(&mut self, fold: &FoldRoute<'_>, query: &[u8]) -> Result<(), Refusal> {
         let filter = query_value(query, "filter");
@@ -268,18 +268,18 @@ impl Connection {
         &mut self,
         range: RecordRange,
         kind: FoldKind,
-        take: &mut TakeFound<'_>,
+        take: &mut TakeRecord<'_>,
     ) -> Result<FoldProgress, Refusal> {
         self.fold_into(range, kind, None, take).await
     }
 
-    /// As [`Connection::fold_each`], of a fold that may put keys into a queue.
+    /// As [`HttpConnection::fold_each`], of a fold that may put keys into a queue.
     async fn fold_into(
         &mut self,
         range: RecordRange,
         kind: FoldKind,
         queue: Option<&str>,
-        take: &mut TakeFound<'_>,
+        take: &mut TakeRecord<'_>,
     ) -> Result<FoldProgress, Refusal> {
         self.hold_pieces()?;
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);

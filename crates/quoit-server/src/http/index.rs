@@ -1,6 +1,6 @@
 //! Queries of secondary indexes.
 
-use super::connection::{Connection, Request};
+use super::connection::{HttpConnection, Request};
 use super::listing::{Listing, error_document, open_list};
 use super::params::erlang_string;
 use super::refusal::Refusal;
@@ -35,7 +35,7 @@ impl From<QueryFault> for Refusal {
 
 /// A query and how it is answered.
 #[derive(Debug)]
-struct Asked {
+struct IndexRequest {
     query: IndexQuery,
     shows_terms: bool,
     is_stream: bool,
@@ -43,7 +43,7 @@ struct Asked {
     timeout_ms: Option<u64>,
 }
 
-impl Connection {
+impl HttpConnection {
     /// `/buckets/B/index/F/...`.
     pub(super) async fn index_query(
         &mut self,
@@ -52,7 +52,8 @@ impl Connection {
         names: &[Name<'_>],
         parameters: &[u8],
     ) -> Result<(), Refusal> {
-        let Asked { query, shows_terms, is_stream, timeout_ms } = asked(bucket, names, parameters)?;
+        let IndexRequest { query, shows_terms, is_stream, timeout_ms } =
+            asked(bucket, names, parameters)?;
         let jobs = &self.context.settings.jobs;
         // A stream is of parts in JSON: clients that take one or the other get it.
         let (allowed, job, media_types) = if is_stream {
@@ -125,7 +126,11 @@ impl Connection {
     }
 }
 
-fn asked(bucket: &BucketName<'_>, names: &[Name<'_>], parameters: &[u8]) -> Result<Asked, Refusal> {
+fn asked(
+    bucket: &BucketName<'_>,
+    names: &[Name<'_>],
+    parameters: &[u8],
+) -> Result<IndexRequest, Refusal> {
     let bytes = |name: &Name<'_>| Bytes::copy_from_slice(name);
     let (field, terms) = match names {
         [field, term] => (bytes(field), Terms::One(bytes(term))),
@@ -157,7 +162,7 @@ fn asked(bucket: &BucketName<'_>, names: &[Name<'_>], parameters: &[u8]) -> Resu
         index_query::go_on_from(&mut query, &continuation)?;
     }
     let is_stream = value("stream").as_deref() == Some(b"true");
-    Ok(Asked { query, shows_terms, is_stream, timeout_ms })
+    Ok(IndexRequest { query, shows_terms, is_stream, timeout_ms })
 }
 
 /// Reads a query as a client might send it. Whatever it is, this returns.
@@ -208,7 +213,7 @@ mod tests {
     use super::super::route::UrlForm;
     use super::*;
 
-    fn of(names: &[&'static str], parameters: &str) -> Result<Asked, Refusal> {
+    fn of(names: &[&'static str], parameters: &str) -> Result<IndexRequest, Refusal> {
         let bucket = BucketName {
             bucket_type: Name::Borrowed(b"default"),
             bucket: Name::Borrowed(b"b"),

@@ -1,7 +1,7 @@
 //! Requests as they arrive: how much of them is taken in, and how long they may take.
 
 use super::chunked::ChunkedBody;
-use super::connection::{Connection, Ending, Request};
+use super::connection::{Ending, HttpConnection, Request};
 use super::head::{BodyFraming, HEAD_BYTES_MAX, Head, HeadFault, take_head};
 use crate::memory::REQUEST_COPIES;
 use crate::pace::Transfer;
@@ -18,7 +18,7 @@ const STEP_BYTES_MAX: usize = 1024 * 1024;
 /// Buffers larger than this do not outlive the request that needed them.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
-impl Connection {
+impl HttpConnection {
     /// The next request, from what has arrived or from the socket. Answers that have gathered are
     /// written before anything is waited for.
     pub(super) async fn next_request(&mut self) -> Result<Request, Ending> {

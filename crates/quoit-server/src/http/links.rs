@@ -20,15 +20,15 @@ pub fn parse<'h>(
     let mut has_up = false;
     for entry in headers.flat_map(entries) {
         match parse_entry(entry, form) {
-            Some(Entry::Key(link)) => links.push(link),
-            Some(Entry::Up(own)) if own == bucket && !has_up => has_up = true,
+            Some(LinkEntry::Key(link)) => links.push(link),
+            Some(LinkEntry::Up(own)) if own == bucket && !has_up => has_up = true,
             _ => return Err(fault(form)),
         }
     }
     Ok(links)
 }
 
-enum Entry {
+enum LinkEntry {
     Key(Link),
     Up(Vec<u8>),
 }
@@ -57,7 +57,7 @@ fn entries(header: &[u8]) -> impl Iterator<Item = &[u8]> {
     .filter(|entry| !entry.is_empty())
 }
 
-fn parse_entry(entry: &[u8], form: UrlForm) -> Option<Entry> {
+fn parse_entry(entry: &[u8], form: UrlForm) -> Option<LinkEntry> {
     let inside = entry.strip_prefix(b"<")?;
     let end = memchr::memchr(b'>', inside)?;
     let (path, parameters) = (&inside[..end], &inside[end + 1..]);
@@ -74,8 +74,8 @@ fn parse_entry(entry: &[u8], form: UrlForm) -> Option<Entry> {
     };
     let bucket = uri::decode(bucket).into_owned();
     match key {
-        None => (quoted(parameter, b"rel=")? == b"up").then_some(Entry::Up(bucket)),
-        Some(key) => Some(Entry::Key(Link {
+        None => (quoted(parameter, b"rel=")? == b"up").then_some(LinkEntry::Up(bucket)),
+        Some(key) => Some(LinkEntry::Key(Link {
             bucket: Bytes::from(bucket),
             key: Bytes::from(uri::decode(key).into_owned()),
             tag: Bytes::from(uri::decode(quoted(parameter, b"riaktag=")?).into_owned()),

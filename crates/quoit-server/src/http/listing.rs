@@ -1,6 +1,6 @@
 //! Lists of buckets, keys and matches of index queries, whole or as streams.
 
-use super::connection::{Connection, Request};
+use super::connection::{HttpConnection, Request};
 use super::index;
 use super::negotiate::choose_media_type;
 use super::params::parse_timeout;
@@ -105,7 +105,7 @@ impl Listing {
     }
 
     /// The answer instead of a list that could not be made.
-    fn failed(&self, connection: &mut Connection, fault: RequestError) -> Result<(), Refusal> {
+    fn failed(&self, connection: &mut HttpConnection, fault: RequestError) -> Result<(), Refusal> {
         if let Self::Matches { .. } = self {
             return Err(fault.into());
         }
@@ -119,7 +119,7 @@ pub(super) fn lists_keys(query: &[u8]) -> bool {
     Mode::of(uri::query_value(query, "keys").as_deref()).is_some()
 }
 
-impl Connection {
+impl HttpConnection {
     /// The buckets of a bucket type.
     pub(super) async fn list_buckets(
         &mut self,

@@ -1,6 +1,6 @@
 //! MapReduce: `POST /mapred`.
 
-use super::connection::{Connection, Request};
+use super::connection::{HttpConnection, Request};
 use super::head::Method;
 use super::listing::HELD_BYTES_MAX;
 use super::props::is_json;
@@ -31,7 +31,7 @@ impl From<JobEnd> for Refusal {
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// `/mapred`.
     pub(super) async fn mapred(
         &mut self,

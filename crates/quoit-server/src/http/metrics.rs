@@ -1,6 +1,6 @@
 //! `/metrics`: figures with histograms, as Prometheus' text or as OpenMetrics.
 
-use super::connection::{Connection, Request};
+use super::connection::{HttpConnection, Request};
 use super::data_type_figures::data_type_metrics;
 use super::negotiate::choose_media_type;
 use super::refusal::Refusal;
@@ -63,7 +63,7 @@ const fn powers<const COUNT: usize>(first: u32, step: u32) -> [u64; COUNT] {
     bounds
 }
 
-impl Connection {
+impl HttpConnection {
     /// All metrics, in the form that the client prefers.
     pub(super) fn metrics(&mut self, request: &Request) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;

@@ -55,7 +55,7 @@ mod walk;
 
 pub use connection::serve;
 
-pub(crate) use connection::{Connection, Request};
+pub(crate) use connection::{HttpConnection, Request};
 pub(crate) use csrf::check_no_page;
 pub(crate) use head::Method;
 pub(crate) use props::is_json;

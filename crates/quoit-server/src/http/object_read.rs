@@ -1,7 +1,7 @@
 //! Reading objects.
 
 use super::conditions::{ReadConditions, Verdict};
-use super::connection::{Connection, Request};
+use super::connection::{HttpConnection, Request};
 use super::negotiate::{accepts_charset, accepts_encoding, accepts_media_type, choose_media_type};
 use super::params::ObjectParams;
 use super::refusal::Refusal;
@@ -15,7 +15,7 @@ const US_PER_SEC: u64 = 1_000_000;
 /// The forms in which siblings can be had, the default first.
 const SIBLING_FORMS: [&[u8]; 2] = [TEXT, MULTIPART];
 
-impl Connection {
+impl HttpConnection {
     /// GET and HEAD.
     pub(super) async fn get_object(
         &mut self,

@@ -1,7 +1,7 @@
 //! Writing and deleting objects.
 
 use super::conditions::{clock, write_precondition};
-use super::connection::{Connection, Request};
+use super::connection::{HttpConnection, Request};
 use super::head::Head;
 use super::links;
 use super::negotiate::choose_media_type;
@@ -33,7 +33,7 @@ pub(super) struct WriteHead {
     vetoed: Option<String>,
 }
 
-impl Connection {
+impl HttpConnection {
     /// Reads what a write says besides its value, with all checks that need no value.
     ///
     /// # Errors

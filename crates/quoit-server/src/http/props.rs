@@ -1,6 +1,6 @@
 //! Properties of buckets and bucket types.
 
-use super::connection::{Connection, Request};
+use super::connection::{HttpConnection, Request};
 use super::negotiate::accepts_media_type;
 use super::refusal::Refusal;
 use super::response::{JSON, reply};
@@ -21,7 +21,7 @@ impl From<ChangeError> for Refusal {
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// A bucket's effective properties.
     pub(super) fn get_props(
         &mut self,
@@ -106,7 +106,7 @@ impl Connection {
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// Refuses a type that does not exist, as Riak does while security is on.
     fn check_type_exists(&self, name: &[u8]) -> Result<(), Refusal> {
         let state = self.context.store.control().read();

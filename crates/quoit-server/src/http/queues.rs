@@ -1,6 +1,6 @@
 //! Queues of replication over HTTP.
 
-use super::connection::{Connection, Request};
+use super::connection::{HttpConnection, Request};
 use super::head::Method;
 use super::refusal::Refusal;
 use super::response::{TEXT, reply};
@@ -27,7 +27,7 @@ pub(super) struct Pushed {
     key: String,
 }
 
-impl Connection {
+impl HttpConnection {
     /// `/queuename/NAME`.
     pub(super) async fn queue(
         &mut self,

@@ -1,6 +1,6 @@
 //! The list of resources, liveness, preference lists.
 
-use super::connection::{Connection, Request};
+use super::connection::{HttpConnection, Request};
 use super::negotiate::{accepts_media_type, choose_media_type};
 use super::refusal::Refusal;
 use super::response::{HTML, JSON, TEXT, reply};
@@ -44,7 +44,7 @@ const RESOURCES: [(&str, &str); 31] = [
     ("quoit_admin", "/admin/v1/bucket-types"),
 ];
 
-impl Connection {
+impl HttpConnection {
     /// Answers with the list of resources.
     pub(super) fn root(&mut self, request: &Request) -> Result<(), Refusal> {
         let offers = [HTML, JSON];

@@ -1,6 +1,6 @@
 //! `/stats`: the node's figures under the names that Riak's collectors read.
 
-use super::connection::{Connection, Request};
+use super::connection::{HttpConnection, Request};
 use super::data_type_figures::{DATATYPES, data_types};
 use super::negotiate::choose_media_type;
 use super::refusal::Refusal;
@@ -18,7 +18,7 @@ pub(super) type Figures = Map<String, Value>;
 /// Suffixes of a distribution over the last minute.
 const SUMMARY: [&str; 5] = ["mean", "median", "95", "99", "100"];
 
-impl Connection {
+impl HttpConnection {
     /// All figures, as JSON or as the same text in lines.
     pub(super) fn stats(&mut self, request: &Request) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;

@@ -1,6 +1,6 @@
 //! Link walking.
 
-use super::connection::{Connection, Request};
+use super::connection::{HttpConnection, Request};
 use super::head::Method;
 use super::negotiate::accepts_media_type;
 use super::refusal::Refusal;
@@ -81,7 +81,7 @@ fn object_bytes(object: &Object) -> usize {
     object.siblings.iter().map(|sibling| sibling.value.len()).sum()
 }
 
-impl Connection {
+impl HttpConnection {
     /// Follows links from an object on. POST makes the same checks and does nothing.
     pub(super) async fn walk(
         &mut self,

@@ -9,7 +9,7 @@ pub(crate) mod rights;
 mod running;
 
 pub(crate) use fault::JobEnd;
-pub(crate) use registry::Entry;
+pub(crate) use registry::JobEntry;
 pub use registry::Jobs;
 pub(crate) use running::{RunningJob, begin};
 

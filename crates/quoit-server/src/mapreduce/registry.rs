@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub struct Jobs {
     last_id: AtomicU64,
-    running: Mutex<BTreeMap<u64, Arc<Entry>>>,
+    running: Mutex<BTreeMap<u64, Arc<JobEntry>>>,
     begun_count: AtomicU64,
     failed_count: AtomicU64,
     refused_count: AtomicU64,
@@ -22,7 +22,7 @@ pub struct Jobs {
 
 /// A job that runs.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct JobEntry {
     pub(crate) id: u64,
     /// Its inputs, in words.
     pub(crate) inputs: String,
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
 /// The place of a job among those that run; it is given up when this is dropped.
 pub(super) struct Place {
     jobs: Arc<Jobs>,
-    pub(super) entry: Arc<Entry>,
+    pub(super) entry: Arc<JobEntry>,
 }
 
 impl Jobs {
@@ -55,11 +55,11 @@ impl Jobs {
     }
 
     /// Jobs that run now, the oldest first.
-    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
+    pub(crate) fn all(&self) -> Vec<Arc<JobEntry>> {
         self.running.lock().values().cloned().collect()
     }
 
-    pub(crate) fn get(&self, id: u64) -> Option<Arc<Entry>> {
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<JobEntry>> {
         self.running.lock().get(&id).cloned()
     }
 
@@ -76,7 +76,7 @@ impl Jobs {
         }
         self.begun_count.fetch_add(1, Ordering::Relaxed);
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(JobEntry {
             id,
             inputs: job.inputs.describe(),
             phases: job.phases.iter().map(quoit_mapreduce::Phase::describe).collect(),
@@ -89,7 +89,7 @@ impl Jobs {
     }
 }
 
-impl Entry {
+impl JobEntry {
     pub(crate) fn progress(&self) -> Arc<JobProgress> {
         Arc::clone(&self.progress.lock())
     }

@@ -3,11 +3,11 @@
 use super::decoded::decoded_bytes;
 use super::in_place::InPlace;
 use super::input::{Input, More};
-use super::strangers::Stranger as Handled;
+use super::strangers::StrangerMessage as Handled;
 use super::text;
 use crate::context::ServerContext;
 use crate::memory::{ANSWERS_BYTES_FREE, Account, NoRoom, REQUESTS_BYTES_FREE, Room};
-use crate::security::{Session, Standing, Stranger};
+use crate::security::{Session, Standing, StrangerConnection};
 use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
 use crate::turn::{Turn, Weight};
@@ -75,7 +75,7 @@ impl From<io::Error> for Fault {
 }
 
 /// State of a connection.
-pub(super) struct Connection {
+pub(super) struct PbConnection {
     pub(super) context: Arc<ServerContext>,
     pub(super) socket: Socket,
     /// Address of the client.
@@ -83,7 +83,7 @@ pub(super) struct Connection {
     /// The client's login, and what was decided for it.
     pub(super) session: Session,
     /// Counts the connection as one that has not logged in, and says until when it has to.
-    pub(super) stranger: Option<(Stranger, Instant)>,
+    pub(super) stranger: Option<(StrangerConnection, Instant)>,
     pub(super) failed_logins: u32,
     pub(super) account: Arc<Account>,
     /// Answers that have not been written yet.
@@ -108,7 +108,7 @@ pub async fn serve(
 ) {
     let counts = Arc::clone(&context);
     let _open = counts.pb_connections.open();
-    let mut connection = Connection {
+    let mut connection = PbConnection {
         address: stream.address(),
         session: Session::new(context.store.control(), stream.is_operator()),
         stranger: None,
@@ -151,7 +151,7 @@ struct Shown {
     request_bytes: usize,
 }
 
-impl Connection {
+impl PbConnection {
     async fn run(&mut self) -> io::Result<()> {
         let mut input = Input::new(&self.context, &self.account);
         let mut turn = Turn::new();

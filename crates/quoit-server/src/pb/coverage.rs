@@ -1,6 +1,6 @@
 //! Coverage plans: clients query the parts of a bucket themselves, from the nodes that hold them.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::kv::bucket_of;
 use super::text;
 use crate::riak_queue::host_and_port;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quoit_core::{CoverageEntry, CoverageError, CoverageRequest, IndexQuery, RequestError};
 use quoit_wire::messages::{RpbCoverageEntry, RpbCoverageReq, RpbCoverageResp};
 
-impl Connection {
+impl PbConnection {
     pub(super) async fn coverage(&mut self, request: RpbCoverageReq) -> Result<(), Fault> {
         let wanted = CoverageRequest {
             entry_count_min: request.min_partitions.unwrap_or_default(),

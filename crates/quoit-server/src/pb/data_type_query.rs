@@ -1,6 +1,6 @@
 //! Questions about parts of data types: an addition to Riak's messages.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::data_types::Unusable;
 use super::kv::read_options;
 use crate::data_types::{cursor_of, data_type_of, fetched_value, field_name, place_of};
@@ -10,7 +10,7 @@ use quoit_model::key::BucketRef;
 use quoit_model::props::Datatype;
 use quoit_wire::messages::{DtQueryReq, DtQueryResp};
 
-impl Connection {
+impl PbConnection {
     pub(super) async fn query_data_type(&mut self, request: DtQueryReq) -> Result<(), Fault> {
         let bucket = BucketRef { bucket_type: &request.bucket_type, bucket: &request.bucket };
         let key = bucket.key(&request.key);

@@ -1,6 +1,6 @@
 //! Data types, and the counters of Riak 1.4.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::kv::{quorum, read_options};
 use super::streamed_answer::StreamedAnswer;
 use super::text;
@@ -40,7 +40,7 @@ impl Unusable {
     }
 }
 
-impl Connection {
+impl PbConnection {
     /// The data type of the records in a bucket.
     pub(super) fn datatype_of(&self, bucket: BucketRef<'_>) -> Result<Datatype, Unusable> {
         let state = self.context.store.control().read();

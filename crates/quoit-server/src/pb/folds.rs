@@ -1,6 +1,6 @@
 //! Folds over the records of a bucket.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::index::ENTRY_BYTES;
 use super::kv::bucket_of;
 use super::listing::listing_fault;
@@ -28,7 +28,7 @@ const FOLD_TIMEOUT_MS: u64 = 3_600_000;
 const BUCKETS_BYTES_MAX: usize = 16 << 20;
 
 /// Parameters that all requests for folds have.
-struct Asked<'a> {
+struct FoldParameters<'a> {
     bucket_type: &'a Option<Bytes>,
     bucket: &'a Bytes,
     /// The first and the last key, if `key_range` says that they count.
@@ -49,7 +49,7 @@ macro_rules! asked {
             .then_some((&$request.id_filter[..], $request.filter_tree_size)))
     };
     ($request:expr, segments: $segments:expr) => {
-        Asked {
+        FoldParameters {
             bucket_type: &$request.bucket_type,
             bucket: &$request.bucket,
             keys: $request.key_range.then_some((&$request.start_key, &$request.end_key)),
@@ -61,7 +61,7 @@ macro_rules! asked {
     };
 }
 
-impl Asked<'_> {
+impl FoldParameters<'_> {
     fn range(&self) -> Result<RecordRange, Fault> {
         let bucket = bucket_of(self.bucket_type, self.bucket);
         let bucket_type = Bytes::copy_from_slice(bucket.bucket_type);
@@ -94,9 +94,9 @@ const fn method_of(method: ChangeMethod) -> Method {
 }
 
 /// Takes the records that a fold names.
-type TakeFound<'t> = dyn FnMut(&mut Connection, Vec<FoldFound>) -> Result<(), Fault> + Send + 't;
+type TakeBatch<'t> = dyn FnMut(&mut PbConnection, Vec<FoldFound>) -> Result<(), Fault> + Send + 't;
 
-impl Connection {
+impl PbConnection {
     pub(super) async fn fetch_clocks(
         &mut self,
         request: RpbAaeFoldFetchClocksRangeReq,
@@ -239,7 +239,7 @@ impl Connection {
         let salt = (!request.use_prehash).then(|| request.init_vector.unwrap_or(0));
         let range = asked!(request, of_segments).range()?;
         let mut tree = Tree::empty(size);
-        let mut add = |_: &mut Connection, found: Vec<FoldFound>| {
+        let mut add = |_: &mut PbConnection, found: Vec<FoldFound>| {
             for each in found {
                 tree.toggle(each.tree_entry.ok_or_else(without_entry)?);
             }
@@ -275,7 +275,7 @@ impl Connection {
         kind: FoldKind,
     ) -> Result<(Vec<FoldFound>, FoldProgress), Fault> {
         let (mut all, mut size_bytes) = (Vec::new(), 0);
-        let mut gather = |connection: &mut Connection, found: Vec<FoldFound>| {
+        let mut gather = |connection: &mut PbConnection, found: Vec<FoldFound>| {
             size_bytes += found.iter().map(found_bytes).sum::<usize>();
             connection.check_gathered(size_bytes, "ask for less with key_range")?;
             all.extend(found);
@@ -290,18 +290,18 @@ impl Connection {
         &mut self,
         range: RecordRange,
         kind: FoldKind,
-        take: &mut TakeFound<'_>,
+        take: &mut TakeBatch<'_>,
     ) -> Result<FoldProgress, Fault> {
         self.fold_into(range, kind, None, take).await
     }
 
-    /// As [`Connection::fold_each`], of a fold that may put keys into a queue.
+    /// As [`PbConnection::fold_each`], of a fold that may put keys into a queue.
     async fn fold_into(
         &mut self,
         range: RecordRange,
         kind: FoldKind,
         queue: Option<&str>,
-        take: &mut TakeFound<'_>,
+        take: &mut TakeBatch<'_>,
     ) -> Result<FoldProgress, Fault> {
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
         self.hold_pieces()?;

@@ -1,15 +1,15 @@
 //! Gets and puts answered from the read buffer: nothing is taken out of it, and nothing owned is made.
 //!
-//! A message or object that is not plain (see [`quoit_wire::plain`] and [`quoit_core::Found`]) is declined,
-//! and takes the way of all requests.
+//! A message or object that is not plain (see [`quoit_wire::plain`] and [`quoit_core::ShownObject`]) is
+//! declined, and takes the way of all requests.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::content::US_PER_SEC;
 use super::kv::{get_response, quorum, read_options};
 use crate::memory::NoRoom;
 use crate::security::Need;
 use prost::Message;
-use quoit_core::{Found, Pending, PlainWrite, ShownInPlace, Unconfirmed, WriteOptions};
+use quoit_core::{Pending, PlainWrite, ShownInPlace, ShownObject, Unconfirmed, WriteOptions};
 use quoit_model::clock::VersionVector;
 use quoit_model::context::{decode_context, encode_context_into};
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
@@ -41,7 +41,7 @@ fn need<'a>(permission: Permission, bucket_type: Option<&'a [u8]>, bucket: &'a [
     Need::of_bucket(permission, bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE), bucket)
 }
 
-impl Connection {
+impl PbConnection {
     /// Answers a request if it can be done in place.
     pub(super) fn answer_in_place(&mut self, frame: FrameRef<'_>) -> Result<InPlace, Fault> {
         if frame.is(MessageCode::GetReq)
@@ -86,14 +86,14 @@ impl Connection {
                     append_empty(out, MessageCode::GetResp);
                     Ok(())
                 }
-                Some(Found::Plain(object)) => {
+                Some(ShownObject::Plain(object)) => {
                     clock_bytes.clear();
                     encode_context_into(&object.clock, clock_bytes);
                     let content = content(&object, head);
                     room.hold_answer(out, content.value.len())?;
                     Ok(append_get_resp(out, [content], Some(clock_bytes))?)
                 }
-                Some(Found::Whole(object)) => {
+                Some(ShownObject::Whole(object)) => {
                     let tombstone_wanted = get.deletedvclock == Some(true);
                     let answer = get_response(object, None, head, tombstone_wanted);
                     room.hold_answer(out, answer.encoded_len())?;

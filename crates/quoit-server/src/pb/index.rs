@@ -1,6 +1,6 @@
 //! Queries of secondary indexes, and folds over the objects of a bucket.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::content::fault_text;
 use super::kv::{bucket_of, get_response};
 use super::text;
@@ -60,7 +60,7 @@ fn query_fault(fault: RequestError) -> Fault {
     }
 }
 
-impl Connection {
+impl PbConnection {
     pub(super) async fn query_index(&mut self, request: RpbIndexReq) -> Result<(), Fault> {
         let is_stream = request.stream == Some(true);
         let jobs = &self.context.settings.jobs;
@@ -212,7 +212,7 @@ impl Connection {
         self.unless_gone(Box::pin(next)).await
     }
 
-    /// As [`Connection::objects`], while there is somebody to send them to.
+    /// As [`PbConnection::objects`], while there is somebody to send them to.
     async fn objects_of(
         &mut self,
         bucket: BucketRef<'_>,

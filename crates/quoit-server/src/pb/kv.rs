@@ -1,6 +1,6 @@
 //! Get, put, delete.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::content;
 use bytes::Bytes;
 use quoit_core::{
@@ -56,7 +56,7 @@ fn context(field: Option<&Bytes>) -> Result<VersionVector, Fault> {
     decode_context(bytes).map_err(|fault| Fault::Text(fault.to_string()))
 }
 
-impl Connection {
+impl PbConnection {
     pub(super) async fn get(&mut self, request: RpbGetReq) -> Result<(), Fault> {
         let key = key_of(&request.bucket_type, &request.bucket, &request.key);
         let options = read_options!(request);

@@ -1,6 +1,6 @@
 //! The cluster's layout for clients that go straight to a replica; `docs/design/client-routing.md`.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use bytes::Bytes;
 use quoit_cluster::{NodeId, Placements, Readers, State};
 use quoit_model::hash::PlacementRule;
@@ -12,7 +12,7 @@ const RULE_COUNT_MAX: usize = 8192;
 /// Most replicas of a partition told.
 const POSITION_COUNT_MAX: u32 = 16;
 
-impl Connection {
+impl PbConnection {
     pub(super) fn layout(&mut self, request: &RpbGetLayoutReq) -> Result<(), Fault> {
         let layout = layout(&self.context.store.control().read());
         if request.known_tag.as_ref() == Some(&layout.tag) {

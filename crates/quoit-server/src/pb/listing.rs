@@ -1,6 +1,6 @@
 //! Listing buckets and keys.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::index::ENTRY_BYTES;
 use super::kv::bucket_of;
 use super::text;
@@ -15,7 +15,7 @@ use quoit_wire::messages::{
 const LIST_KEYS_TIMEOUT_MS: u64 = 60_000;
 const LIST_BUCKETS_TIMEOUT_MS: u64 = 480_000;
 
-impl Connection {
+impl PbConnection {
     pub(super) async fn list_keys(&mut self, request: RpbListKeysReq) -> Result<(), Fault> {
         self.allowed(self.context.settings.jobs.stream_list_keys, "stream_list_keys")?;
         self.hold_pieces()?;

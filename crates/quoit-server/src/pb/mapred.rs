@@ -1,6 +1,6 @@
 //! MapReduce jobs.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::text;
 use crate::mapreduce::{JobEnd, begin, rights};
 use bytes::Bytes;
@@ -33,7 +33,7 @@ enum Notation {
     Erlang,
 }
 
-impl Connection {
+impl PbConnection {
     pub(super) async fn map_reduce(&mut self, request: RpbMapRedReq) -> Result<(), Fault> {
         let jobs = self.context.settings.jobs;
         self.allowed(jobs.map_reduce, "map_reduce")?;

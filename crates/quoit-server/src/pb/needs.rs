@@ -1,6 +1,6 @@
 //! The right that each request asks for.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use crate::security::Need;
 use bytes::Bytes;
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
@@ -137,7 +137,7 @@ impl Asks for m::RpbSetClientIdReq {
     }
 }
 
-impl Connection {
+impl PbConnection {
     /// The message of a frame, if the client may send it.
     pub(super) fn admitted<M: Body + Asks>(&mut self, frame: Frame) -> Result<M, Fault> {
         let message: M = frame.decode()?;

@@ -1,6 +1,6 @@
 //! Bucket and bucket-type properties.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::kv::bucket_of;
 use super::text;
 use bytes::Bytes;
@@ -30,7 +30,7 @@ fn check(bucket: BucketRef<'_>) -> Result<(), Fault> {
     Ok(bucket.key(b"*").check().map_err(RequestError::from)?)
 }
 
-impl Connection {
+impl PbConnection {
     pub(super) fn get_bucket(&mut self, request: RpbGetBucketReq) -> Result<(), Fault> {
         let bucket = bucket_of(&request.bucket_type, &request.bucket);
         check(bucket)?;

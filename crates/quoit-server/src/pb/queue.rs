@@ -1,6 +1,6 @@
 //! Source queues and digests for other clusters of Quoit; `docs/design/replication.md`.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use bytes::Bytes;
 use quoit_core::{
     ArcRange, BatchBounds, EntrySequence, Patience, QueuePriority, QueuedObject, QueuedValue,
@@ -22,7 +22,7 @@ const BATCH_COUNT_DEFAULT: u32 = 64;
 /// Bytes of objects that are sent at once, but for the last one.
 const BATCH_BYTES_MAX: u32 = 16 << 20;
 
-impl Connection {
+impl PbConnection {
     /// Confirms what the sink has, and sends it the next entries.
     pub(super) async fn take_queued(&mut self, request: RpbQueueTakeReq) -> Result<(), Fault> {
         let name = queue_name(&request.queue_name)?;

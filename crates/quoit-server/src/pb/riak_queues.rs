@@ -1,6 +1,6 @@
 //! Queues of replication, for sinks of Riak and for full-sync.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::kv::bucket_of;
 use crate::riak_queue::{self, AnswerSort, PLAIN, QueueAnswer, WITH_TREE_ENTRY};
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use quoit_wire::messages::{
 };
 use std::sync::Arc;
 
-impl Connection {
+impl PbConnection {
     pub(super) async fn fetch(&mut self, request: RpbFetchReq) -> Result<(), Fault> {
         let with_tree_entry = match request.encoding.as_deref() {
             None | Some(PLAIN) => false,

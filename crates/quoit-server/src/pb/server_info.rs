@@ -1,6 +1,6 @@
 //! Ping, client id, server info, preference lists.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::kv::key_of;
 use crate::context::RIAK_KV_VERSION;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use quoit_wire::messages::{
     RpbGetClientIdResp, RpbGetServerInfoResp, RpbSetClientIdReq,
 };
 
-impl Connection {
+impl PbConnection {
     pub(super) fn ping(&mut self) -> Result<(), Fault> {
         self.send_empty(MessageCode::PingResp);
         Ok(())

@@ -1,6 +1,6 @@
 //! Clients that have not logged in: StartTls, the handshake, AuthReq, and the two texts for all the rest.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::input::Input;
 use crate::security::{Claim, Login};
 use crate::stream::Stream;
@@ -11,7 +11,7 @@ use std::io;
 use tokio::time::Instant;
 
 /// Result of reading the next message.
-pub(super) enum Stranger {
+pub(super) enum StrangerMessage {
     /// It is answered.
     Answered,
     /// There is none, or not all of it.
@@ -20,7 +20,7 @@ pub(super) enum Stranger {
     Last,
 }
 
-impl Connection {
+impl PbConnection {
     /// Counts the connection as one that has not logged in. False if there are too many.
     pub(super) fn count_as_stranger(&mut self, input: &mut Input) -> bool {
         let gate = &self.context.gate;
@@ -40,17 +40,20 @@ impl Connection {
     }
 
     /// Answers the next message of a client that has not logged in.
-    pub(super) async fn answer_stranger(&mut self, input: &mut Input) -> io::Result<Stranger> {
+    pub(super) async fn answer_stranger(
+        &mut self,
+        input: &mut Input,
+    ) -> io::Result<StrangerMessage> {
         if !self.count_as_stranger(input) {
-            return Ok(Stranger::Last);
+            return Ok(StrangerMessage::Last);
         }
         let frame = match input.decoder.next_frame(&mut input.bytes) {
             Ok(Some(frame)) => frame,
-            Ok(None) => return Ok(Stranger::Missing),
-            Err(FrameError::ZeroLength) => return Ok(Stranger::Last),
+            Ok(None) => return Ok(StrangerMessage::Missing),
+            Err(FrameError::ZeroLength) => return Ok(StrangerMessage::Last),
             Err(fault) => {
                 self.error(&format!("Invalid message packet, reason: {fault}"));
-                return Ok(Stranger::Last);
+                return Ok(StrangerMessage::Last);
             }
         };
         let code = MessageCode::from_byte(frame.code);
@@ -58,41 +61,47 @@ impl Connection {
             (false, Some(MessageCode::StartTls)) => self.start_tls(input).await,
             (false, _) => {
                 self.error("Security is enabled, please STARTTLS first");
-                Ok(Stranger::Answered)
+                Ok(StrangerMessage::Answered)
             }
             (true, Some(MessageCode::AuthReq)) => self.authenticate(frame, input).await,
             (true, _) => {
                 self.error("Security is enabled, please authenticate first");
-                Ok(Stranger::Answered)
+                Ok(StrangerMessage::Answered)
             }
         }
     }
 
     /// Agrees to TLS, and does the handshake.
-    async fn start_tls(&mut self, input: &Input) -> io::Result<Stranger> {
+    async fn start_tls(&mut self, input: &Input) -> io::Result<StrangerMessage> {
         if !self.context.gate.has_tls() {
             self.error(
                 "TLS is not possible: the node has no certificate (ssl.certfile, ssl.keyfile)",
             );
-            return Ok(Stranger::Answered);
+            return Ok(StrangerMessage::Answered);
         }
         self.send_empty(MessageCode::StartTls);
         self.flush().await?;
         // Clear text behind the request would count as if it had come through TLS.
         if !input.bytes.is_empty() {
-            return Ok(Stranger::Last);
+            return Ok(StrangerMessage::Last);
         }
-        let Stream::Tcp(stream) = self.socket.take_stream() else { return Ok(Stranger::Last) };
+        let Stream::Tcp(stream) = self.socket.take_stream() else {
+            return Ok(StrangerMessage::Last);
+        };
         let stream = self.context.gate.accept_pb(stream).await?;
         self.socket.put_stream(Stream::Tls(stream));
-        Ok(Stranger::Answered)
+        Ok(StrangerMessage::Answered)
     }
 
     /// Checks a login. A refused one is answered late, and the third closes the connection.
-    async fn authenticate(&mut self, frame: Frame, input: &mut Input) -> io::Result<Stranger> {
+    async fn authenticate(
+        &mut self,
+        frame: Frame,
+        input: &mut Input,
+    ) -> io::Result<StrangerMessage> {
         let began = Instant::now();
         // As Riak: what can't be read is not answered.
-        let Ok(request) = frame.decode::<RpbAuthReq>() else { return Ok(Stranger::Last) };
+        let Ok(request) = frame.decode::<RpbAuthReq>() else { return Ok(StrangerMessage::Last) };
         let login = match std::str::from_utf8(&request.user) {
             Ok(user) => self.log_in(user, &request.password).await,
             Err(_) => None,
@@ -101,7 +110,7 @@ impl Connection {
             self.session.log_in(login);
             self.count_as_known(input);
             self.send_empty(MessageCode::AuthResp);
-            return Ok(Stranger::Answered);
+            return Ok(StrangerMessage::Answered);
         }
         let (delay, attempts_max) = {
             let settings = &self.context.gate.settings;
@@ -110,7 +119,11 @@ impl Connection {
         self.socket.rest_until(began + delay).await?;
         self.failed_logins += 1;
         self.error("Authentication failed");
-        Ok(if self.failed_logins >= attempts_max { Stranger::Last } else { Stranger::Answered })
+        Ok(if self.failed_logins >= attempts_max {
+            StrangerMessage::Last
+        } else {
+            StrangerMessage::Answered
+        })
     }
 
     async fn log_in(&self, user: &str, password: &[u8]) -> Option<Login> {

@@ -1,6 +1,6 @@
 //! The trees that Riak compares clusters by: of all records of buckets with one `n_val`.
 
-use super::connection::{Connection, Fault};
+use super::connection::{Fault, PbConnection};
 use super::index::ENTRY_BYTES;
 use super::listing::listing_fault;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The size of kept trees.
 const SIZE: TreeSize = TreeSize::Large;
 
-impl Connection {
+impl PbConnection {
     pub(super) async fn tree_root(
         &mut self,
         request: RpbAaeFoldMergeRootNValReq,

@@ -2,7 +2,7 @@
 
 use super::handshake::Handshakes;
 use super::login::KnownPasswords;
-use super::strangers::{Stranger, Strangers};
+use super::strangers::{StrangerConnection, Strangers};
 use arc_swap::ArcSwapOption;
 use quoit_security::Cost;
 use quoit_tls::rustls::ServerConfig;
@@ -255,7 +255,7 @@ impl Gate {
     }
 
     /// Counts a connection that has not logged in; `None` = it has to be closed.
-    pub(crate) fn admit_stranger(&self, address: IpAddr) -> Option<Stranger> {
+    pub(crate) fn admit_stranger(&self, address: IpAddr) -> Option<StrangerConnection> {
         let SecuritySettings { strangers_of_address_max, strangers_max, .. } = self.settings;
         let of = &self.strangers;
         let admitted = Strangers::admit(of, address, strangers_of_address_max, strangers_max);

@@ -28,4 +28,4 @@ pub use gate::{Gate, GateFigures, SecuritySettings, TlsFiles};
 pub(crate) use login::{Claim, Login};
 pub(crate) use need::Need;
 pub(crate) use session::{Session, Standing};
-pub(crate) use strangers::Stranger;
+pub(crate) use strangers::StrangerConnection;

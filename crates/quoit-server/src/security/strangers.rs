@@ -13,7 +13,7 @@ pub(super) struct Strangers {
 
 /// A connection that has not logged in. It counts until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Stranger {
+pub(crate) struct StrangerConnection {
     strangers: Arc<Strangers>,
     address: IpAddr,
 }
@@ -25,7 +25,7 @@ impl Strangers {
         address: IpAddr,
         of_address_max: usize,
         all_max: usize,
-    ) -> Option<Stranger> {
+    ) -> Option<StrangerConnection> {
         let address = address.to_canonical();
         let mut counts = strangers.counts.lock();
         let all: usize = counts.values().sum();
@@ -35,7 +35,7 @@ impl Strangers {
         }
         counts.insert(address, count + 1);
         drop(counts);
-        Some(Stranger { strangers: Arc::clone(strangers), address })
+        Some(StrangerConnection { strangers: Arc::clone(strangers), address })
     }
 
     /// Connections that count now.
@@ -44,7 +44,7 @@ impl Strangers {
     }
 }
 
-impl Drop for Stranger {
+impl Drop for StrangerConnection {
     fn drop(&mut self) {
         let mut counts = self.strangers.counts.lock();
         if let Some(count) = counts.get_mut(&self.address) {

@@ -1,14 +1,14 @@
 //! Changes of members: staged, shown as a plan, committed.
 
 use super::links::join_proof;
-use crate::admin::{Asked, allow, error, no_such_path, refusal};
-use crate::http::{Connection, Method, Refusal, Request};
+use crate::admin::{RequestBody, allow, error, no_such_path, refusal};
+use crate::http::{HttpConnection, Method, Refusal, Request};
 use quoit_cluster::{ControlPlane, JoinError, MembershipError, NodeId, Plan, StagedChange};
 use quoit_core::{PlanEstimate, TransferEstimate};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-impl Connection {
+impl HttpConnection {
     /// Makes a change below `/admin/v1/cluster`.
     pub(super) async fn change_cluster(
         &self,
@@ -17,7 +17,7 @@ impl Connection {
         command: &[u8],
     ) -> Result<Value, Refusal> {
         allow(method, &[Method::Post])?;
-        let asked = Asked::read(request)?;
+        let asked = RequestBody::read(request)?;
         let control = self.context.store.control();
         let own_name = &self.context.node_name;
         match command {
@@ -76,7 +76,7 @@ fn member(control: &ControlPlane, name: &str) -> Result<NodeId, Refusal> {
 /// The change that a command stages, and what is said when it is staged.
 fn staged(
     control: &ControlPlane,
-    asked: &Asked,
+    asked: &RequestBody,
     own_name: &str,
     command: &[u8],
 ) -> Result<(StagedChange, String), Refusal> {

@@ -1,7 +1,7 @@
 //! The cluster's authority, tokens for nodes that join, and the security of connections between nodes.
 
-use crate::admin::{Asked, allow, error, refusal};
-use crate::http::{Connection, Method, Refusal, Request};
+use crate::admin::{RequestBody, allow, error, refusal};
+use crate::http::{HttpConnection, Method, Refusal, Request};
 use quoit_cluster::{ControlPlane, JoinProof, LinkView, TokenView};
 use quoit_tls::Instant;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A token lasts so long unless the operator says another time.
 const TOKEN_SECS_DEFAULT: u64 = 3600;
 
-impl Connection {
+impl HttpConnection {
     /// Answers a request below `/admin/v1/cluster/tls`.
     pub(super) async fn links(
         &self,
@@ -38,7 +38,7 @@ impl Connection {
             }
             [b"tokens"] => {
                 allow(method, &[Method::Post])?;
-                let asked = Asked::read(request)?;
+                let asked = RequestBody::read(request)?;
                 let nodes = asked.number("nodes")?.unwrap_or(1);
                 let secs = asked.number("secs")?.unwrap_or(TOKEN_SECS_DEFAULT);
                 let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
@@ -63,7 +63,7 @@ impl Connection {
 /// where it has one and the cluster wants a proof.
 pub(super) fn join_proof(
     control: &ControlPlane,
-    asked: &Asked,
+    asked: &RequestBody,
 ) -> Result<Option<JoinProof>, Refusal> {
     match asked.given("token") {
         Some(text) => match text.parse() {

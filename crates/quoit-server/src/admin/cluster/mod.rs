@@ -8,7 +8,7 @@ mod view;
 
 use super::{allow, error, no_such_path};
 use crate::context::ServerContext;
-use crate::http::{Connection, Method, Refusal, Request, query_value};
+use crate::http::{HttpConnection, Method, Refusal, Request, query_value};
 pub(crate) use links::shown as shown_links;
 use quoit_cluster::{ControlPlane, Member, NodeId};
 use quoit_model::hash::Partition;
@@ -32,7 +32,7 @@ const CHANGES: [&[u8]; 9] = [
 /// Services of a serving node.
 const SERVICES: [&str; 1] = ["riak_kv"];
 
-impl Connection {
+impl HttpConnection {
     /// Answers a request below `/admin/v1/cluster`.
     pub(super) async fn cluster(
         &self,

@@ -3,7 +3,7 @@
 use super::super::losses::losses;
 use super::super::status::{reap_records, tombstones};
 use super::view;
-use crate::http::Connection;
+use crate::http::HttpConnection;
 use quoit_core::NodeTransfers;
 use quoit_wire::internode::operators::NodeFigures;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Seconds that figures of the last minute are about.
 const WINDOW_SECS: u64 = 60;
 
-impl Connection {
+impl HttpConnection {
     /// The members with their figures, what moves, and what keeps work from being done. Asks all members.
     pub(in crate::admin) async fn overview(&self) -> Value {
         let context = &self.context;

@@ -4,7 +4,7 @@ use super::super::status::reap_records;
 use super::super::{allow, error};
 use super::view::{ClusterView, MemberView};
 use super::{named, no_such_node, view};
-use crate::http::{Connection, Method, Refusal, Request};
+use crate::http::{HttpConnection, Method, Refusal, Request};
 use quoit_cluster::NodeId;
 use quoit_core::{ActiveTransfer, LimitChange, NodeTransfers, TransferKind, TransferLimits};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const PARTITION_COUNT_MAX: u64 = 1_000;
 
 type Told = BTreeMap<NodeId, NodeTransfers>;
 
-impl Connection {
+impl HttpConnection {
     /// The transfers that wait in the whole cluster, and those under way.
     pub(in crate::admin) async fn transfers(&self) -> Value {
         let told = self.context.store.all_transfers().await;
