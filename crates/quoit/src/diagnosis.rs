@@ -15,7 +15,7 @@ const JOURNAL_LINES: &str = "50000";
 
 /// The settings of the node that is meant.
 #[derive(Args, Debug)]
-struct NodeArgs {
+struct DiagnosisArgs {
     /// Configuration file of the node.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -27,7 +27,7 @@ struct NodeArgs {
     set: Vec<String>,
 }
 
-impl NodeArgs {
+impl DiagnosisArgs {
     fn settings(&self) -> Result<Settings> {
         Ok(config::load(&Sources {
             file: self.config.clone(),
@@ -61,7 +61,7 @@ impl NodeArgs {
 #[command(after_help = "Examples:\n  quoit doctor\n  quoit doctor --config /etc/quoit/quoit.conf")]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
-    node: NodeArgs,
+    node: DiagnosisArgs,
     /// Form of the output.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
@@ -86,7 +86,7 @@ pub(crate) struct BundleArgs {
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
-    node: NodeArgs,
+    node: DiagnosisArgs,
     /// File to write.
     #[arg(long, short, default_value = "quoit-debug.tar", value_name = "FILE")]
     output: PathBuf,

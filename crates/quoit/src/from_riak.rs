@@ -53,7 +53,7 @@ enum Remark {
 }
 
 /// A setting of Riak's, and what becomes of it.
-struct Line {
+struct RiakSetting {
     from: String,
     key: String,
     value: String,
@@ -75,7 +75,7 @@ pub(crate) fn from_riak(args: &FromRiakArgs) -> Result<()> {
     }
 }
 
-fn read(args: &FromRiakArgs) -> Result<Vec<Line>> {
+fn read(args: &FromRiakArgs) -> Result<Vec<RiakSetting>> {
     let path = &args.file;
     let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
     let entries = config::parse_text(path, &bytes, &mut |file| std::fs::read(file))?;
@@ -85,9 +85,9 @@ fn read(args: &FromRiakArgs) -> Result<Vec<Line>> {
         last.insert(entry.key.clone(), entry);
     }
     let memory = args.memory.or_else(machine_memory_bytes);
-    let mut lines: Vec<Line> = last
+    let mut lines: Vec<RiakSetting> = last
         .into_values()
-        .map(|entry| Line {
+        .map(|entry| RiakSetting {
             from: entry.origin.to_string(),
             remark: remark(&entry.key, &entry.value, memory),
             key: entry.key,
@@ -97,7 +97,7 @@ fn read(args: &FromRiakArgs) -> Result<Vec<Line>> {
     if let Some(path) = &args.advanced {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let settings = advanced_settings(&text).with_context(|| path.display().to_string())?;
-        lines.extend(settings.into_iter().map(|setting| Line {
+        lines.extend(settings.into_iter().map(|setting| RiakSetting {
             from: format!("{}:{}", path.display(), setting.line),
             remark: advanced_remark(&setting.application, &setting.key, &setting.value),
             key: setting.key,
@@ -194,7 +194,7 @@ fn machine_memory_bytes() -> Option<u64> {
     Some(kib << 10)
 }
 
-fn document(line: &Line) -> Value {
+fn document(line: &RiakSetting) -> Value {
     let (what, key, value, why) = match &line.remark {
         Remark::Kept => ("kept", Some(&line.key), Some(&line.value), None),
         Remark::Changed { key, value, why } => ("changed", Some(key), Some(value), Some(why)),
@@ -212,8 +212,8 @@ fn document(line: &Line) -> Value {
     })
 }
 
-fn print(lines: &[Line]) {
-    for Line { from, key, value, remark } in lines {
+fn print(lines: &[RiakSetting]) {
+    for RiakSetting { from, key, value, remark } in lines {
         match remark {
             Remark::Kept => say!("# kept ({from})\n{key} = {value}\n"),
             Remark::Changed { key: here, value: ours, why } => {
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     fn word(key: &str, value: &str) -> String {
-        let line = Line {
+        let line = RiakSetting {
             from: String::new(),
             key: key.to_owned(),
             value: value.to_owned(),

@@ -58,7 +58,7 @@ pub(crate) enum EngineCommand {
 
 /// The stopped node, and the engine of it.
 #[derive(Args, Debug)]
-pub(super) struct NodeArgs {
+pub(super) struct StoppedNodeArgs {
     /// Data directory of the node [default: as for serve].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -80,7 +80,7 @@ pub(super) struct StoppedNode {
     pub(super) control: ControlPlane,
 }
 
-impl NodeArgs {
+impl StoppedNodeArgs {
     pub(super) fn open(&self) -> Result<StoppedNode> {
         let sources = Sources {
             file: self.config.clone(),
@@ -103,7 +103,7 @@ pub(crate) struct ConvertArgs {
     #[arg(value_name = "ENGINE")]
     to: String,
     #[command(flatten)]
-    node: NodeArgs,
+    node: StoppedNodeArgs,
     /// Give up a conversion that was begun and is not complete; the old data is as it was.
     #[arg(long)]
     abandon: bool,

@@ -1,6 +1,6 @@
 //! `engine set-aside` and `engine salvage`: stores of stopped nodes that are damaged.
 
-use super::engine::{NodeArgs, StoppedNode};
+use super::engine::{StoppedNode, StoppedNodeArgs};
 use super::print;
 use crate::config_command::Format;
 use crate::engines::DamagedStore;
@@ -25,7 +25,7 @@ const PRINTED_COUNT_MAX: u64 = 20;
 #[derive(Args, Debug)]
 pub(crate) struct SetAsideArgs {
     #[command(flatten)]
-    node: NodeArgs,
+    node: StoppedNodeArgs,
     /// Also where the node is alone: it goes on without the records.
     #[arg(long)]
     force: bool,
@@ -34,7 +34,7 @@ pub(crate) struct SetAsideArgs {
 #[derive(Args, Debug)]
 pub(crate) struct SalvageArgs {
     #[command(flatten)]
-    node: NodeArgs,
+    node: StoppedNodeArgs,
 }
 
 /// Sets a store aside.

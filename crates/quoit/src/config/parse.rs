@@ -120,8 +120,8 @@ impl Parsing<'_> {
             let origin = Origin::Line(path.to_owned(), index + 1);
             match setting(line, origin.clone())? {
                 None => {}
-                Some(Line::Setting(entry)) => self.entries.push(entry),
-                Some(Line::Include(name)) => self.include(path, &name, origin)?,
+                Some(ConfigLine::Setting(entry)) => self.entries.push(entry),
+                Some(ConfigLine::Include(name)) => self.include(path, &name, origin)?,
             }
         }
         Ok(())
@@ -143,13 +143,13 @@ impl Parsing<'_> {
 }
 
 /// Content of a line that is not empty.
-pub(super) enum Line {
+pub(super) enum ConfigLine {
     Setting(Entry),
     Include(String),
 }
 
 /// Reads one line; `None` for blank ones and comments.
-pub(super) fn setting(line: &str, origin: Origin) -> Result<Option<Line>, ParseError> {
+pub(super) fn setting(line: &str, origin: Origin) -> Result<Option<ConfigLine>, ParseError> {
     let text = line.trim_start_matches('\u{feff}').trim();
     if text.is_empty() || text.starts_with('#') {
         return Ok(None);
@@ -157,7 +157,7 @@ pub(super) fn setting(line: &str, origin: Origin) -> Result<Option<Line>, ParseE
     if let Some(name) = text.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t']))
         && !name.trim_start().starts_with('=')
     {
-        return Ok(Some(Line::Include(name.trim().to_owned())));
+        return Ok(Some(ConfigLine::Include(name.trim().to_owned())));
     }
     let Some((key, value)) = text.split_once('=') else {
         return Err(ParseError::NotASetting { origin, line: text.to_owned() });
@@ -169,7 +169,7 @@ pub(super) fn setting(line: &str, origin: Origin) -> Result<Option<Line>, ParseE
     if key.is_empty() || key.contains(char::is_whitespace) {
         return Err(ParseError::NotASetting { origin, line: text.to_owned() });
     }
-    Ok(Some(Line::Setting(Entry { key: key.to_owned(), value: value.to_owned(), origin })))
+    Ok(Some(ConfigLine::Setting(Entry { key: key.to_owned(), value: value.to_owned(), origin })))
 }
 
 #[cfg(test)]

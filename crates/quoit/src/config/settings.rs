@@ -2,7 +2,7 @@
 
 use super::keys::{Key, keys};
 use super::meaning::{Meaning, meaning, of_named_engine};
-use super::parse::{self, Entry, Line, Origin, ParseError};
+use super::parse::{self, ConfigLine, Entry, Origin, ParseError};
 use super::riak_keys::broken_promise;
 use super::several;
 use super::{value, variables};
@@ -155,8 +155,8 @@ pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
     }
     for text in &sources.command_line {
         match parse::setting(text, Origin::CommandLine)? {
-            Some(Line::Setting(entry)) => entries.push(entry),
-            Some(Line::Include(_)) | None => {
+            Some(ConfigLine::Setting(entry)) => entries.push(entry),
+            Some(ConfigLine::Include(_)) | None => {
                 let line = text.clone();
                 return Err(ParseError::NotASetting { origin: Origin::CommandLine, line }.into());
             }

@@ -9,7 +9,7 @@ use crate::ready_file;
 use crate::stop::StopRequest;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use node::{Node, Place, Starting, ending};
+use node::{Node, NodePlace, Starting, ending};
 use rustix::process::Signal;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -80,7 +80,7 @@ impl Cluster {
         if let Some(path) = &args.ready_file {
             ready_file::remove_stale(path)?;
         }
-        let place = |number| Place::new(&args.base_dir, number, args.base_port, &args.set);
+        let place = |number| NodePlace::new(&args.base_dir, number, args.base_port, &args.set);
         self.start((1..=args.nodes).map(place).collect::<Result<Vec<_>>>()?).await?;
         let added = self.added_members(node::others(&args.base_dir, args.nodes)).await?;
         self.start(added.into_iter().map(place).collect::<Result<Vec<_>>>()?).await?;
@@ -94,7 +94,7 @@ impl Cluster {
     }
 
     /// Starts nodes, and waits until they serve.
-    async fn start(&mut self, places: Vec<Place>) -> Result<()> {
+    async fn start(&mut self, places: Vec<NodePlace>) -> Result<()> {
         let starting = places.into_iter().map(Starting::spawn);
         for starting in starting.collect::<Result<Vec<_>>>()? {
             let (node, child) = starting.ready().await?;

@@ -31,7 +31,7 @@ pub(super) struct Record {
 
 /// Where a node of the cluster lives, and what it is called.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct NodePlace {
     pub(super) name: String,
     dir: PathBuf,
     /// Addresses to listen on: Protocol Buffers, HTTP, other nodes.
@@ -40,7 +40,7 @@ pub(super) struct Place {
     settings: Vec<String>,
 }
 
-impl Place {
+impl NodePlace {
     /// The place of the node with this number, counted from 1. Its ports are those after
     /// `base_port`, or those that it had last time as far as they are free, or any.
     pub(super) fn new(
@@ -128,7 +128,7 @@ fn free_or_any(address: &str) -> String {
 /// A node that was started and serves.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) place: Place,
+    pub(super) place: NodePlace,
     pub(super) record: Record,
     /// The node stops when this is closed, which the system does when this process is killed.
     _lifeline: ChildStdin,
@@ -136,14 +136,14 @@ pub(super) struct Node {
 
 /// A process that was started and does not serve yet.
 pub(super) struct Starting {
-    place: Place,
+    place: NodePlace,
     child: Child,
     lifeline: ChildStdin,
 }
 
 impl Starting {
     /// Starts a node.
-    pub(super) fn spawn(place: Place) -> Result<Self> {
+    pub(super) fn spawn(place: NodePlace) -> Result<Self> {
         std::fs::create_dir_all(&place.dir).with_context(|| {
             format!("can't make the directory {}; see --base-dir", place.dir.display())
         })?;
@@ -279,11 +279,11 @@ mod tests {
             http: free.clone(),
             node: free.clone(),
         };
-        let place = Place::new(dir.path(), 2, None, &[]).unwrap();
+        let place = NodePlace::new(dir.path(), 2, None, &[]).unwrap();
         assert_eq!(place.listen, [ANY, ANY, ANY]);
         std::fs::create_dir(&place.dir).unwrap();
         std::fs::write(place.last_record(), serde_json::to_vec(&record).unwrap()).unwrap();
-        let place = Place::new(dir.path(), 2, None, &[]).unwrap();
+        let place = NodePlace::new(dir.path(), 2, None, &[]).unwrap();
         assert_eq!(place.listen, [ANY, &free, &free]);
         drop(holder);
     }

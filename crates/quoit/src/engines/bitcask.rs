@@ -1,7 +1,7 @@
 //! Opens the Bitcask engine.
 
 use super::counter::dots;
-use super::{FoundLoss, OnDisk, Place, durability, sync_interval_us};
+use super::{EnginePlace, FoundLoss, OnDisk, durability, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit::config::Settings;
 use quoit_model::hash::RingSize;
@@ -11,7 +11,7 @@ use quoit_store::seam::{Clock, RealDisk, Threads};
 use std::sync::Arc;
 
 pub(super) fn open(
-    place: &Place<'_>,
+    place: &EnginePlace<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
@@ -155,7 +155,8 @@ pub(super) mod tests {
         let last_opening = None;
         let has_replicas = false;
         let path = directory.path();
-        let place = Place { directory: path, ring_size, is_expected, has_replicas, last_opening };
+        let place =
+            EnginePlace { directory: path, ring_size, is_expected, has_replicas, last_opening };
         let reopen = || open(&place, &clock, &settings).unwrap();
         let opened = reopen();
         put(&*opened.engine, b"key");

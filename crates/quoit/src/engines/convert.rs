@@ -1,6 +1,6 @@
 //! Moves the data of a node that does not run from one engine to another.
 
-use super::{OnDisk, Place, directory, open_one};
+use super::{EnginePlace, OnDisk, directory, open_one};
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_model::hash::RingSize;
@@ -124,7 +124,7 @@ impl ConversionPlan<'_> {
         let open = |storage, path: &Path| {
             let (ring_size, is_expected) = (self.ring_size, false);
             let last_opening = None;
-            let place = Place {
+            let place = EnginePlace {
                 directory: path,
                 ring_size,
                 is_expected,

@@ -69,7 +69,7 @@ pub(crate) fn open(
         _ => {
             let (name, is_expected) = (storage.name(), !is_new_node);
             let has_replicas = is_in_cluster(control);
-            let place = Place {
+            let place = EnginePlace {
                 directory: &directory,
                 ring_size,
                 is_expected,
@@ -99,7 +99,7 @@ pub(crate) fn open(
 
 /// Where an engine's data is.
 #[derive(Clone, Copy)]
-struct Place<'p> {
+struct EnginePlace<'p> {
     directory: &'p Path,
     ring_size: RingSize,
     /// Whether the store is known to have been there before.
@@ -115,14 +115,14 @@ struct Place<'p> {
 fn open_noted(
     storage: Storage,
     name: &str,
-    place: Place<'_>,
+    place: EnginePlace<'_>,
     control: &ControlPlane,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
     let last_opening = control.store_opening(name).context("reading what is known of the store")?;
     salvage::refuse_unfinished(place.directory, control)?;
-    let opened = open_one(storage, &Place { last_opening, ..place }, clock, settings)
+    let opened = open_one(storage, &EnginePlace { last_opening, ..place }, clock, settings)
         .map_err(|error| salvage::with_remedy(error, place.directory, control))?;
     control.note_store_opening(name, opened.opening).context("noting that the store was opened")?;
     Ok(opened)
@@ -131,7 +131,7 @@ fn open_noted(
 /// Opens one engine that keeps its data in a directory.
 fn open_one(
     storage: Storage,
-    place: &Place<'_>,
+    place: &EnginePlace<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {

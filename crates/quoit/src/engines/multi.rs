@@ -3,7 +3,7 @@
 use super::convert::refuse_converting;
 use super::counter::dots;
 use super::salvage::{is_in_cluster, with_remedy};
-use super::{FoundLoss, OnDisk, Place, memory, open_noted};
+use super::{EnginePlace, FoundLoss, OnDisk, memory, open_noted};
 use anyhow::{Context, Result, bail};
 use quoit::config::{NamedStorage, Settings, Storage};
 use quoit_cluster::ControlPlane;
@@ -43,7 +43,7 @@ pub(super) fn open(
             let directory = &directory.join(&name);
             let has_replicas = is_in_cluster(control);
             let place =
-                Place { directory, ring_size, is_expected, has_replicas, last_opening: None };
+                EnginePlace { directory, ring_size, is_expected, has_replicas, last_opening: None };
             let opened = open_noted(storage, &name, place, control, clock, &settings)
                 .with_context(|| format!("opening the storage engine {name}"))?;
             let is_intact = !opened.created && opened.clean && opened.loss.is_none();

@@ -1,7 +1,7 @@
 //! Opens the engines on ordered stores.
 
 use super::counter::dots;
-use super::{FoundLoss, OnDisk, Place, durability, sync_interval_us};
+use super::{EnginePlace, FoundLoss, OnDisk, durability, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit::config::Settings;
 use quoit_store::ordered::{
@@ -11,7 +11,7 @@ use quoit_store::seam::{Clock, Disk, RealDisk, Threads};
 use std::sync::Arc;
 
 pub(super) fn open_leveldb(
-    place: &Place<'_>,
+    place: &EnginePlace<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
@@ -31,7 +31,7 @@ pub(super) fn open_leveldb(
 }
 
 pub(super) fn open_leveled(
-    place: &Place<'_>,
+    place: &EnginePlace<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
@@ -46,7 +46,7 @@ pub(super) fn open_leveled(
 }
 
 pub(super) fn open_innostore(
-    place: &Place<'_>,
+    place: &EnginePlace<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
@@ -83,7 +83,7 @@ impl Memory {
 }
 
 fn ordered_settings(
-    place: &Place<'_>,
+    place: &EnginePlace<'_>,
     settings: &Settings,
     memory: Memory,
 ) -> Result<OrderedSettings> {

@@ -1,6 +1,6 @@
 //! Stores that can't be opened, or can't go on: which command helps, and what it does.
 
-use super::{OnDisk, Place, convert, directory, open_one};
+use super::{EnginePlace, OnDisk, convert, directory, open_one};
 use anyhow::{Context, Result, anyhow, bail};
 use quoit::config::{Settings, Storage};
 use quoit_cluster::ControlPlane;
@@ -188,7 +188,7 @@ impl<'s> DamagedStore<'s> {
     ) -> Result<Salvaged> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let ring_size = self.control.ring_size();
-        let place = Place {
+        let place = EnginePlace {
             directory,
             ring_size,
             is_expected: false,

@@ -25,9 +25,9 @@ pub(crate) enum HandoffCommand {
     /// Print for each node how many partitions it hands over now, and how many it has to in all.
     Summary,
     /// Print the transfers under way.
-    Details(NodeArgs),
+    Details(HandoffArgs),
     /// Print the limits of transfers.
-    Config(NodeArgs),
+    Config(HandoffArgs),
 }
 
 #[derive(Args, Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct SwitchArgs {
     /// Which direction.
     direction: Direction,
     #[command(flatten)]
-    nodes: NodeArgs,
+    nodes: HandoffArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -49,7 +49,7 @@ enum Direction {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct NodeArgs {
+pub(crate) struct HandoffArgs {
     /// The node's name [default: the node asked].
     #[arg(long, short)]
     node: Option<String>,
@@ -58,7 +58,7 @@ pub(crate) struct NodeArgs {
     all: bool,
 }
 
-impl NodeArgs {
+impl HandoffArgs {
     /// The node that is meant; `None` = all.
     fn name(&self, api: &Api, format: Format) -> Result<Option<String>> {
         match (&self.node, self.all) {

@@ -53,8 +53,13 @@ impl Node {
     fn open(&self, storage: Storage) -> OnDisk {
         let (ring_size, is_expected) = (RingSize::DEFAULT, false);
         let directory = &self.directory();
-        let place =
-            Place { directory, ring_size, is_expected, has_replicas: false, last_opening: None };
+        let place = EnginePlace {
+            directory,
+            ring_size,
+            is_expected,
+            has_replicas: false,
+            last_opening: None,
+        };
         open_one(storage, &place, &self.clock, &self.settings).unwrap()
     }
 
