@@ -53,7 +53,7 @@ pub(crate) struct LeveledScan {
 }
 
 /// A record of a journal.
-struct Record {
+struct LedgerRecord {
     at: u64,
     number: u64,
     is_deletion: bool,
@@ -108,7 +108,7 @@ impl LeveledScan {
         let newest = self.newest()?;
         let mut count = 0;
         for (file, path) in (0u32..).zip(&self.files) {
-            let mut show = |found: Result<Record, Damage>| {
+            let mut show = |found: Result<LedgerRecord, Damage>| {
                 let record = match found {
                     Ok(record) => record,
                     Err(damage) => return visit(Seen::Damage(damage)),
@@ -129,7 +129,7 @@ impl LeveledScan {
     fn newest(&self) -> Result<Newest, RiakFilesError> {
         let mut newest = Newest::default();
         for (file, path) in (0u32..).zip(&self.files) {
-            let mut show = |found: Result<Record, Damage>| {
+            let mut show = |found: Result<LedgerRecord, Damage>| {
                 if let Ok(record) = found {
                     newest.raise(&record.name, file, record.number);
                 }
@@ -202,7 +202,7 @@ fn names_in(manifest: &[u8]) -> Option<Vec<String>> {
     Some(names)
 }
 
-fn shown(path: &Path, record: Record) -> Seen {
+fn shown(path: &Path, record: LedgerRecord) -> Seen {
     let read = || {
         let name = name_of(&record.name).ok_or("the key of a record is none of an object")?;
         Ok::<_, String>((name, object_of(&record.value)?))
@@ -222,7 +222,7 @@ fn shown(path: &Path, record: Record) -> Seen {
 /// Shows the records of a journal file and all damage. Records that only change the ledger are left out.
 fn scan(
     source: &mut Source,
-    show: &mut dyn FnMut(Result<Record, Damage>) -> ControlFlow<()>,
+    show: &mut dyn FnMut(Result<LedgerRecord, Damage>) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, RiakFilesError> {
     let Some(tables) = source.take(TABLES_BYTES)? else {
         let damage =
@@ -294,7 +294,10 @@ enum Broken {
 }
 
 /// The next record; `None` for one that only changes the ledger.
-fn next(source: &mut Source, end: u64) -> Result<Result<Option<Record>, Broken>, RiakFilesError> {
+fn next(
+    source: &mut Source,
+    end: u64,
+) -> Result<Result<Option<LedgerRecord>, Broken>, RiakFilesError> {
     let at = source.at();
     let Some(header) = source.take(HEADER_BYTES)? else { return Ok(Err(Broken::NoEnd)) };
     let size = |place: usize| {
@@ -319,7 +322,7 @@ fn next(source: &mut Source, end: u64) -> Result<Result<Option<Record>, Broken>,
     Ok(match entry_of(&key) {
         Some((_, Kind::LedgerOnly, _)) => Ok(None),
         Some((number, kind, name)) => {
-            Ok(Some(Record { at, number, is_deletion: kind == Kind::Deletion, name, value }))
+            Ok(Some(LedgerRecord { at, number, is_deletion: kind == Kind::Deletion, name, value }))
         }
         None => Err(Broken::Skipped("the key of a record is none of leveled")),
     })

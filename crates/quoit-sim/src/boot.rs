@@ -2,7 +2,7 @@
 
 use crate::execution::TaskExecution;
 use crate::machine::Machine;
-use crate::network::{MachineNetwork, Ways};
+use crate::network::{BlockedLinks, MachineNetwork};
 use crate::random::Random;
 use quoit_cluster::{ControlPlane, Internode, InternodeSettings, Network, OpenError, VersionRange};
 use quoit_core::{
@@ -48,7 +48,7 @@ pub struct Surroundings {
     /// Whether clients are done and nothing goes wrong any more.
     pub is_calm: Arc<AtomicBool>,
     /// The network.
-    pub ways: Ways,
+    pub ways: BlockedLinks,
 }
 
 /// A node that runs.

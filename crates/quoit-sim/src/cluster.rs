@@ -13,7 +13,7 @@ use crate::growth::{SAMPLE_US, check_growth};
 use crate::history::History;
 use crate::machine::{Disks, Machine, Use};
 use crate::names::policies;
-use crate::network::Ways;
+use crate::network::BlockedLinks;
 use crate::operator::{Operator, Orders};
 use crate::random::Random;
 use crate::registers::{self, RegisterClient, RegisterHistory};
@@ -72,7 +72,7 @@ pub struct Cluster {
     settings: Settings,
     pub(crate) sim: Sim<'static>,
     pub(crate) ground: Ground,
-    pub(crate) ways: Ways,
+    pub(crate) ways: BlockedLinks,
     around: Surroundings,
     stage: Arc<Mutex<Stage>>,
     verdict: Arc<Mutex<Result<(), Violation>>>,
@@ -111,7 +111,7 @@ impl Cluster {
         let data_types = Arc::new(Mutex::new(DataTypeHistory::default()));
         let registers = Arc::new(Mutex::new(RegisterHistory::default()));
         let ground = Ground { machines, orders, history, data_types, registers, time, trace };
-        let ways = Ways::default();
+        let ways = BlockedLinks::default();
         let is_calm = Arc::new(AtomicBool::new(false));
         let around = Surroundings {
             seed,

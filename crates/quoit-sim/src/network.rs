@@ -21,7 +21,7 @@ type Direction = (String, String);
 
 /// Which directions are blocked. Clones are the same network.
 #[derive(Clone, Default)]
-pub struct Ways(Arc<Mutex<Blocked>>);
+pub struct BlockedLinks(Arc<Mutex<Blocked>>);
 
 #[derive(Default)]
 struct Blocked {
@@ -29,7 +29,7 @@ struct Blocked {
     waiting: Vec<Waker>,
 }
 
-impl Ways {
+impl BlockedLinks {
     /// Holds back what one machine sends another, or lets it go on.
     pub fn set_blocked(&self, from: &str, to: &str, is_blocked: bool) {
         let direction = (from.to_owned(), to.to_owned());
@@ -63,11 +63,11 @@ pub struct MachineNetwork {
     /// The machine's name.
     pub machine: String,
     /// The state of the network.
-    pub ways: Ways,
+    pub ways: BlockedLinks,
 }
 
 impl MachineNetwork {
-    fn stream(machine: &str, other: String, ways: &Ways, stream: TcpStream) -> Stream {
+    fn stream(machine: &str, other: String, ways: &BlockedLinks, stream: TcpStream) -> Stream {
         let (reader, writer): (OwnedReadHalf, OwnedWriteHalf) = stream.into_split();
         let direction = (machine.to_owned(), other);
         let writer = HeldWriter { writer, direction, ways: ways.clone() };
@@ -102,7 +102,7 @@ impl Network for MachineNetwork {
 struct MachineListener {
     machine: String,
     port: u16,
-    ways: Ways,
+    ways: BlockedLinks,
     listener: TcpListener,
 }
 
@@ -125,7 +125,7 @@ impl Listener for MachineListener {
 struct HeldWriter {
     writer: OwnedWriteHalf,
     direction: Direction,
-    ways: Ways,
+    ways: BlockedLinks,
 }
 
 impl AsyncWrite for HeldWriter {
@@ -160,7 +160,7 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     /// Two machines; the second answers each byte with the byte.
-    fn echo(ways: &Ways) -> turmoil::Sim<'static> {
+    fn echo(ways: &BlockedLinks) -> turmoil::Sim<'static> {
         let mut sim = turmoil::Builder::new().rng_seed(1).build();
         let ways = ways.clone();
         sim.host("n2", move || {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn blocked_for_a_second(from: &'static str, to: &'static str) -> Duration {
-        let ways = Ways::default();
+        let ways = BlockedLinks::default();
         let mut sim = echo(&ways);
         let took = Arc::new(Mutex::new(Duration::ZERO));
         let measured = Arc::clone(&took);
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn nobody_connects_over_a_blocked_direction() {
-        let ways = Ways::default();
+        let ways = BlockedLinks::default();
         let mut sim = echo(&ways);
         ways.set_blocked("n2", "n1", true);
         sim.client("n1", async move {

@@ -6,8 +6,8 @@ use crate::random::Random;
 use crate::value::value_of;
 use bytes::Bytes;
 use quoit_core::{
-    DeleteRequest, Found, IndexQuery, IndexSelection, PlainWrite, PutRequest, ReadOptions,
-    ReplicatedStore, RequestError, ShownInPlace, WriteOptions,
+    DeleteRequest, IndexQuery, IndexSelection, PlainWrite, PutRequest, ReadOptions,
+    ReplicatedStore, RequestError, ShownInPlace, ShownObject, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::object::{IndexEntry, IndexTerm, Object};
@@ -96,10 +96,10 @@ pub async fn get(
     quorums: Quorums,
 ) -> Result<Option<Object>, RequestError> {
     let (key, options) = (name.key_ref(), quorums.read());
-    let owned = |found: Option<Found<'_>>| match found {
+    let owned = |found: Option<ShownObject<'_>>| match found {
         None => Ok(None),
-        Some(Found::Whole(object)) => Ok(Some(object)),
-        Some(Found::Plain(plain)) => {
+        Some(ShownObject::Whole(object)) => Ok(Some(object)),
+        Some(ShownObject::Plain(plain)) => {
             let mut encoded = Vec::new();
             plain.encode_into(&mut encoded);
             Object::decode(&encoded.into()).map(Some)

@@ -46,7 +46,7 @@ fn index(entry_count: u64) -> PartitionIndex {
         size_class: SizeClass::of(100 + number),
         digest: number << 32,
         tombstone: number.is_multiple_of(5),
-        ..Entry::default()
+        ..IndexEntry::default()
     };
     PartitionIndex::from_entries((0..entry_count).map(entry).collect())
 }

@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use quoit_wire::internode::{
-    FLAG_LAST, FRAME_OVERHEAD_BYTES, FramePrefix, Hello, InternodeDecoder, InternodeFrame, Kind,
-    Refusal, append_frame, append_hello,
+    FLAG_LAST, FRAME_OVERHEAD_BYTES, FrameKind, FramePrefix, Hello, InternodeDecoder,
+    InternodeFrame, Refusal, append_frame, append_hello,
 };
 
 use crate::Target;
@@ -75,14 +75,16 @@ fn seeds() -> Vec<Vec<u8>> {
     let mut greeting = Vec::new();
     append_hello(&mut greeting, &hello).expect("it is small");
     let mut talk = greeting.clone();
-    let request = FramePrefix { method: 0x0100, ..FramePrefix::new(Kind::Request, 1) };
+    let request = FramePrefix { method: 0x0100, ..FramePrefix::new(FrameKind::Request, 1) };
     append_frame(&mut talk, request, &7_u32, b"value").expect("it is small");
-    let answer = FramePrefix { flags: FLAG_LAST, ..FramePrefix::new(Kind::Answer, 1) };
+    let answer = FramePrefix { flags: FLAG_LAST, ..FramePrefix::new(FrameKind::Answer, 1) };
     append_frame(&mut talk, answer, &(), b"answer").expect("it is small");
     let refusal = Refusal { code: 2, text: "no".to_owned() };
-    let prefix = FramePrefix::new(Kind::Refusal, 2);
+    let prefix = FramePrefix::new(FrameKind::Refusal, 2);
     append_frame(&mut talk, prefix, &refusal, b"").expect("it is small");
-    for kind in [Kind::Cancel, Kind::Window, Kind::Ping, Kind::Pong, Kind::Goodbye] {
+    for kind in
+        [FrameKind::Cancel, FrameKind::Window, FrameKind::Ping, FrameKind::Pong, FrameKind::Goodbye]
+    {
         let prefix = FramePrefix::new(kind, 1);
         append_frame(&mut talk, prefix, &(), &[0, 0, 1, 0]).expect("it is small");
     }
