@@ -5,10 +5,12 @@ use crate::http::{HttpConnection, Method, Refusal, Request};
 use serde_json::{Value, json};
 
 /// Paths whose bodies hold no secrets; of others only the path is recorded.
-const WITHOUT_SECRETS: [&[u8]; 5] =
-    [b"bucket-types", b"cluster", b"folds", b"transfer-limits", b"types"];
+const WITHOUT_SECRETS: [&[u8]; 7] =
+    [b"bucket-types", b"cluster", b"folds", b"repl", b"security", b"transfer-limits", b"types"];
 /// Members of bodies that are left out all the same.
 const SECRETS: [&str; 3] = ["password", "secret", "token"];
+/// Settings of users that are left out of commands of security.
+const SECRET_OPTIONS: [&str; 2] = ["password=", "password_hash="];
 
 /// Records a change that an operator has asked for, and how it ended. Looks are not recorded.
 pub(super) fn record(
@@ -28,8 +30,7 @@ pub(super) fn record(
     let details = if is_open { body(request) } else { Value::Null };
     let reason = refusal.map(reason);
     let outcome = reason.as_deref().map_or(AuditOutcome::Done, AuditOutcome::Refused);
-    let from = if connection.is_local { "" } else { "another machine" };
-    audit.record(&AuditEntry { from, outcome, details, ..AuditEntry::new("admin", &what) });
+    audit.record(&AuditEntry { outcome, details, ..connection.audit_entry("admin", &what) });
 }
 
 fn body(request: &Request) -> Value {
@@ -37,12 +38,47 @@ fn body(request: &Request) -> Value {
         return Value::Null;
     };
     members.retain(|name, _| !SECRETS.contains(&name.as_str()));
+    if let Some(Value::Array(words)) = members.get_mut("command") {
+        words.iter_mut().for_each(hide_secret);
+    }
     json!(members)
+}
+
+/// Hides the value of a word such as `password=...` of a command of security, which reads names of options in
+/// any case.
+fn hide_secret(word: &mut Value) {
+    let Some(text) = word.as_str() else { return };
+    let is_option = |option: &&&str| {
+        text.split_at_checked(option.len()).is_some_and(|(name, _)| name.eq_ignore_ascii_case(option))
+    };
+    if let Some(option) = SECRET_OPTIONS.iter().find(is_option) {
+        *word = format!("{option}...").into();
+    }
 }
 
 fn reason(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Json(_, document) => document["message"].as_str().unwrap_or_default().to_owned(),
         _ => "refused".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_of_commands_are_hidden_whatever_the_case_of_their_name() {
+        let hidden = |word: &str| {
+            let mut word = Value::from(word);
+            hide_secret(&mut word);
+            word
+        };
+        assert_eq!(hidden("password=x"), "password=...");
+        assert_eq!(hidden("PassWord=x"), "password=...");
+        assert_eq!(hidden("password_hash=pbkdf2:sha:1:a:b"), "password_hash=...");
+        for kept in ["add-user", "alice", "groups=a,b", "password", "p\u{e4}ssword=x"] {
+            assert_eq!(hidden(kept), kept);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! One line of the audit log.
 
 use serde_json::{Map, Value};
+use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use time::OffsetDateTime;
 
@@ -18,9 +19,9 @@ pub enum AuditOutcome<'a> {
 pub struct AuditEntry<'a> {
     /// The user who was logged in; none: nobody was.
     pub user: Option<&'a str>,
-    /// The address that the request came from; empty: the node's own machine.
-    pub from: &'a str,
-    /// The interface: `pb`, `http`, `admin`, `node`.
+    /// The address that the request came from; none: the administration socket.
+    pub from: Option<IpAddr>,
+    /// The interface: `pb`, `http`, `admin`.
     pub via: &'a str,
     /// The operation, by the name of its permission or of its command.
     pub what: &'a str,
@@ -35,7 +36,7 @@ impl<'a> AuditEntry<'a> {
     #[must_use]
     pub fn new(via: &'a str, what: &'a str) -> AuditEntry<'a> {
         let outcome = AuditOutcome::Done;
-        AuditEntry { user: None, from: "", via, what, outcome, details: Value::Null }
+        AuditEntry { user: None, from: None, via, what, outcome, details: Value::Null }
     }
 
     /// The line, its end included.
@@ -48,8 +49,8 @@ impl<'a> AuditEntry<'a> {
         if let Some(user) = self.user {
             put("user", user.into());
         }
-        if !self.from.is_empty() {
-            put("from", self.from.into());
+        if let Some(from) = self.from {
+            put("from", from.to_string().into());
         }
         match self.outcome {
             AuditOutcome::Done => put("outcome", "done".into()),

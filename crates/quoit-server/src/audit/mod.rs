@@ -1,7 +1,9 @@
 //! The audit log: who did what, as one JSON object a line.
 //!
 //! Changes that operators make are recorded, of security, properties and layout among them, and those
-//! that were refused. The file is rotated by size, and readable by the node's user alone.
+//! that were refused; properties that clients change; and refused logins and operations of clients, at most
+//! a few a second, so that strangers can't rotate all other lines away. The file is rotated by size, and
+//! readable by the node's user alone.
 //!
 //! A line is written by the caller, with one system call, before the change is answered. It is not
 //! synced: the log tells what happened, and is no part of what is durable. A line that could not be
@@ -10,19 +12,25 @@
 
 mod entry;
 mod file;
+mod of_clients;
 
 pub use entry::{AuditEntry, AuditOutcome};
+pub(crate) use of_clients::PropsChange;
 
 use file::RotatedFile;
 use parking_lot::Mutex;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Bytes of a file after which the next one is begun, by default.
 pub const AUDIT_FILE_BYTES: u64 = 16 << 20;
 /// Older files that are kept, by default.
 pub const AUDIT_FILES_KEPT: u32 = 10;
+/// Refused logins that are recorded within a second, and as many operations refused for a missing right.
+/// Others are counted.
+const REFUSALS_PER_SEC_MAX: u32 = 10;
 
 /// Settings of an audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +49,8 @@ pub struct AuditLog {
     file: Option<Mutex<RotatedFile>>,
     recorded_count: AtomicU64,
     lost_count: AtomicU64,
+    logins: RefusalRate,
+    operations: RefusalRate,
 }
 
 impl AuditLog {
@@ -82,11 +92,42 @@ impl AuditLog {
         }
     }
 
+    /// Refused logins and operations that were too many to be recorded, since the start.
+    #[must_use]
+    pub fn passed_over_count(&self) -> u64 {
+        let of = |rate: &RefusalRate| rate.passed_over_count.load(Ordering::Relaxed);
+        of(&self.logins) + of(&self.operations)
+    }
+
     /// Lines that were written, and lines that could not be, since the start.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (count(&self.recorded_count), count(&self.lost_count))
+    }
+}
+
+/// Bounds the lines of refusals of one kind.
+#[derive(Debug, Default)]
+struct RefusalRate {
+    /// The beginning of a second, and the refusals recorded since.
+    recorded: Mutex<Option<(Instant, u32)>>,
+    passed_over_count: AtomicU64,
+}
+
+impl RefusalRate {
+    /// Whether there is room for one more line. Counts those for which there is none.
+    fn has_room(&self, now: Instant) -> bool {
+        let second = Duration::from_secs(1);
+        let mut recorded = self.recorded.lock();
+        let same = recorded.filter(|(began, _)| now.saturating_duration_since(*began) < second);
+        let (began, count) = same.unwrap_or((now, 0));
+        let has_room = count < REFUSALS_PER_SEC_MAX;
+        *recorded = Some((began, count + u32::from(has_room)));
+        if !has_room {
+            self.passed_over_count.fetch_add(1, Ordering::Relaxed);
+        }
+        has_room
     }
 }
 
@@ -102,7 +143,17 @@ mod tests {
     }
 
     fn entry(what: &str) -> AuditEntry<'_> {
-        AuditEntry { user: Some("alice"), from: "10.0.0.1:5", ..AuditEntry::new("http", what) }
+        AuditEntry { user: Some("alice"), from: Some([10, 0, 0, 1].into()), ..AuditEntry::new("http", what) }
+    }
+
+    #[test]
+    fn refusals_of_strangers_are_recorded_few_a_second_and_the_others_counted() {
+        let rate = RefusalRate::default();
+        let began = Instant::now();
+        let recorded = (0..100).filter(|_| rate.has_room(began)).count();
+        assert_eq!(recorded, REFUSALS_PER_SEC_MAX as usize);
+        assert_eq!(rate.passed_over_count.load(Ordering::Relaxed), 100 - u64::from(REFUSALS_PER_SEC_MAX));
+        assert!(rate.has_room(began + Duration::from_secs(1)), "the next second has room");
     }
 
     #[test]
@@ -119,7 +170,7 @@ mod tests {
         assert_eq!(text.matches('\n').count(), 1, "one line whatever a name contains");
         let line: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(line["what"], "riak_kv.get");
-        assert_eq!((&line["user"], &line["from"]), (&json!("alice"), &json!("10.0.0.1:5")));
+        assert_eq!((&line["user"], &line["from"]), (&json!("alice"), &json!("10.0.0.1")));
         assert_eq!(line["outcome"], "refused");
         assert_eq!(line["reason"], "no\n\"right\"");
         assert_eq!(line["details"]["bucket"], "b");

@@ -5,6 +5,7 @@ use super::head::{Head, Method};
 use super::needs::{Access, access};
 use super::refusal::Refusal;
 use super::route::Route;
+use crate::audit::AuditEntry;
 use crate::security::{Claim, Credentials, Login, Need, Standing};
 use serde_json::json;
 use std::io;
@@ -64,8 +65,15 @@ impl HttpConnection {
         let Self { session, context, .. } = self;
         session.check(context.store.control(), need).map_err(|text| {
             context.gate.note_denied();
+            context.audit.record_denied(self.audit_entry("http", need.permission.name()), &text);
             Refusal::Text(403, text.into())
         })
+    }
+
+    /// A line of the audit log about an operation of the client.
+    pub(crate) fn audit_entry<'a>(&'a self, via: &'a str, what: &'a str) -> AuditEntry<'a> {
+        let from = (!self.is_operator).then_some(self.address);
+        AuditEntry { user: self.session.user(), from, ..AuditEntry::new(via, what) }
     }
 
     /// Refuses a request whose body would be read before its sender is known, if the sender is not known.
@@ -122,7 +130,11 @@ impl HttpConnection {
         let certificate = self.socket.certificate_name();
         let certificate = certificate.as_deref();
         let claim = Claim { user, password, certificate, address: self.address };
-        self.context.gate.log_in(self.context.store.control(), &claim).await
+        let login = self.context.gate.log_in(self.context.store.control(), &claim).await;
+        if login.is_none() {
+            self.context.audit.record_refused_login("http", user, self.address);
+        }
+        login
     }
 
     /// A client that sends no credentials may have shown a certificate.

@@ -5,6 +5,7 @@ use super::negotiate::accepts_media_type;
 use super::refusal::Refusal;
 use super::response::{JSON, reply};
 use super::route::BucketName;
+use crate::audit::PropsChange;
 use quoit_cluster::ChangeError;
 use quoit_core::RequestError;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
@@ -59,7 +60,9 @@ impl HttpConnection {
         has_json_body(request)?;
         let key = bucket.as_ref().key(b"*");
         key.check().map_err(|fault| Refusal::from(RequestError::from(fault)))?;
-        self.context.store.control().set_bucket_props(bucket.as_ref(), &updates).await?;
+        let changed = self.context.store.control().set_bucket_props(bucket.as_ref(), &updates).await;
+        self.record_props(&PropsChange::of_bucket(bucket.as_ref(), Some(&updates)), &changed);
+        changed?;
         reply(&mut self.out, self.form, 204).finish(b"");
         Ok(())
     }
@@ -72,7 +75,9 @@ impl HttpConnection {
     ) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
         self.check_type(bucket.as_ref())?;
-        self.context.store.control().reset_bucket_props(bucket.as_ref()).await?;
+        let changed = self.context.store.control().reset_bucket_props(bucket.as_ref()).await;
+        self.record_props(&PropsChange::of_bucket(bucket.as_ref(), None), &changed);
+        changed?;
         reply(&mut self.out, self.form, 204).finish(b"");
         Ok(())
     }
@@ -100,9 +105,16 @@ impl HttpConnection {
         if self.is_secured() {
             self.check_type_exists(name)?;
         }
-        self.context.store.control().update_type(name, &updates).await?;
+        let changed = self.context.store.control().update_type(name, &updates).await;
+        self.record_props(&PropsChange::of_type(name, &updates), &changed);
+        changed?;
         reply(&mut self.out, self.form, 204).finish(b"");
         Ok(())
+    }
+
+    fn record_props<T>(&self, change: &PropsChange<'_>, changed: &Result<T, ChangeError>) {
+        let by = self.audit_entry("http", change.permission.name());
+        self.context.audit.record_props(by, change, changed.as_ref().err());
     }
 }
 

@@ -1,6 +1,7 @@
 //! The right that each request asks for.
 
 use super::connection::{Fault, PbConnection};
+use crate::audit::AuditEntry;
 use crate::security::Need;
 use bytes::Bytes;
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
@@ -154,7 +155,14 @@ impl PbConnection {
         let Self { session, context, .. } = self;
         session.check(context.store.control(), need).map_err(|text| {
             context.gate.note_denied();
+            context.audit.record_denied(self.audit_entry(need.permission.name()), &text);
             Fault::Text(text)
         })
+    }
+
+    /// A line of the audit log about an operation of the client.
+    pub(super) fn audit_entry<'a>(&'a self, what: &'a str) -> AuditEntry<'a> {
+        let (user, from) = (self.session.user(), Some(self.address));
+        AuditEntry { user, from, ..AuditEntry::new("pb", what) }
     }
 }

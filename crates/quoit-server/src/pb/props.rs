@@ -3,6 +3,7 @@
 use super::connection::{Fault, PbConnection};
 use super::kv::bucket_of;
 use super::text;
+use crate::audit::PropsChange;
 use bytes::Bytes;
 use quoit_cluster::ChangeError;
 use quoit_core::RequestError;
@@ -49,7 +50,10 @@ impl PbConnection {
         let updates = updates(&request.props);
         let (bucket_type, name) = (request.bucket_type, request.bucket);
         let control = self.context.store.control();
-        control.set_bucket_props(bucket_of(&bucket_type, &name), &updates).await?;
+        let bucket = bucket_of(&bucket_type, &name);
+        let changed = control.set_bucket_props(bucket, &updates).await;
+        self.record_props(&PropsChange::of_bucket(bucket, Some(&updates)), &changed);
+        changed?;
         self.send_empty(MessageCode::SetBucketResp);
         Ok(())
     }
@@ -58,7 +62,10 @@ impl PbConnection {
         check(bucket_of(&request.bucket_type, &request.bucket))?;
         let (bucket_type, name) = (request.bucket_type, request.bucket);
         let control = self.context.store.control();
-        match control.reset_bucket_props(bucket_of(&bucket_type, &name)).await {
+        let bucket = bucket_of(&bucket_type, &name);
+        let changed = control.reset_bucket_props(bucket).await;
+        self.record_props(&PropsChange::of_bucket(bucket, None), &changed);
+        match changed {
             // A bucket of no type has no properties of its own: it is as asked for.
             Err(ChangeError::NoSuchType { .. }) => {}
             result => result?,
@@ -84,9 +91,16 @@ impl PbConnection {
     ) -> Result<(), Fault> {
         let updates = updates(&request.props);
         let control = self.context.store.control();
-        control.update_type(&request.bucket_type, &updates).await?;
+        let changed = control.update_type(&request.bucket_type, &updates).await;
+        self.record_props(&PropsChange::of_type(&request.bucket_type, &updates), &changed);
+        changed?;
         self.send_empty(MessageCode::SetBucketResp);
         Ok(())
+    }
+
+    fn record_props<T>(&self, change: &PropsChange<'_>, changed: &Result<T, ChangeError>) {
+        let by = self.audit_entry(change.permission.name());
+        self.context.audit.record_props(by, change, changed.as_ref().err());
     }
 }
 

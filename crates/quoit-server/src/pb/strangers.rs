@@ -130,7 +130,11 @@ impl PbConnection {
         let certificate = self.socket.certificate_name();
         let certificate = certificate.as_deref();
         let claim = Claim { user, password, certificate, address: self.address };
-        self.context.gate.log_in(self.context.store.control(), &claim).await
+        let login = self.context.gate.log_in(self.context.store.control(), &claim).await;
+        if login.is_none() {
+            self.context.audit.record_refused_login("pb", user, self.address);
+        }
+        login
     }
 
     /// The refusal of a request whose user was deleted.
