@@ -26,6 +26,7 @@ mod turn;
 
 pub use audit::{
     AUDIT_FILE_BYTES, AUDIT_FILES_KEPT, AuditEntry, AuditLog, AuditOutcome, AuditSettings,
+    AuditedBuckets, AuditedBucketsError,
 };
 pub use context::{
     ConnectionCounts, JobClasses, OpenConnection, RIAK_KV_VERSION, ServerContext, ServerSettings,

@@ -49,7 +49,8 @@ fn body(request: &Request) -> Value {
 fn hide_secret(word: &mut Value) {
     let Some(text) = word.as_str() else { return };
     let is_option = |option: &&&str| {
-        text.split_at_checked(option.len()).is_some_and(|(name, _)| name.eq_ignore_ascii_case(option))
+        text.split_at_checked(option.len())
+            .is_some_and(|(name, _)| name.eq_ignore_ascii_case(option))
     };
     if let Some(option) = SECRET_OPTIONS.iter().find(is_option) {
         *word = format!("{option}...").into();

@@ -10,6 +10,8 @@ use time::OffsetDateTime;
 pub enum AuditOutcome<'a> {
     /// It was carried out.
     Done,
+    /// It was allowed, and handed on.
+    Allowed,
     /// It was refused, for this reason.
     Refused(&'a str),
 }
@@ -54,6 +56,7 @@ impl<'a> AuditEntry<'a> {
         }
         match self.outcome {
             AuditOutcome::Done => put("outcome", "done".into()),
+            AuditOutcome::Allowed => put("outcome", "allowed".into()),
             AuditOutcome::Refused(reason) => {
                 put("outcome", "refused".into());
                 put("reason", reason.into())

@@ -10,10 +10,12 @@
 //! written is counted and told in the node's log; the operation goes on, since a full disk must not lock
 //! operators out.
 
+mod buckets;
 mod entry;
 mod file;
 mod of_clients;
 
+pub use buckets::{AuditedBuckets, AuditedBucketsError};
 pub use entry::{AuditEntry, AuditOutcome};
 pub(crate) use of_clients::PropsChange;
 
@@ -41,12 +43,15 @@ pub struct AuditSettings {
     pub file_bytes_max: u64,
     /// Older files that are kept.
     pub kept_count: u32,
+    /// Buckets whose every operation is recorded while security is on.
+    pub buckets: AuditedBuckets,
 }
 
 /// An audit log, or none.
 #[derive(Debug, Default)]
 pub struct AuditLog {
     file: Option<Mutex<RotatedFile>>,
+    buckets: AuditedBuckets,
     recorded_count: AtomicU64,
     lost_count: AtomicU64,
     logins: RefusalRate,
@@ -66,9 +71,9 @@ impl AuditLog {
     ///
     /// When the file can't be written.
     pub fn open(settings: AuditSettings) -> io::Result<AuditLog> {
-        let AuditSettings { file, file_bytes_max, kept_count } = settings;
+        let AuditSettings { file, file_bytes_max, kept_count, buckets } = settings;
         let file = RotatedFile::open(file, file_bytes_max, kept_count)?;
-        Ok(AuditLog { file: Some(Mutex::new(file)), ..AuditLog::default() })
+        Ok(AuditLog { file: Some(Mutex::new(file)), buckets, ..AuditLog::default() })
     }
 
     /// Whether anything is recorded.
@@ -139,11 +144,17 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn settings(folder: &tempfile::TempDir) -> AuditSettings {
-        AuditSettings { file: folder.path().join("audit.log"), file_bytes_max: 400, kept_count: 2 }
+        let file = folder.path().join("audit.log");
+        let buckets = AuditedBuckets::default();
+        AuditSettings { file, file_bytes_max: 400, kept_count: 2, buckets }
     }
 
     fn entry(what: &str) -> AuditEntry<'_> {
-        AuditEntry { user: Some("alice"), from: Some([10, 0, 0, 1].into()), ..AuditEntry::new("http", what) }
+        AuditEntry {
+            user: Some("alice"),
+            from: Some([10, 0, 0, 1].into()),
+            ..AuditEntry::new("http", what)
+        }
     }
 
     #[test]
@@ -152,7 +163,10 @@ mod tests {
         let began = Instant::now();
         let recorded = (0..100).filter(|_| rate.has_room(began)).count();
         assert_eq!(recorded, REFUSALS_PER_SEC_MAX as usize);
-        assert_eq!(rate.passed_over_count.load(Ordering::Relaxed), 100 - u64::from(REFUSALS_PER_SEC_MAX));
+        assert_eq!(
+            rate.passed_over_count.load(Ordering::Relaxed),
+            100 - u64::from(REFUSALS_PER_SEC_MAX)
+        );
         assert!(rate.has_room(began + Duration::from_secs(1)), "the next second has room");
     }
 

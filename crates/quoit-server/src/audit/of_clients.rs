@@ -1,6 +1,7 @@
 //! Operations of clients in the audit log.
 
 use super::{AuditEntry, AuditLog, AuditOutcome};
+use crate::security::{Need, On};
 use quoit_cluster::ChangeError;
 use quoit_model::key::BucketRef;
 use quoit_model::props::PropUpdates;
@@ -45,6 +46,22 @@ impl<'a> PropsChange<'a> {
     }
 }
 
+/// The bucket and the key that an operation is about.
+fn subject(need: &Need<'_>) -> Value {
+    let text = |name: &[u8]| Value::from(String::from_utf8_lossy(name));
+    let mut subject = match need.on {
+        On::Any => return Value::Null,
+        On::Type(bucket_type) => json!({"type": text(bucket_type)}),
+        On::Bucket(bucket_type, bucket) => {
+            json!({"type": text(bucket_type), "bucket": text(bucket)})
+        }
+    };
+    if let Some(key) = need.key {
+        subject["key"] = text(key);
+    }
+    subject
+}
+
 impl AuditLog {
     /// Records a change of properties, carried out or refused. `by` tells who asked for it.
     pub(crate) fn record_props(
@@ -61,11 +78,24 @@ impl AuditLog {
         self.record(&AuditEntry { outcome, details: change.details(), ..by });
     }
 
-    /// Records an operation that was refused for a missing right. `by` tells who asked for it.
-    pub(crate) fn record_denied(&self, by: AuditEntry<'_>, reason: &str) {
-        if self.is_on() && self.operations.has_room(Instant::now()) {
-            self.record(&AuditEntry { outcome: AuditOutcome::Refused(reason), ..by });
+    /// Records an operation whose right was checked: one that was refused, for the reason `denied`, and
+    /// each of a chosen bucket. `by` tells who asked for it. Costs a comparison where the log is off.
+    pub(crate) fn record_checked(&self, by: AuditEntry<'_>, need: &Need<'_>, denied: Option<&str>) {
+        if !self.is_on() {
+            return;
         }
+        let is_chosen = match need.on {
+            On::Bucket(bucket_type, bucket) => self.buckets.has(bucket_type, bucket),
+            On::Type(_) | On::Any => false,
+        };
+        let outcome = match denied {
+            Some(reason) if is_chosen || self.operations.has_room(Instant::now()) => {
+                AuditOutcome::Refused(reason)
+            }
+            None if is_chosen => AuditOutcome::Allowed,
+            _ => return,
+        };
+        self.record(&AuditEntry { outcome, details: subject(need), ..by });
     }
 
     /// Records a login that was refused. The name is as it was sent, shortened to the longest possible one.
@@ -76,6 +106,11 @@ impl AuditLog {
         let user = &user[..user.floor_char_boundary(NAME_BYTES_MAX)];
         let outcome = AuditOutcome::Refused("the proof is wrong, or no source admits the user");
         let from = Some(address);
-        self.record(&AuditEntry { user: Some(user), from, outcome, ..AuditEntry::new(via, "login") });
+        self.record(&AuditEntry {
+            user: Some(user),
+            from,
+            outcome,
+            ..AuditEntry::new(via, "login")
+        });
     }
 }

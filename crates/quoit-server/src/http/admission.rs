@@ -62,10 +62,11 @@ impl HttpConnection {
 
     /// Refuses what the client may not do.
     pub(crate) fn check(&mut self, need: &Need<'_>) -> Result<(), Refusal> {
-        let Self { session, context, .. } = self;
-        session.check(context.store.control(), need).map_err(|text| {
-            context.gate.note_denied();
-            context.audit.record_denied(self.audit_entry("http", need.permission.name()), &text);
+        let checked = self.session.check(self.context.store.control(), need);
+        let by = self.audit_entry("http", need.permission.name());
+        self.context.audit.record_checked(by, need, checked.as_ref().err().map(String::as_str));
+        checked.map_err(|text| {
+            self.context.gate.note_denied();
             Refusal::Text(403, text.into())
         })
     }

@@ -3,7 +3,7 @@
 use super::fold_route::{FoldRoute, RangeFold};
 use super::head::Method;
 use super::listing::lists_keys;
-use super::route::{BucketName, Route};
+use super::route::{BucketName, RecordName, Route};
 use crate::security::Need;
 use quoit_security::Permission;
 
@@ -27,8 +27,12 @@ pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> 
     use Permission as P;
     let reads = matches!(method, Method::Get | Method::Head);
     let posts = method == Method::Post;
-    let right = |permission, bucket: &'r BucketName<'_>| {
-        Access::Right(Need::of_bucket(permission, &bucket.bucket_type, &bucket.bucket))
+    let need = |permission, bucket: &'r BucketName<'_>| {
+        Need::of_bucket(permission, &bucket.bucket_type, &bucket.bucket)
+    };
+    let right = |permission, bucket: &'r BucketName<'_>| Access::Right(need(permission, bucket));
+    let of_record = |permission, name: &'r RecordName<'_>| {
+        Access::Right(need(permission, &name.bucket).of_key(Some(&name.key)))
     };
     match route {
         Route::Ping | Route::Livez | Route::Readyz => Access::Open,
@@ -51,18 +55,21 @@ pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> 
             let permission = if reads { P::GetBucketType } else { P::SetBucketType };
             Access::Right(Need::of_type(permission, bucket_type))
         }
-        Route::Object(name) => right(
+        Route::Object(name) => of_record(
             match method {
                 Method::Put | Method::Post => P::Put,
                 Method::Delete => P::Delete,
                 _ => P::Get,
             },
-            &name.bucket,
+            name,
         ),
-        Route::Preflist(name) => right(P::GetPreflist, &name.bucket),
+        Route::Preflist(name) => of_record(P::GetPreflist, name),
         Route::Index(bucket, _) => right(P::Index, bucket),
-        Route::Datatype(bucket, _) => right(if posts { P::Put } else { P::Get }, bucket),
-        Route::Counter(name) => right(if posts { P::Put } else { P::Get }, &name.bucket),
+        Route::Datatype(bucket, key) => {
+            let permission = if posts { P::Put } else { P::Get };
+            Access::Right(need(permission, bucket).of_key(key.as_deref()))
+        }
+        Route::Counter(name) => of_record(if posts { P::Put } else { P::Get }, name),
         Route::Fold(FoldRoute::Range(_, RangeFold::Repl(_)))
         | Route::Queue(_)
         | Route::Membership => Access::Right(Need::any(P::Replicate)),

@@ -60,7 +60,8 @@ impl HttpConnection {
         has_json_body(request)?;
         let key = bucket.as_ref().key(b"*");
         key.check().map_err(|fault| Refusal::from(RequestError::from(fault)))?;
-        let changed = self.context.store.control().set_bucket_props(bucket.as_ref(), &updates).await;
+        let changed =
+            self.context.store.control().set_bucket_props(bucket.as_ref(), &updates).await;
         self.record_props(&PropsChange::of_bucket(bucket.as_ref(), Some(&updates)), &changed);
         changed?;
         reply(&mut self.out, self.form, 204).finish(b"");

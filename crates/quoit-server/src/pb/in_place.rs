@@ -37,8 +37,9 @@ fn key_of<'a>(bucket_type: Option<&'a [u8]>, bucket: &'a [u8], key: &'a [u8]) ->
     BucketRef { bucket_type: bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE), bucket }.key(key)
 }
 
-fn need<'a>(permission: Permission, bucket_type: Option<&'a [u8]>, bucket: &'a [u8]) -> Need<'a> {
-    Need::of_bucket(permission, bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE), bucket)
+fn need(permission: Permission, key: KeyRef<'_>) -> Need<'_> {
+    let BucketRef { bucket_type, bucket } = key.bucket;
+    Need::of_bucket(permission, bucket_type, bucket).of_key(Some(key.key))
 }
 
 impl PbConnection {
@@ -48,7 +49,8 @@ impl PbConnection {
             && let Some(get) = PlainGet::read(frame.body)
         {
             if !self.session.is_open() {
-                self.check(&need(Permission::Get, get.bucket_type, get.bucket))?;
+                let key = key_of(get.bucket_type, get.bucket, get.key);
+                self.check(&need(Permission::Get, key))?;
             }
             if self.context.memory.is_scarce() {
                 self.hold_read(&get)?;
@@ -59,7 +61,8 @@ impl PbConnection {
             && let Some(put) = PlainPut::read(frame.body)
         {
             if !self.session.is_open() {
-                self.check(&need(Permission::Put, put.bucket_type, put.bucket))?;
+                let key = key_of(put.bucket_type, put.bucket, put.key);
+                self.check(&need(Permission::Put, key))?;
             }
             return self.put_in_place(&put);
         }

@@ -20,6 +20,36 @@ fn type_of(bucket_type: &Option<Bytes>) -> &[u8] {
     bucket_type.as_deref().unwrap_or(DEFAULT_BUCKET_TYPE)
 }
 
+/// The key of a request, which may be left for the server to make.
+trait AsKey {
+    fn as_key(&self) -> Option<&[u8]>;
+}
+
+impl AsKey for Bytes {
+    fn as_key(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+}
+
+impl AsKey for Option<Bytes> {
+    fn as_key(&self) -> Option<&[u8]> {
+        self.as_deref()
+    }
+}
+
+/// Requests about a record of a bucket of a type that may be left out.
+macro_rules! of_record {
+    ($($message:ident: $permission:ident,)*) => {$(
+        impl Asks for m::$message {
+            fn need(&self) -> Option<Need<'_>> {
+                let bucket_type = type_of(&self.bucket_type);
+                let need = Need::of_bucket(Permission::$permission, bucket_type, &self.bucket);
+                Some(need.of_key(self.key.as_key()))
+            }
+        }
+    )*};
+}
+
 /// Requests about a bucket of a type that may be left out.
 macro_rules! of_bucket {
     ($($message:ident: $permission:ident,)*) => {$(
@@ -32,24 +62,27 @@ macro_rules! of_bucket {
     )*};
 }
 
-/// Requests about a bucket whose type is always told.
-macro_rules! of_typed_bucket {
+/// Requests about a record whose type is always told.
+macro_rules! of_typed_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
             fn need(&self) -> Option<Need<'_>> {
-                Some(Need::of_bucket(Permission::$permission, &self.bucket_type, &self.bucket))
+                let need =
+                    Need::of_bucket(Permission::$permission, &self.bucket_type, &self.bucket);
+                Some(need.of_key(self.key.as_key()))
             }
         }
     )*};
 }
 
-/// Requests about a bucket of the type `default`.
-macro_rules! of_untyped_bucket {
+/// Requests about a record of the type `default`.
+macro_rules! of_untyped_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
             fn need(&self) -> Option<Need<'_>> {
                 let bucket_type = DEFAULT_BUCKET_TYPE;
-                Some(Need::of_bucket(Permission::$permission, bucket_type, &self.bucket))
+                let need = Need::of_bucket(Permission::$permission, bucket_type, &self.bucket);
+                Some(need.of_key(self.key.as_key()))
             }
         }
     )*};
@@ -77,17 +110,19 @@ macro_rules! of_any {
     )*};
 }
 
-of_bucket! {
+of_record! {
     RpbGetReq: Get,
     RpbPutReq: Put,
     RpbDelReq: Delete,
+    RpbGetBucketKeyPreflistReq: GetPreflist,
+}
+of_bucket! {
     RpbListKeysReq: ListKeys,
     RpbIndexReq: Index,
     RpbCSBucketReq: Fold,
     RpbGetBucketReq: GetBucket,
     RpbSetBucketReq: SetBucket,
     RpbResetBucketReq: SetBucket,
-    RpbGetBucketKeyPreflistReq: GetPreflist,
     RpbAaeFoldMergeTreesRangeReq: Fold,
     RpbAaeFoldFetchClocksRangeReq: Fold,
     RpbAaeFoldFindKeysReq: Fold,
@@ -97,12 +132,12 @@ of_bucket! {
     RpbAaeFoldReapTombsReq: Erase,
     RpbAaeFoldEraseKeysReq: Erase,
 }
-of_typed_bucket! {
+of_typed_record! {
     DtFetchReq: Get,
     DtUpdateReq: Put,
     DtQueryReq: Get,
 }
-of_untyped_bucket! {
+of_untyped_record! {
     RpbCounterGetReq: Get,
     RpbCounterUpdateReq: Put,
 }
@@ -152,10 +187,11 @@ impl PbConnection {
 
     /// Refuses what the client may not do.
     pub(super) fn check(&mut self, need: &Need<'_>) -> Result<(), Fault> {
-        let Self { session, context, .. } = self;
-        session.check(context.store.control(), need).map_err(|text| {
-            context.gate.note_denied();
-            context.audit.record_denied(self.audit_entry(need.permission.name()), &text);
+        let checked = self.session.check(self.context.store.control(), need);
+        let by = self.audit_entry(need.permission.name());
+        self.context.audit.record_checked(by, need, checked.as_ref().err().map(String::as_str));
+        checked.map_err(|text| {
+            self.context.gate.note_denied();
             Fault::Text(text)
         })
     }

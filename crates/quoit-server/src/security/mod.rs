@@ -26,6 +26,6 @@ mod strangers;
 pub use basic::Credentials;
 pub use gate::{Gate, GateFigures, SecuritySettings, TlsFiles};
 pub(crate) use login::{Claim, Login};
-pub(crate) use need::Need;
+pub(crate) use need::{Need, On};
 pub(crate) use session::{Session, Standing};
 pub(crate) use strangers::StrangerConnection;

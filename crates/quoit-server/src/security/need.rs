@@ -18,15 +18,17 @@ pub(crate) enum On<'n> {
 pub(crate) struct Need<'n> {
     pub(crate) permission: Permission,
     pub(crate) on: On<'n>,
+    /// The record, for the audit log: rights are of buckets.
+    pub(crate) key: Option<&'n [u8]>,
 }
 
 impl<'n> Need<'n> {
     pub(crate) const fn any(permission: Permission) -> Self {
-        Self { permission, on: On::Any }
+        Self { permission, on: On::Any, key: None }
     }
 
     pub(crate) const fn of_type(permission: Permission, bucket_type: &'n [u8]) -> Self {
-        Self { permission, on: On::Type(bucket_type) }
+        Self { permission, on: On::Type(bucket_type), key: None }
     }
 
     pub(crate) const fn of_bucket(
@@ -34,7 +36,12 @@ impl<'n> Need<'n> {
         bucket_type: &'n [u8],
         bucket: &'n [u8],
     ) -> Self {
-        Self { permission, on: On::Bucket(bucket_type, bucket) }
+        Self { permission, on: On::Bucket(bucket_type, bucket), key: None }
+    }
+
+    /// The same for a record of the bucket.
+    pub(crate) const fn of_key(self, key: Option<&'n [u8]>) -> Self {
+        Self { key, ..self }
     }
 
     /// The refusal, in Riak's words.

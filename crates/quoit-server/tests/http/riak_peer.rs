@@ -10,8 +10,9 @@ const COUNT: usize = 20;
 const QUEUE: &str = "q1_ttaaefs";
 
 async fn peers(node: &Node) -> [RiakPeer; 2] {
-    let pb = RiakPeer::connect(&node.pb_address.to_string(), RiakProtocol::Pb).await.unwrap();
-    let http = RiakPeer::connect(&node.address.to_string(), RiakProtocol::Http).await.unwrap();
+    let pb = RiakPeer::connect(&node.pb_address.to_string(), RiakProtocol::Pb, None).await.unwrap();
+    let http =
+        RiakPeer::connect(&node.address.to_string(), RiakProtocol::Http, None).await.unwrap();
     [pb, http]
 }
 

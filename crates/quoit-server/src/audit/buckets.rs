@@ -1,0 +1,89 @@
+//! Buckets whose every operation is recorded.
+
+use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use std::collections::{HashMap, HashSet};
+use std::str::FromStr;
+
+/// Buckets whose every operation is recorded while security is on.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AuditedBuckets {
+    /// The chosen buckets by their types.
+    types: HashMap<Box<[u8]>, OfType>,
+}
+
+/// Buckets of a type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum OfType {
+    All,
+    Named(HashSet<Box<[u8]>>),
+}
+
+impl AuditedBuckets {
+    /// Whether operations of a bucket are recorded. Costs two look-ups at most, and no allocation.
+    #[must_use]
+    pub fn has(&self, bucket_type: &[u8], bucket: &[u8]) -> bool {
+        match self.types.get(bucket_type) {
+            None => false,
+            Some(OfType::All) => true,
+            Some(OfType::Named(names)) => names.contains(bucket),
+        }
+    }
+}
+
+/// A text that names no bucket.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{0}` names no bucket: wanted BUCKET, TYPE/BUCKET or TYPE/*, several separated by commas")]
+pub struct AuditedBucketsError(String);
+
+impl FromStr for AuditedBuckets {
+    type Err = AuditedBucketsError;
+
+    /// Reads `BUCKET`, `TYPE/BUCKET` and `TYPE/*`, with commas between them.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut read = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let named = match part.split_once('/') {
+                Some((bucket_type, bucket)) => (bucket_type.as_bytes(), bucket),
+                None => (DEFAULT_BUCKET_TYPE, part),
+            };
+            match named {
+                ([], _) | (_, "") => return Err(AuditedBucketsError(part.to_owned())),
+                (bucket_type, "*") => {
+                    read.types.insert(bucket_type.into(), OfType::All);
+                }
+                (bucket_type, bucket) => {
+                    let none = || OfType::Named(HashSet::new());
+                    let of_type = read.types.entry(bucket_type.into()).or_insert_with(none);
+                    if let OfType::Named(names) = of_type {
+                        names.insert(bucket.as_bytes().into());
+                    }
+                }
+            }
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_chosen_by_name_by_type_and_name_and_by_type() {
+        let chosen: AuditedBuckets = "carts, logs/a ,maps/*,maps/b".parse().expect("buckets");
+        for (bucket_type, bucket, is_in) in [
+            ("default", "carts", true),
+            ("default", "a", false),
+            ("logs", "a", true),
+            ("logs", "carts", false),
+            ("maps", "anything", true),
+        ] {
+            assert_eq!(chosen.has(bucket_type.as_bytes(), bucket.as_bytes()), is_in, "{bucket}");
+        }
+        assert!(!AuditedBuckets::default().has(b"default", b"carts"));
+        for bad in ["/b", "t/", "a,/"] {
+            let fault = bad.parse::<AuditedBuckets>().expect_err(bad).to_string();
+            assert!(fault.contains("TYPE/BUCKET"), "{fault}");
+        }
+    }
+}
