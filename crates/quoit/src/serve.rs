@@ -320,7 +320,8 @@ async fn until_stopped(stop: &mut StopRequest, store: &ReplicatedStore) -> Optio
 }
 
 fn audit_log(settings: &Settings, data_dir: &Path) -> Result<AuditLog> {
-    let Some(settings) = settings.audit(data_dir) else { return Ok(AuditLog::off()) };
+    let settings = settings.audit(data_dir).context("reading audit.buckets")?;
+    let Some(settings) = settings else { return Ok(AuditLog::off()) };
     let file = settings.file.clone();
     AuditLog::open(settings).with_context(|| {
         format!("opening the audit log {}: check audit.file, or set audit = off", file.display())

@@ -78,8 +78,15 @@ const NODE: &[Key] = &[
         "audit",
         Kind::Flag,
         "off",
-        "Whether the node records changes that operators make by the administration API, and those that it \
-         refuses, as JSON lines.",
+        "Whether the node records as JSON lines: changes that operators make by the administration API, and \
+         those that it refuses; properties that clients change; refused logins and operations.",
+    ),
+    key(
+        "audit.buckets",
+        Kind::Name,
+        "",
+        "Buckets whose every operation the audit log records while security is on: BUCKET, TYPE/BUCKET or \
+         TYPE/*, separated by commas. Each operation costs a line.",
     ),
     key(
         "audit.file",

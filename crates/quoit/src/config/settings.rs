@@ -12,8 +12,8 @@ use quoit_core::{
     RequestLogSettings, StoreSettings, TransferLimits, TransferShareMin,
 };
 use quoit_server::{
-    AUDIT_FILE_BYTES, AUDIT_FILES_KEPT, AuditSettings, JobClasses, MapReduceSettings,
-    MemorySettings, PaceSettings, ScriptLimits, ServerSettings,
+    AUDIT_FILE_BYTES, AUDIT_FILES_KEPT, AuditSettings, AuditedBucketsError, JobClasses,
+    MapReduceSettings, MemorySettings, PaceSettings, ScriptLimits, ServerSettings,
 };
 use quoit_tls::nodes::{SharedSecret, WeakSecret};
 use std::collections::BTreeMap;
@@ -432,18 +432,22 @@ impl Settings {
     }
 
     /// The audit log of a node whose data lies in `data_dir`; `None` where it is off.
-    #[must_use]
-    pub fn audit(&self, data_dir: &Path) -> Option<AuditSettings> {
+    ///
+    /// # Errors
+    ///
+    /// [`AuditedBucketsError`] for a list of buckets that can't be read.
+    pub fn audit(&self, data_dir: &Path) -> Result<Option<AuditSettings>, AuditedBucketsError> {
         if !self.flag("audit") {
-            return None;
+            return Ok(None);
         }
         let file = self.get("audit.file").map_or_else(|| data_dir.join("audit.log"), PathBuf::from);
         let kept = self.integer("audit.file.kept").and_then(|count| u32::try_from(count).ok());
-        Some(AuditSettings {
+        Ok(Some(AuditSettings {
             file,
             file_bytes_max: self.size_bytes("audit.file.maximum_size").unwrap_or(AUDIT_FILE_BYTES),
             kept_count: kept.unwrap_or(AUDIT_FILES_KEPT),
-        })
+            buckets: self.text("audit.buckets").parse()?,
+        }))
     }
 
     /// Versions of the protocol between nodes to speak.
