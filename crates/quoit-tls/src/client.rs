@@ -2,7 +2,7 @@
 
 use crate::ciphers::CipherList;
 use crate::error::TlsError;
-use crate::files::{load_authorities, load_revocation_lists};
+use crate::files::{load_authorities, load_usable_lists};
 use crate::identity::Identity;
 use crate::instant::Instant;
 use crate::versions::Versions;
@@ -69,12 +69,10 @@ fn server_verifier(
     for authority in load_authorities(&settings.authorities, now)? {
         roots.add(authority.der).map_err(|fault| refused(&fault))?;
     }
-    let mut lists = Vec::new();
-    for file in &settings.revocation_lists {
-        lists.extend(load_revocation_lists(file)?.into_iter().map(|list| list.der));
-    }
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), crate::provider())
-        .with_crls(lists)
+    let roots = Arc::new(roots);
+    let lists = load_usable_lists(&settings.revocation_lists, &roots)?;
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, crate::provider())
+        .with_crls(lists.into_iter().map(|(_, list)| list.der))
         .allow_unknown_revocation_status()
         .build()
         .map_err(|fault| refused(&fault))?;

@@ -105,12 +105,14 @@ pub enum FileFault {
         /// Bytes that are read at most.
         max: u64,
     },
-    /// Other users may read a private key.
+    /// Other users may read a private key or a password.
     #[error(
-        "a private key that every user of the machine may read (mode {mode:04o}): chmod o-rwx, and \
-         replace the key if others have access to the machine"
+        "a {what} that every user of the machine may read (mode {mode:04o}): chmod o-rwx, and \
+         replace the {what} if others have access to the machine"
     )]
     ReadableByOthers {
+        /// The kind of secret.
+        what: &'static str,
         /// The file's permissions.
         mode: u32,
     },
@@ -138,6 +140,16 @@ pub enum FileFault {
         /// The kinds that are there instead.
         found: Vec<&'static str>,
     },
+    /// A revocation list of version 1.
+    #[error(
+        "a revocation list of version 1, which has no extensions and is not supported: make one of \
+         version 2, with `crl_extensions = crl_ext` in the [ca] section of openssl's configuration and, \
+         below [crl_ext], `authorityKeyIdentifier = keyid`, or `openssl ca -gencrl -crlexts crl_ext`"
+    )]
+    OldRevocationList,
+    /// A revocation list that the checks of certificates can't use.
+    #[error("a revocation list that can't be used ({0}): have its authority issue it anew")]
+    UnusableRevocationList(String),
     /// A file with more than one private key.
     #[error("has a second private key: leave the one that belongs to the certificate")]
     SecondKey,

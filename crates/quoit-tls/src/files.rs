@@ -4,13 +4,16 @@ use crate::certificate::Certificate;
 use crate::error::{FileFault, Place, TlsError};
 use crate::instant::Instant;
 use crate::sections::{Section, encrypted_key, read, sections};
+use rustls::RootCertStore;
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
 use rustls_pki_types::pem::SectionKind;
 use rustls_pki_types::{
     CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs1KeyDer,
     PrivatePkcs8KeyDer, PrivateSec1KeyDer,
 };
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
 /// A certificate of a file, with its place.
@@ -81,12 +84,33 @@ pub fn load_authorities(file: &Path, now: Instant) -> Result<Vec<LoadedCertifica
 /// [`TlsError::File`]: unreadable, readable by every user of the machine, encrypted, of an unknown format,
 /// without a key or with a second one.
 pub fn load_private_key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    private_key_in(file, &read_secret(file, "private key")?)
+}
+
+/// The password of `file`: its first line.
+///
+/// # Errors
+///
+/// [`TlsError::File`]: unreadable, readable by every user of the machine, or not UTF-8.
+pub fn load_password(file: &Path) -> Result<String, TlsError> {
+    let content = read_secret(file, "password")?;
+    let malformed = |fault: std::str::Utf8Error| {
+        let fault = FileFault::Malformed { what: "password", detail: fault.to_string() };
+        TlsError::file(file, Place::Whole, fault)
+    };
+    let text = std::str::from_utf8(&content).map_err(malformed)?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// The content of a file that other users of the machine must not be able to read.
+fn read_secret(file: &Path, what: &'static str) -> Result<Vec<u8>, TlsError> {
     let (content, metadata) = read(file)?;
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o007 != 0 {
-        return Err(TlsError::file(file, Place::Whole, FileFault::ReadableByOthers { mode }));
+        let fault = FileFault::ReadableByOthers { what, mode };
+        return Err(TlsError::file(file, Place::Whole, fault));
     }
-    private_key_in(file, &content)
+    Ok(content)
 }
 
 /// The private key of `content`, which faults call `file`; as [`load_private_key`].
@@ -123,6 +147,33 @@ pub fn private_key_in(file: &Path, content: &[u8]) -> Result<PrivateKeyDer<'stat
 fn key_of_der(der: Vec<u8>) -> Result<PrivateKeyDer<'static>, FileFault> {
     PrivateKeyDer::try_from(der)
         .map_err(|detail| FileFault::Malformed { what: "private key", detail: detail.to_owned() })
+}
+
+/// The revocation lists of `files`, each of which certificates that `roots` have issued can be held against.
+///
+/// # Errors
+///
+/// As [`load_revocation_lists`], and a list that the checks of certificates can't use.
+pub(crate) fn load_usable_lists(
+    files: &[PathBuf],
+    roots: &Arc<RootCertStore>,
+) -> Result<Vec<(PathBuf, RevocationList)>, TlsError> {
+    let mut loaded = Vec::new();
+    for file in files {
+        for list in load_revocation_lists(file)? {
+            // The fault of a list among several would not say which it is of.
+            let roots = Arc::clone(roots);
+            let check = WebPkiServerVerifier::builder_with_provider(roots, crate::provider())
+                .with_crls([list.der.clone()])
+                .build();
+            if let Err(VerifierBuilderError::InvalidCrl(fault)) = check {
+                let fault = FileFault::UnusableRevocationList(format!("{fault:?}"));
+                return Err(TlsError::file(file, Place::Whole, fault));
+            }
+            loaded.push((file.clone(), list));
+        }
+    }
+    Ok(loaded)
 }
 
 /// A revocation list of a file.
@@ -178,6 +229,9 @@ fn revocation_list(der: Vec<u8>) -> Result<RevocationList, FileFault> {
     let (issuer, next_update, revoked_count) = {
         let (_, list) = CertificateRevocationList::from_der(&der)
             .map_err(|fault| malformed(fault.to_string()))?;
+        if list.version().is_none() {
+            return Err(FileFault::OldRevocationList);
+        }
         let next_update = list.next_update().map(|time| Instant::from_unix_secs(time.timestamp()));
         (list.issuer().to_string(), next_update, list.iter_revoked_certificates().count())
     };

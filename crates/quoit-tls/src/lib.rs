@@ -35,6 +35,8 @@ mod client;
 mod error;
 mod expiry;
 mod files;
+#[cfg(feature = "https")]
+pub mod https;
 mod identity;
 mod instant;
 pub mod nodes;
@@ -53,7 +55,7 @@ pub use error::{FileFault, Place, TlsError};
 pub use expiry::{EXPIRY_WARNING_DAYS, Expiry};
 pub use files::{
     LoadedCertificate, RevocationList, certificates_in, load_authorities, load_certificates,
-    load_private_key, load_revocation_lists, private_key_in, revocation_lists_in,
+    load_password, load_private_key, load_revocation_lists, private_key_in, revocation_lists_in,
 };
 pub use identity::Identity;
 pub use instant::Instant;

@@ -1,7 +1,7 @@
 //! Certificate that a peer has shown, and reasons for failed handshakes, in words.
 
 use crate::certificate::Certificate;
-use rustls::{CertificateError, Error};
+use rustls::{AlertDescription, CertificateError, Error};
 use rustls_pki_types::CertificateDer;
 
 /// The certificate that a peer has shown and proved, if it has shown one: the first of
@@ -17,6 +17,13 @@ pub fn failure_words(fault: &std::io::Error) -> String {
     let inner = fault.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
         Some(Error::InvalidCertificate(fault)) => certificate_words(fault),
+        Some(Error::AlertReceived(AlertDescription::CertificateRevoked)) => {
+            "the other side refuses the certificate that was shown to it as revoked \
+             (CertificateRevoked): a node that was removed from its cluster becomes a member again with an \
+             empty data directory and a token (quoit admin cluster token there, quoit admin cluster join \
+             --token-file here); a client needs a new certificate"
+                .into()
+        }
         Some(Error::AlertReceived(alert)) => {
             format!("the other side has refused the handshake ({alert:?}): its log says why")
         }

@@ -3,7 +3,7 @@
 use crate::ciphers::CipherList;
 use crate::error::TlsError;
 use crate::expiry::Expiry;
-use crate::files::{RevocationList, load_authorities, load_revocation_lists};
+use crate::files::{load_authorities, load_usable_lists};
 use crate::identity::Identity;
 use crate::instant::Instant;
 use crate::versions::Versions;
@@ -171,16 +171,11 @@ fn client_verifier(
         expiry.push(Expiry::of(file, &authority.certificate));
         roots.add(authority.der).map_err(|fault| refused(&fault))?;
     }
-    let mut lists: Vec<RevocationList> = Vec::new();
-    for file in &settings.revocation_lists {
-        for list in load_revocation_lists(file)? {
-            expiry.extend(Expiry::of_list(file, &list));
-            lists.push(list);
-        }
-    }
-    let mut builder =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), crate::provider())
-            .with_crls(lists.into_iter().map(|list| list.der));
+    let roots = Arc::new(roots);
+    let lists = load_usable_lists(&settings.revocation_lists, &roots)?;
+    expiry.extend(lists.iter().filter_map(|(file, list)| Expiry::of_list(file, list)));
+    let mut builder = WebPkiClientVerifier::builder_with_provider(roots, crate::provider())
+        .with_crls(lists.into_iter().map(|(_, list)| list.der));
     if settings.strict_revocation {
         builder = builder.enforce_revocation_expiration();
     } else {
