@@ -1,10 +1,11 @@
 //! Calls of a node's HTTP interface: its administration, and the data of clients.
 
 use crate::local::{LocalConnector, NoResolver};
-use crate::secure::{LoginArgs, SecureConnector};
+use crate::secure::LoginArgs;
 use crate::target::{Target, TargetArgs};
 use anyhow::{Result, bail};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use quoit_tls::https::SecureConnector;
 use serde_json::Value;
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -112,14 +113,15 @@ fn agent(target: &Target, login: &LoginArgs) -> Result<Agent> {
 }
 
 /// The answer through the administration socket, where a node on this machine wants a login and tells of a
-/// socket that this user may open.
+/// socket that this user may open. A login over HTTPS that was refused stays refused: its user asked for it.
 fn through_socket(
     target: &Target,
     refused: &Response,
     call: &impl Fn(&Agent, &str) -> Result<Response, ureq::Error>,
 ) -> Option<Response> {
     use std::os::unix::fs::MetadataExt as _;
-    if !matches!(refused.status().as_u16(), 401 | 426) || !target.is_this_machine() {
+    let is_locked = matches!(refused.status().as_u16(), 401 | 426) && !target.is_https();
+    if !is_locked || !target.is_this_machine() {
         return None;
     }
     let path = PathBuf::from(refused.headers().get("quoit-admin-socket")?.to_str().ok()?);

@@ -1,5 +1,6 @@
 //! The administration socket of a data directory, and HTTP through it.
 
+use quoit_tls::https::timed_failure;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
@@ -90,14 +91,6 @@ impl std::fmt::Debug for LocalTransport {
     }
 }
 
-/// The failure of a read or write under a time limit.
-pub(crate) fn failed(fault: io::Error, timeout: NextTimeout) -> Error {
-    match fault.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Timeout(timeout.reason),
-        _ => fault.into(),
-    }
-}
-
 impl Transport for LocalTransport {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
@@ -106,7 +99,7 @@ impl Transport for LocalTransport {
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         self.stream.0.set_write_timeout(timeout.not_zero().map(|limit| *limit))?;
         let output = &self.buffers.output()[..amount];
-        (&self.stream.0).write_all(output).map_err(|fault| failed(fault, timeout))
+        (&self.stream.0).write_all(output).map_err(|fault| timed_failure(fault, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
@@ -118,7 +111,7 @@ impl Transport for LocalTransport {
                 read => break read,
             }
         };
-        let count = read.map_err(|fault| failed(fault, timeout))?;
+        let count = read.map_err(|fault| timed_failure(fault, timeout))?;
         self.buffers.input_appended(count);
         Ok(count > 0)
     }

@@ -1,24 +1,13 @@
 //! HTTPS with the authorities and the login that a person names.
 
-use crate::local::failed;
 use anyhow::{Context as _, Result, bail};
 use base64::Engine as _;
 use clap::Args;
-use quoit_tls::rustls::{ClientConfig, ClientConnection, StreamOwned};
-use quoit_tls::{ClientSettings, Instant, client_config, server_name};
+use quoit_tls::rustls::ClientConfig;
+use quoit_tls::{ClientSettings, Instant, client_config};
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-use ureq::Error;
-use ureq::unversioned::transport::{
-    Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
-};
-
-/// Longest wait for one address of a host.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A login over HTTPS.
 #[derive(Args, Clone, Default)]
@@ -83,115 +72,6 @@ impl LoginArgs {
         let identity = self.cert.clone().zip(self.key.clone());
         let settings = ClientSettings { authorities, identity, ..ClientSettings::default() };
         Ok(client_config(&settings, Instant::now())?)
-    }
-}
-
-/// Opens TLS connections.
-pub(crate) struct SecureConnector {
-    config: Arc<ClientConfig>,
-}
-
-impl SecureConnector {
-    pub(crate) const fn new(config: Arc<ClientConfig>) -> Self {
-        Self { config }
-    }
-}
-
-impl fmt::Debug for SecureConnector {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("SecureConnector").finish_non_exhaustive()
-    }
-}
-
-impl Connector for SecureConnector {
-    type Out = SecureTransport;
-
-    fn connect(
-        &self,
-        details: &ConnectionDetails<'_>,
-        _chained: Option<()>,
-    ) -> Result<Option<SecureTransport>, Error> {
-        let mut failure = io::Error::from(io::ErrorKind::NotFound);
-        for address in details.addrs.iter() {
-            match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
-                Ok(stream) => return self.secure(stream, details).map(Some),
-                Err(fault) => failure = fault,
-            }
-        }
-        Err(failure.into())
-    }
-}
-
-impl SecureConnector {
-    fn secure(
-        &self,
-        mut stream: TcpStream,
-        details: &ConnectionDetails<'_>,
-    ) -> Result<SecureTransport, Error> {
-        let host = details.uri.host().unwrap_or_default();
-        let name = server_name(host).map_err(io::Error::other)?;
-        let mut connection =
-            ClientConnection::new(Arc::clone(&self.config), name).map_err(io::Error::other)?;
-        stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
-        stream.set_write_timeout(Some(CONNECT_TIMEOUT))?;
-        while connection.is_handshaking() {
-            connection
-                .complete_io(&mut stream)
-                .map_err(|fault| io::Error::other(quoit_tls::failure_words(&fault)))?;
-        }
-        let config = details.config;
-        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        Ok(SecureTransport { stream: StreamOwned::new(connection, stream), buffers })
-    }
-}
-
-/// A TLS connection.
-pub(crate) struct SecureTransport {
-    stream: StreamOwned<ClientConnection, TcpStream>,
-    buffers: LazyBuffers,
-}
-
-impl fmt::Debug for SecureTransport {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("SecureTransport").finish_non_exhaustive()
-    }
-}
-
-impl Transport for SecureTransport {
-    fn buffers(&mut self) -> &mut dyn Buffers {
-        &mut self.buffers
-    }
-
-    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
-        self.stream.sock.set_write_timeout(timeout.not_zero().map(|limit| *limit))?;
-        let output = &self.buffers.output()[..amount];
-        let sent = self.stream.write_all(output).and_then(|()| self.stream.flush());
-        sent.map_err(|fault| failed(fault, timeout))
-    }
-
-    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        self.stream.sock.set_read_timeout(timeout.not_zero().map(|limit| *limit))?;
-        let input = self.buffers.input_append_buf();
-        let read = loop {
-            match self.stream.read(input) {
-                Err(fault) if fault.kind() == io::ErrorKind::Interrupted => {}
-                // A node that closes without a farewell has sent all it has.
-                Err(fault) if fault.kind() == io::ErrorKind::UnexpectedEof => break Ok(0),
-                read => break read,
-            }
-        };
-        let count = read.map_err(|fault| failed(fault, timeout))?;
-        self.buffers.input_appended(count);
-        Ok(count > 0)
-    }
-
-    fn is_open(&mut self) -> bool {
-        // Each request has a connection of its own.
-        false
-    }
-
-    fn is_tls(&self) -> bool {
-        true
     }
 }
 

@@ -117,4 +117,4 @@ pub use quoit_tls::{ClientSettings as TlsSettings, TlsError};
 pub use quoit_wire as wire;
 pub use quoit_wire::Quorum;
 pub use resolve::{LatestModified, Resolver};
-pub use secure::Login;
+pub use secure::{ClientStream, Login, LoginSettings};

@@ -10,8 +10,9 @@ use quoit_tls::{ClientSettings, Instant, client_config, server_name};
 use quoit_wire::messages::{RpbAuthReq, RpbAuthResp, RpbStartTls};
 use quoit_wire::{Body, Frame, FrameDecoder, append_message};
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,6 +21,37 @@ use tokio::net::TcpStream;
 
 /// Longest answer before the login is over, in bytes.
 const ANSWER_BYTES_MAX: u32 = 64 << 10;
+
+/// The user of a login, and the files of its proof.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LoginSettings {
+    /// Name of the user.
+    pub user: String,
+    /// File whose first line is the user's password; other users of the machine must not be able to read it.
+    pub password_file: Option<PathBuf>,
+    /// File of the authorities that nodes are held against.
+    pub authorities: PathBuf,
+    /// Files of a certificate to show, and of its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl LoginSettings {
+    /// Reads the files.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tls`] for a file that can't be read or has a fault, in words that name it.
+    pub fn load(&self) -> Result<Login, Error> {
+        let password = self.password_file.as_deref().map(quoit_tls::load_password).transpose();
+        let password = password.map_err(|source| Error::Tls { source: Arc::new(source) })?;
+        let tls = ClientSettings {
+            authorities: self.authorities.clone(),
+            identity: self.identity.clone(),
+            ..ClientSettings::default()
+        };
+        Login::new(&self.user, password.as_deref().unwrap_or_default(), &tls)
+    }
+}
 
 /// A user with its proof, and the authorities that nodes are held against. The password is not shown.
 #[derive(Clone)]
@@ -61,13 +93,21 @@ impl Login {
             },
             None => variable("QUOIT_PASSWORD").unwrap_or_default(),
         };
-        let file = |name: &str| variable(name).map(std::path::PathBuf::from);
-        let tls = ClientSettings {
+        Self::new(&user, &password, &Self::settings_from_environment()).map(Some)
+    }
+
+    /// The files of TLS that the environment tells: `QUOIT_CACERT`, and `QUOIT_CERT` with `QUOIT_KEY`.
+    #[must_use]
+    pub fn settings_from_environment() -> ClientSettings {
+        let file = |name: &str| {
+            let value = std::env::var_os(name).filter(|value| !value.is_empty());
+            value.map(PathBuf::from)
+        };
+        ClientSettings {
             authorities: file("QUOIT_CACERT").unwrap_or_default(),
             identity: file("QUOIT_CERT").zip(file("QUOIT_KEY")),
             ..ClientSettings::default()
-        };
-        Self::new(&user, &password, &tls).map(Some)
+        }
     }
 
     /// The same for listeners that speak TLS from the first byte (`listener.protobuf_tls`).
@@ -75,6 +115,24 @@ impl Login {
     pub fn with_tls_at_once(mut self) -> Self {
         self.is_tls_at_once = true;
         self
+    }
+
+    /// The name of the user.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The password, for other protocols of the same node.
+    #[must_use]
+    pub fn password(&self) -> &str {
+        &self.password
+    }
+
+    /// The configuration of TLS, for other protocols of the same node.
+    #[must_use]
+    pub const fn tls_config(&self) -> &Arc<ClientConfig> {
+        &self.config
     }
 
     /// Logs in on a new connection to `host:port`.
@@ -86,18 +144,29 @@ impl Login {
         if !self.is_tls_at_once {
             ask::<_, RpbStartTls>(&mut stream, &RpbStartTls::default(), address).await?;
         }
-        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-        let name = server_name(host).map_err(|source| Error::Tls { source: Arc::new(source) })?;
-        let connected = TlsConnector::from(Arc::clone(&self.config)).connect(name, stream).await;
-        let mut stream = connected.map_err(|fault| Error::Handshake {
-            address: address.to_owned(),
-            reason: quoit_tls::failure_words(&fault),
-        })?;
+        let mut stream = self.begin_tls(stream, address).await?;
         let claim = RpbAuthReq {
             user: self.user.clone().into_bytes().into(),
             password: self.password.clone().into_bytes().into(),
         };
         ask::<_, RpbAuthResp>(&mut stream, &claim, address).await?;
+        Ok(stream)
+    }
+
+    /// Begins TLS on a new connection to `host:port`, and does not log in: for protocols that do so in
+    /// their own way.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Handshake`] when the two do not agree, or the node is not trusted.
+    pub async fn begin_tls(&self, stream: TcpStream, address: &str) -> Result<ClientStream, Error> {
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let name = server_name(host).map_err(|source| Error::Tls { source: Arc::new(source) })?;
+        let connected = TlsConnector::from(Arc::clone(&self.config)).connect(name, stream).await;
+        let stream = connected.map_err(|fault| Error::Handshake {
+            address: address.to_owned(),
+            reason: quoit_tls::failure_words(&fault),
+        })?;
         Ok(ClientStream::Tls(Box::new(stream)))
     }
 }
@@ -139,8 +208,10 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin, A: Body>(
 
 /// A connection's stream.
 #[derive(Debug)]
-pub(crate) enum ClientStream {
+pub enum ClientStream {
+    /// In clear.
     Plain(TcpStream),
+    /// By TLS.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
@@ -175,6 +246,24 @@ impl AsyncWrite for ClientStream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, parts),
+            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(context, parts),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
         }
     }
 

@@ -8,6 +8,7 @@
 
 mod address;
 mod command;
+mod dialer;
 mod figures;
 mod full_sync;
 mod kept;
@@ -26,6 +27,7 @@ pub use full_sync::{
     CheckKind, CheckWindow, FullSync, FullSyncReport, FullSyncScope, FullSyncSettings,
     FullSyncState, FullSyncStatus,
 };
+pub use quoit_client::LoginSettings;
 pub use replication::Replication;
 pub use settings::SinkSettings;
 pub use sinks::{ChangeSinkError, SinkDefinition};

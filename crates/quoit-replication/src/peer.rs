@@ -1,6 +1,7 @@
 //! A connection to a peer: asks for entries, stores them, confirms them with the next question.
 
 use crate::address::{PeerAddress, Protocol};
+use crate::dialer::PeerDialer;
 use crate::figures::{PeerFigures, PeerKind};
 use crate::pace::{Outcome, Pace};
 use crate::riak;
@@ -8,7 +9,7 @@ use crate::storing::store_batch;
 use bytes::Bytes;
 use quoit_client::{Connection, Error};
 use quoit_core::{Counter, ReplicatedStore, VisitedCluster};
-use quoit_riak_peer::{PeerError, RiakProtocol};
+use quoit_riak_peer::PeerError;
 use quoit_wire::messages::{RpbQueueTakeReq, RpbQueueTakeResp};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ const REST_AFTER_FAULT: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(crate) struct PeerContext {
     pub(crate) store: Arc<ReplicatedStore>,
+    pub(crate) dialer: PeerDialer,
     pub(crate) node_name: Bytes,
     pub(crate) queue: Bytes,
     pub(crate) address: PeerAddress,
@@ -113,13 +115,13 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
         }
         let known = *context.kind.borrow();
         let fault = match (context.address.protocol, known) {
-            (Protocol::Http, _) => riak::converse(&mut context, RiakProtocol::Http).await,
+            (Protocol::Http, _) => riak::converse(&mut context, Protocol::Http).await,
             (Protocol::Pb, Some(PeerKind::Riak)) => {
-                riak::converse(&mut context, RiakProtocol::Pb).await
+                riak::converse(&mut context, Protocol::Pb).await
             }
             (Protocol::Pb, _) => match converse(&mut context).await {
                 // It may be a Riak, which is asked in its own words.
-                PeerFault::NoQuoit => riak::converse(&mut context, RiakProtocol::Pb).await,
+                PeerFault::NoQuoit => riak::converse(&mut context, Protocol::Pb).await,
                 fault => fault,
             },
         };
@@ -139,7 +141,7 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
 /// Connects and consumes until something fails.
 async fn converse(context: &mut PeerContext) -> PeerFault {
     let address = context.address.host_and_port();
-    let mut connection = match timeout(CONNECT_TIMEOUT, Connection::connect(&address)).await {
+    let mut connection = match timeout(CONNECT_TIMEOUT, context.dialer.connect(&address)).await {
         Ok(Ok(connection)) => connection.with_frame_length_max(FRAME_BYTES_MAX),
         Ok(Err(fault)) => return fault.into(),
         Err(_) => return PeerFault::Silent,

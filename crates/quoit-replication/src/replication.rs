@@ -1,12 +1,12 @@
 //! Replication of a node: its sinks and its full-sync, with one object for the program and for operators.
 
 use crate::address::{PeerAddress, Protocol};
+use crate::dialer::PeerDialer;
 use crate::figures::SinkStatus;
 use crate::full_sync::{CheckKind, FullSync, FullSyncReport, FullSyncStatus};
 use crate::kept::KeptFile;
 use crate::settings::SinkSettings;
 use crate::sinks::{ChangeSinkError, SinkDefinition, Sinks};
-use quoit_client::Connection;
 use quoit_core::ReplicatedStore;
 use quoit_store::error::StoreError;
 use quoit_store::seam::Disk;
@@ -25,6 +25,7 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Replication {
     store: Arc<ReplicatedStore>,
     settings: SinkSettings,
+    dialer: PeerDialer,
     sinks: Sinks,
     full_sync: FullSync,
     discovery: Notify,
@@ -41,10 +42,12 @@ impl Replication {
         settings: SinkSettings,
         disk: Option<Arc<dyn Disk>>,
     ) -> Result<Self, StoreError> {
-        let sinks = Sinks::new(Arc::clone(&store), &settings, KeptFile::new(disk))?;
-        let full_sync = FullSync::new(Arc::clone(&store), settings.full_sync.clone());
+        let dialer = PeerDialer::new(settings.login.as_ref());
+        let sinks = Sinks::new(Arc::clone(&store), &settings, dialer.clone(), KeptFile::new(disk))?;
+        let full_sync =
+            FullSync::new(Arc::clone(&store), settings.full_sync.clone(), dialer.clone());
         let discovery = Notify::new();
-        Ok(Self { store, settings, sinks, full_sync, discovery })
+        Ok(Self { store, settings, dialer, sinks, full_sync, discovery })
     }
 
     /// Consumes, discovers peers, and compares with other clusters by the schedule, until the task is
@@ -78,7 +81,7 @@ impl Replication {
         for (queue, peers) in self.sinks.configured_peers() {
             let mut found = BTreeSet::new();
             for peer in peers.iter().filter(|peer| peer.protocol == Protocol::Pb) {
-                match members_of(peer).await {
+                match members_of(&self.dialer, peer).await {
                     Some(members) => found.extend(members),
                     None => {
                         tracing::info!(%peer, "sink: the peer does not name its cluster's nodes")
@@ -194,9 +197,9 @@ impl Drop for Stopping<'_> {
 }
 
 /// The nodes of a peer's cluster, as it names them; `None` without an answer.
-async fn members_of(peer: &PeerAddress) -> Option<Vec<PeerAddress>> {
+async fn members_of(dialer: &PeerDialer, peer: &PeerAddress) -> Option<Vec<PeerAddress>> {
     let ask = async {
-        let mut connection = Connection::connect(&peer.host_and_port()).await.ok()?;
+        let mut connection = dialer.connect(&peer.host_and_port()).await.ok()?;
         connection.layout(None).await.ok()?
     };
     let layout = timeout(DISCOVERY_TIMEOUT, ask).await.ok()??;

@@ -3,6 +3,7 @@
 //! So an entry that can't be stored is kept and tried again until it can; its connection takes no further
 //! one.
 
+use crate::address::Protocol;
 use crate::figures::PeerKind;
 use crate::pace::Outcome;
 use crate::peer::{PeerContext, PeerFault};
@@ -13,7 +14,6 @@ use quoit_model::key::BucketRef;
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
 use quoit_riak::{Fetched, Replicated};
-use quoit_riak_peer::{RiakPeer, RiakProtocol};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,9 +24,8 @@ const REST_MIN: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(60);
 
 /// Connects and consumes until the peer fails.
-pub(crate) async fn converse(context: &mut PeerContext, protocol: RiakProtocol) -> PeerFault {
-    let address = context.address.host_and_port();
-    let mut peer = match RiakPeer::connect(&address, protocol).await {
+pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> PeerFault {
+    let mut peer = match context.dialer.connect_riak(&context.address, protocol).await {
         Ok(peer) => peer,
         Err(fault) => return fault.into(),
     };

@@ -2,6 +2,7 @@
 
 use crate::address::PeerAddress;
 use crate::full_sync::FullSyncSettings;
+use quoit_client::LoginSettings;
 
 /// Settings of the node as a sink of other clusters.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,6 +21,8 @@ pub struct SinkSettings {
     pub discovers: bool,
     /// The longest time between two such questions, in seconds (`replrtq_prompt_max_seconds`).
     pub prompt_secs_max: u64,
+    /// The login at peers, over TLS (`repl_username` and the settings beside it).
+    pub login: Option<LoginSettings>,
     /// Name of the node, told to peers.
     pub node_name: String,
     /// Full-sync.
@@ -36,6 +39,7 @@ impl Default for SinkSettings {
             peer_limit: 24,
             discovers: false,
             prompt_secs_max: 900,
+            login: None,
             node_name: String::new(),
             full_sync: FullSyncSettings::default(),
         }

@@ -1,6 +1,7 @@
 //! The queues of other clusters that this node consumes, and their peers.
 
 use crate::address::{PeerAddress, PeerAddressError};
+use crate::dialer::PeerDialer;
 use crate::figures::{PeerFigures, SinkStatus};
 use crate::kept::{KeptChanges, KeptFile};
 use crate::pace::Pace;
@@ -106,6 +107,7 @@ struct State {
 /// All queues that the node consumes.
 pub(crate) struct Sinks {
     store: Arc<ReplicatedStore>,
+    dialer: PeerDialer,
     node_name: Bytes,
     state: Mutex<State>,
     file: KeptFile,
@@ -116,6 +118,7 @@ impl Sinks {
     pub(crate) fn new(
         store: Arc<ReplicatedStore>,
         settings: &SinkSettings,
+        dialer: PeerDialer,
         file: KeptFile,
     ) -> Result<Self, StoreError> {
         let kept = file.load()?;
@@ -131,7 +134,7 @@ impl Sinks {
         }
         let state = Mutex::new(State { sinks, kept, is_running: false });
         let node_name = Bytes::copy_from_slice(settings.node_name.as_bytes());
-        Ok(Self { store, node_name, state, file })
+        Ok(Self { store, dialer, node_name, state, file })
     }
 
     /// Begins to consume. To be called on the runtime.
@@ -159,6 +162,7 @@ impl Sinks {
             let (figures, pace) = (Arc::new(PeerFigures::default()), Arc::new(Pace::default()));
             let context = PeerContext {
                 store: Arc::clone(&self.store),
+                dialer: self.dialer.clone(),
                 node_name: self.node_name.clone(),
                 queue: Bytes::copy_from_slice(sink.definition.queue.as_bytes()),
                 address,

@@ -9,13 +9,18 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use quoit_client::Login;
 use quoit_model::context::{decode_context, encode_riak_context};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::segments::TreeSize;
 use quoit_riak::{CachedFilter, FetchAnswer, Fetched, RangeFilter, SegmentFilter, Tree};
+use quoit_tls::https::SecureConnector;
 use serde_json::{Value, json};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
-use ureq::Agent;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::{Agent, RequestBuilder};
 
 /// Largest body that a peer may send.
 const BODY_BYTES_MAX: u64 = 256 << 20;
@@ -24,8 +29,21 @@ const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_')
 
 #[derive(Clone, Debug)]
 pub(crate) struct HttpPeer {
-    address: String,
+    /// Scheme, host and port.
+    origin: String,
     agent: Agent,
+    /// The value of the header `Authorization`.
+    authorization: Option<Authorization>,
+}
+
+/// The value of the header `Authorization`. It is not shown.
+#[derive(Clone)]
+struct Authorization(String);
+
+impl fmt::Debug for Authorization {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Authorization")
+    }
 }
 
 fn encoded(name: &[u8]) -> String {
@@ -33,14 +51,26 @@ fn encoded(name: &[u8]) -> String {
 }
 
 impl HttpPeer {
-    pub(crate) fn new(address: &str, connect: Duration, answer: Duration) -> Self {
-        let agent = Agent::config_builder()
+    pub(crate) fn new(
+        address: &str,
+        login: Option<&Login>,
+        connect: Duration,
+        answer: Duration,
+    ) -> Self {
+        let config = Agent::config_builder()
             .timeout_connect(Some(connect))
             .timeout_global(Some(answer))
             .http_status_as_error(false)
-            .build()
-            .into();
-        Self { address: address.to_owned(), agent }
+            .build();
+        let Some(login) = login else {
+            let origin = format!("http://{address}");
+            return Self { origin, agent: config.into(), authorization: None };
+        };
+        let connector = SecureConnector::new(Arc::clone(login.tls_config()));
+        let agent = Agent::with_parts(config, connector, DefaultResolver::default());
+        let pair = STANDARD.encode(format!("{}:{}", login.user(), login.password()));
+        let authorization = Some(Authorization(format!("Basic {pair}")));
+        Self { origin: format!("https://{address}"), agent, authorization }
     }
 
     /// Asks, with a JSON document as the body where there is one.
@@ -51,11 +81,12 @@ impl HttpPeer {
     }
 
     fn ask_blocking(&self, path: String, body: Option<Value>) -> Result<Bytes, PeerError> {
-        let url = format!("http://{}{path}", self.address);
+        let url = format!("{}{path}", self.origin);
+        let authorization = self.authorization.as_ref().map(|value| ("Authorization", &*value.0));
         let failed = |reason: String| PeerError::Http { path: path.clone(), reason };
         let answered = match body {
-            None => self.agent.get(&url).call(),
-            Some(body) => self.agent.post(&url).send_json(&body),
+            None => with_header(self.agent.get(&url), authorization).call(),
+            Some(body) => with_header(self.agent.post(&url), authorization).send_json(&body),
         };
         let mut answered = answered.map_err(|fault| failed(fault.to_string()))?;
         let status = answered.status();
@@ -166,6 +197,13 @@ impl HttpPeer {
         filter: &RangeFilter,
     ) -> Result<Vec<RecordClock>, PeerError> {
         clocks(&self.ask_json(range_path(bucket, "keysclocks", filter)).await?)
+    }
+}
+
+fn with_header<B>(request: RequestBuilder<B>, header: Option<(&str, &str)>) -> RequestBuilder<B> {
+    match header {
+        Some((name, value)) => request.header(name, value),
+        None => request,
     }
 }
 

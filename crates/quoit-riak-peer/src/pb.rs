@@ -4,7 +4,7 @@ use crate::error::PeerError;
 use crate::peer::QueueLengths;
 use crate::side::{BucketName, RecordClock};
 use bytes::Bytes;
-use quoit_client::Connection;
+use quoit_client::{Connection, Login};
 use quoit_model::context::{decode_context, encode_riak_context};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::segments::TreeSize;
@@ -23,8 +23,11 @@ const FRAME_BYTES_MAX: u32 = 256 << 20;
 pub(crate) struct PbPeer(Connection);
 
 impl PbPeer {
-    pub(crate) async fn connect(address: &str) -> Result<Self, PeerError> {
-        let connection = Connection::connect(address).await?;
+    pub(crate) async fn connect(address: &str, login: Option<&Login>) -> Result<Self, PeerError> {
+        let connection = match login {
+            Some(login) => Connection::connect_as(address, login).await?,
+            None => Connection::connect(address).await?,
+        };
         Ok(Self(connection.with_frame_length_max(FRAME_BYTES_MAX)))
     }
 

@@ -5,6 +5,7 @@ use crate::http::HttpPeer;
 use crate::pb::PbPeer;
 use crate::side::{BucketName, RecordClock, Side};
 use bytes::Bytes;
+use quoit_client::Login;
 use quoit_model::segments::TreeSize;
 use quoit_riak::{Fetched, RangeFilter, Tree};
 use std::time::Duration;
@@ -67,16 +68,23 @@ macro_rules! by_protocol {
 }
 
 impl RiakPeer {
-    /// Connects to `host:port`. Over HTTP nothing is sent before the first question.
+    /// Connects to `host:port`, by TLS where there is a login. Over HTTP nothing is sent before the first
+    /// question.
     ///
     /// # Errors
     ///
-    /// When nobody listens there.
-    pub async fn connect(address: &str, protocol: RiakProtocol) -> Result<Self, PeerError> {
+    /// When nobody listens there, or the login is refused.
+    pub async fn connect(
+        address: &str,
+        protocol: RiakProtocol,
+        login: Option<&Login>,
+    ) -> Result<Self, PeerError> {
         Ok(Self(match protocol {
-            RiakProtocol::Pb => Inner::Pb(within(CONNECT_TIMEOUT, PbPeer::connect(address)).await?),
+            RiakProtocol::Pb => {
+                Inner::Pb(within(CONNECT_TIMEOUT, PbPeer::connect(address, login)).await?)
+            }
             RiakProtocol::Http => {
-                Inner::Http(HttpPeer::new(address, CONNECT_TIMEOUT, SCAN_TIMEOUT))
+                Inner::Http(HttpPeer::new(address, login, CONNECT_TIMEOUT, SCAN_TIMEOUT))
             }
         }))
     }

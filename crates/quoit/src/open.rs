@@ -145,6 +145,9 @@ pub(crate) fn open_replication(
     for fault in faults {
         tracing::error!("replrtq_sinkpeers: {fault}; the peer is left out");
     }
+    if let Some(login) = &sinks.login {
+        login.load().context("loading the login at other clusters (repl_username)")?;
+    }
     let disk: Option<Arc<dyn Disk>> = match settings.storage() {
         Storage::Memory => None,
         _ => {

@@ -16,6 +16,7 @@ pub use report::{FullSyncReport, FullSyncState, FullSyncStatus};
 pub use settings::{CheckKind, CheckWindow, FullSyncScope, FullSyncSettings};
 
 use crate::address::{PeerAddress, Protocol};
+use crate::dialer::PeerDialer;
 use parking_lot::Mutex;
 use quoit_core::ReplicatedStore;
 use schedule::Turn;
@@ -49,13 +50,18 @@ struct State {
 pub struct FullSync {
     store: Arc<ReplicatedStore>,
     settings: FullSyncSettings,
+    dialer: PeerDialer,
     state: Mutex<State>,
     /// One check at a time.
     turn: AsyncMutex<()>,
 }
 
 impl FullSync {
-    pub(crate) fn new(store: Arc<ReplicatedStore>, settings: FullSyncSettings) -> Self {
+    pub(crate) fn new(
+        store: Arc<ReplicatedStore>,
+        settings: FullSyncSettings,
+        dialer: PeerDialer,
+    ) -> Self {
         let state = State {
             peer: settings.peer.clone(),
             is_wanted: false,
@@ -65,7 +71,7 @@ impl FullSync {
             is_running: false,
             totals: report::Totals::default(),
         };
-        Self { store, settings, state: Mutex::new(state), turn: AsyncMutex::new(()) }
+        Self { store, settings, dialer, state: Mutex::new(state), turn: AsyncMutex::new(()) }
     }
 
     /// Runs checks by the schedule, and one when references to what is to be sent were lost, until the task
@@ -137,12 +143,13 @@ impl FullSync {
                 let walk = Walk::new(&self.store, &self.settings, kind, began_us);
                 let walked = match peer.protocol {
                     Protocol::Http => Err(FullSyncError::NoQuoit),
-                    Protocol::Pb => walk.run(peer, &mut report).await,
+                    Protocol::Pb => walk.run((&self.dialer, peer), &mut report).await,
                 };
                 let compared = match walked {
                     // It may be a Riak, which is asked in its own words.
                     Err(FullSyncError::NoQuoit) => {
-                        with_riak::run(&self.store, &self.settings, kind, peer, &mut report).await
+                        let at = (&self.dialer, peer);
+                        with_riak::run(&self.store, &self.settings, kind, at, &mut report).await
                     }
                     walked => walked,
                 };

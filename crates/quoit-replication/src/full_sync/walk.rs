@@ -4,6 +4,7 @@ use super::compare::{Difference, Direction, differences};
 use super::report::FullSyncReport;
 use super::settings::{CheckKind, FullSyncScope, FullSyncSettings};
 use crate::address::{PeerAddress, Protocol};
+use crate::dialer::PeerDialer;
 use bytes::Bytes;
 use quoit_client::{Connection, Error};
 use quoit_core::{
@@ -102,10 +103,10 @@ impl<'a> Walk<'a> {
 
     pub(super) async fn run(
         &self,
-        address: &PeerAddress,
+        (dialer, address): (&PeerDialer, &PeerAddress),
         report: &mut FullSyncReport,
     ) -> Result<(), FullSyncError> {
-        let mut peer = Peer::connect(address, self.store.cluster()).await?;
+        let mut peer = Peer::connect(dialer, address, self.store.cluster()).await?;
         let walked = self.walk(&mut peer, report).await;
         report.exchanged_bytes = peer.exchanged_bytes;
         walked
@@ -337,12 +338,16 @@ impl Repair {
 }
 
 impl Peer {
-    async fn connect(address: &PeerAddress, cluster: [u8; 16]) -> Result<Self, FullSyncError> {
+    async fn connect(
+        dialer: &PeerDialer,
+        address: &PeerAddress,
+        cluster: [u8; 16],
+    ) -> Result<Self, FullSyncError> {
         if address.protocol == Protocol::Http {
             return Err(FullSyncError::Protocol(address.to_string()));
         }
         let host_and_port = address.host_and_port();
-        let connect = timeout(CONNECT_TIMEOUT, Connection::connect(&host_and_port)).await;
+        let connect = timeout(CONNECT_TIMEOUT, dialer.connect(&host_and_port)).await;
         let connection = connect.map_err(|_| FullSyncError::Silent)??;
         Ok(Self {
             connection: connection.with_frame_length_max(FRAME_BYTES_MAX),

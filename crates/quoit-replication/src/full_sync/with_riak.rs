@@ -3,7 +3,8 @@
 use super::report::FullSyncReport;
 use super::settings::{CheckKind, FullSyncScope, FullSyncSettings};
 use super::walk::FullSyncError;
-use crate::address::{PeerAddress, Protocol};
+use crate::address::PeerAddress;
+use crate::dialer::PeerDialer;
 use bytes::Bytes;
 use quoit_core::{
     FoldFound, FoldKind, QueuePriority, RecordRange, ReplicatedStore, RequestError, TreeClock,
@@ -14,8 +15,7 @@ use quoit_model::props::ReplMode;
 use quoit_model::segments::{Segments, TreeSize};
 use quoit_riak::{RangeFilter, Tree};
 use quoit_riak_peer::{
-    BucketName, ExchangePlan, ExchangeScope, PeerError, RecordClock, RiakPeer, RiakProtocol, Side,
-    SyncState, exchange,
+    BucketName, ExchangePlan, ExchangeScope, PeerError, RecordClock, Side, SyncState, exchange,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,14 +30,10 @@ pub(super) async fn run(
     store: &Arc<ReplicatedStore>,
     settings: &FullSyncSettings,
     kind: CheckKind,
-    address: &PeerAddress,
+    (dialer, address): (&PeerDialer, &PeerAddress),
     report: &mut FullSyncReport,
 ) -> Result<(), FullSyncError> {
-    let protocol = match address.protocol {
-        Protocol::Pb => RiakProtocol::Pb,
-        Protocol::Http => RiakProtocol::Http,
-    };
-    let mut peer = RiakPeer::connect(&address.host_and_port(), protocol).await?;
+    let mut peer = dialer.connect_riak(address, address.protocol).await?;
     let mut here = OwnSide(Arc::clone(store));
     let modified_secs = modified_between(kind, store.clock().unix_secs());
     let plan = ExchangePlan {

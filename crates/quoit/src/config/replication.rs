@@ -4,8 +4,8 @@ use super::Settings;
 use quoit_core::{QueueDefinition, QueueDefinitionError, SourceQueueSettings};
 use quoit_model::props::Quorum;
 use quoit_replication::{
-    CheckKind, CheckWindow, FullSyncScope, FullSyncSettings, PeerAddress, PeerAddressError,
-    Protocol, SinkSettings,
+    CheckKind, CheckWindow, FullSyncScope, FullSyncSettings, LoginSettings, PeerAddress,
+    PeerAddressError, Protocol, SinkSettings,
 };
 use std::path::{Path, PathBuf};
 
@@ -64,10 +64,22 @@ impl Settings {
                 .integer("replrtq_prompt_max_seconds")
                 .and_then(|secs| u64::try_from(secs).ok())
                 .unwrap_or(defaults.prompt_secs_max),
+            login: self.replication_login(),
             node_name: self.text("nodename"),
             full_sync: self.full_sync(),
         };
         (settings, faults)
+    }
+
+    /// The login at nodes of other clusters; its settings were checked for each other.
+    fn replication_login(&self) -> Option<LoginSettings> {
+        let file = |name: &str| self.get(name).map(|path| self.in_etc(path));
+        Some(LoginSettings {
+            user: self.get("repl_username")?.to_owned(),
+            password_file: file("repl.password_file"),
+            authorities: file("repl_cacert_filename")?,
+            identity: file("repl_cert_filename").zip(file("repl_key_filename")),
+        })
     }
 
     fn full_sync(&self) -> FullSyncSettings {
@@ -157,6 +169,9 @@ mod tests {
             "replrtq_enablesink = enabled",
             "replrtq_sinkpeers = 10.0.0.1:8087:pb|q9:10.0.0.2:8087:pb|nonsense",
             "replrtq_sinkworkers = 8",
+            "repl_username = mirror",
+            "repl_cacert_filename = $(platform_etc_dir)/ca.pem",
+            "repl.password_file = /p",
             "ttaaefs_scope = all",
             "ttaaefs_peerip = 10.1.2.3",
             "ttaaefs_peerport = 8087",
@@ -174,6 +189,9 @@ mod tests {
         let (sinks, faults) = settings.sinks();
         assert_eq!((sinks.is_enabled, sinks.peers.len(), faults.len()), (true, 2, 1));
         assert_eq!((sinks.worker_count, sinks.peer_limit), (8, 8));
+        let login = sinks.login.expect("a login");
+        assert_eq!((&*login.user, &*login.authorities), ("mirror", Path::new("./etc/ca.pem")));
+        assert_eq!(login.password_file.as_deref(), Some(Path::new("/p")));
         let full_sync = sinks.full_sync;
         assert_eq!(
             full_sync.peer.map(|peer| peer.to_string()).as_deref(),

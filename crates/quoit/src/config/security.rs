@@ -31,6 +31,13 @@ const NO_KEY: &str = "a certificate without its key can't be used: set ssl.keyfi
 const NO_CERTFILE: &str = "a key without its certificate can't be used: set ssl.certfile";
 const NO_RIGHTS: &str = "no clients' certificates are checked without a certificate of the node: set \
                          ssl.certfile and ssl.keyfile";
+const NO_PEER_AUTHORITY: &str = "a login at other clusters needs the authorities that their nodes are held \
+                                 against: set repl_cacert_filename";
+const NO_PEER_KEY: &str = "a certificate without its key can't be used: set repl_key_filename";
+const NO_PEER_CERTIFICATE: &str =
+    "a key without its certificate can't be used: set repl_cert_filename";
+const NO_PEER_USER: &str =
+    "TLS with other clusters needs the user to log in as there: set repl_username";
 
 impl Settings {
     /// Refuses settings that promise TLS or rights which the node can't keep, unless they are ignored by
@@ -66,6 +73,7 @@ impl Settings {
             let set = of_clients.into_iter().filter(|key| self.get(key).is_some());
             broken.extend(set.map(|key| (key.to_owned(), NO_RIGHTS)));
         }
+        broken.extend(self.broken_replication());
         match broken.into_iter().find(|(key, _)| !is_ignored(key)) {
             Some((key, reason)) => {
                 let value = self.text(&key);
@@ -73,6 +81,24 @@ impl Settings {
             }
             None => Ok(()),
         }
+    }
+
+    /// Settings that promise TLS with other clusters, and lack what it takes.
+    fn broken_replication(&self) -> Vec<(String, &'static str)> {
+        let has = |key: &str| self.get(key).is_some();
+        let mut broken = Vec::new();
+        let mut needs = |key: &str, needed: &str, reason| {
+            if has(key) && !has(needed) {
+                broken.push((key.to_owned(), reason));
+            }
+        };
+        needs("repl_username", "repl_cacert_filename", NO_PEER_AUTHORITY);
+        needs("repl_cert_filename", "repl_key_filename", NO_PEER_KEY);
+        needs("repl_key_filename", "repl_cert_filename", NO_PEER_CERTIFICATE);
+        for key in ["repl_cacert_filename", "repl_cert_filename", "repl.password_file"] {
+            needs(key, "repl_username", NO_PEER_USER);
+        }
+        broken
     }
 
     /// Settings of TLS with clients and of logins.
@@ -133,7 +159,7 @@ impl Settings {
     }
 
     /// A path in which Riak's variable for the configuration's directory is replaced.
-    fn in_etc(&self, path: &str) -> PathBuf {
+    pub(super) fn in_etc(&self, path: &str) -> PathBuf {
         let Some(rest) = path.strip_prefix(ETC_VARIABLE) else { return PathBuf::from(path) };
         let set = self.ignored.iter().rev().find(|entry| entry.key == "platform_etc_dir");
         let directory = set.map_or("./etc", |entry| entry.value.as_str());
@@ -159,6 +185,9 @@ mod tests {
             ("ssl.certfile = /c.pem", "ssl.certfile"),
             ("ssl.keyfile = /k.pem", "ssl.keyfile"),
             ("ssl.cacertfile = /a.pem", "ssl.cacertfile"),
+            ("repl_username = u", "repl_username"),
+            ("repl_cacert_filename = /a.pem", "repl_cacert_filename"),
+            ("repl_key_filename = /k.pem", "repl_key_filename"),
         ] {
             let refused = settings(&[line]).check_security().expect_err(line);
             assert_eq!(refused.key, key);

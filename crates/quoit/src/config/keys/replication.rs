@@ -119,6 +119,33 @@ pub(super) const KEYS: &[Key] = &[
          clusters behind address translation.",
     ),
     key(
+        "repl_username",
+        Kind::Name,
+        "",
+        "User that this node logs in as at nodes of other clusters: sinks and full-sync then speak TLS, over \
+         Protocol Buffers (StartTls) and HTTP (HTTPS). It needs quoit.replicate on any there, and quoit.fold \
+         for full-sync with Riak's messages. Needs repl_cacert_filename.",
+    ),
+    key(
+        "repl_cacert_filename",
+        Kind::Name,
+        "",
+        "File of the authorities that certificates of nodes of other clusters are held against.",
+    ),
+    key(
+        "repl_cert_filename",
+        Kind::Name,
+        "",
+        "File of the certificate that is shown to nodes of other clusters; its common name is repl_username.",
+    ),
+    key("repl_key_filename", Kind::Name, "", "File of the key of repl_cert_filename."),
+    key(
+        "repl.password_file",
+        Kind::Name,
+        "",
+        "File whose first line is the password of repl_username, where its source there is password.",
+    ),
+    key(
         "replrtq_prompt_max_seconds",
         Kind::Integer(60, 86_400),
         "900",
