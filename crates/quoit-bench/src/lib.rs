@@ -31,6 +31,7 @@ mod goodness_of_fit;
 pub mod growth;
 mod http;
 pub mod keygen;
+mod login;
 pub mod measure;
 mod names;
 pub mod notices;

@@ -1,13 +1,18 @@
 //! Servers of drivers that speak both interfaces.
 
+use super::http_link::read_security;
 use crate::config::{Config, ConfigError, Target};
+use crate::login::HttpSecurity;
 use crate::worker_place::WorkerPlace;
+use std::sync::Arc;
 
 /// The servers of both interfaces; one list of each, in the order in which workers take them.
 #[derive(Debug)]
 pub(super) struct BothTargets {
     pub(super) pb: Vec<Target>,
     pub(super) http: Vec<Target>,
+    /// TLS and the login of HTTP.
+    pub(super) security: Option<Arc<HttpSecurity>>,
 }
 
 impl BothTargets {
@@ -21,7 +26,8 @@ impl BothTargets {
             let on_port = |target: &Target| Target { host: target.host.clone(), port };
             http = pb.iter().map(on_port).collect();
         }
-        Ok(Self { pb, http })
+        let security = read_security(&config.settings)?;
+        Ok(Self { pb, http, security })
     }
 }
 

@@ -1,10 +1,15 @@
 //! One worker's connection to one server of the HTTP API.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use quoit_client::TlsSettings;
 
 use super::StartError;
 use crate::config::{ConfigError, Settings, Target};
 use crate::http::{Connection, HttpError, Response};
+use crate::login::HttpSecurity;
 use crate::term::Term;
 
 /// How often a request is sent before its connection is given up.
@@ -17,8 +22,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 /// A keep-alive connection that is made when it is needed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct HttpLink {
+    security: Option<Arc<HttpSecurity>>,
     connection: Option<Connection>,
     keeps_bodies: bool,
     /// Whether the run is verified. A request that writes is then sent once: a second time it would
@@ -64,11 +70,30 @@ impl Method {
 
 impl HttpLink {
     /// Connects to `target`.
-    pub(super) async fn open(target: &Target, timeout: Duration) -> Result<Self, StartError> {
-        let connection = Connection::open(target, timeout).await.map_err(|error| {
-            StartError::Connect { target: target.to_string(), reason: error.to_string() }
+    pub(super) async fn open(
+        target: &Target,
+        timeout: Duration,
+        security: Option<Arc<HttpSecurity>>,
+    ) -> Result<Self, StartError> {
+        let mut link = Self::new(security);
+        let opened = Connection::open(target, timeout, link.security.as_ref()).await;
+        let connection = opened.map_err(|error| StartError::Connect {
+            target: target.to_string(),
+            reason: error.to_string(),
         })?;
-        Ok(Self { connection: Some(connection), ..Self::default() })
+        link.connection = Some(connection);
+        Ok(link)
+    }
+
+    /// A link that connects with its first request.
+    pub(super) const fn new(security: Option<Arc<HttpSecurity>>) -> Self {
+        Self {
+            security,
+            connection: None,
+            keeps_bodies: false,
+            is_verified: false,
+            is_unreachable: false,
+        }
     }
 
     /// Verifies all reads and writes from now on: bodies are kept, too.
@@ -119,7 +144,9 @@ impl HttpLink {
         let is_sent_once = self.is_verified && method != Method::Get;
         for _ in 0..if is_sent_once { 1 } else { ATTEMPT_COUNT } {
             if self.connection.as_ref().is_none_or(|connection| !connection.is_reusable()) {
-                match Connection::open_within(target, timeout.min(CONNECT_LIMIT), timeout).await {
+                let limit = timeout.min(CONNECT_LIMIT);
+                let security = self.security.as_ref();
+                match Connection::open_within(target, limit, timeout, security).await {
                     Ok(connection) => {
                         self.is_unreachable = false;
                         let connection = self.connection.insert(connection);
@@ -155,6 +182,59 @@ pub(super) fn check_status(status: u16, wanted: &[u16]) -> Result<(), Term> {
         return Ok(());
     }
     Err(Term::Tuple(vec![Term::atom("http_error"), Term::String(status.to_string())]))
+}
+
+/// TLS and the login of a driver over HTTP without settings of its own for them: those of the environment.
+pub(super) fn read_security(settings: &Settings) -> Result<Option<Arc<HttpSecurity>>, ConfigError> {
+    HttpSecurity::from_environment().map_err(|fault| settings.value_error("driver", fault))
+}
+
+/// Reads the setting `http_use_ssl`: a flag, or a list of files as options of TLS.
+pub(super) fn read_use_ssl(settings: &Settings) -> Result<Option<Arc<HttpSecurity>>, ConfigError> {
+    let expected = "write true, false, or a list of {cacertfile, \"FILE\"}, {certfile, \"FILE\"} and \
+                    {keyfile, \"FILE\"}";
+    match settings.read("http_use_ssl", None, expected, |term| files_of(term).map(Some))? {
+        Some(UseSsl::Files(files)) => {
+            let security = HttpSecurity::with_files(files);
+            security.map(Some).map_err(|fault| settings.value_error("http_use_ssl", fault))
+        }
+        Some(UseSsl::Off) if matches!(crate::login::login(), Ok(Some(_))) => {
+            let fault = "a login (QUOIT_USER) is not sent in clear: take the setting out";
+            Err(settings.value_error("http_use_ssl", fault.to_owned()))
+        }
+        _ => read_security(settings),
+    }
+}
+
+/// A value of `http_use_ssl`.
+enum UseSsl {
+    Off,
+    Files(TlsSettings),
+}
+
+fn files_of(term: &Term) -> Option<UseSsl> {
+    let mut files = TlsSettings::default();
+    match term.as_atom() {
+        Some("false") => return Some(UseSsl::Off),
+        Some("true") => return Some(UseSsl::Files(files)),
+        _ => {}
+    }
+    let (mut certificate, mut key) = (None, None);
+    for option in term.as_list()? {
+        let [name, value] = option.as_tuple()? else { return None };
+        let file = PathBuf::from(value.as_text()?);
+        match name.as_atom()? {
+            "cacertfile" => files.authorities = file,
+            "certfile" => certificate = Some(file),
+            "keyfile" => key = Some(file),
+            _ => return None,
+        }
+    }
+    if certificate.is_some() != key.is_some() {
+        return None;
+    }
+    files.identity = certificate.zip(key);
+    Some(UseSsl::Files(files))
 }
 
 /// Reads the setting `key`: headers that every request has, as they are sent.

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -10,12 +11,14 @@ use base64::engine::general_purpose::STANDARD;
 use super::disconnect::{Disconnect, DisconnectTimer};
 use super::http_link::{
     ENCODED_PATH, HttpLink, Method, PATH, SEGMENT, append_to_path, check_status, read_headers,
+    read_use_ssl,
 };
 use super::inputs::acknowledge;
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Target};
 use crate::http::{Response, multipart};
 use crate::keygen::{Key, Kind};
+use crate::login::HttpSecurity;
 use crate::random::mix;
 use crate::term::Term;
 use crate::verify::{Context, Read};
@@ -44,6 +47,7 @@ pub(super) struct HttpRaw {
 #[derive(Debug)]
 pub(super) struct HttpRawPlan {
     targets: Vec<Target>,
+    security: Option<Arc<HttpSecurity>>,
     /// `Host:` and the extra headers of each target, with line ends.
     common_headers: Vec<Vec<u8>>,
     /// Path before the key, with its last slash.
@@ -127,8 +131,10 @@ impl Driver for HttpRaw {
     async fn connect(plan: &HttpRawPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let count = plan.targets.len();
         let first = (mix(u64::from(place.number)) % count as u64) as usize;
-        let mut links: Vec<HttpLink> = (0..count).map(|_| HttpLink::default()).collect();
-        links[first] = HttpLink::open(&plan.targets[first], plan.timeout).await?;
+        let mut links: Vec<HttpLink> =
+            (0..count).map(|_| HttpLink::new(plan.security.clone())).collect();
+        links[first] =
+            HttpLink::open(&plan.targets[first], plan.timeout, plan.security.clone()).await?;
         if plan.is_verified {
             links.iter_mut().for_each(HttpLink::verify);
         }
@@ -414,9 +420,7 @@ fn write_path(path: &mut Vec<u8>, plan: &HttpRawPlan, key: &Key) {
 fn read_plan(config: &Config) -> Result<HttpRawPlan, ConfigError> {
     let settings = &config.settings;
     let targets = config.targets("http_raw_ips", "http_raw_port", 8098)?;
-    settings.read("http_use_ssl", (), "TLS is not offered: write false", |term| {
-        (term.as_atom()? == "false").then_some(())
-    })?;
+    let security = read_use_ssl(settings)?;
     let is_path =
         |text: &String| text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic());
     let expected_path = "write a path such as \"/riak/test\", percent-encoded";
@@ -436,6 +440,7 @@ fn read_plan(config: &Config) -> Result<HttpRawPlan, ConfigError> {
     let timeout_ms = settings.integer("http_raw_request_timeout", 5000, 1..=86_400_000)?;
     Ok(HttpRawPlan {
         targets,
+        security,
         common_headers,
         key_prefix: [&bucket_path[..], b"/"].concat(),
         bucket_path,

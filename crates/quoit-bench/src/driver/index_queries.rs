@@ -141,7 +141,7 @@ impl Driver for IndexQueries {
     }
 
     async fn connect(plan: &IndexQueryPlan, place: WorkerPlace) -> Result<Self, StartError> {
-        let mut http = HttpLink::default();
+        let mut http = HttpLink::new(plan.targets.security.clone());
         http.keep_bodies();
         Ok(Self {
             pb: PbLink::open(target_of(&plan.targets.pb, place), plan.pb_timeout).await?,

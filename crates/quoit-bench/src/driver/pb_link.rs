@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use quoit_client::wire::messages::{RpbContent, RpbErrorResp, RpbListKeysReq, RpbListKeysResp};
 use quoit_client::wire::{Body, MessageCode};
-use quoit_client::{Connection, Error, Layout, Login};
+use quoit_client::{Connection, Error, Layout};
 use tokio::time::{Instant, Sleep};
 
 use super::StartError;
 use crate::config::Target;
+use crate::login::login;
 use crate::term::Term;
 
 /// First pause before connecting anew; it doubles up to the greatest.
@@ -115,9 +116,9 @@ impl PbLink {
     }
 
     async fn connect(&mut self) -> Result<(), String> {
-        let login = Login::from_environment().map_err(|fault| fault.to_string())?;
+        let login = login()?;
         let connecting = async {
-            match &login {
+            match login {
                 Some(login) => Connection::connect_as(&self.address, login).await,
                 None => Connection::connect(&self.address).await,
             }

@@ -3,15 +3,19 @@
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
+use quoit_client::ClientStream;
+
 use super::HttpError;
 use super::body::{Body, Chunk};
 use crate::config::Target;
+use crate::login::HttpSecurity;
 
 /// How long a machine may be silent before it counts as gone. Slow answers are not silence.
 const DEAD_PEER_LIMIT: Duration = Duration::from_secs(1);
@@ -28,7 +32,10 @@ const HEADER_COUNT_MAX: usize = 100;
 /// A keep-alive connection with one request in flight.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: ClientStream,
+    security: Option<Arc<HttpSecurity>>,
+    /// The head of the request with the login, where there is one.
+    head: Vec<u8>,
     buffer: Vec<u8>,
     /// Bytes at the front of the buffer that were read and not used.
     filled: usize,
@@ -54,8 +61,12 @@ pub(crate) struct Response {
 
 impl Connection {
     /// Connects within `timeout`, which then also bounds each request.
-    pub(crate) async fn open(target: &Target, timeout: Duration) -> io::Result<Self> {
-        Self::open_within(target, timeout, timeout).await
+    pub(crate) async fn open(
+        target: &Target,
+        timeout: Duration,
+        security: Option<&Arc<HttpSecurity>>,
+    ) -> io::Result<Self> {
+        Self::open_within(target, timeout, timeout, security).await
     }
 
     /// As [`Connection::open`], with a limit of its own for connecting.
@@ -63,16 +74,28 @@ impl Connection {
         target: &Target,
         connect_limit: Duration,
         timeout: Duration,
+        security: Option<&Arc<HttpSecurity>>,
     ) -> io::Result<Self> {
-        let connecting = TcpStream::connect((target.host.as_str(), target.port));
+        let connecting = async {
+            let stream = TcpStream::connect((target.host.as_str(), target.port)).await?;
+            stream.set_nodelay(true)?;
+            // Without it the loss of a machine is noticed by the time limits of requests.
+            let _ = quoit_client::notice_dead_peer(&stream, DEAD_PEER_LIMIT);
+            match security {
+                None => Ok(ClientStream::Plain(stream)),
+                Some(security) => {
+                    let secured = security.login().begin_tls(stream, &target.to_string()).await;
+                    secured.map_err(io::Error::other)
+                }
+            }
+        };
         let stream = tokio::time::timeout(connect_limit, connecting)
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
-        stream.set_nodelay(true)?;
-        // Without it the loss of a machine is noticed by the time limits of requests.
-        let _ = quoit_client::notice_dead_peer(&stream, DEAD_PEER_LIMIT);
         Ok(Self {
             stream,
+            security: security.cloned(),
+            head: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
             filled: 0,
             timer: Box::pin(tokio::time::sleep(timeout)),
@@ -116,7 +139,16 @@ impl Connection {
         self.is_reusable = false;
         let deadline = Instant::now() + self.timeout;
         self.timer.as_mut().reset(deadline);
-        self.send(head, body).await?;
+        match self.security.clone() {
+            None => self.send(head, body).await?,
+            Some(security) => {
+                let mut with_login = std::mem::take(&mut self.head);
+                security.add_header(head, &mut with_login);
+                self.send(&with_login, body).await?;
+                self.stream.flush().await.map_err(HttpError::Connection)?;
+                self.head = with_login;
+            }
+        }
         let (response, mut body, is_kept) = self.read_head().await?;
         self.body.clear();
         loop {

@@ -241,7 +241,8 @@ fn a_server_that_is_not_there_fails_the_start() {
 #[test]
 fn settings_that_the_driver_cannot_have_are_refused() {
     for (setting, expected) in [
-        ("{http_use_ssl, true}.", "TLS is not offered"),
+        ("{http_use_ssl, true}.", "QUOIT_CACERT"),
+        ("{http_use_ssl, perhaps}.", "{cacertfile, "),
         ("{http_raw_ips, []}.", "write a list of \"host\""),
         ("{http_raw_path, \"no slash\"}.", "write a path such as"),
         ("{http_raw_append_headers, [{'A', \"x\\r\\nB: y\"}]}.", "'Header-Name'"),

@@ -108,7 +108,7 @@ impl Driver for HttpTemplated {
         }
         let mut links = Vec::new();
         for server in &plan.servers {
-            links.push(HttpLink::open(server, plan.timeout).await?);
+            links.push(HttpLink::open(server, plan.timeout, plan.security.clone()).await?);
         }
         let first_of = |(_, places): &(Term, Vec<_>)| place.number as usize % places.len();
         Ok(Self {

@@ -1,13 +1,14 @@
 //! The settings of the driver.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::text::{Named, Text};
 use crate::config::{Config, ConfigError, Settings, Target};
 use crate::driver::disconnect::Disconnect;
-use crate::driver::http_link::{header_lines, read_headers};
+use crate::driver::http_link::{header_lines, read_headers, read_security};
 use crate::keygen::{KeyGenerator, Kind};
+use crate::login::HttpSecurity;
 use crate::term::Term;
 use crate::valgen::{SourceSettings, Sources};
 
@@ -27,6 +28,7 @@ pub(in crate::driver) struct TemplatedPlan {
     pub(super) disconnect: Disconnect,
     pub(super) key_kind: Kind,
     pub(super) source: SourceSettings,
+    pub(super) security: Option<Arc<HttpSecurity>>,
     /// Sources from which values are cut; made by the first worker.
     pub(super) sources: Mutex<Option<Sources>>,
 }
@@ -75,6 +77,7 @@ impl TemplatedPlan {
             values,
             headers,
             generators,
+            security: read_security(settings)?,
             common_headers: read_headers(settings, "http_append_headers")?,
             timeout: Duration::from_millis(timeout_ms),
             disconnect: Disconnect::read(settings, "http_disconnect_frequency")?,

@@ -135,7 +135,7 @@ impl Driver for Nhs {
         Ok(Self {
             pb: PbLink::open(target_of(&plan.pb_targets, place), plan.pb_timeout).await?,
             repl: PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await.ok(),
-            http: HttpLink::default(),
+            http: HttpLink::new(plan.security.clone()),
             http_target: target_of(&plan.http_targets, place).clone(),
             identity: WorkerIdentity::new(place.number, &plan.node_name),
             long_bucket: LONG_BUCKETS[place.number as usize % LONG_BUCKETS.len()],

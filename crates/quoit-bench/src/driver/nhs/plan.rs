@@ -1,5 +1,6 @@
 //! The settings of the driver.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
 use crate::driver::both_targets::{BothTargets, of_file};
 use crate::driver::{Asks, check_values_are_bytes};
 use crate::keygen::Kind;
+use crate::login::HttpSecurity;
 use crate::term::Term;
 
 /// Most records that one worker keeps: their numbers have nine digits.
@@ -23,6 +25,7 @@ pub(in crate::driver) struct NhsPlan {
     pub(super) pb_targets: Vec<Target>,
     /// The second cluster.
     pub(super) repl_targets: Vec<Target>,
+    pub(super) security: Option<Arc<HttpSecurity>>,
     pub(super) http_targets: Vec<Target>,
     pub(super) pb_timeout: Duration,
     pub(super) http_timeout: Duration,
@@ -65,7 +68,8 @@ impl NhsPlan {
     pub(super) fn read(config: &Config, driver: &str) -> Result<Self, ConfigError> {
         check_values_are_bytes(config, driver)?;
         let settings = &config.settings;
-        let BothTargets { pb: pb_targets, http: http_targets } = BothTargets::read(config)?;
+        let BothTargets { pb: pb_targets, http: http_targets, security } =
+            BothTargets::read(config)?;
         let milliseconds = |key, default| {
             settings.integer(key, default, 1..=86_400_000).map(Duration::from_millis)
         };
@@ -74,6 +78,7 @@ impl NhsPlan {
             pb_targets,
             repl_targets: of_file(config).targets("replpb_ips", "pb_port", 8087)?,
             http_targets,
+            security,
             pb_timeout: milliseconds("pb_timeout_general", 30_000)?,
             http_timeout: milliseconds("http_timeout_general", 30_000)?,
             repl_timeout: milliseconds("fold_timeout_general", 3_600_000)?,

@@ -33,7 +33,7 @@ async fn set_properties(
     target: &Target,
     notices: &mut Vec<String>,
 ) -> Result<(), Term> {
-    let mut link = HttpLink::default();
+    let mut link = HttpLink::new(plan.security.clone());
     for bucket in [&plan.record_bucket, &plan.document_bucket] {
         let confirms = format!("{{\"props\":{{\"node_confirms\":{}}}}}", plan.node_confirms);
         let sync = format!("{{\"props\":{{\"sync_on_write\":\"{}\"}}}}", bucket.sync);

@@ -162,7 +162,9 @@ pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
     let replies = read_quorum(settings, "riakc_pb_replies", Quorum::Majority)?;
     let quorum = |key| read_quorum(settings, key, replies).map(Quorum::to_field);
     let (bucket_type, bucket) = read_bucket(settings, "test")?;
-    settings.read("pb_connect_options", (), "TLS and credentials are not offered", |term| {
+    let expected = "TLS and the login are told by the environment: QUOIT_USER, QUOIT_PASSWORD_FILE, \
+                    QUOIT_CACERT";
+    settings.read("pb_connect_options", (), expected, |term| {
         let is_plain = |option: &Term| {
             let name = option.as_tuple().and_then(|pair| pair.first()).unwrap_or(option);
             !matches!(name.as_atom(), Some("credentials" | "cacertfile" | "ssl_opts"))

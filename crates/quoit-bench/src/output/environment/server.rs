@@ -2,6 +2,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use quoit_client::Connection;
@@ -10,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::Target;
+use crate::http::Connection as HttpConnection;
+use crate::login::{HttpSecurity, login};
 use crate::output::text::size_text;
 
 /// More servers than this are not asked: a report needs no long list.
@@ -66,6 +69,9 @@ pub(super) fn ask_all(driver: &str, targets: &[Target]) -> Vec<Server> {
 }
 
 fn over_http(target: &Target) -> io::Result<Vec<(String, String)>> {
+    if let Some(security) = HttpSecurity::from_environment().map_err(io::Error::other)? {
+        return over_https(target, &security);
+    }
     let mut addresses = (target.host.as_str(), target.port).to_socket_addrs()?;
     let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
@@ -76,6 +82,21 @@ fn over_http(target: &Target) -> io::Result<Vec<(String, String)>> {
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     stats_facts(&answer)
+}
+
+fn over_https(target: &Target, security: &Arc<HttpSecurity>) -> io::Result<Vec<(String, String)>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let head = format!("GET /stats HTTP/1.1\r\nHost: {target}\r\nAccept: application/json\r\n\r\n");
+    let asking = async {
+        let mut connection = HttpConnection::open(target, TIMEOUT, Some(security)).await?;
+        connection.keep_bodies();
+        let answer = connection.exchange(head.as_bytes(), b"").await.map_err(io::Error::other)?;
+        match answer.status {
+            200 => facts_of(connection.content().1),
+            status => Err(io::Error::other(format!("GET /stats gave {status}"))),
+        }
+    };
+    runtime.block_on(asking)
 }
 
 /// The known members of an answer to `GET /stats`.
@@ -90,6 +111,11 @@ fn stats_facts(answer: &[u8]) -> io::Result<Vec<(String, String)>> {
     if response.code != Some(200) {
         return Err(malformed(&format!("GET /stats gave {}", response.code.unwrap_or(0))));
     }
+    facts_of(body)
+}
+
+/// The known members of the document of `/stats`.
+fn facts_of(body: &[u8]) -> io::Result<Vec<(String, String)>> {
     let stats: Value = serde_json::from_slice(body)?;
     let facts = FACTS.iter().filter_map(|name| {
         let text = match (*name, stats[name].as_u64()) {
@@ -116,11 +142,17 @@ fn text_of(value: &Value) -> Option<String> {
 fn over_pb(target: &Target) -> io::Result<Vec<(String, String)>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let asking = async {
-        let mut connection = Connection::connect(&target.to_string()).await?;
-        connection.call::<_, RpbGetServerInfoResp>(&RpbGetServerInfoReq {}).await
+        let address = target.to_string();
+        let mut connection = match login().map_err(io::Error::other)? {
+            Some(login) => Connection::connect_as(&address, login).await,
+            None => Connection::connect(&address).await,
+        }
+        .map_err(io::Error::other)?;
+        let answer = connection.call::<_, RpbGetServerInfoResp>(&RpbGetServerInfoReq {}).await;
+        answer.map_err(io::Error::other)
     };
     let answer = runtime.block_on(async { tokio::time::timeout(TIMEOUT, asking).await })?;
-    let answer = answer.map_err(io::Error::other)?;
+    let answer = answer?;
     let texts = [("nodename", answer.node), ("server_version", answer.server_version)];
     let known = texts.into_iter().filter_map(|(name, text)| {
         Some((name.to_owned(), String::from_utf8_lossy(&text?).into_owned()))
