@@ -155,8 +155,14 @@ def part_members():
 
 
 def part_secured():
-    return counting([PYTHON, os.path.join(HERE, "process", "secured.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
+    return both(*(counting([PYTHON, os.path.join(HERE, "process", name)], CLOSING_LINE,
+                           {"TEST_BINARY": built("quoit")})
+                  for name in ("secured.py", "secured_clients.py")))
+
+
+def both(one, other):
+    """The counts of two programs of one part."""
+    return Count(one.passed + other.passed, one.failed + other.failed, one.note or other.note)
 
 
 def part_healing():
@@ -257,8 +263,7 @@ def part_python_client():
     folder = os.path.join(HERE, "python_client")
     plain = counting([python, os.path.join(folder, "run.py")], CLOSING_LINE, environment)
     secured = counting([python, os.path.join(folder, "security.py")], CLOSING_LINE, environment)
-    return Count(plain.passed + secured.passed, plain.failed + secured.failed,
-                 plain.note or secured.note)
+    return both(plain, secured)
 
 
 def part_node_client():
@@ -267,8 +272,9 @@ def part_node_client():
         print("skipped: there is no node or npm on this machine, so the Node.js client was not "
               "tested; install Node.js to test it")
         return Count(note="skipped: no node or npm on this machine")
-    return counting([PYTHON, os.path.join(HERE, "node_client", "run.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit"), "NODE_PATH": modules})
+    return both(*(counting([PYTHON, os.path.join(HERE, "node_client", name)], CLOSING_LINE,
+                           {"TEST_BINARY": built("quoit"), "NODE_PATH": modules})
+                  for name in ("run.py", "security.py")))
 
 
 def part_simulation():

@@ -146,6 +146,8 @@ class Closed(ClusterCase):
         refusals = refusals_told(removed)
         removed.launch()
         wait_until(lambda: is_shut_out(removed, refusals + 1), "the removed node to be shut out again")
+        if refusals_told(removed):
+            self.assertIn("becomes a member again with an empty data directory", removed.log_tail(10000))
         self.assert_unharmed([cluster[0], cluster[1]])
 
     def test_the_authority_is_rotated_under_load_without_a_failed_request(self):

@@ -1,5 +1,7 @@
 """Riak's own client for Python against a node with users, rights and TLS, over both protocols."""
+import contextlib
 import os
+import ssl
 import sys
 import tempfile
 import unittest
@@ -13,8 +15,8 @@ import riak  # noqa: E402
 from riak.security import SecurityCreds, SecurityError  # noqa: E402
 
 from certificates import Certificates, is_possible  # noqa: E402
+from secured_node import CLIENTS, secured_node  # noqa: E402
 from support import unittest_runner  # noqa: E402
-from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 
 NODE = None
 FILES = None
@@ -26,35 +28,26 @@ def setUpModule():
     if not is_possible():
         raise unittest.SkipTest("openssl, which makes the certificates, is not installed")
     warnings.simplefilter("ignore", DeprecationWarning)
-    FOLDER = tempfile.TemporaryDirectory()
-    FILES = Certificates(FOLDER.name)
-    NODE = TemporaryNode(binary_from_environment(), [
-        "ssl.certfile=" + FILES.path("server.pem"), "ssl.keyfile=" + FILES.path("server.key"),
-        "ssl.cacertfile=" + FILES.path("ca.pem"), "ssl.crlfile=" + FILES.path("ca.crl"),
-        "listener.https.test=127.0.0.1:0", "storage_backend=memory",
-        "security.failure_delay=200ms", "security.hashing.memory=8KB"])
-    NODE.__enter__()
-    for words in ["add-user pass password=secret", "add-user trusted", "add-user certuser",
-                  "add-user revoked", "add-user poor password=secret",
-                  "add-source pass,poor 127.0.0.1/32 password", "add-source trusted 127.0.0.1/32 trust",
-                  "add-source certuser,revoked 127.0.0.1/32 certificate",
-                  "grant riak_kv.get,riak_kv.put,riak_kv.delete,riak_kv.list_keys on default to "
-                  "pass,trusted,certuser", "enable"]:
-        done = NODE.admin("security", *words.split())
-        assert done.returncode == 0, done.stdout
+    FOLDER = contextlib.ExitStack()
+    FILES = Certificates(FOLDER.enter_context(tempfile.TemporaryDirectory()))
+    NODE = FOLDER.enter_context(secured_node(FILES, CLIENTS))
 
 
 def tearDownModule():
-    if NODE:
-        NODE.__exit__(None, None, None)
-        FOLDER.cleanup()
+    if FOLDER:
+        FOLDER.close()
 
 
 class Case:
     """The cases of one protocol."""
 
     protocol = None
-    refusals = (Exception,)
+    # The exception of a refused login and the words of it.
+    refusal = None
+    words_of_login = None
+    # The exception of a handshake that failed.
+    refusal_of_handshake = None
+    words_of_denial = None
 
     def client(self, user, password=None, cert=None, authority="ca"):
         files = {"cacert_file": FILES.path(authority + ".pem")}
@@ -76,13 +69,21 @@ class Case:
     def test_a_password_lets_in(self):
         self.assert_serves(self.client("pass", "secret"))
 
+    def assert_refused(self, *credentials, **options):
+        """The login must end in the client's own exception of a refused login."""
+        with self.assertRaisesRegex(self.refusal, self.words_of_login):
+            self.client(*credentials, **options).bucket("b").get("k")
+
+    def assert_no_handshake(self, words, *credentials, **options):
+        """The handshake must fail for the reason that the words tell."""
+        with self.assertRaisesRegex(self.refusal_of_handshake, words):
+            self.client(*credentials, **options).bucket("b").get("k")
+
     def test_a_wrong_password_does_not(self):
-        with self.assertRaises(self.refusals):
-            self.client("pass", "wrong").bucket("b").get("k")
+        self.assert_refused("pass", "wrong")
 
     def test_a_user_that_does_not_exist_is_not_let_in(self):
-        with self.assertRaises(self.refusals):
-            self.client("nobody", "secret").bucket("b").get("k")
+        self.assert_refused("nobody", "secret")
 
     def test_trust_lets_in_without_a_password(self):
         self.assert_serves(self.client("trusted", "anything"))
@@ -91,28 +92,28 @@ class Case:
         self.assert_serves(self.client("certuser", "unused", cert="certuser"))
 
     def test_the_certificate_of_another_does_not(self):
-        with self.assertRaises(self.refusals):
-            self.client("certuser", "unused", cert="certother").bucket("b").get("k")
+        self.assert_refused("certuser", "unused", cert="certother")
 
     def test_a_certificate_of_another_authority_does_not(self):
-        with self.assertRaises(self.refusals):
-            self.client("certuser", "unused", cert="certbadca").bucket("b").get("k")
+        self.assert_no_handshake("(?i)unknown.ca|decrypt.error", "certuser", "unused", cert="certbadca")
 
     def test_a_revoked_certificate_does_not(self):
-        with self.assertRaises(self.refusals):
-            self.client("revoked", "unused", cert="revoked").bucket("b").get("k")
+        self.assert_no_handshake("(?i)certificate.revoked", "revoked", "unused", cert="revoked")
 
     def test_a_node_of_another_authority_is_not_trusted(self):
-        with self.assertRaises(self.refusals):
-            self.client("pass", "secret", authority="other-ca").bucket("b").get("k")
+        self.assert_no_handshake("certificate verify failed", "pass", "secret", authority="other-ca")
 
     def test_what_was_not_granted_is_refused(self):
-        with self.assertRaisesRegex(riak.RiakError, "Permission denied|403"):
+        with self.assertRaisesRegex(riak.RiakError, self.words_of_denial):
             self.client("poor", "secret").bucket("b").get("k")
 
 
 class OverPb(Case, unittest.TestCase):
     protocol = "pbc"
+    refusal = SecurityError
+    words_of_login = "Could not authorize connection"
+    refusal_of_handshake = SecurityError
+    words_of_denial = "Permission denied: User 'poor' does not have 'riak_kv.get' on default/b"
 
     def test_the_refusal_is_the_clients_own(self):
         with self.assertRaises(SecurityError):
@@ -121,6 +122,10 @@ class OverPb(Case, unittest.TestCase):
 
 class OverHttps(Case, unittest.TestCase):
     protocol = "http"
+    refusal = riak.RiakError
+    words_of_login = "Unauthorized|401"
+    words_of_denial = "403"
+    refusal_of_handshake = ssl.SSLError
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(HERE), HERE]
 
 from certificates import Certificates, is_possible  # noqa: E402
-from rights import check_rights, field  # noqa: E402
+from operations import field  # noqa: E402
+from rights import check_rights  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 from talk import Operator, Pb, error_of, request  # noqa: E402
 

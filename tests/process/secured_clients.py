@@ -1,0 +1,266 @@
+"""Tests of clients of secured nodes: audit log, new certificates, tools and clusters that log in."""
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE), HERE, os.path.join(os.path.dirname(HERE), "security")]
+
+from certificates import Certificates, is_possible  # noqa: E402
+from operations import field  # noqa: E402
+from secured_node import secured_node  # noqa: E402
+from support import unittest_runner  # noqa: E402
+from support.cluster import wait_until  # noqa: E402
+from support.node import TemporaryNode, binary_from_environment  # noqa: E402
+from talk import Operator, Pb, error_of, request  # noqa: E402
+
+USERS = ("add-user u password=pw", "add-user certuser", "add-source u 127.0.0.1/32 password",
+         "add-source certuser 127.0.0.1/32 certificate")
+ALL = "riak_kv.get,riak_kv.put,riak_core.get_bucket,riak_core.set_bucket"
+B = field(1, "b")
+
+
+def run(*arguments, **environment):
+    """Runs the program; the finished process with its output as text."""
+    return subprocess.run([binary_from_environment()] + list(arguments), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=90, text=True,
+                          env={**os.environ, **environment})
+
+
+class SecuredClients(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not is_possible():
+            raise unittest.SkipTest("openssl, which makes the certificates, is not installed")
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.files = Certificates(folder.name)
+
+    def node(self, commands, settings=()):
+        node = secured_node(self.files, commands, settings)
+        self.addCleanup(node.__exit__, None, None, None)
+        return node.__enter__()
+
+    def written(self, name, text, mode=0o600):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as handle:
+            handle.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def log_in(self, node, user="u", password="pw"):
+        pb = Pb(node.pb, self.files)
+        self.addCleanup(pb.close)
+        self.assertEqual(pb.call(255), (255, b""))
+        self.assertEqual(pb.tls(), "ok")
+        return pb, pb.call(253, field(1, user) + field(2, password))
+
+    def environment(self, user="u"):
+        """The variables of a login, as the tools take them."""
+        return {"QUOIT_USER": user, "QUOIT_CACERT": self.files.path("ca.pem"),
+                "QUOIT_PASSWORD_FILE": self.written("password", "pw\n")}
+
+    def audited(self, node):
+        with open(os.path.join(node.data_dir, "audit.log"), encoding="utf-8") as handle:
+            return [json.loads(line) for line in handle]
+
+    def test_every_operation_on_chosen_buckets_is_audited_with_its_key_and_no_other(self):
+        node = self.node((*USERS, "grant %s on any to u" % ALL, "enable"),
+                         ("audit=on", "audit.buckets=b,maps/*"))
+        pb, _ = self.log_in(node)
+        for bucket in ("b", "c"):
+            content = field(4, field(1, "v"))
+            self.assertEqual(pb.call(11, field(1, bucket) + field(2, "k") + content)[0], 12)
+            self.assertEqual(pb.call(9, field(1, bucket) + field(2, "k"))[0], 10)
+            self.https(node, "GET", "/buckets/%s/keys/k" % bucket, ("u", "pw"))
+        for _ in range(20):
+            self.assertEqual(pb.call(13, B + field(2, "k"))[0], 0)
+        lines = [line for line in self.audited(node) if line["via"] != "admin"]
+        subject = {"type": "default", "bucket": "b", "key": "k"}
+        self.assertTrue(all(line["details"] == subject and line["from"] == "127.0.0.1"
+                            and line["user"] == "u" for line in lines), lines)
+        seen = [(line["via"], line["what"], line["outcome"]) for line in lines]
+        self.assertEqual(seen, [("pb", "riak_kv.put", "allowed"), ("pb", "riak_kv.get", "allowed"),
+                                ("http", "riak_kv.get", "allowed")]
+                         + [("pb", "riak_kv.delete", "refused")] * 20)
+
+    def https(self, node, method, path, auth, body=None):
+        addresses = {name: tuple(node.record[name].rsplit(":", 1)) for name in ("http", "https")}
+        addresses = {name: (host, int(port)) for name, (host, port) in addresses.items()}
+        wanted = {"scheme": "https", "method": method, "path": path, "auth": list(auth),
+                  "headers": {"Content-Type": "application/json"}}
+        if body is not None:
+            wanted["body"] = body
+        return request(addresses, self.files, wanted)
+
+    def test_refused_logins_and_operations_and_changes_of_properties_are_audited(self):
+        node = self.node((*USERS, "grant %s on default b to u" % ALL, "enable"), ("audit=on",))
+        pb, refused = self.log_in(node, password="mistaken")
+        self.assertEqual(error_of(refused[1])[0], "Authentication failed")
+        pb, done = self.log_in(node)
+        self.assertEqual(done, (254, b""))
+        denied = error_of(pb.call(9, field(1, "other") + field(2, "k"))[1])[0]
+        self.assertEqual(pb.call(21, B + field(2, field(1, 2)))[0], 22)
+        self.assertEqual(self.https(node, "GET", "/buckets/other/keys/k", ("u", "pw"))["status"], 403)
+        self.assertEqual(self.https(node, "PUT", "/buckets/b/props", ("u", "pw"),
+                                    '{"props":{"r":1}}')["status"], 204)
+        self.assertEqual(self.https(node, "GET", "/buckets/b/keys/k", ("u", "bad"))["status"], 401)
+        lines = [line for line in self.audited(node) if line["via"] != "admin"]
+        self.assertTrue(all(line["from"] == "127.0.0.1" and line["user"] == "u" for line in lines), lines)
+        seen = [(line["via"], line["what"], line["outcome"]) for line in lines]
+        self.assertEqual(seen, [
+            ("pb", "login", "refused"), ("pb", "riak_kv.get", "refused"),
+            ("pb", "riak_core.set_bucket", "done"), ("http", "riak_kv.get", "refused"),
+            ("http", "riak_core.set_bucket", "done"), ("http", "login", "refused")])
+        self.assertEqual(lines[1]["reason"], denied)
+        self.assertEqual(lines[2]["details"], {"type": "default", "bucket": "b", "props": {"n_val": 2}})
+        with open(os.path.join(node.data_dir, "audit.log"), encoding="utf-8") as handle:
+            text = handle.read()
+        self.assertNotIn("mistaken", text)
+        self.assertNotIn('"pw"', text)
+
+    def test_a_new_certificate_counts_without_a_restart_and_at_once_at_a_signal(self):
+        node = self.node((*USERS, "enable"))
+        before, pb = self.serial(node), self.log_in(node)[0]
+        self.files.issue("server", "server", "ca", names="IP:127.0.0.1,DNS:localhost")
+        node.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: self.serial(node) != before, "the new certificate to be shown")
+        self.assertEqual(pb.call(1)[0], 2, "a connection that stands goes on")
+        # Without a signal, by a look at the file; a broken one changes nothing.
+        before = self.serial(node)
+        with open(self.files.path("server.pem"), encoding="utf-8") as handle:
+            good = handle.read()
+        self.written("server.pem", good[:200])
+        wait_until(lambda: "stay as they are" in node.log_tail(100), "the broken file to be told")
+        self.assertRegex(node.log_tail(100), "stay as they are.*server.pem.*PEM")
+        self.assertEqual(self.serial(node), before)
+        self.files.issue("server", "server", "ca", names="IP:127.0.0.1,DNS:localhost")
+        wait_until(lambda: self.serial(node) != before, "the next certificate to be shown")
+
+    def serial(self, node):
+        host, port = node.record["https"].rsplit(":", 1)
+        context = ssl.create_default_context(cafile=self.files.path("ca.pem"))
+        with socket.create_connection((host, int(port)), 20) as plain:
+            with context.wrap_socket(plain, server_hostname="127.0.0.1") as secured:
+                return secured.getpeercert()["serialNumber"]
+
+    def test_administration_and_data_commands_work_over_https(self):
+        node = self.node((*USERS, "grant quoit.operate,quoit.observe on any to u", "enable"))
+        url = "https://" + node.record["https"]
+        done = run("admin", "--url", url, "security", "status", **self.environment())
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, "Enabled"), done.stdout)
+        done = run("admin", "--url", url, "security", "add-user", "made", **self.environment())
+        self.assertEqual(done.returncode, 0, done.stdout)
+        for changed, words in [({"QUOIT_PASSWORD_FILE": self.written("bad", "no\n")}, "401"),
+                               ({"QUOIT_CACERT": self.files.path("other-ca.pem")}, "authority"),
+                               ({"QUOIT_USER": "made"}, "401")]:
+            done = run("admin", "--url", url, "security", "status",
+                       **{**self.environment(), **changed})
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn(words, done.stdout)
+
+    def test_the_load_generator_logs_in_over_both_protocols(self):
+        node = self.node((*USERS, "grant %s on any to u" % ALL, "enable"))
+        for name, driver, address, use_ssl in [
+                ("https", "http_raw", node.record["https"], ""),
+                ("set", "http_raw", node.record["https"], "{http_use_ssl, true}."),
+                ("pb", "riakc_pb", node.record["pb"], "")]:
+            config = self.written("bench.config", """
+                {mode, max}. {duration, 10}. {report_interval, 1}. {concurrent, 2}. {driver, %s}.
+                {key_generator, {int_to_str, {sequential_int, 50}}}.
+                {value_generator, {fixed_bin, 100}}. {operations, [{put, 1}]}. %s
+                """ % (driver, use_ssl))
+            done = run("bench", config, "-d", self.folder, "-n", name, "--target", address,
+                       **self.environment())
+            with open(os.path.join(self.folder, name, "errors.csv"), encoding="utf-8") as handle:
+                failed = handle.readlines()[1:]
+            self.assertEqual((done.returncode, failed), (0, []), done.stdout)
+        refused = run("bench", config, "-d", self.folder, "-n", "refused",
+                      "--target", node.record["pb"], **{**self.environment(), "QUOIT_USER": "nobody"})
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("Authentication failed", refused.stdout)
+
+    def test_another_cluster_is_consumed_and_compared_by_a_login(self):
+        source = self.node((*USERS, "grant quoit.replicate,quoit.fold on any to u,certuser",
+                            "grant riak_kv.put on any to u", "enable"),
+                           ("replrtq_enablesrc=enabled", "replrtq_srcqueue=out:any|web:any"))
+        by_certificate = ["repl_username=certuser", "repl_cacert_filename=" + self.files.path("ca.pem"),
+                          "repl_cert_filename=" + self.files.path("certuser.pem"),
+                          "repl_key_filename=" + self.files.path("certuser.key")]
+        by_password = ["repl_username=u", "repl_cacert_filename=" + self.files.path("ca.pem"),
+                       "repl.password_file=" + self.written("secret", "pw\n")]
+        over_pb = "out:%s:pb" % source.record["pb"]
+        over_https = "web:%s:http" % source.record["https"]
+        sinks = []
+        for login, peer in [(by_certificate, over_pb), (by_password, over_https)]:
+            sink = TemporaryNode(binary_from_environment(), [
+                "storage_backend=memory", "replrtq_enablesink=enabled", "replrtq_sinkpeers=" + peer,
+                *login])
+            self.addCleanup(sink.__exit__)
+            sinks.append(sink.__enter__())
+        pb, _ = self.log_in(source)
+        for number in range(20):
+            self.assertEqual(pb.call(11, B + field(2, "k%d" % number)
+                                     + field(4, field(1, "v")))[0], 12)
+        for sink in sinks:
+            reader = Pb(sink.pb, self.files)
+            self.addCleanup(reader.close)
+            for number in range(20):
+                key = B + field(2, "k%d" % number)
+                wait_until(lambda reader=reader, key=key: b"v" in reader.call(9, key)[1],
+                           "the record to come")
+        peer = source.record["pb"] + ":pb"
+        for words in (("set", "--peer", peer), ("run", "all")):
+            done = run("repl", "--url", sinks[0].url, "fullsync", *words)
+            self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("in_sync", done.stdout)
+        Operator(os.path.join(source.data_dir, "admin.sock")).command(
+            "revoke", "quoit.replicate", "on", "any", "from", "certuser")
+        wait_until(lambda: "Permission denied: User 'certuser'" in self.replication(sinks[0]),
+                   "the refusal to be told")
+
+    def replication(self, node):
+        with urllib.request.urlopen(node.url + "/admin/v1/repl", timeout=10) as answer:
+            return answer.read().decode()
+
+    def test_logins_at_other_clusters_that_cannot_be_made_stop_the_start(self):
+        authority = "repl_cacert_filename=" + self.files.path("ca.pem")
+        open_secret = self.written("open", "pw\n", mode=0o644)
+        for settings, words in [
+                (["repl_username=u"], "set repl_cacert_filename"),
+                ([authority], "set repl_username"),
+                (["repl_username=u", authority, "repl.password_file=" + open_secret], "chmod o-rwx"),
+                (["repl_username=u", "repl_cacert_filename=/none.pem"], "/none.pem")]:
+            node = TemporaryNode(binary_from_environment(), settings)
+            self.addCleanup(node.__exit__)
+            node.assert_refused(self, words)
+
+    def test_a_revocation_list_of_version_1_stops_the_start_with_its_file_and_a_remedy(self):
+        with open(self.files.path("ca.cnf"), encoding="utf-8") as handle:
+            text = handle.read()
+        self.written("old.cnf", re.sub("crl_extensions=.*\n|crlnumber=.*\n", "", text))
+        self.files.run("ca", "-config", "old.cnf", "-gencrl", "-out", "old.crl")
+        node = TemporaryNode(binary_from_environment(), [
+            "ssl.certfile=" + self.files.path("server.pem"),
+            "ssl.keyfile=" + self.files.path("server.key"),
+            "ssl.cacertfile=" + self.files.path("ca.pem"), "ssl.crlfile=" + self.files.path("old.crl")])
+        self.addCleanup(node.__exit__)
+        node.assert_refused(self, "old.crl")
+        self.assertIn("version 1", node.log_tail())
+        self.assertIn("crl_extensions", node.log_tail())
+
+
+if __name__ == "__main__":
+    sys.exit(unittest_runner.run(sys.modules[__name__]))
