@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.request
 
@@ -20,6 +21,7 @@ from operations import field  # noqa: E402
 from secured_node import secured_node  # noqa: E402
 from support import unittest_runner  # noqa: E402
 from support.cluster import wait_until  # noqa: E402
+from support.cluster_case import ClusterCase  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 from talk import Operator, Pb, error_of, request  # noqa: E402
 
@@ -36,7 +38,20 @@ def run(*arguments, **environment):
                           env={**os.environ, **environment})
 
 
-class SecuredClients(unittest.TestCase):
+class WithCertificates:
+    """Certificates of a test, and logins by them."""
+
+    files = None
+
+    def log_in(self, node, user="u", password="pw"):
+        pb = Pb(node.pb, self.files)
+        self.addCleanup(pb.close)
+        self.assertEqual(pb.call(255), (255, b""))
+        self.assertEqual(pb.tls(), "ok")
+        return pb, pb.call(253, field(1, user) + field(2, password))
+
+
+class SecuredClients(WithCertificates, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         if not is_possible():
@@ -59,13 +74,6 @@ class SecuredClients(unittest.TestCase):
             handle.write(text)
         os.chmod(path, mode)
         return path
-
-    def log_in(self, node, user="u", password="pw"):
-        pb = Pb(node.pb, self.files)
-        self.addCleanup(pb.close)
-        self.assertEqual(pb.call(255), (255, b""))
-        self.assertEqual(pb.tls(), "ok")
-        return pb, pb.call(253, field(1, user) + field(2, password))
 
     def environment(self, user="u"):
         """The variables of a login, as the tools take them."""
@@ -260,6 +268,61 @@ class SecuredClients(unittest.TestCase):
         node.assert_refused(self, "old.crl")
         self.assertIn("version 1", node.log_tail())
         self.assertIn("crl_extensions", node.log_tail())
+
+
+class ChangedRights(WithCertificates, ClusterCase):
+    def test_changed_rights_count_on_all_nodes_and_one_that_is_cut_off_says_so(self):
+        if not is_possible():
+            raise unittest.SkipTest("openssl, which makes the certificates, is not installed")
+        files = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        self.addCleanup(files.cleanup)
+        self.files = Certificates(files.name)
+        cluster = self.cluster(3, (
+            "ring_size=8", "ssl.certfile=" + self.files.path("server.pem"),
+            "ssl.keyfile=" + self.files.path("server.key"), "security.failure_delay=100ms",
+            "security.hashing.memory=8KB", "security.open_statistics=on",
+            "security.cut_off.refuse_logins_after=3s"))
+        for words in (*USERS, "grant riak_core.get_bucket on any to u", "enable"):
+            done = cluster[0].admin("security", *words.split())
+            self.assertEqual(done.returncode, 0, done.stdout)
+        wait_until(lambda: all(self.log_in(node)[1] == (254, b"") for node in cluster), "logins")
+        clients = [self.log_in(node)[0] for node in cluster]
+        self.assertTrue(all(pb.call(19, B)[0] == 20 for pb in clients))
+        # A revoked right ends on open connections of all nodes within 5 s, and for one that was away.
+        cluster[2].stop()
+        self.command(cluster[0], "revoke", "riak_core.get_bucket", "on", "any", "from", "u")
+        began = time.monotonic()
+        wait_until(lambda: all(self.is_denied(pb) for pb in clients[:2]), "the right to end")
+        self.assertLess(time.monotonic() - began, 5)
+        cluster[2].start()
+        began = time.monotonic()
+        again = self.log_in(cluster[2])[0]
+        wait_until(lambda: self.is_denied(again), "the right to end on the node that was away")
+        self.assertLess(time.monotonic() - began, 5)
+        # Without a majority a node serves on, says so, and refuses logins after a time.
+        for node in (cluster[0], cluster[1]):
+            node.kill()
+        wait_until(lambda: self.cut_off_seconds(cluster[2]) >= 3, "the node to be cut off for 3 s")
+        self.assertIn("reaches no majority of the voters", cluster[2].log_tail(1000))
+        self.assertEqual(again.call(1), (2, b""), "who has logged in is served")
+        self.assertEqual(error_of(self.log_in(cluster[2])[1][1])[0], "Authentication failed")
+        cluster[0].start()
+        wait_until(lambda: self.log_in(cluster[2])[1] == (254, b""), "logins to be taken again")
+        self.assertEqual(self.cut_off_seconds(cluster[2]), 0)
+        cluster[1].start()
+
+    def command(self, node, *words):
+        done = node.admin("security", *words)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def is_denied(self, pb):
+        frame = pb.call(19, B)
+        return frame[0] == 0 and "Permission denied" in error_of(frame[1])[0]
+
+    def cut_off_seconds(self, node):
+        with urllib.request.urlopen(node.url + "/metrics", timeout=10) as answer:
+            return int(re.search("^quoit_security_cut_off_seconds (\\d+)", answer.read().decode(),
+                                 re.M).group(1))
 
 
 if __name__ == "__main__":

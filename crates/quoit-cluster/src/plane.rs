@@ -273,10 +273,10 @@ impl ControlPlane {
     }
 
     /// Whether the node may not know of changes that others have agreed on: it belongs to a cluster of
-    /// several, and nobody leads it.
+    /// several, and reaches no majority of the voters.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
-        self.may_be_behind()
+        self.read().members().count() > 1 && !self.group.reaches_majority()
     }
 
     /// Entries of the replicated log that this node keeps. A snapshot every 256 entries and the removal of

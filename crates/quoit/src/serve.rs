@@ -234,9 +234,10 @@ fn server_context(
 /// Starts the tasks that run beside the requests until the node stops.
 fn spawn_background(context: &Arc<ServerContext>, reserve: Reserve) -> JoinHandle<()> {
     let certificates = certificates::keep(Arc::clone(context));
+    let cut_off = certificates::watch_cut_off(Arc::clone(context));
     let background = background(Arc::clone(&context.store), reserve);
     tokio::spawn(async {
-        tokio::join!(background, certificates);
+        tokio::join!(background, certificates, cut_off);
     })
 }
 

@@ -218,6 +218,18 @@ impl Group {
             || self.metrics().is_some_and(|metrics| metrics.state.is_leader())
     }
 
+    /// Whether the node learns of what a majority of the voters agrees on: it has heard of its leader lately,
+    /// or leads, and a majority has answered it lately.
+    pub(crate) fn reaches_majority(&self) -> bool {
+        let led_at = *self.led_at.read();
+        let is_answered = |metrics: Metrics| {
+            let silent_ms = metrics.millis_since_quorum_ack;
+            metrics.state.is_leader() && silent_ms.is_some_and(|ms| ms <= ELECTION_MS_MAX)
+        };
+        led_at.is_some_and(|at| at.elapsed() <= LED_WITHIN)
+            || self.metrics().is_some_and(is_answered)
+    }
+
     /// Ends the running part, has the control file changed, and reads it again. The next call starts a new
     /// part.
     pub(crate) async fn change_file(

@@ -104,7 +104,9 @@ impl AuditLog {
             return;
         }
         let user = &user[..user.floor_char_boundary(NAME_BYTES_MAX)];
-        let outcome = AuditOutcome::Refused("the proof is wrong, or no source admits the user");
+        let outcome = AuditOutcome::Refused(
+            "the proof is wrong, no source admits the user, or the node was cut off for too long",
+        );
         let from = Some(address);
         self.record(&AuditEntry {
             user: Some(user),

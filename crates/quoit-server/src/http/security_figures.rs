@@ -18,6 +18,11 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
         "1 while the node may not know of rights that were changed elsewhere.",
         control.is_cut_off().into(),
     );
+    text.gauge(
+        "quoit_security_cut_off_seconds",
+        "Seconds for which the node may not have learned of rights that were changed elsewhere.",
+        context.gate.cut_off_for().map_or(0, |lasts| lasts.as_secs().max(1)),
+    );
     let figures = context.gate.figures();
     text.gauge(
         "quoit_unauthenticated_connections",

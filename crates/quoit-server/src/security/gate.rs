@@ -1,5 +1,6 @@
 //! State of TLS and logins that all connections share.
 
+use super::cut_off::{CutOff, CutOffChange};
 use super::handshake::Handshakes;
 use super::login::KnownPasswords;
 use super::strangers::{StrangerConnection, Strangers};
@@ -59,6 +60,8 @@ pub struct SecuritySettings {
     pub strangers_max: usize,
     /// Whether `/stats` and `/metrics` are answered without a login.
     pub open_statistics: bool,
+    /// How long the node may reach no majority of the voters before it refuses logins; `None` = for ever.
+    pub cut_off_max: Option<Duration>,
     /// The cost of new passwords.
     pub password_cost: Cost,
     /// Passwords that are hashed at the same time.
@@ -77,6 +80,7 @@ impl Default for SecuritySettings {
             strangers_of_address_max: 256,
             strangers_max: 1024,
             open_statistics: false,
+            cut_off_max: None,
             password_cost: Cost::default(),
             hashing_count_max: 2,
         }
@@ -127,6 +131,7 @@ pub struct Gate {
     strangers: Arc<Strangers>,
     hashing: Semaphore,
     pub(super) known: KnownPasswords,
+    cut_off: CutOff,
     pub(super) counts: Counts,
 }
 
@@ -156,6 +161,7 @@ impl Gate {
             strangers: Arc::default(),
             hashing,
             known: KnownPasswords::default(),
+            cut_off: CutOff::default(),
             counts: Counts::default(),
         }
     }
@@ -248,6 +254,34 @@ impl Gate {
             failed_handshakes: read(&counts.failed_handshakes),
             strangers: self.strangers.count(),
         }
+    }
+
+    /// Takes note of whether the node may not know of rights that were changed elsewhere, and logs changes.
+    pub fn note_cut_off(&self, is_cut_off: bool) {
+        match self.cut_off.note(is_cut_off, std::time::Instant::now()) {
+            Some(CutOffChange::Began) => tracing::warn!(
+                "the node reaches no majority of the voters: it does not learn of users and rights that are \
+                 changed elsewhere, and goes on with those that it knows"
+            ),
+            Some(CutOffChange::Ended(lasted)) => tracing::info!(
+                seconds = lasted.as_secs(),
+                "the node reaches a majority of the voters again, and learns of changed users and rights"
+            ),
+            None => {}
+        }
+    }
+
+    /// How long the node may not have learned of rights that were changed elsewhere; `None` = it learns of
+    /// them.
+    #[must_use]
+    pub fn cut_off_for(&self) -> Option<Duration> {
+        self.cut_off.lasts(std::time::Instant::now())
+    }
+
+    /// Whether logins are refused, because what the node knows of users is too old.
+    pub(super) fn knows_too_little(&self) -> bool {
+        let max = self.settings.cut_off_max;
+        max.is_some_and(|max| self.cut_off_for().is_some_and(|lasts| lasts >= max))
     }
 
     pub(crate) fn note_denied(&self) {

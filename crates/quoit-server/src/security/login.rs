@@ -75,11 +75,13 @@ impl Gate {
     /// Checks a claim by the source that counts for the user at its address; `None` if it is not proved. A
     /// password is hashed on a thread for work that takes long, and few of them at the same time.
     pub(crate) async fn log_in(&self, control: &ControlPlane, claim: &Claim<'_>) -> Option<Login> {
-        let proved = self.is_proved(control, claim).await;
+        let is_cut_off = self.knows_too_little();
+        let proved = !is_cut_off && self.is_proved(control, claim).await;
         let count = if proved { &self.counts.logins } else { &self.counts.failed_logins };
         count.fetch_add(1, Ordering::Relaxed);
         if !proved {
-            tracing::warn!(user = claim.user, address = %claim.address, "a login was refused");
+            let why = if is_cut_off { ": the node was cut off for too long" } else { "" };
+            tracing::warn!(user = claim.user, address = %claim.address, "a login was refused{why}");
         }
         proved.then(|| Login { name: claim.user.into() })
     }

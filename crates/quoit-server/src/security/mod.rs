@@ -14,8 +14,10 @@
 //! | `strangers` | bounds of connections that have not logged in |
 //! | `handshake` | TLS handshakes, off the threads that serve requests |
 //! | `basic` | credentials in HTTP headers |
+//! | `cut_off` | how long the node may not have learned of changed rights |
 
 mod basic;
+mod cut_off;
 mod gate;
 mod handshake;
 mod login;

@@ -125,6 +125,7 @@ impl Settings {
             ),
             strangers_max: count("security.unauthenticated.maximum", defaults.strangers_max),
             open_statistics: self.flag("security.open_statistics"),
+            cut_off_max: self.duration("security.cut_off.refuse_logins_after"),
             password_cost: Cost {
                 memory_kib: self
                     .size_bytes("security.hashing.memory")

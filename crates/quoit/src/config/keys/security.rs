@@ -105,6 +105,13 @@ pub(super) const KEYS: &[Key] = &[
         "While security is on, a connection that has not logged in after so long is closed.",
     ),
     key(
+        "security.cut_off.refuse_logins_after",
+        Kind::Duration(1_000),
+        "",
+        "A node that has reached no majority of the voters for so long, and may not know of users and rights \
+         that were changed elsewhere, refuses new logins [default: never].",
+    ),
+    key(
         "security.bytes_before_login.maximum",
         Kind::Size(KB, 64 * MB),
         "64KB",
