@@ -30,6 +30,7 @@ BINARY = binary_from_environment()
 TYPES = {"sibs": {"allow_mult": True}, "nosibs": {"allow_mult": False}, "n1": {"n_val": 1},
          "n2": {"n_val": 2, "allow_mult": True}, "once": {"write_once": True},
          "lww": {"allow_mult": False, "last_write_wins": True, "dvv_enabled": False}}
+ENGINES = ("bitcask", "leveldb", "leveled", "innostore", "memory")
 START_SECONDS = 30
 
 
@@ -155,23 +156,28 @@ class Recorded(unittest.TestCase):
                 self.check_data_type(node, record)
             self.assertGreater(len(expected["data_types"]), 40)
 
-    def test_bitcask_into_bitcask(self):
-        self.imported("bitcask-data-types", "bitcask")
+    def on_every_engine(self, archive):
+        for engine in ENGINES:
+            with self.subTest(engine=engine):
+                self.imported(archive, engine)
 
-    def test_bitcask_of_a_killed_node_into_innostore(self):
-        self.imported("bitcask-killed", "innostore")
+    def test_bitcask(self):
+        self.on_every_engine("bitcask")
 
-    def test_leveldb_into_leveldb(self):
-        self.imported("leveldb-data-types", "leveldb")
+    def test_bitcask_with_data_types(self):
+        self.on_every_engine("bitcask-data-types")
 
-    def test_leveled_into_leveled(self):
-        self.imported("leveled", "leveled")
+    def test_bitcask_of_a_killed_node(self):
+        self.on_every_engine("bitcask-killed")
 
-    def test_leveled_into_bitcask(self):
-        self.imported("leveled", "bitcask")
+    def test_leveldb(self):
+        self.on_every_engine("leveldb")
 
-    def test_leveldb_into_memory(self):
-        self.imported("leveldb-data-types", "memory")
+    def test_leveldb_with_data_types(self):
+        self.on_every_engine("leveldb-data-types")
+
+    def test_leveled(self):
+        self.on_every_engine("leveled")
 
 
 class OneNode(unittest.TestCase):

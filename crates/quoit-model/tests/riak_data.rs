@@ -1,9 +1,4 @@
 //! Objects that a real Riak node wrote come back byte for byte, and mean what the node said.
-//!
-//! The data directories are not part of the repository. They are looked for in
-//! `$QUOIT_GOLDEN_RIAK_DATA` and, without that variable, beside the repository in
-//! `shared/golden/riak-data`.
-#![allow(clippy::print_stdout)] // A test that was skipped says so.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -22,15 +17,14 @@ use std::path::{Path, PathBuf};
 /// The stored value of each live key of each partition.
 type Stored = BTreeMap<(String, Bytes), Bytes>;
 
-fn data_dir() -> Option<PathBuf> {
-    let told = std::env::var_os("QUOIT_GOLDEN_RIAK_DATA").map(PathBuf::from);
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let dir = told.unwrap_or_else(|| repository.join("../shared/golden/riak-data"));
-    if dir.join("bitcask.tar.gz").is_file() {
-        return Some(dir);
-    }
-    println!("skipped: there are no data directories of a Riak node in {}", dir.display());
-    None
+fn data_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/riak-data")
+}
+
+/// Answers of the node of the archive before it stopped.
+fn answers() -> Value {
+    let file = File::open(data_dir().join("bitcask.expected.json.gz")).expect("the node's answers");
+    serde_json::from_reader(GzDecoder::new(file)).expect("JSON")
 }
 
 /// Reads the data files of an archive: per partition, the last record of each key counts.
@@ -133,8 +127,7 @@ fn name_of(record: &Value) -> BitcaskKey {
 
 #[test]
 fn stored_objects_and_keys_round_trip_byte_for_byte() {
-    let Some(dir) = data_dir() else { return };
-    let stored = read_archive(&dir.join("bitcask.tar.gz"));
+    let stored = read_archive(&data_dir().join("bitcask.tar.gz"));
     assert!(stored.len() > 300, "only {} records", stored.len());
     for ((partition, key), value) in &stored {
         let name = BitcaskKey::decode(key).expect("a stored key");
@@ -160,10 +153,8 @@ fn stored_objects_and_keys_round_trip_byte_for_byte() {
 
 #[test]
 fn stored_objects_mean_what_the_node_answered() {
-    let Some(dir) = data_dir() else { return };
-    let objects = merged(&read_archive(&dir.join("bitcask.tar.gz")));
-    let expected = File::open(dir.join("bitcask.expected.json")).expect("the node's answers");
-    let expected: Value = serde_json::from_reader(expected).expect("JSON");
+    let objects = merged(&read_archive(&data_dir().join("bitcask.tar.gz")));
+    let expected = answers();
     let records = expected["objects"].as_array().expect("objects");
     assert!(!records.is_empty());
     for record in records {
@@ -190,8 +181,7 @@ fn stored_objects_mean_what_the_node_answered() {
 
 #[test]
 fn replicas_of_a_record_have_one_digest() {
-    let Some(dir) = data_dir() else { return };
-    let stored = read_archive(&dir.join("bitcask.tar.gz"));
+    let stored = read_archive(&data_dir().join("bitcask.tar.gz"));
     let mut digests: BTreeMap<Bytes, BTreeSet<u64>> = BTreeMap::new();
     for ((_, key), value) in &stored {
         let object = decode_riak_object(value).expect("a stored object");
@@ -247,10 +237,8 @@ fn value_of(data_type: RiakDataType) -> Value {
 
 #[test]
 fn stored_data_types_mean_what_the_node_answered() {
-    let Some(dir) = data_dir() else { return };
-    let objects = merged(&read_archive(&dir.join("bitcask.tar.gz")));
-    let expected = File::open(dir.join("bitcask.expected.json")).expect("the node's answers");
-    let expected: Value = serde_json::from_reader(expected).expect("JSON");
+    let objects = merged(&read_archive(&data_dir().join("bitcask.tar.gz")));
+    let expected = answers();
     let records = expected["data_types"].as_array().expect("data types");
     assert_eq!(records.len(), 50);
     for record in records {

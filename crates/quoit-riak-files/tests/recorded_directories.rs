@@ -21,8 +21,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-const ARCHIVES: [&str; 4] =
-    ["bitcask-data-types", "bitcask-killed", "leveldb-data-types", "leveled"];
+const ARCHIVES: [&str; 6] =
+    ["bitcask", "bitcask-data-types", "bitcask-killed", "leveldb", "leveldb-data-types", "leveled"];
 
 type Objects = BTreeMap<BitcaskKey, Object>;
 
@@ -171,6 +171,12 @@ fn check(name: &str) {
     let expected = expected(name);
     check_objects(&objects, &expected);
     check_data_types(&objects, &expected);
+}
+
+#[test]
+fn directories_of_a_ring_of_64_hold_what_the_node_answered() {
+    check("bitcask");
+    check("leveldb");
 }
 
 #[test]
