@@ -337,6 +337,12 @@ impl ReplicatedStore {
         self.room.get().and_then(|ask| ask())
     }
 
+    /// The settings, for operators.
+    #[must_use]
+    pub const fn settings(&self) -> &StoreSettings {
+        &self.settings
+    }
+
     /// The storage engine, for figures and operators.
     #[must_use]
     pub fn engine(&self) -> &dyn Engine {

@@ -1,7 +1,7 @@
 //! Commands of operators, as the administration API takes them and nodes send them to each other.
 
 use crate::address::PeerAddress;
-use crate::full_sync::{CheckKind, FullSyncScope};
+use crate::full_sync::{CheckKind, FullSyncChange, FullSyncScope};
 use crate::replication::Replication;
 use crate::sinks::{ChangeSinkError, SinkDefinition};
 use bytes::Bytes;
@@ -116,6 +116,18 @@ pub enum ReplicationCommand {
     FullSyncSet {
         /// HOST:PORT:pb.
         peer: String,
+        /// The queue here for what is newer here.
+        #[serde(default)]
+        queue: Option<String>,
+        /// The queue there for what is newer there.
+        #[serde(default)]
+        peer_queue: Option<String>,
+        /// With a Riak, the n_val here of the buckets that are compared.
+        #[serde(default)]
+        local_n_val: Option<u32>,
+        /// With a Riak, their n_val there.
+        #[serde(default)]
+        remote_n_val: Option<u32>,
     },
 }
 
@@ -185,9 +197,10 @@ impl Replication {
                 self.full_sync_control().suppress(count);
                 changed(())
             }
-            C::FullSyncSet { peer } => {
+            C::FullSyncSet { peer, queue, peer_queue, local_n_val, remote_n_val } => {
                 let peer: PeerAddress = peer.parse().map_err(ChangeSinkError::from)?;
-                self.full_sync_control().set_peer(peer);
+                let scope = FullSyncChange { queue, peer_queue, local_n_val, remote_n_val };
+                self.full_sync_control().set(peer, scope);
                 changed(())
             }
         })

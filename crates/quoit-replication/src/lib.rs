@@ -24,8 +24,8 @@ pub use address::{PeerAddress, PeerAddressError, Protocol};
 pub use command::{CommandError, ReplicationCommand};
 pub use figures::{LAG_BOUNDS_MS, Lag, LagHistogram, PeerKind, PeerStatus, SinkStatus};
 pub use full_sync::{
-    CheckKind, CheckWindow, FullSync, FullSyncReport, FullSyncScope, FullSyncSettings,
-    FullSyncState, FullSyncStatus,
+    CheckKind, CheckWindow, FullSync, FullSyncChange, FullSyncReport, FullSyncScope,
+    FullSyncSettings, FullSyncState, FullSyncStatus,
 };
 pub use quoit_client::LoginSettings;
 pub use replication::Replication;

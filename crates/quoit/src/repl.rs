@@ -175,6 +175,18 @@ enum FullSyncCommand {
         /// HOST:PORT:pb.
         #[arg(long)]
         peer: String,
+        /// The queue of this cluster for what is newer here.
+        #[arg(long, value_name = "NAME")]
+        queue: Option<String>,
+        /// The queue of the other cluster for what is newer there.
+        #[arg(long, value_name = "NAME")]
+        peer_queue: Option<String>,
+        /// With a Riak, the n_val of the buckets here whose trees are compared.
+        #[arg(long, value_name = "N")]
+        local_n_val: Option<u32>,
+        /// With a Riak, their n_val there.
+        #[arg(long, value_name = "N")]
+        remote_n_val: Option<u32>,
     },
     #[command(flatten)]
     Riak(riak_words::RiakFullSyncCommand),
@@ -246,9 +258,11 @@ fn full_sync(caller: &Caller, command: &FullSyncCommand) -> Result<()> {
         FullSyncCommand::Suppress { count } => {
             caller.change(&json!({"command": "full_sync_suppress", "count": count}))
         }
-        FullSyncCommand::Set { peer } => {
-            caller.change(&json!({"command": "full_sync_set", "peer": peer}))
-        }
+        FullSyncCommand::Set { peer, queue, peer_queue, local_n_val, remote_n_val } => caller
+            .change(&json!({
+                "command": "full_sync_set", "peer": peer, "queue": queue, "peer_queue": peer_queue,
+                "local_n_val": local_n_val, "remote_n_val": remote_n_val,
+            })),
         FullSyncCommand::Riak(command) => riak_words::answer_full_sync(command),
     }
 }

@@ -13,7 +13,7 @@ mod walk;
 mod with_riak;
 
 pub use report::{FullSyncReport, FullSyncState, FullSyncStatus};
-pub use settings::{CheckKind, CheckWindow, FullSyncScope, FullSyncSettings};
+pub use settings::{CheckKind, CheckWindow, FullSyncChange, FullSyncScope, FullSyncSettings};
 
 use crate::address::{PeerAddress, Protocol};
 use crate::dialer::PeerDialer;
@@ -33,7 +33,8 @@ const REST_AT_START: Duration = Duration::from_secs(60);
 
 /// The part of full-sync that changes.
 struct State {
-    peer: Option<PeerAddress>,
+    /// Settings by which checks compare; commands change peer, queues and `n_val`s.
+    compares: FullSyncSettings,
     /// Whether a check is wanted beside the schedule: the last one has repaired something, or references to
     /// what is to be sent were lost.
     is_wanted: bool,
@@ -63,7 +64,7 @@ impl FullSync {
         dialer: PeerDialer,
     ) -> Self {
         let state = State {
-            peer: settings.peer.clone(),
+            compares: settings.clone(),
             is_wanted: false,
             suppressed: 0,
             last: None,
@@ -124,7 +125,8 @@ impl FullSync {
     pub async fn check(&self, kind: CheckKind) -> FullSyncReport {
         let _turn = self.turn.lock().await;
         self.state.lock().is_running = true;
-        let peer = self.state.lock().peer.clone();
+        let settings = self.state.lock().compares.clone();
+        let peer = settings.peer.clone();
         let began_us = self.store.clock().unix_us();
         let mut report = FullSyncReport::begun(kind, peer.as_ref(), began_us);
         match (kind, &peer) {
@@ -140,7 +142,7 @@ impl FullSync {
                 report.fault = Some(text.to_owned());
             }
             (kind, Some(peer)) => {
-                let walk = Walk::new(&self.store, &self.settings, kind, began_us);
+                let walk = Walk::new(&self.store, &settings, kind, began_us);
                 let walked = match peer.protocol {
                     Protocol::Http => Err(FullSyncError::NoQuoit),
                     Protocol::Pb => walk.run((&self.dialer, peer), &mut report).await,
@@ -149,7 +151,7 @@ impl FullSync {
                     // It may be a Riak, which is asked in its own words.
                     Err(FullSyncError::NoQuoit) => {
                         let at = (&self.dialer, peer);
-                        with_riak::run(&self.store, &self.settings, kind, at, &mut report).await
+                        with_riak::run(&self.store, &settings, kind, at, &mut report).await
                     }
                     walked => walked,
                 };
@@ -165,9 +167,18 @@ impl FullSync {
         report
     }
 
-    /// Compares with another peer from now on, until the node is restarted.
-    pub fn set_peer(&self, peer: PeerAddress) {
-        self.state.lock().peer = Some(peer);
+    /// Compares with another peer from now on, until the node is restarted; queues and `n_val`s stay as they
+    /// are where none are given.
+    pub fn set(&self, peer: PeerAddress, scope: FullSyncChange) {
+        let mut state = self.state.lock();
+        let compares = &mut state.compares;
+        compares.peer = Some(peer);
+        compares.local_n_val = scope.local_n_val.unwrap_or(compares.local_n_val);
+        compares.remote_n_val = scope.remote_n_val.unwrap_or(compares.remote_n_val);
+        compares.peer_queue = scope.peer_queue.or_else(|| compares.peer_queue.take());
+        if let Some(queue) = scope.queue {
+            compares.queue = queue;
+        }
     }
 
     /// Leaves out the next auto checks of the schedule.
@@ -181,9 +192,9 @@ impl FullSync {
         let state = self.state.lock();
         FullSyncStatus {
             scope: self.settings.scope,
-            peer: state.peer.as_ref().map(ToString::to_string),
-            queue: self.settings.queue.clone(),
-            peer_queue: self.settings.peer_queue.clone(),
+            peer: state.compares.peer.as_ref().map(ToString::to_string),
+            queue: state.compares.queue.clone(),
+            peer_queue: state.compares.peer_queue.clone(),
             is_paused,
             is_wanted: state.is_wanted,
             suppressed: state.suppressed,

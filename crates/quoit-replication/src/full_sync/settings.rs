@@ -110,6 +110,19 @@ pub struct FullSyncSettings {
     pub rest_at_start: Duration,
 }
 
+/// Queues and `n_val`s that full-sync is to compare by from now on; those that are `None` stay.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FullSyncChange {
+    /// The queue here for what is newer here.
+    pub queue: Option<String>,
+    /// The queue there for what is newer there.
+    pub peer_queue: Option<String>,
+    /// With a Riak, the n_val here of the buckets that are compared.
+    pub local_n_val: Option<u32>,
+    /// With a Riak, their n_val there.
+    pub remote_n_val: Option<u32>,
+}
+
 impl Default for FullSyncSettings {
     fn default() -> Self {
         Self {
