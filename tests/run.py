@@ -190,6 +190,11 @@ def part_import():
                     {"TEST_BINARY": built("quoit")})
 
 
+def part_live_move():
+    return counting([PYTHON, os.path.join(HERE, "import", "live_move.py")], CLOSING_LINE,
+                    {"TEST_BINARY": built("quoit")})
+
+
 def part_faults():
     return counting([PYTHON, os.path.join(HERE, "process", "faults.py")], CLOSING_LINE,
                     {"TEST_BINARY": built("quoit")})
@@ -304,6 +309,7 @@ PARTS = [
      part_secured),
     ("salvage", "stores that can't be opened, and the commands that their errors name", part_salvage),
     ("import", "moves from Riak: recorded directories, kills, damage, Riak's own commands", part_import),
+    ("live-move", "the plan of a live move from Riak, carried out command by command", part_live_move),
     ("healing", "what comes back to real nodes that were away, and what must not", part_healing),
     ("replication", "two and three clusters of real processes that replicate", part_replication),
     ("replication-with-riak", "clusters that replicate in Riak's messages",

@@ -2,6 +2,7 @@
 
 use crate::Format;
 use crate::api::Api;
+use crate::names::{bucket_named, bucket_of};
 use crate::output::{say, shown};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -107,11 +108,10 @@ async fn buckets(
     let mut found = BTreeSet::new();
     let mut types: Vec<String> = Vec::new();
     for name in &args.only {
-        match name.split_once('/') {
-            Some((bucket_type, bucket)) => {
-                found.insert(bucket_of(bucket_type, bucket.as_bytes()));
-            }
-            None => types.push(name.clone()),
+        if name.contains('/') {
+            found.insert(bucket_named(name)?);
+        } else {
+            types.push(name.clone());
         }
     }
     if args.only.is_empty() {
@@ -126,17 +126,10 @@ async fn buckets(
             // Riak may not have the type.
             let Ok(listing) = listing else { continue };
             let Ok(names) = listing.collect().await else { continue };
-            found.extend(names.iter().map(|name| bucket_of(&bucket_type, name)));
+            found.extend(names.iter().map(|name| bucket_of(bucket_type.as_bytes(), name)));
         }
     }
     Ok(found)
-}
-
-fn bucket_of(bucket_type: &str, bucket: &[u8]) -> Bucket {
-    match bucket_type {
-        "default" => Bucket::new(bucket),
-        bucket_type => Bucket::typed(bucket_type, bucket),
-    }
 }
 
 async fn compare_bucket(

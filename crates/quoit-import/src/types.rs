@@ -2,10 +2,18 @@
 
 use crate::Format;
 use crate::api::{Api, segment};
-use crate::output::say;
-use anyhow::{Result, bail};
-use clap::Args;
+use crate::inspect::open;
+use crate::names::{DEFAULT_TYPE, bucket_name, bucket_named};
+use crate::output::{say, shown};
+use crate::riak_node::RiakNode;
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use quoit_client::Bucket;
+use quoit_riak_files::Seen;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Properties that say nothing about a type's behaviour, or that Riak alone has.
@@ -20,9 +28,22 @@ const ACTIVATION_PAUSE: Duration = Duration::from_millis(100);
 pub struct TypesArgs {
     /// HTTP address of a node of Riak.
     riak: String,
-    /// Names of bucket types, as `riak-admin bucket-type list` prints them; Riak tells them to no client.
-    #[arg(required = true, value_name = "TYPE")]
+    /// Names of bucket types, as `riak-admin bucket-type list` prints them. Without any, those that Riak tells
+    /// (it tells those with data, if tictacaae_active = active), and those that the options find.
+    #[arg(value_name = "TYPE")]
     types: Vec<String>,
+    /// Take the types that records of a stopped node's data directory have.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Vec<PathBuf>,
+    /// Take the types of a report of `quoit import inspect --format json`.
+    #[arg(long, value_name = "FILE")]
+    inspected: Vec<PathBuf>,
+    /// Protocol Buffers address of the node of Riak; its host and port 8087 by default.
+    #[arg(long, value_name = "HOST:PORT")]
+    riak_pb: Option<String>,
+    /// The protocol in which Riak is asked for properties.
+    #[arg(long, value_enum, default_value = "http")]
+    by: Protocol,
     /// HTTP address of a node of the cluster.
     #[arg(long, default_value = "http://127.0.0.1:8098", value_name = "URL")]
     to: String,
@@ -37,6 +58,116 @@ pub struct TypesArgs {
     format: Format,
 }
 
+/// A protocol of clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Protocol {
+    /// HTTP.
+    Http,
+    /// Protocol Buffers.
+    Pb,
+}
+
+/// Riak, as it is asked for properties.
+enum Riak {
+    Http(Api),
+    Pb(Box<RiakNode>),
+}
+
+impl Riak {
+    fn new(args: &TypesArgs) -> Result<Self> {
+        Ok(match args.by {
+            Protocol::Http => Self::Http(Api::new(&args.riak)),
+            Protocol::Pb => Self::Pb(Box::new(RiakNode::connect(&args.riak_pb())?)),
+        })
+    }
+
+    /// Properties of a bucket type that matter.
+    fn type_props(&mut self, name: &str) -> Result<Map<String, Value>> {
+        match self {
+            Self::Http(api) => {
+                props_over_http(api, &format!("types/{}/props", segment(name.as_bytes())))
+            }
+            Self::Pb(node) => {
+                let props = node.type_props(name.as_bytes());
+                Ok(that_matter(props.with_context(|| format!("bucket type {name} of Riak"))?))
+            }
+        }
+    }
+
+    /// Properties of a bucket that matter.
+    fn bucket_props(&mut self, bucket: &Bucket) -> Result<Map<String, Value>> {
+        match self {
+            Self::Http(api) => props_over_http(api, &format!("{}/props", path_of(bucket))),
+            Self::Pb(node) => {
+                let props = node.bucket_props(bucket);
+                Ok(that_matter(props.with_context(|| format!("{} of Riak", bucket_name(bucket)))?))
+            }
+        }
+    }
+}
+
+/// The path of a bucket, in Riak's interface and in that of administration.
+fn path_of(bucket: &Bucket) -> String {
+    let bucket_type = bucket.bucket_type.as_deref().unwrap_or(DEFAULT_TYPE.as_bytes());
+    format!("types/{}/buckets/{}", segment(bucket_type), segment(&bucket.name))
+}
+
+impl TypesArgs {
+    fn riak_pb(&self) -> String {
+        let host = || format!("{}:8087", Api::new(&self.riak).host());
+        self.riak_pb.clone().unwrap_or_else(host)
+    }
+
+    /// The names that were given and found. Only without any, and without buckets, Riak is asked.
+    fn names(&self) -> Result<BTreeSet<String>> {
+        let mut names: BTreeSet<String> = self.types.iter().cloned().collect();
+        for path in &self.inspected {
+            names.extend(types_of_report(path)?);
+        }
+        if !self.data_dir.is_empty() {
+            names.extend(types_of_directories(&self.data_dir)?);
+        }
+        if names.is_empty() && self.bucket.is_empty() {
+            let told = RiakNode::connect(&self.riak_pb()).and_then(|mut node| node.buckets());
+            let told = told.context(
+                "Riak does not tell its bucket types (it tells those with data over Protocol Buffers, with \
+                 tictacaae_active = active): name them as riak-admin bucket-type list prints them, or give \
+                 --data-dir or --inspected",
+            )?;
+            names.extend(told.iter().filter_map(|one| one.bucket_type.as_deref()).map(shown));
+        }
+        Ok(names)
+    }
+}
+
+/// The types of a report of inspect, without the default one, which is there.
+fn types_of_report(path: &Path) -> Result<BTreeSet<String>> {
+    let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let report: Value =
+        serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?;
+    let Some(buckets) = report["buckets"].as_array() else {
+        bail!("{} is no report of quoit import inspect --format json", path.display());
+    };
+    let names = buckets.iter().filter_map(|bucket| bucket["type"].as_str());
+    Ok(names.filter(|name| *name != DEFAULT_TYPE).map(str::to_owned).collect())
+}
+
+/// The types of the records in data directories, without the default one.
+fn types_of_directories(directories: &[PathBuf]) -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for partition in open(directories)?.partitions {
+        partition.read(0, &mut |seen| {
+            if let Seen::Record(record) = seen
+                && record.key.bucket_type != DEFAULT_TYPE
+            {
+                names.insert(shown(&record.key.bucket_type));
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(names)
+}
+
 /// A property that differs.
 struct Difference {
     property: String,
@@ -45,11 +176,11 @@ struct Difference {
 }
 
 pub(crate) fn types(args: &TypesArgs) -> Result<()> {
-    let (riak, here) = (Api::new(&args.riak), Api::new(&args.to));
+    let (mut riak, here) = (Riak::new(args)?, Api::new(&args.to));
     let mut report = Vec::new();
     let mut is_different = false;
-    for name in &args.types {
-        let wanted = props_of_riak(&riak, &format!("types/{}/props", segment(name.as_bytes())))?;
+    for name in &args.names()? {
+        let wanted = riak.type_props(name)?;
         let path = format!("admin/v1/bucket-types/{}", segment(name.as_bytes()));
         let (mut state, mut differences) = compare_type(&here, &path, &wanted)?;
         let mut refused = Map::new();
@@ -61,12 +192,9 @@ pub(crate) fn types(args: &TypesArgs) -> Result<()> {
         report.push(entry(name, &state, &differences, refused));
     }
     for name in &args.bucket {
-        let Some((bucket_type, bucket)) = name.split_once('/') else {
-            bail!("{name} is no TYPE/BUCKET; the default type is named default");
-        };
-        let (bucket_type, bucket) = (segment(bucket_type.as_bytes()), segment(bucket.as_bytes()));
-        let wanted = props_of_riak(&riak, &format!("types/{bucket_type}/buckets/{bucket}/props"))?;
-        let path = format!("admin/v1/types/{bucket_type}/buckets/{bucket}/props");
+        let bucket = bucket_named(name)?;
+        let wanted = riak.bucket_props(&bucket)?;
+        let path = format!("admin/v1/{}/props", path_of(&bucket));
         let mut differences = compare_bucket(&here, &path, &wanted)?;
         let mut refused = Map::new();
         if args.create && !differences.is_empty() {
@@ -91,16 +219,20 @@ pub(crate) fn types(args: &TypesArgs) -> Result<()> {
 }
 
 /// The properties that matter.
-fn props_of_riak(riak: &Api, path: &str) -> Result<Map<String, Value>> {
+fn that_matter(mut props: Map<String, Value>) -> Map<String, Value> {
+    props.retain(|name, _| !LEFT_OUT.contains(&name.as_str()));
+    props
+}
+
+fn props_over_http(riak: &Api, path: &str) -> Result<Map<String, Value>> {
     let (status, document) = riak.get(path)?;
-    let Value::Object(mut props) = document["props"].clone() else {
+    let Value::Object(props) = document["props"].clone() else {
         bail!(
             "{}/{path} answers status {status} without properties; is there such a type in Riak?",
             riak.base()
         );
     };
-    props.retain(|name, _| !LEFT_OUT.contains(&name.as_str()));
-    Ok(props)
+    Ok(that_matter(props))
 }
 
 fn compare_type(

@@ -1,0 +1,280 @@
+//! `quoit import bootstrap`: has a running Riak put all that it holds into a queue, which a sink of the cluster
+//! consumes.
+//!
+//! Riak's own fold does it where anti-entropy by Tictac trees is active. Elsewhere the keys are listed, each is
+//! asked for its clock, and the references are pushed: dearer, but any Riak with such queues takes them.
+
+use crate::Format;
+use crate::api::Api;
+use crate::names::{DEFAULT_TYPE, bucket_name, bucket_named, bucket_of};
+use crate::output::{note, say};
+use crate::riak_node::{QueueLengths, RiakNode};
+use anyhow::{Context, Result, anyhow, bail};
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use quoit_client::wire::messages::RpbKeysValue;
+use quoit_client::{Bucket, Client, Fetched, GetOptions};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// References of one push.
+const PUSH_RECORDS: usize = 128;
+/// Clocks that are asked for at the same time.
+const REQUESTS_AT_ONCE: usize = 64;
+/// References that may wait in Riak's queue before the command waits as well.
+const WAITING_MAX: u64 = 100_000;
+/// How often the lengths of the queue are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Time that a listing may take.
+const LISTING_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// How references come into the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Way {
+    /// By Riak's fold repl_keys_range; by listing where Riak refuses that.
+    Auto,
+    /// By Riak's fold repl_keys_range, which needs tictacaae_active = active.
+    Fold,
+    /// By listing the keys and pushing references to them.
+    Listing,
+}
+
+/// Arguments of `quoit import bootstrap`.
+#[derive(Args, Debug)]
+pub struct BootstrapArgs {
+    /// HTTP address of a node of Riak.
+    riak: String,
+    /// Protocol Buffers address of that node; its host and port 8087 by default.
+    #[arg(long, value_name = "HOST:PORT")]
+    riak_pb: Option<String>,
+    /// Name of the queue at Riak that the cluster consumes.
+    #[arg(long, default_value = "quoit", value_name = "NAME")]
+    queue: String,
+    /// Buckets: TYPE/BUCKET. All that Riak names by default, which needs tictacaae_active = active.
+    #[arg(long, value_name = "TYPE/BUCKET")]
+    only: Vec<String>,
+    /// Bucket types whose buckets are listed, where Riak can't name all buckets.
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// How references come into the queue.
+    #[arg(long, value_enum, default_value = "auto")]
+    by: Way,
+    /// Return when all is queued, and do not wait until it was fetched.
+    #[arg(long)]
+    no_wait: bool,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+/// Queued references of one bucket.
+struct Queued {
+    bucket: Bucket,
+    by: &'static str,
+    count: u64,
+}
+
+pub(crate) fn bootstrap(args: &BootstrapArgs) -> Result<()> {
+    let api = Api::new(&args.riak);
+    let pb = args.riak_pb.clone().unwrap_or_else(|| format!("{}:8087", api.host()));
+    let mut riak = RiakNode::connect(&pb)?;
+    if riak.push(&args.queue, Vec::new())?.is_none() {
+        bail!(
+            "Riak has no queue {}: set replrtq_enablesrc = enabled and replrtq_srcqueue = {}:any in the \
+             riak.conf of every node",
+            args.queue,
+            args.queue
+        );
+    }
+    let mut report = Vec::new();
+    for bucket in buckets(args, &mut riak, &pb)? {
+        let queued = queue_bucket(args, &mut riak, &pb, bucket)?;
+        if args.format == Format::Human {
+            say!(
+                "{}: {} records queued by {}",
+                bucket_name(&queued.bucket),
+                queued.count,
+                queued.by
+            );
+        }
+        report.push(queued);
+    }
+    let is_fetched = !args.no_wait;
+    if is_fetched {
+        // A fold fills the queue of each node with what that node has found.
+        let mut nodes: Vec<RiakNode> = riak
+            .members()
+            .unwrap_or_default()
+            .iter()
+            .filter(|address| **address != pb)
+            .filter_map(|address| {
+                RiakNode::connect(address)
+                    .inspect_err(|fault| {
+                        note(format_args!(
+                            "the queue of a node of Riak can't be looked at: {fault:#}"
+                        ));
+                    })
+                    .ok()
+            })
+            .collect();
+        nodes.push(riak);
+        wait_below(&mut nodes, &args.queue, 0)?;
+    }
+    if args.format == Format::Json {
+        let buckets: Vec<Value> = report
+            .iter()
+            .map(|one| json!({"bucket": bucket_name(&one.bucket), "by": one.by, "queued": one.count}))
+            .collect();
+        let total: u64 = report.iter().map(|one| one.count).sum();
+        say!("{}", json!({"buckets": buckets, "queued": total, "fetched": is_fetched}));
+    } else if is_fetched {
+        say!("all of it was fetched; quoit repl status tells what was stored");
+    }
+    Ok(())
+}
+
+/// The buckets to be brought over.
+fn buckets(args: &BootstrapArgs, riak: &mut RiakNode, pb: &str) -> Result<Vec<Bucket>> {
+    let mut found = Vec::new();
+    for name in &args.only {
+        found.push(bucket_named(name)?);
+    }
+    if !args.types.is_empty() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let client = Client::builder().node(pb).request_timeout(LISTING_TIMEOUT).build()?;
+        for name in &args.types {
+            let listed = (name != DEFAULT_TYPE).then_some(name.as_bytes());
+            let names = runtime.block_on(async {
+                client.list_buckets(listed, Some(LISTING_TIMEOUT)).await?.collect().await
+            })?;
+            found.extend(names.iter().map(|bucket| bucket_of(name.as_bytes(), bucket)));
+        }
+    }
+    if args.only.is_empty() && args.types.is_empty() {
+        found = riak.buckets().context(
+            "Riak names its buckets only with tictacaae_active = active; give --type for each bucket type, \
+             or --only for each bucket",
+        )?;
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+fn queue_bucket(
+    args: &BootstrapArgs,
+    riak: &mut RiakNode,
+    pb: &str,
+    bucket: Bucket,
+) -> Result<Queued> {
+    if args.by != Way::Listing {
+        match riak.fold_into_queue(&bucket, &args.queue) {
+            Ok(count) => return Ok(Queued { bucket, by: "fold", count }),
+            Err(fault) if args.by == Way::Fold => {
+                return Err(fault).with_context(|| {
+                    format!(
+                        "Riak's fold of {} (is tictacaae_active = active?)",
+                        bucket_name(&bucket)
+                    )
+                });
+            }
+            Err(fault) => {
+                note(format_args!(
+                    "{}: Riak's fold fails ({fault:#}); its keys are listed instead",
+                    bucket_name(&bucket)
+                ));
+                // The connection may have been lost with it.
+                *riak = RiakNode::connect(pb)?;
+            }
+        }
+    }
+    let count = push_listed(args, riak, pb, &bucket)?;
+    Ok(Queued { bucket, by: "listing", count })
+}
+
+/// Pushes a reference to each listed key; how many.
+fn push_listed(
+    args: &BootstrapArgs,
+    riak: &mut RiakNode,
+    pb: &str,
+    bucket: &Bucket,
+) -> Result<u64> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let client = Arc::new(Client::builder().node(pb).request_timeout(LISTING_TIMEOUT).build()?);
+    let mut keys = runtime.block_on(client.list_keys(bucket, Some(LISTING_TIMEOUT)))?;
+    let mut count = 0;
+    while let Some(listed) = runtime.block_on(keys.next()).transpose()? {
+        for some in listed.chunks(PUSH_RECORDS) {
+            let references = runtime.block_on(references(&client, bucket, some))?;
+            count += references.len() as u64;
+            let lengths = riak.push(&args.queue, references)?;
+            if lengths.is_none_or(|lengths| waiting(lengths) > WAITING_MAX) {
+                wait_below(std::slice::from_mut(riak), &args.queue, WAITING_MAX / 2)?;
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// References to keys with their clocks, but for those that were deleted meanwhile.
+async fn references(
+    client: &Arc<Client>,
+    bucket: &Bucket,
+    keys: &[Bytes],
+) -> Result<Vec<RpbKeysValue>> {
+    let mut references = Vec::new();
+    for some in keys.chunks(REQUESTS_AT_ONCE) {
+        let mut asked = JoinSet::new();
+        for key in some {
+            asked.spawn(reference(Arc::clone(client), bucket.clone(), key.clone()));
+        }
+        while let Some(answered) = asked.join_next().await {
+            references.extend(answered??);
+        }
+    }
+    Ok(references)
+}
+
+async fn reference(
+    client: Arc<Client>,
+    bucket: Bucket,
+    key: Bytes,
+) -> Result<Option<RpbKeysValue>> {
+    let options = GetOptions { head: true, ..GetOptions::default() };
+    let fetched = client.get_with(&bucket.key(&key), &options).await?;
+    Ok(match fetched {
+        Fetched::Found(object) => Some(RpbKeysValue {
+            bucket_type: bucket.bucket_type,
+            bucket: bucket.name,
+            key,
+            value: object.context.0,
+        }),
+        Fetched::NotFound | Fetched::Tombstone(_) | Fetched::Unchanged => None,
+    })
+}
+
+const fn waiting(lengths: QueueLengths) -> u64 {
+    lengths.fold + lengths.full_sync
+}
+
+/// Waits until no more references than these wait in the queues of these nodes, writes of clients left aside.
+fn wait_below(nodes: &mut [RiakNode], queue: &str, most: u64) -> Result<()> {
+    let mut last = None;
+    loop {
+        let mut left = 0;
+        for node in nodes.iter_mut() {
+            let lengths = node.push(queue, Vec::new())?;
+            left += waiting(lengths.ok_or_else(|| anyhow!("the queue {queue} is gone from Riak"))?);
+        }
+        if left <= most {
+            return Ok(());
+        }
+        if last != Some(left) {
+            note(format_args!("{left} references wait in the queue {queue} of Riak"));
+            last = Some(left);
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}

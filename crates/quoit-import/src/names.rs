@@ -1,0 +1,54 @@
+//! Names of buckets on the command line.
+
+use anyhow::{Result, anyhow};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+use quoit_client::Bucket;
+
+/// Name of the bucket type of untyped buckets.
+pub(crate) const DEFAULT_TYPE: &str = "default";
+
+/// Characters of names that stay as they are.
+const PLAIN: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b':').remove(b'@');
+
+/// A name as commands take it.
+pub(crate) fn encoded(name: &[u8]) -> String {
+    percent_encode(name, PLAIN).to_string()
+}
+
+/// A bucket as commands take it: TYPE/BUCKET, percent-encoded.
+pub(crate) fn bucket_name(bucket: &Bucket) -> String {
+    let bucket_type = bucket.bucket_type.as_deref().unwrap_or(DEFAULT_TYPE.as_bytes());
+    format!("{}/{}", encoded(bucket_type), encoded(&bucket.name))
+}
+
+/// The bucket of TYPE/BUCKET; `%2F` is a slash inside a name.
+pub(crate) fn bucket_named(text: &str) -> Result<Bucket> {
+    let (bucket_type, bucket) = text
+        .split_once('/')
+        .ok_or_else(|| anyhow!("{text} is no TYPE/BUCKET; the default type is named default"))?;
+    let decoded = |part| percent_decode_str(part).collect::<Vec<u8>>();
+    Ok(bucket_of(&decoded(bucket_type), &decoded(bucket)))
+}
+
+/// A bucket of a type, of which `default` has no name of its own.
+pub(crate) fn bucket_of(bucket_type: &[u8], bucket: &[u8]) -> Bucket {
+    match bucket_type {
+        b"default" => Bucket::new(bucket),
+        bucket_type => Bucket::typed(bucket_type, bucket),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_reads_as_it_is_printed() {
+        for bucket in [Bucket::new(b"a b/c"), Bucket::typed("t%", b"\xff\0")] {
+            let text = bucket_name(&bucket);
+            assert_eq!(bucket_named(&text).expect("a name"), bucket, "{text}");
+        }
+        assert!(bucket_named("only-a-type").is_err());
+    }
+}

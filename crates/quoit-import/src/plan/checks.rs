@@ -1,0 +1,233 @@
+//! Conditions of a move.
+
+use super::facts::Facts;
+use serde_json::{Value, json};
+
+/// Outcome of a check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    Good,
+    /// The step of the plan that mends it comes first.
+    ToDo,
+    Bad,
+    /// Nothing tells.
+    Unknown,
+}
+
+impl Verdict {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::ToDo => "to do",
+            Self::Bad => "bad",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One condition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Check {
+    pub(super) what: String,
+    pub(super) verdict: Verdict,
+    /// Finding.
+    pub(super) found: String,
+    /// Remedy, if there is something to do.
+    pub(super) remedy: String,
+    /// Whether a move in both directions depends on it.
+    pub(super) is_for_both_ways: bool,
+}
+
+impl Check {
+    fn new(what: &str, verdict: Verdict, found: impl Into<String>) -> Self {
+        Self {
+            what: what.to_owned(),
+            verdict,
+            found: found.into(),
+            remedy: String::new(),
+            is_for_both_ways: false,
+        }
+    }
+
+    fn both_ways(mut self, remedy: &str) -> Self {
+        self.is_for_both_ways = true;
+        if self.verdict != Verdict::Good {
+            self.remedy = remedy.to_owned();
+        }
+        self
+    }
+
+    fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        if self.verdict != Verdict::Good {
+            self.remedy = remedy.into();
+        }
+        self
+    }
+
+    /// Whether a move in both directions is refused for it.
+    pub(super) fn forbids_both_ways(&self) -> bool {
+        self.is_for_both_ways && self.verdict != Verdict::Good
+    }
+
+    pub(super) fn document(&self) -> Value {
+        json!({
+            "what": self.what,
+            "verdict": self.verdict.as_str(),
+            "found": self.found,
+            "remedy": self.remedy,
+            "for_both_ways": self.is_for_both_ways,
+        })
+    }
+}
+
+const fn good_if(is_good: bool) -> Verdict {
+    if is_good { Verdict::Good } else { Verdict::Bad }
+}
+
+/// All conditions.
+pub(super) fn checks(facts: &Facts, queue: &str) -> Vec<Check> {
+    let mut checks = vec![version(facts)];
+    checks.extend(riaks_deletes(facts));
+    checks.extend(own_deletes(facts));
+    let verdict = |is_there| if is_there { Verdict::Good } else { Verdict::ToDo };
+    let has = if facts.has_queue { "is there" } else { "is not there yet" };
+    checks.push(Check::new(&format!("Riak's queue {queue}"), verdict(facts.has_queue), has));
+    let folds = match &facts.folds_fault {
+        None => Check::new(
+            "Riak's folds (tictacaae_active)",
+            Verdict::Good,
+            format!("answered: {} buckets have keys", facts.buckets.len()),
+        ),
+        Some(fault) => Check::new("Riak's folds (tictacaae_active)", Verdict::ToDo, fault.clone())
+            .remedy(
+                "full-sync needs tictacaae_active = active, and its trees take a while; without them keys \
+                 are brought over by listing, and the bucket types have to be named by --type",
+            ),
+    };
+    checks.push(folds);
+    let missing: Vec<&str> =
+        facts.types.iter().filter(|(_, one)| !one.is_here).map(|(name, _)| name.as_str()).collect();
+    let found = match missing.as_slice() {
+        [] => format!("all {} are here", facts.types.len()),
+        missing => format!("not here yet: {}", missing.join(" ")),
+    };
+    checks.push(Check::new("bucket types", verdict(missing.is_empty()), found));
+    checks
+}
+
+/// Queues that others fetch from came with Riak 3.
+fn version(facts: &Facts) -> Check {
+    let version = &facts.riak.version;
+    let major = version.trim_start_matches("riak-").split('.').next();
+    let major: Option<u32> = major.and_then(|text| text.parse().ok());
+    let verdict = match major {
+        // A cluster of Quoit tells its own version, and has the same queues.
+        Some(0 | 3..) => Verdict::Good,
+        Some(_) => Verdict::Bad,
+        None => Verdict::Unknown,
+    };
+    Check::new("Riak's version", verdict, version.clone()).remedy(
+        "the queues of this plan came with Riak 3.0 (2.9.1 in part): move the data directories by quoit \
+         import run, or upgrade Riak first",
+    )
+}
+
+/// Whether Riak removes tombstones or old records by itself: only its files tell.
+fn riaks_deletes(facts: &Facts) -> [Check; 2] {
+    let ask = "give --riak-conf FILE for each node (advanced.config is read beside it): Riak tells this to \
+               nobody over the network";
+    if facts.confs.is_empty() {
+        return ["Riak's delete_mode", "expiry of Riak's engines"]
+            .map(|what| Check::new(what, Verdict::Unknown, "not known").both_ways(ask));
+    }
+    let modes: Vec<String> = facts
+        .confs
+        .iter()
+        .filter(|(_, conf)| conf.delete_mode() != "keep")
+        .map(|(file, conf)| format!("{} in {file}", conf.delete_mode()))
+        .collect();
+    let found = if modes.is_empty() { "keep".to_owned() } else { modes.join(", ") };
+    let mode = Check::new("Riak's delete_mode", good_if(modes.is_empty()), found).both_ways(
+        "Riak removes tombstones, so a value left on the other side would come back: set {riak_kv, \
+         [{delete_mode, keep}]} in advanced.config of every node and restart them, or move one way",
+    );
+    let expiry: Vec<String> = facts
+        .confs
+        .iter()
+        .flat_map(|(file, conf)| {
+            conf.expiry().into_iter().map(move |line| format!("{line} in {file}"))
+        })
+        .collect();
+    let found = if expiry.is_empty() { "off".to_owned() } else { expiry.join(", ") };
+    let expiry = Check::new("expiry of Riak's engines", good_if(expiry.is_empty()), found)
+        .both_ways(
+            "what expired in one cluster would come back from the other: switch it off, or move one way",
+        );
+    [mode, expiry]
+}
+
+fn own_deletes(facts: &Facts) -> [Check; 2] {
+    let mode = &facts.here_delete_mode;
+    let mode = Check::new("the cluster's delete_mode", good_if(mode == "keep"), mode.clone())
+        .both_ways(
+            "set delete_mode = keep in the configuration of every node until the move is over",
+        );
+    let mut expiring: Vec<String> = facts
+        .types
+        .iter()
+        .filter(|(_, one)| one.here_ttl_secs > 0)
+        .map(|(name, one)| format!("ttl of type {name}: {} s", one.here_ttl_secs))
+        .collect();
+    expiring.extend(facts.here_expires_after_secs.map(|secs| format!("bitcask.expiry: {secs} s")));
+    let found = if expiring.is_empty() { "off".to_owned() } else { expiring.join(", ") };
+    let expiry = Check::new("expiry in the cluster", good_if(expiring.is_empty()), found)
+        .both_ways("switch bitcask.expiry off and set ttl to 0 until the move is over");
+    [mode, expiry]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::SideFacts;
+    use super::super::riak_conf::RiakConf;
+    use super::*;
+
+    fn facts(conf: Option<&str>, here: &str) -> Facts {
+        let riak = SideFacts { version: "3.2.2".to_owned(), ..SideFacts::default() };
+        let confs =
+            conf.map(|text| ("riak.conf".to_owned(), RiakConf::of(text, "").expect("settings")));
+        Facts {
+            riak,
+            here_delete_mode: here.to_owned(),
+            confs: confs.into_iter().collect(),
+            ..Facts::default()
+        }
+    }
+
+    fn forbidding(facts: &Facts) -> Vec<String> {
+        let checks = checks(facts, "quoit").into_iter();
+        checks.filter(Check::forbids_both_ways).map(|check| check.what).collect()
+    }
+
+    #[test]
+    fn both_ways_need_tombstones_that_stay_on_both_sides() {
+        assert_eq!(forbidding(&facts(Some("delete_mode = keep"), "keep")), [""; 0]);
+        assert_eq!(forbidding(&facts(Some(""), "keep")), ["Riak's delete_mode"]);
+        let unknown = ["Riak's delete_mode", "expiry of Riak's engines"];
+        assert_eq!(forbidding(&facts(None, "keep")), unknown);
+        let own = forbidding(&facts(Some("delete_mode = keep"), "3000"));
+        assert_eq!(own, ["the cluster's delete_mode"]);
+        let expiring = "delete_mode = keep\nbitcask.expiry = 1d";
+        assert_eq!(forbidding(&facts(Some(expiring), "keep")), ["expiry of Riak's engines"]);
+    }
+
+    #[test]
+    fn a_riak_without_queues_is_told_apart() {
+        let mut facts = facts(None, "keep");
+        for (version, verdict) in
+            [("2.2.3", Verdict::Bad), ("3.0.9", Verdict::Good), ("x", Verdict::Unknown)]
+        {
+            facts.riak.version = version.to_owned();
+            assert_eq!(super::version(&facts).verdict, verdict, "{version}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Facts about both clusters, as far as their nodes tell them.
+
+use super::PlanArgs;
+use super::riak_conf::RiakConf;
+use crate::api::{Api, segment};
+use crate::names::DEFAULT_TYPE;
+use crate::output::shown;
+use crate::riak_node::RiakNode;
+use anyhow::{Context, Result};
+use quoit_client::Bucket;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Number of replicas of a bucket type on both sides; `None` where the type is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct TypeFacts {
+    pub(super) riak_n_val: Option<u64>,
+    pub(super) here_n_val: Option<u64>,
+    /// Whether the cluster has the type and it is active.
+    pub(super) is_here: bool,
+    /// Seconds after which the cluster lets its records expire.
+    pub(super) here_ttl_secs: u64,
+}
+
+/// One side of the move.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SideFacts {
+    pub(super) node: String,
+    pub(super) version: String,
+    /// Addresses for Protocol Buffers.
+    pub(super) pb: Vec<String>,
+    /// Addresses for HTTP.
+    pub(super) http: Vec<String>,
+}
+
+/// Everything that the plan is made of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    pub(super) riak: SideFacts,
+    pub(super) here: SideFacts,
+    /// All buckets of Riak that have keys, if it tells them.
+    pub(super) buckets: Vec<Bucket>,
+    /// Why Riak has not told them: it does not answer folds.
+    pub(super) folds_fault: Option<String>,
+    pub(super) types: BTreeMap<String, TypeFacts>,
+    /// Whether Riak has the queue for the cluster.
+    pub(super) has_queue: bool,
+    /// What the cluster says about deletes: the mode, and seconds after which records expire by default.
+    pub(super) here_delete_mode: String,
+    pub(super) here_expires_after_secs: Option<u64>,
+    /// Whether the cluster queues writes for others, by the node that was asked.
+    pub(super) here_queues: bool,
+    /// Riak's files, with their names.
+    pub(super) confs: Vec<(String, RiakConf)>,
+}
+
+impl Facts {
+    /// Asks both sides and reads the files.
+    pub(super) fn gather(args: &PlanArgs) -> Result<Self> {
+        let (riak_api, here_api) = (Api::new(&args.riak), Api::new(&args.here));
+        let pb_of = |api: &Api, given: &Option<String>| {
+            given.clone().unwrap_or_else(|| format!("{}:8087", api.host()))
+        };
+        let (riak_pb, here_pb) = (pb_of(&riak_api, &args.riak_pb), pb_of(&here_api, &args.here_pb));
+        let status = here_api.done(here_api.get("admin/v1/status")?)?;
+        let repl = here_api.done(here_api.get("admin/v1/repl")?)?;
+        let mut riak = RiakNode::connect(&riak_pb)?;
+        let mut here = RiakNode::connect(&here_pb)?;
+        let mut facts = Self {
+            riak: side(&riak_api, &mut riak, &riak_pb)?,
+            here: side(&here_api, &mut here, &here_pb)?,
+            here_delete_mode: text_of(&status["deletes"]["delete_mode"]),
+            here_queues: repl["result"]["source"]["enabled"] == true,
+            here_expires_after_secs: status["deletes"]["expires_after_secs"].as_u64(),
+            ..Self::default()
+        };
+        for path in &args.riak_conf {
+            let conf = RiakConf::read(path, args.riak_advanced.as_deref())?;
+            facts.confs.push((path.display().to_string(), conf));
+        }
+        facts.has_queue = riak.push(&args.queue, Vec::new()).is_ok_and(|found| found.is_some());
+        match riak.buckets() {
+            Ok(buckets) => facts.buckets = buckets,
+            Err(fault) => facts.folds_fault = Some(format!("{fault:#}")),
+        }
+        // After a fault the connection may be of no use.
+        let mut riak = RiakNode::connect(&riak_pb)?;
+        facts.types = types(args, &facts, &mut riak, &here_api)?;
+        Ok(facts)
+    }
+
+    /// The bucket types but for the default one.
+    pub(super) fn named_types(&self) -> impl Iterator<Item = &String> {
+        self.types.keys().filter(|name| *name != DEFAULT_TYPE)
+    }
+
+    /// Pairs of numbers of replicas, here and at Riak, of which full-sync compares one after the other.
+    pub(super) fn n_vals(&self) -> BTreeSet<(u64, u64)> {
+        let pair = |facts: &TypeFacts| {
+            let riak = facts.riak_n_val?;
+            Some((facts.here_n_val.unwrap_or(riak), riak))
+        };
+        self.types.values().filter_map(pair).collect()
+    }
+}
+
+fn side(api: &Api, node: &mut RiakNode, pb: &str) -> Result<SideFacts> {
+    let (status, _) = api.get("ping")?;
+    anyhow::ensure!(status == 200, "{}/ping answers status {status}", api.base());
+    let (name, version) = node.info().with_context(|| pb.to_owned())?;
+    let reachable = |address: &str| match address.rsplit_once(':') {
+        // A listener of all interfaces is reached where this command reached it.
+        Some((host, port)) if ["0.0.0.0", "[::]"].contains(&host) => {
+            format!("{}:{port}", api.host())
+        }
+        _ => address.to_owned(),
+    };
+    let members = node.members().unwrap_or_default();
+    let (_, document) = api.get("membership_request")?;
+    let listed = document["up_nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    let http =
+        listed.iter().map(|one| format!("{}:{}", text_of(&one["ip"]), text_of(&one["port"])));
+    let or_own = |mut found: Vec<String>, own: &str| {
+        if found.is_empty() {
+            found.push(own.to_owned());
+        }
+        found
+    };
+    let own_http = api.base().split("://").nth(1).unwrap_or_default();
+    Ok(SideFacts {
+        node: name,
+        version,
+        pb: or_own(members.iter().map(|one| reachable(one)).collect(), pb),
+        http: or_own(http.map(|one| reachable(&one)).collect(), own_http),
+    })
+}
+
+fn types(
+    args: &PlanArgs,
+    facts: &Facts,
+    riak: &mut RiakNode,
+    here: &Api,
+) -> Result<BTreeMap<String, TypeFacts>> {
+    let mut names: BTreeSet<String> = args.types.iter().cloned().collect();
+    names.insert(DEFAULT_TYPE.to_owned());
+    let seen = facts.buckets.iter().filter_map(|bucket| bucket.bucket_type.as_deref());
+    names.extend(seen.map(shown));
+    let mut types = BTreeMap::new();
+    for name in names {
+        let props = riak
+            .type_props(name.as_bytes())
+            .with_context(|| format!("bucket type {name} of Riak"))?;
+        let path = format!("admin/v1/bucket-types/{}", segment(name.as_bytes()));
+        let (status, document) = here.get(&path)?;
+        let is_here = status == 200 && document["state"] == "active";
+        types.insert(
+            name,
+            TypeFacts {
+                riak_n_val: props.get("n_val").and_then(Value::as_u64),
+                here_n_val: document["props"]["n_val"].as_u64().filter(|_| is_here),
+                is_here,
+                here_ttl_secs: document["props"]["ttl"].as_u64().unwrap_or(0),
+            },
+        );
+    }
+    Ok(types)
+}
+
+/// A word or a number as text.
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

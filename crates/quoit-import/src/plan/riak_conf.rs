@@ -1,0 +1,96 @@
+//! Settings of Riak that no node tells over the network: they are read from its files.
+
+use crate::advanced_config::advanced_settings;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Name of the file beside a riak.conf.
+const ADVANCED_FILE: &str = "advanced.config";
+
+/// Settings of one node of Riak's.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct RiakConf {
+    /// By their names; those of advanced.config have the names that they have there.
+    settings: BTreeMap<String, String>,
+}
+
+impl RiakConf {
+    /// Reads a riak.conf and the advanced.config: the one named, or that beside the file if there is one.
+    pub(super) fn read(conf: &Path, advanced: Option<&Path>) -> Result<Self> {
+        let read =
+            |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
+        let beside = conf.with_file_name(ADVANCED_FILE);
+        let advanced = advanced.map(Path::to_owned);
+        let advanced: Option<PathBuf> = advanced.or_else(|| beside.is_file().then_some(beside));
+        let advanced = advanced.as_deref().map(read).transpose()?;
+        Self::of(&read(conf)?, advanced.as_deref().unwrap_or_default())
+    }
+
+    pub(super) fn of(conf: &str, advanced: &str) -> Result<Self> {
+        let mut settings = BTreeMap::new();
+        for line in conf.lines() {
+            let line = line.split('#').next().unwrap_or_default();
+            if let Some((key, value)) = line.split_once('=') {
+                settings.insert(key.trim().to_owned(), value.trim().to_owned());
+            }
+        }
+        for setting in advanced_settings(advanced)? {
+            settings.insert(setting.key, setting.value);
+        }
+        Ok(Self { settings })
+    }
+
+    /// A setting of this name.
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.settings.get(key).map(String::as_str)
+    }
+
+    /// The mode of deletes; Riak's default where it is not set.
+    pub(super) fn delete_mode(&self) -> &str {
+        self.get("delete_mode").unwrap_or("3000")
+    }
+
+    /// Settings by which an engine removes what is old, as `name = value`.
+    pub(super) fn expiry(&self) -> Vec<String> {
+        let is_expiry = |key: &str| {
+            let engines = ["bitcask.expiry", "leveldb.expiration", "memory_backend.ttl"];
+            let is_one = |name: &str| key == name || key.ends_with(&format!(".{name}"));
+            engines.into_iter().any(is_one) || key == "expiry_secs" || key == "ttl"
+        };
+        let is_on = |value: &str| !["off", "-1", "0", "unlimited", "disabled"].contains(&value);
+        let found = self.settings.iter();
+        found
+            .filter(|(key, value)| is_expiry(key) && is_on(value))
+            .map(|(key, value)| format!("{key} = {value}"))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_to_remove_tombstones_and_advanced_config_wins() {
+        let conf = RiakConf::of("ring_size = 64\n", "").expect("settings");
+        assert_eq!(conf.delete_mode(), "3000");
+        let advanced = "[{riak_kv, [{delete_mode, keep}]}].";
+        let conf = RiakConf::of("# delete_mode = 7\nring_size = 64 # words\n", advanced);
+        let conf = conf.expect("settings");
+        assert_eq!((conf.delete_mode(), conf.get("ring_size")), ("keep", Some("64")));
+    }
+
+    #[test]
+    fn expiry_of_any_engine_is_found_and_off_is_off() {
+        let text = "bitcask.expiry = off\nmulti_backend.a.bitcask.expiry = 1d\n\
+            leveldb.expiration = on\nmemory_backend.ttl = 10s\n";
+        let found = RiakConf::of(text, "[{bitcask, [{expiry_secs, -1}]}].").expect("settings");
+        let expected = [
+            "leveldb.expiration = on",
+            "memory_backend.ttl = 10s",
+            "multi_backend.a.bitcask.expiry = 1d",
+        ];
+        assert_eq!(found.expiry(), expected);
+    }
+}

@@ -1,0 +1,244 @@
+//! A running Riak, asked over Protocol Buffers as a client asks it.
+
+use crate::output::shown;
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use quoit_client::wire::Body;
+use quoit_client::wire::messages::{
+    RpbAaeFoldKeyCountResp, RpbAaeFoldListBucketsReq, RpbAaeFoldListBucketsResp,
+    RpbAaeFoldReplKeysReq, RpbBucketProps, RpbCommitHook, RpbGetBucketReq, RpbGetBucketResp,
+    RpbGetBucketTypeReq, RpbGetServerInfoReq, RpbGetServerInfoResp, RpbKeysValue, RpbMembershipReq,
+    RpbMembershipResp, RpbPushReq, RpbPushResp,
+};
+use quoit_client::{Bucket, Connection};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Time for an answer that is at hand.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for a fold, which goes through all records of a bucket. Riak gives up earlier.
+const FOLD_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
+/// Longest answer: the names of all buckets.
+const FRAME_BYTES_MAX: u32 = 256 << 20;
+
+/// Words that Protocol Buffers has as the highest numbers.
+const QUORUM_WORDS: [(u32, &str); 4] = [
+    (u32::MAX - 1, "one"),
+    (u32::MAX - 2, "quorum"),
+    (u32::MAX - 3, "all"),
+    (u32::MAX - 4, "default"),
+];
+
+/// Entries that wait in a queue of Riak's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct QueueLengths {
+    pub(crate) fold: u64,
+    pub(crate) full_sync: u64,
+    pub(crate) real_time: u64,
+}
+
+/// A connection to a node of Riak's.
+pub(crate) struct RiakNode {
+    runtime: Runtime,
+    connection: Connection,
+    address: String,
+}
+
+impl RiakNode {
+    /// Connects to `host:port`.
+    pub(crate) fn connect(address: &str) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let connected =
+            async { tokio::time::timeout(ANSWER_TIMEOUT, Connection::connect(address)).await };
+        let connection = runtime
+            .block_on(connected)
+            .with_context(|| format!("{address} does not answer"))?
+            .with_context(|| {
+                format!("{address} is no address of Riak's Protocol Buffers (listener.protobuf)")
+            })?
+            .with_frame_length_max(FRAME_BYTES_MAX);
+        Ok(Self { runtime, connection, address: address.to_owned() })
+    }
+
+    fn call<Q: Body, A: Body>(&mut self, request: &Q, limit: Duration) -> Result<A> {
+        let answer = async { tokio::time::timeout(limit, self.connection.call(request)).await };
+        let answer = self.runtime.block_on(answer);
+        Ok(answer.with_context(|| format!("{} does not answer", self.address))??)
+    }
+
+    /// Name of the node and version of its server.
+    pub(crate) fn info(&mut self) -> Result<(String, String)> {
+        let info: RpbGetServerInfoResp = self.call(&RpbGetServerInfoReq {}, ANSWER_TIMEOUT)?;
+        let text = |bytes: Option<Bytes>| shown(&bytes.unwrap_or_default());
+        Ok((text(info.node), text(info.server_version)))
+    }
+
+    /// All buckets that have keys, of all bucket types. Only a node with active anti-entropy by Tictac trees
+    /// tells them.
+    pub(crate) fn buckets(&mut self) -> Result<Vec<Bucket>> {
+        // A plan of coverage for an n_val of 1 has every partition, whatever the buckets' own are.
+        let request = RpbAaeFoldListBucketsReq { n_val: Some(1) };
+        let listed: RpbAaeFoldListBucketsResp = self.call(&request, FOLD_TIMEOUT)?;
+        let buckets = listed.bucket_list.into_iter();
+        let mut buckets: Vec<Bucket> = buckets
+            .map(|one| match one.bucket_type {
+                Some(bucket_type) if bucket_type != "default" => {
+                    Bucket::typed(bucket_type, one.bucket)
+                }
+                _ => Bucket::new(one.bucket),
+            })
+            .collect();
+        buckets.sort();
+        buckets.dedup();
+        Ok(buckets)
+    }
+
+    /// Addresses of the nodes of its cluster that are up, for Protocol Buffers.
+    pub(crate) fn members(&mut self) -> Result<Vec<String>> {
+        let members: RpbMembershipResp =
+            self.call(&RpbMembershipReq { queuename: None }, ANSWER_TIMEOUT)?;
+        let address = |host: &str, port: u32| match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        };
+        Ok(members.up_nodes.iter().map(|node| address(&shown(&node.ip), node.port)).collect())
+    }
+
+    /// Puts references into a queue; its lengths afterwards, or `None` where there is no such queue.
+    pub(crate) fn push(
+        &mut self,
+        queue: &str,
+        records: Vec<RpbKeysValue>,
+    ) -> Result<Option<QueueLengths>> {
+        let request = RpbPushReq { queuename: queue.to_owned().into(), keys_value: records };
+        let answer: RpbPushResp = match self.call(&request, ANSWER_TIMEOUT) {
+            Ok(answer) => answer,
+            // Riak has an answer for that, and an error, which one it is depends on the version.
+            Err(fault) if format!("{fault:#}").contains("not defined") => return Ok(None),
+            Err(fault) => return Err(fault),
+        };
+        let length = |length: Option<u32>| length.unwrap_or(0).into();
+        Ok(answer.queue_exists.then(|| QueueLengths {
+            fold: length(answer.foldq_length),
+            full_sync: length(answer.fsync_length),
+            real_time: length(answer.realt_length),
+        }))
+    }
+
+    /// Has Riak put references to all records of a bucket into a queue; how many.
+    pub(crate) fn fold_into_queue(&mut self, bucket: &Bucket, queue: &str) -> Result<u64> {
+        let request = RpbAaeFoldReplKeysReq {
+            bucket_type: bucket.bucket_type.clone(),
+            bucket: bucket.name.clone(),
+            key_range: false,
+            start_key: None,
+            end_key: None,
+            modified_range: false,
+            last_mod_start: None,
+            last_mod_end: None,
+            queuename: queue.to_owned().into(),
+        };
+        let counted: RpbAaeFoldKeyCountResp = self.call(&request, FOLD_TIMEOUT)?;
+        Ok(counted.keys_count.iter().map(|one| u64::from(one.count)).sum())
+    }
+
+    /// Properties of a bucket type.
+    pub(crate) fn type_props(&mut self, name: &[u8]) -> Result<Map<String, Value>> {
+        let request = RpbGetBucketTypeReq { bucket_type: Bytes::copy_from_slice(name) };
+        let answer: RpbGetBucketResp = self.call(&request, ANSWER_TIMEOUT)?;
+        props(&answer.props)
+    }
+
+    /// Properties of a bucket.
+    pub(crate) fn bucket_props(&mut self, bucket: &Bucket) -> Result<Map<String, Value>> {
+        let request = RpbGetBucketReq {
+            bucket: bucket.name.clone(),
+            bucket_type: bucket.bucket_type.clone(),
+        };
+        let answer: RpbGetBucketResp = self.call(&request, ANSWER_TIMEOUT)?;
+        props(&answer.props)
+    }
+}
+
+/// Properties as JSON has them.
+fn props(props: &RpbBucketProps) -> Result<Map<String, Value>> {
+    let mut found = Map::new();
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            found.insert(name.to_owned(), value);
+        }
+    };
+    let numbers = [
+        ("n_val", props.n_val),
+        ("old_vclock", props.old_vclock),
+        ("young_vclock", props.young_vclock),
+        ("big_vclock", props.big_vclock),
+        ("small_vclock", props.small_vclock),
+        ("hll_precision", props.hll_precision),
+    ];
+    numbers.into_iter().for_each(|(name, number)| put(name, number.map(Value::from)));
+    let quorums = [
+        ("pr", props.pr),
+        ("r", props.r),
+        ("w", props.w),
+        ("pw", props.pw),
+        ("dw", props.dw),
+        ("rw", props.rw),
+    ];
+    quorums.into_iter().for_each(|(name, number)| put(name, number.map(quorum)));
+    let flags = [
+        ("allow_mult", props.allow_mult),
+        ("last_write_wins", props.last_write_wins),
+        ("basic_quorum", props.basic_quorum),
+        ("notfound_ok", props.notfound_ok),
+        ("consistent", props.consistent),
+        ("write_once", props.write_once),
+    ];
+    flags.into_iter().for_each(|(name, flag)| put(name, flag.map(Value::from)));
+    let texts = [("backend", &props.backend), ("datatype", &props.datatype)];
+    texts
+        .into_iter()
+        .for_each(|(name, text)| put(name, text.as_deref().map(|text| shown(text).into())));
+    let hooks = [("precommit", &props.precommit), ("postcommit", &props.postcommit)];
+    hooks.into_iter().for_each(|(name, hooks)| put(name, Some(hooks.iter().map(hook).collect())));
+    if found.is_empty() {
+        bail!("the answer has no properties");
+    }
+    Ok(found)
+}
+
+fn quorum(number: u32) -> Value {
+    let word = QUORUM_WORDS.iter().find(|(known, _)| *known == number);
+    word.map_or_else(|| number.into(), |(_, word)| (*word).into())
+}
+
+fn hook(hook: &RpbCommitHook) -> Value {
+    match (&hook.name, &hook.modfun) {
+        (Some(name), _) => json!({"name": shown(name)}),
+        (None, Some(named)) => {
+            json!({"mod": shown(&named.module), "fun": shown(&named.function)})
+        }
+        (None, None) => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_come_with_the_words_that_json_has_for_them() {
+        let answer = RpbBucketProps {
+            n_val: Some(3),
+            r: Some(u32::MAX - 2),
+            w: Some(u32::MAX - 4),
+            pr: Some(0),
+            datatype: Some("set".into()),
+            ..RpbBucketProps::default()
+        };
+        let expected = json!({"n_val": 3, "r": "quorum", "w": "default", "pr": 0, "datatype": "set",
+            "precommit": [], "postcommit": []});
+        assert_eq!(Value::Object(props(&answer).expect("properties")), expected);
+    }
+}
