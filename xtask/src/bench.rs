@@ -53,6 +53,7 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("failover", "latencies by the second when one of five nodes is killed under load"),
     comparison("away", "what a node of five heals that was away for a minute under load"),
     comparison("growth", "a cluster that grows from 3 to 14 nodes under load: moves and latencies"),
+    comparison("import", "rate of importing directories of Riak's, of each engine"),
     comparison("client", "the load generator's processor time of a get beside redis-benchmark's"),
     comparison("start", "time to serve with many keys, after a clean stop and after SIGKILL"),
     comparison(

@@ -18,6 +18,7 @@ mod echo;
 mod engines;
 mod failover;
 mod growth;
+mod import;
 mod instructions;
 mod ladder;
 mod listing;
@@ -111,6 +112,8 @@ enum Command {
     Instructions(instructions::InstructionOptions),
     /// Reaping many tombstones: time, processor time, and what gets notice of it.
     Reaping(reaping::ReapingOptions),
+    /// Rate of `quoit import run` for directories of each engine of Riak.
+    Import(import::ImportOptions),
     /// The load generator's own processor time of a get, beside redis-benchmark's.
     Client(client::ClientOptions),
     /// One exchange against a node that runs already: for profilers.
@@ -167,6 +170,7 @@ impl Command {
             | Self::Failover(_)
             | Self::Away(_)
             | Self::Growth(_)
+            | Self::Import(_)
             | Self::Client(_)
             | Self::Echo { .. }
             | Self::Mesh { .. } => None,
@@ -195,6 +199,7 @@ fn main() -> Result<()> {
         Command::Ladder(options) => ladder::ladder(&options),
         Command::Failover(options) => failover::failover(&options),
         Command::Away(options) => away::away(&options),
+        Command::Import(options) => import::import(&options),
         Command::Growth(options) => growth::growth(&options),
         Command::Engines(options) => engines::engines(&options),
         Command::Instructions(options) => instructions::instructions(&options),

@@ -1,0 +1,242 @@
+//! A LevelDB directory of sorted tables: keys have to come in order.
+
+use super::directories::BUCKET;
+use anyhow::Result;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Size from which a block and a table are full, in bytes.
+const BLOCK_BYTES: usize = 4 << 10;
+const TABLE_BYTES: u64 = 2 << 20;
+/// The level of all tables, and its directory.
+const LEVEL: u64 = 2;
+const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
+const FOOTER_BYTES: usize = 48;
+const MASK_DELTA: u32 = 0xa282_ead8;
+const SNAPPY: u8 = 1;
+/// Kind of an entry with a value; kind of a whole record of a log.
+const VALUE: u64 = 1;
+const FULL_RECORD: u8 = 1;
+/// Tags of a change in the manifest: the log, the next file, the last sequence number, a new table.
+const LOG_NUMBER: u64 = 2;
+const NEXT_FILE: u64 = 3;
+const LAST_SEQUENCE: u64 = 4;
+const NEW_TABLE: u64 = 7;
+
+/// A block under way.
+#[derive(Default)]
+struct Block {
+    bytes: Vec<u8>,
+    last_key: Vec<u8>,
+}
+
+impl Block {
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        for number in [0, key.len(), value.len()] {
+            varint(&mut self.bytes, number as u64);
+        }
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.last_key = key.to_vec();
+    }
+
+    /// The block with its one restart point, compressed, with its trailer.
+    fn finished(mut self) -> Result<Vec<u8>> {
+        self.bytes.extend_from_slice(&0u32.to_le_bytes());
+        self.bytes.extend_from_slice(&1u32.to_le_bytes());
+        let mut stored = snap::raw::Encoder::new().compress_vec(&self.bytes)?;
+        stored.push(SNAPPY);
+        let checksum = masked(&stored);
+        stored.extend_from_slice(&checksum.to_le_bytes());
+        Ok(stored)
+    }
+}
+
+/// A table under way.
+struct Table {
+    file: BufWriter<File>,
+    at: u64,
+    block: Block,
+    index: Block,
+    number: u64,
+    smallest: Vec<u8>,
+}
+
+/// The tables of one partition.
+pub(super) struct LevelDbWriter {
+    directory: PathBuf,
+    table: Option<Table>,
+    next_number: u64,
+    sequence: u64,
+    /// The changes of the manifest: one for each table.
+    edits: Vec<Vec<u8>>,
+}
+
+impl LevelDbWriter {
+    pub(super) fn create(directory: &Path) -> Result<Self> {
+        for level in 0..7 {
+            std::fs::create_dir_all(directory.join(format!("sst_{level}")))?;
+        }
+        Ok(Self {
+            directory: directory.to_owned(),
+            table: None,
+            next_number: 5,
+            sequence: 0,
+            edits: Vec::new(),
+        })
+    }
+
+    pub(super) fn put(&mut self, key: &[u8], object: &[u8]) -> Result<()> {
+        self.sequence += 1;
+        let mut stored = sext_key(key);
+        stored.extend_from_slice(&(self.sequence << 8 | VALUE).to_le_bytes());
+        if self.table.is_none() {
+            self.table = Some(self.new_table(&stored)?);
+        }
+        let Some(table) = &mut self.table else { return Ok(()) };
+        table.block.put(&stored, object);
+        if table.block.bytes.len() >= BLOCK_BYTES {
+            table.end_block()?;
+        }
+        if table.at >= TABLE_BYTES {
+            self.end_table()?;
+        }
+        Ok(())
+    }
+
+    fn new_table(&mut self, smallest: &[u8]) -> Result<Table> {
+        let number = self.next_number;
+        self.next_number += 1;
+        let name = format!("sst_{LEVEL}/{number:06}.sst");
+        Ok(Table {
+            file: BufWriter::new(File::create(self.directory.join(name))?),
+            at: 0,
+            block: Block::default(),
+            index: Block::default(),
+            number,
+            smallest: smallest.to_vec(),
+        })
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        let Some(mut table) = self.table.take() else { return Ok(()) };
+        if !table.block.bytes.is_empty() {
+            table.end_block()?;
+        }
+        let largest = table.index.last_key.clone();
+        let mut edit = Vec::new();
+        for number in [NEW_TABLE, LEVEL, table.number, table.at] {
+            varint(&mut edit, number);
+        }
+        for key in [&table.smallest, &largest] {
+            varint(&mut edit, key.len() as u64);
+            edit.extend_from_slice(key);
+        }
+        self.edits.push(edit);
+        table.finish()
+    }
+
+    pub(super) fn finish(mut self) -> Result<()> {
+        self.end_table()?;
+        let mut numbers = Vec::new();
+        let figures = [
+            LOG_NUMBER,
+            self.next_number,
+            NEXT_FILE,
+            self.next_number + 1,
+            LAST_SEQUENCE,
+            self.sequence,
+        ];
+        figures.into_iter().for_each(|number| varint(&mut numbers, number));
+        self.edits.insert(0, numbers);
+        // Blocks of a log are 32 KiB; a change that does not fit into the rest begins the next one.
+        let mut manifest: Vec<u8> = Vec::new();
+        for edit in &self.edits {
+            let left = (32 << 10) - manifest.len() % (32 << 10);
+            if left < edit.len() + 7 {
+                manifest.resize(manifest.len() + left, 0);
+            }
+            let mut record = vec![FULL_RECORD];
+            record.extend_from_slice(edit);
+            manifest.extend_from_slice(&masked(&record).to_le_bytes());
+            manifest.extend_from_slice(&(edit.len() as u16).to_le_bytes());
+            manifest.extend_from_slice(&record);
+        }
+        std::fs::write(self.directory.join("MANIFEST-000002"), manifest)?;
+        std::fs::write(self.directory.join("CURRENT"), "MANIFEST-000002\n")?;
+        Ok(())
+    }
+}
+
+impl Table {
+    /// Writes a block; its place and size without the trailer.
+    fn write(&mut self, block: Block) -> Result<Vec<u8>> {
+        let stored = block.finished()?;
+        self.file.write_all(&stored)?;
+        let mut handle = Vec::new();
+        varint(&mut handle, self.at);
+        varint(&mut handle, stored.len() as u64 - 5);
+        self.at += stored.len() as u64;
+        Ok(handle)
+    }
+
+    fn end_block(&mut self) -> Result<()> {
+        let block = std::mem::take(&mut self.block);
+        let last_key = block.last_key.clone();
+        let handle = self.write(block)?;
+        self.index.put(&last_key, &handle);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let mut footer = self.write(Block::default())?;
+        let index = std::mem::take(&mut self.index);
+        footer.extend_from_slice(&self.write(index)?);
+        footer.resize(FOOTER_BYTES - 8, 0);
+        footer.extend_from_slice(&MAGIC.to_le_bytes());
+        self.file.write_all(&footer)?;
+        self.file.flush()?;
+        Ok(())
+    }
+}
+
+fn masked(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(MASK_DELTA)
+}
+
+fn varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// The term `{o, Bucket, Key}` in the encoding of Riak's LevelDB backend.
+fn sext_key(key: &[u8]) -> Vec<u8> {
+    let mut encoded = vec![16, 0, 0, 0, 3, 12];
+    elements(&mut encoded, b"o");
+    for part in [BUCKET, key] {
+        encoded.push(18);
+        elements(&mut encoded, part);
+    }
+    encoded
+}
+
+/// Bytes as nine bits each, a one and the byte, padded with zero bits; then the byte 8.
+fn elements(out: &mut Vec<u8>, bytes: &[u8]) {
+    let (mut held, mut bits) = (0u32, 0);
+    for byte in bytes {
+        held = held << 9 | 0x100 | u32::from(*byte);
+        bits += 9;
+        while bits >= 8 {
+            bits -= 8;
+            out.push((held >> bits) as u8);
+        }
+    }
+    if !bytes.is_empty() {
+        out.push((held << (8 - bits)) as u8);
+    }
+    out.push(8);
+}
