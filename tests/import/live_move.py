@@ -1,5 +1,5 @@
-"""The live move from Riak as its plan has it: every command of the plan is run, in order, between two clusters
-of real processes, of which one is in the part of Riak and is spoken to in Riak's messages alone."""
+"""The live move from Riak as its plan has it: every command of the plan is run, in order, between two
+clusters of real processes, of which one is in the part of Riak and is spoken to in Riak's messages alone."""
 import json
 import os
 import shlex
@@ -218,7 +218,8 @@ class LiveMove(unittest.TestCase):
         write(riak, "listed", ["k%d" % number for number in range(300)], b"1")
         bootstrap = "quoit import bootstrap %s --riak-pb %s --by listing --format json" \
             % (riak[0].url, riak[0].record["pb"])
-        status, out, words = run("quoit repl --url %s sink add quoit %s:http" % (here[0].url, riak[0].record["http"]))
+        status, out, words = run("quoit repl --url %s sink add quoit %s:http"
+                                 % (here[0].url, riak[0].record["http"]))
         self.assertEqual(status, 0, out + words)
         status, out, words = run(bootstrap + " --only default/listed")
         self.assertEqual(status, 0, out + words)

@@ -1,4 +1,4 @@
-"""A node that answers the questions of a plan with what a real Riak node has answered: its recorded answers."""
+"""A node that answers the questions of a plan with recorded answers of a real Riak node."""
 import http.server
 import json
 import os

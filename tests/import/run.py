@@ -22,6 +22,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(HERE), HERE]
 
 import bitcask_files  # noqa: E402
+import riak_pages  # noqa: E402
 from support import unittest_runner  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment, die_with_parent  # noqa: E402
 
@@ -324,13 +325,55 @@ class OneNode(unittest.TestCase):
         self.assertIn("Successfully completed 1 read/write cycle to '", out)
         status, out, _ = quoit("reip_manual", "a", "b", binary=link)
         self.assertEqual((status, out.startswith("nothing to do")), (0, True))
-        for words_of in (["vnode-status"], ["frobnicate"]):
+        for words_of in (["ensemble-status"], ["frobnicate"]):
             status, _, words = quoit(*words_of, binary=link)
             self.assertEqual(status, 1)
             self.assertNotIn("unrecognized", words)
         os.symlink(BINARY, os.path.join(self.folder, "riak"))
         status, out, _ = quoit("ping", "--url", self.node.url, binary=os.path.join(self.folder, "riak"))
         self.assertEqual((status, out.strip()), (0, "pong"))
+
+    def test_riak_admin_tells_vnodes_diagnosis_and_what_is_under_way(self):
+        def admin(*words):
+            status, out, fault = quoit("riak-admin", *words, "--url", self.node.url)
+            self.assertEqual(status, 0, out + fault)
+            return out
+        vnodes = admin("vnode-status")
+        self.assertEqual(vnodes.count("VNode: "), 8)
+        self.assertIn("VNode: 182687704666362864775460604089535377456991567872\n"
+                      "Backend: riak_kv_bitcask_backend\nStatus:\n[{type,primary},{node,[", vnodes)
+        self.assertIn("ring_preflists", admin("diag", "--list"))
+        self.assertRegex(admin("diag", "-d", "info"), r"(?m)^\[info\] The ring has 8 partitions")
+        only = admin("diag", "ring_preflists").splitlines()
+        self.assertEqual(len(only), 1, only)
+        self.assertTrue(only[0].startswith("[warning] There are 1 members"), only)
+        self.assertEqual(admin("diag", "-d", "emergency").strip(), "No diagnostic messages to report.")
+        self.assertIn("Load: cpu", admin("top"))
+        dump = os.path.join(self.folder, "cluster.html")
+        admin("cluster-info", dump)
+        with open(dump, encoding="utf-8") as file:
+            self.assertIn("<h2>Members</h2>", file.read())
+        status, _, words = quoit("riak-admin", "diag", "frobnicate", "--url", self.node.url)
+        self.assertEqual(status, 1)
+        self.assertIn("diag --list", words)
+
+    def test_each_statistic_is_what_the_page_says(self):
+        stats = json.loads(get(self.node, "/stats", "application/json")[2])
+        told = riak_pages.statistics()
+        for name, here in told.items():
+            self.assertEqual(name in stats, here != "missing", name)
+            if here == "0":
+                self.assertEqual(stats[name], 0, name)
+        unknown = {name for name in stats if not name.startswith("quoit_")} - set(told)
+        self.assertEqual(unknown, set(), "not in the table of statistics")
+
+    def test_each_command_of_the_page_is_answered(self):
+        for program, commands in riak_pages.commands().items():
+            self.assertGreater(len(commands), 10, program)
+            for command in commands:
+                # Help is for a command that there is; what isn't one has no words for it.
+                _, out, words = quoit(program, *command, "--help")
+                self.assertNotIn("no such command", out + words, command)
 
     def test_a_riak_conf_becomes_a_configuration_that_a_node_takes(self):
         source = os.path.join(self.folder, "riak.conf")

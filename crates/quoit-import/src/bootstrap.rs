@@ -1,8 +1,8 @@
-//! `quoit import bootstrap`: has a running Riak put all that it holds into a queue, which a sink of the cluster
-//! consumes.
+//! `quoit import bootstrap`: has a running Riak put all that it holds into a queue, which a sink of the
+//! cluster consumes.
 //!
-//! Riak's own fold does it where anti-entropy by Tictac trees is active. Elsewhere the keys are listed, each is
-//! asked for its clock, and the references are pushed: dearer, but any Riak with such queues takes them.
+//! Riak's own fold does it where anti-entropy by Tictac trees is active. Elsewhere the keys are listed, each
+//! is asked for its clock, and the references are pushed: dearer, but any Riak with such queues takes them.
 
 use crate::Format;
 use crate::api::Api;

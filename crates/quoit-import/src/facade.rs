@@ -19,9 +19,32 @@ pub enum Translated {
         /// Whether the exit status is 0.
         is_success: bool,
     },
+    /// A question that the node is asked, with the words behind the command.
+    Ask(Question, Vec<String>),
     /// `riak-admin test`: one record is written, read and deleted, at this address.
     Test(String),
 }
+
+/// A command of riak-admin that is answered by several documents of the node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Question {
+    /// `vnode-status`: each partition with the figures of its store.
+    VnodeStatus,
+    /// `diag`: checks of the machine and the cluster.
+    Diag,
+    /// `top`: what the node does at the moment.
+    Top,
+    /// `cluster-info`: everything into a file.
+    ClusterInfo,
+}
+
+/// Commands that are questions.
+const QUESTIONS: [(&str, Question); 4] = [
+    ("vnode-status", Question::VnodeStatus),
+    ("diag", Question::Diag),
+    ("top", Question::Top),
+    ("cluster-info", Question::ClusterInfo),
+];
 
 /// Where a node listens for HTTP by default.
 const DEFAULT_URL: &str = "http://127.0.0.1:8098";
@@ -71,23 +94,7 @@ const NOTHING_TO_DO: [(&str, &str); 7] = [
 ];
 
 /// Commands without a counterpart: what they are for, and the command that comes nearest.
-const NEAREST: [(&str, &str, &str); 12] = [
-    (
-        "vnode-status",
-        "there is no process for a partition; figures of the storage engine",
-        "quoit admin status",
-    ),
-    ("diag", "checks of a node and its machine", "quoit admin status and quoit config check FILE"),
-    (
-        "top",
-        "there are no Erlang processes; what the node does at the moment",
-        "quoit admin status",
-    ),
-    (
-        "cluster-info",
-        "the state of all nodes",
-        "quoit admin cluster status and quoit admin status --format json",
-    ),
+const NEAREST: [(&str, &str, &str); 8] = [
     (
         "ensemble-status",
         "strong consistency is not there; conditional writes have a guarantee of their own",
@@ -145,6 +152,9 @@ pub fn riak_admin(words: &[String]) -> Translated {
         }
         command if SAME.contains(&command) => run(&["admin", command], rest),
         command => {
+            if let Some((_, question)) = QUESTIONS.iter().find(|(name, _)| *name == command) {
+                return Translated::Ask(*question, rest.to_vec());
+            }
             if let Some((_, why)) = NOTHING_TO_DO.iter().find(|(name, _)| *name == command) {
                 return say(&format!("nothing to do: {why}"), true);
             }
@@ -195,8 +205,8 @@ pub fn riak(words: &[String]) -> Translated {
         "top" => riak_admin(words),
         "debug" => nearest(
             "debug",
-            "what support needs is in the log and these",
-            "quoit admin status --format json",
+            "what somebody who helps asks for is gathered in one file",
+            "quoit debug bundle",
         ),
         "ertspath" => nearest("ertspath", "there is no Erlang runtime", "quoit --version"),
         "help" | "-h" | "--help" => help_of_riak(true),
@@ -279,8 +289,13 @@ fn limits(words: &[String]) -> Translated {
 fn help_of_admin(is_success: bool) -> Translated {
     let others =
         NOTHING_TO_DO.iter().map(|(name, _)| *name).chain(NEAREST.iter().map(|(name, ..)| *name));
-    let names: Vec<&str> =
-        SAME.into_iter().chain(["test", "describe", "show", "set", "repl"]).chain(others).collect();
+    let questions = QUESTIONS.iter().map(|(name, _)| *name);
+    let names: Vec<&str> = SAME
+        .into_iter()
+        .chain(["test", "describe", "show", "set", "repl"])
+        .chain(questions)
+        .chain(others)
+        .collect();
     let begins = if is_success { "" } else { "there is no such command of riak-admin. " };
     say(
         &format!("{begins}Commands of riak-admin that are answered: {}", names.join(", ")),
@@ -329,6 +344,23 @@ mod tests {
                 assert!(!text.contains("no such command"), "{command}: {text}");
             }
         }
+    }
+
+    #[test]
+    fn the_page_for_users_of_riak_has_every_command() {
+        let page = include_str!("../../../docs/coming-from-riak.md");
+        for command in ADMIN.split_whitespace().chain(RIAK.split_whitespace()) {
+            let spelled = ["`", " "].map(|end| format!("`{command}{end}"));
+            assert!(spelled.iter().any(|word| page.contains(word)), "{command}");
+        }
+    }
+
+    #[test]
+    fn questions_take_the_words_behind_them() {
+        let asked = riak_admin(&words("diag disk -d info"));
+        assert_eq!(asked, Translated::Ask(Question::Diag, words("disk -d info")));
+        let asked = riak(&words("top -lines 5"));
+        assert_eq!(asked, Translated::Ask(Question::Top, words("-lines 5")));
     }
 
     #[test]

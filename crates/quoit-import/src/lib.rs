@@ -3,7 +3,8 @@
 //! - [`ImportCommand::Inspect`] tells what directories of Riak's hold.
 //! - [`ImportCommand::Run`] reads them and writes every object, with its clock, siblings and metadata.
 //! - [`ImportCommand::Types`] copies bucket types and their properties from a running Riak.
-//! - [`ImportCommand::Plan`] checks a running Riak and a running cluster, and writes the commands of a live move.
+//! - [`ImportCommand::Plan`] checks a running Riak and a running cluster, and writes the commands of a live
+//!   move.
 //! - [`ImportCommand::Bootstrap`] has a running Riak queue all that it holds for the cluster.
 //! - [`ImportCommand::Compare`] counts and compares the records of a running Riak and a running cluster.
 //!

@@ -34,6 +34,11 @@ const IS_BINARY: u8 = 2;
 const IS_LZ4: u8 = 4;
 const METHODS_MASK: u8 = !(IS_COMPRESSED | IS_BINARY);
 
+/// First bytes of what zstd has compressed.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// Way for data that can't be read from files.
+const BY_REPLICATION: &str = "move the data of this node by replication (quoit import plan)";
+
 /// Largest key of a journal, in bytes.
 const KEY_BYTES_MAX: usize = 1 << 20;
 /// Largest manifest when inflated, in bytes.
@@ -396,9 +401,12 @@ fn object_of(value: &Bytes) -> Result<Bytes, String> {
                 .map_err(|fault| fault.to_string())?;
             Ok(inflated.into())
         }
-        (true, method) => {
-            Err(format!("a value is compressed by method {method}, which is not known here"))
+        (true, _) if stored.starts_with(&ZSTD_MAGIC) => {
+            Err(format!("a value is compressed by zstd, which is not read: {BY_REPLICATION}"))
         }
+        (true, method) => Err(format!(
+            "a value is compressed by method {method}, which is not known here: {BY_REPLICATION}"
+        )),
     }
 }
 
@@ -426,6 +434,15 @@ pub fn fuzz_leveled_journal(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_of_zstd_are_refused_with_the_way_that_is_left() {
+        let mut value = ZSTD_MAGIC.to_vec();
+        value.extend_from_slice(b"frame");
+        value.extend_from_slice(&[0, 0, 0, 0, IS_COMPRESSED | IS_BINARY | 12]);
+        let fault = object_of(&value.into()).expect_err("not read");
+        assert!(fault.contains("zstd") && fault.contains("quoit import plan"), "{fault}");
+    }
 
     #[test]
     fn the_end_of_the_records_is_found_around_a_damaged_place_of_a_table() {

@@ -264,6 +264,35 @@ fn damage_is_told_and_loses_nothing_else() {
 }
 
 #[test]
+fn levels_on_another_path_are_told_and_found_where_links_lead_to_them() {
+    let directory = unpacked("leveldb");
+    let (whole, _) = read(directory.path());
+    let slow = tempfile::tempdir().expect("a temporary directory");
+    let mut moved = Vec::new();
+    for partition in discover(directory.path()).expect("partitions").partitions {
+        for level in 0..7 {
+            let folder = partition.directory.join(format!("sst_{level}"));
+            let has_tables =
+                std::fs::read_dir(&folder).is_ok_and(|mut files| files.next().is_some());
+            if has_tables {
+                let to = slow.path().join(format!("{}-{level}", partition.index));
+                std::fs::rename(&folder, &to).expect("moved");
+                moved.push((folder, to));
+            }
+        }
+    }
+    assert!(!moved.is_empty(), "the archive has tables");
+    let (_, damages) = read(directory.path());
+    let is_told = damages.iter().all(|damage| damage.what.contains("leveldb.tiered"));
+    assert!(!damages.is_empty() && is_told, "{damages:?}");
+    for (folder, to) in moved {
+        std::os::unix::fs::symlink(to, folder).expect("a link");
+    }
+    let (linked, damages) = read(directory.path());
+    assert_eq!((damages, linked), (Vec::new(), whole));
+}
+
+#[test]
 fn a_walk_goes_on_behind_what_was_skipped() {
     for name in ARCHIVES {
         let directory = unpacked(name);

@@ -14,7 +14,7 @@ use std::process::Command;
 const JOURNAL_LINES: &str = "50000";
 
 /// The settings of the node that is meant.
-#[derive(Args, Debug)]
+#[derive(Args, Default, Debug)]
 struct DiagnosisArgs {
     /// Configuration file of the node.
     #[arg(long, value_name = "FILE")]
@@ -71,6 +71,12 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<()> {
     let settings = args.node.settings()?;
     doctor::report(&doctor::examine(&args.node.needs(&settings)), args.format)
+}
+
+/// Checks of this machine by the settings of the environment.
+pub(crate) fn checks_here() -> Result<Vec<doctor::Check>> {
+    let node = DiagnosisArgs::default();
+    Ok(doctor::examine(&node.needs(&node.settings()?)))
 }
 
 /// Gather what somebody who helps asks for.

@@ -21,6 +21,7 @@ mod ready_file;
 mod reload;
 mod repl;
 mod reserve;
+mod riak_answers;
 mod serve;
 mod stop;
 
@@ -136,16 +137,23 @@ fn riak(translated: Translated) -> ExitCode {
             eprintln!("{text}");
             ExitCode::FAILURE
         }
-        Translated::Test(url) => match facade::test_cycle(&url) {
-            Ok(text) => {
-                output::say!("{text}");
-                ExitCode::SUCCESS
-            }
-            Err(fault) => {
-                eprintln!("{fault:#}");
-                ExitCode::FAILURE
-            }
-        },
+        Translated::Test(url) => told(facade::test_cycle(&url)),
+        Translated::Ask(question, words) => told(riak_answers::answer(question, &words)),
+    }
+}
+
+/// Prints an answer, or why there is none.
+#[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
+fn told(answer: anyhow::Result<String>) -> ExitCode {
+    match answer {
+        Ok(text) => {
+            output::say!("{}", text.trim_end());
+            ExitCode::SUCCESS
+        }
+        Err(fault) => {
+            eprintln!("{fault:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Facts {
     pub(super) types: BTreeMap<String, TypeFacts>,
     /// Whether Riak has the queue for the cluster.
     pub(super) has_queue: bool,
-    /// What the cluster says about deletes: the mode, and seconds after which records expire by default.
+    /// Deletes of the cluster: the mode, and seconds after which records expire by default.
     pub(super) here_delete_mode: String,
     pub(super) here_expires_after_secs: Option<u64>,
     /// Whether the cluster queues writes for others, by the node that was asked.

@@ -58,7 +58,7 @@ fn word(text: &str) -> String {
     }
 }
 
-/// What all steps are made of.
+/// Everything that steps are made of.
 struct Making<'a> {
     args: &'a PlanArgs,
     facts: &'a Facts,

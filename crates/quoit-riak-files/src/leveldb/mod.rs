@@ -70,7 +70,7 @@ impl LevelDbScan {
             }
         }
         for path in runs.iter().flatten().filter(|path| !path.is_file()) {
-            damage.push(Damage::new(path, 0, 0, "the manifest's table is missing"));
+            damage.push(Damage::new(path, 0, 0, missing(path)));
         }
         let counts =
             |number: u64| number >= version.log_number || number == version.previous_log_number;
@@ -119,6 +119,20 @@ impl LevelDbScan {
             if visit(Seen::Record(record)).is_break() {
                 return Ok(());
             }
+        }
+    }
+}
+
+/// Words about a table that is not there. Levels of tiered storage are on another path.
+fn missing(table: &Path) -> &'static str {
+    let has_files =
+        |folder: &Path| std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some());
+    match table.parent().is_some_and(has_files) {
+        true => "the manifest's table is missing",
+        false => {
+            "the manifest's table is missing, as all of its level: with leveldb.tiered, put the directories \
+             sst_N of the slow path in place of the empty ones (links will do), or move the data of this node \
+             by replication (quoit import plan)"
         }
     }
 }
