@@ -25,9 +25,10 @@ def riak_object(value, actor=b"\x01\x02\x03\x04\x00\x00\x00\x01", counter=1):
             + struct.pack(">I", len(value)) + value + struct.pack(">I", len(meta)) + meta)
 
 
-def record(bucket, key, value):
+def record(bucket, key, value, bucket_type=None):
     """A record of a data file."""
-    name = b"\x02" + struct.pack(">H", len(bucket)) + bucket + key
+    name = b"\x02" if bucket_type is None else b"\x03" + struct.pack(">H", len(bucket_type)) + bucket_type
+    name += struct.pack(">H", len(bucket)) + bucket + key
     body = struct.pack(">IHI", 1_600_000_000, len(name), len(value)) + name + value
     return struct.pack(">I", zlib.crc32(body)) + body
 

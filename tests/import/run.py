@@ -24,6 +24,7 @@ sys.path[:0] = [os.path.dirname(HERE), HERE]
 import bitcask_files  # noqa: E402
 import riak_pages  # noqa: E402
 from support import unittest_runner  # noqa: E402
+from support.cluster import Cluster, wait_until  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment, die_with_parent  # noqa: E402
 
 GOLDEN = os.path.join(os.path.dirname(HERE), "golden", "riak-data")
@@ -396,6 +397,79 @@ class OneNode(unittest.TestCase):
         status, out, words = quoit("config", "from-riak", source)
         self.assertEqual(status, 1)
         self.assertIn("# REFUSED", out)
+
+
+class ThreeNodes(unittest.TestCase):
+    """Imports into a cluster whose nodes die meanwhile."""
+
+    COUNT = 9_000
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.cluster = Cluster(self.folder, 3, ["ring_size=16"])
+        self.addCleanup(self.cluster.__exit__)
+        self.cluster.__enter__()
+        self.source = os.path.join(self.folder, "riak")
+        for number in range(3):
+            share = range(number * self.COUNT // 3, (number + 1) * self.COUNT // 3)
+            records = [bitcask_files.record(b"b", b"k%06d" % one, bitcask_files.riak_object(b"%d" % one),
+                                            bucket_type=b"fresh") for one in share]
+            bitcask_files.write_partition(self.source, number, records)
+        self.journal = os.path.join(self.folder, "journal")
+
+    def start(self, *options):
+        return subprocess.Popen([BINARY, "import", "run", self.source, "--to", self.cluster[0].url,
+                                 "--journal", self.journal, "--format", "json"] + list(options),
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                preexec_fn=die_with_parent, text=True)
+
+    def across(self):
+        """Records that the journal knows to be in the cluster."""
+        if not os.path.exists(self.journal):
+            return 0
+        with open(self.journal, encoding="utf-8") as file:
+            return sum(one["records"] for one in json.load(file)["partitions"].values())
+
+    def until_more_are_across(self, process, than):
+        def is_begun():
+            self.assertIsNone(process.poll(), "it was done before a node could be killed")
+            return self.across() > than
+        wait_until(is_begun, "the import to go on")
+
+    def test_dead_nodes_and_a_dead_import_lose_nothing(self):
+        first = self.start()
+        self.until_more_are_across(first, 0)
+        # A replica dies, and then the import.
+        self.cluster[1].kill()
+        first.kill()
+        first.communicate()
+        before = self.across()
+        second = self.start()
+        self.until_more_are_across(second, before)
+        # The node that is written to dies, and is back.
+        self.cluster[0].kill()
+        self.cluster[0].start()
+        out, words = second.communicate(timeout=300)
+        self.assertEqual(second.returncode, 0, out + words)
+        report = json.loads(out)
+        self.assertTrue(report["resumed"])
+        self.assertLess(report["sent"], self.COUNT, "all was sent again")
+        self.assertEqual((report["verified"]["checked"], report["verified"]["behind_count"]), (self.COUNT, 0))
+        self.cluster[1].start()
+        self.cluster.settle()
+        # The type was made for all nodes, and each of them has the records.
+        for node in self.cluster:
+            for number in (0, self.COUNT // 2, self.COUNT - 1):
+                status, _, body = get(node, "/types/fresh/buckets/b/keys/k%06d" % number)
+                self.assertEqual((status, body), (200, b"%d" % number))
+
+    def test_types_are_not_created_where_they_must_not_be(self):
+        process = self.start("--no-types")
+        _, words = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("bucket type fresh does not exist", words)
 
 
 if __name__ == "__main__":

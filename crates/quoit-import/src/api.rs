@@ -3,11 +3,16 @@
 use anyhow::{Context, Result, bail};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest wait for an answer: that of a bucket's digest is as long as the bucket.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a cluster is asked again that can't answer at the moment.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+/// First pause before it is asked again; doubled each time, up to the last.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const LAST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A node's HTTP interface.
 #[derive(Clone)]
@@ -52,6 +57,19 @@ impl Api {
     pub(crate) fn get(&self, path: &str) -> Result<(u16, Value)> {
         let url = format!("{}/{path}", self.base);
         self.read(self.agent.get(&url).call())
+    }
+
+    /// The same, asked again for some minutes while no node answers: in the midst of an import.
+    pub(crate) fn get_patiently(&self, path: &str) -> Result<(u16, Value)> {
+        let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
+        loop {
+            match self.get(path) {
+                Err(_) if began.elapsed() < PATIENCE => {}
+                answer => return answer,
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
     }
 
     pub(crate) fn put(&self, path: &str, body: &Value) -> Result<(u16, Value)> {

@@ -32,7 +32,7 @@ impl KnownTypes {
         }
         let datatype = datatype_of(record);
         let path = format!("admin/v1/bucket-types/{}", segment(name));
-        let (status, document) = self.api.get(&path)?;
+        let (status, document) = self.api.get_patiently(&path)?;
         if status == 404 || document["state"] != "active" {
             self.create(name, &path, datatype.as_deref())?;
         } else {

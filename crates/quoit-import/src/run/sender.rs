@@ -1,19 +1,13 @@
 //! Threads that send batches of records and wait for the cluster's acknowledgement.
 
-use crate::api::Api;
+use crate::api::{Api, FIRST_PAUSE, LAST_PAUSE, PATIENCE};
 use anyhow::{Result, anyhow};
 use quoit_model::record_batch::read_records;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// How long a record is tried again that the cluster can't take at the moment.
-const PATIENCE: Duration = Duration::from_secs(300);
-/// First pause before records are sent again; doubled each time, up to the last.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LAST_PAUSE: Duration = Duration::from_secs(5);
+use std::time::Instant;
 
 /// Records on their way.
 #[derive(Default)]

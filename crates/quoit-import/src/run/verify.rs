@@ -81,7 +81,7 @@ pub(super) fn verify(
     progress.clear();
     for ((bucket_type, bucket), figures) in &mut verified.buckets {
         let query = format!("type={}&bucket={}", segment(bucket_type), segment(bucket));
-        let document = api.done(api.get(&format!("admin/v1/import/digest?{query}"))?)?;
+        let document = api.done(api.get_patiently(&format!("admin/v1/import/digest?{query}"))?)?;
         let digest = document["digest"].as_str().unwrap_or_default().to_owned();
         *figures = (document["count"].as_u64().unwrap_or(0), digest);
     }
