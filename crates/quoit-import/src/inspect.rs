@@ -74,7 +74,7 @@ impl Figures {
             Seen::Record(record) => match decode_riak_object(&record.object) {
                 Ok(object) => self.record(&record, &object),
                 Err(fault) => self.damaged(Damage {
-                    file: record.file,
+                    file: record.file.to_path_buf(),
                     offset: record.offset,
                     len: record.object.len() as u64,
                     what: fault.to_string(),

@@ -13,6 +13,7 @@ use quoit_model::bitcask_key::BitcaskKey;
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Checksum, time, size of the key, size of the value.
 const HEADER_BYTES: usize = 14;
@@ -88,6 +89,15 @@ impl BitcaskScan {
         let mut number = 0;
         for (file, path) in (0u32..).zip(&self.files) {
             let mut source = Source::open(path)?;
+            let path: Arc<Path> = path.as_path().into();
+            if is_cut_short(&path, source.len())? {
+                let what =
+                    "the data file ends before records that its hint file lists: they are lost";
+                let damage = Damage::new(&path, source.len(), 0, what);
+                if visit(Seen::Damage(damage)).is_break() {
+                    return Ok(());
+                }
+            }
             let mut show = |found: Result<Record, Damage>| {
                 let record = match found {
                     Ok(record) => record,
@@ -97,7 +107,7 @@ impl BitcaskScan {
                     return ControlFlow::Continue(());
                 }
                 number += 1;
-                if number <= skip { ControlFlow::Continue(()) } else { visit(shown(path, record)) }
+                if number <= skip { ControlFlow::Continue(()) } else { visit(shown(&path, record)) }
             };
             if scan(&mut source, &mut show)?.is_break() {
                 return Ok(());
@@ -142,13 +152,23 @@ impl BitcaskScan {
     }
 }
 
-fn shown(path: &Path, record: Record) -> Seen {
+/// Whether a data file of this size has less than the hint file beside it lists, if that is whole.
+fn is_cut_short(data_file: &Path, data_bytes: u64) -> Result<bool, RiakFilesError> {
+    let hint = data_file.with_extension("hint");
+    if !hint.is_file() {
+        return Ok(false);
+    }
+    let hint = read_file(&hint)?;
+    Ok(hint_entries(&hint, data_bytes).is_none() && hint_entries(&hint, u64::MAX).is_some())
+}
+
+fn shown(path: &Arc<Path>, record: Record) -> Seen {
     match BitcaskKey::decode(&record.key) {
         Ok(key) => Seen::Record(StoredRecord {
             key,
             object: record.value,
             written_secs: Some(record.time_secs),
-            file: path.to_owned(),
+            file: Arc::clone(path),
             offset: record.at,
         }),
         Err(fault) => Seen::Damage(Damage::new(path, record.at, 0, fault.to_string())),

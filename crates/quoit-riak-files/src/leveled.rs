@@ -16,6 +16,7 @@ use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where the hash tables are: at the front of a journal file.
 const TABLES_BYTES: usize = 2048;
@@ -113,6 +114,7 @@ impl LeveledScan {
         let newest = self.newest()?;
         let mut count = 0;
         for (file, path) in (0u32..).zip(&self.files) {
+            let shared: Arc<Path> = path.as_path().into();
             let mut show = |found: Result<LedgerRecord, Damage>| {
                 let record = match found {
                     Ok(record) => record,
@@ -122,7 +124,11 @@ impl LeveledScan {
                     return ControlFlow::Continue(());
                 }
                 count += 1;
-                if count <= skip { ControlFlow::Continue(()) } else { visit(shown(path, record)) }
+                if count <= skip {
+                    ControlFlow::Continue(())
+                } else {
+                    visit(shown(&shared, record))
+                }
             };
             if scan(&mut Source::open(path)?, &mut show)?.is_break() {
                 return Ok(());
@@ -207,7 +213,7 @@ fn names_in(manifest: &[u8]) -> Option<Vec<String>> {
     Some(names)
 }
 
-fn shown(path: &Path, record: LedgerRecord) -> Seen {
+fn shown(path: &Arc<Path>, record: LedgerRecord) -> Seen {
     let read = || {
         let name = name_of(&record.name).ok_or("the key of a record is none of an object")?;
         Ok::<_, String>((name, object_of(&record.value)?))
@@ -217,7 +223,7 @@ fn shown(path: &Path, record: LedgerRecord) -> Seen {
             key,
             object,
             written_secs: None,
-            file: path.to_owned(),
+            file: Arc::clone(path),
             offset: record.at,
         }),
         Err(what) => Seen::Damage(Damage::new(path, record.at, 0, what)),
@@ -232,7 +238,9 @@ fn scan(
     let Some(tables) = source.take(TABLES_BYTES)? else {
         let damage =
             Damage::new(source.path(), 0, source.len(), "the file ends before its first record");
-        return Ok(if source.len() == 0 { ControlFlow::Continue(()) } else { show(Err(damage)) });
+        // A journal that was just begun has nothing yet; one that is done has its tables at least.
+        let is_begun = source.len() == 0 && source.path().extension().is_some_and(|is| is == "pnd");
+        return Ok(if is_begun { ControlFlow::Continue(()) } else { show(Err(damage)) });
     };
     let (end, is_damaged) = end_of_records(&tables, source.len());
     if is_damaged {

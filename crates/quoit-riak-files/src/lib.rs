@@ -49,7 +49,8 @@ use bytes::Bytes;
 use quoit_model::bitcask_key::BitcaskKey;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Largest object that is read, in bytes; a length above it is damage. Riak's own limit is 50 MB by default.
@@ -65,7 +66,7 @@ pub struct StoredRecord {
     /// When the backend wrote it, seconds since 1970; only Bitcask tells.
     pub written_secs: Option<u32>,
     /// The file that it is in.
-    pub file: PathBuf,
+    pub file: Arc<Path>,
     /// Where in the file the record, or the block that has it, begins.
     pub offset: u64,
 }

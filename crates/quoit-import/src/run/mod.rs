@@ -16,9 +16,11 @@ use crate::api::Api;
 use crate::inspect::open;
 use crate::output::{Progress, note, say, shown};
 use anyhow::{Context, Result, bail};
+use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use journal::Journal;
 use known_types::KnownTypes;
+use quoit_model::bitcask_key::BitcaskKey;
 use quoit_model::record_batch::put_record;
 use quoit_model::riak_object::decode_riak_object;
 use quoit_riak_files::{Partition, Seen, StoredRecord};
@@ -26,8 +28,10 @@ use recent::RecentCopies;
 use sender::{Batch, Sender};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Size from which a batch is sent, in bytes; a larger object goes by itself.
@@ -92,7 +96,7 @@ struct Figures {
     copies: u64,
     tombstones_skipped: u64,
     expired_skipped: u64,
-    buckets: BTreeMap<(Vec<u8>, Vec<u8>), u64>,
+    buckets: BucketCounts,
     damaged: Vec<String>,
     damaged_count: u64,
 }
@@ -142,13 +146,13 @@ pub(crate) fn import(args: &RunArgs) -> Result<()> {
     }
     import.progress.clear();
     let secs = began.elapsed().as_secs_f64();
-    let Import { figures, journal, oldest_secs, .. } = import;
+    let Import { mut figures, journal, oldest_secs, .. } = import;
     let is_wanted = |record: &StoredRecord| !is_expired(record, oldest_secs);
     let verified = match args.no_verify {
         true => None,
         false => Some(verify::verify(&api, &found.partitions, &is_wanted)?),
     };
-    let document = document(&figures, &journal, verified.as_ref(), secs);
+    let document = document(&mut figures, &journal, verified.as_ref(), secs);
     match args.format {
         Format::Json => say!("{document}"),
         Format::Human => print(&document, &figures),
@@ -226,10 +230,9 @@ impl Import<'_> {
             return Ok(());
         }
         self.types.ensure(&record)?;
-        let name = (record.key.bucket_type.to_vec(), record.key.bucket.to_vec());
-        *self.figures.buckets.entry(name).or_default() += 1;
+        self.figures.buckets.add(&record);
         put_record(record.key.as_key_ref(), &record.object, &mut batch.body);
-        batch.places.push(place_of(&record));
+        batch.places.push(Place::of(&record));
         self.figures.sent += 1;
         if batch.body.len() >= BATCH_BYTES || batch.places.len() >= BATCH_RECORDS_MAX {
             self.send(std::mem::take(batch))?;
@@ -244,7 +247,7 @@ impl Import<'_> {
     /// Whether the record is one of those that are to be left out.
     fn is_left_out(&mut self, record: &StoredRecord) -> Result<bool> {
         if let Err(fault) = record.key.as_key_ref().check() {
-            self.damaged(format!("{}: {fault}", place_of(record)))?;
+            self.damaged(format!("{}: {fault}", Place::of(record)))?;
             return Ok(true);
         }
         if is_expired(record, self.oldest_secs) {
@@ -296,27 +299,78 @@ fn is_expired(record: &StoredRecord, oldest_secs: Option<u64>) -> bool {
     oldest_secs.zip(written_secs).is_some_and(|(oldest, written)| written < oldest)
 }
 
-/// Where a record is, for people.
-fn place_of(record: &StoredRecord) -> String {
-    let key = &record.key;
-    format!(
-        "{}/{}/{} in {} at byte {}",
-        shown(&key.bucket_type),
-        shown(&key.bucket),
-        shown(&key.key),
-        record.file.display(),
-        record.offset
-    )
+/// Where a record is, for people. It is put into words only where somebody has to know.
+#[derive(Clone)]
+struct Place {
+    key: BitcaskKey,
+    file: Arc<Path>,
+    offset: u64,
+}
+
+impl Place {
+    fn of(record: &StoredRecord) -> Self {
+        let (key, file) = (record.key.clone(), Arc::clone(&record.file));
+        Self { key, file, offset: record.offset }
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{}/{}/{} in {} at byte {}",
+            shown(&self.key.bucket_type),
+            shown(&self.key.bucket),
+            shown(&self.key.key),
+            self.file.display(),
+            self.offset
+        )
+    }
+}
+
+/// Records sent, by type and bucket.
+#[derive(Default)]
+struct BucketCounts {
+    counts: BTreeMap<(Vec<u8>, Vec<u8>), u64>,
+    /// The bucket of the last record and the records of it that are not in the table yet: most records are of
+    /// the same bucket as those before them.
+    last: Option<(Bytes, Bytes)>,
+    of_last: u64,
+}
+
+impl BucketCounts {
+    fn add(&mut self, record: &StoredRecord) {
+        let (bucket_type, bucket) = (&record.key.bucket_type, &record.key.bucket);
+        if self.last.as_ref().is_none_or(|(known, name)| (known, name) != (bucket_type, bucket)) {
+            self.settle();
+            self.last = Some((bucket_type.clone(), bucket.clone()));
+        }
+        self.of_last += 1;
+    }
+
+    fn settle(&mut self) {
+        if let Some((bucket_type, bucket)) = &self.last {
+            let name = (bucket_type.to_vec(), bucket.to_vec());
+            *self.counts.entry(name).or_default() += std::mem::take(&mut self.of_last);
+        }
+    }
+
+    /// The counts of all records so far.
+    fn counts(&mut self) -> &BTreeMap<(Vec<u8>, Vec<u8>), u64> {
+        self.settle();
+        &self.counts
+    }
 }
 
 fn document(
-    figures: &Figures,
+    figures: &mut Figures,
     journal: &Journal,
     verified: Option<&verify::Verified>,
     secs: f64,
 ) -> Value {
     let buckets: Vec<Value> = figures
         .buckets
+        .counts()
         .iter()
         .map(|((bucket_type, bucket), sent)| {
             let stored = verified.and_then(|verified| verified.bucket(bucket_type, bucket));

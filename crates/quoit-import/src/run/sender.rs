@@ -1,10 +1,12 @@
 //! Threads that send batches of records and wait for the cluster's acknowledgement.
 
+use super::Place;
 use crate::api::{Api, FIRST_PAUSE, LAST_PAUSE, PATIENCE};
 use anyhow::{Result, anyhow};
 use quoit_model::record_batch::read_records;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -15,7 +17,7 @@ pub(super) struct Batch {
     /// Records in their transport form.
     pub(super) body: Vec<u8>,
     /// Where each of them is, for people.
-    pub(super) places: Vec<String>,
+    pub(super) places: Vec<Place>,
     /// Records of the partition that are gone through with this batch, those left out included.
     pub(super) position: u64,
 }
@@ -172,10 +174,10 @@ fn words(named: &Value) -> &str {
 }
 
 /// Leaves in the batch what is to be sent again, and how many records that are.
-fn sort_out(
+fn sort_out<P: Display + Clone>(
     named: &Value,
     body: &mut Vec<u8>,
-    places: &mut Vec<String>,
+    places: &mut Vec<P>,
     for_good: &mut Vec<String>,
 ) -> Result<usize> {
     let records = named.as_array().map_or(&[][..], Vec::as_slice);
@@ -199,7 +201,7 @@ fn sort_out(
     for number in &again {
         if let Some(record) = sent.get(*number) {
             quoit_model::record_batch::put_record(record.key.as_key_ref(), &record.object, body);
-            left.push(std::mem::take(&mut places[*number]));
+            left.push(places[*number].clone());
         }
     }
     *places = left;

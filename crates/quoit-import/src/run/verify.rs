@@ -2,10 +2,11 @@
 
 use super::recent::RecentCopies;
 use super::sender::{Batch, deliver};
-use super::{BATCH_BYTES, BATCH_RECORDS_MAX, NAMED_MAX, place_of};
+use super::{BATCH_BYTES, BATCH_RECORDS_MAX, NAMED_MAX, Place};
 use crate::api::{Api, segment};
 use crate::output::Progress;
 use anyhow::Result;
+use bytes::Bytes;
 use quoit_model::record_batch::put_record;
 use quoit_model::riak_clock::encode_riak_clock;
 use quoit_model::riak_object::decode_riak_object;
@@ -22,12 +23,23 @@ pub(super) struct Verified {
     pub(super) behind: Vec<String>,
     /// Live records and the sum of their versions' digests, by type and bucket.
     buckets: BTreeMap<(Vec<u8>, Vec<u8>), (u64, String)>,
+    /// The bucket of the last record: most records are of the same as those before them.
+    last: Option<(Bytes, Bytes)>,
 }
 
 impl Verified {
     pub(super) fn bucket(&self, bucket_type: &[u8], bucket: &[u8]) -> Option<(u64, &str)> {
         let (count, digest) = self.buckets.get(&(bucket_type.to_vec(), bucket.to_vec()))?;
         Some((*count, digest))
+    }
+
+    fn note_bucket(&mut self, record: &StoredRecord) {
+        let (bucket_type, bucket) = (&record.key.bucket_type, &record.key.bucket);
+        if self.last.as_ref().is_some_and(|(known, name)| (known, name) == (bucket_type, bucket)) {
+            return;
+        }
+        self.buckets.entry((bucket_type.to_vec(), bucket.to_vec())).or_default();
+        self.last = Some((bucket_type.clone(), bucket.clone()));
     }
 
     /// Compares what is in the batch and empties it.
@@ -64,8 +76,7 @@ pub(super) fn verify(
             in_partition += record.object.len() as u64;
             progress.show(done_bytes + in_partition.min(*size), verified.checked_count);
             if is_wanted(&record) && recent.is_new(&record) && add_clock(&record, &mut batch) {
-                let name = (record.key.bucket_type.to_vec(), record.key.bucket.to_vec());
-                verified.buckets.entry(name).or_default();
+                verified.note_bucket(&record);
             }
             if batch.body.len() >= BATCH_BYTES || batch.places.len() >= BATCH_RECORDS_MAX {
                 fault = verified.compare(api, &mut batch).err();
@@ -97,6 +108,6 @@ fn add_clock(record: &StoredRecord, batch: &mut Batch) -> bool {
     let mut clock = Vec::new();
     encode_riak_clock(&object.clock, &mut clock);
     put_record(record.key.as_key_ref(), &clock, &mut batch.body);
-    batch.places.push(place_of(record));
+    batch.places.push(Place::of(record));
     true
 }

@@ -20,6 +20,7 @@ use bytes::Bytes;
 use manifest::Version;
 use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use table::Table;
 
 /// Directories of tables.
@@ -113,7 +114,7 @@ impl LevelDbScan {
                 key,
                 object,
                 written_secs: None,
-                file: entry.file.to_path_buf(),
+                file: Arc::clone(&entry.file),
                 offset: entry.at,
             };
             if visit(Seen::Record(record)).is_break() {
