@@ -25,6 +25,7 @@ import bitcask_files  # noqa: E402
 import riak_pages  # noqa: E402
 from support import unittest_runner  # noqa: E402
 from support.cluster import Cluster, wait_until  # noqa: E402
+from support.pb import Connection  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment, die_with_parent  # noqa: E402
 
 GOLDEN = os.path.join(os.path.dirname(HERE), "golden", "riak-data")
@@ -293,6 +294,10 @@ class OneNode(unittest.TestCase):
             self.assertEqual(status, 0, out + words)
             self.assertTrue(json.loads(out)["same"])
             self.assertEqual(quoit(*types)[0], 0)
+            by_pb = ["--by", "pb", "--riak-pb", riak.record["pb"]]
+            status, out, words = quoit(*types, *by_pb)
+            self.assertEqual((status, out), (0, "carts (active): as in Riak\n"), words)
+            self.names_are_found(riak)
             bitcask_files.write_partition(self.folder, 0, self.records(b"compared", 20))
             for node in (riak, here):
                 status, out, words = quoit("import", "run", self.folder, "--to", node.url, "--journal",
@@ -308,6 +313,23 @@ class OneNode(unittest.TestCase):
             urllib.request.urlopen(request, timeout=30).close()
             status, out, _ = quoit(*compare)
             self.assertEqual((status, json.loads(out)["buckets"][0]["only_riak"]), (1, ["k000003"]))
+
+    def names_are_found(self, riak):
+        """Types are named by a report, by a directory, and by Riak where it has data of them."""
+        types = ["import", "types", riak.url, "--to", self.node.url, "--riak-pb", riak.record["pb"],
+                 "--format", "json"]
+        report = os.path.join(self.folder, "report.json")
+        with open(report, "w", encoding="utf-8") as file:
+            json.dump({"buckets": [{"type": "carts"}, {"type": "default"}]}, file)
+        source = os.path.join(self.folder, "typed")
+        record = bitcask_files.record(b"b", b"k", bitcask_files.riak_object(b"v"), bucket_type=b"carts")
+        bitcask_files.write_partition(source, 0, [record])
+        with Connection(riak.pb) as pb:
+            pb.call("DtUpdateReq", bucket="b", key="k", type="carts", op={"set_op": {"adds": ["a"]}})
+        for options in (["--inspected", report], ["--data-dir", source], []):
+            status, out, words = quoit(*types, *options)
+            self.assertEqual(status, 0, out + words)
+            self.assertEqual([one["name"] for one in json.loads(out)["types"]], ["carts"], options)
 
     def test_riak_admin_is_answered_by_its_own_name(self):
         link = os.path.join(self.folder, "riak-admin")
