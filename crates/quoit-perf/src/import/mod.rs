@@ -1,8 +1,8 @@
 //! Rate of `quoit import run`: directories as Riak writes them, imported into a node.
 //!
 //! For each engine and size of values, a directory is made, and the program imports it into a new node. The
-//! table has the rate over all copies in the files, and the processor time of importer and node. The verifying
-//! second look is left out.
+//! table has the rate over all copies in the files, and the processor time of importer and node. The second
+//! look, which verifies, is left out.
 
 mod directories;
 mod leveldb;
@@ -95,7 +95,8 @@ fn measure(options: &ImportOptions, engine: Engine, value_bytes: usize) -> Resul
     let importer = middle(&|run| run.importer_cpu.as_secs_f64());
     let node = middle(&|run| run.node_cpu.as_secs_f64());
     println!(
-        "| {} | {value_bytes} | {records} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {:.0} | {:.0} | {:.0} |",
+        "| {} | {value_bytes} | {records} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {:.0} | {:.0} \
+         | {:.0} |",
         engine.as_str(),
         file_bytes as f64 / 1e6,
         file_bytes as f64 / 1e6 / secs,

@@ -132,8 +132,8 @@ fn missing(table: &Path) -> &'static str {
         true => "the manifest's table is missing",
         false => {
             "the manifest's table is missing, as all of its level: with leveldb.tiered, put the directories \
-             sst_N of the slow path in place of the empty ones (links will do), or move the data of this node \
-             by replication (quoit import plan)"
+             sst_N of the slow path in place of the empty ones (links will do), or move the data of this \
+             node by replication (quoit import plan)"
         }
     }
 }
