@@ -2,9 +2,10 @@
 //! configurations of listeners and clients, and the faults of all of them in words that name file, place and
 //! remedy.
 //!
-//! It opens no sockets and knows no users: [`ServerTls`] gives the configuration for a handshake, whoever
-//! accepts does the handshake with [`tokio_rustls`], and [`peer_certificate`] says whom the other side has
-//! proved to be. The only cryptography is that of `ring`, through `rustls`.
+//! It knows no users, and opens no sockets but those of HTTPS for blocking clients (feature `https`):
+//! [`ServerTls`] gives the configuration for a handshake, whoever accepts does the handshake with
+//! [`tokio_rustls`], and [`peer_certificate`] says whom the other side has proved to be. The only
+//! cryptography is that of `ring`, through `rustls`.
 //!
 //! ```no_run
 //! use quoit_tls::{ClientCertificates, Instant, ServerSettings, ServerTls, peer_certificate};
