@@ -171,9 +171,10 @@ class SecuredClients(WithCertificates, unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout.strip()), (0, "Enabled"), done.stdout)
         done = run("admin", "--url", url, "security", "add-user", "made", **self.environment())
         self.assertEqual(done.returncode, 0, done.stdout)
-        for changed, words in [({"QUOIT_PASSWORD_FILE": self.written("bad", "no\n")}, "401"),
+        for changed, words in [({"QUOIT_PASSWORD_FILE": self.written("bad", "no\n")},
+                                "the user or the password is wrong"),
                                ({"QUOIT_CACERT": self.files.path("other-ca.pem")}, "authority"),
-                               ({"QUOIT_USER": "made"}, "401")]:
+                               ({"QUOIT_USER": "made"}, "the user or the password is wrong")]:
             done = run("admin", "--url", url, "security", "status",
                        **{**self.environment(), **changed})
             self.assertEqual(done.returncode, 1, done.stdout)
