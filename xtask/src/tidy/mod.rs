@@ -5,6 +5,7 @@
 //! are, and why, is told in `docs/development.md`.
 
 mod floors;
+mod import_circles;
 pub(crate) mod planted;
 mod rust_rules;
 mod source_tree;
@@ -82,6 +83,7 @@ fn check(root: &Path, packages: &[Package]) -> Vec<Problem> {
     }
     planted::check(root, &tree, &mut problems);
     type_names::check(root, &tree, &mut problems);
+    import_circles::check(root, &tree, &mut problems);
     let known: BTreeSet<&Path> = files.iter().map(PathBuf::as_path).collect();
     for path in &files {
         let Some(kind) = text_rules::Kind::of(path) else { continue };
