@@ -144,6 +144,11 @@ def part_cluster():
                     {"TEST_BINARY": built("quoit")})
 
 
+def part_failover():
+    return counting([PYTHON, os.path.join(HERE, "process", "failover.py")], CLOSING_LINE,
+                    {"TEST_BINARY": built("quoit")})
+
+
 def part_moving():
     return counting([PYTHON, os.path.join(HERE, "process", "moving.py")], CLOSING_LINE,
                     {"TEST_BINARY": built("quoit")})
@@ -303,6 +308,7 @@ PARTS = [
     ("mistakes", "a hundred mistakes, and what each is told", part_mistakes),
     ("packages", "packages: made, installed, started", part_packages),
     ("cluster", "real processes as a cluster, killed, stalled, restarted", part_cluster),
+    ("failover", "loads whose nodes die, over both protocols", part_failover),
     ("moving", "data that moves between real processes: seen, stopped, interrupted", part_moving),
     ("members", "members that die on their way, or come back as somebody else", part_members),
     ("secured", "TLS between real nodes: tokens, rotation, removal, a cluster closed under load",

@@ -32,6 +32,8 @@ pub(super) struct HttpLink {
     is_verified: bool,
     /// Whether the last attempt to connect failed.
     is_unreachable: bool,
+    /// Whether the last request got no answer because its connection was lost, or none was to be had.
+    is_lost: bool,
 }
 
 /// A method, which also names its errors.
@@ -93,6 +95,7 @@ impl HttpLink {
             keeps_bodies: false,
             is_verified: false,
             is_unreachable: false,
+            is_lost: false,
         }
     }
 
@@ -118,6 +121,12 @@ impl HttpLink {
         self.is_unreachable
     }
 
+    /// Whether the last request got no answer because its connection was lost, or none was to be had: another
+    /// server may answer it.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
     /// Closes the connection; the next request makes one anew.
     pub(super) fn close(&mut self) {
         self.connection = None;
@@ -141,6 +150,7 @@ impl HttpLink {
         head: &[u8],
         body: &[u8],
     ) -> Result<Response, Term> {
+        self.is_lost = false;
         let is_sent_once = self.is_verified && method != Method::Get;
         for _ in 0..if is_sent_once { 1 } else { ATTEMPT_COUNT } {
             if self.connection.as_ref().is_none_or(|connection| !connection.is_reusable()) {
@@ -154,8 +164,12 @@ impl HttpLink {
                             connection.keep_bodies();
                         }
                     }
-                    Err(_) => {
+                    Err(error) => {
                         self.is_unreachable = true;
+                        // A machine that is silent for so long is not asked again for this request.
+                        if error.kind() == std::io::ErrorKind::TimedOut {
+                            break;
+                        }
                         tokio::time::sleep(RECONNECT_PAUSE).await;
                         continue;
                     }
@@ -172,6 +186,7 @@ impl HttpLink {
                 }
             }
         }
+        self.is_lost = true;
         Err(Term::atom("max_retries"))
     }
 }
@@ -261,7 +276,7 @@ pub(super) fn header_lines(term: &Term) -> Option<Vec<u8>> {
 }
 
 /// Characters that a path may have besides letters and digits.
-pub(super) const PATH: &[u8] = b"-._~!$&'()*+,;=:@/";
+pub(super) const PATH: &[u8] = b"-._~!$&'()*,;=:@/";
 
 /// The same, of text that may hold percent-encodings already.
 pub(super) const ENCODED_PATH: &[u8] = b"-._~!$&'()*+,;=:@/%";
@@ -270,7 +285,7 @@ pub(super) const ENCODED_PATH: &[u8] = b"-._~!$&'()*+,;=:@/%";
 pub(super) const PATH_AND_QUERY: &[u8] = b"-._~!$&'()*+,;=:@/%?";
 
 /// Characters that one segment of a path may have.
-pub(super) const SEGMENT: &[u8] = b"-._~!$&'()*+,;=:@";
+pub(super) const SEGMENT: &[u8] = b"-._~!$&'()*,;=:@";
 
 /// Appends a name to a path; bytes other than letters, digits and those of `kept` are
 /// percent-encoded.

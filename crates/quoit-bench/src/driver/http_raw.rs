@@ -156,7 +156,6 @@ impl Driver for HttpRaw {
         operation: HttpRawOperation,
         inputs: &mut Inputs,
     ) -> Outcome {
-        let target = self.take_target();
         let mut file = None;
         match operation {
             HttpRawOperation::Stat => {
@@ -172,7 +171,7 @@ impl Driver for HttpRaw {
                 Err(_) => return Outcome::Stop,
             },
         }
-        let done = self.attempt(plan, target, operation, inputs, file).await;
+        let done = self.attempt_anywhere(plan, operation, inputs, file).await;
         if self.disconnect.is_due() {
             self.links.iter_mut().for_each(HttpLink::close);
         }
@@ -185,12 +184,19 @@ impl Driver for HttpRaw {
     const VERIFIES: bool = true;
 
     async fn read_back(&mut self, plan: &HttpRawPlan, key: &[u8], read: Read) -> Result<(), Term> {
-        let target = self.take_target();
         self.path.clear();
         self.path.extend_from_slice(&plan.key_prefix);
         self.path.extend_from_slice(key);
         self.path.extend_from_slice(&plan.params);
-        self.get(plan, target, &[200, 300, 404], Some(read)).await.map(drop)
+        let (mut read, mut left) = (Some(read), self.links.len());
+        loop {
+            let target = self.take_target();
+            let answered = self.get(plan, target, &[200, 300, 404], &mut read).await;
+            left -= 1;
+            if answered.is_ok() || left == 0 || !self.links[target].is_lost() {
+                return answered.map(drop);
+            }
+        }
     }
 }
 
@@ -250,6 +256,26 @@ impl HttpRaw {
         self.path.get(range).unwrap_or_default()
     }
 
+    /// The operation at the next target. When its server is gone, the operation starts over at another one,
+    /// at each target at most once.
+    async fn attempt_anywhere(
+        &mut self,
+        plan: &HttpRawPlan,
+        operation: HttpRawOperation,
+        inputs: &mut Inputs,
+        file: Option<&Path>,
+    ) -> Result<(), Term> {
+        let mut left = self.links.len();
+        loop {
+            let target = self.take_target();
+            let done = self.attempt(plan, target, operation, inputs, file).await;
+            left -= 1;
+            if done.is_ok() || left == 0 || !self.links[target].is_lost() {
+                return done;
+            }
+        }
+    }
+
     /// The operation from its first request on.
     async fn attempt(
         &mut self,
@@ -265,13 +291,13 @@ impl HttpRaw {
         };
         match operation {
             HttpRawOperation::Get | HttpRawOperation::GetExisting => {
-                let read = inputs.begin_read(self.key(plan));
-                self.get(plan, target, found, read).await.map(drop)
+                let mut read = inputs.begin_read(self.key(plan));
+                self.get(plan, target, found, &mut read).await.map(drop)
             }
-            HttpRawOperation::Stat => self.get(plan, target, &[200], None).await.map(drop),
+            HttpRawOperation::Stat => self.get(plan, target, &[200], &mut None).await.map(drop),
             HttpRawOperation::Update | HttpRawOperation::UpdateExisting => {
-                let read = inputs.begin_read(self.key(plan));
-                let answer = self.get(plan, target, found, read).await?;
+                let mut read = inputs.begin_read(self.key(plan));
+                let answer = self.get(plan, target, found, &mut read).await?;
                 let (write, value) = inputs.begin_put(self.key(plan), answer.context.as_ref());
                 self.store(plan, target, Method::Put, answer.has_vclock, &value).await?;
                 acknowledge(write);
@@ -302,13 +328,13 @@ impl HttpRaw {
         }
     }
 
-    /// GETs the present path.
+    /// GETs the present path. An answer ends the read that is verified.
     async fn get(
         &mut self,
         plan: &HttpRawPlan,
         target: usize,
         wanted: &[u16],
-        read: Option<Read>,
+        read: &mut Option<Read>,
     ) -> Result<HttpRawAnswer, Term> {
         self.start_head(plan, target, Method::Get);
         if plan.is_verified {
@@ -316,14 +342,12 @@ impl HttpRaw {
         }
         self.head.extend_from_slice(b"\r\n");
         let Response { status, has_vclock } = self.request(plan, target, Method::Get, &[]).await?;
-        let context = match read {
-            Some(read) if matches!(status, 200 | 300 | 404) => {
-                let (content_type, body) = self.links[target].content();
-                let values = values_of(status, content_type, body)?;
-                Some(read.found(values))
-            }
-            _ => None,
-        };
+        let mut context = None;
+        if matches!(status, 200 | 300 | 404) && read.is_some() {
+            let (content_type, body) = self.links[target].content();
+            let values = values_of(status, content_type, body)?;
+            context = read.take().map(|read| read.found(values));
+        }
         if status == 404 && !wanted.contains(&404) {
             let url = self.url(plan, target);
             return Err(Term::Tuple(vec![Term::atom("not_found"), Term::String(url)]));

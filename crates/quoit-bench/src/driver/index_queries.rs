@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::both_targets::{BothTargets, target_of};
 use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
-use super::pb_link::PbLink;
+use super::pb_replicas::{PbLinks, Routing};
 use super::riakc_pb::read_bucket;
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Target};
@@ -38,7 +38,7 @@ const PRINTED_MAX: u32 = 10;
 /// One worker: a connection of each interface.
 #[derive(Debug)]
 pub(super) struct IndexQueries {
-    pb: PbLink,
+    pb: PbLinks,
     http: HttpLink,
     http_target: Target,
     printed_count: u32,
@@ -143,8 +143,9 @@ impl Driver for IndexQueries {
     async fn connect(plan: &IndexQueryPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let mut http = HttpLink::new(plan.targets.security.clone());
         http.keep_bodies();
+        let own = place.number as usize;
         Ok(Self {
-            pb: PbLink::open(target_of(&plan.targets.pb, place), plan.pb_timeout).await?,
+            pb: PbLinks::open(&plan.targets.pb, own, plan.pb_timeout, Routing::Target).await?,
             http,
             http_target: target_of(&plan.targets.http, place).clone(),
             printed_count: 0,
@@ -212,7 +213,7 @@ impl IndexQueries {
             key: key.to_string().into(),
             ..RpbGetReq::default()
         };
-        let _: RpbGetResp = self.pb.call(&request, plan.pb_timeout).await?;
+        let _: RpbGetResp = self.pb.link().call(&request, plan.pb_timeout).await?;
         Ok(())
     }
 
@@ -242,7 +243,7 @@ impl IndexQueries {
             content,
             ..RpbPutReq::default()
         };
-        let _: RpbPutResp = self.pb.call(&request, plan.pb_timeout).await?;
+        let _: RpbPutResp = self.pb.link().call(&request, plan.pb_timeout).await?;
         Ok(())
     }
 
@@ -268,7 +269,7 @@ impl IndexQueries {
             request.range_min = first_text;
             request.range_max = Some(last_of(first, range).to_string().into());
         }
-        let answer: RpbIndexResp = self.pb.call(&request, plan.pb_timeout).await?;
+        let answer: RpbIndexResp = self.pb.link().call(&request, plan.pb_timeout).await?;
         Ok(answer.keys.len() as u64)
     }
 

@@ -128,13 +128,20 @@ impl Driver for HttpTemplated {
         operation: TemplatedOperation,
         inputs: &mut Inputs,
     ) -> Outcome {
-        let Ok(server) = self.prepare_request(plan, operation, inputs) else {
-            return Outcome::Stop;
+        let mut left = plan.targets[operation.target].1.len();
+        // When a server is gone, the operation starts over at the next place of its list, at each at most once.
+        let requested = loop {
+            let Ok(server) = self.prepare_request(plan, operation, inputs) else {
+                return Outcome::Stop;
+            };
+            let (target, link) = (&plan.servers[server], &mut self.links[server]);
+            let requested =
+                link.request(target, plan.timeout, operation.method, &self.head, &self.body).await;
+            left -= 1;
+            if requested.is_ok() || left == 0 || !link.is_lost() {
+                break requested;
+            }
         };
-        let target = &plan.servers[server];
-        let link = &mut self.links[server];
-        let requested =
-            link.request(target, plan.timeout, operation.method, &self.head, &self.body).await;
         if self.disconnect.is_due() {
             self.links.iter_mut().for_each(HttpLink::close);
         }

@@ -24,6 +24,7 @@ use super::both_targets::target_of;
 use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
 use super::indexes::{self, DateForm};
 use super::pb_link::{CallError, PbLink, kept_metadata};
+use super::pb_replicas::{PbLinks, Routing};
 use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError, Target};
 use crate::term::Term;
@@ -41,7 +42,7 @@ const LONG_BUCKETS: [&str; 2] = [
 /// One worker: its connections and how far it has come.
 #[derive(Debug)]
 pub(super) struct Nhs {
-    pb: PbLink,
+    pb: PbLinks,
     /// The second cluster, when it could be reached.
     repl: Option<PbLink>,
     http: HttpLink,
@@ -132,8 +133,9 @@ impl Driver for Nhs {
 
     async fn connect(plan: &NhsPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let repl_target = target_of(&plan.repl_targets, place);
+        let own = place.number as usize;
         Ok(Self {
-            pb: PbLink::open(target_of(&plan.pb_targets, place), plan.pb_timeout).await?,
+            pb: PbLinks::open(&plan.pb_targets, own, plan.pb_timeout, Routing::Target).await?,
             repl: PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await.ok(),
             http: HttpLink::new(plan.security.clone()),
             http_target: target_of(&plan.http_targets, place).clone(),
@@ -331,7 +333,7 @@ impl Nhs {
         let bucket = plan.document_bucket.name.clone();
         let request = RpbDelReq { bucket, key, ..RpbDelReq::default() };
         self.ready(plan).await?;
-        let RpbDelResp {} = self.pb.call(&request, plan.pb_timeout).await?;
+        let RpbDelResp {} = self.pb.link().call(&request, plan.pb_timeout).await?;
         Ok(())
     }
 
@@ -357,7 +359,7 @@ impl Nhs {
     ) -> Result<RpbGetResp, Term> {
         self.ready(plan).await?;
         let request = RpbGetReq { bucket: bucket.clone(), key, ..RpbGetReq::default() };
-        Ok(self.pb.call(&request, plan.pb_timeout).await?)
+        Ok(self.pb.link().call(&request, plan.pb_timeout).await?)
     }
 
     async fn put(
@@ -373,7 +375,7 @@ impl Nhs {
         let content = RpbContent { content_type, ..content };
         let (bucket, key) = (bucket.clone(), Some(key));
         let request = RpbPutReq { bucket, key, vclock, content, ..RpbPutReq::default() };
-        let _: RpbPutResp = self.pb.call(&request, plan.pb_timeout).await?;
+        let _: RpbPutResp = self.pb.link().call(&request, plan.pb_timeout).await?;
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use super::pb_data_type::{
     adds, change_map, change_set, elements_of_field, field, field_of_counter, field_of_set, removes,
 };
 use super::pb_link::{CallError, PbLink};
+use super::pb_replicas::{PbLinks, Routing};
 use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError};
 use crate::term::Term;
@@ -29,7 +30,7 @@ const SET_FIELD: &str = "set";
 /// One worker: a connection to one target.
 #[derive(Debug)]
 pub(super) struct RiakcDtPb {
-    link: PbLink,
+    links: PbLinks,
     /// Number of the preloaded set that gets the next element.
     next_preloaded: u64,
     /// The key that batches go to, once there was one.
@@ -150,9 +151,9 @@ impl Driver for RiakcDtPb {
     }
 
     async fn connect(plan: &DtPlan, place: WorkerPlace) -> Result<Self, StartError> {
-        let target = &plan.targets[place.number as usize % plan.targets.len()];
-        let link = PbLink::open(target, plan.timeout_general).await?;
-        Ok(Self { link, next_preloaded: u64::from(place.number), batch_key: None })
+        let (own, routing) = (place.number as usize, Routing::Target);
+        let links = PbLinks::open(&plan.targets, own, plan.timeout_general, routing).await?;
+        Ok(Self { links, next_preloaded: u64::from(place.number), batch_key: None })
     }
 
     async fn perform(
@@ -163,10 +164,10 @@ impl Driver for RiakcDtPb {
     ) -> Outcome {
         let mut give_up_at = None;
         loop {
-            if self.link.is_down() {
+            if self.links.is_down() {
                 let until =
                     *give_up_at.get_or_insert_with(|| Instant::now() + plan.timeout_general);
-                if let Err(reason) = self.link.reconnect(until).await {
+                if let Err(reason) = self.links.reconnect(until).await {
                     return Outcome::Failure(reason);
                 }
             }
@@ -256,7 +257,7 @@ impl RiakcDtPb {
         inputs: &mut Inputs,
     ) -> Result<(), DtObstacle> {
         let key = self.set_key(plan, operation, inputs)?;
-        let (link, records) = (&mut self.link, &plan.records);
+        let (link, records) = (self.links.link(), &plan.records);
         let is_named = plan.one_set || plan.preloaded_count.is_some();
         match operation {
             SetOperation::Insert if !is_named => {
@@ -302,7 +303,7 @@ impl RiakcDtPb {
         inputs: &mut Inputs,
     ) -> Result<(), DtObstacle> {
         let key = if plan.one_map { ONE_MAP } else { generated_key(plan, inputs)? };
-        let (link, records) = (&mut self.link, &plan.records);
+        let (link, records) = (self.links.link(), &plan.records);
         match operation {
             DtOperation::MapChange { field, reads } => {
                 let fields = field.as_ref().map_or(&plan.multi[..], std::slice::from_ref);
