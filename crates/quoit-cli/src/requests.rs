@@ -89,7 +89,7 @@ fn slow_requests(document: &Value, limit: usize) -> String {
         return format!("no request of {} took a millisecond", plain(&document["node"]));
     }
     let heading =
-        ["total", "own copy", "others", "request", "size", "siblings", "replicas", "record"];
+        ["total", "own copy", "others", "request", "size", "siblings", "record", "replicas asked"];
     let rows = slow.iter().map(|each| {
         let ms = |name: &str| format!("{:.1} ms", each[name].as_f64().unwrap_or_default());
         let failed = if each["failed"] == true { " (failed)" } else { "" };
@@ -100,11 +100,19 @@ fn slow_requests(document: &Value, limit: usize) -> String {
             format!("{}{failed}", plain(&each["request"])),
             size(&each["size_bytes"]),
             plain(&each["siblings"]),
-            plain(&each["replicas"]),
             name(each),
+            replicas(&each["replicas"]),
         ]
     });
     columns(std::iter::once(heading.map(str::to_owned)).chain(rows))
+}
+
+/// Names of the replicas that were asked; a node of a former version tells a number.
+fn replicas(asked: &Value) -> String {
+    match asked.as_array() {
+        Some(names) => names.iter().map(plain).collect::<Vec<_>>().join(", "),
+        None => "-".to_owned(),
+    }
 }
 
 /// Shows hot keys and large objects.
@@ -142,11 +150,12 @@ mod tests {
     fn a_slow_request_tells_where_the_time_went() {
         let document = json!({"node": "a@h", "requests": [{
             "request": "put", "type": "t", "bucket": "b/c", "key": "k", "total_ms": 250.0, "own_copy_ms": 1.5,
-            "others_ms": 248.5, "size_bytes": 2048, "siblings": null, "replicas": 3, "failed": true,
+            "others_ms": 248.5, "size_bytes": 2048, "siblings": null, "replicas": ["a@h", "c@h"],
+            "failed": true,
         }]});
         let shown = slow_requests(&document, 20);
         let expected =
-            "250.0 ms  1.5 ms    248.5 ms  put (failed)  2.0 KB  -         3         t/b%2Fc/k";
+            "250.0 ms  1.5 ms    248.5 ms  put (failed)  2.0 KB  -         t/b%2Fc/k  a@h, c@h";
         assert!(shown.ends_with(expected), "{shown}");
         assert!(slow_requests(&json!({"node": "a@h"}), 20).contains("no request of a@h"));
     }

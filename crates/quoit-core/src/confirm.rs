@@ -5,6 +5,7 @@
 //! replica that is late, sends the read the general way, which starts from the beginning.
 
 use crate::error::RequestError;
+use crate::request_log::AskedNodes;
 use crate::stats::Sizes;
 use crate::store::ReplicatedStore;
 use crate::topology::{Topology, cost_us};
@@ -30,6 +31,8 @@ pub(crate) const LARGE_PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) struct AskedDigests {
     replies: Replies,
     count: u32,
+    /// Those that were asked, and this node.
+    nodes: AskedNodes,
     /// Name of the record, encoded.
     key: Bytes,
 }
@@ -135,13 +138,17 @@ pub(crate) fn ask_for_digests(
         want: Want::Digest.into(),
         ..Fetch::default()
     };
-    let mut asked = AskedDigests { replies: Replies::new(), count: 0, key: header.key.clone() };
+    let mut nodes = AskedNodes::default();
+    nodes.add(topology.node(own).id);
+    let mut asked =
+        AskedDigests { replies: Replies::new(), count: 0, nodes, key: header.key.clone() };
     for (_, _, node) in others {
         let Some(peer) = topology.peer(node) else { continue };
         if peer.send(METHOD_FETCH, &header, b"", Lane::Small, &asked.replies, node).is_err() {
             return Ok(ConfirmationPlan::NotHere);
         }
         asked.count += 1;
+        asked.nodes.add(topology.node(node).id);
         hoped.found(node);
         if hoped.state(&voters) == ReadState::Met {
             return Ok(ConfirmationPlan::Asked(asked));
@@ -157,14 +164,14 @@ impl ReplicatedStore {
         let Unconfirmed { asked, seen, started_us } = unconfirmed;
         let _waiting = self.waiting_get();
         let own_us = self.clock.monotonic_us() - started_us;
-        let key = asked.key.clone();
+        let (key, nodes) = (asked.key.clone(), asked.nodes.clone());
         let confirmed = asked.all_say(seen.map(|seen| seen.digest), PATIENCE).await;
         if confirmed {
             let time_us = self.clock.monotonic_us() - started_us;
             let sizes = Ok(seen.map(|seen| seen.sizes));
             self.stats().record_get(time_us, &sizes);
             if let Ok(key) = KeyRef::decode(&key) {
-                self.note_get(key, (time_us, own_us), &sizes);
+                self.note_get(key, (time_us, own_us), &sizes, &nodes);
             }
         }
         confirmed

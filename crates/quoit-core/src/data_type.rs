@@ -15,7 +15,7 @@ use crate::put::{Accepted, needs_another};
 use crate::records::{PageFault, WrittenPages};
 use crate::replica::Copy;
 use crate::replication::WrittenObject;
-use crate::request_log::{Finished, RequestKind};
+use crate::request_log::{AskedNodes, Finished, RequestKind};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
@@ -180,11 +180,11 @@ impl ReplicatedStore {
     ) -> Result<Option<Object>, RequestError> {
         let started_us = self.clock.monotonic_us();
         let encoded = request.key.encoded();
-        let mut own_us = 0;
+        let (mut own_us, mut asked) = (0, AskedNodes::default());
         let result = match self.accept_update(&topology, request, &encoded) {
             Ok(accepted) => {
                 own_us = self.clock.monotonic_us() - started_us;
-                self.updated(topology, accepted, request).await
+                self.updated(topology, accepted, request, &mut asked).await
             }
             Err(fault) => Err(fault),
         };
@@ -197,6 +197,7 @@ impl ReplicatedStore {
             size_bytes: 0,
             sibling_count: 0,
             failed: result.is_err(),
+            asked: &asked,
         };
         self.request_log.note(&*self.clock, &finished);
         self.stats().record_put(time_us, &result);
@@ -211,9 +212,10 @@ impl ReplicatedStore {
         topology: Arc<Topology>,
         accepted: Accepted<'_>,
         request: &DataTypeRequest<'_>,
+        asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
         let at = accepted.at;
-        let object = self.confirm_all(topology, accepted, &request.options).await?;
+        let object = self.confirm_all(topology, accepted, &request.options, asked).await?;
         if object.is_some() || !request.return_value {
             return Ok(object);
         }

@@ -5,7 +5,7 @@ use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::read_replicas::ReadRequest;
 use crate::replica::{Copy, Replicated, merge_rule};
-use crate::request_log::{Finished, RequestKind};
+use crate::request_log::{AskedNodes, Finished, RequestCourse, RequestKind};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
 use crate::topology::Topology;
@@ -69,13 +69,13 @@ impl ReplicatedStore {
     ) -> Result<Option<Object>, RequestError> {
         let _entered = self.admit_get()?;
         let started_us = self.clock.monotonic_us();
-        let mut own_us = 0;
-        let result = self.get_untimed(key, options, &mut own_us).await;
+        let mut course = RequestCourse::default();
+        let result = self.get_untimed(key, options, &mut course).await;
         let time_us = self.clock.monotonic_us() - started_us;
-        let own_us = own_us.saturating_sub(started_us);
+        let own_us = course.own_at_us.saturating_sub(started_us);
         let sizes = result.as_ref().map(|found| found.as_ref().map(Sizes::of_object));
         self.stats().record_get(time_us, &sizes);
-        self.note_get(key, (time_us, own_us), &sizes);
+        self.note_get(key, (time_us, own_us), &sizes, &course.asked);
         result
     }
 
@@ -85,6 +85,7 @@ impl ReplicatedStore {
         key: KeyRef<'_>,
         (total_us, own_us): (u64, u64),
         result: &Result<Option<Sizes>, &RequestError>,
+        asked: &AskedNodes,
     ) {
         let sizes = result.as_ref().ok().copied().flatten();
         let finished = Finished {
@@ -95,18 +96,19 @@ impl ReplicatedStore {
             size_bytes: sizes.map_or(0, |sizes| sizes.value_bytes),
             sibling_count: sizes.map_or(0, |sizes| sizes.sibling_count),
             failed: result.is_err(),
+            asked,
         };
         self.request_log.note(&*self.clock, &finished);
     }
 
-    /// Tells in `read_at_us` when it was known what is to be read from where.
+    /// Tells in `course` when it was known what is to be read from where, and which nodes were asked.
     async fn get_untimed(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
-        read_at_us: &mut u64,
+        course: &mut RequestCourse,
     ) -> Result<Option<Object>, RequestError> {
-        let mut found = self.read_unresolved(key, options, read_at_us).await?;
+        let mut found = self.read_unresolved(key, options, course).await?;
         if let Some(object) = &mut found {
             let state = self.control.read();
             if !object_props(&state, key.bucket)?.allow_mult {
@@ -122,14 +124,14 @@ impl ReplicatedStore {
         key: KeyRef<'_>,
         options: &ReadOptions,
     ) -> Result<Option<Object>, RequestError> {
-        self.read_unresolved(key, options, &mut 0).await
+        self.read_unresolved(key, options, &mut RequestCourse::default()).await
     }
 
     async fn read_unresolved(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
-        read_at_us: &mut u64,
+        course: &mut RequestCourse,
     ) -> Result<Option<Object>, RequestError> {
         let encoded = check_encoded(key)?;
         let topology = self.settled_topology(options.timeout_ms).await;
@@ -144,9 +146,9 @@ impl ReplicatedStore {
             let need = read_need(&state, key.bucket, &quorums);
             self.read_of(at, props, need, options)
         };
-        *read_at_us = self.clock.monotonic_us();
+        course.own_at_us = self.clock.monotonic_us();
         if !topology.is_alone() {
-            return self.read_replicas(&read).await;
+            return self.read_replicas(&read, &mut course.asked).await;
         }
         match self.own_copy(&read.at).await? {
             Copy::Found(_, Some(stored)) => decode(&stored).map(Some),
@@ -188,7 +190,8 @@ impl ReplicatedStore {
         if self.is_newest_in_pages(&read).await? {
             return Ok(());
         }
-        let Some(object) = self.read_replicas(&read).await? else { return Ok(()) };
+        let asked = &mut AskedNodes::default();
+        let Some(object) = self.read_replicas(&read, asked).await? else { return Ok(()) };
         // The read may have done without this node's copy.
         let replicated = Replicated::new(&object, read.rule, read.n_val_class);
         self.take_own(&read.at, &replicated)?;

@@ -15,7 +15,7 @@ use crate::precommit::has_checks;
 use crate::records::Updated;
 use crate::replica::{Replicated, merge_rule};
 use crate::replication::WrittenObject;
-use crate::request_log::{Finished, RequestKind};
+use crate::request_log::{AskedNodes, Finished, RequestKind};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
@@ -115,7 +115,7 @@ impl ReplicatedStore {
         let record = |result: &Result<Option<Sizes>, &RequestError>| {
             let time_us = self.clock.monotonic_us() - started_us;
             self.stats().record_get(time_us, result);
-            self.note_get(key, (time_us, time_us), result);
+            self.note_get(key, (time_us, time_us), result, &AskedNodes::default());
         };
         let mut asked = None;
         match self.show_local(key, options, show, &mut asked) {
@@ -212,6 +212,7 @@ impl ReplicatedStore {
     pub async fn finish(&self, pending: Pending) -> Result<(), RequestError> {
         let Pending { started_us, size_bytes, wants } = pending;
         let own_us = self.clock.monotonic_us() - started_us;
+        let mut asked = AskedNodes::default();
         let (result, name) = match wants {
             Wants::Device { quorums, ticket, timeout_ms, name } => {
                 let _waiting = (quorums.dw > 0).then(|| self.waiting_put());
@@ -219,7 +220,8 @@ impl ReplicatedStore {
             }
             Wants::Replicas(topology, layouts, made) => {
                 let _waiting = self.waiting_put();
-                (self.write_replicas(topology, layouts, &made).await, Some(made.key))
+                let written = self.write_replicas(topology, layouts, &made, &mut asked).await;
+                (written, Some(made.key))
             }
         };
         let total_us = self.clock.monotonic_us() - started_us;
@@ -227,8 +229,9 @@ impl ReplicatedStore {
         if let Some(key) = name.as_deref().and_then(|name| KeyRef::decode(name).ok()) {
             let (kind, failed) = (RequestKind::Put, result.is_err());
             let sibling_count = u64::from(!failed);
+            let asked = &asked;
             let finished =
-                Finished { kind, key, total_us, own_us, size_bytes, sibling_count, failed };
+                Finished { kind, key, total_us, own_us, size_bytes, sibling_count, failed, asked };
             self.request_log.note(&*self.clock, &finished);
         }
         result

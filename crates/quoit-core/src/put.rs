@@ -6,7 +6,7 @@ use crate::get::resolve;
 use crate::grants::{Fence, GrantNumbers, majority};
 use crate::options::{Precondition, ReadOptions, WriteOptions};
 use crate::replication::WrittenObject;
-use crate::request_log::{Finished, RequestKind};
+use crate::request_log::{AskedNodes, Finished, RequestCourse, RequestKind};
 use crate::store::{ReplicatedStore, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{WriteNeed, WriteTally};
@@ -218,25 +218,27 @@ impl ReplicatedStore {
     ) -> Result<Option<Object>, RequestError> {
         let started_us = self.clock.monotonic_us();
         let (key, kind) = (request.key, RequestKind::Put);
-        let (size_bytes, mut own_us) = (request.value.len() as u64, started_us);
-        let result = self.put_here(topology, request, &mut own_us).await;
+        let size_bytes = request.value.len() as u64;
+        let mut course = RequestCourse { own_at_us: started_us, ..RequestCourse::default() };
+        let result = self.put_here(topology, request, &mut course).await;
         let total_us = self.clock.monotonic_us() - started_us;
         self.stats().record_put(total_us, &result);
-        let own_us = own_us - started_us;
+        let own_us = course.own_at_us - started_us;
         let stored = result.as_ref().ok().and_then(Option::as_ref);
         let sibling_count = stored.map_or(0, |object| object.siblings.len() as u64);
-        let failed = result.is_err();
-        let finished = Finished { kind, key, total_us, own_us, size_bytes, sibling_count, failed };
+        let (failed, asked) = (result.is_err(), &course.asked);
+        let finished =
+            Finished { kind, key, total_us, own_us, size_bytes, sibling_count, failed, asked };
         self.request_log.note(&*self.clock, &finished);
         result
     }
 
-    /// Tells in `written_at_us` when this node's own copy was written.
+    /// Tells in `course` when this node's own copy was written, and which nodes were asked.
     async fn put_here(
         &self,
         topology: Arc<Topology>,
         request: PutRequest<'_>,
-        written_at_us: &mut u64,
+        course: &mut RequestCourse,
     ) -> Result<Option<Object>, RequestError> {
         let mut request = request;
         let return_object = request.return_object;
@@ -256,18 +258,18 @@ impl ReplicatedStore {
         let Fence::Required(mut held) = fence else {
             let options = request.options;
             let accepted = self.accept_put(&topology, request, &encoded)?;
-            *written_at_us = self.clock.monotonic_us();
-            let written = self.confirm_all(topology, accepted, &options).await?;
+            course.own_at_us = self.clock.monotonic_us();
+            let written = self.confirm_all(topology, accepted, &options, &mut course.asked).await?;
             return Ok(written.filter(|_| return_object));
         };
         request.options = primaries_only(request.options);
         let (topology, options) = (Arc::clone(&held.topology), request.options);
         let mut accepted = self.accept_put(&topology, request, &encoded)?;
-        *written_at_us = self.clock.monotonic_us();
+        course.own_at_us = self.clock.monotonic_us();
         if accepted.ticket.is_some() {
             accepted.require(held.use_up());
         }
-        let written = self.confirm_all(topology, accepted, &options).await?;
+        let written = self.confirm_all(topology, accepted, &options, &mut course.asked).await?;
         Ok(written.filter(|_| return_object))
     }
 
@@ -379,16 +381,17 @@ impl ReplicatedStore {
         request: &DeleteRequest<'_>,
     ) -> Result<Deleted, RequestError> {
         let started_us = self.clock.monotonic_us();
-        let mut own_us = started_us;
-        let result = self.delete_untimed(topology, request, &mut own_us).await;
+        let mut course = RequestCourse { own_at_us: started_us, ..RequestCourse::default() };
+        let result = self.delete_untimed(topology, request, &mut course).await;
         let finished = Finished {
             kind: RequestKind::Delete,
             key: request.key,
             total_us: self.clock.monotonic_us() - started_us,
-            own_us: own_us - started_us,
+            own_us: course.own_at_us - started_us,
             size_bytes: 0,
             sibling_count: 0,
             failed: result.is_err(),
+            asked: &course.asked,
         };
         self.request_log.note(&*self.clock, &finished);
         result
@@ -398,7 +401,7 @@ impl ReplicatedStore {
         &self,
         topology: Arc<Topology>,
         request: &DeleteRequest<'_>,
-        written_at_us: &mut u64,
+        course: &mut RequestCourse,
     ) -> Result<Deleted, RequestError> {
         let mut fence = Fence::None;
         if request.context.is_none() || !request.precondition.is_none() {
@@ -413,19 +416,20 @@ impl ReplicatedStore {
         let encoded = request.key.encoded();
         let Fence::Required(mut held) = fence else {
             let accepted = self.accept_delete(&topology, request, &encoded)?;
-            *written_at_us = self.clock.monotonic_us();
-            let written = self.confirm_all(topology, accepted, &request.write).await?;
+            course.own_at_us = self.clock.monotonic_us();
+            let written =
+                self.confirm_all(topology, accepted, &request.write, &mut course.asked).await?;
             return Ok(if written.is_some() { Deleted::Done } else { Deleted::Missing });
         };
         let write = primaries_only(request.write);
         let request = DeleteRequest { write, ..request.clone() };
         let topology = Arc::clone(&held.topology);
         let mut accepted = self.accept_delete(&topology, &request, &encoded)?;
-        *written_at_us = self.clock.monotonic_us();
+        course.own_at_us = self.clock.monotonic_us();
         if accepted.ticket.is_some() {
             accepted.require(held.use_up());
         }
-        let written = self.confirm_all(topology, accepted, &write).await?;
+        let written = self.confirm_all(topology, accepted, &write, &mut course.asked).await?;
         Ok(if written.is_some() { Deleted::Done } else { Deleted::Missing })
     }
 
@@ -479,12 +483,14 @@ impl ReplicatedStore {
         Ok(Accepted { at, quorums, object, ticket, sent })
     }
 
-    /// Waits until a write has what its quorums ask for, here and on the other replicas.
+    /// Waits until a write has what its quorums ask for, here and on the other replicas. Adds to `asked` the
+    /// nodes that were sent it.
     pub(crate) async fn confirm_all(
         &self,
         topology: Arc<Topology>,
         accepted: Accepted<'_>,
         options: &WriteOptions,
+        asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
         let Accepted { at, quorums, object, ticket, sent } = accepted;
         match (ticket, sent) {
@@ -495,7 +501,7 @@ impl ReplicatedStore {
                 let made =
                     Made { key, partition, sent, has_own, ticket, quorums, sloppy, timeout_ms };
                 let layouts = topology.writers(partition, quorums.n_val, sloppy, &[]);
-                self.write_replicas(topology, layouts, &made).await?;
+                self.write_replicas(topology, layouts, &made, asked).await?;
             }
             _ => self.confirm(&quorums, ticket, options.timeout_ms).await?,
         }

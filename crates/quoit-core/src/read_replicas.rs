@@ -11,6 +11,7 @@ mod large;
 use crate::error::RequestError;
 use crate::reaper::SENT_FOR;
 use crate::replica::{Copy, Replicated};
+use crate::request_log::AskedNodes;
 use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
 use crate::topology::{Reach, Topology, cost_us};
 use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally, Voters};
@@ -70,6 +71,7 @@ impl ReplicatedStore {
     pub(crate) async fn read_replicas(
         &self,
         read: &ReadRequest<'_>,
+        asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
         let timeout_ms = u64::from(read.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let began = Instant::now();
@@ -77,7 +79,7 @@ impl ReplicatedStore {
         loop {
             let topology = self.topology();
             let version = topology.version();
-            match ReadRun::new(self, topology, read, began)?.run(deadline).await {
+            match ReadRun::new(self, topology, read, began)?.run(deadline, asked).await {
                 Ok(found) => return Ok(found),
                 Err(Stop::Fault(fault)) => return Err(fault),
                 Err(Stop::StaleLayout) => self.wait_for_newer(version, deadline).await?,
@@ -141,7 +143,19 @@ impl<'a> ReadRun<'a> {
         })
     }
 
-    async fn run(mut self, deadline: Instant) -> Result<Option<Object>, Stop> {
+    async fn run(
+        mut self,
+        deadline: Instant,
+        asked: &mut AskedNodes,
+    ) -> Result<Option<Object>, Stop> {
+        let found = self.find(deadline).await;
+        let (answers, waiting) = (self.answers.iter(), self.waiting.iter());
+        let heard = answers.map(|(node, _)| *node).chain(waiting.map(|(node, _)| *node));
+        asked.add_all(&self.topology, heard.chain(self.failed.iter().copied()));
+        found
+    }
+
+    async fn find(&mut self, deadline: Instant) -> Result<Option<Object>, Stop> {
         loop {
             self.gather(deadline).await?;
             if let Some(found) = self.resolve(deadline).await? {

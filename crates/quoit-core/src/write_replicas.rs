@@ -8,6 +8,7 @@ use crate::error::RequestError;
 use crate::grants::GrantNumbers;
 use crate::reaper::SENT_FOR;
 use crate::replica::{Copy, Place, Replicated};
+use crate::request_log::AskedNodes;
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
 use crate::topology::{Reach, Topology};
@@ -109,6 +110,7 @@ impl ReplicatedStore {
         mut topology: Arc<Topology>,
         mut layouts: Layouts,
         made: &Made,
+        asked: &mut AskedNodes,
     ) -> Result<(), RequestError> {
         self.note_written(made.partition, &made.key);
         let timeout_ms = u64::from(made.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
@@ -116,8 +118,8 @@ impl ReplicatedStore {
         let (deadline, sends_until) = (began + Duration::from_millis(timeout_ms), began + SENT_FOR);
         loop {
             let (version, newest) = (topology.version(), topology.newest_layout());
-            let ended =
-                WriteRun::new(self, topology, layouts, made, sends_until).run(deadline).await;
+            let run = WriteRun::new(self, topology, layouts, made, sends_until);
+            let ended = run.run(deadline, asked).await;
             if matches!(made.sent, SentForm::Granted(_)) {
                 // Some may have the write, and grants are of one topology: it is not tried again.
                 let is_met = matches!(ended, Ok(End::Met));
@@ -401,7 +403,13 @@ impl<'a> WriteRun<'a> {
         self.layouts.iter().all(|voters| voters.primary_votes() == n_val)
     }
 
-    async fn run(mut self, deadline: Instant) -> Result<End, RequestError> {
+    async fn run(mut self, deadline: Instant, asked: &mut AskedNodes) -> Result<End, RequestError> {
+        let ended = self.end(deadline).await;
+        asked.add_all(&self.topology, self.sent.iter().copied());
+        ended
+    }
+
+    async fn end(&mut self, deadline: Instant) -> Result<End, RequestError> {
         loop {
             if !self.wanting.is_empty() {
                 self.send_whole().await?;

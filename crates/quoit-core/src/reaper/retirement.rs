@@ -193,7 +193,7 @@ impl ReplicatedStore {
             }
         }
         let mut known = self.reaper.retirement.held_up.lock();
-        if *known != held_up && !held_up.away.is_empty() {
+        if known.away != held_up.away && !held_up.away.is_empty() {
             tracing::info!(away = ?held_up.away, "reap records wait for members");
         }
         *known = held_up;

@@ -6,6 +6,7 @@ use super::hook::WrittenObject;
 use crate::error::RequestError;
 use crate::options::WriteOptions;
 use crate::replica::{ApplyOutcome, Replicated, merge_rule};
+use crate::request_log::AskedNodes;
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, object_props, record_at, wait_if_blocked};
 use crate::topology::Topology;
@@ -146,7 +147,8 @@ impl ReplicatedStore {
             sloppy: true,
             timeout_ms: None,
         };
-        self.write_replicas(topology, layouts, &made).await?;
+        let asked = &mut AskedNodes::default();
+        self.write_replicas(topology, layouts, &made, asked).await?;
         Ok(is_news)
     }
 

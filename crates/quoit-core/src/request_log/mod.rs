@@ -9,11 +9,15 @@
 mod hot;
 mod top;
 
+use crate::topology::Topology;
+use crate::votes::NodePlace;
 use bytes::Bytes;
 use hot::HotKeys;
 use parking_lot::Mutex;
+use quoit_cluster::NodeId;
 use quoit_model::key::KeyRef;
 use quoit_store::seam::Clock;
+use smallvec::SmallVec;
 use std::cell::Cell;
 use top::TopWindow;
 
@@ -69,6 +73,34 @@ impl RequestKind {
     }
 }
 
+/// Nodes that were asked for a copy of a record, or to store one: each once. Empty where no other node was
+/// needed.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct AskedNodes(SmallVec<[NodeId; 4]>);
+
+impl AskedNodes {
+    /// Adds a node.
+    pub(crate) fn add(&mut self, node: NodeId) {
+        if !self.0.contains(&node) {
+            self.0.push(node);
+        }
+    }
+
+    /// Adds nodes by their places.
+    pub(crate) fn add_all(&mut self, topology: &Topology, nodes: impl Iterator<Item = NodePlace>) {
+        nodes.for_each(|place| self.add(topology.node(place).id));
+    }
+}
+
+/// The way of a request through its coordinator.
+#[derive(Default, Debug)]
+pub(crate) struct RequestCourse {
+    /// When this node's own copy was read or written, on the monotonic clock in microseconds.
+    pub(crate) own_at_us: u64,
+    /// Nodes that were asked.
+    pub(crate) asked: AskedNodes,
+}
+
 /// A request that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished<'k> {
@@ -83,6 +115,8 @@ pub(crate) struct Finished<'k> {
     /// Siblings; 0 where they are not known.
     pub(crate) sibling_count: u64,
     pub(crate) failed: bool,
+    /// Nodes that were asked.
+    pub(crate) asked: &'k AskedNodes,
 }
 
 /// A slow request.
@@ -104,6 +138,8 @@ pub struct SlowRequest {
     pub sibling_count: u64,
     /// Whether it failed.
     pub failed: bool,
+    /// Nodes that were asked for a copy, or to store one; empty where it was this node alone.
+    pub asked: Vec<NodeId>,
 }
 
 /// A large object.
@@ -172,6 +208,7 @@ impl RequestLog {
                 size_bytes: request.size_bytes,
                 sibling_count: request.sibling_count,
                 failed: request.failed,
+                asked: request.asked.0.to_vec(),
             };
             self.slow.keep(now_us, request.total_us, slow, |_| false);
         }
@@ -234,6 +271,7 @@ mod tests {
             size_bytes,
             sibling_count: 1,
             failed: false,
+            asked: Box::leak(Box::default()),
         }
     }
 

@@ -16,10 +16,14 @@ fn name(encoded: &[u8]) -> Value {
     json!({"type": bucket_type, "bucket": bucket, "key": key})
 }
 
-/// Copies that a record has, by its bucket's `n_val`.
-fn replica_count(context: &ServerContext, encoded: &[u8]) -> Option<u32> {
-    let key = KeyRef::decode(encoded).ok()?;
-    Some(context.store.control().read().bucket_props(key.bucket).ok()?.n_val)
+/// Names of the nodes that a request asked: of those that have left the cluster since, the identity.
+fn asked(context: &ServerContext, each: &SlowRequest) -> Vec<String> {
+    if each.asked.is_empty() {
+        return vec![context.node_name.clone()];
+    }
+    let state = context.store.control().read();
+    let members = state.members();
+    each.asked.iter().map(|id| members.name_of(*id).to_string()).collect()
 }
 
 /// The slowest requests, the slowest first.
@@ -29,7 +33,7 @@ pub(super) fn slow(context: &ServerContext) -> Value {
         let mut shown = name(&each.key);
         if let Some(shown) = shown.as_object_mut() {
             shown.extend(times(each));
-            shown.insert("replicas".to_owned(), json!(replica_count(context, &each.key)));
+            shown.insert("replicas".to_owned(), json!(asked(context, each)));
         }
         shown
     });
