@@ -20,6 +20,8 @@ const LAG_ALERT: Duration = Duration::from_secs(10);
 
 /// Time that other nodes have for a command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
+/// Time that nodes have to tell figures, which somebody waits to see.
+const STATUS_LIMIT: Duration = Duration::from_secs(3);
 /// Time that they have to compare everything.
 const FULL_SYNC_LIMIT: Duration = Duration::from_secs(3_600);
 
@@ -214,6 +216,7 @@ impl Replication {
         let bytes = serde_json::to_vec(&command).expect("a command can be written");
         let limit = match command {
             ReplicationCommand::FullSyncRun { .. } => FULL_SYNC_LIMIT,
+            ReplicationCommand::Status => STATUS_LIMIT,
             _ => COMMAND_LIMIT,
         };
         let others = self.store().command_others(bytes.into(), limit);

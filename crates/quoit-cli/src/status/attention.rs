@@ -200,13 +200,12 @@ fn transfers(transfers: &Value, nodes: &[Value], found: &mut Vec<Finding>) {
 
 /// Links to other clusters, where the node tells of any.
 fn links(replication: &Value, found: &mut Vec<Finding>) {
-    for link in list(&replication["links"]) {
-        if let Some(problem) = link["problem"].as_str() {
-            found.push(finding(
-                format!("replication {}: {problem}", text(&link["name"])),
-                "`quoit repl status` shows the queue and the peers",
-            ));
-        }
+    for told in list(&replication["alerts"]) {
+        let nodes: Vec<&str> = list(&told["nodes"]).iter().map(text).collect();
+        found.push(finding(
+            format!("replication at {}: {}", nodes.join(", "), text(&told["alert"])),
+            "`quoit repl status --all` shows queues, peers and full-sync of each node",
+        ));
     }
 }
 
@@ -287,6 +286,19 @@ mod tests {
             assert!(first.problem.contains(problem), "{first:?}");
             assert!(first.remedy.contains(remedy), "{first:?}");
         }
+    }
+
+    #[test]
+    fn alerts_of_replication_are_told_with_their_nodes() {
+        let mut overview = healthy();
+        overview["replication"] = json!({
+            "links": [{"name": "queue q", "state": "nothing waits"}],
+            "alerts": [{"alert": "queue q is suspended", "nodes": ["a@h", "b@h"]}],
+        });
+        let found = of(&overview);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].problem, "replication at a@h, b@h: queue q is suspended");
+        assert!(found[0].remedy.contains("quoit repl status --all"), "{found:?}");
     }
 
     #[test]

@@ -157,7 +157,7 @@ fn hints(transfers: &Value) -> String {
 fn links(replication: &Value) -> String {
     let links = list(&replication["links"])
         .iter()
-        .map(|link| format!("{} {}", text(&link["name"]), text(&link["state"])));
+        .map(|link| format!("{}: {}", text(&link["name"]), text(&link["state"])));
     let told = links.collect::<Vec<_>>().join("; ");
     if told.is_empty() { "no links".to_owned() } else { told }
 }
@@ -181,6 +181,7 @@ mod tests {
                 {"name": "a@h", "status": "valid", "availability": "up", "figures": figures},
                 {"name": "b@h", "status": "valid", "availability": "down!", "figures": null},
             ],
+            "replication": {"links": [{"name": "queue q", "state": "nothing waits"}]},
             "transfers": {"hints": [{"from": "a@h", "to": "b@h", "records": 12, "partitions": 0}]},
         });
         let found = [Finding { problem: "b@h can't be reached".into(), remedy: "start it".into() }];
@@ -192,6 +193,7 @@ mod tests {
             "b@h   down!  -",
             "99 % up to 2.0 KB and 1 siblings; at most 1.0 MB and 3 siblings",
             "nothing moves",
+            "replication   queue q: nothing waits",
             "12 records for b@h at a@h",
             "  ! b@h can't be reached\n      start it",
         ] {

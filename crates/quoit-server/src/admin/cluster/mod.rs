@@ -3,6 +3,7 @@
 mod changes;
 mod links;
 mod overview;
+mod replication_links;
 mod transfers;
 mod view;
 

@@ -2,11 +2,13 @@
 
 use super::super::losses::losses;
 use super::super::status::{reap_records, tombstones};
-use super::view;
+use super::{replication_links, view};
 use crate::http::HttpConnection;
 use quoit_core::NodeTransfers;
+use quoit_replication::ReplicationCommand;
 use quoit_wire::internode::operators::NodeFigures;
 use serde_json::{Value, json};
+use std::pin::Pin;
 
 /// Seconds that figures of the last minute are about.
 const WINDOW_SECS: u64 = 60;
@@ -15,7 +17,13 @@ impl HttpConnection {
     /// The members with their figures, what moves, and what keeps work from being done. Asks all members.
     pub(in crate::admin) async fn overview(&self) -> Value {
         let context = &self.context;
-        let told = context.store.all_transfers().await;
+        // A type of its own keeps the compiler from looking through all of replication.
+        let links: Pin<Box<dyn Future<Output = Option<Value>> + Send + '_>> = Box::pin(async {
+            let replication = context.replication.get()?;
+            let told = replication.execute_on_all(ReplicationCommand::Status).await;
+            Some(replication_links::replication(&told))
+        });
+        let (told, links) = tokio::join!(context.store.all_transfers(), links);
         let view = view(context);
         let mut overview = view.members();
         let mut members = overview["members"].take();
@@ -33,6 +41,7 @@ impl HttpConnection {
         overview["transfers"] = view.transfers(&told);
         overview["reap_records"] = reap_records(&context.store);
         overview["tombstones"] = tombstones(&context.store.tombstones_held_up());
+        overview["replication"] = links.unwrap_or_default();
         overview["losses"] = losses(&state);
         if let Some(overview) = overview.as_object_mut() {
             overview.remove("members");
