@@ -1,54 +1,22 @@
-//! Sizes and times as people read them.
+//! Sizes and times of the node's answers as people read them.
 
+use quoit_progress::figures;
 use serde_json::Value;
 
-/// Bytes, as in `512 B`, `1.5 KB` and `40.1 GB`, in units of 1024 as the configuration has them.
+/// Bytes, as [`figures::size`] shows them.
 pub fn size(bytes: &Value) -> String {
-    let bytes = bytes.as_f64().unwrap_or_default();
-    let mut scaled = bytes;
-    for unit in ["B", "KB", "MB", "GB"] {
-        if scaled < 999.5 {
-            let is_whole = unit == "B" || scaled >= 99.95;
-            return if is_whole {
-                format!("{scaled:.0} {unit}")
-            } else {
-                format!("{scaled:.1} {unit}")
-            };
-        }
-        scaled /= 1024.0;
-    }
-    format!("{scaled:.1} TB")
+    figures::size(bytes.as_f64().unwrap_or_default())
 }
 
-/// Seconds, as in `under 0.1 s`, `0.4 s`, `12 s`, `3 min 20 s` and `2 h 5 min`.
+/// Seconds, as [`figures::duration`] shows them.
 pub fn duration(secs: &Value) -> String {
-    let secs = secs.as_f64().unwrap_or_default();
-    if secs < 0.05 {
-        return "under 0.1 s".to_owned();
-    }
-    if secs < 9.95 {
-        return format!("{secs:.1} s");
-    }
-    let secs = secs.round() as u64;
-    match secs {
-        0..60 => format!("{secs} s"),
-        60..3600 => format!("{} min {} s", secs / 60, secs % 60),
-        _ => format!("{} h {} min", secs / 3600, secs % 3600 / 60),
-    }
+    figures::duration(secs.as_f64().unwrap_or_default())
 }
 
 /// A whole number with a blank between thousands.
 #[must_use]
 pub fn count(number: &Value) -> String {
-    let digits = number.as_u64().unwrap_or_default().to_string();
-    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            shown.push(' ');
-        }
-        shown.push(digit);
-    }
-    shown
+    figures::count(number.as_u64().unwrap_or_default())
 }
 
 #[cfg(test)]

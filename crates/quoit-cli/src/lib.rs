@@ -21,7 +21,6 @@ pub mod format;
 pub mod local;
 pub mod names;
 pub mod output;
-pub mod progress;
 pub mod requests;
 pub mod secure;
 pub mod status;

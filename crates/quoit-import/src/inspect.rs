@@ -1,12 +1,13 @@
 //! `quoit import inspect`: what directories of Riak's hold.
 
 use crate::Format;
-use crate::output::{Progress, say, shown};
+use crate::output::{say, shown};
 use anyhow::{Result, bail};
 use clap::Args;
 use quoit_model::etf::ETF_VERSION;
 use quoit_model::object::Object;
 use quoit_model::riak_object::decode_riak_object;
+use quoit_progress::{Progress, Unit};
 use quoit_riak_files::{Damage, Discovered, Seen, StoredRecord, discover, live_process};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,7 +112,7 @@ impl Figures {
 pub(crate) fn inspect(args: &InspectArgs) -> Result<()> {
     let found = open(&args.directories)?;
     let sizes: Vec<u64> = found.partitions.iter().map(|partition| partition.size_bytes()).collect();
-    let mut progress = Progress::new(sizes.iter().sum(), 0);
+    let mut progress = Progress::on_stderr("reading", Unit::Bytes, Some(sizes.iter().sum()));
     let (mut figures, mut done_bytes, mut copies) = (Figures::default(), 0, 0);
     for (partition, size) in found.partitions.iter().zip(&sizes) {
         let mut in_partition = 0;
@@ -119,7 +120,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<()> {
             if let Seen::Record(record) = &seen {
                 in_partition += record.object.len() as u64;
                 copies += 1;
-                progress.show(done_bytes + in_partition.min(*size), copies);
+                progress.show(done_bytes + in_partition.min(*size), || format!("{copies} records"));
             }
             figures.take(seen);
             ControlFlow::Continue(())

@@ -25,6 +25,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("quoit-tls", 1),
     ("quoit-model", 1),
     ("quoit-security", 1),
+    ("quoit-progress", 0),
     ("quoit-planted", 0),
 ];
 

@@ -8,7 +8,9 @@ use crate::say;
 use crate::target::TargetArgs;
 use anyhow::{Result, bail};
 use clap::Args;
+use quoit_progress::{Progress, Unit};
 use serde_json::Value;
+use std::io::IsTerminal;
 
 /// A value on one line, text without quotes.
 fn plain(value: &Value) -> String {
@@ -22,6 +24,16 @@ fn document(api: &Api, bucket: &BucketName, path: String) -> Result<Value> {
         Ok(document) if reply.status == 200 => Ok(document),
         _ => Err(refused(&reply, bucket, bucket)),
     }
+}
+
+/// Progress of a listing; none where its lines come on the same terminal.
+fn listing(limit: Option<u64>) -> Option<Progress> {
+    let is_seen = std::io::stdout().is_terminal();
+    (!is_seen).then(|| Progress::on_stderr("listing", Unit::Items("keys"), limit))
+}
+
+fn told(progress: &mut Option<Progress>, listed: u64) {
+    progress.iter_mut().for_each(|progress| progress.show(listed, String::new));
 }
 
 fn show(value: &Value, format: Format) {
@@ -84,6 +96,7 @@ pub fn keys(args: &KeysArgs) -> Result<()> {
 /// As [`keys`].
 pub fn keys_of(api: &Api, range: &KeyRange, format: Format) -> Result<()> {
     let (mut left, mut cursor) = (range.limit.unwrap_or(u64::MAX), None::<String>);
+    let (mut listed, mut progress) = (0, listing(range.limit));
     while left > 0 {
         let mut query = format!("?keys=true&max_results={}", left.min(range.page_size.into()));
         for (name, value) in
@@ -98,11 +111,14 @@ pub fn keys_of(api: &Api, range: &KeyRange, format: Format) -> Result<()> {
         };
         keys.iter().for_each(|key| show(key, format));
         left = left.saturating_sub(keys.len() as u64);
+        listed += keys.len() as u64;
+        told(&mut progress, listed);
         match page["continuation"].as_str() {
             Some(next) => cursor = Some(next.to_owned()),
             None => break,
         }
     }
+    progress.iter_mut().for_each(Progress::clear);
     Ok(())
 }
 
@@ -194,6 +210,7 @@ pub fn index(args: &IndexArgs) -> Result<()> {
     if let Some(last) = &args.last {
         path.push_str(&format!("/{}", in_path(last.as_bytes())));
     }
+    let (mut listed, mut progress) = (0, listing(args.limit));
     while left > 0 {
         let mut query = format!("?max_results={}", left.min(args.page_size.into()));
         add(&mut query, "return_terms", args.terms.then_some("true"));
@@ -212,11 +229,14 @@ pub fn index(args: &IndexArgs) -> Result<()> {
             _ => bail!("the node's answer has no keys: {page}"),
         };
         left = left.saturating_sub(count as u64);
+        listed += count as u64;
+        told(&mut progress, listed);
         match page["continuation"].as_str() {
             Some(next) => cursor = Some(next.to_owned()),
             None => break,
         }
     }
+    progress.iter_mut().for_each(Progress::clear);
     Ok(())
 }
 

@@ -14,7 +14,7 @@ mod verify;
 use crate::Format;
 use crate::api::Api;
 use crate::inspect::open;
-use crate::output::{Progress, note, say, shown};
+use crate::output::{note, say, shown};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
@@ -23,6 +23,7 @@ use known_types::KnownTypes;
 use quoit_model::bitcask_key::BitcaskKey;
 use quoit_model::record_batch::put_record;
 use quoit_model::riak_object::decode_riak_object;
+use quoit_progress::{Progress, Unit};
 use quoit_riak_files::{Partition, Seen, StoredRecord};
 use recent::RecentCopies;
 use sender::{Batch, Sender};
@@ -133,7 +134,8 @@ pub(crate) fn import(args: &RunArgs) -> Result<()> {
         journal,
         recent: RecentCopies::default(),
         figures: Figures::default(),
-        progress: Progress::new(sizes.iter().sum(), before_bytes),
+        progress: Progress::on_stderr("importing", Unit::Bytes, Some(sizes.iter().sum()))
+            .beginning_at(before_bytes),
         done_bytes: before_bytes,
         written_at: Instant::now(),
         oldest_secs: args.expire_after.map(|secs| now_secs.saturating_sub(secs)),
@@ -187,7 +189,8 @@ impl Import<'_> {
             match self.take(partition, seen, &mut batch) {
                 Ok(()) => {
                     let done_bytes = self.done_bytes + in_partition.min(size);
-                    self.progress.show(done_bytes, self.figures.sent);
+                    let sent = self.figures.sent;
+                    self.progress.show(done_bytes, || format!("{sent} records"));
                     ControlFlow::Continue(())
                 }
                 Err(stop) => {

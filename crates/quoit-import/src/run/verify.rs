@@ -4,12 +4,12 @@ use super::recent::RecentCopies;
 use super::sender::{Batch, deliver};
 use super::{BATCH_BYTES, BATCH_RECORDS_MAX, NAMED_MAX, Place};
 use crate::api::{Api, segment};
-use crate::output::Progress;
 use anyhow::Result;
 use bytes::Bytes;
 use quoit_model::record_batch::put_record;
 use quoit_model::riak_clock::encode_riak_clock;
 use quoit_model::riak_object::decode_riak_object;
+use quoit_progress::{Progress, Unit};
 use quoit_riak_files::{Partition, Seen, StoredRecord};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -64,7 +64,7 @@ pub(super) fn verify(
 ) -> Result<Verified> {
     let mut verified = Verified::default();
     let sizes: Vec<u64> = partitions.iter().map(Partition::size_bytes).collect();
-    let mut progress = Progress::new(sizes.iter().sum(), 0);
+    let mut progress = Progress::on_stderr("comparing", Unit::Bytes, Some(sizes.iter().sum()));
     let mut recent = RecentCopies::default();
     let (mut done_bytes, mut batch) = (0, Batch::default());
     for (partition, size) in partitions.iter().zip(&sizes) {
@@ -74,7 +74,8 @@ pub(super) fn verify(
         partition.read(0, &mut |seen| {
             let Seen::Record(record) = seen else { return ControlFlow::Continue(()) };
             in_partition += record.object.len() as u64;
-            progress.show(done_bytes + in_partition.min(*size), verified.checked_count);
+            let note = || format!("{} records", verified.checked_count);
+            progress.show(done_bytes + in_partition.min(*size), note);
             if is_wanted(&record) && recent.is_new(&record) && add_clock(&record, &mut batch) {
                 verified.note_bucket(&record);
             }

@@ -9,9 +9,9 @@ use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use quoit::config::{self, Settings, Sources, Storage};
-use quoit_cli::figures::size;
 use quoit_cluster::ControlPlane;
-use quoit_store::convert::Progress;
+use quoit_progress::{Progress, Unit, figures};
+use quoit_store::convert::Progress as Copied;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -147,8 +147,10 @@ fn convert(args: &ConvertArgs, format: Format) -> Result<()> {
         print(&document, format, |_| format!("given up; {} is as it was", data.display()));
         return Ok(());
     }
-    let mut printer = Printer { format, began: Instant::now(), printed: None, first: None };
-    let converted = plan.run(&mut |progress| printer.print(progress))?;
+    let mut printer = Printer { format, printed: None, progress: None };
+    let converted = plan.run(&mut |copied| printer.print(copied));
+    printer.progress.iter_mut().for_each(Progress::clear);
+    let converted = converted?;
     report(&converted, format);
     Ok(())
 }
@@ -170,25 +172,28 @@ fn engine_named(word: &str) -> Result<Storage> {
     }
 }
 
-/// Prints how far a conversion has come.
+/// Shows how far a conversion has come.
 struct Printer {
     format: Format,
-    began: Instant,
     printed: Option<Instant>,
-    /// Bytes that were copied before this run.
-    first: Option<u64>,
+    progress: Option<Progress>,
 }
 
 impl Printer {
-    fn print(&mut self, progress: &Progress) {
-        let first = *self.first.get_or_insert(progress.byte_count);
-        let is_due = self.printed.is_none_or(|printed| printed.elapsed() >= PRINT_INTERVAL);
-        if !is_due && !progress.is_noted {
-            return;
+    fn print(&mut self, copied: &Copied) {
+        let Copied { record_count, record_count_all, byte_count, is_noted, .. } = *copied;
+        if self.format == Format::Human {
+            let begin = || {
+                let all = Some(record_count_all);
+                Progress::on_stderr("copying", Unit::Items("records"), all)
+                    .beginning_at(record_count)
+            };
+            let note = || figures::size(byte_count as f64);
+            return self.progress.get_or_insert_with(begin).show(record_count, note);
         }
-        self.printed = Some(Instant::now());
-        let Progress { record_count, record_count_all, byte_count, is_noted, .. } = *progress;
-        if self.format == Format::Json {
+        let is_due = self.printed.is_none_or(|printed| printed.elapsed() >= PRINT_INTERVAL);
+        if is_due || is_noted {
+            self.printed = Some(Instant::now());
             say!(
                 "{}",
                 json!({
@@ -198,16 +203,7 @@ impl Printer {
                     "noted": is_noted,
                 })
             );
-            return;
         }
-        let secs = self.began.elapsed().as_secs_f64().max(0.001);
-        let rate = ((byte_count - first) as f64 / secs) as u64;
-        let percent = (100 * record_count).checked_div(record_count_all).unwrap_or(100).min(100);
-        say!(
-            "{percent:>3} %: {record_count} of {record_count_all} records, {}, {}/s",
-            size(&json!(byte_count)),
-            size(&json!(rate))
-        );
     }
 }
 

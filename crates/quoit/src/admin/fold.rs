@@ -10,8 +10,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use percent_encoding::percent_decode_str;
 use quoit_cli::figures::{duration, size};
 use quoit_cli::names::{BucketName, in_path};
-use quoit_cli::progress::Progress;
 use quoit_model::segments::TreeSize;
+use quoit_progress::{Progress, Unit};
 use serde_json::{Value, json};
 
 /// How long the node may wait before it answers that there is nothing new.
@@ -301,7 +301,7 @@ fn each_found(
     format: Format,
     mut take: impl FnMut(&Value),
 ) -> Result<Value> {
-    let mut progress = Progress::on_stderr();
+    let mut progress = Progress::on_stderr("folding", Unit::Items("records"), None);
     loop {
         let job = done(api.get(&format!("folds/{id}?wait_ms={WAIT_MS}"))?, format)?;
         let found = job["found"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -312,7 +312,8 @@ fn each_found(
         if job["state"] == "running" || !found.is_empty() {
             if found.is_empty() {
                 // Of interest to people who wait, and not to what reads the output.
-                progress.show(&line(&job));
+                let looked_at = job["looked_at"].as_u64().unwrap_or_default();
+                progress.show(looked_at, || format!("{} matches", job["matches"]));
             }
             continue;
         }

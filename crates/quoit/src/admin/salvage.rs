@@ -7,7 +7,7 @@ use crate::engines::DamagedStore;
 use crate::output::say;
 use anyhow::{Context, Result};
 use clap::Args;
-use quoit_cli::figures::size;
+use quoit_progress::{Progress, Unit};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{RecordFate, SalvageEvent, Salvaged};
 use serde_json::json;
@@ -89,15 +89,15 @@ struct Teller {
     /// Made with its first line.
     list: Option<BufWriter<File>>,
     format: Format,
-    began: Instant,
+    progress: Progress,
     printed: Option<Instant>,
     told_count: u64,
 }
 
 impl Teller {
     fn new(list_path: PathBuf, format: Format) -> Self {
-        let (list, began, printed) = (None, Instant::now(), None);
-        Self { list_path, list, format, began, printed, told_count: 0 }
+        let progress = Progress::on_stderr("saving", Unit::Bytes, None);
+        Self { list_path, list: None, format, progress, printed: None, told_count: 0 }
     }
 
     fn take(&mut self, event: &SalvageEvent<'_>) -> Result<(), StoreError> {
@@ -128,21 +128,13 @@ impl Teller {
     }
 
     fn print(&mut self, record_count: u64, byte_count: u64) {
-        if self.printed.is_some_and(|printed| printed.elapsed() < PRINT_INTERVAL) {
-            return;
+        if self.format == Format::Human {
+            return self.progress.show(byte_count, || format!("{record_count} records"));
         }
-        self.printed = Some(Instant::now());
-        if self.format == Format::Json {
+        if self.printed.is_none_or(|printed| printed.elapsed() >= PRINT_INTERVAL) {
+            self.printed = Some(Instant::now());
             say!("{}", json!({"records": record_count, "bytes": byte_count}));
-            return;
         }
-        let secs = self.began.elapsed().as_secs_f64().max(0.001);
-        let rate = (byte_count as f64 / secs) as u64;
-        say!(
-            "{record_count} records copied, {}, {}/s",
-            size(&json!(byte_count)),
-            size(&json!(rate))
-        );
     }
 
     /// Writes a line to the list, and prints it if it is one of the first.
@@ -160,6 +152,7 @@ impl Teller {
         writeln!(list, "{line}").map_err(failed)?;
         self.told_count += 1;
         if self.format == Format::Human && self.told_count <= PRINTED_COUNT_MAX {
+            self.progress.clear();
             say!("{line}");
         }
         Ok(())

@@ -1,0 +1,226 @@
+//! How far a long command is, for somebody who waits: one look for all commands.
+//!
+//! A terminal has one line that changes: a bar where the end is known, what is done, the rate, and the time
+//! that is left. Where the standard error is no terminal, a plain line is written now and then. A command that
+//! ends within a second shows nothing.
+
+pub mod figures;
+
+use figures::{count, duration, size};
+use std::io::{IsTerminal, Stderr, Write};
+use std::time::{Duration, Instant};
+
+/// How often the line on a terminal is written anew; also the time before the first one.
+const TERMINAL_INTERVAL: Duration = Duration::from_millis(500);
+/// How often a line is written where nobody looks at it as it comes.
+const FILE_INTERVAL: Duration = Duration::from_secs(10);
+/// Characters of a bar.
+const BAR_WIDTH: u64 = 24;
+/// Shortest time that a rate is worked out from.
+const RATE_SECS_MIN: f64 = 0.001;
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Things of this name, in the plural.
+    Items(&'static str),
+}
+
+impl Unit {
+    fn amount(self, number: u64) -> String {
+        match self {
+            Self::Bytes => size(number as f64),
+            Self::Items(name) => format!("{} {name}", count(number)),
+        }
+    }
+
+    fn rate(self, per_sec: f64) -> String {
+        match self {
+            Self::Bytes => format!("{}/s", size(per_sec)),
+            Self::Items(_) => format!("{}/s", count(per_sec.round() as u64)),
+        }
+    }
+}
+
+/// A bar, of which as much is filled as is done.
+#[must_use]
+pub fn bar(done: u64, total: u64) -> String {
+    let filled = u128::from(done.min(total)) * u128::from(BAR_WIDTH) / u128::from(total.max(1));
+    let bar = (0..u128::from(BAR_WIDTH)).map(|at| if at < filled { '#' } else { '.' });
+    format!("[{}]", bar.collect::<String>())
+}
+
+/// Progress of one piece of work.
+#[derive(Debug)]
+pub struct Progress<W: Write = Stderr> {
+    out: W,
+    is_terminal: bool,
+    /// The work, as in `copying`.
+    work: &'static str,
+    unit: Unit,
+    total: Option<u64>,
+    /// Amount that was done before this run.
+    from: u64,
+    began: Instant,
+    /// When the last line was written, or the work began.
+    shown_at: Instant,
+    /// Characters of the line that stands on the terminal.
+    standing: usize,
+}
+
+impl Progress<Stderr> {
+    /// Progress of a work on the standard error, which is not the output of the command. Without a total
+    /// there is no bar, and no time left.
+    #[must_use]
+    pub fn on_stderr(work: &'static str, unit: Unit, total: Option<u64>) -> Self {
+        let out = std::io::stderr();
+        let is_terminal = out.is_terminal();
+        Self::new(out, is_terminal, work, unit).of(total)
+    }
+}
+
+impl<W: Write> Progress<W> {
+    fn new(out: W, is_terminal: bool, work: &'static str, unit: Unit) -> Self {
+        let began = Instant::now();
+        let (total, from, shown_at, standing) = (None, 0, began, 0);
+        Self { out, is_terminal, work, unit, total, from, began, shown_at, standing }
+    }
+
+    fn of(mut self, total: Option<u64>) -> Self {
+        self.total = total;
+        self
+    }
+
+    /// As it is for work of which a part was done before: the rate is that of the rest.
+    #[must_use]
+    pub fn beginning_at(mut self, from: u64) -> Self {
+        self.from = from;
+        self
+    }
+
+    /// Shows how far it is, with a note behind it, unless that was shown a moment ago.
+    pub fn show(&mut self, done: u64, note: impl FnOnce() -> String) {
+        self.show_at(done, note, Instant::now());
+    }
+
+    fn show_at(&mut self, done: u64, note: impl FnOnce() -> String, now: Instant) {
+        let interval = if self.is_terminal { TERMINAL_INTERVAL } else { FILE_INTERVAL };
+        if now.duration_since(self.shown_at) < interval {
+            return;
+        }
+        self.shown_at = now;
+        let line = self.line(done, &note(), now.duration_since(self.began));
+        // Nothing depends on whether somebody reads it.
+        let _ = if self.is_terminal {
+            let width = self.standing;
+            self.standing = line.chars().count();
+            write!(self.out, "\r{line:<width$}").and_then(|()| self.out.flush())
+        } else {
+            writeln!(self.out, "{line}")
+        };
+    }
+
+    fn line(&self, done: u64, note: &str, elapsed: Duration) -> String {
+        let secs = elapsed.as_secs_f64().max(RATE_SECS_MIN);
+        let per_sec = done.saturating_sub(self.from) as f64 / secs;
+        let (work, rate) = (self.work, self.unit.rate(per_sec));
+        let mut line = match self.total {
+            Some(total) => {
+                let percent = u128::from(done.min(total)) * 100 / u128::from(total.max(1));
+                let left = match total.saturating_sub(done) as f64 / per_sec {
+                    left if left.is_finite() => format!("{} left", duration(left)),
+                    _ => "time left unknown".to_owned(),
+                };
+                let bar =
+                    if self.is_terminal { format!("{} ", bar(done, total)) } else { String::new() };
+                let (amount, all) = (self.unit.amount(done), self.unit.amount(total));
+                format!("{work} {bar}{percent:3} %  {amount} of {all}  {rate}  {left}")
+            }
+            None => {
+                let (amount, elapsed) = (self.unit.amount(done), duration(secs));
+                format!("{work} {amount}  {rate}  for {elapsed}")
+            }
+        };
+        if !note.is_empty() {
+            line.push_str("  ");
+            line.push_str(note);
+        }
+        line
+    }
+
+    /// Takes the line off the terminal, before something else is written.
+    pub fn clear(&mut self) {
+        let width = std::mem::take(&mut self.standing);
+        if width > 0 {
+            let _ = write!(self.out, "\r{:width$}\r", "").and_then(|()| self.out.flush());
+        }
+    }
+}
+
+impl<W: Write> Drop for Progress<W> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(is_terminal: bool, total: Option<u64>) -> String {
+        let mut out = Vec::new();
+        let mut progress =
+            Progress::new(&mut out, is_terminal, "copying", Unit::Items("keys")).of(total);
+        let began = progress.began;
+        for tenth in 0..=210 {
+            progress.show_at(tenth * 100, String::new, began + Duration::from_millis(tenth * 100));
+        }
+        progress.clear();
+        drop(progress);
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn a_file_gets_a_plain_line_now_and_then() {
+        assert_eq!(
+            shown(false, Some(40_000)),
+            "copying  25 %  10 000 keys of 40 000 keys  1 000/s  30 s left\n\
+             copying  50 %  20 000 keys of 40 000 keys  1 000/s  20 s left\n"
+        );
+        assert!(shown(false, None).starts_with("copying 10 000 keys  1 000/s  for 10 s\n"));
+    }
+
+    #[test]
+    fn a_terminal_has_one_line_that_changes_and_goes() {
+        let shown = shown(true, Some(40_000));
+        assert!(!shown.contains('\n'), "{shown:?}");
+        assert!(
+            shown.contains("\rcopying [############............]  50 %  20 000 keys"),
+            "{shown:?}"
+        );
+        assert!(shown.ends_with(" \r"), "{shown:?}");
+    }
+
+    #[test]
+    fn what_ends_within_a_second_shows_nothing_in_a_file() {
+        let mut out = Vec::new();
+        let mut progress = Progress::new(&mut out, false, "copying", Unit::Bytes);
+        progress.show_at(1, String::new, progress.began + Duration::from_millis(900));
+        drop(progress);
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn the_rate_is_that_of_this_run_and_a_note_stands_behind() {
+        let progress = Progress::new(Vec::new(), false, "importing", Unit::Bytes)
+            .of(Some(1_000 << 20))
+            .beginning_at(500 << 20);
+        let line = progress.line(600 << 20, "7 records", Duration::from_secs(10));
+        let expected = "importing  60 %  600 MB of 1.0 GB  10.0 MB/s  40 s left  7 records";
+        assert_eq!(line, expected);
+        let stalled = progress.line(500 << 20, "", Duration::from_secs(10));
+        assert!(stalled.ends_with("time left unknown"), "{stalled}");
+    }
+}
