@@ -21,6 +21,8 @@ from support.pb import Connection, Refused  # noqa: E402
 
 # A request must not take longer when a node is gone or stalled; debug builds on busy machines.
 PROMPT_SECONDS = 10
+# Longer than all that a log tells now and then, which is the minute in which repeated lines are counted.
+LONGEST_INTERVAL_SECONDS = 70
 # Holds a node at the first version of the protocol between nodes.
 OLD = "internode.version.maximum=1"
 
@@ -162,6 +164,41 @@ class Logs(ClusterCase):
             lines = [line for line in self.lines(node) if "max_connections" not in line]
             self.assertEqual(len(lines), 1, "\n".join(lines))
             self.assertIn(victim.name, lines[0])
+
+
+    def test_a_node_that_stays_dead_costs_two_lines_of_each_other_log_and_none_later(self):
+        # What comes around by settings comes around each second here, in place of each quarter of a minute and
+        # each three minutes; all else that repeats does so at least once a minute, within the time of the load.
+        cluster = self.cluster(5, ["ring_size=8", "anti_entropy.trigger_interval=1s",
+                                   "bitcask.merge_check_interval=1s"])
+        alive, victim = list(cluster)[:4], cluster[4]
+        put_all(alive[0], KEYS, "v")
+        before = [self.line_count(node) for node in alive]
+        victim.kill()
+        wait_until(lambda: all("a node is down" in node.log_tail(1000) for node in alive),
+                   "the death to be told")
+        # Elections, redials, replication and comparisons go on meanwhile; hints are kept for the dead node.
+        load = self.bench(alive, 30 + LONGEST_INTERVAL_SECONDS)
+        self.let_it_run(load)
+        alive[0].run("bucket-type", "create", "of-the-others", '{"props":{}}')
+        wait_until(lambda: all("reap records wait" in node.log_tail(1000) for node in alive),
+                   "the wait for the dead node to be told, which is the last news of it", seconds=30)
+        told = [self.line_count(node) for node in alive]
+        self.assert_flawless(load)
+        logs = "\n".join(node.log_tail(30) for node in alive)
+        self.assertEqual([self.line_count(node) for node in alive], told, logs)
+        # So an hour has no more lines than this.
+        self.assertLess(sum(told) - sum(before), 20, logs)
+        victim.start()
+        wait_until(lambda: all("a node is back" in node.log_tail(1000) for node in alive),
+                   "the return to be told")
+        for node in alive:
+            lines = [line for line in node.log_tail(10_000).splitlines() if victim.name in line]
+            back = [line for line in lines if "a node is back" in line]
+            self.assertEqual(len(back), 1, "\n".join(lines))
+
+    def line_count(self, node):
+        return len(node.log_tail(100_000).splitlines())
 
 
 class Versions(ClusterCase):
@@ -349,6 +386,15 @@ class Changes(ClusterCase):
         cluster.settle()
         for node in list(cluster)[:3]:
             self.assertEqual(values(node, KEYS), [[b"v"]] * len(KEYS))
+        self.assertIn("Valid:3 ", cluster[0].run("member-status"))
+
+    def test_a_commit_right_after_join_and_plan_waits_until_the_new_node_is_reachable(self):
+        cluster = self.cluster(2)
+        third = cluster.add()
+        third.join(cluster[0])
+        cluster[0].run("cluster", "plan")
+        self.assertIn("Cluster changes committed", cluster[0].run("cluster", "commit"))
+        cluster.settle()
         self.assertIn("Valid:3 ", cluster[0].run("member-status"))
 
     def test_a_commit_needs_the_plan_that_was_shown(self):

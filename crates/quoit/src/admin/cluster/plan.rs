@@ -18,25 +18,30 @@ pub(super) fn show(api: &Api, format: Format) -> Result<()> {
 }
 
 /// How long a node that has joined may take until it is known as reachable.
-const REACHABLE_LIMIT: Duration = Duration::from_secs(3);
+const REACHABLE_LIMIT: Duration = Duration::from_secs(10);
 /// Pause between two attempts.
 const REACHABLE_POLL: Duration = Duration::from_millis(100);
 
 /// Carries out the plan that was shown last.
 pub(super) fn commit(api: &Api, format: Format) -> Result<()> {
-    let began = Instant::now();
-    let answer = loop {
-        let answer = api.post("cluster/commit", Some(&json!({})))?;
-        // A node that has just joined is not known as reachable at once.
-        let is_early = matches!(&answer, Answer::Refused { error, .. } if error == "not_up");
-        if !is_early || began.elapsed() > REACHABLE_LIMIT {
-            break answer;
-        }
-        sleep(REACHABLE_POLL);
-    };
+    let answer = until_reachable(REACHABLE_LIMIT, || api.post("cluster/commit", Some(&json!({}))))?;
     let answer = done(answer, format)?;
     print(&answer, format, |document| plain(&document["message"]));
     Ok(())
+}
+
+/// Asks again while the node refuses because it can't reach another one, for so long: a node that has just
+/// joined is not known as reachable at once.
+fn until_reachable(limit: Duration, mut ask: impl FnMut() -> Result<Answer>) -> Result<Answer> {
+    let began = Instant::now();
+    loop {
+        let answer = ask()?;
+        let is_early = matches!(&answer, Answer::Refused { error, .. } if error == "not_up");
+        if !is_early || began.elapsed() > limit {
+            return Ok(answer);
+        }
+        sleep(REACHABLE_POLL);
+    }
 }
 
 /// Drops what is staged.
@@ -113,6 +118,29 @@ fn amount(told: &Value, before: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn refused(error: &str) -> Answer {
+        let (error, message) = (error.to_owned(), "b@h is not reachable".to_owned());
+        Answer::Refused { error, message, document: json!({}) }
+    }
+
+    #[test]
+    fn a_commit_waits_until_the_node_that_has_just_joined_can_be_reached() {
+        let mut asked = 0;
+        let answer = until_reachable(REACHABLE_LIMIT, || {
+            asked += 1;
+            Ok(if asked < 3 { refused("not_up") } else { Answer::Done(json!({"message": "done"})) })
+        });
+        assert!(matches!(answer, Ok(Answer::Done(_))));
+        assert_eq!(asked, 3);
+    }
+
+    #[test]
+    fn a_commit_waits_neither_for_ever_nor_for_another_reason() {
+        let ask = |error: &str, limit| until_reachable(limit, || Ok(refused(error)));
+        assert!(matches!(ask("not_up", Duration::ZERO), Ok(Answer::Refused { .. })));
+        assert!(matches!(ask("plan_changed", Duration::MAX), Ok(Answer::Refused { .. })));
+    }
 
     #[test]
     fn nothing_staged_is_said() {
