@@ -123,7 +123,8 @@ impl Cluster {
         say!("{}", table::table(&self.nodes));
         say!("{} nodes serve as one cluster; Ctrl-C stops them", self.nodes.len());
         if let Some((node, _)) = self.nodes.first() {
-            say!("look at it with: quoit admin --url http://{} member-status", node.record.http);
+            let (program, http) = (node::program(), &node.record.http);
+            say!("look at it with: {program} admin --url http://{http} member-status");
         }
     }
 

@@ -205,11 +205,17 @@ impl Node {
         let data_dir = self.place.data_dir();
         let settings = self.place.settings.iter().map(|setting| format!(" --set '{setting}'"));
         format!(
-            "quoit serve --name {name} --pb {pb} --http {http} --node {node} --data-dir {}{}",
+            "{} serve --name {name} --pb {pb} --http {http} --node {node} --data-dir {}{}",
+            program(),
             data_dir.display(),
             settings.collect::<String>()
         )
     }
+}
+
+/// The program as this process was started: it need not be found by the name `quoit`.
+pub(super) fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "quoit".to_owned())
 }
 
 /// Asks a process to stop (SIGTERM), or ends it (SIGKILL).
