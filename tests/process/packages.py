@@ -105,6 +105,12 @@ class Packages(unittest.TestCase):
         told = [line for line in done.stdout.splitlines() if "quoit.service" in line]
         self.assertEqual(told, [], done.stdout)
 
+    @unittest.skipUnless(shutil.which("lintian"), "there is no lintian on this machine")
+    def test_debians_checker_of_packages_has_nothing_to_say(self):
+        done = run("lintian", "--allow-root", "--tag-display-limit", "0", "--fail-on", "error,warning",
+                   self.files["deb"])
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, ""))
+
     def test_the_image_is_a_layout_whose_digests_are_right(self):
         with tarfile.open(self.files["tar"]) as image:
             blobs = {member.name: image.extractfile(member).read() for member in image if member.isfile()}

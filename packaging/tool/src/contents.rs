@@ -19,6 +19,32 @@ pub(crate) const DESCRIPTION: &str = "\
 /// Address of the project.
 pub(crate) const HOMEPAGE: &str = env!("CARGO_PKG_REPOSITORY");
 
+/// Time of all files, in seconds since 1970, so that the same input gives the same bytes. Debian takes files
+/// from before 1975 for a mistake.
+pub(crate) const FILES_UNIX_SECS: u32 = 1_767_225_600;
+/// Changes of the package in Debian's form; those of the program are in `NEWS.gz`.
+const CHANGELOG: &str = concat!(
+    "quoit (",
+    env!("CARGO_PKG_VERSION"),
+    ") unstable; urgency=medium\n\n  * Changes of the program: see NEWS.gz.\n\n -- the authors of Quoit \
+     <quoit@example.invalid>  Thu, 01 Jan 2026 00:00:00 +0000\n"
+);
+/// Debian's form of the licence, whose text every Debian system has.
+const COPYRIGHT: &str = concat!(
+    "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: quoit\n\
+     Source: ",
+    env!("CARGO_PKG_REPOSITORY"),
+    "\n\nFiles: *\nCopyright: 2026 the authors of Quoit\nLicense: Apache-2.0\n On Debian systems the text is in \
+     /usr/share/common-licenses/Apache-2.0.\n .\n The licences of all crates in the program are in \
+     third-party-licences.gz.\n"
+);
+/// Habits of Debian that the package leaves on purpose: it is linked statically so that one binary runs on
+/// every Linux, and its scripts call systemctl themselves, since no helper of Debian's build tools is there.
+const OVERRIDES: &str = "\
+quoit: statically-linked-binary *
+quoit: maintainer-script-calls-systemctl *
+";
+
 /// A file.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -71,8 +97,10 @@ impl Contents {
         ] {
             add(path, said(binary, ["completions", shell])?, 0o644, false);
         }
-        add("/usr/share/doc/quoit/changelog.gz", packed(&read("CHANGELOG.md")?)?, 0o644, false);
-        add("/usr/share/doc/quoit/copyright", copyright(&read("LICENSE")?), 0o644, false);
+        add("/usr/share/doc/quoit/NEWS.gz", packed(&read("CHANGELOG.md")?)?, 0o644, false);
+        add("/usr/share/doc/quoit/changelog.gz", packed(CHANGELOG.as_bytes())?, 0o644, false);
+        add("/usr/share/doc/quoit/copyright", COPYRIGHT.into(), 0o644, false);
+        add("/usr/share/lintian/overrides/quoit", OVERRIDES.into(), 0o644, false);
         add(
             "/usr/share/doc/quoit/third-party-licences.gz",
             packed(licences.as_bytes())?,
@@ -143,19 +171,4 @@ pub(crate) fn packed(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut writer = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     writer.write_all(bytes)?;
     Ok(writer.finish()?)
-}
-
-/// Debian's form of a licence.
-fn copyright(licence: &[u8]) -> Vec<u8> {
-    let mut text = format!(
-        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: quoit\n\
-         Source: {HOMEPAGE}\n\nFiles: *\nCopyright: the authors of Quoit\nLicense: Apache-2.0\n"
-    );
-    for line in String::from_utf8_lossy(licence).lines() {
-        match line.trim_end() {
-            "" => text.push_str(" .\n"),
-            line => text.push_str(&format!(" {line}\n")),
-        }
-    }
-    text.into_bytes()
 }

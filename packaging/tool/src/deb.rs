@@ -1,6 +1,6 @@
 //! A package for Debian: an `ar` archive of two compressed `tar` archives.
 
-use crate::contents::{Contents, DESCRIPTION, HOMEPAGE, SUMMARY, VERSION, packed};
+use crate::contents::{Contents, DESCRIPTION, FILES_UNIX_SECS, HOMEPAGE, SUMMARY, VERSION, packed};
 use anyhow::{Context, Result};
 use md5::{Digest, Md5};
 use std::path::Path;
@@ -99,7 +99,7 @@ fn header(size: u64, mode: u32) -> tar::Header {
     header.set_mode(mode);
     header.set_uid(0);
     header.set_gid(0);
-    header.set_mtime(0);
+    header.set_mtime(FILES_UNIX_SECS.into());
     header
 }
 

@@ -3,7 +3,7 @@
 //!
 //! It holds the program, its configuration and nothing else: no shell, no other program.
 
-use crate::contents::{Contents, VERSION, packed};
+use crate::contents::{Contents, FILES_UNIX_SECS, VERSION, packed};
 use anyhow::Result;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -149,7 +149,7 @@ fn header(size: u64, mode: u32, user: u64) -> tar::Header {
     header.set_mode(mode);
     header.set_uid(user);
     header.set_gid(user);
-    header.set_mtime(0);
+    header.set_mtime(FILES_UNIX_SECS.into());
     header
 }
 

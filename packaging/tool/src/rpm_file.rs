@@ -1,6 +1,6 @@
 //! A package for Red Hat and its kin.
 
-use crate::contents::{Contents, DESCRIPTION, HOMEPAGE, SUMMARY, VERSION};
+use crate::contents::{Contents, DESCRIPTION, FILES_UNIX_SECS, HOMEPAGE, SUMMARY, VERSION};
 use anyhow::Result;
 use rpm::{BuildConfig, CompressionType, FileOptions, PackageBuilder};
 
@@ -15,8 +15,9 @@ const AFTER_REMOVAL: &str = "systemctl daemon-reload || :\n\
 pub(crate) fn build(contents: &Contents) -> Result<(String, Vec<u8>)> {
     let mut builder = PackageBuilder::new("quoit", VERSION, "Apache-2.0", contents.arch, SUMMARY);
     // No time of its own: the same input gives the same bytes.
-    builder
-        .using_config(BuildConfig::default().compression(CompressionType::Gzip).source_date(0_u32));
+    builder.using_config(
+        BuildConfig::default().compression(CompressionType::Gzip).source_date(FILES_UNIX_SECS),
+    );
     builder.description(DESCRIPTION).url(HOMEPAGE).build_host("localhost");
     for entry in &contents.entries {
         let path = entry.path.replace("/zsh/vendor-completions/", "/zsh/site-functions/");
