@@ -5,7 +5,9 @@ import re
 import signal
 import socket
 import stat
+import subprocess
 import sys
+import tarfile
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -163,6 +165,36 @@ class Closed(ClusterCase):
         cluster[2].stop()
         cluster[2].start()
         wait_until(lambda: are_closed(cluster), "a node to be back with a new certificate")
+
+
+class Bundles(ClusterCase):
+    def test_a_bundle_of_a_secured_node_holds_no_secret(self):
+        password, cookie = "correct-horse-battery", "a-long-shared-secret-of-this-cluster"
+        settings = ("ring_size=8", "internode.tls=required", "audit=on", "distributed_cookie=" + cookie)
+        cluster = self.cluster(1, settings)
+        node = cluster[0]
+        wait_until(lambda: links(node)["authorities"], "the node to have an authority")
+        token = node.run("cluster", "token").strip()
+        file = os.path.join(self.folder, "password")
+        with open(file, "w", encoding="utf-8") as handle:
+            handle.write(password)
+        node.run("security", "add-user", "shop", "password-file=" + file)
+        path = os.path.join(self.folder, "bundle.tar")
+        command = [node.binary, "debug", "bundle", "--url", node.url, "--output", path, "--log", node.log_path,
+                   "--data-dir", node.data_dir]
+        for setting in settings:
+            command += ["--set", setting]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        with tarfile.open(path) as bundle:
+            files = {entry.name: bundle.extractfile(entry).read().decode("utf-8", "replace")
+                     for entry in bundle if entry.isfile()}
+        self.assertIn("quoit-debug/overview.json", files)
+        self.assertIn("internode.tls = required", files["quoit-debug/config.txt"])
+        for name, text in files.items():
+            for secret in (password, cookie, token, token.rpartition("-")[2], "PRIVATE KEY", "argon2", "pbkdf2"):
+                self.assertNotIn(secret, text, name)
 
 
 class Opened(ClusterCase):
