@@ -5,7 +5,8 @@ import re
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 # What the first word of a command is.
-HEADS = ("curl", "quoit", "alias", "admin", "kill", "rm", "make", "target/release/quoit", "date")
+HEADS = ("curl", "quoit", "alias", "admin", "kill", "rm", "make", "target/release/quoit", "date", "cargo",
+         "python3", "objcopy", "strip", "valgrind", "callgrind_annotate", "sudo", "podman", "promtool")
 ASSIGNMENT = re.compile(r"^\w+=\S")
 
 

@@ -1,8 +1,9 @@
 """Runs every command of README and of the pages in `docs` as it is written, and holds it to what the page
 says it prints. Each page has a node of its own, at the addresses that the page names.
 
-A command that can't run in a test stands in `NOT_HERE`; a page and this list can't drift apart, since an
-entry that no page has is an error.
+A command that can't run in a test stands in `NOT_HERE` with the reason; a page and this list can't drift apart,
+since an entry that no page has is an error. Of such a command it is looked up whether there is what it names:
+targets of make, chores, their options, files, tests.
 """
 import os
 import subprocess
@@ -11,6 +12,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from documentation import forms, tutorial  # noqa: E402
 from documentation.pages import ROOT, commands, pages  # noqa: E402
 from support import unittest_runner  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment  # noqa: E402
@@ -19,28 +21,45 @@ BINARY = os.path.abspath(binary_from_environment())
 SECONDS = 120
 MARK = "----- end of a command, status "
 
-# Commands of which the form is shown, with names for what the reader puts there, or that are about other
-# machines, a build, or a stopped node; each is tested elsewhere.
+BUILDS = "builds the program, which takes minutes; the test command does it before all tests"
+FORM = "shows the form, with names for what the reader puts there"
+HOURS = "takes minutes to hours, and a calm machine"
+OTHERS = "is about several machines; tests/process/%s has it with a cluster"
+CHORES = "is a check or chore of its own, mostly a part of the test command"
+# Commands that are not run here, by their beginnings, each with the reason. What they name is looked up.
 NOT_HERE = {
-    "README.md": ["make serve ", "make cluster ", "make test ", "make package "],
-    "docs/configuration.md": [
-        "quoit config describe [KEY", "quoit config check FILE", "quoit config show [FILE"],
-    "docs/benchmark-configuration.md": ["quoit bench convert get-put", "quoit bench check get-put"],
-    "docs/packaging.md": ["make package"],
-    # It is about a queue that was cut off, which takes two clusters.
-    "docs/replication.md": ["quoit repl rebase"],
-    # They are about several machines; tests/process/secured.py has them with a cluster.
-    "docs/secure-a-cluster.md": ["quoit admin cluster token", "quoit admin cluster join"],
-    "docs/operations.md": [
-        "quoit admin cluster join 10.0.0.1", "quoit admin cluster plan", "quoit admin cluster commit",
-        "quoit admin engine", "quoit admin cluster recover"],
-    "docs/benchmarking.md": [
-        "quoit serve &", "quoit bench CONFIG", "quoit bench check CONFIG", "quoit bench convert FILE",
-        "quoit bench report DIR", "quoit bench crdt-growth"],
-    "docs/development.md": None,
-    "docs/benchmarks.md": None,
-    "docs/tutorial-cluster.md": None,
+    "README.md": {"make ": BUILDS},
+    "docs/configuration.md": {
+        "quoit config describe [KEY": FORM, "quoit config check FILE": FORM, "quoit config show [FILE": FORM},
+    "docs/benchmark-configuration.md": {
+        "quoit bench convert get-put": FORM, "quoit bench check get-put": FORM},
+    "docs/packaging.md": {
+        "make package": BUILDS,
+        "sudo dpkg": "changes the machine; tests/process/packages.py installs into a root directory of its own",
+        "podman ": "needs podman and a build for packages; tests/process/packages.py reads the image"},
+    "docs/move-from-riak.md": {"cargo run --release --example": HOURS},
+    "docs/replication.md": {"quoit repl rebase": "is about a queue that was cut off, which takes two clusters"},
+    "docs/secure-a-cluster.md": {
+        "quoit admin cluster token": OTHERS % "secured.py", "quoit admin cluster join": OTHERS % "secured.py"},
+    "docs/operations.md": {
+        "quoit admin cluster join 10.0.0.1": OTHERS % "cluster.py",
+        "quoit admin cluster plan": OTHERS % "cluster.py",
+        "quoit admin cluster commit": OTHERS % "cluster.py",
+        "quoit admin engine": "is about a stopped node; tests/process/salvage.py has it",
+        "quoit admin cluster recover": OTHERS % "cluster.py"},
+    "docs/benchmarking.md": {
+        "quoit serve &": FORM, "quoit bench CONFIG": FORM, "quoit bench check CONFIG": FORM,
+        "quoit bench convert FILE": FORM, "quoit bench report DIR": FORM, "quoit bench crdt-growth": HOURS},
+    "docs/development.md": {
+        "make test": "runs this test", "python3 tests/": CHORES, "PYTHONPATH=tests": CHORES,
+        "cargo xtask ": CHORES, "cargo test": CHORES, "cargo build": BUILDS, "objcopy ": BUILDS,
+        "strip ": BUILDS},
+    "docs/benchmarks.md": {
+        "cargo xtask bench": HOURS, "cargo build --profile dist": BUILDS, "valgrind ": HOURS,
+        "callgrind_annotate": HOURS, "python3 benchmarks/": HOURS},
 }
+# Pages that a test of their own walks through.
+WALKED = {"docs/tutorial-cluster.md"}
 # Parts of commands that are made shorter.
 SHORTER = {"--duration 30s": "--duration 1s", "--duration 60s": "--duration 1s"}
 # What a page supposes to be there.
@@ -59,8 +78,7 @@ BEFORE_LINE = {
 
 def is_left_out(page, text):
     """Whether a command is tested elsewhere."""
-    starts = NOT_HERE.get(page, ())
-    return starts is None or any(text.startswith(start) for start in starts)
+    return any(text.startswith(start) for start in NOT_HERE.get(page, ()))
 
 
 class Shell:
@@ -127,25 +145,35 @@ class Pages(unittest.TestCase):
         if command is not None and command.prints:
             self.assertTrue(command.matches(output), told + "\nand not\n" + "\n".join(command.prints))
 
-    def test_what_is_left_out_is_on_its_page(self):
+    def test_what_is_left_out_is_on_its_page_and_has_a_reason(self):
         for page, starts in NOT_HERE.items():
             if not os.path.exists(os.path.join(ROOT, page)):
                 self.fail("there is no page %s" % page)
             texts = [command.text for command in commands(page)]
-            for start in starts or ():
+            for start, reason in starts.items():
                 self.assertTrue(any(text.startswith(start) for text in texts),
                                 "%s has no command that begins with %r" % (page, start))
+                self.assertGreater(len(reason), 10, "%s: %s is left out without a reason" % (page, start))
+
+    def test_what_is_left_out_names_what_there_is(self):
+        for page in NOT_HERE:
+            for command in commands(page):
+                if is_left_out(page, command.text):
+                    place = "%s:%d: %s" % (page, command.line, command.text)
+                    for fault in forms.faults(command.text):
+                        self.fail("%s: %s" % (place, fault))
 
 
 def add_pages():
     for page in pages():
-        if NOT_HERE.get(page, ()) is None or not commands(page):
+        if page in WALKED or not commands(page):
             continue
         name = "test_the_commands_of_" + os.path.basename(page)[:-3].replace("-", "_").lower()
         setattr(Pages, name, lambda self, page=page: self.run_page(page))
 
 
 add_pages()
+Tutorial = tutorial.Tutorial
 
 if __name__ == "__main__":
     sys.exit(unittest_runner.run(sys.modules[__name__]))
