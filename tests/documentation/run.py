@@ -1,9 +1,9 @@
 """Runs every command of README and of the pages in `docs` as it is written, and holds it to what the page
 says it prints. Each page has a node of its own, at the addresses that the page names.
 
-A command that can't run in a test stands in `NOT_HERE` with the reason; a page and this list can't drift apart,
-since an entry that no page has is an error. Of such a command it is looked up whether there is what it names:
-targets of make, chores, their options, files, tests.
+A command that can't run in a test stands in `NOT_HERE` with the reason; a page and this list can't drift
+apart, since an entry that no page has is an error. Of such a command it is looked up whether there is what it
+names: targets of make, chores, their options, files, tests.
 """
 import os
 import subprocess
@@ -35,12 +35,14 @@ NOT_HERE = {
         "quoit bench convert get-put": FORM, "quoit bench check get-put": FORM},
     "docs/packaging.md": {
         "make package": BUILDS,
-        "sudo dpkg": "changes the machine; tests/process/packages.py installs into a root directory of its own",
+        "sudo dpkg": "changes the machine; tests/process/packages.py installs into a directory",
         "podman ": "needs podman and a build for packages; tests/process/packages.py reads the image"},
     "docs/move-from-riak.md": {"cargo run --release --example": HOURS},
-    "docs/replication.md": {"quoit repl rebase": "is about a queue that was cut off, which takes two clusters"},
+    "docs/replication.md": {
+        "quoit repl rebase": "is about a queue that was cut off, which takes two clusters"},
     "docs/secure-a-cluster.md": {
-        "quoit admin cluster token": OTHERS % "secured.py", "quoit admin cluster join": OTHERS % "secured.py"},
+        "quoit admin cluster token": OTHERS % "secured.py",
+        "quoit admin cluster join": OTHERS % "secured.py"},
     "docs/operations.md": {
         "quoit admin cluster join 10.0.0.1": OTHERS % "cluster.py",
         "quoit admin cluster plan": OTHERS % "cluster.py",

@@ -1,8 +1,8 @@
 """Walks through the tutorial of a cluster as it is written: with the same commands in the same order, on free
 ports in place of those of the page, and with the process ids that the cluster prints.
 
-A command that stays in the foreground (the cluster, nodes, the load) has a terminal of its own on the page, and
-is a process of its own here.
+A command that stays in the foreground (the cluster, nodes, the load) has a terminal of its own on the page,
+and is a process of its own here.
 """
 import json
 import os

@@ -167,8 +167,8 @@ class Logs(ClusterCase):
 
 
     def test_a_node_that_stays_dead_costs_two_lines_of_each_other_log_and_none_later(self):
-        # What comes around by settings comes around each second here, in place of each quarter of a minute and
-        # each three minutes; all else that repeats does so at least once a minute, within the time of the load.
+        # Comparisons and merges come around each second here, in place of each quarter of a minute and each
+        # three minutes; all else that repeats does so at least once a minute, within the time of the load.
         cluster = self.cluster(5, ["ring_size=8", "anti_entropy.trigger_interval=1s",
                                    "bitcask.merge_check_interval=1s"])
         alive, victim = list(cluster)[:4], cluster[4]

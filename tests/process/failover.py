@@ -19,7 +19,8 @@ RATE = 200
 SECONDS = 9
 # Rows of `summary.csv` that the load has when a node is killed.
 ROWS_BEFORE = 3
-# A request may wait for a second until the silence of a node counts as its end; the rest is for a busy machine.
+# A request may wait for a second until the silence of a node counts as its end; the rest is for a busy
+# machine.
 NOTICED_SECONDS = 2
 
 RUN = """{mode, {open_rate, %d}}. {concurrent, %d}. {report_interval, 1}. {verify, true}.

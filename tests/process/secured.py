@@ -180,8 +180,8 @@ class Bundles(ClusterCase):
             handle.write(password)
         node.run("security", "add-user", "shop", "password-file=" + file)
         path = os.path.join(self.folder, "bundle.tar")
-        command = [node.binary, "debug", "bundle", "--url", node.url, "--output", path, "--log", node.log_path,
-                   "--data-dir", node.data_dir]
+        command = [node.binary, "debug", "bundle", "--url", node.url, "--output", path,
+                   "--log", node.log_path, "--data-dir", node.data_dir]
         for setting in settings:
             command += ["--set", setting]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -193,7 +193,8 @@ class Bundles(ClusterCase):
         self.assertIn("quoit-debug/overview.json", files)
         self.assertIn("internode.tls = required", files["quoit-debug/config.txt"])
         for name, text in files.items():
-            for secret in (password, cookie, token, token.rpartition("-")[2], "PRIVATE KEY", "argon2", "pbkdf2"):
+            for secret in (password, cookie, token, token.rpartition("-")[2], "PRIVATE KEY", "argon2",
+                           "pbkdf2"):
                 self.assertNotIn(secret, text, name)
 
 

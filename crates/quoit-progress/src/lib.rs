@@ -1,8 +1,8 @@
 //! How far a long command is, for somebody who waits: one look for all commands.
 //!
 //! A terminal has one line that changes: a bar where the end is known, what is done, the rate, and the time
-//! that is left. Where the standard error is no terminal, a plain line is written now and then. A command that
-//! ends within a second shows nothing.
+//! that is left. Where the standard error is no terminal, a plain line is written now and then. A command
+//! that ends at once shows nothing.
 
 pub mod figures;
 
@@ -19,7 +19,7 @@ const BAR_WIDTH: u64 = 24;
 /// Shortest time that a rate is worked out from.
 const RATE_SECS_MIN: f64 = 0.001;
 
-/// What is counted.
+/// Kind of the things that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Bytes.

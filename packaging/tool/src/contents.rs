@@ -34,8 +34,8 @@ const COPYRIGHT: &str = concat!(
     "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: quoit\n\
      Source: ",
     env!("CARGO_PKG_REPOSITORY"),
-    "\n\nFiles: *\nCopyright: 2026 the authors of Quoit\nLicense: Apache-2.0\n On Debian systems the text is in \
-     /usr/share/common-licenses/Apache-2.0.\n .\n The licences of all crates in the program are in \
+    "\n\nFiles: *\nCopyright: 2026 the authors of Quoit\nLicense: Apache-2.0\n On Debian systems the text \
+     is in /usr/share/common-licenses/Apache-2.0.\n .\n The licences of all crates in the program are in \
      third-party-licences.gz.\n"
 );
 /// Habits of Debian that the package leaves on purpose: it is linked statically so that one binary runs on

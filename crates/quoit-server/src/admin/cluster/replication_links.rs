@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Answers of nodes, by their names.
-type Told = BTreeMap<String, Result<Value, String>>;
+type ToldByNode = BTreeMap<String, Result<Value, String>>;
 
 /// The links, and what needs attention at them.
-pub(super) fn replication(told: &Told) -> Value {
+pub(super) fn replication(told: &ToldByNode) -> Value {
     let mut links = BTreeMap::new();
     let mut alerts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (node, told) in told {
@@ -22,14 +22,15 @@ pub(super) fn replication(told: &Told) -> Value {
             if is_off && waiting == 0 && queue["filter"] == "block_rtq" {
                 continue;
             }
-            let link: &mut Link = links.entry((Side::Queue, text(&queue["name"]))).or_default();
+            let name = (LinkSide::Queue, text(&queue["name"]));
+            let link: &mut ReplicationLink = links.entry(name).or_default();
             link.is_off |= is_off;
             link.waiting += waiting;
             link.is_suspended |= queue["suspended"] == true;
             link.oldest_ms = link.oldest_ms.max(number(&queue["oldest_age_ms"]));
         }
         for sink in list(&told["sinks"]) {
-            let link = links.entry((Side::Sink, text(&sink["queue"]))).or_default();
+            let link = links.entry((LinkSide::Sink, text(&sink["queue"]))).or_default();
             link.is_suspended |= sink["is_suspended"] == true;
             for peer in list(&sink["peers"]) {
                 // Several nodes may consume the queue of one peer: what waits there is counted once.
@@ -49,34 +50,34 @@ pub(super) fn replication(told: &Told) -> Value {
 
 /// Side of a link that this cluster is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Side {
+enum LinkSide {
     Queue,
     Sink,
 }
 
-/// What the nodes tell of a link, together.
+/// Figures of a link, of all nodes together.
 #[derive(Default)]
-struct Link<'a> {
+struct ReplicationLink<'a> {
     is_suspended: bool,
     /// Whether a node takes nothing, since source queues are switched off.
     is_off: bool,
     waiting: u64,
     oldest_ms: u64,
     stored: u64,
-    /// What waits at each peer.
+    /// Entries that wait at each peer.
     peers: BTreeMap<&'a str, u64>,
 }
 
-impl Link<'_> {
-    fn shown(&self, side: Side, name: &str) -> Value {
+impl ReplicationLink<'_> {
+    fn shown(&self, side: LinkSide, name: &str) -> Value {
         let waiting = self.waiting + self.peers.values().sum::<u64>();
         let (side, state) = match side {
-            Side::Queue if waiting == 0 => ("queue", "nothing waits".to_owned()),
-            Side::Queue => {
+            LinkSide::Queue if waiting == 0 => ("queue", "nothing waits".to_owned()),
+            LinkSide::Queue => {
                 let oldest_secs = self.oldest_ms as f64 / 1e3;
                 ("queue", format!("{waiting} objects wait, the oldest for {oldest_secs:.1} s"))
             }
-            Side::Sink => {
+            LinkSide::Sink => {
                 let (stored, peers) = (self.stored, self.peers.len());
                 (
                     "sink",
@@ -114,7 +115,8 @@ mod tests {
         let node = |waiting: u64, suspended: bool| {
             Ok(json!({
                 "source": {"enabled": true, "queues": [{
-                    "name": "q", "filter": "any", "suspended": suspended, "real_time": waiting, "full_sync": 1, "fold": 0,
+                    "name": "q", "filter": "any", "suspended": suspended, "real_time": waiting,
+                    "full_sync": 1, "fold": 0,
                     "oldest_age_ms": waiting * 1_000,
                 }]},
                 "sinks": [{"queue": "r", "is_suspended": false, "peers": [
@@ -146,7 +148,9 @@ mod tests {
         let told = BTreeMap::from([(
             "a@h".to_owned(),
             Ok(json!({
-                "source": {"enabled": false, "queues": [{"name": "q1_ttaaefs", "filter": "block_rtq"}]},
+                "source": {
+                    "enabled": false, "queues": [{"name": "q1_ttaaefs", "filter": "block_rtq"}],
+                },
                 "sinks": [],
             })),
         )]);
