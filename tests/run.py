@@ -134,95 +134,20 @@ def part_rust():
                     hide=CARGO_TEST_PROGRESS)
 
 
-def part_process():
-    return counting([PYTHON, os.path.join(HERE, "process", "run.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
+def with_nodes(*programs, arguments=()):
+    """A part of test programs, named by their path below `tests`, that start nodes of their own."""
+    def part():
+        return total(counting([PYTHON, os.path.join(HERE, program)] + list(arguments),
+                              CLOSING_LINE, {"TEST_BINARY": built("quoit")})
+                     for program in programs)
+    return part
 
 
-def part_cluster():
-    return counting([PYTHON, os.path.join(HERE, "process", "cluster.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_failover():
-    return counting([PYTHON, os.path.join(HERE, "process", "failover.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_moving():
-    return counting([PYTHON, os.path.join(HERE, "process", "moving.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_members():
-    return counting([PYTHON, os.path.join(HERE, "process", "members.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_secured():
-    return both(*(counting([PYTHON, os.path.join(HERE, "process", name)], CLOSING_LINE,
-                           {"TEST_BINARY": built("quoit")})
-                  for name in ("secured.py", "secured_clients.py")))
-
-
-def both(one, other):
-    """The counts of two programs of one part."""
-    return Count(one.passed + other.passed, one.failed + other.failed, one.note or other.note)
-
-
-def part_healing():
-    return counting([PYTHON, os.path.join(HERE, "process", "healing.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_replication():
-    return counting([PYTHON, os.path.join(HERE, "process", "replication.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_replication_with_riak():
-    return counting([PYTHON, os.path.join(HERE, "process", "replication_with_riak.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_salvage():
-    return counting([PYTHON, os.path.join(HERE, "process", "salvage.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_import():
-    return counting([PYTHON, os.path.join(HERE, "import", "run.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_live_move():
-    return counting([PYTHON, os.path.join(HERE, "import", "live_move.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_faults():
-    return counting([PYTHON, os.path.join(HERE, "process", "faults.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_full_disk():
-    return counting([PYTHON, os.path.join(HERE, "process", "full_disk.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_documentation():
-    return counting([PYTHON, os.path.join(HERE, "documentation", "run.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_mistakes():
-    return counting([PYTHON, os.path.join(HERE, "process", "mistakes.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_packages():
-    return counting([PYTHON, os.path.join(HERE, "process", "packages.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
+def total(counts):
+    """The counts of all programs of a part."""
+    counts = list(counts)
+    return Count(sum(each.passed for each in counts), sum(each.failed for each in counts),
+                 next((each.note for each in counts if each.note), ""))
 
 
 def part_torture():
@@ -230,41 +155,7 @@ def part_torture():
     environment = {"TEST_BINARY": built("quoit")}
     alone = counting(trials + ["--seeds", "0..5"], CLOSING_LINE, environment)
     together = counting(trials + ["--seeds", "0..2", "--nodes", "3"], CLOSING_LINE, environment)
-    return Count(alone.passed + together.passed, alone.failed + together.failed,
-                 alone.note or together.note)
-
-
-def part_hostile():
-    return counting([PYTHON, os.path.join(HERE, "process", "hostile.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_security():
-    return counting([PYTHON, os.path.join(HERE, "security", "run.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_split():
-    return counting([PYTHON, os.path.join(HERE, "process", "split.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_bench_report():
-    return counting([PYTHON, os.path.join(HERE, "bench_report", "run.py")], CLOSING_LINE,
-                    {"TEST_BINARY": built("quoit")})
-
-
-def part_golden(node_count=1):
-    return counting([PYTHON, os.path.join(HERE, "golden", "run.py"), "--nodes", str(node_count)],
-                    CLOSING_LINE, {"TEST_BINARY": built("quoit")})
-
-
-def part_golden_of_three():
-    return part_golden(3)
-
-
-def part_golden_of_five():
-    return part_golden(5)
+    return total([alone, together])
 
 
 def part_python_client():
@@ -273,7 +164,7 @@ def part_python_client():
     folder = os.path.join(HERE, "python_client")
     plain = counting([python, os.path.join(folder, "run.py")], CLOSING_LINE, environment)
     secured = counting([python, os.path.join(folder, "security.py")], CLOSING_LINE, environment)
-    return both(plain, secured)
+    return total([plain, secured])
 
 
 def part_node_client():
@@ -282,9 +173,9 @@ def part_node_client():
         print("skipped: there is no node or npm on this machine, so the Node.js client was not "
               "tested; install Node.js to test it")
         return Count(note="skipped: no node or npm on this machine")
-    return both(*(counting([PYTHON, os.path.join(HERE, "node_client", name)], CLOSING_LINE,
+    return total(counting([PYTHON, os.path.join(HERE, "node_client", name)], CLOSING_LINE,
                            {"TEST_BINARY": built("quoit"), "NODE_PATH": modules})
-                  for name in ("run.py", "security.py")))
+                 for name in ("run.py", "security.py"))
 
 
 def part_simulation():
@@ -303,33 +194,50 @@ PARTS = [
     ("tidy", "rules of the code", part_tidy),
     ("rust", "unit, property and crash tests of the crates", part_rust),
     ("simulation", "clusters in simulated worlds, hundreds of seeds", part_simulation),
-    ("process", "tests of the real process", part_process),
-    ("documentation", "the commands of README and of the pages, as they are written", part_documentation),
-    ("mistakes", "a hundred mistakes, and what each is told", part_mistakes),
-    ("packages", "packages: made, installed, started", part_packages),
-    ("cluster", "real processes as a cluster, killed, stalled, restarted", part_cluster),
-    ("failover", "loads whose nodes die, over both protocols", part_failover),
-    ("moving", "data that moves between real processes: seen, stopped, interrupted", part_moving),
-    ("members", "members that die on their way, or come back as somebody else", part_members),
+    ("process", "tests of the real process", with_nodes("process/run.py")),
+    ("documentation", "the commands of README and of the pages, as they are written",
+     with_nodes("documentation/run.py")),
+    ("mistakes", "a hundred mistakes, and what each is told", with_nodes("process/mistakes.py")),
+    ("packages", "packages: made, installed, started", with_nodes("process/packages.py")),
+    ("cluster", "real processes as a cluster, killed, stalled, restarted",
+     with_nodes("process/cluster.py")),
+    ("failover", "loads whose nodes die, over both protocols", with_nodes("process/failover.py")),
+    ("moving", "data that moves between real processes: seen, stopped, interrupted",
+     with_nodes("process/moving.py")),
+    ("members", "members that die on their way, or come back as somebody else",
+     with_nodes("process/members.py")),
     ("secured", "TLS between real nodes: tokens, rotation, removal, a cluster closed under load",
-     part_secured),
-    ("salvage", "stores that can't be opened, and the commands that their errors name", part_salvage),
-    ("import", "moves from Riak: recorded directories, kills, damage, Riak's own commands", part_import),
-    ("live-move", "the plan of a live move from Riak, carried out command by command", part_live_move),
-    ("healing", "what comes back to real nodes that were away, and what must not", part_healing),
-    ("replication", "two and three clusters of real processes that replicate", part_replication),
+     with_nodes("process/secured.py", "process/secured_clients.py")),
+    ("salvage", "stores that can't be opened, and the commands that their errors name",
+     with_nodes("process/salvage.py")),
+    ("import", "moves from Riak: recorded directories, kills, damage, Riak's own commands",
+     with_nodes("import/run.py")),
+    ("live-move", "the plan of a live move from Riak, carried out command by command",
+     with_nodes("import/live_move.py")),
+    ("healing", "what comes back to real nodes that were away, and what must not",
+     with_nodes("process/healing.py")),
+    ("replication", "two and three clusters of real processes that replicate",
+     with_nodes("process/replication.py")),
     ("replication-with-riak", "clusters that replicate in Riak's messages",
-     part_replication_with_riak),
-    ("faults", "links that flap, disks that hang, and races for one version", part_faults),
-    ("full-disk", "nodes without room on their disks, killed and started again", part_full_disk),
+     with_nodes("process/replication_with_riak.py")),
+    ("faults", "links that flap, disks that hang, and races for one version",
+     with_nodes("process/faults.py")),
+    ("full-disk", "nodes without room on their disks, killed and started again",
+     with_nodes("process/full_disk.py")),
     ("torture", "files of stopped nodes that are flipped, cut, removed, exchanged", part_torture),
-    ("security", "recorded cases of users, rights and TLS, held with one node", part_security),
-    ("hostile", "clients that send what does not end and do not read answers", part_hostile),
-    ("split", "a cluster whose network is cut in two, and joined again", part_split),
-    ("bench-report", "what a benchmark leaves, and its report in a browser", part_bench_report),
-    ("golden", "recorded conversations with Riak, held with one node", part_golden),
-    ("golden-3", "the same, held with a cluster of three nodes", part_golden_of_three),
-    ("golden-5", "the same, held with a cluster of five nodes", part_golden_of_five),
+    ("security", "recorded cases of users, rights and TLS, held with one node",
+     with_nodes("security/run.py")),
+    ("hostile", "clients that send what does not end and do not read answers",
+     with_nodes("process/hostile.py")),
+    ("split", "a cluster whose network is cut in two, and joined again",
+     with_nodes("process/split.py")),
+    ("bench-report", "what a benchmark leaves, and its report in a browser",
+     with_nodes("bench_report/run.py")),
+    ("golden", "recorded conversations with Riak, held with one node", with_nodes("golden/run.py")),
+    ("golden-3", "the same, held with a cluster of three nodes",
+     with_nodes("golden/run.py", arguments=["--nodes", "3"])),
+    ("golden-5", "the same, held with a cluster of five nodes",
+     with_nodes("golden/run.py", arguments=["--nodes", "5"])),
     ("python-client", "Riak's client for Python", part_python_client),
     ("node-client", "Riak's client for Node.js", part_node_client),
     ("fuzz", "fuzz targets: kept inputs and random mutations", part_fuzz),

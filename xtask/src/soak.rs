@@ -50,7 +50,8 @@ fn kill_engines(root: &Path, count: u32) -> ExitCode {
         "--package",
         "quoit-store",
         "--test",
-        "engine_kills",
+        "engines",
+        "engine_kills::",
     ]);
     ended(command.status())
 }

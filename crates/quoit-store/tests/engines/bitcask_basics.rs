@@ -1,0 +1,126 @@
+//! The Bitcask engine on a real disk: reads give back what was written, also after a restart.
+
+use crate::support::{Faulty, Name, keys, put, remove, value};
+use quoit_model::hash::{Identity, Partition};
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
+use quoit_store::engine::{
+    Access, BatchWrite, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef, SizeBound,
+};
+use quoit_store::seam::{RealDisk, SystemClock, Threads};
+use std::path::Path;
+use std::sync::Arc;
+
+fn open(directory: &Path, change: impl Fn(&mut BitcaskSettings)) -> (BitcaskEngine, OpenReport) {
+    let disk = Arc::new(RealDisk::open(directory).unwrap());
+    let mut settings = BitcaskSettings::new(7);
+    change(&mut settings);
+    let clock = Arc::new(SystemClock::default());
+    BitcaskEngine::open(disk, clock, &Threads, settings).unwrap()
+}
+
+#[test]
+fn values_survive_a_restart_in_good_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let (engine, report) = open(directory.path(), |_| {});
+    assert!(report.created && report.clean && report.incarnation == 1);
+    for number in 0..100 {
+        put(&engine, &format!("key{number:03}"), format!("value {number}").as_bytes());
+    }
+    put(&engine, "key003", b"newer");
+    remove(&engine, "key004");
+    engine.sync().unwrap();
+    let check = |engine: &BitcaskEngine| {
+        assert_eq!(value(engine, "key003").unwrap(), b"newer");
+        assert_eq!(value(engine, "key004"), None);
+        assert_eq!(value(engine, "key099").unwrap(), b"value 99");
+        assert_eq!(keys(engine).len(), 99);
+        assert_eq!(engine.stats().key_count, 99);
+    };
+    check(&engine);
+    engine.close().unwrap();
+    drop(engine);
+    let (engine, report) = open(directory.path(), |_| {});
+    assert!(!report.created && report.clean && report.incarnation == 1, "{report:?}");
+    check(&engine);
+    drop(engine);
+    let (engine, report) = open(directory.path(), |_| {});
+    assert!(!report.clean && report.incarnation == 2, "{report:?}");
+    check(&engine);
+}
+
+#[test]
+fn batches_and_small_segments_survive_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let small = |settings: &mut BitcaskSettings| settings.max_file_size_bytes = 4_096;
+    let (engine, _) = open(directory.path(), small);
+    for number in 0..200 {
+        put(&engine, &format!("key{:03}", number % 50), &[number as u8; 100]);
+    }
+    let (one, two) = (Name::new("key000"), Name::new("other"));
+    let meta = RecordMeta::default();
+    let writes =
+        [BatchWrite::Remove { at: one.at() }, BatchWrite::Put { at: two.at(), meta, value: b"v" }];
+    engine.batch(&writes).unwrap();
+    drop(engine);
+    let (engine, report) = open(directory.path(), small);
+    assert!(!report.clean && report.segment_count > 3 && report.damage_count == 0, "{report:?}");
+    assert_eq!(value(&engine, "key000"), None);
+    assert_eq!(value(&engine, "other").unwrap(), b"v");
+    assert_eq!(value(&engine, "key001").unwrap(), [151; 100]);
+    assert_eq!(keys(&engine).len(), 50);
+}
+
+#[test]
+fn a_fold_for_tombstones_holds_a_partition_for_some_records_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let (engine, _) = open(directory.path(), |_| {});
+    let partition = Partition(3);
+    let names: Vec<Name> = (0..20_000).map(|number| Name::new(&format!("{number}"))).collect();
+    let put = |(number, name): (usize, &'_ Name)| {
+        let meta = RecordMeta { tombstone: number == 9, ..RecordMeta::default() };
+        let at = RecordAt { partition, ..name.at() };
+        engine.batch(&[BatchWrite::Put { at, meta, value: b"v" }]).unwrap();
+    };
+    names.iter().enumerate().for_each(put);
+    let (mut from, mut page_count, mut found) = (Some(Identity(0)), 0, 0);
+    while let Some(start) = from {
+        let page = engine.fold(partition, start, 100, true).unwrap();
+        found += page.entries.len();
+        page_count += 1;
+        from = page.next;
+    }
+    assert_eq!(found, 1);
+    assert!((4..8).contains(&page_count), "{page_count} pages");
+}
+
+#[test]
+fn the_front_of_a_record_with_a_very_long_name_is_no_whole_record() {
+    let store = Faulty::new(1 << 20);
+    for name_bytes in [20_000, 40_000, 65_000, 65_400] {
+        let key = "k".repeat(name_bytes);
+        put(store.engine(), &key, &[7; 3_000]);
+        let mut seen = None;
+        let look = &mut |before: Option<&RecordRef<'_>>, _: &mut Vec<u8>| {
+            seen = before.map(|record| (record.is_whole, record.value.len()));
+            Decision::Keep
+        };
+        let name = Name::new(&key);
+        store.engine().update(&name.at(), Before::Front, Access::Wait, look).unwrap();
+        let (is_whole, shown_bytes) = seen.unwrap();
+        assert_eq!(is_whole, shown_bytes == 3_000, "{name_bytes}: {shown_bytes} bytes are shown");
+    }
+}
+
+#[test]
+fn the_size_of_a_record_is_known_without_a_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (engine, _) = open(directory.path(), |_| {});
+    let size_bytes_max = |key: &str| match engine.size_bound(&Name::new(key).at(), Access::NoWait) {
+        SizeBound::AtMost(size_bytes) => Some(size_bytes),
+        _ => None,
+    };
+    assert_eq!(size_bytes_max("key"), None);
+    put(&engine, "key", &[b'v'; 100_000]);
+    let known = size_bytes_max("key").unwrap();
+    assert!((100_000..=115_000).contains(&known), "{known}");
+}

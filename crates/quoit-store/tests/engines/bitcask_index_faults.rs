@@ -1,0 +1,179 @@
+//! Secondary indexes of the Bitcask engine on bad days: their file lost or damaged, the log behind them too.
+
+use crate::support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
+use crate::support::{Faulty, Name, get, keys, put, remove, value};
+use quoit_store::bitcask::SNAPSHOT_WORKER;
+use quoit_store::engine::{
+    Access, Applied, Before, Decision, Engine, RecordMeta, RecordRef, Transaction,
+};
+use quoit_store::error::StoreError;
+use quoit_store::seam::Next;
+
+#[test]
+fn without_index_entries_there_is_no_file_of_them() {
+    let mut store = Faulty::new(2_000);
+    for number in 0..20 {
+        put(store.engine(), &format!("key{number}"), &[7; 100]);
+    }
+    store.close();
+    assert!(!store.names().contains(&"SECONDARY".to_owned()), "{:?}", store.names());
+    store.open().unwrap();
+    assert_eq!(query_all(store.engine()).unwrap(), []);
+    store.close();
+    assert!(!store.names().contains(&"SECONDARY".to_owned()), "{:?}", store.names());
+}
+
+/// Harm that is done to the file of secondary indexes while the store is closed.
+type Harm = fn(&Faulty);
+
+#[test]
+fn lost_and_damaged_indexes_are_rebuilt_and_never_incomplete() {
+    let harms: [Harm; 4] = [
+        |store| store.disk.delete("SECONDARY"),
+        |store| store.disk.put("SECONDARY", vec![0x5a; 9_000]),
+        |store| store.disk.put("SECONDARY", Vec::new()),
+        |store| {
+            let half = store.disk.bytes("SECONDARY").unwrap();
+            store.disk.put("SECONDARY", half[..half.len() / 2].to_vec());
+        },
+    ];
+    for (number, harm) in harms.into_iter().enumerate() {
+        let mut store = Faulty::new(4_000);
+        for record in 0..60 {
+            try_put_indexed(store.engine(), &format!("key{}", record % 40), record).unwrap();
+        }
+        check_indexes(store.engine());
+        store.close();
+        store.open().unwrap();
+        check_indexes(store.engine());
+        store.close();
+        harm(&store);
+        store.open().unwrap();
+        // What comes meanwhile is not lost either.
+        try_put_indexed(store.engine(), "young", 1_000).unwrap();
+        let unavailable = query_all(store.engine());
+        assert!(
+            matches!(unavailable, Err(StoreError::IndexesUnavailable { .. })),
+            "harm {number}: {unavailable:?}"
+        );
+        while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+        assert_eq!(query_all(store.engine()).unwrap().len(), 82);
+        check_indexes(store.engine());
+        store.kill();
+        store.open().unwrap();
+        while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+        check_indexes(store.engine());
+    }
+}
+
+#[test]
+fn entries_of_versions_that_damage_brings_back_are_found() {
+    let mut store = Faulty::new(1 << 20);
+    store.close();
+    // Entries are moved to their file at once, and with them that those of earlier versions are gone.
+    store.settings.entry_buffer_bytes = 1;
+    store.open().unwrap();
+    (0..20).for_each(|record| {
+        try_put_indexed(store.engine(), &format!("key{record}"), record).unwrap();
+    });
+    store.close();
+    store.open().unwrap();
+    for record in 0..20 {
+        try_put_indexed(store.engine(), &format!("key{record}"), 100 + record).unwrap();
+    }
+    check_indexes(store.engine());
+    store.kill();
+    // In the middle of the later versions, and at their end, where it looks like a record cut short.
+    let [_, later] = &store.segments()[..] else { panic!("a segment for each time") };
+    let size = store.disk.bytes(later).unwrap().len();
+    [1_000, size - 20].into_iter().for_each(|at| store.disk.flip_bit(later, at, 1));
+    store.open().unwrap();
+    while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+    let has_earlier = keys(store.engine()).iter().any(|key| {
+        let number = key.trim_start_matches("key").parse().unwrap();
+        value(store.engine(), key).unwrap() == indexed(number).0
+    });
+    assert!(has_earlier, "the damage brought no version back");
+    check_indexes(store.engine());
+}
+
+#[test]
+fn queries_are_errors_while_a_record_is_damaged_whose_entries_nobody_knows() {
+    let mut store = Faulty::new(2_000);
+    (0..60).for_each(|record| {
+        try_put_indexed(store.engine(), &format!("key{record}"), record).unwrap();
+    });
+    store.close();
+    store.disk.delete("SECONDARY");
+    let segment = store.segments().remove(0);
+    let bytes = store.disk.bytes(&segment).unwrap();
+    // In the value of a record whose name is known.
+    store.disk.flip_bit(&segment, bytes.len() / 2, 1);
+    store.open().unwrap();
+    while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+    let query = |store: &Faulty| query_all(store.engine());
+    assert!(matches!(query(&store), Err(StoreError::IndexesUnavailable { .. })));
+    let found = store.engine().take_found_damage();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(store.engine().take_found_damage(), []);
+    let damaged = |key: &String| get(store.engine(), key).is_err();
+    let name = keys(store.engine()).into_iter().find(damaged).unwrap();
+    // As one that is healed, it is replaced unseen.
+    remove(store.engine(), &name);
+    query(&store).unwrap();
+    check_indexes(store.engine());
+}
+
+#[test]
+fn a_write_that_may_not_wait_moves_no_entries() {
+    let mut store = Faulty::new(1 << 20);
+    store.close();
+    store.settings.entry_buffer_bytes = 1;
+    store.open().unwrap();
+    let engine = store.engine();
+    try_put_indexed(engine, "indexed", 1).unwrap();
+    let name = Name::new("key");
+    let update = |access| {
+        let change =
+            &mut |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Put(RecordMeta::default());
+        engine.update(&name.at(), Before::Skip, access, change).unwrap()
+    };
+    let transact = |access| {
+        let body =
+            &mut |open: &mut dyn Transaction| open.put(&name.at(), RecordMeta::default(), b"value");
+        engine.transact(name.at().partition, access, body).unwrap()
+    };
+    let sync_count = || engine.stats().sync_count;
+    let before = sync_count();
+    assert_eq!(update(Access::NoWait), Applied::WouldBlock);
+    assert_eq!(transact(Access::NoWait), Applied::WouldBlock);
+    assert_eq!(sync_count(), before);
+    assert!(matches!(update(Access::Wait), Applied::Written(_)));
+    assert!(sync_count() > before);
+    assert!(matches!(update(Access::NoWait), Applied::Written(_)));
+    assert!(matches!(transact(Access::NoWait), Applied::Written(_)));
+}
+
+#[test]
+fn entries_that_are_left_behind_are_not_found_and_go() {
+    let mut store = Faulty::new(1 << 20);
+    for record in 0..30 {
+        try_put_indexed(store.engine(), &format!("key{record}"), record).unwrap();
+    }
+    let skipping = |key: &str| {
+        let replace = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            out.extend_from_slice(b"plain");
+            Decision::Put(RecordMeta::default())
+        };
+        let name = Name::new(key);
+        store.engine().update(&name.at(), Before::Skip, Access::Wait, replace).unwrap();
+    };
+    (0..10).for_each(|record| skipping(&format!("key{record}")));
+    store.engine().drop_partition(Name::new("key20").at().partition).unwrap();
+    let found = query_all(store.engine()).unwrap();
+    assert!(found.len() <= 38, "{found:?}");
+    check_indexes(store.engine());
+    store.close();
+    store.open().unwrap();
+    check_indexes(store.engine());
+}

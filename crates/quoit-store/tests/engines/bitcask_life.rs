@@ -1,0 +1,347 @@
+//! The Bitcask engine over time: commits, expiry, merges, counters.
+
+use crate::support;
+use crate::support::{Faulty, Name, keys, put, remove, try_put, value};
+use quoit_model::hash::{Identity, Partition};
+use quoit_store::bitcask::{COMMIT_WORKER, Durability, MERGE_WORKER, SEAL_WORKER};
+use quoit_store::engine::{Access, BatchWrite, Before, Decision, Engine, RecordMeta, RecordRef};
+use quoit_store::seam::{Clock, Next};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, Wake, Waker};
+
+#[derive(Default)]
+struct Wakes(AtomicU64);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn one_sync_makes_all_waiting_writes_durable() {
+    let store = Faulty::new(1 << 20);
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let tickets: Vec<_> =
+        (0..50).map(|number| put(store.engine(), &format!("{number}"), b"v")).collect();
+    for ticket in &tickets {
+        assert!(store.engine().poll_durable(*ticket, &waker).is_pending());
+        assert!(store.engine().poll_durable(*ticket, &waker).is_pending());
+    }
+    assert_eq!(store.execution.woken(), [COMMIT_WORKER]);
+    let before = store.engine().stats();
+    store.execution.step(COMMIT_WORKER);
+    let after = store.engine().stats();
+    assert_eq!(after.sync_count - before.sync_count, 1);
+    assert!(after.synced_write_count - before.synced_write_count >= 50);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 50, "each wait wakes once");
+    for ticket in tickets {
+        assert!(matches!(store.engine().poll_durable(ticket, &waker), Poll::Ready(Ok(()))));
+    }
+}
+
+#[test]
+fn writes_that_nobody_waits_for_are_synced_after_a_while() {
+    let mut store = Faulty::new(1 << 20);
+    put(store.engine(), "key", b"value");
+    assert!(matches!(store.execution.step(COMMIT_WORKER), Some(Next::AfterUs(_))));
+    store.clock.advance_us(store.settings.sync_interval_us);
+    store.execution.step(COMMIT_WORKER);
+    store.crash();
+    store.open().unwrap();
+    assert_eq!(value(store.engine(), "key").unwrap(), b"value");
+}
+
+#[test]
+fn relaxed_writes_are_durable_at_once() {
+    let mut store = Faulty::new(1 << 20);
+    store.kill();
+    store.settings.durability = Durability::Relaxed;
+    store.open().unwrap();
+    let ticket = put(store.engine(), "key", b"value");
+    assert!(matches!(store.engine().poll_durable(ticket, Waker::noop()), Poll::Ready(Ok(()))));
+}
+
+#[test]
+fn counters_are_reserved_for_good() {
+    let mut store = Faulty::new(1 << 20);
+    assert_eq!(store.engine().reserved_counter(), 0);
+    store.engine().reserve_counter(1_000).unwrap();
+    store.engine().reserve_counter(500).unwrap();
+    store.crash();
+    store.open().unwrap();
+    assert_eq!(store.engine().reserved_counter(), 1_000);
+    store.disk.set_faults(|faults| faults.failing_syncs = 1);
+    store.engine().reserve_counter(2_000).unwrap_err();
+    assert_eq!(store.engine().reserved_counter(), 1_000);
+    store.engine().reserve_counter(3_000).unwrap();
+    store.crash();
+    store.open().unwrap();
+    assert_eq!(store.engine().reserved_counter(), 3_000);
+}
+
+#[test]
+fn counters_in_copies_that_are_given_away_are_noted_for_good() {
+    let mut store = Faulty::new(1 << 20);
+    assert_eq!(store.engine().given_away_counter(), 0);
+    store.engine().note_given_away(1_000).unwrap();
+    store.engine().note_given_away(500).unwrap();
+    store.disk.set_faults(|faults| faults.failing_syncs = 1);
+    store.engine().note_given_away(2_000).unwrap_err();
+    store.crash();
+    store.open().unwrap();
+    assert_eq!(store.engine().given_away_counter(), 1_000);
+}
+
+/// Fills segments of a store and overwrites most of it.
+fn churn(store: &Faulty) {
+    for round in 0..10 {
+        for number in 0..20 {
+            put(store.engine(), &format!("key{number:02}"), &[round; 150]);
+        }
+    }
+    for number in 0..10 {
+        remove(store.engine(), &format!("key{number:02}"));
+    }
+    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+}
+
+#[test]
+fn merges_take_back_the_room_of_what_no_longer_counts() {
+    let mut store = Faulty::new(4_000);
+    churn(&store);
+    let before = store.engine().stats();
+    while store.execution.step(MERGE_WORKER) == Some(Next::Again) {}
+    let after = store.engine().stats();
+    assert!(after.merge_count > 0 && after.merged_bytes > 0, "{after:?}");
+    assert!(after.disk_bytes < before.disk_bytes / 3, "{before:?} {after:?}");
+    assert!(after.dead_bytes < before.dead_bytes / 3, "{before:?} {after:?}");
+    for restart in 0..3 {
+        let expected: Vec<_> = (10..20).map(|number| format!("key{number:02}")).collect();
+        assert_eq!(keys(store.engine()), expected);
+        assert!(expected.iter().all(|key| value(store.engine(), key) == Some(vec![9; 150])));
+        store.kill();
+        if restart == 1 {
+            store.forget_indexes();
+        }
+        let report = store.open().unwrap();
+        assert_eq!(report.damage_count, 0, "{report:?}");
+    }
+}
+
+#[test]
+fn a_merge_copies_no_more_than_its_budget() {
+    let store = Faulty::new(4_000);
+    churn(&store);
+    let pauses = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&pauses);
+    store.execution.set_meanwhile(Some(Box::new(move |name| {
+        assert_eq!(name, MERGE_WORKER);
+        counted.fetch_add(1, Ordering::Relaxed);
+    })));
+    store.execution.step(MERGE_WORKER);
+    assert!(pauses.load(Ordering::Relaxed) > 10, "a merge gives way after each slice");
+}
+
+#[test]
+fn a_segment_with_a_damaged_record_survives_merges() {
+    let mut store = Faulty::new(4_000);
+    put(store.engine(), "rotten", &[1; 150]);
+    churn(&store);
+    store.close();
+    let name = store.segments().remove(0);
+    store.disk.flip_bit(&name, 64 + 100, 2);
+    store.open().unwrap();
+    merge_until_rest(&store);
+    assert!(store.disk.bytes(&name).is_some(), "{:?}", store.segments());
+    let found = support::get(store.engine(), "rotten");
+    assert!(found.is_err(), "{found:?}");
+    assert_eq!(keys(store.engine()).len(), 11);
+    // It may go when the record was replaced, but is not tried at once.
+    let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+        out.extend_from_slice(b"repaired");
+        Decision::Put(RecordMeta::default())
+    };
+    let at = Name::new("rotten");
+    store.engine().update(&at.at(), Before::Skip, Access::Wait, change).unwrap();
+    merge_until_rest(&store);
+    assert!(store.disk.bytes(&name).is_some(), "{:?}", store.segments());
+    store.clock.advance_us(store.settings.merge.check_interval_us);
+    merge_until_rest(&store);
+    assert!(store.disk.bytes(&name).is_none(), "{:?}", store.segments());
+    assert_eq!(value(store.engine(), "rotten").unwrap(), b"repaired");
+}
+
+/// Writes one record so often.
+fn overwrite(store: &Faulty, count: u8) {
+    for round in 0..count {
+        put(store.engine(), "churned", &[round; 150]);
+    }
+}
+
+/// Merges until there is nothing more to do now.
+fn merge_until_rest(store: &Faulty) {
+    for _ in 0..100 {
+        if store.execution.step(MERGE_WORKER) != Some(Next::Again) {
+            return;
+        }
+    }
+    panic!("merges go on for ever: {:?}", store.engine().stats());
+}
+
+#[test]
+fn removals_beside_a_damaged_segment_are_not_merged_for_ever() {
+    let mut store = Faulty::new(4_000);
+    for number in 0..10 {
+        put(store.engine(), &format!("gone{number}"), &[1; 150]);
+    }
+    put(store.engine(), "rotten", &[1; 150]);
+    overwrite(&store, 10);
+    // Removals in another segment: they have to be kept, because the damaged one has older writes.
+    (0..10).for_each(|number| remove(store.engine(), &format!("gone{number}")));
+    overwrite(&store, 40);
+    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+    store.close();
+    let name = store.segments().remove(0);
+    let bytes = store.disk.bytes(&name).unwrap();
+    let at = bytes.windows(6).position(|window| window == b"rotten").unwrap();
+    store.disk.flip_bit(&name, at + 50, 2);
+    store.open().unwrap();
+    merge_until_rest(&store);
+    assert_eq!(keys(store.engine()), ["churned", "rotten"]);
+    let before = store.engine().stats();
+    for _ in 0..100 {
+        store.clock.advance_us(store.settings.merge.check_interval_us);
+        merge_until_rest(&store);
+    }
+    let after = store.engine().stats();
+    // The removals go along whenever the damaged segment is tried again.
+    assert!(after.merge_count - before.merge_count < 8, "{before:?} {after:?}");
+    store.kill();
+    store.forget_indexes();
+    store.open().unwrap();
+    assert_eq!(keys(store.engine()), ["churned"], "removed records stay away");
+}
+
+#[test]
+fn merges_that_gain_nothing_are_tried_less_and_less() {
+    let mut store = Faulty::new(4_000);
+    store.kill();
+    store.settings.merge.small_file_threshold_bytes = 0;
+    store.open().unwrap();
+    // The oldest segment of all, of which little stays.
+    put(store.engine(), "oldest", &[1; 150]);
+    overwrite(&store, 30);
+    // Segments that are not worth a merge, with older writes of what is removed.
+    for number in 0..34 {
+        put(store.engine(), &format!("key{number:02}"), &[2; 150]);
+    }
+    for number in (3..7).chain(19..23) {
+        remove(store.engine(), &format!("key{number:02}"));
+    }
+    overwrite(&store, 40);
+    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+    merge_until_rest(&store);
+    let merges = || store.engine().stats().merge_count;
+    let first = merges();
+    let interval_us = store.settings.merge.check_interval_us;
+    let mut counts = Vec::new();
+    for _ in 0..2 {
+        for _ in 0..64 {
+            store.clock.advance_us(interval_us);
+            merge_until_rest(&store);
+        }
+        counts.push(merges() - first);
+    }
+    assert!((3..8).contains(&counts[0]), "{counts:?}");
+    assert!(counts[1] - counts[0] <= 1, "{counts:?}");
+    assert_eq!(keys(store.engine()).len(), 28);
+}
+
+#[test]
+fn expired_records_are_missing_and_merges_drop_them() {
+    let mut store = Faulty::new(4_000);
+    let now_secs = store.clock.unix_secs() as u32;
+    let expiring = RecordMeta { expires_at_secs: now_secs + 100, ..RecordMeta::default() };
+    // An older write that never expires must not come back when the newer one is dropped.
+    put(store.engine(), "again", &[1; 100]);
+    for number in 0..30 {
+        put(store.engine(), &format!("stays{number:02}"), &[2; 100]);
+    }
+    try_put(store.engine(), "again", &[3; 100], expiring).unwrap();
+    for number in 0..60 {
+        try_put(store.engine(), &format!("goes{number:02}"), &[4; 100], expiring).unwrap();
+    }
+    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+    assert_eq!(keys(store.engine()).len(), 91);
+    store.clock.advance_us(100_000_000);
+    assert_eq!(value(store.engine(), "goes00"), None);
+    assert_eq!(store.engine().head(&Name::new("again").at()).unwrap(), None);
+    assert_eq!(keys(store.engine()).len(), 30);
+    let before = store.engine().stats();
+    while store.execution.step(MERGE_WORKER) == Some(Next::Again) {}
+    let after = store.engine().stats();
+    assert!(after.merge_count > 0, "{after:?}");
+    assert!(after.key_count < before.key_count / 2, "{before:?} {after:?}");
+    store.kill();
+    store.forget_indexes();
+    store.open().unwrap();
+    assert_eq!(keys(store.engine()).len(), 30);
+    assert_eq!(value(store.engine(), "again"), None);
+}
+
+#[test]
+fn a_dropped_partition_stays_dropped_through_merges_and_restarts() {
+    let mut store = Faulty::new(4_000);
+    churn(&store);
+    let partition = Name::new("key15").at().partition;
+    let ticket = store.engine().drop_partition(partition).unwrap();
+    put(store.engine(), "later", b"value");
+    for restart in 0..3 {
+        while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+        store.execution.step(MERGE_WORKER);
+        assert_eq!(value(store.engine(), "key15"), None);
+        let page = store.engine().fold(partition, Identity(0), 100, false).unwrap();
+        assert!(page.entries.iter().all(|(key, _)| key.ends_with(b"later")), "{page:?}");
+        store.engine().sync().unwrap();
+        store.crash();
+        if restart == 1 {
+            store.forget_indexes();
+        }
+        store.open().unwrap();
+    }
+    assert!(ticket.0 > 0);
+    assert_eq!(value(store.engine(), "later").unwrap(), b"value");
+}
+
+#[test]
+fn batches_are_merged_as_single_records() {
+    let mut store = Faulty::new(4_000);
+    let names: Vec<Name> = (0..6).map(|number| Name::new(&format!("batch{number}"))).collect();
+    for round in 0..20u8 {
+        let value = [round; 200];
+        let meta = RecordMeta::default();
+        let writes: Vec<_> = names
+            .iter()
+            .map(|name| BatchWrite::Put { at: name.at(), meta, value: &value })
+            .collect();
+        store.engine().batch(&writes).unwrap();
+    }
+    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+    while store.execution.step(MERGE_WORKER) == Some(Next::Again) {}
+    assert!(store.engine().stats().merge_count > 0);
+    store.kill();
+    store.forget_indexes();
+    store.open().unwrap();
+    assert_eq!(keys(store.engine()).len(), 6);
+    assert_eq!(value(store.engine(), "batch5").unwrap(), [19; 200]);
+}
+
+#[test]
+fn numbers_of_partitions_are_those_of_the_ring() {
+    let store = Faulty::new(1 << 20);
+    let page = store.engine().fold(Partition(63), Identity(0), 10, false).unwrap();
+    assert!(page.entries.is_empty() && page.next.is_none());
+}

@@ -1,0 +1,92 @@
+//! `leveldb` and `leveled` on a store that is behind with its own work, and whose threads do not see to it.
+
+use crate::support::ordered::open_ordered;
+use crate::support::{try_put, value};
+use fjall::compaction::Leveled;
+use fjall::{Database, KeyspaceCreateOptions};
+use quoit_store::engine::{Engine, RecordMeta};
+use quoit_store::error::StoreError;
+use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
+use quoit_store::seam::{Execution, SystemClock, Threads, Worker, WorkerHandle};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The engine writes beside 18 young tables at most; the first may become an old one at once.
+const TABLE_COUNT: u8 = 24;
+
+/// How long the engine may take to do the store's work.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs no worker at all.
+struct Nobody;
+
+impl Execution for Nobody {
+    fn start(&self, _: &'static str, _: Arc<dyn Worker>) -> Arc<dyn WorkerHandle> {
+        Arc::new(Idle)
+    }
+}
+
+struct Idle;
+
+impl WorkerHandle for Idle {
+    fn wake(&self) {}
+    fn stop(&self) {}
+}
+
+fn open(engine: &str, directory: &Path, execution: &dyn Execution) -> OrderedEngine {
+    let clock = Arc::new(SystemClock::default());
+    let of_trees = LsmSettings { room_bytes_min: 0, ..LsmSettings::default() };
+    open_ordered(engine, directory, clock, execution, OrderedSettings::new(7), of_trees).unwrap().0
+}
+
+/// Makes a store with many young tables, of a keyspace that `fjall` does not merge by itself.
+fn behind(directory: &Path) {
+    let database = Database::builder(directory.join("lsm")).open().unwrap();
+    let never = || {
+        let never = Arc::new(Leveled::default().with_l0_threshold(u8::MAX));
+        KeyspaceCreateOptions::default().compaction_strategy(never)
+    };
+    for other in ["records", "bodies", "names", "side"] {
+        database.keyspace(other, KeyspaceCreateOptions::default).unwrap();
+    }
+    let indexes = database.keyspace("indexes", never).unwrap();
+    for number in 0..TABLE_COUNT {
+        indexes.insert([u8::MAX, number % 3], [number]).unwrap();
+        indexes.rotate_memtable_and_wait().unwrap();
+    }
+    assert!(indexes.l0_table_count() >= 19, "{} young tables", indexes.l0_table_count());
+}
+
+#[test]
+fn an_engine_does_the_work_of_a_store_that_would_stay_behind() {
+    for engine in ["leveldb", "leveled"] {
+        let directory = tempfile::tempdir().unwrap();
+        behind(directory.path());
+        let opened = open(engine, directory.path(), &Threads);
+        try_put(&opened, "k", b"v", RecordMeta::default()).unwrap();
+        let began = Instant::now();
+        while let Err(error) = opened.sync() {
+            assert!(matches!(error, StoreError::Overloaded), "{error}");
+            assert!(began.elapsed() < PATIENCE, "{engine} stays behind");
+            std::thread::yield_now();
+        }
+        opened.close().unwrap();
+        drop(opened);
+        assert_eq!(value(&open(engine, directory.path(), &Threads), "k").unwrap(), b"v");
+    }
+}
+
+#[test]
+fn closing_keeps_what_was_written_to_a_store_that_is_behind() {
+    for engine in ["leveldb", "leveled"] {
+        let directory = tempfile::tempdir().unwrap();
+        behind(directory.path());
+        let opened = open(engine, directory.path(), &Nobody);
+        try_put(&opened, "k", b"v", RecordMeta::default()).unwrap();
+        assert!(matches!(opened.sync(), Err(StoreError::Overloaded)));
+        opened.close().unwrap();
+        drop(opened);
+        assert_eq!(value(&open(engine, directory.path(), &Threads), "k").unwrap(), b"v");
+    }
+}

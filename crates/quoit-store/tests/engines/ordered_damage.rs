@@ -1,0 +1,133 @@
+//! Real files of the engines on ordered stores, damaged at random: never a panic, never wrong bytes. The
+//! damage is the same in every run.
+
+use crate::support::files::copy;
+use crate::support::ordered::open_ordered;
+use crate::support::{Name, mix, try_put};
+use quoit_store::engine::{Access, Engine, Fetch, RecordMeta};
+use quoit_store::error::StoreError;
+use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
+use quoit_store::seam::{ManualClock, ManualExecution};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const RECORD_COUNT: u64 = 200;
+
+/// Copies of each engine's files that are damaged.
+const DAMAGE_COUNT: u64 = 24;
+
+fn open(engine: &str, directory: &Path) -> Result<OrderedEngine, StoreError> {
+    let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
+    let execution = ManualExecution::default();
+    let settings = OrderedSettings::new(7);
+    let of_trees = LsmSettings { cache_bytes: 1 << 20, ..LsmSettings::default() };
+    let opened = open_ordered(engine, directory, clock, &execution, settings, of_trees);
+    opened.map(|(engine, _)| engine)
+}
+
+fn value_of(number: u64) -> Vec<u8> {
+    let size = 50 + mix(number) % 4_000;
+    (0..size).map(|place| mix(number ^ place << 20) as u8).collect()
+}
+
+/// All files below a directory that have bytes, in order.
+fn files_of(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.append(&mut files_of(&path));
+        } else if path.metadata().unwrap().len() > 0 {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Writes over a stretch of one of the files.
+fn damage(directory: &Path, seed: u64) -> PathBuf {
+    let files = files_of(directory);
+    let path = files[(mix(seed) % files.len() as u64) as usize].clone();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let start = (mix(seed ^ 1 << 40) % bytes.len() as u64) as usize;
+    let size = 1 + (mix(seed ^ 1 << 41) % 64) as usize;
+    for (place, byte) in bytes.iter_mut().enumerate().skip(start).take(size) {
+        *byte ^= 1 | mix(seed ^ (place as u64) << 8) as u8;
+    }
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Reads all there is; how many records were right, lost and told to be damaged.
+fn read_all(engine: &OrderedEngine, damaged: &Path) -> [u64; 3] {
+    let mut counts = [0; 3];
+    for number in 0..RECORD_COUNT {
+        let name = Name::new(&format!("key{number}"));
+        match engine.get(&name.at(), Access::Wait) {
+            Ok(Fetch::Found(record)) => {
+                let is_right = record.value == value_of(number);
+                assert!(is_right, "wrong bytes of {number} after damage of {}", damaged.display());
+                counts[0] += 1;
+            }
+            Ok(Fetch::Missing) => counts[1] += 1,
+            Ok(Fetch::WouldBlock) => panic!("a read that may wait would block"),
+            Err(_) => counts[2] += 1,
+        }
+    }
+    // What else is read may fail, and must not panic.
+    let partitions = (0..64).map(quoit_model::hash::Partition);
+    for partition in partitions {
+        let _ = engine.fold(partition, quoit_model::hash::Identity(0), 1_000, false);
+        let _ = engine.compared().unwrap().digests(partition, 0);
+    }
+    let _ = engine.list_keys(quoit_store::engine::KeyRange::All, None, 1_000);
+    let _ = engine.verify(None, 1 << 30);
+    counts
+}
+
+fn survives_damage(engine: &str) {
+    let sound = tempfile::tempdir().unwrap();
+    let made = open(engine, sound.path()).unwrap();
+    for number in 0..RECORD_COUNT {
+        let meta = RecordMeta { digest: number, ..RecordMeta::default() };
+        try_put(&made, &format!("key{number}"), &value_of(number), meta).unwrap();
+        if number == RECORD_COUNT / 2 {
+            made.sync().unwrap();
+        }
+    }
+    made.close().unwrap();
+    drop(made);
+    let reopened = open(engine, sound.path()).unwrap();
+    assert_eq!(read_all(&reopened, sound.path()), [RECORD_COUNT, 0, 0]);
+    reopened.close().unwrap();
+    drop(reopened);
+    let mut noticed_count = 0;
+    for seed in 0..DAMAGE_COUNT {
+        let directory = tempfile::tempdir().unwrap();
+        copy(sound.path(), directory.path());
+        let damaged = damage(directory.path(), seed);
+        let Ok(opened) = open(engine, directory.path()) else {
+            noticed_count += 1;
+            continue;
+        };
+        let [right, ..] = read_all(&opened, &damaged);
+        noticed_count += u64::from(right < RECORD_COUNT);
+    }
+    assert!(noticed_count > 0, "no damage was where anything is read");
+}
+
+#[test]
+fn leveldb_survives_damage() {
+    survives_damage("leveldb");
+}
+
+#[test]
+fn leveled_survives_damage() {
+    survives_damage("leveled");
+}
+
+#[test]
+fn innostore_survives_damage() {
+    survives_damage("innostore");
+}

@@ -1,0 +1,251 @@
+//! The engines on ordered stores on a disk that is full: a small file system in memory, mounted for a process
+//! of the test alone. Where the system does not allow that, the tests say so and are skipped.
+
+use crate::support::ordered::open_ordered;
+use crate::support::{check_sums, try_put, value};
+use quoit_store::engine::{Engine, RecordMeta};
+use quoit_store::error::StoreError;
+use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
+use quoit_store::seam::{SystemClock, Threads};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Tells a process of this test what to do, and where.
+const TASK_VARIABLE: &str = "QUOIT_TEST_FULL_DISK_TASK";
+const DIRECTORY_VARIABLE: &str = "QUOIT_TEST_FULL_DISK_DIRECTORY";
+
+/// Of the file system, and of a file in it that makes room when it goes.
+const DISK_BYTES: u64 = 96 << 20;
+const BALLAST_BYTES: usize = 48 << 20;
+
+/// More than that can't have been written.
+const WRITE_COUNT_MAX: u64 = 4 * DISK_BYTES / BODY_BYTES as u64;
+
+const BODY_BYTES: usize = 64 << 10;
+
+/// So many keys are written in turns: a tree that replaces its pages fills the disk with them too.
+const KEY_COUNT: u64 = 1_000;
+
+/// How long the engine may take to go on when there is room.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn open(engine: &str, directory: &Path, room_bytes_min: u64) -> OrderedEngine {
+    let clock = Arc::new(SystemClock::default());
+    // What is read comes from the files.
+    let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
+    let of_trees = LsmSettings {
+        write_buffer_bytes: 2 << 20,
+        cache_bytes: 1 << 20,
+        room_bytes_min,
+        ..Default::default()
+    };
+    open_ordered(engine, directory, clock, &Threads, settings, of_trees).unwrap().0
+}
+
+/// A body that tells its number and does not compress.
+fn body_of(number: u64) -> Vec<u8> {
+    let mut random = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut body = number.to_be_bytes().to_vec();
+    body.extend((8..BODY_BYTES).map(|_| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random as u8
+    }));
+    body
+}
+
+fn key_of(number: u64) -> String {
+    format!("key{}", number % KEY_COUNT)
+}
+
+fn write(engine: &dyn Engine, number: u64) -> Result<(), StoreError> {
+    try_put(engine, &key_of(number), &body_of(number), RecordMeta::default())?;
+    engine.sync()
+}
+
+/// Writes until that is refused: how many were durable, and why no more.
+fn write_until_refused(engine: &dyn Engine) -> (u64, StoreError) {
+    for number in 0..WRITE_COUNT_MAX {
+        if let Err(error) = write(engine, number) {
+            return (number, error);
+        }
+    }
+    panic!("{WRITE_COUNT_MAX} writes fit on a disk of {DISK_BYTES} bytes");
+}
+
+/// Checks that of each key at least the version is there that was durable last.
+fn check_durable(engine: &dyn Engine, durable_count: u64) {
+    for number in durable_count.saturating_sub(KEY_COUNT)..durable_count {
+        let found = value(engine, &key_of(number)).expect("a durable record");
+        let version = u64::from_be_bytes(*found.first_chunk().unwrap());
+        assert!(version >= number && version % KEY_COUNT == number % KEY_COUNT, "{version}");
+        assert_eq!(found, body_of(version));
+    }
+}
+
+fn wait_until_writes_go(engine: &dyn Engine, number: u64) {
+    let began = Instant::now();
+    while let Err(error) = write(engine, number) {
+        assert!(began.elapsed() < PATIENCE, "still refused with room on the disk: {error}");
+        std::thread::yield_now();
+    }
+}
+
+/// Told in time that the disk fills up, an engine refuses writes, goes on reading, and writes again when
+/// there is room.
+fn refuses_and_goes_on(engine: &str, directory: &Path, ballast: &Path) {
+    let data = directory.join("data");
+    let opened = open(engine, &data, 24 << 20);
+    let (durable_count, error) = write_until_refused(&opened);
+    assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
+    assert!(opened.stats().disk_full);
+    check_durable(&opened, durable_count);
+    std::fs::remove_file(ballast).unwrap();
+    wait_until_writes_go(&opened, durable_count);
+    assert!(!opened.stats().disk_full);
+    opened.close().unwrap();
+    drop(opened);
+    let opened = open(engine, &data, 0);
+    check_durable(&opened, durable_count + 1);
+    check_sums(&opened);
+    opened.close().unwrap();
+}
+
+/// An engine whose disk was full in the midst of its own work goes on when there is room.
+fn goes_on_after_the_midst(engine: &str, directory: &Path, ballast: &Path) {
+    let data = directory.join("data");
+    let opened = open(engine, &data, 0);
+    let (durable_count, error) = write_until_refused(&opened);
+    println!("{durable_count} writes, then: {error}");
+    let began = Instant::now();
+    while !opened.stats().disk_full {
+        // Behind for lack of room, until a write has met that.
+        assert!(began.elapsed() < PATIENCE, "not told to be full: {error}");
+        let error = write(&opened, durable_count).expect_err("there is no room");
+        assert!(matches!(error, StoreError::DiskFull { .. } | StoreError::Overloaded), "{error}");
+    }
+    check_durable(&opened, durable_count);
+    std::fs::remove_file(ballast).unwrap();
+    wait_until_writes_go(&opened, durable_count);
+    assert!(!opened.stats().disk_full);
+    check_durable(&opened, durable_count + 1);
+    opened.close().unwrap();
+    drop(opened);
+    let opened = open(engine, &data, 0);
+    check_durable(&opened, durable_count + 1);
+    check_sums(&opened);
+    opened.close().unwrap();
+}
+
+/// An engine whose disk is full in the midst of its own work takes no more writes; what was durable can be
+/// read before and after it is opened again.
+fn keeps_what_was_durable(engine: &str, directory: &Path, ballast: &Path) {
+    let data = directory.join("data");
+    let opened = open(engine, &data, 0);
+    let (durable_count, error) = write_until_refused(&opened);
+    println!("{durable_count} writes, then: {error}");
+    assert!(write(&opened, durable_count).is_err(), "a write after {error}");
+    check_durable(&opened, durable_count);
+    drop(opened);
+    std::fs::remove_file(ballast).unwrap();
+    let opened = open(engine, &data, 0);
+    check_durable(&opened, durable_count);
+    check_sums(&opened);
+    write(&opened, durable_count).unwrap();
+    opened.close().unwrap();
+}
+
+/// The process on the small disk. As a test among others it does nothing.
+#[test]
+fn on_a_small_disk() {
+    let Ok(task) = std::env::var(TASK_VARIABLE) else { return };
+    let directory = PathBuf::from(std::env::var(DIRECTORY_VARIABLE).unwrap());
+    let ballast = directory.join("ballast");
+    std::fs::write(&ballast, vec![1; BALLAST_BYTES]).unwrap();
+    match task.split_once(' ').unwrap() {
+        ("refuses", engine) => refuses_and_goes_on(engine, &directory, &ballast),
+        ("midst", engine) => goes_on_after_the_midst(engine, &directory, &ballast),
+        (_, engine) => keeps_what_was_durable(engine, &directory, &ballast),
+    }
+    println!("task done");
+}
+
+/// A program that runs with a disk of its own at a directory.
+fn on_disk_of_its_own(directory: &Path, program: &Path) -> Command {
+    let script = format!("mount -t tmpfs -o size={DISK_BYTES} tmpfs \"$0\" && exec \"$@\"");
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
+    command.arg(directory).arg(program);
+    command
+}
+
+fn run(task: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = match on_disk_of_its_own(directory.path(), Path::new("true")).output() {
+        Ok(tried) if tried.status.success() => None,
+        Ok(tried) => Some(String::from_utf8_lossy(&tried.stderr).trim().to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(reason) = refused {
+        // To the terminal itself: what a test prints is shown only where it fails.
+        let told = writeln!(
+            std::io::stderr(),
+            "skipped: this machine lets nobody mount a file system of their own ({reason}), so \
+             what \"{task}\" says was not tested on a full disk"
+        );
+        return told.unwrap();
+    }
+    let done = on_disk_of_its_own(directory.path(), &std::env::current_exe().unwrap())
+        .args(["--exact", "ordered_full_disk::on_a_small_disk", "--nocapture"])
+        .env(TASK_VARIABLE, task)
+        .env(DIRECTORY_VARIABLE, directory.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && said.contains("task done"), "{said}\n{errors}");
+}
+
+#[test]
+fn leveldb_refuses_writes_while_the_disk_is_full_and_goes_on() {
+    run("refuses leveldb");
+}
+
+#[test]
+fn leveled_refuses_writes_while_the_disk_is_full_and_goes_on() {
+    run("refuses leveled");
+}
+
+#[test]
+fn innostore_refuses_writes_while_the_disk_is_full_and_goes_on() {
+    run("refuses innostore");
+}
+
+#[test]
+fn innostore_keeps_what_was_durable_when_the_disk_is_full_in_the_midst() {
+    run("keeps innostore");
+}
+
+#[test]
+fn leveldb_keeps_what_was_durable_when_the_disk_is_full_in_the_midst() {
+    run("keeps leveldb");
+}
+
+#[test]
+fn leveled_keeps_what_was_durable_when_the_disk_is_full_in_the_midst() {
+    run("keeps leveled");
+}
+
+#[test]
+fn leveldb_goes_on_when_there_is_room_after_the_disk_was_full_in_the_midst() {
+    run("midst leveldb");
+}
+
+#[test]
+fn leveled_goes_on_when_there_is_room_after_the_disk_was_full_in_the_midst() {
+    run("midst leveled");
+}

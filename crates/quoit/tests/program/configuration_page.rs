@@ -1,0 +1,51 @@
+//! The table of `docs/configuration.md` is the program's own.
+//!
+//! After a change of keys, this writes the table anew:
+//!
+//! ```text
+//! TEST_WRITE_DOCS=1 cargo test -p quoit --test program configuration_page
+//! ```
+use quoit::config::{Key, keys};
+use std::path::Path;
+
+/// The lines of the table begin with it, and no others of the page.
+const ROW: &str = "| `";
+
+fn row(key: &Key) -> String {
+    let Key { name, kind, default, about } = key;
+    let default = if default.is_empty() { "not set" } else { default };
+    let cells = [kind.wanted(), default.to_owned(), (*about).to_owned()];
+    let cells: String =
+        cells.iter().map(|cell| format!(" {} |", cell.replace('|', "\\|"))).collect();
+    format!("{ROW}{name}` |{cells}\n")
+}
+
+#[test]
+fn the_page_tells_every_key_as_the_program_does() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let start = page.find(ROW).expect("a table of keys");
+    let table_bytes = page[start..].split_inclusive('\n').take_while(|line| line.starts_with(ROW));
+    let end = start + table_bytes.map(str::len).sum::<usize>();
+    let table: String = keys().map(row).collect();
+    if std::env::var_os("TEST_WRITE_DOCS").is_some() {
+        std::fs::write(&path, [&page[..start], &table, &page[end..]].concat()).unwrap();
+        return;
+    }
+    let (told, known): (Vec<_>, Vec<_>) =
+        (page[start..end].lines().collect(), table.lines().collect());
+    for line in &known {
+        assert!(
+            told.contains(line),
+            "missing in docs/configuration.md (see this test's head): {line}"
+        );
+    }
+    assert_eq!(told, known, "in the order of the program");
+}
+
+#[test]
+fn nodes_speak_the_newest_version_unless_they_are_told() {
+    let key = keys().find(|key| key.name == "internode.version.maximum").unwrap();
+    let newest = quoit_wire::internode::VERSION_MAX;
+    assert_eq!(key.default, newest.to_string(), "{} does not follow the protocol", key.name);
+}

@@ -1,0 +1,12 @@
+//! The program as its users run it: nodes as processes, the client, the load generator, configuration.
+
+#![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
+
+mod compression;
+mod configuration_page;
+mod engine_convert;
+mod load_generator;
+mod node;
+mod riak_conf;
+mod rust_client;
+mod several_engines;
