@@ -83,6 +83,19 @@ pub enum ConfigError {
         /// Why the TOML is none, with a place in it.
         error: TomlError,
     },
+    /// A key that is not known and would decide where the load goes or what it is.
+    #[error(
+        "{place}the key `{key}` is not known, and without it the load would go elsewhere or be another\
+         {hint}; remove it if no driver of this configuration needs it"
+    )]
+    UnknownKey {
+        /// Where it is set.
+        place: Place,
+        /// The key.
+        key: String,
+        /// The nearest key, as a question, or nothing.
+        hint: String,
+    },
     /// A value that its key cannot have.
     #[error("{place}{key} is {value}: {expected}")]
     Value {
@@ -105,7 +118,7 @@ pub enum ConfigError {
         /// The problem.
         error: GeneratorError,
     },
-    /// A file of keys that cannot be read.
+    /// A file of keys or values that cannot be read.
     #[error("{place}{key}: the file {} cannot be read: {error}", .path.display())]
     KeyFile {
         /// Where the generator is set.

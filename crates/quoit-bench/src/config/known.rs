@@ -1,5 +1,6 @@
 //! The keys that a configuration may have, and what is said of those that do nothing here.
 
+use super::error::ConfigError;
 use super::settings::Settings;
 use crate::names::nearest;
 use crate::term::Term;
@@ -96,6 +97,9 @@ const KEYS: &[&str] = &[
     "http_disconnect_frequency",
     "http_request_timeout",
     "http_append_headers",
+    "riakc_dt_bucket",
+    "riakc_dt_ips",
+    "riakc_dt_port",
     "riakc_dt_pb_ips",
     "riakc_dt_pb_port",
     "riakc_dt_pb_bucket",
@@ -166,8 +170,24 @@ fn asks_nothing(value: &Term) -> bool {
     }
 }
 
+/// Endings of keys that tell a driver where its load goes.
+const ENDINGS_OF_PLACES: [&str; 4] = ["_ips", "_port", "_bucket", "_hosts"];
+
+/// Keys of drivers of other versions that change which requests are sent.
+const KEYS_OF_REQUESTS: [&str; 2] = ["secondary_indexes", "crdts"];
+
+/// True for a key that, passed over, would send the load elsewhere than its author meant, or other requests.
+fn decides_the_load(key: &str) -> bool {
+    KEYS_OF_REQUESTS.contains(&key) || ENDINGS_OF_PLACES.iter().any(|ending| key.ends_with(ending))
+}
+
 /// One warning for each key that is unknown or without effect.
-pub(super) fn warnings(settings: &Settings) -> Vec<String> {
+///
+/// # Errors
+///
+/// When a key that is not known names servers, a port or a bucket, or which requests are sent: without it the
+/// run would measure something else.
+pub(super) fn warnings(settings: &Settings) -> Result<Vec<String>, ConfigError> {
     let mut warnings = Vec::new();
     for (key, place) in settings.keys() {
         if let Some((_, effect)) = WITHOUT_EFFECT.iter().find(|(known, _)| *known == key) {
@@ -179,8 +199,11 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
                 Some(name) => format!(": did you mean `{name}`?"),
                 None => String::new(),
             };
+            if decides_the_load(key) {
+                return Err(ConfigError::UnknownKey { place, key: key.to_owned(), hint });
+            }
             warnings.push(format!("{place}the key `{key}` is not known and is ignored{hint}"));
         }
     }
-    warnings
+    Ok(warnings)
 }

@@ -139,7 +139,18 @@ impl Config {
                 error,
             })?;
         }
-        Ok(())
+        let blob_key = "value_generator_blob_file";
+        match &self.source.file {
+            Some(path) => {
+                std::fs::File::open(path).map(drop).map_err(|error| ConfigError::KeyFile {
+                    place: self.settings.place(blob_key),
+                    key: blob_key,
+                    path: path.clone(),
+                    error,
+                })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Reads the configuration out of its settings.
@@ -148,7 +159,7 @@ impl Config {
     ///
     /// When a value is not of its key's form.
     pub fn from_settings(settings: Settings) -> Result<Self, ConfigError> {
-        let mut warnings = known::warnings(&settings);
+        let mut warnings = known::warnings(&settings)?;
         let operations = operations::read_operations(&settings)?;
         let driver = settings.read(
             "driver",

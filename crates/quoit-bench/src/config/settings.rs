@@ -140,6 +140,23 @@ impl Settings {
         }
     }
 
+    /// The error for one element, by its index, of the list that a key has.
+    pub(crate) fn element_error(
+        &self,
+        key: &str,
+        index: usize,
+        element: &Term,
+        expected: &str,
+    ) -> ConfigError {
+        let expected = format!("{expected}{}", self.spelling_hint(key, expected));
+        ConfigError::Value {
+            place: self.place_in(key, &[index]),
+            key: format!("an element of {key}"),
+            value: self.spelled(key, element),
+            expected,
+        }
+    }
+
     /// A value by a reader that gives nothing when it does not fit; the default when unset. The
     /// reader is asked again while a value in TOML can be meant in yet another way.
     ///

@@ -206,6 +206,29 @@ fn unknown_keys_and_keys_without_effect_are_told_with_their_place() {
 }
 
 #[test]
+fn an_unknown_key_that_decides_where_the_load_goes_is_an_error() {
+    let told = error("{mode, max}.\n{http_raw_ip_ips, [\"10.0.0.1\"]}.");
+    let expected = "a.config:2:2: the key `http_raw_ip_ips` is not known";
+    assert!(told.starts_with(expected) && told.contains("did you mean `http_raw_ips`?"), "{told}");
+    for key in ["riakc_pb_prt_port", "some_bucket", "http_hosts", "secondary_indexes", "crdts"] {
+        assert!(error(&format!("{{{key}, [1]}}.")).contains(key));
+    }
+}
+
+#[test]
+fn a_file_of_values_that_is_not_there_is_told_before_the_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.config");
+    let blob = directory.path().join("none");
+    std::fs::write(&path, format!("{{value_generator_blob_file, {blob:?}}}.")).expect("a file");
+    let told = Config::load(&[path]).expect_err("no file").to_string();
+    assert!(
+        told.contains(":1:29: value_generator_blob_file: the file") && told.contains("none"),
+        "{told}"
+    );
+}
+
+#[test]
 fn keys_that_ask_for_nothing_are_passed_over_in_silence() {
     let read = config(
         "{distribute_work, false}. {remote_nodes, []}. {source_dir, \"\"}. {measurements, []}.

@@ -265,7 +265,11 @@ pub(super) fn header_lines(term: &Term) -> Option<Vec<u8>> {
     for element in term.as_list()? {
         let [name, value] = element.as_tuple()? else { return None };
         let name = name.as_atom().map(str::to_owned).or_else(|| name.as_text())?;
-        let value = value.as_text()?;
+        let value = match value {
+            Term::Atom(name) => name.clone(),
+            Term::Integer(number) => number.to_string(),
+            text => text.as_text()?,
+        };
         let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if name.is_empty() || !name.chars().all(is_token) || value.contains(['\r', '\n']) {
             return None;

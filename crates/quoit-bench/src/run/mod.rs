@@ -6,6 +6,7 @@ mod coordinator;
 mod failures;
 mod knee;
 mod mix;
+mod pauses;
 mod read_back;
 mod recording;
 mod schedule;

@@ -3,7 +3,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -11,6 +11,7 @@ use super::RunEnd;
 use super::alarm::Alarm;
 use super::control::{Control, Phase, Release, released};
 use super::mix::Mix;
+use super::pauses::Pauses;
 use super::schedule::Schedule;
 use crate::config::Pacing;
 use crate::driver::{Driver, Inputs, Outcome, StartError};
@@ -85,14 +86,16 @@ pub(super) async fn work<D: Driver>(
     let Some(release) = released(&mut phases).await else { return };
     let recorder = local.recorder(&shared, release);
     let mut now = Instant::now();
+    let mut pauses = Pauses::default();
     loop {
         let due = match (&shared.schedule, shared.pacing) {
             (Some(schedule), _) => Some(release.at + schedule.take()),
             (None, Pacing::Rate(per_second)) => {
-                let pause_ms = inputs.random().exponential(1000.0 / per_second) as u64;
-                let until = Instant::now() + Duration::from_millis(pause_ms);
+                let drawn_s = inputs.random().exponential(1.0 / per_second);
+                let until = pauses.end_of_next(Instant::now(), drawn_s);
                 wait(&local.alarm, until, release, &mut phases).await;
                 now = Instant::now();
+                pauses.ended(until, now);
                 None
             }
             (None, _) => None,

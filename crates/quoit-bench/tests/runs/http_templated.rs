@@ -67,6 +67,24 @@ fn a_format_takes_generators_of_all_kinds() {
 }
 
 #[test]
+fn templates_are_filled_by_the_generators_of_the_run_and_headers_may_be_atoms() {
+    let server = answering("201 Created");
+    let port = server.address.port();
+    let changes = format!(
+        "{{targets, [{{keyed, {{\"127.0.0.1\", {port}, {{\"no-slash/~w\", key_generator}}}}}}]}}.
+         {{values, [{{made, {{\"~s-~w\", [value_generator, number]}}}}]}}.
+         {{value_generator, {{fixed_bin, 3, 97}}}}.
+         {{headers, [{{json, [{{'Content-Type', 'application/json'}}, {{'X-Count', 7}}]}}]}}."
+    );
+    let run = run(&config(&[&server], "{post, keyed, made, json}", &changes));
+    assert_eq!(counts(&run), (10, 0));
+    let seen = server.seen();
+    assert_eq!((seen[9].path.as_str(), &seen[9].body[..]), ("/no-slash/9", &b"aaa-9"[..]));
+    assert_eq!(seen[9].headers["content-type"], "application/json");
+    assert_eq!(seen[9].headers["x-count"], "7");
+}
+
+#[test]
 fn lists_of_targets_are_taken_in_turn() {
     let servers = [answering("404 Not Found"), answering("404 Not Found")];
     let config = config(&[&servers[0], &servers[1]], "{delete, both, nothing_known}", "");
@@ -106,7 +124,10 @@ fn settings_and_operations_that_cannot_be_are_refused() {
         ("{operations, [{get, 1}]}.", "{get, Target}"),
         ("{values, [{bad, {\"~w ~w\", [number]}}]}.", "a directive for each generator"),
         ("{values, [{bad, {\"~w\", [unknown]}}]}.", "{\"Format\", [Generator, ...]}"),
-        ("{targets, [{t, {\"host\", 80, \"no slash\"}}]}.", "{\"host\", Port, \"/path\"}"),
+        (
+            "{targets, [{a, {\"host\", 80, \"/\"}}, {b, {80}}]}.",
+            "an element of targets is {b,{80}}: ",
+        ),
         ("{targets, []}. {operations, [{{get, root}, 1}]}.", "{get, Target}"),
         ("{headers, [{h, [{'A', \"x\\r\\n\"}]}]}.", "'Header-Name'"),
         ("{generators, [{g, {key_generator, {nothing}}}]}. {values, []}.", "generators"),

@@ -171,6 +171,9 @@ impl HttpTemplated {
         *next = (*next + 1) % places.len();
         self.path.clear();
         self.writer.write(&place.path, inputs, &mut self.path)?;
+        if !self.path.starts_with(b"/") {
+            self.path.insert(0, b'/');
+        }
         self.body.clear();
         if let Some(value) = operation.value {
             self.writer.write(&plan.values[value].1, inputs, &mut self.body)?;

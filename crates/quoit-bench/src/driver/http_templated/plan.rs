@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::text::{Named, Text};
+use super::text::{Named, TemplateSources, Text};
 use crate::config::{Config, ConfigError, Settings, Target};
 use crate::driver::disconnect::Disconnect;
 use crate::driver::http_link::{header_lines, read_headers, read_security};
@@ -46,9 +46,9 @@ const GENERATORS: &str = "write a list of {Name, {key_generator, Generator}} or 
 
 const VALUES: &str = "write a list of {Name, Value}, Value a text in quotes, the name of a \
                       generator, key_generator, value_generator or {\"Format\", [Generator, ...]} \
-                      with a directive for each generator";
+                      with a directive for each generator, key_generator and value_generator included";
 
-const HEADERS: &str = "write a list of {Name, [{'Header-Name', \"value\"}]}";
+const HEADERS: &str = "write a list of {Name, [{'Header-Name', \"value\"}, ...]}";
 
 const TARGETS: &str = "write a list of {Name, Target} or {Name, [Target, ...]}, Target \
                        {\"host\", Port, \"/path\"} or \
@@ -59,12 +59,12 @@ impl TemplatedPlan {
     pub(super) fn read(config: &Config) -> Result<Self, ConfigError> {
         let settings = &config.settings;
         let generators = read_generators(settings)?;
-        let values =
-            read_named(settings, "values", VALUES, |term| Text::of_value(term, &generators))?;
+        let sources = TemplateSources { named: &generators, key_kind: config.key_generator.kind() };
+        let values = read_named(settings, "values", VALUES, |term| Text::of_value(term, sources))?;
         let headers = read_named(settings, "headers", HEADERS, header_lines)?;
         let mut servers = Vec::new();
         let targets = read_named(settings, "targets", TARGETS, |term| {
-            places_of(term, &generators, &mut servers)
+            places_of(term, sources, &mut servers)
         })?;
         let overrides = config.target_overrides.iter().cycle();
         for (server, target) in servers.iter_mut().zip(overrides) {
@@ -95,14 +95,16 @@ fn read_named<T>(
     expected: &str,
     mut read: impl FnMut(&Term) -> Option<T>,
 ) -> Result<Vec<(Term, T)>, ConfigError> {
-    let named = settings.get(key).and_then(|term| {
-        let element = |element: &Term| {
-            let [name, term] = element.as_tuple()? else { return None };
-            Some((name.clone(), read(term)?))
+    let elements = settings.get(key).and_then(Term::as_list);
+    let elements = elements.ok_or_else(|| settings.value_error(key, expected))?;
+    let element = |(index, element): (usize, &Term)| {
+        let named = match element.as_tuple() {
+            Some([name, term]) => read(term).map(|term| (name.clone(), term)),
+            _ => None,
         };
-        term.as_list()?.iter().map(element).collect()
-    });
-    named.ok_or_else(|| settings.value_error(key, expected))
+        named.ok_or_else(|| settings.element_error(key, index, element, expected))
+    };
+    elements.iter().enumerate().map(element).collect()
 }
 
 fn read_generators(settings: &Settings) -> Result<Named, ConfigError> {
@@ -133,7 +135,7 @@ fn read_generators(settings: &Settings) -> Result<Named, ConfigError> {
 /// One target or a list of them; their servers are added to `servers`.
 fn places_of(
     term: &Term,
-    generators: &Named,
+    sources: TemplateSources<'_>,
     servers: &mut Vec<Target>,
 ) -> Option<Vec<TargetPath>> {
     let elements = match term {
@@ -141,18 +143,19 @@ fn places_of(
         single => std::slice::from_ref(single),
     };
     let places: Option<Vec<TargetPath>> =
-        elements.iter().map(|element| place_of(element, generators, servers)).collect();
+        elements.iter().map(|element| place_of(element, sources, servers)).collect();
     places.filter(|places| !places.is_empty())
 }
 
-fn place_of(term: &Term, generators: &Named, servers: &mut Vec<Target>) -> Option<TargetPath> {
+fn place_of(
+    term: &Term,
+    sources: TemplateSources<'_>,
+    servers: &mut Vec<Target>,
+) -> Option<TargetPath> {
     let [host, port, path] = term.as_tuple()? else { return None };
     let port = u16::try_from(port.as_integer()?).ok().filter(|port| *port != 0)?;
     let server = Target { host: host.as_text().filter(|host| !host.is_empty())?, port };
-    let path = Text::of_term(path, generators)?;
-    if matches!(&path, Text::Literal(path) if !path.starts_with(b"/")) {
-        return None;
-    }
+    let path = Text::of_term(path, sources)?;
     let known = servers.iter().position(|other| *other == server);
     let server = known.unwrap_or_else(|| {
         servers.push(server);

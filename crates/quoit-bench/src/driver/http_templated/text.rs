@@ -14,12 +14,50 @@ pub(super) enum Text {
     Literal(Vec<u8>),
     /// Text of one generator; an index of the generators.
     Generated(usize),
-    /// A format string with what generators give.
-    Formatted(Format, Vec<usize>),
+    /// A format string with what fills each of its directives.
+    Formatted(Format, Vec<Filling>),
     /// A key of the run's `key_generator`.
     Key,
     /// A value of the run's `value_generator`.
     Value,
+}
+
+/// Where the value of a directive comes from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Filling {
+    /// One generator; an index of the generators.
+    Generator(usize),
+    /// The run's `key_generator`.
+    Key,
+    /// The run's `value_generator`.
+    Value,
+}
+
+/// The generators that templates name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TemplateSources<'a> {
+    pub(super) named: &'a Named,
+    /// Kind of the keys of the run's `key_generator`.
+    pub(super) key_kind: Kind,
+}
+
+impl TemplateSources<'_> {
+    fn filling(self, name: &Term) -> Option<Filling> {
+        match (index_of(name, self.named), name.as_atom()) {
+            (Some(index), _) => Some(Filling::Generator(index)),
+            (None, Some("key_generator")) => Some(Filling::Key),
+            (None, Some("value_generator")) => Some(Filling::Value),
+            (None, _) => None,
+        }
+    }
+
+    fn kind(self, filling: Filling) -> Kind {
+        match filling {
+            Filling::Generator(index) => self.named[index].1.kind(),
+            Filling::Key => self.key_kind,
+            Filling::Value => Kind::Binary,
+        }
+    }
 }
 
 /// The index of a name.
@@ -28,26 +66,30 @@ pub(super) fn index_of<T>(name: &Term, named: &[(Term, T)]) -> Option<usize> {
 }
 
 impl Text {
-    /// A literal, or `{Format, [Generator, ...]}`; nothing for anything else.
-    pub(super) fn of_term(term: &Term, generators: &Named) -> Option<Self> {
+    /// A literal, or `{Format, [Generator, ...]}`, where a single generator may stand without its list;
+    /// nothing for anything else.
+    pub(super) fn of_term(term: &Term, sources: TemplateSources<'_>) -> Option<Self> {
         let Some(parts) = term.as_tuple() else {
             return crate::config::bytes_of(term).map(Self::Literal);
         };
         let [format, names] = parts else { return None };
-        let indexes: Option<Vec<usize>> =
-            names.as_list()?.iter().map(|name| index_of(name, generators)).collect();
-        let indexes = indexes?;
-        let kinds: Vec<Kind> = indexes.iter().map(|index| generators[*index].1.kind()).collect();
-        Some(Self::Formatted(Format::parse(&format.as_text()?, &kinds).ok()?, indexes))
+        let names = match names {
+            Term::Atom(_) => vec![names.clone()],
+            list => list.as_list()?,
+        };
+        let fillings: Vec<Filling> =
+            names.iter().map(|name| sources.filling(name)).collect::<Option<_>>()?;
+        let kinds: Vec<Kind> = fillings.iter().map(|filling| sources.kind(*filling)).collect();
+        Some(Self::Formatted(Format::parse(&format.as_text()?, &kinds).ok()?, fillings))
     }
 
-    /// As [`of_term`](Self::of_term), or the name of a generator, or the run's own generators.
-    pub(super) fn of_value(term: &Term, generators: &Named) -> Option<Self> {
-        match (term.as_atom(), index_of(term, generators)) {
-            (_, Some(index)) => Some(Self::Generated(index)),
-            (Some("key_generator"), None) => Some(Self::Key),
-            (Some("value_generator"), None) => Some(Self::Value),
-            (_, None) => Self::of_term(term, generators),
+    /// As [`of_term`](Self::of_term), or the name of a generator, the run's own included.
+    pub(super) fn of_value(term: &Term, sources: TemplateSources<'_>) -> Option<Self> {
+        match sources.filling(term) {
+            Some(Filling::Generator(index)) => Some(Self::Generated(index)),
+            Some(Filling::Key) => Some(Self::Key),
+            Some(Filling::Value) => Some(Self::Value),
+            None => Self::of_term(term, sources),
         }
     }
 }
@@ -84,10 +126,18 @@ impl Writer {
                 generator.generate(inputs.random(), &mut key)?;
                 out.extend_from_slice(&key_bytes(generator.kind(), &key));
             }
-            Text::Formatted(format, indexes) => {
-                self.keys.resize_with(indexes.len(), Key::default);
-                for (key, index) in self.keys.iter_mut().zip(indexes) {
-                    self.generators[*index].generate(inputs.random(), key)?;
+            Text::Formatted(format, fillings) => {
+                self.keys.resize_with(fillings.len(), Key::default);
+                for (key, filling) in self.keys.iter_mut().zip(fillings) {
+                    match filling {
+                        Filling::Generator(index) => {
+                            self.generators[*index].generate(inputs.random(), key)?;
+                        }
+                        Filling::Key => key.clone_from(inputs.next_key()?),
+                        Filling::Value => {
+                            key.replace(inputs.next_bytes().iter().copied());
+                        }
+                    }
                 }
                 format.write(&self.keys, out);
             }

@@ -63,15 +63,15 @@ impl DtPlan {
         let settings = &config.settings;
         let expected = "write {<<\"type\">>, <<\"bucket\">>}: data types need a bucket type";
         let default = (Bytes::from_static(b"riak_dt"), Bytes::from_static(b"test"));
-        let (bucket_type, bucket) =
-            settings.read("riakc_dt_pb_bucket", default, expected, |term| {
-                match term.as_tuple()? {
-                    [of_type, bucket] => {
-                        Some((bytes_of(of_type)?.into(), bytes_of(bucket)?.into()))
-                    }
-                    _ => None,
-                }
-            })?;
+        let (bucket_type, bucket) = settings.read(
+            newer(settings, "riakc_dt_pb_bucket", "riakc_dt_bucket"),
+            default,
+            expected,
+            |term| match term.as_tuple()? {
+                [of_type, bucket] => Some((bytes_of(of_type)?.into(), bytes_of(bucket)?.into())),
+                _ => None,
+            },
+        )?;
         let timeout = |key: &str, default: Duration| {
             let range = 1..=86_400_000;
             settings.integer(key, default.as_millis() as u64, range).map(Duration::from_millis)
@@ -86,7 +86,11 @@ impl DtPlan {
         let preloaded_count = settings.integer("riakc_dt_preload_sets_num", 10, 1..=1_000_000)?;
         let preloads = settings.boolean("riakc_dt_preload_sets", false)?;
         Ok(Self {
-            targets: config.targets("riakc_dt_pb_ips", "riakc_dt_pb_port", 8087)?,
+            targets: config.targets(
+                newer(settings, "riakc_dt_pb_ips", "riakc_dt_ips"),
+                newer(settings, "riakc_dt_pb_port", "riakc_dt_port"),
+                8087,
+            )?,
             records,
             timeout_general,
             key_kind: config.key_generator.kind(),
@@ -102,6 +106,11 @@ impl DtPlan {
             multi: read_multi(settings)?,
         })
     }
+}
+
+/// The newer name of a key where it is set, else the older one.
+fn newer(settings: &Settings, older: &'static str, newer: &'static str) -> &'static str {
+    if settings.get(newer).is_some() { newer } else { older }
 }
 
 fn read_multi(settings: &Settings) -> Result<Vec<FieldOperation>, ConfigError> {
