@@ -9,4 +9,5 @@ mod load_generator;
 mod node;
 mod riak_conf;
 mod rust_client;
+mod rust_client_secured;
 mod several_engines;

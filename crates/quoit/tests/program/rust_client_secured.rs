@@ -1,9 +1,5 @@
 //! The Rust client against the real program, by TLS and with logins.
-#![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
-
-mod node;
-
-use node::Node;
+use crate::node::Node;
 use quoit_client::{Client, Content, Error, Location, Login, LoginSettings};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::fs::{self, Permissions};
