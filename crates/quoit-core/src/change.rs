@@ -117,7 +117,8 @@ pub(crate) enum Context<'a> {
 }
 
 impl ReplicatedStore {
-    /// Decides a change and writes it. With `replicates` the object comes back as replicas are sent it.
+    /// Decides a change and writes it. With `replicates`, and where a source queue holds it, the object comes
+    /// back as replicas are sent it.
     pub(crate) fn change(
         &self,
         at: &RecordAt<'_>,
@@ -227,7 +228,7 @@ impl ReplicatedStore {
             Err(fault) => (Decision::Keep, Err(fault)),
         };
         let replicated = match decision {
-            Decision::Put(meta) if replicates => {
+            Decision::Put(meta) if replicates || self.is_held(out.len() - start) => {
                 let object = Bytes::copy_from_slice(&out[start..]);
                 Some(Replicated { meta, rule: merge_rule(props), object })
             }

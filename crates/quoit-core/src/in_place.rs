@@ -271,7 +271,7 @@ impl ReplicatedStore {
             let start = out.len();
             match self.replace_plain(write, &at, props, policy, stored, out) {
                 Ok(Some(meta)) => {
-                    if replicates {
+                    if replicates || self.is_held(out.len() - start) {
                         let object = Bytes::copy_from_slice(&out[start..]);
                         replicated = Some(Replicated { meta, rule: merge_rule(props), object });
                     }
@@ -287,6 +287,7 @@ impl ReplicatedStore {
         let updated = self.records.update_plain(&at, before, Access::NoWait, &mut change);
         let Some(ticket) = ticket_of(updated, fault)? else { return Ok(None) };
         self.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
+        let replicated = replicated.filter(|_| replicates);
         let timeout_ms = write.options.timeout_ms;
         Ok(Some(match replicated {
             None => {

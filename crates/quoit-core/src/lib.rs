@@ -66,11 +66,12 @@ pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reap_records::{ReapRecordLimits, ReapRecordStats, fuzz_reap_records, reap_record_samples};
 pub use reaper::{DeleteMode, ReapRecordsHeldUp, TombstonesHeldUp};
 pub use replication::{
-    ArcRange, Arrival, BatchBounds, COMPARED_RANGE_COUNT_MAX, ChangeQueueError, ClusterDigests,
-    ComparedRecord, EntrySequence, Lease, Patience, QUEUE_COUNT_MAX, QueueCounts, QueueDefinition,
-    QueueDefinitionError, QueueFilter, QueueLengths, QueuePriority, QueueStatus, QueuedObject,
-    QueuedValue, ReplicationOperator, SourceQueueSettings, SourceQueues, Visited, VisitedCluster,
-    fuzz_source_journal, source_journal_samples,
+    ArcRange, Arrival, BatchBounds, BucketConflicts, COMPARED_RANGE_COUNT_MAX, ChangeQueueError,
+    ClusterDigests, ComparedRecord, Difference, DifferenceDirection, EntrySequence, Lease,
+    Patience, QUEUE_COUNT_MAX, QueueCounts, QueueDefinition, QueueDefinitionError, QueueFilter,
+    QueueLengths, QueuePriority, QueueStatus, QueuedObject, QueuedValue, ReplicationOperator,
+    SourceQueueSettings, SourceQueues, Visited, VisitedCluster, differences, fuzz_source_journal,
+    source_journal_samples,
 };
 pub use request_log::{
     HotKey, LargeObject, RequestKind, RequestLog, RequestLogSettings, SlowRequest,

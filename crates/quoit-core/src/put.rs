@@ -310,12 +310,14 @@ impl ReplicatedStore {
                 Ok(_) => request.vetoed.map(RequestError::Vetoed),
             },
         };
-        let mut changed = self.change(&at, props, &change, !topology.is_alone())?;
+        let replicates = !topology.is_alone();
+        let mut changed = self.change(&at, props, &change, replicates)?;
         // An object that is put as it is comes from another cluster, or was written long ago.
         if changed.ticket.is_some() && !change.as_is {
             let written = WrittenObject::of(changed.replicated.as_ref(), changed.object.as_ref());
             self.queue_written(&at, props, written);
         }
+        changed.replicated = changed.replicated.filter(|_| replicates);
         changed.object = changed.object.map(|object| resolve(object, props));
         let Changed { object, ticket, replicated } = changed;
         let sent = replicated.map(SentForm::Object);
@@ -473,13 +475,14 @@ impl ReplicatedStore {
             returns_object: false,
             refused,
         };
+        let replicates = !topology.is_alone();
         let Changed { object, ticket, replicated } =
-            self.change(&at, props, &change, !topology.is_alone())?;
+            self.change(&at, props, &change, replicates)?;
         if ticket.is_some() {
             self.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), object.as_ref()));
         }
         let quorums = quorums.unwrap_or(NOTHING_ASKED);
-        let sent = replicated.map(SentForm::Object);
+        let sent = replicated.filter(|_| replicates).map(SentForm::Object);
         Ok(Accepted { at, quorums, object, ticket, sent })
     }
 

@@ -94,6 +94,8 @@ struct NotedTombstone {
     is_left_behind: bool,
     /// Whether an operator wants it reaped: no scan finds it again.
     is_wanted: bool,
+    /// Whether another cluster has reaped it, and is not told so.
+    is_told: bool,
 }
 
 /// The queue of noted tombstones, by the time when they are due.
@@ -139,6 +141,7 @@ impl Reaper {
             digest,
             is_left_behind: false,
             is_wanted: false,
+            is_told: false,
         });
     }
 
@@ -253,6 +256,16 @@ impl ReplicatedStore {
     /// Has tombstones reaped as soon as all their primaries agree, whatever `delete_mode` says: their encoded
     /// names, partitions and digests.
     pub(crate) fn reap_soon(&self, tombstones: Vec<(Bytes, Partition, u64)>) {
+        self.reap_wanted(tombstones, false);
+    }
+
+    /// As [`ReplicatedStore::reap_soon`], of a tombstone that another cluster has reaped: its reap here is
+    /// not queued for others.
+    pub(crate) fn reap_as_elsewhere(&self, tombstone: (Bytes, Partition, u64)) {
+        self.reap_wanted(vec![tombstone], true);
+    }
+
+    fn reap_wanted(&self, tombstones: Vec<(Bytes, Partition, u64)>, is_told: bool) {
         let due_us = self.clock.unix_us();
         self.reaper.insert(tombstones.into_iter().map(|(encoded, partition, digest)| {
             NotedTombstone {
@@ -262,6 +275,7 @@ impl ReplicatedStore {
                 digest,
                 is_left_behind: true,
                 is_wanted: true,
+                is_told,
             }
         }));
     }
@@ -284,7 +298,7 @@ impl ReplicatedStore {
 
     fn reap(&self, noted: &NotedTombstone) -> Result<bool, StoreError> {
         let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(false) };
-        let tombstone = match self.queues_reaps() {
+        let tombstone = match !noted.is_told && self.queues_reaps() {
             true => self.tombstone_of(noted).unwrap_or_default(),
             false => None,
         };
@@ -334,6 +348,7 @@ impl ReplicatedStore {
                 digest,
                 is_left_behind,
                 is_wanted: false,
+                is_told: false,
             };
             (is_first_primary || is_left_behind).then_some(noted)
         };

@@ -13,7 +13,7 @@ use crate::options::WriteOptions;
 use crate::reap_records::{ReapRecordLimits, ReapRecordStats, ReapRecords};
 use crate::reaper::{DeleteMode, Reaper};
 use crate::records::Records;
-use crate::replication::{ReplicationOperator, SourceQueueSettings, SourceQueues};
+use crate::replication::{ConflictCounts, ReplicationOperator, SourceQueueSettings, SourceQueues};
 use crate::request_log::{RequestLog, RequestLogSettings};
 use crate::riak_trees::RiakTrees;
 use crate::service::ReplicaService;
@@ -158,6 +158,7 @@ pub struct ReplicatedStore {
     pub(crate) healing: Healing,
     /// Queues of writes for other clusters.
     pub(crate) source_queues: Arc<SourceQueues>,
+    pub(crate) conflicts: ConflictCounts,
     /// Does what operators want of replication.
     pub(crate) replication_operator: OnceLock<Arc<dyn ReplicationOperator>>,
     /// Parts of the trees that Riak nodes compare clusters by.
@@ -229,6 +230,7 @@ impl ReplicatedStore {
             grants: Arc::default(),
             healing: Healing::default(),
             source_queues: Arc::new(SourceQueues::in_memory(SourceQueueSettings::default())),
+            conflicts: ConflictCounts::default(),
             replication_operator: OnceLock::new(),
             riak_trees: RiakTrees::default(),
             stats: Stats::default(),

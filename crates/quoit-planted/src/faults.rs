@@ -69,6 +69,8 @@ pub enum Area {
     Index,
     /// Listings and index queries.
     Listings,
+    /// Replication to other clusters.
+    Replication,
 }
 
 impl Area {
@@ -88,6 +90,7 @@ impl Area {
             Self::Engine => "engine",
             Self::Index => "index",
             Self::Listings => "listings",
+            Self::Replication => "replication",
         }
     }
 }
@@ -245,6 +248,14 @@ faults! {
         "a node lists all that it holds, whichever partitions it was asked for";
     QueriesShort, "queries-short", Listings,
         "an index query leaves out the last position of each node's answer";
+    LosesUnconfirmed, "loses-unconfirmed", Replication,
+        "entries of a source queue that a sink has taken and not confirmed do not wait again";
+    ForwardsNothing, "forwards-nothing", Replication,
+        "what has come from another cluster is not queued for further ones";
+    OverlooksQueues, "overlooks-queues", Replication,
+        "reap records retire although source queues have older entries";
+    RepairsOneWay, "repairs-one-way", Replication,
+        "full-sync takes concurrent states for newer ones of this cluster";
 }
 
 impl FromStr for PlantedFault {

@@ -1,7 +1,7 @@
 //! Commands of operators, as the administration API takes them and nodes send them to each other.
 
 use crate::address::PeerAddress;
-use crate::full_sync::{CheckKind, FullSyncChange, FullSyncScope};
+use crate::full_sync::{CheckKind, CheckRange, FullSyncChange, FullSyncScope};
 use crate::replication::Replication;
 use crate::sinks::{ChangeSinkError, SinkDefinition};
 use bytes::Bytes;
@@ -114,6 +114,17 @@ pub enum ReplicationCommand {
         /// How many.
         count: u32,
     },
+    /// Has the next range check repair these records.
+    FullSyncRangeSet {
+        /// Bucket type and bucket, with a slash between them; all buckets if there is none.
+        bucket: Option<String>,
+        /// Records modified earlier are left out, seconds since 1970.
+        from_secs: u64,
+        /// Records modified later are left out, seconds since 1970.
+        until_secs: Option<u64>,
+    },
+    /// Has the next range check repair what was modified since both clusters were in sync.
+    FullSyncRangeClear,
     /// Compares with another node until the restart.
     FullSyncSet {
         /// HOST:PORT:pb.
@@ -197,6 +208,18 @@ impl Replication {
             }
             C::FullSyncSuppress { count } => {
                 self.full_sync_control().suppress(count);
+                changed(())
+            }
+            C::FullSyncRangeSet { bucket, from_secs, until_secs } => {
+                let us = |secs: u64| secs.saturating_mul(1_000_000);
+                let (modified_from_us, modified_until_us) =
+                    (us(from_secs), until_secs.map_or(u64::MAX, us));
+                let range = CheckRange { bucket, modified_from_us, modified_until_us };
+                self.full_sync_control().set_range(Some(range));
+                changed(())
+            }
+            C::FullSyncRangeClear => {
+                self.full_sync_control().set_range(None);
                 changed(())
             }
             C::FullSyncSet { peer, queue, peer_queue, local_n_val, remote_n_val } => {

@@ -121,6 +121,10 @@ pub struct PeerStatus {
     pub errors: u64,
     /// Entries that wait in its queue, as it has said last, and those that are being stored here.
     pub waiting: u64,
+    /// Time of all requests for entries, in microseconds.
+    pub fetch_us: u64,
+    /// Time until objects were stored, of all together, in microseconds.
+    pub push_us: u64,
     /// Mean time of a request for entries, in microseconds.
     pub fetch_us_mean: u64,
     /// Mean time until an object was stored, in microseconds.
@@ -182,6 +186,8 @@ impl PeerFigures {
             empty,
             errors: count(&self.errors),
             waiting: count(&self.waiting) + count(&self.in_hand),
+            fetch_us: count(&self.fetch_us),
+            push_us: count(&self.push_us),
             fetch_us_mean: count(&self.fetch_us) / (stored + empty).max(1),
             push_us_mean: count(&self.push_us) / stored.max(1),
             lag: self.lag.read(),

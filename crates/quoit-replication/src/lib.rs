@@ -12,6 +12,7 @@ mod dialer;
 mod figures;
 mod full_sync;
 mod kept;
+mod log_lines;
 mod pace;
 mod peer;
 mod replication;
@@ -24,7 +25,7 @@ pub use address::{PeerAddress, PeerAddressError, Protocol};
 pub use command::{CommandError, ReplicationCommand};
 pub use figures::{LAG_BOUNDS_MS, Lag, LagHistogram, PeerKind, PeerStatus, SinkStatus};
 pub use full_sync::{
-    CheckKind, CheckWindow, FullSync, FullSyncChange, FullSyncReport, FullSyncScope,
+    CheckKind, CheckRange, CheckWindow, FullSync, FullSyncChange, FullSyncReport, FullSyncScope,
     FullSyncSettings, FullSyncState, FullSyncStatus,
 };
 pub use quoit_client::LoginSettings;

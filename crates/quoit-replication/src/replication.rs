@@ -5,6 +5,7 @@ use crate::dialer::PeerDialer;
 use crate::figures::SinkStatus;
 use crate::full_sync::{CheckKind, FullSync, FullSyncReport, FullSyncStatus};
 use crate::kept::KeptFile;
+use crate::log_lines::{self, SinkLines};
 use crate::settings::SinkSettings;
 use crate::sinks::{ChangeSinkError, SinkDefinition, Sinks};
 use quoit_core::ReplicatedStore;
@@ -14,10 +15,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// The shortest time between two questions for the nodes of other clusters (`replrtq_prompt_min_seconds`).
 const PROMPT_SECS_MIN: u64 = 60;
+/// Time between two log lines about a sink.
+const SINK_LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// How long a peer may take to name the nodes of its cluster.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -56,7 +59,33 @@ impl Replication {
         let _stopping = Stopping(&self.sinks);
         self.sinks.start();
         let is_paused = || self.sinks.is_full_sync_paused();
-        tokio::join!(self.discover_peers(), self.full_sync.run(is_paused));
+        tokio::join!(
+            self.discover_peers(),
+            self.full_sync.run(is_paused),
+            self.log_queues(),
+            self.log_sinks(),
+        );
+    }
+
+    /// Logs the lengths of source queues now and then.
+    async fn log_queues(&self) {
+        loop {
+            sleep(self.settings.log_interval).await;
+            for queue in self.store.source_queues().status() {
+                tracing::info!("{}", log_lines::of_queue(&queue.name, queue.lengths));
+            }
+        }
+    }
+
+    /// Logs the work of sinks each minute.
+    async fn log_sinks(&self) {
+        let mut lines = SinkLines::default();
+        loop {
+            sleep(SINK_LOG_INTERVAL).await;
+            for line in lines.next(&self.sinks()) {
+                tracing::info!("{line}");
+            }
+        }
     }
 
     async fn discover_peers(&self) {

@@ -3,6 +3,7 @@
 use crate::address::PeerAddress;
 use crate::full_sync::FullSyncSettings;
 use quoit_client::LoginSettings;
+use std::time::Duration;
 
 /// Settings of the node as a sink of other clusters.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +24,8 @@ pub struct SinkSettings {
     pub prompt_secs_max: u64,
     /// The login at peers, over TLS (`repl_username` and the settings beside it).
     pub login: Option<LoginSettings>,
+    /// Time between two log lines about source queues (`replrtq_logfrequency`).
+    pub log_interval: Duration,
     /// Name of the node, told to peers.
     pub node_name: String,
     /// Full-sync.
@@ -40,6 +43,7 @@ impl Default for SinkSettings {
             discovers: false,
             prompt_secs_max: 900,
             login: None,
+            log_interval: Duration::from_secs(30),
             node_name: String::new(),
             full_sync: FullSyncSettings::default(),
         }

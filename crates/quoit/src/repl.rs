@@ -170,6 +170,9 @@ enum FullSyncCommand {
         /// How many.
         count: u32,
     },
+    /// Say which records the next range check repairs.
+    #[command(subcommand)]
+    Range(RangeCommand),
     /// Compare with another node until the restart.
     Set {
         /// HOST:PORT:pb.
@@ -190,6 +193,24 @@ enum FullSyncCommand {
     },
     #[command(flatten)]
     Riak(riak_words::RiakFullSyncCommand),
+}
+
+#[derive(Subcommand, Debug)]
+enum RangeCommand {
+    /// Records of a bucket, or of all, that were modified between two times.
+    Set {
+        /// TYPE/BUCKET; all buckets if there is none.
+        #[arg(long)]
+        bucket: Option<String>,
+        /// Leave out records modified earlier, seconds since 1970.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// Leave out records modified later, seconds since 1970.
+        #[arg(long)]
+        until: Option<u64>,
+    },
+    /// Records that were modified since both clusters were in sync.
+    Clear,
 }
 
 /// Runs a command about replication.
@@ -263,6 +284,15 @@ fn full_sync(caller: &Caller, command: &FullSyncCommand) -> Result<()> {
                 "command": "full_sync_set", "peer": peer, "queue": queue, "peer_queue": peer_queue,
                 "local_n_val": local_n_val, "remote_n_val": remote_n_val,
             })),
+        FullSyncCommand::Range(RangeCommand::Set { bucket, from, until }) => {
+            caller.change(&json!({
+                "command": "full_sync_range_set", "bucket": bucket,
+                "from_secs": from, "until_secs": until,
+            }))
+        }
+        FullSyncCommand::Range(RangeCommand::Clear) => {
+            caller.change(&json!({"command": "full_sync_range_clear"}))
+        }
         FullSyncCommand::Riak(command) => riak_words::answer_full_sync(command),
     }
 }

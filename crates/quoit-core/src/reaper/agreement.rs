@@ -160,7 +160,8 @@ impl ReplicatedStore {
         let (gone, left) = part(batch, &removed);
         later.extend(left);
         if self.queues_reaps() {
-            for Candidate { noted, tombstone, .. } in &gone {
+            for Candidate { noted, tombstone, .. } in gone.iter().filter(|each| !each.noted.is_told)
+            {
                 self.queue_reaped(&noted.encoded, tombstone);
             }
         }

@@ -1,5 +1,6 @@
 //! Objects that come from other clusters: stored as they are, with no event of this cluster's.
 
+use super::conflicts::BucketConflicts;
 use super::entry::{Visited, VisitedCluster};
 use super::fetch::QueuedValue;
 use super::hook::WrittenObject;
@@ -17,6 +18,7 @@ use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, Quorum};
+use quoit_planted::planted;
 use quoit_store::engine::{RecordAt, RecordMeta};
 use std::sync::Arc;
 
@@ -37,6 +39,12 @@ impl ReplicatedStore {
     #[must_use]
     pub fn cluster(&self) -> VisitedCluster {
         self.control.read().cluster_id().0
+    }
+
+    /// Objects of other clusters that were concurrent to what was here, by bucket.
+    #[must_use]
+    pub fn conflicts_by_bucket(&self) -> Vec<BucketConflicts> {
+        self.conflicts.read()
     }
 
     /// The place of this node among the live nodes' names, counted from 0, and their number: by it nodes take
@@ -82,6 +90,7 @@ impl ReplicatedStore {
             && (is_news || arrival.may_be_again)
             && self.source_queues.is_active()
             && self.source_queues.settings().forwards
+            && !planted!(ForwardsNothing)
         {
             let written = WrittenObject::Encoded(&replicated);
             self.queue_for_others(&at, &props, &written, visited.clone());
@@ -127,6 +136,7 @@ impl ReplicatedStore {
                     && meta.digest != replicated.meta.digest
                 {
                     self.stats().count(Counter::SinkConflicts);
+                    self.conflicts.count(at.key.bucket);
                 }
                 is_news = before != Some(meta.digest);
             } else {
@@ -174,7 +184,7 @@ impl ReplicatedStore {
         };
         let tombstone = crate::store::decode(&stored)?;
         if tombstone.clock == *clock {
-            self.reap_soon(vec![(encoded.clone(), at.partition, tombstone.digest())]);
+            self.reap_as_elsewhere((encoded.clone(), at.partition, tombstone.digest()));
         }
         Ok(())
     }

@@ -51,6 +51,12 @@ impl<'a> WrittenObject<'a> {
 }
 
 impl ReplicatedStore {
+    /// Whether an object of this size goes into a queue with the entry of its write, if one takes writes.
+    pub(crate) fn is_held(&self, size_bytes: usize) -> bool {
+        self.source_queues.is_active()
+            && size_bytes <= self.source_queues.settings().object_bytes_max
+    }
+
     /// Queues what this node has coordinated, right after its local write. One load while no queue takes
     /// writes.
     pub(crate) fn queue_written(

@@ -6,6 +6,8 @@
 
 mod arrive;
 mod compare;
+mod conflicts;
+mod difference;
 mod entry;
 mod fetch;
 mod filter;
@@ -21,6 +23,9 @@ mod source_queues;
 
 pub use arrive::Arrival;
 pub use compare::{ArcRange, COMPARED_RANGE_COUNT_MAX, ClusterDigests, ComparedRecord};
+pub use conflicts::BucketConflicts;
+pub(crate) use conflicts::ConflictCounts;
+pub use difference::{Difference, DifferenceDirection, differences};
 pub use entry::{EntrySequence, QueuePriority, Visited, VisitedCluster};
 pub use fetch::{BatchBounds, Patience, QueuedObject, QueuedValue};
 pub use filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};

@@ -7,6 +7,7 @@
 use super::entry::{EntryReference, EntrySequence, QueueEntry, QueuePriority};
 use super::filter::QueueFilter;
 use super::journal::{Cursor, Journal, JournalEntry, QueueNumber};
+use quoit_planted::planted;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Entries of each priority that a queue has where they are in memory alone.
@@ -280,6 +281,10 @@ impl Queue {
         let wanted = self.leased.iter().filter(|(_, leased)| is_wanted(leased));
         let sequences: Vec<EntrySequence> = wanted.map(|(sequence, _)| *sequence).collect();
         for sequence in sequences.iter().rev() {
+            if planted!(LosesUnconfirmed) {
+                self.leased.remove(sequence);
+                continue;
+            }
             let Some(Leased { priority, entry, .. }) = self.leased.remove(sequence) else {
                 continue;
             };

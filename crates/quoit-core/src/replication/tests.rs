@@ -281,6 +281,18 @@ fn a_machine_that_dies_says_that_references_may_be_lost() {
 }
 
 #[test]
+fn a_node_without_the_queues_of_a_former_process_says_that_references_may_be_lost() {
+    let disk = FaultyDisk::new(4);
+    let open = |settings: SourceQueueSettings| {
+        SourceQueues::open(Arc::new(disk.clone()), settings, 1).expect("it opens")
+    };
+    assert!(open(settings()).take_loss(), "the disk may have been destroyed");
+    assert!(!open(settings()).take_loss(), "now there is a former process");
+    let idle = SourceQueueSettings { is_enabled: false, ..settings() };
+    assert!(!SourceQueues::in_memory(idle).take_loss(), "nothing was queued ever");
+}
+
+#[test]
 fn changes_by_command_outlast_the_process_and_win_over_the_configuration() {
     let disk = FaultyDisk::new(5);
     let open = |disk: &FaultyDisk| {

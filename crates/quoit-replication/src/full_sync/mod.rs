@@ -5,13 +5,14 @@
 //! here, or only here, are queued here; records that are newer there are queued there, in a queue that this
 //! cluster consumes.
 
-mod compare;
+mod range;
 mod report;
 mod schedule;
 mod settings;
 mod walk;
 mod with_riak;
 
+pub use range::CheckRange;
 pub use report::{FullSyncReport, FullSyncState, FullSyncStatus};
 pub use settings::{CheckKind, CheckWindow, FullSyncChange, FullSyncScope, FullSyncSettings};
 
@@ -19,6 +20,7 @@ use crate::address::{PeerAddress, Protocol};
 use crate::dialer::PeerDialer;
 use parking_lot::Mutex;
 use quoit_core::ReplicatedStore;
+use range::PlannedRange;
 use schedule::Turn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +43,8 @@ struct State {
     /// Auto checks to be left out (`quoit repl fullsync suppress`).
     suppressed: u32,
     last: Option<FullSyncReport>,
+    /// The records that the next range check repairs.
+    planned: PlannedRange,
     /// The next check, and the place of this node among the live ones by which it was found.
     next: Option<(Turn, (u64, u64))>,
     is_running: bool,
@@ -68,6 +72,7 @@ impl FullSync {
             is_wanted: false,
             suppressed: 0,
             last: None,
+            planned: PlannedRange::default(),
             next: None,
             is_running: false,
             totals: report::Totals::default(),
@@ -91,7 +96,11 @@ impl FullSync {
                 let kind = if wants_more { CheckKind::All } else { self.kind_of(turn) };
                 let report = self.check(kind).await;
                 // What was found is sent meanwhile; then it is looked whether that was all.
-                wants_more = report.has_repaired() && report.fault.is_none();
+                // One that was wanted and did not come to its end is made up for.
+                wants_more = match report.fault {
+                    Some(_) => wants_more && report.peer.is_some(),
+                    None => report.has_repaired(),
+                };
                 self.state.lock().next = None;
                 sleep(report.rest()).await;
                 continue;
@@ -125,9 +134,12 @@ impl FullSync {
     pub async fn check(&self, kind: CheckKind) -> FullSyncReport {
         let _turn = self.turn.lock().await;
         self.state.lock().is_running = true;
-        let settings = self.state.lock().compares.clone();
-        let peer = settings.peer.clone();
         let began_us = self.store.clock().unix_us();
+        let (settings, range) = {
+            let state = self.state.lock();
+            (state.compares.clone(), state.planned.of(kind, began_us))
+        };
+        let peer = settings.peer.clone();
         let mut report = FullSyncReport::begun(kind, peer.as_ref(), began_us);
         match (kind, &peer) {
             (CheckKind::None, _) => {}
@@ -142,7 +154,7 @@ impl FullSync {
                 report.fault = Some(text.to_owned());
             }
             (kind, Some(peer)) => {
-                let walk = Walk::new(&self.store, &settings, kind, began_us);
+                let walk = Walk::new(&self.store, &settings, &range, began_us);
                 let walked = match peer.protocol {
                     Protocol::Http => Err(FullSyncError::NoQuoit),
                     Protocol::Pb => walk.run((&self.dialer, peer), &mut report).await,
@@ -151,7 +163,8 @@ impl FullSync {
                     // It may be a Riak, which is asked in its own words.
                     Err(FullSyncError::NoQuoit) => {
                         let at = (&self.dialer, peer);
-                        with_riak::run(&self.store, &settings, kind, at, &mut report).await
+                        with_riak::run(&self.store, &settings, (kind, &range), at, &mut report)
+                            .await
                     }
                     walked => walked,
                 };
@@ -163,6 +176,7 @@ impl FullSync {
         let mut state = self.state.lock();
         state.is_running = false;
         state.totals.note(&report);
+        state.planned.note(&report);
         state.last = Some(report.clone());
         report
     }
@@ -179,6 +193,12 @@ impl FullSync {
         if let Some(queue) = scope.queue {
             compares.queue = queue;
         }
+    }
+
+    /// Has the next range check repair these records; `None`: those that were modified since both clusters
+    /// were in sync. A check that finds something plans anew.
+    pub fn set_range(&self, range: Option<CheckRange>) {
+        self.state.lock().planned.range = range;
     }
 
     /// Leaves out the next auto checks of the schedule.
@@ -198,6 +218,7 @@ impl FullSync {
             is_paused,
             is_wanted: state.is_wanted,
             suppressed: state.suppressed,
+            range: state.planned.range.clone(),
             state: match (state.is_running, &state.last) {
                 (true, _) => FullSyncState::Running,
                 (false, None) => FullSyncState::Never,

@@ -1,5 +1,6 @@
 //! Reports of checks, and what is known of them in sum.
 
+use super::range::CheckRange;
 use super::settings::{CheckKind, FullSyncScope};
 use crate::address::PeerAddress;
 use serde::Serialize;
@@ -56,6 +57,9 @@ pub struct FullSyncReport {
     pub exchanged_bytes: u64,
     /// Repaired records by bucket type and bucket.
     pub buckets: BTreeMap<String, u64>,
+    /// When the first and the last of these were modified, microseconds since 1970; `None` where that is not
+    /// known.
+    pub modified_us: Option<(u64, u64)>,
     /// Description of the fault.
     pub fault: Option<String>,
 }
@@ -75,6 +79,7 @@ impl FullSyncReport {
             sink_ahead: 0,
             exchanged_bytes: 0,
             buckets: BTreeMap::new(),
+            modified_us: None,
             fault: None,
         }
     }
@@ -199,6 +204,8 @@ pub struct FullSyncStatus {
     pub is_wanted: bool,
     /// Auto checks that will be left out.
     pub suppressed: u32,
+    /// The records that the next range check repairs, where that was planned.
+    pub range: Option<CheckRange>,
     /// The last outcome.
     pub state: FullSyncState,
     /// The last check.

@@ -27,7 +27,8 @@ pub enum CheckKind {
     Day,
     /// Those modified in the last hour.
     Hour,
-    /// Those modified since the last check that was in sync.
+    /// Those of the range that the last check has planned or an operator has set; without one, those modified
+    /// since the last check that was in sync.
     Range,
     /// All: between clusters of Quoit comparing everything costs what differs.
     Auto,
@@ -102,6 +103,8 @@ pub struct FullSyncSettings {
     pub remote_n_val: u32,
     /// With a Riak, segments of trees whose records a check compares (`ttaaefs_maxresults`).
     pub segment_count_max: usize,
+    /// With a Riak, how many times as many segments a range check compares (`ttaaefs_rangeboost`).
+    pub range_boost: usize,
     /// Records that a check queues at most, on either side (`repl.fullsync.maximum`).
     pub repair_count_max: usize,
     /// Whether each repaired record is logged (`ttaaefs_logrepairs`).
@@ -138,6 +141,7 @@ impl Default for FullSyncSettings {
             local_n_val: 3,
             remote_n_val: 3,
             segment_count_max: 32,
+            range_boost: 16,
             repair_count_max: 1_000_000,
             logs_repairs: false,
             rest_at_start: Duration::from_secs(60),

@@ -1,16 +1,17 @@
 //! One check: from the digests of all to the records that differ.
 
-use super::compare::{Difference, Direction, differences};
+use super::range::CheckRange;
 use super::report::FullSyncReport;
-use super::settings::{CheckKind, FullSyncScope, FullSyncSettings};
+use super::settings::{FullSyncScope, FullSyncSettings};
 use crate::address::{PeerAddress, Protocol};
 use crate::dialer::PeerDialer;
 use bytes::Bytes;
 use quoit_client::{Connection, Error};
 use quoit_core::{
-    ArcRange, ClusterDigests, ComparedRecord, QueuePriority, ReplicatedStore, RequestError,
+    ArcRange, ClusterDigests, ComparedRecord, Difference, DifferenceDirection, QueuePriority,
+    ReplicatedStore, RequestError, differences,
 };
-use quoit_model::key::KeyRef;
+use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::props::ReplMode;
 use quoit_riak_peer::PeerError;
 use quoit_store::compare::{HashRange, hour_of};
@@ -71,8 +72,7 @@ pub(crate) enum FullSyncError {
 pub(super) struct Walk<'a> {
     store: &'a Arc<ReplicatedStore>,
     settings: &'a FullSyncSettings,
-    /// Records modified earlier are not repaired, microseconds since 1970.
-    modified_from_us: u64,
+    range: &'a CheckRange,
     hour_min: u32,
 }
 
@@ -88,17 +88,11 @@ impl<'a> Walk<'a> {
     pub(super) fn new(
         store: &'a Arc<ReplicatedStore>,
         settings: &'a FullSyncSettings,
-        kind: CheckKind,
+        range: &'a CheckRange,
         now_us: u64,
     ) -> Self {
-        let ago_secs = match kind {
-            CheckKind::Day => 86_400,
-            CheckKind::Hour => 3_600,
-            CheckKind::All | CheckKind::Auto | CheckKind::Range | CheckKind::None => u64::MAX,
-        };
-        let modified_from_us = now_us.saturating_sub(ago_secs.saturating_mul(1_000_000));
         let hour_min = hour_of(now_us / 1_000_000).saturating_add(HOURS_AHEAD);
-        Self { store, settings, modified_from_us, hour_min }
+        Self { store, settings, range, hour_min }
     }
 
     pub(super) async fn run(
@@ -258,7 +252,8 @@ impl<'a> Walk<'a> {
             let state = self.store.control().read();
             let mode = state.bucket_props(key.bucket).ok().and_then(|props| props.repl);
             let goes = !matches!(mode, Some(ReplMode::Off | ReplMode::Realtime));
-            is_in_scope && goes && difference.modified_us >= self.modified_from_us
+            let bucket = bucket_name(key.bucket);
+            is_in_scope && goes && self.range.has(&bucket, difference.modified_us)
         };
         found.into_iter().filter(is_wanted).collect()
     }
@@ -292,6 +287,12 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// The name of a bucket in reports and ranges.
+pub(super) fn bucket_name(bucket: BucketRef<'_>) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes);
+    format!("{}/{}", text(bucket.bucket_type), text(bucket.bucket))
+}
+
 fn parts_of(range: &ArcRange) -> impl Iterator<Item = ArcRange> + use<> {
     let arc = range.arc;
     let parts = HashRange::from_number(range.range).into_iter().flat_map(HashRange::parts);
@@ -313,23 +314,24 @@ impl Repair {
         settings: &FullSyncSettings,
         report: &mut FullSyncReport,
     ) {
-        for Difference { key, direction, .. } in found {
+        for Difference { key, direction, modified_us } in found {
             self.count += 1;
+            let known = report.modified_us.unwrap_or((modified_us, modified_us));
+            report.modified_us = Some((known.0.min(modified_us), known.1.max(modified_us)));
             if let Ok(named) = KeyRef::decode(&key) {
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                let bucket =
-                    format!("{}/{}", text(named.bucket.bucket_type), text(named.bucket.bucket));
+                let bucket = bucket_name(named.bucket);
                 if settings.logs_repairs {
-                    let key = text(named.key);
+                    let key = String::from_utf8_lossy(named.key);
+                    let key = &*key;
                     tracing::info!(bucket, key, ?direction, "full-sync: a record differs");
                 }
                 *report.buckets.entry(bucket).or_default() += 1;
             }
-            if direction != Direction::FromThere {
+            if direction != DifferenceDirection::FromThere {
                 report.source_ahead += 1;
                 self.from_here.push(key.clone());
             }
-            if direction != Direction::FromHere {
+            if direction != DifferenceDirection::FromHere {
                 report.sink_ahead += 1;
                 self.from_there.push(key);
             }

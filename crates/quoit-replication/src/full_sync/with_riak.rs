@@ -1,8 +1,9 @@
 //! Full-sync with a Riak: by its trees over all records of buckets with one n_val.
 
+use super::range::CheckRange;
 use super::report::FullSyncReport;
 use super::settings::{CheckKind, FullSyncScope, FullSyncSettings};
-use super::walk::FullSyncError;
+use super::walk::{FullSyncError, bucket_name};
 use crate::address::PeerAddress;
 use crate::dialer::PeerDialer;
 use bytes::Bytes;
@@ -29,17 +30,17 @@ const AHEAD_SECS: u64 = 5;
 pub(super) async fn run(
     store: &Arc<ReplicatedStore>,
     settings: &FullSyncSettings,
-    kind: CheckKind,
+    (kind, range): (CheckKind, &CheckRange),
     (dialer, address): (&PeerDialer, &PeerAddress),
     report: &mut FullSyncReport,
 ) -> Result<(), FullSyncError> {
     let mut peer = dialer.connect_riak(address, address.protocol).await?;
     let mut here = OwnSide(Arc::clone(store));
-    let modified_secs = modified_between(kind, store.clock().unix_secs());
+    let modified_secs = modified_between(range, store.clock().unix_secs());
     let plan = ExchangePlan {
         scope: scope_of(settings, kind),
         modified_secs,
-        segment_count_max: settings.segment_count_max,
+        segment_count_max: segment_count_max(settings, kind),
         pause: PAUSE,
     };
     let found = exchange(&mut here, &mut peer, &plan).await?;
@@ -56,7 +57,11 @@ pub(super) async fn run(
         // No record differs: the trees were made of something else.
         store.forget_riak_trees();
     }
-    let is_wanted = |record: &RecordClock| takes_full_sync(store, bucket_of(record));
+    let is_wanted = |record: &RecordClock| {
+        let bucket = bucket_of(record);
+        let name = bucket_name(bucket);
+        takes_full_sync(store, bucket) && range.bucket.as_ref().is_none_or(|only| *only == name)
+    };
     let ahead: Vec<RecordClock> = found.local_ahead.into_iter().filter(is_wanted).collect();
     let behind: Vec<RecordClock> = found.remote_ahead.into_iter().filter(is_wanted).collect();
     count_records(report, &ahead, &behind);
@@ -71,13 +76,18 @@ pub(super) async fn run(
 }
 
 /// The seconds since 1970 between which records were modified that a check repairs; `None`: all records.
-fn modified_between(kind: CheckKind, now_secs: u64) -> Option<(u64, u64)> {
-    let ago_secs = match kind {
-        CheckKind::Day => 86_400,
-        CheckKind::Hour => 3_600,
-        _ => return None,
-    };
-    Some((now_secs.saturating_sub(ago_secs), now_secs + AHEAD_SECS))
+fn modified_between(range: &CheckRange, now_secs: u64) -> Option<(u64, u64)> {
+    let from_secs = range.modified_from_us / 1_000_000;
+    let until_secs = (range.modified_until_us / 1_000_000).min(now_secs + AHEAD_SECS);
+    (from_secs > 0 || range.modified_until_us < u64::MAX).then_some((from_secs, until_secs))
+}
+
+/// Segments whose records a check compares: range checks look at fewer records, and so at more segments.
+const fn segment_count_max(settings: &FullSyncSettings, kind: CheckKind) -> usize {
+    match kind {
+        CheckKind::Range => settings.segment_count_max.saturating_mul(settings.range_boost),
+        _ => settings.segment_count_max,
+    }
 }
 
 /// Whether a bucket is replicated by full-sync.
@@ -91,9 +101,7 @@ fn takes_full_sync(store: &ReplicatedStore, bucket: BucketRef<'_>) -> bool {
 fn count_records(report: &mut FullSyncReport, ahead: &[RecordClock], behind: &[RecordClock]) {
     (report.source_ahead, report.sink_ahead) = (ahead.len() as u64, behind.len() as u64);
     for record in ahead.iter().chain(behind) {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let bucket =
-            format!("{}/{}", text(&record.bucket.bucket_type), text(&record.bucket.bucket));
+        let bucket = bucket_name(bucket_of(record));
         *report.buckets.entry(bucket).or_default() += 1;
     }
 }

@@ -3,7 +3,7 @@
 use super::metrics::{Text, US_PER_SEC};
 use super::stats::{Figures, put};
 use crate::context::ServerContext;
-use quoit_core::{Counter, StatsSnapshot};
+use quoit_core::{BucketConflicts, Counter, StatsSnapshot};
 use quoit_replication::{LAG_BOUNDS_MS, SinkStatus};
 
 /// Counters by their names in `/stats`, which have a total beside the last minute, and in `/metrics`.
@@ -120,6 +120,7 @@ pub(super) fn replication_metrics(
             text.line(format_args!("quoit_queue_oldest_seconds{{queue=\"{name}\"}} {age_secs}"));
         }
     }
+    conflicts(text, &context.store.conflicts_by_bucket());
     let Some(replication) = context.replication.get() else { return };
     lags(text, &replication.sinks());
     let full_sync = replication.full_sync().totals;
@@ -130,6 +131,31 @@ pub(super) fn replication_metrics(
     );
     text.counter("quoit_full_syncs_differing", "Full-syncs that found some.", full_sync.nosync);
     text.counter("quoit_full_syncs_failed", "Full-syncs that did not end well.", full_sync.fail);
+}
+
+/// Concurrent writes of both sides, by bucket.
+fn conflicts(text: &mut Text, conflicts: &[BucketConflicts]) {
+    if conflicts.is_empty() {
+        return;
+    }
+    let help = "Objects of other clusters that were concurrent to what was here, by bucket.";
+    text.family("quoit_sink_bucket_conflicts", help, "counter");
+    for BucketConflicts { bucket, count } in conflicts {
+        let (bucket_type, bucket) = match bucket {
+            Some((bucket_type, bucket)) => (label(bucket_type), label(bucket)),
+            // No bucket type has such a name.
+            None => ("/others".to_owned(), "/others".to_owned()),
+        };
+        text.line(format_args!(
+            "quoit_sink_bucket_conflicts_total{{type=\"{bucket_type}\",bucket=\"{bucket}\"}} {count}"
+        ));
+    }
+}
+
+/// A name as the value of a label.
+fn label(name: &[u8]) -> String {
+    let text = String::from_utf8_lossy(name);
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// How late objects of other clusters were stored, by queue.

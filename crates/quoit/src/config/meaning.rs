@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn keys_of_riak_without_a_meaning_are_known() {
-        for name in ["anti_entropy.tree.expiry", "erlang.max_ports", "ttaaefs_rangeboost", "sasl"] {
+        for name in ["anti_entropy.tree.expiry", "erlang.max_ports", "tictacaae_rangeboost", "sasl"]
+        {
             assert!(matches!(meaning(name), Meaning::Riaks), "{name}");
         }
     }

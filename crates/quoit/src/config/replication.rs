@@ -8,6 +8,7 @@ use quoit_replication::{
     PeerAddressError, Protocol, SinkSettings,
 };
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The directory of source queues in the data directory.
 const DIRECTORY: &str = "replication";
@@ -65,6 +66,10 @@ impl Settings {
                 .and_then(|secs| u64::try_from(secs).ok())
                 .unwrap_or(defaults.prompt_secs_max),
             login: self.replication_login(),
+            log_interval: self
+                .integer("replrtq_logfrequency")
+                .and_then(|ms| u64::try_from(ms).ok())
+                .map_or(defaults.log_interval, Duration::from_millis),
             node_name: self.text("nodename"),
             full_sync: self.full_sync(),
         };
@@ -125,6 +130,8 @@ impl Settings {
             remote_n_val: number("ttaaefs_remotenval").unwrap_or(defaults.remote_n_val),
             segment_count_max: number("ttaaefs_maxresults")
                 .map_or(defaults.segment_count_max, |count| count as usize),
+            range_boost: number("ttaaefs_rangeboost")
+                .map_or(defaults.range_boost, |boost| boost as usize),
             repair_count_max: self
                 .integer("repl.fullsync.maximum")
                 .and_then(|count| usize::try_from(count).ok())

@@ -59,7 +59,9 @@ impl QueuesState {
             removed: found.removed.iter().cloned().collect(),
             journal,
             has_failed: false,
-            has_lost: false,
+            // A node without any queues of a former process is new, or its disk is: the queues that it may
+            // have had are gone.
+            has_lost: settings.is_enabled && found == Manifest::default(),
             next: EntrySequence(found.next.0.max(1)),
             next_number: found.queues.iter().map(|queue| queue.number.0 + 1).max().unwrap_or(1),
             next_lease: 0,

@@ -197,10 +197,22 @@ pub(super) const KEYS: &[Key] = &[
         "In full-sync with a Riak, the n_val of these buckets there.",
     ),
     key(
+        "replrtq_logfrequency",
+        Kind::Integer(1_000, 86_400_000),
+        "30000",
+        "Milliseconds between two log lines about the lengths of source queues.",
+    ),
+    key(
         "ttaaefs_maxresults",
         Kind::Integer(1, 1_048_576),
         "32",
         "In full-sync with a Riak, segments of its trees whose records a check compares.",
+    ),
+    key(
+        "ttaaefs_rangeboost",
+        Kind::Integer(1, 1_024),
+        "16",
+        "In full-sync with a Riak, how many times as many segments a range check compares.",
     ),
     key("ttaaefs_bucketfilter_name", Kind::Name, "", "With ttaaefs_scope = bucket, the bucket."),
     key(
@@ -238,7 +250,8 @@ pub(super) const KEYS: &[Key] = &[
         "ttaaefs_rangecheck",
         Kind::Integer(0, 86_400),
         "0",
-        "Full-syncs a day that repair what was modified since the last one in sync.",
+        "Full-syncs a day that repair where the last one has found something, or what was modified since both \
+         clusters were in sync.",
     ),
     key(
         "ttaaefs_autocheck",

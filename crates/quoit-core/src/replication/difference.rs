@@ -1,13 +1,14 @@
 //! The decision about a record of which two clusters have different states.
 
+use super::compare::ComparedRecord;
 use bytes::Bytes;
-use quoit_core::ComparedRecord;
 use quoit_model::context::decode_context;
+use quoit_planted::planted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which cluster sends a record to the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Direction {
+pub enum DifferenceDirection {
     /// It is newer here, or only here.
     FromHere,
     /// It is newer there, or only there.
@@ -18,18 +19,18 @@ pub(super) enum Direction {
 
 /// A record that differs.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Difference {
-    pub(super) key: Bytes,
-    pub(super) direction: Direction,
+pub struct Difference {
+    /// Name, encoded.
+    pub key: Bytes,
+    /// The cluster that sends it.
+    pub direction: DifferenceDirection,
     /// When the newer state was last modified, microseconds since 1970.
-    pub(super) modified_us: u64,
+    pub modified_us: u64,
 }
 
 /// The records in which two clusters differ, by their names.
-pub(super) fn differences(
-    here: Vec<ComparedRecord>,
-    there: Vec<ComparedRecord>,
-) -> Vec<Difference> {
+#[must_use]
+pub fn differences(here: Vec<ComparedRecord>, there: Vec<ComparedRecord>) -> Vec<Difference> {
     let by_key = |records: Vec<ComparedRecord>| {
         let pairs = records.into_iter().map(|record| (record.key.clone(), record));
         pairs.collect::<BTreeMap<Bytes, ComparedRecord>>()
@@ -47,21 +48,25 @@ pub(super) fn differences(
 }
 
 /// Which way a record goes; `None` where nothing has to be sent.
-fn direction(ours: Option<&ComparedRecord>, theirs: Option<&ComparedRecord>) -> Option<Direction> {
+fn direction(
+    ours: Option<&ComparedRecord>,
+    theirs: Option<&ComparedRecord>,
+) -> Option<DifferenceDirection> {
     match (ours, theirs) {
         // Who lacks a deleted record lacks nothing.
         (Some(only), None) | (None, Some(only)) if only.is_tombstone => None,
         // The other cluster may have deleted it and reaped the tombstone, which it sends then.
-        (Some(_), None) | (None, Some(_)) => Some(Direction::Both),
+        (Some(_), None) | (None, Some(_)) => Some(DifferenceDirection::Both),
         (Some(ours), Some(theirs)) if ours.digest == theirs.digest => None,
         (Some(ours), Some(theirs)) => {
             let clocks = (decode_context(&ours.clock), decode_context(&theirs.clock));
-            let (Ok(our), Ok(their)) = clocks else { return Some(Direction::Both) };
+            let (Ok(our), Ok(their)) = clocks else { return Some(DifferenceDirection::Both) };
             Some(match (our.descends(&their), their.descends(&our)) {
-                (true, false) => Direction::FromHere,
-                (false, true) => Direction::FromThere,
+                (true, false) => DifferenceDirection::FromHere,
+                (false, true) => DifferenceDirection::FromThere,
+                _ if planted!(RepairsOneWay) => DifferenceDirection::FromHere,
                 // Equal clocks with other times, or concurrent ones.
-                _ => Direction::Both,
+                _ => DifferenceDirection::Both,
             })
         }
         (None, None) => None,
@@ -109,14 +114,14 @@ mod tests {
             record("deleted there", 50, &[(1, 1)], true),
             record("other time", 70, &[(1, 1)], false),
         ];
-        let found: Vec<(Bytes, Direction)> =
+        let found: Vec<(Bytes, DifferenceDirection)> =
             differences(here, there).into_iter().map(|each| (each.key, each.direction)).collect();
         let expected = [
-            ("concurrent", Direction::Both),
-            ("newer", Direction::FromHere),
-            ("older", Direction::FromThere),
-            ("only here", Direction::Both),
-            ("other time", Direction::Both),
+            ("concurrent", DifferenceDirection::Both),
+            ("newer", DifferenceDirection::FromHere),
+            ("older", DifferenceDirection::FromThere),
+            ("only here", DifferenceDirection::Both),
+            ("other time", DifferenceDirection::Both),
         ];
         assert_eq!(found, expected.map(|(key, direction)| (Bytes::from(key), direction)));
     }
