@@ -1,13 +1,14 @@
 //! Starts a node on a machine, as the program does on a real one.
 
 use crate::execution::TaskExecution;
+use crate::links::Replication;
 use crate::machine::Machine;
 use crate::network::{BlockedLinks, MachineNetwork};
 use crate::random::Random;
 use quoit_cluster::{ControlPlane, Internode, InternodeSettings, Network, OpenError, VersionRange};
 use quoit_core::{
     Blocking, CounterReserve, DeleteMode, DotSequence, ExchangeSettings, ReapRecordLimits,
-    ReplicatedStore, StoreSettings, TransferLimits,
+    ReplicatedStore, SourceQueues, StoreSettings, TransferLimits,
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
@@ -37,8 +38,10 @@ pub type StartError = Box<dyn Error + Send + Sync>;
 pub struct Surroundings {
     /// The seed of the run.
     pub seed: u64,
-    /// Partitions of the cluster.
-    pub partition_count: u16,
+    /// Partitions of each cluster.
+    pub partition_counts: Arc<[u16]>,
+    /// How clusters replicate, where there are several.
+    pub replication: Option<Arc<Replication>>,
     /// Whether nodes compare their copies.
     pub has_exchanges: bool,
     /// How soon nodes reap tombstones.
@@ -113,7 +116,16 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let (connected, of_store) = (Arc::clone(&control), Arc::clone(&internode));
     let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings);
     let store = store.with_hints(Arc::new(disks.hints))?;
-    let store = Arc::new(store.with_reap_records(Arc::new(disks.reaped), random.number())?);
+    let store = store.with_reap_records(Arc::new(disks.reaped), random.number())?;
+    let store = Arc::new(match &around.replication {
+        None => store,
+        Some(replication) => {
+            let settings = replication.source_queues(machine.cluster);
+            let boot = machine.power_loss_count() + 1;
+            let disk = Arc::new(disks.queues);
+            store.with_source_queues(SourceQueues::open(disk, settings, boot)?)
+        }
+    });
     let is_lossy = report.loss.is_some() || store.has_lost_reap_records();
     if !is_lossy {
         store.serve_replicas();
@@ -144,7 +156,8 @@ fn open_control(
     around: &Surroundings,
 ) -> Result<ControlPlane, OpenError> {
     let node_id = Machine::node_id_at(machine.index);
-    let ring_size = RingSize::new(around.partition_count).expect("a power of two in the range");
+    let ring_size = RingSize::new(around.partition_counts[machine.cluster])
+        .expect("a power of two in the range");
     let mut settings = quoit_cluster::Settings::new(&machine.name, node_id);
     settings.ring_size = Some(ring_size);
     settings.addresses.node = address.into();

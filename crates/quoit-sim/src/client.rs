@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// State that the clients of a run share.
 #[derive(Clone)]
 pub struct Ground {
+    /// The cluster that this is about, where there are several; `None`: all machines.
+    pub cluster: Option<usize>,
     /// All machines, spares among them.
     pub machines: Arc<[Arc<Machine>]>,
     /// Orders of the operator for the run to carry out on machines.
@@ -46,10 +48,23 @@ pub struct Ground {
 }
 
 impl Ground {
+    /// The same, about one of several clusters.
+    #[must_use]
+    pub fn of_cluster(&self, cluster: usize) -> Self {
+        Self { cluster: Some(cluster), ..self.clone() }
+    }
+
+    /// Whether a machine belongs to the cluster that this is about.
+    pub fn has(&self, machine: &Machine) -> bool {
+        self.cluster.is_none_or(|cluster| machine.cluster == cluster)
+    }
+
     /// The machines that nodes of the cluster run on, or should.
     pub fn in_service(&self) -> Vec<Arc<Machine>> {
         let machines = self.machines.iter();
-        machines.filter(|machine| machine.used() == Use::InService).cloned().collect()
+        let is_meant =
+            |machine: &&Arc<Machine>| machine.used() == Use::InService && self.has(machine);
+        machines.filter(is_meant).cloned().collect()
     }
 
     /// Asks a machine's node for an object, and notes the answer.
@@ -170,12 +185,16 @@ impl Client {
             Step::Put => self.write(machine, key, WriteKind::Put, quorums).await,
             Step::Delete => self.write(machine, key, WriteKind::Delete, quorums).await,
             Step::DeleteUnseen => self.write(machine, key, WriteKind::DeleteUnseen, quorums).await,
+            // A listing shows what has come from other clusters so far.
+            Step::List if self.ground.cluster.is_some() => self.get(machine, key, quorums).await,
             Step::List => self.list(machine, key).await,
         }
     }
 
     async fn get(&mut self, machine: &Machine, key: KeyNumber, quorums: Quorums) {
-        let reader = if quorums.is_strict { Reader::Strict } else { Reader::Client };
+        // No majority here has all that other clusters have acknowledged.
+        let is_strict = quorums.is_strict && self.ground.cluster.is_none();
+        let reader = if is_strict { Reader::Strict } else { Reader::Client };
         let result = self.ground.read(machine, key, reader, quorums).await;
         let text = match result {
             Ok((number, clock)) => {

@@ -4,6 +4,7 @@ use crate::boot::{self, Node, Surroundings};
 use crate::bucket_operator::{BucketOperator, initial_replica_counts};
 use crate::check::{self, Violation, check};
 use crate::client::{Client, Ground};
+use crate::cluster_plan::{ClusterPlan, operated_cluster};
 use crate::data_types::{self, DataTypeClient, DataTypeHistory};
 use crate::family::Family;
 use crate::faults::{LATENCY_US, Planned, plan, plan_later};
@@ -11,6 +12,7 @@ use crate::finish::read_back;
 use crate::form::form;
 use crate::growth::{SAMPLE_US, check_growth};
 use crate::history::History;
+use crate::links::{Links, Replication};
 use crate::machine::{Disks, Machine, Use};
 use crate::names::policies;
 use crate::network::BlockedLinks;
@@ -88,13 +90,14 @@ impl Cluster {
     pub fn new(seed: u64, settings: &Settings) -> Self {
         let time = SimTime::default();
         let trace = Trace::new(time.clone(), settings.line_count_max, settings.tell);
-        let founder_count = settings.machine_count_of(seed);
-        let machine = |index| {
+        let clusters = ClusterPlan::draw(seed, settings);
+        let machine = |index: usize| {
             let disks = Disks::new(&mut Random::new(seed, "disk", index as u64));
-            let used = if index < founder_count { Use::InService } else { Use::Spare };
-            Arc::new(Machine::new(index, used, disks, &time))
+            let (cluster, used) = clusters.role(index);
+            Arc::new(Machine::new(index, cluster, used, disks, &time))
         };
-        let has_operator = settings.has_operator(seed);
+        let has_operator = settings.has_operator(seed) && !clusters.is_lossless();
+        let founder_count = clusters.founder_count();
         let machine_count = founder_count + if has_operator { settings.spare_count() } else { 0 };
         let machines: Arc<[_]> = (0..machine_count).map(machine).collect();
         let history = History {
@@ -110,12 +113,14 @@ impl Cluster {
         let orders = Orders::default();
         let data_types = Arc::new(Mutex::new(DataTypeHistory::default()));
         let registers = Arc::new(Mutex::new(RegisterHistory::default()));
-        let ground = Ground { machines, orders, history, data_types, registers, time, trace };
+        let ground =
+            Ground { cluster: None, machines, orders, history, data_types, registers, time, trace };
         let ways = BlockedLinks::default();
         let is_calm = Arc::new(AtomicBool::new(false));
         let around = Surroundings {
             seed,
-            partition_count: settings.partition_count(),
+            partition_counts: clusters.partition_counts(settings),
+            replication: clusters.replication.clone(),
             has_exchanges: settings.has_exchanges(seed),
             delete_mode: settings.delete_mode(seed),
             transfer_rate: settings.transfer_rate(seed),
@@ -130,7 +135,8 @@ impl Cluster {
             .max_message_latency(Duration::from_micros(LATENCY_US))
             .tcp_capacity(SEGMENTS_MAX)
             .enable_random_order();
-        let planned = planned_faults(seed, settings, &ground);
+        let mut planned = planned_faults(seed, settings, &ground);
+        clusters.keep_possible(&mut planned);
         let mut cluster = Self {
             settings: *settings,
             sim: builder.build(),
@@ -172,8 +178,15 @@ impl Cluster {
     fn add_clients(&mut self, has_operator: bool) {
         let (ground, settings, seed) = (self.ground.clone(), self.settings, self.around.seed);
         let (stage, verdict) = (Arc::clone(&self.stage), Arc::clone(&self.verdict));
+        let replication = self.around.replication.clone();
         self.sim.client("clients", async move {
-            let result = drive(ground, settings, seed, stage, has_operator).await;
+            let result = match replication {
+                None => drive(ground, settings, seed, stage, has_operator).await,
+                Some(replication) => {
+                    let stage = (stage, has_operator);
+                    drive_clusters(ground, settings, seed, stage, &replication).await
+                }
+            };
             *verdict.lock() = result;
             Ok(())
         });
@@ -309,13 +322,19 @@ async fn until_done(operator: Option<JoinHandle<()>>, of: &str) -> Result<(), Vi
 
 /// Starts all clients of a run.
 fn start_clients(ground: &Ground, settings: &Settings, seed: u64) -> Vec<JoinHandle<()>> {
+    let cluster_count = settings.clusters_of(seed).len();
+    // Where there are several clusters, each client has one of them.
+    let ground_of = |number: u64| match cluster_count {
+        1 => ground.clone(),
+        count => ground.of_cluster(number as usize % count),
+    };
     let clients = (1..=settings.client_count).map(|number| {
-        let client = Client::new(number, seed, ground.clone(), settings.workload(seed));
+        let client = Client::new(number, seed, ground_of(number), settings.workload(seed));
         tokio::spawn(client.run(settings.operations()))
     });
     let of_data_types = (1..=if settings.has_data_types(seed) { settings.client_count } else { 0 })
         .map(|number| {
-            let client = DataTypeClient::new(number, seed, ground.clone());
+            let client = DataTypeClient::new(number, seed, ground_of(number));
             tokio::spawn(client.run(settings.operations()))
         });
     let of_registers = (1..=if settings.has_registers(seed) { REGISTER_CLIENT_COUNT } else { 0 })
@@ -366,13 +385,7 @@ async fn drive(
     while *stage.lock() != Stage::Calm {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    for machine in ground.in_service() {
-        let lift = |store: Arc<ReplicatedStore>| async move {
-            store.set_transfer_limits(TransferLimits::default());
-        };
-        // One that starts from now on has them anyway.
-        machine.ask(lift).await;
-    }
+    lift_limits(&ground).await;
     until_done(operator, "members").await?;
     until_done(buckets, "buckets").await?;
     if let Some(upgrades) = upgrades {
@@ -389,4 +402,66 @@ async fn drive(
         registers::read_back(&ground).await?;
     }
     Ok(())
+}
+
+/// As [`drive`], of several clusters that replicate to one another.
+async fn drive_clusters(
+    ground: Ground,
+    settings: Settings,
+    seed: u64,
+    (stage, has_operator): (Arc<Mutex<Stage>>, bool),
+    replication: &Replication,
+) -> Result<(), Violation> {
+    let count = settings.clusters_of(seed).len();
+    let clusters: Vec<Ground> = (0..count).map(|cluster| ground.of_cluster(cluster)).collect();
+    let has_data_types = settings.has_data_types(seed);
+    for cluster in &clusters {
+        form(cluster).await?;
+        if has_data_types {
+            data_types::create_types(cluster).await?;
+        }
+    }
+    *stage.lock() = Stage::Work;
+    let is_working = {
+        let stage = Arc::clone(&stage);
+        move || *stage.lock() == Stage::Work
+    };
+    let links = Links::start(&ground, replication, seed, is_working.clone());
+    let clients = start_clients(&ground, &settings, seed);
+    let operator = has_operator.then(|| {
+        let cluster = clusters[operated_cluster(seed, count)].clone();
+        tokio::spawn(Operator::new(seed, cluster, settings.family).run(is_working))
+    });
+    for client in clients {
+        client.await.map_err(broken)?;
+    }
+    *stage.lock() = Stage::Mend;
+    while *stage.lock() != Stage::Calm {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    lift_limits(&ground).await;
+    until_done(operator, "members").await?;
+    links.come_together(seed).await?;
+    let keeps_tombstones = settings.delete_mode(seed) == DeleteMode::Keep;
+    for cluster in &clusters {
+        come_to_rest(cluster, settings.has_exchanges(seed), keeps_tombstones).await?;
+    }
+    for cluster in &clusters {
+        read_back(cluster).await?;
+        if has_data_types {
+            data_types::read_back(cluster).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets nodes hand over as fast as they can, now that nothing is wrong any more.
+async fn lift_limits(ground: &Ground) {
+    for machine in ground.in_service() {
+        let lift = |store: Arc<ReplicatedStore>| async move {
+            store.set_transfer_limits(TransferLimits::default());
+        };
+        // One that starts from now on has them anyway.
+        machine.ask(lift).await;
+    }
 }

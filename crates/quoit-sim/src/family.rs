@@ -29,13 +29,15 @@ pub enum Family {
     LeaverDies,
     /// A write that is passed on to another node is held to be made once.
     PassedOnOnce,
+    /// Several clusters replicate to one another, over ways that lose messages.
+    Clusters,
     /// There are clients of registers, which conditional writes alone change.
     Registers,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Former,
         Self::HungDisks,
         Self::CleanStops,
@@ -46,6 +48,7 @@ impl Family {
         Self::RotAndMembers,
         Self::LeaverDies,
         Self::PassedOnOnce,
+        Self::Clusters,
         Self::Registers,
     ];
 
@@ -63,6 +66,7 @@ impl Family {
             Self::RotAndMembers => "rot-and-members",
             Self::LeaverDies => "leaver-dies",
             Self::PassedOnOnce => "passed-on-once",
+            Self::Clusters => "clusters",
             Self::Registers => "registers",
         }
     }
@@ -77,6 +81,7 @@ impl Family {
             Self::PassedOnOnce => &[Trouble::Stall, Trouble::Partition],
             Self::Registers
             | Self::Former
+            | Self::Clusters
             | Self::DeleteModes
             | Self::RotAndMembers
             | Self::LeaverDies => &[],

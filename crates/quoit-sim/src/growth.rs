@@ -93,7 +93,7 @@ mod tests {
     fn what_has_piled_up_is_told_with_its_bound() {
         let disks = Disks::new(&mut Random::new(1, "disk", 0));
         let hints = disks.hints.clone();
-        let machine = Machine::new(0, Use::InService, disks, &SimTime::default());
+        let machine = Machine::new(0, 0, Use::InService, disks, &SimTime::default());
         assert_eq!(check_growth(&machine), Ok(()));
         let file = hints.open("hints", true).expect("there is room");
         file.write_at(&[1; 65 << 10], 0).expect("there is room");

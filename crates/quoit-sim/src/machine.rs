@@ -24,11 +24,14 @@ pub struct Machine {
     pub name: String,
     /// Its place among the machines, from 0.
     pub index: usize,
+    /// Number of its cluster, from 0.
+    pub cluster: usize,
     /// Its clock.
     pub clock: Arc<SimClock>,
     /// How slow its disk is.
     pub disk_delay: DiskDelay,
     boot_count: AtomicU64,
+    power_loss_count: AtomicU64,
     stop_requested: Notify,
     state: Mutex<State>,
 }
@@ -44,6 +47,8 @@ pub struct Disks {
     pub hints: FaultyDisk,
     /// Reap records.
     pub reaped: FaultyDisk,
+    /// Source queues.
+    pub queues: FaultyDisk,
 }
 
 impl Disks {
@@ -57,6 +62,7 @@ impl Disks {
             data: disk(data),
             hints: disk(control ^ data),
             reaped: disk(!(control ^ data)),
+            queues: disk(control ^ !data.rotate_left(1)),
         }
     }
 
@@ -80,11 +86,12 @@ impl Disks {
             data: restart(&self.data),
             hints: restart(&self.hints),
             reaped: restart(&self.reaped),
+            queues: restart(&self.queues),
         }
     }
 
-    const fn each(&self) -> [&FaultyDisk; 4] {
-        [&self.control, &self.data, &self.hints, &self.reaped]
+    const fn each(&self) -> [&FaultyDisk; 5] {
+        [&self.control, &self.data, &self.hints, &self.reaped, &self.queues]
     }
 }
 
@@ -134,14 +141,16 @@ pub enum Asked<T> {
 impl Machine {
     /// A machine that was never switched on.
     #[must_use]
-    pub fn new(index: usize, used: Use, disks: Disks, time: &SimTime) -> Self {
+    pub fn new(index: usize, cluster: usize, used: Use, disks: Disks, time: &SimTime) -> Self {
         let versions = VersionRange::CURRENT;
         Self {
             name: format!("n{}", index + 1),
             index,
+            cluster,
             clock: Arc::new(SimClock::new(time.clone())),
             disk_delay: DiskDelay::default(),
             boot_count: AtomicU64::new(0),
+            power_loss_count: AtomicU64::new(0),
             stop_requested: Notify::new(),
             state: Mutex::new(State {
                 used,
@@ -192,6 +201,12 @@ impl Machine {
     #[must_use]
     pub fn boot_count(&self) -> u64 {
         self.boot_count.load(Ordering::Relaxed)
+    }
+
+    /// A number that is another one after each loss of power.
+    #[must_use]
+    pub fn power_loss_count(&self) -> u64 {
+        self.power_loss_count.load(Ordering::Relaxed)
     }
 
     /// The disks, as the running process has them.
@@ -269,6 +284,7 @@ impl Machine {
         state.door = None;
         state.is_stalled = false;
         state.is_stopping = false;
+        self.power_loss_count.fetch_add(u64::from(!keeps_power), Ordering::Relaxed);
         let restart = if keeps_power { FaultyDisk::kill } else { FaultyDisk::crash };
         state.disks = state.disks.restarted(restart);
     }

@@ -210,7 +210,9 @@ impl Operator {
     /// Draws the next change of those that are possible.
     fn draw(&mut self, is_settled: bool) -> MemberChange {
         let machines = Arc::clone(&self.ground.machines);
-        let spare = machines.iter().find(|machine| machine.used() == Use::Spare);
+        let spare = machines
+            .iter()
+            .find(|machine| machine.used() == Use::Spare && self.ground.has(machine));
         let new = spare.map(|machine| machine.index);
         let members: Vec<usize> = self.members.iter().copied().collect();
         let old = *self.random.pick(&members);

@@ -76,6 +76,16 @@ impl Settings {
         self.machine_count.unwrap_or_else(drawn)
     }
 
+    /// Machines of each cluster of a seed's world.
+    pub(crate) fn clusters_of(&self, seed: u64) -> Vec<usize> {
+        if self.family != Some(Family::Clusters) {
+            return vec![self.machine_count_of(seed)];
+        }
+        let mut random = Random::new(seed, "clusters", 0);
+        let cluster_count = *random.pick(&[2, 2, 3]);
+        (0..cluster_count).map(|_| *random.pick(&[1, 3, 3])).collect()
+    }
+
     /// Whether members of a seed's cluster come and go.
     pub(crate) fn has_operator(&self, seed: u64) -> bool {
         let is_needed = matches!(self.family, Some(Family::RotAndMembers | Family::LeaverDies));
@@ -92,7 +102,9 @@ impl Settings {
         let is_drawn = || Random::new(seed, "rot", 0).percent(ROT_PERCENT);
         match self.family {
             Some(Family::RotAndMembers) => return true,
-            Some(Family::LostFiles | Family::OlderData | Family::LeaverDies) => return false,
+            Some(Family::LostFiles | Family::OlderData | Family::LeaverDies | Family::Clusters) => {
+                return false;
+            }
             _ => {}
         }
         self.with_rot || !self.is_large && is_drawn()
@@ -100,7 +112,7 @@ impl Settings {
 
     /// Whether a seed's machines run programs of two versions at first.
     pub(crate) fn mixes_versions(&self, seed: u64) -> bool {
-        self.family != Some(Family::Registers)
+        !matches!(self.family, Some(Family::Registers | Family::Clusters))
             && Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
     }
 
@@ -115,7 +127,7 @@ impl Settings {
     pub(crate) fn has_registers(&self, seed: u64) -> bool {
         match self.family {
             Some(Family::Registers) => true,
-            Some(Family::Former) => false,
+            Some(Family::Former | Family::Clusters) => false,
             _ => {
                 !self.mixes_versions(seed)
                     && Random::new(seed, "registers", 0).percent(REGISTERS_PERCENT)

@@ -60,6 +60,8 @@ impl Ground {
             patiently(quorums, machine.ask(ask)).await.map_err(|failure| failure.text)?;
         let seen = Seen::of(fetched.as_ref().map(|fetched| &fetched.value));
         let (end_us, is_strict) = (self.time.now_us(), quorums.is_strict);
+        // No majority here has all that other clusters have acknowledged.
+        let is_strict = is_strict && self.cluster.is_none();
         let mut history = self.data_types.lock();
         history.fetches.push(Fetch { record, start_us, end_us, is_strict, seen });
         let context = fetched.and_then(|fetched| fetched.context);

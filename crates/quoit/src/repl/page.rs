@@ -101,6 +101,17 @@ pub(super) fn full_sync(result: &Value) -> String {
             last["fault"].as_str().map(|fault| format!(": {fault}")).unwrap_or_default(),
         );
     }
+    let range = &full_sync["range"];
+    if range.is_object() {
+        let secs = |name: &str| range[name].as_u64().unwrap_or(0) / 1_000_000;
+        let _ = writeln!(
+            page,
+            "    range of the next range check: {}, modified from {} to {} (seconds since 1970)",
+            range["bucket"].as_str().unwrap_or("all buckets"),
+            secs("modified_from_us"),
+            secs("modified_until_us"),
+        );
+    }
     if let Some(at_secs) = full_sync["next_at_secs"].as_u64() {
         let _ = writeln!(
             page,

@@ -151,7 +151,7 @@ impl QueuesState {
             self.stored.queues.iter().map(|queue| (queue.number, queue.needed)).collect();
         // Entries that were not synced may have gone with the machine's power.
         let is_new = self.stored == Manifest::default();
-        self.has_lost = !is_new && self.stored.boot != self.boot && !self.stored.is_stopped;
+        self.has_lost |= !is_new && self.stored.boot != self.boot && !self.stored.is_stopped;
         let mut cursor = journal.start();
         loop {
             let read = journal.read(cursor)?;

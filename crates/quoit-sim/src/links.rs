@@ -1,0 +1,384 @@
+//! Several clusters that replicate to one another: the ways between them, full-sync, and the end at which all
+//! have the same.
+//!
+//! A way does what a sink's connection does: it takes entries of a node's queue under a lease, has nodes
+//! of the other cluster store them, and confirms those that were. Answers get lost, come in another order and
+//! twice, and either side may die at any time. Full-sync compares two clusters by the digests of all that they
+//! have and queues what differs, while everything else goes on.
+
+use crate::check::{Fault, Violation};
+use crate::client::Ground;
+use crate::machine::{Asked, Machine};
+use crate::random::Random;
+use bytes::Bytes;
+use quoit_core::{
+    ArcRange, Arrival, BatchBounds, ClusterDigests, Difference, DifferenceDirection, Patience,
+    QueueDefinition, QueueFilter, QueuePriority, QueuedObject, QueuedValue, ReplicatedStore,
+    SourceQueueSettings, VisitedCluster, differences,
+};
+use quoit_model::object::Object;
+use quoit_model::props::Quorum;
+use quoit_store::compare::{HashRange, hour_of};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// Entries of a batch, at most.
+const BATCH_COUNT_MAX: usize = 8;
+/// Bytes of objects after which a batch gets no further entry.
+const BATCH_BYTES_MAX: usize = 64 << 10;
+/// How long a source lets an entry of an empty queue come.
+const POLL: Duration = Duration::from_millis(50);
+/// How long the source waits for one node of the other cluster.
+const STORING_LIMIT: Duration = Duration::from_secs(5);
+/// How long anybody waits for a node's answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// Longest pause of a way between two batches, in microseconds.
+const PAUSE_US_MAX: u64 = 100_000;
+/// Longest pause between two full-syncs of a way, in microseconds.
+const FULL_SYNC_PAUSE_US_MAX: u64 = 4_000_000;
+/// Of a hundred messages so many are lost while things go wrong.
+const LOST_PERCENT: u64 = 15;
+/// Of a hundred entries so many come twice.
+const REPEATED_PERCENT: u64 = 10;
+/// Tasks of a way: their batches overtake one another.
+const CARRIER_COUNT: u64 = 2;
+/// Time that clusters have to become equal when nothing is wrong any more.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Pause between two looks.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+
+/// A way from one cluster to another, which consumes a queue of the first. Clusters are told by their
+/// numbers, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// The source.
+    pub from: usize,
+    /// The sink.
+    pub to: usize,
+}
+
+impl Link {
+    /// The name of the queue.
+    #[must_use]
+    pub fn queue(self) -> String {
+        format!("to-{}", self.to + 1)
+    }
+}
+
+/// How the clusters of a run replicate.
+#[derive(Debug, Clone)]
+pub struct Replication {
+    /// The ways between them.
+    pub links: Vec<Link>,
+    /// Whether they are compared. Without that nothing may be lost that only a comparison finds.
+    pub has_full_sync: bool,
+    queues_reaps: bool,
+    window_count_max: usize,
+    entry_count_max: u64,
+}
+
+impl Replication {
+    /// The replication of a seed's clusters.
+    #[must_use]
+    pub fn draw(seed: u64, cluster_count: usize) -> Self {
+        let mut random = Random::new(seed, "replication", 0);
+        let link = |(from, to): &(usize, usize)| Link { from: *from, to: *to };
+        let pairs: &[(usize, usize)] = match (cluster_count, random.below(3)) {
+            (0 | 1, _) => &[],
+            (2, _) => &[(0, 1), (1, 0)],
+            // A full mesh, a chain and a ring.
+            (_, 0) => &[(0, 1), (1, 0), (1, 2), (2, 1), (0, 2), (2, 0)],
+            (_, 1) => &[(0, 1), (1, 0), (1, 2), (2, 1)],
+            (_, _) => &[(0, 1), (1, 2), (2, 0)],
+        };
+        let has_full_sync = random.percent(60);
+        let entry_count_max = match has_full_sync && random.percent(40) {
+            true => random.within(5..40),
+            false => SourceQueueSettings::default().entry_count_max,
+        };
+        Self {
+            links: pairs.iter().map(link).collect(),
+            has_full_sync,
+            queues_reaps: random.percent(20),
+            window_count_max: random.within(1..20) as usize,
+            entry_count_max,
+        }
+    }
+
+    /// Source queues of a cluster's nodes.
+    #[must_use]
+    pub fn source_queues(&self, cluster: usize) -> SourceQueueSettings {
+        let links = self.links.iter().filter(|link| link.from == cluster);
+        let queue = |link: &Link| QueueDefinition { name: link.queue(), filter: QueueFilter::Any };
+        SourceQueueSettings {
+            is_enabled: true,
+            queues: links.map(queue).collect(),
+            object_count_max: 4,
+            window_count_max: self.window_count_max,
+            entry_count_max: self.entry_count_max,
+            queues_reaps: self.queues_reaps,
+            ..SourceQueueSettings::default()
+        }
+    }
+}
+
+/// The tasks of all ways. They end when this is dropped.
+pub struct Links {
+    ground: Ground,
+    replication: Replication,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+impl Links {
+    /// Begins to replicate. `is_rough` says whether messages get lost.
+    pub fn start<R>(ground: &Ground, replication: &Replication, seed: u64, is_rough: R) -> Self
+    where
+        R: Fn() -> bool + Clone + Send + 'static,
+    {
+        let mut tasks = Vec::new();
+        for (place, link) in replication.links.iter().enumerate() {
+            let way = |number: u64| Way {
+                link: *link,
+                ground: ground.clone(),
+                random: Random::new(seed, "way", place as u64 * 10 + number),
+                reverse: replication.links.contains(&Link { from: link.to, to: link.from }),
+            };
+            for number in 0..CARRIER_COUNT {
+                tasks.push(tokio::spawn(way(number).carry(is_rough.clone())));
+            }
+            if replication.has_full_sync {
+                tasks.push(tokio::spawn(way(CARRIER_COUNT).repair()));
+            }
+        }
+        Self { ground: ground.clone(), replication: replication.clone(), tasks }
+    }
+
+    /// Waits until all clusters have the same and nothing is on its way.
+    ///
+    /// # Errors
+    ///
+    /// The records in which two of them still differ, or the queue that does not end.
+    pub async fn come_together(self, seed: u64) -> Result<(), Violation> {
+        let give_up_at = Instant::now() + PATIENCE;
+        let mut random = Random::new(seed, "comparison", 0);
+        while let Err(violation) = self.look(&mut random).await {
+            if Instant::now() > give_up_at {
+                return Err(violation);
+            }
+            sleep(LOOK_PAUSE).await;
+        }
+        self.ground.trace.note("run", "CLUSTERS ARE EQUAL");
+        Ok(())
+    }
+
+    async fn look(&self, random: &mut Random) -> Result<(), Violation> {
+        for machine in self.ground.in_service() {
+            let Some(store) = machine.store() else { continue };
+            for queue in store.source_queues().status() {
+                let (lengths, leased) = (queue.lengths, queue.unconfirmed_count);
+                let waiting = lengths.real_time + lengths.full_sync + lengths.fold + leased;
+                if waiting > 0 {
+                    let text =
+                        format!("{}: {} entries wait in {}", machine.name, waiting, queue.name);
+                    return Err(Violation::new(Fault::Grows, text));
+                }
+            }
+        }
+        for link in &self.replication.links {
+            let Some((found, [from, to])) = compare(&self.ground, *link, random).await else {
+                let text = format!("{link:?} can't be compared");
+                return Err(Violation::new(Fault::Unanswered, text));
+            };
+            if !found.is_empty() {
+                let text = format!("{link:?}, {} and {}: {found:?}", from.name, to.name);
+                return Err(Violation::new(Fault::Diverged, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One task of a way.
+struct Way {
+    link: Link,
+    ground: Ground,
+    random: Random,
+    /// Whether there is a way back.
+    reverse: bool,
+}
+
+impl Way {
+    /// Carries entries, batch after batch.
+    async fn carry(mut self, is_rough: impl Fn() -> bool) {
+        loop {
+            let pause_us = self.random.below(PAUSE_US_MAX);
+            sleep(Duration::from_micros(pause_us)).await;
+            let sources = self.ground.of_cluster(self.link.from).in_service();
+            let source = Arc::clone(self.random.pick(&sources));
+            let trip = Trip {
+                queue: self.link.queue(),
+                sinks: self.ground.of_cluster(self.link.to).in_service(),
+                random: Random::new(self.random.number(), "trip", 0),
+                is_rough: is_rough(),
+            };
+            if let Asked::Answer(Some(text)) = source.ask(move |store| trip.run(store)).await {
+                self.ground.trace.note(&format!("{}>{}", source.name, self.link.to + 1), &text);
+            }
+        }
+    }
+
+    /// Compares the two clusters, and queues what differs, again and again.
+    async fn repair(mut self) {
+        loop {
+            let pause_us = self.random.below(FULL_SYNC_PAUSE_US_MAX);
+            sleep(Duration::from_micros(pause_us)).await;
+            let compared = compare(&self.ground, self.link, &mut self.random).await;
+            let Some((found, [from, to])) = compared else { continue };
+            if found.is_empty() {
+                continue;
+            }
+            let text = format!("{:?}: {} records differ", self.link, found.len());
+            self.ground.trace.note("full-sync", &text);
+            let keys = |but: DifferenceDirection| -> Vec<Bytes> {
+                let some = found.iter().filter(|difference| difference.direction != but);
+                some.map(|difference| difference.key.clone()).collect()
+            };
+            let there = DifferenceDirection::FromThere;
+            queue(&from, self.link.queue(), keys(there)).await;
+            if self.reverse {
+                let back = Link { from: self.link.to, to: self.link.from };
+                queue(&to, back.queue(), keys(DifferenceDirection::FromHere)).await;
+            }
+        }
+    }
+}
+
+/// Queues references at a node.
+async fn queue(machine: &Machine, name: String, keys: Vec<Bytes>) {
+    let push = move |store: Arc<ReplicatedStore>| async move {
+        let now_us = store.clock().unix_us();
+        store.source_queues().push_references(&name, QueuePriority::FullSync, keys, now_us);
+    };
+    let _ = timeout(ANSWER_LIMIT, machine.ask(push)).await;
+}
+
+/// The records in which the clusters of a way differ, and the nodes that were asked; `None` when some of them
+/// can't tell.
+async fn compare(
+    ground: &Ground,
+    link: Link,
+    random: &mut Random,
+) -> Option<(Vec<Difference>, [Arc<Machine>; 2])> {
+    let mut node = |cluster| Arc::clone(random.pick(&ground.of_cluster(cluster).in_service()));
+    let (from, to) = (node(link.from), node(link.to));
+    let ring_size = |machine: &Machine| Some(machine.store()?.control().ring_size().get());
+    let arc_count = ring_size(&from)?.min(ring_size(&to)?);
+    let hour_min = hour_of(from.store()?.clock().unix_secs()).saturating_add(1);
+    let (here, there) =
+        (digests(&from, arc_count, hour_min).await?, digests(&to, arc_count, hour_min).await?);
+    let is_whole = here.missing.is_empty() && there.missing.is_empty();
+    is_whole.then(|| (differences(here.records, there.records), [from, to]))
+}
+
+/// All records of a cluster, as one of its nodes tells.
+async fn digests(machine: &Machine, arc_count: u16, hour_min: u32) -> Option<ClusterDigests> {
+    let all = (0..arc_count).map(|arc| ArcRange { arc, range: HashRange::ALL.number() });
+    let all: Vec<ArcRange> = all.collect();
+    let ask = move |store: Arc<ReplicatedStore>| async move {
+        store.cluster_digests(arc_count, hour_min, &all, true).await
+    };
+    match timeout(ANSWER_LIMIT, machine.ask(ask)).await {
+        Ok(Asked::Answer(answer)) => answer.ok(),
+        _ => None,
+    }
+}
+
+/// A batch on its way.
+struct Trip {
+    queue: String,
+    sinks: Vec<Arc<Machine>>,
+    random: Random,
+    is_rough: bool,
+}
+
+impl Trip {
+    /// Takes a batch from a node, has it stored, and confirms it. Tells what became of it.
+    async fn run(mut self, store: Arc<ReplicatedStore>) -> Option<String> {
+        let sink = self.sinks.iter().find_map(|machine| machine.store())?.cluster();
+        let lease = store.source_queues().lease();
+        let bounds = BatchBounds {
+            count_max: BATCH_COUNT_MAX,
+            bytes_max: BATCH_BYTES_MAX,
+            sink: Some(sink),
+        };
+        let taken = store.take_queued(&self.queue, &lease, bounds, Patience::UpTo(POLL)).await;
+        let mut batch = taken.ok().filter(|batch| !batch.is_empty())?;
+        if self.is_lost() {
+            return Some(format!("{} entries are lost", batch.len()));
+        }
+        let count = batch.len();
+        let mut stored = Vec::new();
+        while !batch.is_empty() {
+            let queued = batch.swap_remove(self.random.below(batch.len() as u64) as usize);
+            let sequence = queued.sequence;
+            if self.deliver(queued, store.cluster()).await {
+                stored.push(sequence);
+            }
+        }
+        if self.is_lost() {
+            return Some(format!("{} of {count} stored, and not confirmed", stored.len()));
+        }
+        store.source_queues().confirm(&self.queue, &lease, &stored);
+        Some(format!("{} of {count} stored", stored.len()))
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.is_rough && self.random.percent(LOST_PERCENT)
+    }
+
+    /// Has nodes of the other cluster store an entry. Whether one of them has.
+    async fn deliver(&mut self, queued: QueuedObject, source: VisitedCluster) -> bool {
+        if self.is_lost() {
+            return false;
+        }
+        let is_repeated = self.is_rough && self.random.percent(REPEATED_PERCENT);
+        let mut is_stored = false;
+        for _ in 0..1 + usize::from(is_repeated) {
+            let sink = Arc::clone(self.random.pick(&self.sinks));
+            let queued = queued.clone();
+            let asked = sink.ask(move |store| store_one(store, queued, source));
+            let asked = timeout(STORING_LIMIT, asked).await;
+            is_stored |= matches!(asked, Ok(Asked::Answer(true)));
+        }
+        is_stored
+    }
+}
+
+/// Stores an entry, as a sink does.
+async fn store_one(
+    store: Arc<ReplicatedStore>,
+    queued: QueuedObject,
+    source: VisitedCluster,
+) -> bool {
+    let stored = match &queued.value {
+        QueuedValue::Reap { clock, .. } => {
+            return store.reap_arrived(&queued.key, clock).await.is_ok();
+        }
+        QueuedValue::Object(stored) | QueuedValue::Tombstone(stored) => stored,
+    };
+    let Ok(object) = Object::decode(stored) else { return false };
+    let mut visited = queued.visited.clone();
+    if !visited.contains(&source) {
+        visited.push(source);
+    }
+    let arrival =
+        Arrival { visited: Some(visited), may_be_again: queued.is_again, dw: Quorum::Quorum };
+    store.store_arrived(&queued.key, &object, &arrival).await.is_ok()
+}
