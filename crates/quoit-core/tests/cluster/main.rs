@@ -10,6 +10,7 @@ mod failures;
 mod fixture;
 mod folds;
 mod index;
+mod jobs;
 mod large_fields;
 mod listing;
 mod overload;

@@ -1,15 +1,17 @@
 //! The rights that a MapReduce job asks for.
 
 use crate::security::Need;
-use quoit_mapreduce::{Inputs, Job, PhaseKind};
+use quoit_mapreduce::{Inputs, Job, PhaseKind, ScriptSource};
 use quoit_security::Permission;
 
 /// Text of Riak for jobs that follow links while security is on.
 pub(crate) const NO_LINKS: &str =
     "\"Link walking is deprecated in Riak 2.0 and is not compatible with security.\"";
 
-/// The rights of a job, in Riak's order: first to find its inputs, then to run it. A job with several
-/// phases that read records may read those of any bucket, which its own outputs name.
+/// The rights of a job, in Riak's order: first to find its inputs, then to run it.
+///
+/// Inputs name the records of the first phase only. A later phase reads the records that outputs of the
+/// phase before name, which may be of any bucket. A source that is stored is read, too.
 pub(crate) fn needs(job: &Job) -> Vec<Need<'_>> {
     let of = |permission, bucket_type, bucket| Need::of_bucket(permission, bucket_type, bucket);
     let run = Permission::MapReduce;
@@ -35,8 +37,13 @@ pub(crate) fn needs(job: &Job) -> Vec<Need<'_>> {
         }
         Inputs::Generated(_) => vec![Need::any(run)],
     };
+    for (_, script) in job.scripts() {
+        if let ScriptSource::Stored(name) = &script.source {
+            needs.push(of(Permission::Get, &name.bucket_type, &name.bucket));
+        }
+    }
     let reads = |kind: &PhaseKind| matches!(kind, PhaseKind::Map(_) | PhaseKind::Link { .. });
-    if job.phases.iter().filter(|phase| reads(&phase.kind)).count() > 1 {
+    if job.phases.iter().skip(1).any(|phase| reads(&phase.kind)) {
         needs.push(Need::any(run));
     }
     needs
@@ -45,4 +52,36 @@ pub(crate) fn needs(job: &Job) -> Vec<Need<'_>> {
 /// Whether a job follows links, which lead to any bucket.
 pub(crate) fn follows_links(job: &Job) -> bool {
     job.phases.iter().any(|phase| matches!(phase.kind, PhaseKind::Link { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn job(query: Value) -> Job {
+        let document = json!({"inputs": [["b", "k"]], "query": query}).to_string();
+        Job::from_json(document.as_bytes()).expect("a job")
+    }
+
+    #[test]
+    fn records_that_outputs_name_take_the_right_to_all() {
+        let map = json!({"map": {
+            "language": "erlang", "module": "riak_kv_mapreduce", "function": "map_object_value"}});
+        let reduce = json!({"reduce": {
+            "language": "javascript", "source": "function() { return [['secret', 'k']]; }"}});
+        let reads_anything =
+            |query| needs(&job(query)).contains(&Need::any(Permission::MapReduce));
+        assert!(!reads_anything(json!([])));
+        assert!(!reads_anything(json!([map, reduce])));
+        assert!(reads_anything(json!([map, map])));
+        assert!(reads_anything(json!([map, reduce, {"link": {}}])));
+        assert!(reads_anything(json!([reduce, map])), "a script may name any record");
+    }
+
+    #[test]
+    fn a_stored_source_takes_the_right_to_read_it() {
+        let stored = job(json!([{"map": {"language": "javascript", "bucket": "code", "key": "f"}}]));
+        assert!(needs(&stored).contains(&Need::of_bucket(Permission::Get, b"default", b"code")));
+    }
 }
