@@ -10,7 +10,8 @@ use quoit_client::wire::messages::{
     RpbPutReq, RpbPutResp,
 };
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::both_targets::{BothTargets, target_of};
@@ -63,6 +64,7 @@ pub(super) enum IndexQueryOperation {
     Put { index_count: u64 },
     QueryByPb { range: u64 },
     QueryByHttp { range: u64 },
+    QueryByJob { range: u64, reduces: bool },
 }
 
 /// The count of an answer's entries, and the count that it should have had.
@@ -73,7 +75,8 @@ struct WrongCount {
 
 impl Driver for IndexQueries {
     const NAME: &'static str = "2i";
-    const OPERATIONS: &'static str = "get_pb, {put_pb, N}, {query_pb, N}, {query_http, N}";
+    const OPERATIONS: &'static str = "get_pb, {put_pb, N}, {query_pb, N}, {query_http, N}, \
+                                      {query_mr, N}, {query_mr2, N}";
 
     type Operation = IndexQueryOperation;
     type Plan = IndexQueryPlan;
@@ -121,15 +124,20 @@ impl Driver for IndexQueries {
             }
             "query_pb" if is_range => Some(IndexQueryOperation::QueryByPb { range: count }),
             "query_http" if is_range => Some(IndexQueryOperation::QueryByHttp { range: count }),
+            "query_mr" if is_range => {
+                Some(IndexQueryOperation::QueryByJob { range: count, reduces: true })
+            }
+            "query_mr2" if is_range => {
+                Some(IndexQueryOperation::QueryByJob { range: count, reduces: false })
+            }
             _ => None,
         }
     }
 
     fn missing(term: &Term) -> Option<&'static str> {
         match term.as_tuple()?.first()?.as_atom()? {
-            "query_mr" | "query_mr2" => Some("the load generator has no MapReduce jobs"),
             "put_pb" => Some("write {put_pb, N} with N from 0 to 1000 indexes"),
-            "query_pb" | "query_http" => {
+            "query_pb" | "query_http" | "query_mr" | "query_mr2" => {
                 Some("write N from 1 to 10000000 as the size of the range")
             }
             _ => None,
@@ -190,11 +198,26 @@ impl IndexQueries {
             }
             IndexQueryOperation::QueryByHttp { range } => {
                 let found = self.query_by_http(plan, key, range).await?;
-                let Err(wrong) = check_count(plan, key, range, found) else { return Ok(()) };
-                self.print(key, range, &wrong);
-                if plan.key_max.is_some() { Err(wrong.reason()) } else { Ok(()) }
+                self.judge(plan, key, range, found)
+            }
+            IndexQueryOperation::QueryByJob { range, reduces } => {
+                let found = self.query_by_job(plan, key, range, reduces).await?;
+                self.judge(plan, key, range, found)
             }
         }
+    }
+
+    /// Prints a wrong count, which is an error where the greatest key is known.
+    fn judge(
+        &mut self,
+        plan: &IndexQueryPlan,
+        key: i64,
+        range: u64,
+        found: u64,
+    ) -> Result<(), Term> {
+        let Err(wrong) = check_count(plan, key, range, found) else { return Ok(()) };
+        self.print(key, range, &wrong);
+        if plan.key_max.is_some() { Err(wrong.reason()) } else { Ok(()) }
     }
 
     /// Connects anew after an operation that lost the connection.
@@ -296,6 +319,40 @@ impl IndexQueries {
         key_count(self.http.content().1)
     }
 
+    /// The same as a MapReduce job, of one phase that gives its inputs or of none.
+    async fn query_by_job(
+        &mut self,
+        plan: &IndexQueryPlan,
+        first: i64,
+        range: u64,
+        reduces: bool,
+    ) -> Result<u64, Term> {
+        let name = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+        let bucket = match &plan.bucket_type {
+            Some(bucket_type) => json!([name(bucket_type), name(&plan.bucket)]),
+            None => json!(name(&plan.bucket)),
+        };
+        let last = last_of(first, range);
+        let (start, end) = (first.to_string(), last.to_string());
+        let phase = json!({"reduce": {
+            "language": "erlang", "module": "riak_kv_mapreduce", "function": "reduce_identity",
+        }});
+        let query = if reduces { vec![phase] } else { Vec::new() };
+        let inputs = json!({"bucket": bucket, "index": QUERIED, "start": start, "end": end});
+        let body = json!({"inputs": inputs, "query": query}).to_string();
+        let (host, length) = (&self.http_target, body.len());
+        let head = format!(
+            "POST /mapred HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n"
+        );
+        let (target, timeout) = (&self.http_target, plan.http_timeout);
+        let sent = (head.as_bytes(), body.as_bytes());
+        let response = self.http.request(target, timeout, Method::Post, sent.0, sent.1).await?;
+        check_status(response.status, &[200])?;
+        let outputs: Vec<IgnoredAny> = read_answer(Method::Post, self.http.content().1)?;
+        Ok(outputs.len() as u64)
+    }
+
     fn print(&mut self, first: i64, range: u64, wrong: &WrongCount) {
         if self.printed_count == PRINTED_MAX {
             return;
@@ -342,9 +399,14 @@ fn key_count(body: &[u8]) -> Result<u64, Term> {
     struct IndexQueryAnswer {
         keys: Vec<IgnoredAny>,
     }
-    let answer: IndexQueryAnswer = serde_json::from_slice(body).map_err(|error| {
-        let reason = [Term::atom("bad_response"), Term::String(error.to_string())];
-        Term::Tuple(vec![Term::atom("get"), Term::Tuple(reason.into())])
-    })?;
+    let answer: IndexQueryAnswer = read_answer(Method::Get, body)?;
     Ok(answer.keys.len() as u64)
+}
+
+fn read_answer<T: DeserializeOwned>(method: Method, body: &[u8]) -> Result<T, Term> {
+    serde_json::from_slice(body).map_err(|error| {
+        let reason = [Term::atom("bad_response"), Term::String(error.to_string())];
+        let method = if method == Method::Get { "get" } else { "post" };
+        Term::Tuple(vec![Term::atom(method), Term::Tuple(reason.into())])
+    })
 }

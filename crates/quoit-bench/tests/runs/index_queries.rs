@@ -104,6 +104,27 @@ fn ranges_are_asked_for_over_http_too() {
 }
 
 #[test]
+fn ranges_are_inputs_of_jobs_too() {
+    let document = b"[[\"b\",\"1\"],[\"b\",\"2\"]]";
+    let answer = move |_: &_, _| response("200 OK", "", document);
+    let node =
+        Node { pb: PbServer::start(|_| Manner::Answer), http: HttpServer::start(Arc::new(answer)) };
+    for (operation, query_len) in [("query_mr", 1), ("query_mr2", 0)] {
+        let run = node.run(&format!("{{{{{operation}, 2}}, 1}}"), "{enforce_keyrange, 100}.");
+        assert_eq!(errors_of(&run), "");
+        let seen = node.http.seen().pop().unwrap();
+        assert_eq!(seen.path, "/mapred");
+        let job: serde_json::Value = serde_json::from_slice(&seen.body).unwrap();
+        assert_eq!(job["inputs"]["start"], "39");
+        assert_eq!(
+            (&job["inputs"]["end"], &job["inputs"]["bucket"]),
+            (&"40".into(), &"mybucket".into())
+        );
+        assert_eq!(job["query"].as_array().unwrap().len(), query_len);
+    }
+}
+
+#[test]
 fn a_wrong_count_is_an_error_only_where_the_greatest_key_is_told() {
     let node = Node::start(3);
     let run = node.run("{{query_http, 4}, 1}", "");
@@ -146,7 +167,7 @@ fn settings_and_operations_that_cannot_be_are_refused() {
         ("{operations, [{{put_pb, 1001}, 1}]}.", "from 0 to 1000 indexes"),
         ("{operations, [{{query_pb, 0}, 1}]}.", "from 1 to 10000000"),
         ("{operations, [{{query_http, x}, 1}]}.", "from 1 to 10000000"),
-        ("{operations, [{{query_mr, 5}, 1}]}.", "has no MapReduce jobs"),
+        ("{operations, [{{query_mr, 0}, 1}]}.", "write N from 1 to"),
         ("{operations, [{something, 1}]}.", "it has get_pb"),
     ] {
         let error = try_run(&node.config("{get_pb, 1}", setting), |_| {}).err().expect(setting);
