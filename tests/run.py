@@ -216,6 +216,8 @@ PARTS = [
      with_nodes("import/live_move.py")),
     ("healing", "what comes back to real nodes that were away, and what must not",
      with_nodes("process/healing.py")),
+    ("changes", "change feeds of real nodes, which die, as their readers do",
+     with_nodes("process/changes.py")),
     ("replication", "two and three clusters of real processes that replicate",
      with_nodes("process/replication.py")),
     ("replication-with-riak", "clusters that replicate in Riak's messages",

@@ -282,6 +282,19 @@ def large_messages_of_strangers_are_not_read(world):
     assert done.get("status", 401) == 401, done.get("status")
 
 
+def change_feeds_need_their_right_on_the_bucket(world):
+    one_user(world)
+
+    def status():
+        wanted = {"scheme": "https", "method": "GET", "path": "/buckets/b/changes", "auth": ["u", "pw"]}
+        return request(world.addresses, world.certificates, wanted)["status"]
+
+    world.operator.command("grant", "riak_kv.get,riak_kv.list_keys", "on", "default", "b", "to", "u")
+    assert status() == 403
+    world.operator.command("grant", "quoit.changes", "on", "default", "b", "to", "u")
+    assert status() == 404, "the bucket has no feed"
+
+
 def administration_over_the_network_needs_its_right(world):
     one_user(world)
 
@@ -353,6 +366,7 @@ CHECKS = [
     clear_text_behind_start_tls_is_not_taken_for_what_came_through_it,
     large_messages_of_strangers_are_not_read,
     administration_over_the_network_needs_its_right,
+    change_feeds_need_their_right_on_the_bucket,
     the_operator_gets_in_again_when_all_users_are_lost,
     connections_that_do_not_log_in_are_bounded,
 ]

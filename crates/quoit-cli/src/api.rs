@@ -274,6 +274,19 @@ impl Api {
         Ok(Reply { status: response.status().as_u16(), headers: response.headers().clone(), body })
     }
 
+    /// Begins to read a path of the interface of clients whose answer may have no end: its status and body.
+    ///
+    /// # Errors
+    ///
+    /// When no node answers.
+    pub fn open(&self, path: &str) -> Result<(u16, Body)> {
+        let response = self.ask(|agent, base| {
+            let request = agent.get(format!("{base}/{path}"));
+            request.config().timeout_global(None).build().call()
+        })?;
+        Ok((response.status().as_u16(), response.into_body()))
+    }
+
     /// Reads a document of the administration API.
     ///
     /// # Errors

@@ -13,6 +13,7 @@
 
 pub mod api;
 pub mod bundle;
+pub mod changes;
 pub mod columns;
 pub mod data;
 pub mod doctor;

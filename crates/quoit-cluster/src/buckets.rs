@@ -64,11 +64,11 @@ impl ControlPlane {
         self.run(Command::SetBucketProps { bucket, updates }).await
     }
 
-    /// Refuses pre-commit hooks that can't be run, and storage engines that this node does not have.
+    /// Refuses commit hooks that can't be run, and storage engines that this node does not have.
     /// That others have them too is their operators' business: where they don't, the default engine is
     /// taken.
     fn check_runnable(&self, updates: &PropUpdates) -> Result<(), InvalidProps> {
-        updates.check_precommit()?;
+        updates.check_hooks()?;
         if self.backends().is_empty() { Ok(()) } else { updates.check_backend(self.backends()) }
     }
 

@@ -1,7 +1,7 @@
 //! Objects a second of a MapReduce job on one node: `map_object_value`, then `reduce_count_inputs`.
 //!
 //! ```text
-//! cargo run --profile dist -p quoit-core --example bench_mapreduce -- [OBJECTS] [VALUE_BYTES] [RUNS]
+//! cargo xtask bench mapreduce [OBJECTS] [VALUE_BYTES] [RUNS]
 //! ```
 //!
 //! One node in this process, with the memory engine, holds OBJECTS (one million) objects of VALUE_BYTES

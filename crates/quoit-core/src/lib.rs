@@ -8,6 +8,7 @@
 mod blocking;
 mod calls;
 mod change;
+mod changes;
 mod confirm;
 mod data_type;
 mod dots;
@@ -46,6 +47,10 @@ mod write_clock;
 mod write_replicas;
 
 pub use blocking::Blocking;
+pub use changes::{
+    ChangeBatch, ChangeEvent, ChangeFeedError, ChangeFeedSettings, ChangeFeedStatus, ChangeKind,
+    ChangeLog, ChangeQuery, ChangeStream, ChangesSince, PositionError,
+};
 pub use confirm::Unconfirmed;
 pub use data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamedItems};
 pub use dots::{CounterReserve, DotSequence, Unreserved};

@@ -312,10 +312,13 @@ impl ReplicatedStore {
         };
         let replicates = !topology.is_alone();
         let mut changed = self.change(&at, props, &change, replicates)?;
-        // An object that is put as it is comes from another cluster, or was written long ago.
-        if changed.ticket.is_some() && !change.as_is {
+        if changed.ticket.is_some() {
             let written = WrittenObject::of(changed.replicated.as_ref(), changed.object.as_ref());
-            self.queue_written(&at, props, written);
+            match change.as_is {
+                // It comes from another cluster, or was written long ago.
+                true => self.note_change(&at, props, &written),
+                false => self.queue_written(&at, props, written),
+            }
         }
         changed.replicated = changed.replicated.filter(|_| replicates);
         changed.object = changed.object.map(|object| resolve(object, props));

@@ -26,7 +26,7 @@ use quoit_wire::internode::data::{
 };
 use quoit_wire::internode::grants::{METHOD_GRANT, METHOD_RELEASE, REFUSED_SUPERSEDED};
 use quoit_wire::internode::{
-    exchange, operators, ranges, reap, replication, staging, transfer, trees,
+    changes, exchange, operators, ranges, reap, replication, staging, transfer, trees,
 };
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
@@ -94,6 +94,7 @@ impl Service for ReplicaService {
             staging::METHOD_DROP_STAGING => store.serve_drop_staging(&request, reply),
             replication::METHOD_COMMAND => store.serve_replication_command(&request, reply),
             replication::METHOD_ASK_DIGESTS => store.serve_ask_digests(&request, reply),
+            changes::METHOD_ASK_CHANGES => store.serve_ask_changes(&request, reply),
             trees::METHOD_ASK_TREE => store.serve_ask_tree(&request, reply),
             trees::METHOD_ASK_TREE_CLOCKS => store.serve_ask_tree_clocks(&request, reply),
             method => refuse(reply, &Refusal::Malformed(format!("no method {method:#06x}"))),

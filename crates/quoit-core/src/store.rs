@@ -1,6 +1,7 @@
 //! The replicated store: what the protocols call.
 
 use crate::blocking::Blocking;
+use crate::changes::ChangeLog;
 use crate::dots::DotSequence;
 use crate::error::RequestError;
 use crate::exchange::{ExchangeSettings, Exchanges};
@@ -159,6 +160,8 @@ pub struct ReplicatedStore {
     /// Queues of writes for other clusters.
     pub(crate) source_queues: Arc<SourceQueues>,
     pub(crate) conflicts: ConflictCounts,
+    /// Writes of buckets with a change feed; `None` where records end with the process.
+    pub(crate) change_log: Option<Arc<ChangeLog>>,
     /// Does what operators want of replication.
     pub(crate) replication_operator: OnceLock<Arc<dyn ReplicationOperator>>,
     /// Parts of the trees that Riak nodes compare clusters by.
@@ -231,6 +234,7 @@ impl ReplicatedStore {
             healing: Healing::default(),
             source_queues: Arc::new(SourceQueues::in_memory(SourceQueueSettings::default())),
             conflicts: ConflictCounts::default(),
+            change_log: None,
             replication_operator: OnceLock::new(),
             riak_trees: RiakTrees::default(),
             stats: Stats::default(),
@@ -510,10 +514,12 @@ impl ReplicatedStore {
         let healing = Arc::clone(&self).run_healing();
         let found = Arc::clone(&self).run_healing_of_found();
         let queues = Arc::clone(&self).run_source_queues();
+        let changes = Arc::clone(&self).run_change_log();
         let trees = Arc::clone(&self).run_riak_trees();
         let transfers = self.run_transfers();
         tokio::join!(
-            biased; reaper, hints, exchanges, verification, healing, found, queues, trees, transfers
+            biased; reaper, hints, exchanges, verification, healing, found, queues, changes, trees,
+            transfers
         );
     }
 

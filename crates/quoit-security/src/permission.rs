@@ -34,6 +34,8 @@ pub enum Permission {
     Fold,
     /// Repairing, reaping and erasing records found by a fold.
     Erase,
+    /// Reading the change feed of a bucket.
+    Changes,
     /// Fetching from and writing to replication queues, and the other messages of replication.
     Replicate,
     /// Asking where partitions lie: the layout, and plans of coverage.
@@ -46,7 +48,7 @@ pub enum Permission {
 
 impl Permission {
     /// All permissions, Riak's first.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Get,
         Self::Put,
         Self::Delete,
@@ -61,6 +63,7 @@ impl Permission {
         Self::SetBucketType,
         Self::Fold,
         Self::Erase,
+        Self::Changes,
         Self::Replicate,
         Self::Layout,
         Self::Observe,
@@ -85,6 +88,7 @@ impl Permission {
             Self::SetBucketType => "riak_core.set_bucket_type",
             Self::Fold => "quoit.fold",
             Self::Erase => "quoit.erase",
+            Self::Changes => "quoit.changes",
             Self::Replicate => "quoit.replicate",
             Self::Layout => "quoit.layout",
             Self::Observe => "quoit.observe",

@@ -26,7 +26,7 @@ mod serve;
 mod stop;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use quoit_cli::{data, requests, status};
+use quoit_cli::{changes, data, requests, status};
 use quoit_import::ImportCommand;
 use quoit_import::facade::{self, Translated};
 use std::ffi::OsString;
@@ -58,6 +58,7 @@ enum Command {
     Keys(data::KeysArgs),
     Buckets(data::BucketsArgs),
     Index(data::IndexArgs),
+    Changes(changes::ChangesArgs),
     #[command(subcommand)]
     Counter(data::CounterCommand),
     #[command(subcommand)]
@@ -175,6 +176,7 @@ fn run(command: Command) -> ExitCode {
         Command::Keys(args) => data::keys(&args),
         Command::Buckets(args) => data::buckets(&args),
         Command::Index(args) => data::index(&args),
+        Command::Changes(args) => changes::changes(&args),
         Command::Counter(command) => data::counter(&command),
         Command::Set(command) => data::set(&command),
         Command::Gset(command) => data::gset(&command),

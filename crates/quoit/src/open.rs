@@ -8,7 +8,7 @@ use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, LinkMode, LinkSecurity, NodeId,
     TokioNetwork,
 };
-use quoit_core::{DiskRoom, ReplicatedStore, SourceQueueSettings, SourceQueues};
+use quoit_core::{ChangeLog, DiskRoom, ReplicatedStore, SourceQueueSettings, SourceQueues};
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};
 use quoit_replication::Replication;
@@ -25,6 +25,8 @@ const CONTROL_FILE: &str = "control.redb";
 const CERTIFICATE_FILE: &str = "internode-certificate.pem";
 /// The directory of hints in the data directory.
 const HINTS_DIR: &str = "hints";
+/// The directory of the log of change feeds.
+const CHANGES_DIR: &str = "changes";
 /// The directory of reap records in the data directory.
 const REAPED_DIR: &str = "reaped";
 /// Where Linux tells boots apart.
@@ -102,6 +104,7 @@ pub(crate) fn open(
         store.with_source_queues(SourceQueues::in_memory(source_queue_settings(settings)))
     } else {
         let store = store.with_source_queues(open_source_queues(data_dir, settings)?);
+        let store = store.with_change_log(open_change_log(data_dir, settings)?);
         let disk = RealDisk::open(data_dir.join(HINTS_DIR)).context("opening the hints")?;
         let store = store.with_hints(Arc::new(disk)).context("reading the hints")?;
         let disk = RealDisk::open(data_dir.join(REAPED_DIR)).context("opening the reap records")?;
@@ -133,6 +136,13 @@ fn open_source_queues(data_dir: &Path, settings: &Settings) -> Result<SourceQueu
     let queues = source_queue_settings(settings);
     SourceQueues::open(Arc::new(disk), queues, boot_of_machine()?)
         .context("reading the source queues")
+}
+
+fn open_change_log(data_dir: &Path, settings: &Settings) -> Result<ChangeLog> {
+    let disk = RealDisk::open(data_dir.join(CHANGES_DIR)).context("opening the change feeds")?;
+    let entropy = getrandom::u64().context("asking the system for random bytes")?;
+    ChangeLog::open(Arc::new(disk), settings.change_feeds(), boot_of_machine()?, entropy)
+        .context("reading the change feeds")
 }
 
 /// Replication from other clusters, as configuration and former commands have it.

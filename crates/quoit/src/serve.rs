@@ -293,7 +293,9 @@ async fn stop_in_order(
         let hints = closing.flush_hints();
         let reaped = closing.flush_reap_records();
         let queues = closing.source_queues().close();
-        hints.and(reaped).and(queues).and(closing.engine().close())
+        let now_us = closing.clock().unix_us();
+        let changes = closing.change_log().map_or(Ok(()), |log| log.close(now_us));
+        hints.and(reaped).and(queues).and(changes).and(closing.engine().close())
     })
     .await
     .context("closing the storage engine")?

@@ -18,7 +18,7 @@ use crate::names::BucketName;
 use anyhow::{Error, anyhow};
 
 /// A write or a read that did not find what it needs; the words say so.
-fn refused(reply: &Reply, bucket: &BucketName, what: &dyn std::fmt::Display) -> Error {
+pub(crate) fn refused(reply: &Reply, bucket: &BucketName, what: &dyn std::fmt::Display) -> Error {
     let told = reply.text();
     match reply.status {
         // Clients get a page for browsers where the bucket type does not exist.
@@ -59,7 +59,7 @@ fn quorum(text: &str) -> Result<String, String> {
 }
 
 /// Appends a parameter to a query.
-fn add(query: &mut String, name: &str, value: Option<&str>) {
+pub(crate) fn add(query: &mut String, name: &str, value: Option<&str>) {
     if let Some(value) = value {
         query.push(if query.is_empty() { '?' } else { '&' });
         query.push_str(&format!("{name}={}", crate::api::segment(value)));

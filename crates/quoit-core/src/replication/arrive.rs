@@ -86,6 +86,9 @@ impl ReplicatedStore {
         let replicated = Replicated::new(object, merge_rule(&props), class);
         let is_news = self.spread_arrived(topology, &at, &props, &replicated, arrival.dw).await?;
         self.stats().count(Counter::SinkObjects);
+        if is_news {
+            self.note_change(&at, &props, &WrittenObject::Encoded(&replicated));
+        }
         if let Some(visited) = &arrival.visited
             && (is_news || arrival.may_be_again)
             && self.source_queues.is_active()

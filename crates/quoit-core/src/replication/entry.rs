@@ -53,6 +53,12 @@ pub(crate) enum EntryReference {
         /// When it was reaped, microseconds since 1970.
         reaped_us: u64,
     },
+    /// The write of a record, as change feeds tell it. In no source queue.
+    Change {
+        is_delete: bool,
+        /// The clock of the record afterwards, as clients get it; empty where clients get none.
+        context: Bytes,
+    },
 }
 
 /// One record to be sent to another cluster.
@@ -74,7 +80,7 @@ impl QueueEntry {
     pub(crate) fn held_bytes(&self) -> usize {
         match &self.reference {
             EntryReference::Object(stored) | EntryReference::Tombstone(stored) => stored.len(),
-            EntryReference::ToFetch | EntryReference::Reap { .. } => 0,
+            EntryReference::ToFetch | EntryReference::Reap { .. } | EntryReference::Change { .. } => 0,
         }
     }
 

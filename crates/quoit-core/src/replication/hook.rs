@@ -57,14 +57,15 @@ impl ReplicatedStore {
             && size_bytes <= self.source_queues.settings().object_bytes_max
     }
 
-    /// Queues what this node has coordinated, right after its local write. One load while no queue takes
-    /// writes.
+    /// Tells change feeds of what this node has coordinated, and queues it for other clusters, right after its
+    /// local write. A comparison and a load while there is no feed and no queue takes writes.
     pub(crate) fn queue_written(
         &self,
         at: &RecordAt<'_>,
         props: &BucketProps,
         written: WrittenObject<'_>,
     ) {
+        self.note_change(at, props, &written);
         if self.source_queues.is_active() {
             self.queue_for_others(at, props, &written, Visited::new());
         }

@@ -18,13 +18,14 @@
 //!   4  4  bytes of the entry, these included
 //!   8  8  sequence number
 //!  16  8  when it was queued, microseconds since 1970
-//!  24  1  kind: 0 to be fetched, 1 tombstone, 2 reap
+//!  24  1  kind: 0 to be fetched, 1 tombstone, 2 reap; in the log of change feeds 3 put, 4 delete
 //!  25  1  count of visited clusters
 //!  26  1  count of queues
 //!  27  1  0
 //!  28  4  bytes of the record's name
 //!  32     visited clusters, 16 bytes each; numbers of queues, 4 bytes each; the record's name;
-//!         of a tombstone its stored form, of a reap its time (8 bytes) and its clock as clients get it
+//!         of a tombstone its stored form, of a reap its time (8 bytes) and its clock as clients get it,
+//!         of a put or delete the record's clock as clients get it
 //! ```
 //!
 //! Numbers are little-endian.
@@ -63,8 +64,8 @@ pub(crate) type QueueNumbers = SmallVec<[QueueNumber; 4]>;
 /// A place in the journal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Cursor {
-    file: u32,
-    offset: u64,
+    pub(crate) file: u32,
+    pub(crate) offset: u64,
 }
 
 /// An entry and the queues that it waits in.
@@ -78,6 +79,8 @@ pub(crate) struct JournalEntry {
 #[derive(Debug)]
 pub(crate) struct JournalRead {
     pub(crate) entries: Vec<JournalEntry>,
+    /// The offset behind each entry.
+    pub(crate) ends: Vec<u64>,
     pub(crate) next: Cursor,
     /// Whether nothing is behind them.
     pub(crate) at_end: bool,
@@ -85,6 +88,16 @@ pub(crate) struct JournalRead {
     pub(crate) has_lost: bool,
 }
 
+/// The part of the journal behind a place, to be read without holding up those that append.
+pub(crate) struct JournalReader {
+    /// The file of the place, or the first one behind it; `None` at the end.
+    file: Option<JournalFile>,
+    /// The file after that.
+    next_file: Option<u32>,
+    from: Cursor,
+}
+
+#[derive(Clone)]
 struct JournalFile {
     number: u32,
     file: Arc<dyn DiskFile>,
@@ -146,6 +159,33 @@ impl Journal {
     pub(crate) fn start(&self) -> Cursor {
         let file = self.files.front().map_or(self.next_number, |file| file.number);
         Cursor { file, offset: FILE_HEAD_BYTES as u64 }
+    }
+
+    /// The place of the next entry.
+    pub(crate) fn end(&self) -> Cursor {
+        match self.files.back() {
+            Some(file) if self.is_active => Cursor { file: file.number, offset: file.size_bytes },
+            _ => Cursor { file: self.next_number, offset: FILE_HEAD_BYTES as u64 },
+        }
+    }
+
+    /// The lowest sequence number that an entry may have; `None` without files.
+    pub(crate) fn first(&self) -> Option<EntrySequence> {
+        self.files.front().map(|file| file.first)
+    }
+
+    /// The beginning of the newest file that has no entry of a sequence number behind it only.
+    pub(crate) fn file_of(&self, sequence: EntrySequence) -> Cursor {
+        let file = self.files.iter().rev().find(|file| file.first <= sequence);
+        let begin =
+            |file: &JournalFile| Cursor { file: file.number, offset: FILE_HEAD_BYTES as u64 };
+        file.map_or_else(|| self.start(), begin)
+    }
+
+    /// The place of the newest file, and the lowest sequence number that an entry of it may have.
+    pub(crate) fn newest_file(&self) -> Option<(Cursor, EntrySequence)> {
+        let file = self.files.back()?;
+        Some((Cursor { file: file.number, offset: FILE_HEAD_BYTES as u64 }, file.first))
     }
 
     /// Bytes of all files.
@@ -230,27 +270,74 @@ impl Journal {
         Ok(count)
     }
 
+    /// Removes the oldest files while all of them have more bytes than this; the newest stays. Returns how
+    /// many.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub(crate) fn shrink(&mut self, bytes_max: u64) -> Result<usize, StoreError> {
+        let mut count = 0;
+        while self.size_bytes() > bytes_max
+            && let Some(second) = self.files.get(1)
+        {
+            count += self.retire(second.first)?.max(1);
+        }
+        Ok(count)
+    }
+
     /// Reads about 64 KiB of entries from a place on.
     ///
     /// # Errors
     ///
     /// When the disk refuses.
     pub(crate) fn read(&self, from: Cursor) -> Result<JournalRead, StoreError> {
-        let mut read =
-            JournalRead { entries: Vec::new(), next: from, at_end: false, has_lost: false };
+        self.reader(from).read()
+    }
+
+    /// The part of the journal behind a place.
+    pub(crate) fn reader(&self, from: Cursor) -> JournalReader {
         // A place in a file that has gone is the beginning of the next one.
-        let Some(place) = self.files.iter().position(|file| file.number >= from.file) else {
+        let place = self.files.iter().position(|file| file.number >= from.file);
+        let at = |place: usize| self.files.get(place);
+        JournalReader {
+            file: place.and_then(at).cloned(),
+            next_file: place.and_then(|place| at(place + 1)).map(|file| file.number),
+            from,
+        }
+    }
+}
+
+impl JournalReader {
+    /// The file that is read from.
+    pub(crate) fn file_number(&self) -> Option<u32> {
+        self.file.as_ref().map(|file| file.number)
+    }
+
+    /// Reads about 64 KiB of entries.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub(crate) fn read(&self) -> Result<JournalRead, StoreError> {
+        let mut read = JournalRead {
+            entries: Vec::new(),
+            ends: Vec::new(),
+            next: self.from,
+            at_end: false,
+            has_lost: false,
+        };
+        let Some(file) = &self.file else {
             read.at_end = true;
             return Ok(read);
         };
-        let file = &self.files[place];
         let begin = Cursor { file: file.number, offset: FILE_HEAD_BYTES as u64 };
         read.next = read.next.max(begin);
         let ended = read_entries(file, &mut read)?;
         if ended {
-            match self.files.get(place + 1) {
+            match self.next_file {
                 Some(next) => {
-                    read.next = Cursor { file: next.number, offset: FILE_HEAD_BYTES as u64 };
+                    read.next = Cursor { file: next, offset: FILE_HEAD_BYTES as u64 };
                 }
                 None => read.at_end = true,
             }
@@ -287,6 +374,7 @@ fn read_entries(file: &JournalFile, read: &mut JournalRead) -> Result<bool, Stor
         };
         read.next.offset += length as u64;
         read.entries.push(entry);
+        read.ends.push(read.next.offset);
     }
     if !read.entries.is_empty() {
         return Ok(left(read) == 0);
@@ -355,6 +443,8 @@ fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u8>) {
         EntryReference::Object(_) | EntryReference::ToFetch => 0,
         EntryReference::Tombstone(_) => 1,
         EntryReference::Reap { .. } => 2,
+        EntryReference::Change { is_delete: false, .. } => 3,
+        EntryReference::Change { is_delete: true, .. } => 4,
     };
     let visited = &entry.visited[..entry.visited.len().min(VISITED_COUNT_MAX)];
     let queues = &queues[..queues.len().min(usize::from(u8::MAX))];
@@ -373,6 +463,7 @@ fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u8>) {
             out.extend_from_slice(&reaped_us.to_le_bytes());
             out.extend_from_slice(&encode_context(clock));
         }
+        Reference::Change { context, .. } => out.extend_from_slice(context),
     }
     let length = (out.len() - start) as u32;
     out[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
@@ -414,10 +505,10 @@ fn decode(bytes: &Bytes) -> Option<JournalEntry> {
     let reference = match kind {
         0 => EntryReference::ToFetch,
         1 => EntryReference::Tombstone(rest),
-        2 if rest.len() >= 8 => EntryReference::Reap {
-            reaped_us: u64_at(&rest, 0),
-            clock: decode_context(&rest[8..]).ok()?,
-        },
+        2 if rest.len() >= 8 => {
+            EntryReference::Reap { reaped_us: u64_at(&rest, 0), clock: decode_context(&rest[8..]).ok()? }
+        }
+        3 | 4 => EntryReference::Change { is_delete: kind == 4, context: rest },
         _ => return None,
     };
     let sequence = EntrySequence(u64_at(bytes, 8));

@@ -26,11 +26,13 @@ pub use compare::{ArcRange, COMPARED_RANGE_COUNT_MAX, ClusterDigests, ComparedRe
 pub use conflicts::BucketConflicts;
 pub(crate) use conflicts::ConflictCounts;
 pub use difference::{Difference, DifferenceDirection, differences};
+pub(crate) use entry::{Entry, Reference};
 pub use entry::{EntrySequence, QueuePriority, Visited, VisitedCluster};
 pub use fetch::{BatchBounds, Patience, QueuedObject, QueuedValue};
 pub use filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
 pub use fuzz::{fuzz_source_journal, source_journal_samples};
 pub(crate) use hook::WrittenObject;
+pub(crate) use journal::{Cursor, Journal, JournalEntry};
 pub use operators::ReplicationOperator;
 pub use queue::{QueueCounts, QueueLengths};
 pub use source_queues::{ChangeQueueError, Lease, QueueStatus, SourceQueueSettings, SourceQueues};

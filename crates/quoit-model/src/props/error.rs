@@ -104,6 +104,15 @@ pub enum Reason {
         /// The hook as it was given.
         hook: String,
     },
+    /// A post-commit hook that this server does not run.
+    #[error(
+        "can't have {hook}, which this server can't run: use the change feed of the bucket (property \
+         change_feed, quoit changes enable), which tells each write to programs of yours"
+    )]
+    PostcommitHook {
+        /// The hook as it was given.
+        hook: String,
+    },
     /// Not a link function.
     #[error("must be a {{\"mod\":\"module\",\"fun\":\"function\"}} object")]
     NotLinkFun,

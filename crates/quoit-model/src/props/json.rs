@@ -57,6 +57,7 @@ impl BucketProps {
         put("search", self.search.map(Value::from));
         put("search_index", self.search_index.clone().map(Value::from));
         put("repl", self.repl.map(|mode| mode.to_json()));
+        put("change_feed", self.change_feed.map(Value::from));
         put("stat_tracked", self.stat_tracked.map(Value::from));
         put("ttl", self.ttl_secs.map(Value::from));
     }

@@ -138,6 +138,9 @@ pub struct BucketProps {
     pub search_index: Option<String>,
     /// Replication to other clusters.
     pub repl: Option<ReplMode>,
+    /// The change feed of the bucket, as it was set: 0 is off, any other number names a period in which it is
+    /// on; see [`BucketProps::feeds_changes`].
+    pub change_feed: Option<u32>,
     /// Whether statistics of the bucket are kept.
     pub stat_tracked: Option<bool>,
     /// Life of an object after its last write, in seconds, as it was set (property `ttl`; 0 = for
@@ -184,6 +187,7 @@ impl BucketProps {
             search: None,
             search_index: None,
             repl: None,
+            change_feed: None,
             stat_tracked: None,
             ttl_secs: None,
             other: BTreeMap::new(),
@@ -234,6 +238,12 @@ impl BucketProps {
         self.compression == Some(Compression::Lz4)
     }
 
+    /// Whether writes are told to readers of the bucket's change feed. Absent means no.
+    #[must_use]
+    pub fn feeds_changes(&self) -> bool {
+        self.change_feed.is_some_and(|period| period > 0)
+    }
+
     /// Life of an object after its last write, in seconds; `None` = for ever.
     #[must_use]
     pub fn expires_after_secs(&self) -> Option<NonZeroU32> {
@@ -259,6 +269,7 @@ impl BucketProps {
         effective.hll_precision = self.hll_precision.or(type_props.hll_precision);
         effective.search = self.search.or(type_props.search);
         effective.repl = self.repl.or(type_props.repl);
+        effective.change_feed = self.change_feed.or(type_props.change_feed);
         effective.stat_tracked = self.stat_tracked.or(type_props.stat_tracked);
         effective.ttl_secs = self.ttl_secs.or(type_props.ttl_secs);
         effective.compression = self.compression.or(type_props.compression);

@@ -8,6 +8,9 @@ const MODULE: &str = "quoit";
 /// A function of Riak's that names no check: tests of clients set it.
 const NO_CHECK: (&str, &str) = ("riak_kv_util", "noop");
 
+/// Beginnings of the names of Riak's modules.
+const RIAKS_MODULES: [&str; 2] = ["riak_", "yz_"];
+
 /// A check of values before they are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrecommitCheck {
@@ -37,24 +40,46 @@ impl PrecommitCheck {
 }
 
 impl PropUpdates {
-    /// Checks that the pre-commit hooks that are set can be run: writes of the bucket would go unchecked
-    /// otherwise.
+    /// Checks that the hooks that are set can be run: writes of the bucket would go unchecked otherwise, or
+    /// untold. Post-commit hooks that do nothing in a Riak node, or whose work is done in other ways here, are
+    /// kept as they are: names of functions in JavaScript, and functions of Riak's own modules.
     ///
     /// # Errors
     ///
     /// When one can't, with its name.
-    pub fn check_precommit(&self) -> Result<(), InvalidProps> {
-        let hooks = match self.get("precommit") {
-            Some(Value::Array(hooks)) => hooks.as_slice(),
-            _ => return Ok(()),
-        };
-        for hook in hooks.iter().filter_map(CommitHook::from_json) {
+    pub fn check_hooks(&self) -> Result<(), InvalidProps> {
+        for hook in self.hooks("precommit") {
             if PrecommitCheck::of(&hook).is_none() {
                 let hook = hook.to_json().to_string();
                 return Err(InvalidProps::one("precommit", Reason::UnknownHook { hook }));
             }
         }
+        for hook in self.hooks("postcommit") {
+            if !is_without_effect(&hook) {
+                let hook = hook.to_json().to_string();
+                return Err(InvalidProps::one("postcommit", Reason::PostcommitHook { hook }));
+            }
+        }
         Ok(())
+    }
+
+    fn hooks(&self, name: &str) -> impl Iterator<Item = CommitHook> {
+        let hooks = match self.get(name) {
+            Some(Value::Array(hooks)) => hooks.as_slice(),
+            _ => &[],
+        };
+        hooks.iter().filter_map(CommitHook::from_json)
+    }
+}
+
+/// Whether nobody misses a post-commit hook: Riak runs functions in JavaScript before a commit alone, and its
+/// own modules are those of replication and Search.
+fn is_without_effect(hook: &CommitHook) -> bool {
+    match hook {
+        CommitHook::ModFun(function) => {
+            RIAKS_MODULES.iter().any(|prefix| function.module.starts_with(prefix))
+        }
+        _ => true,
     }
 }
 
@@ -68,7 +93,7 @@ mod tests {
         else {
             panic!("an object")
         };
-        PropUpdates::from(props).check_precommit()
+        PropUpdates::from(props).check_hooks()
     }
 
     #[test]
@@ -83,6 +108,19 @@ mod tests {
         for (module, function) in [("quoit", "max_bytes_"), ("quoit", "x"), ("m", "valid_json")] {
             assert_eq!(of(module, function), None);
         }
+    }
+
+    #[test]
+    fn post_commit_hooks_of_users_are_refused_with_a_word_on_the_change_feed() {
+        let check = |hook: Value| {
+            let Value::Object(props) = json!({"postcommit": [hook]}) else { panic!("an object") };
+            PropUpdates::from(props).check_hooks()
+        };
+        assert_eq!(check(json!({"name": "Js.hook"})), Ok(()));
+        assert_eq!(check(json!({"mod": "riak_repl_leader", "fun": "postcommit"})), Ok(()));
+        let fault =
+            check(json!({"mod": "m", "fun": "f"})).expect_err("it can't be run").to_string();
+        assert!(fault.contains("postcommit") && fault.contains("change feed"), "{fault}");
     }
 
     #[test]

@@ -49,6 +49,14 @@ fn hooks(value: &Value) -> Result<Vec<CommitHook>, Reason> {
     list.iter().map(read).collect()
 }
 
+/// The number of a change feed: `true` is the first period, `false` is off.
+fn change_feed(value: &Value) -> Result<u32, Reason> {
+    match value {
+        Value::Number(_) => integer(value, 0, u32::MAX),
+        _ => boolean(value).map(u32::from),
+    }
+}
+
 fn precision(value: &Value) -> Result<u8, Reason> {
     match value.as_u64() {
         Some(number @ 4..=16) => Ok(number as u8),
@@ -91,12 +99,13 @@ fn fits_depth(value: &Value, levels: usize) -> bool {
 }
 
 /// Names of all properties that mean something, in alphabetical order, with those that are only shown.
-pub const PROPERTY_NAMES: [&str; 37] = [
+pub const PROPERTY_NAMES: [&str; 38] = [
     "active",
     "allow_mult",
     "backend",
     "basic_quorum",
     "big_vclock",
+    "change_feed",
     "chash_keyfun",
     "claimant",
     "compression",
@@ -177,6 +186,7 @@ impl BucketProps {
             }
             "search_index" => self.search_index = Some(text(value)?),
             "repl" => self.repl = Some(ReplMode::from_json(value).ok_or(Reason::NotReplMode)?),
+            "change_feed" => self.change_feed = Some(change_feed(value)?),
             "ttl" => self.ttl_secs = Some(integer(value, 0, u32::MAX)?),
             _ => self.set_unknown(name, value)?,
         }

@@ -30,10 +30,23 @@ pub(super) fn status(context: &ServerContext) -> Value {
         "tombstones": tombstones(&context.store.tombstones_held_up()),
         "deletes": deletes(context.store.settings()),
         "mapreduce": super::jobs::figures(&context.jobs),
+        "change_feeds": change_feeds(&context.store),
         "security": security(context),
         "node_links": node_links(context),
         "losses": losses(&context.store.control().read()),
         "stats": figures,
+    })
+}
+
+/// The log of change feeds; nothing where records end with the process.
+fn change_feeds(store: &ReplicatedStore) -> Value {
+    let Some(status) = store.change_log().map(|log| log.status()) else { return Value::Null };
+    json!({
+        "bytes": status.bytes,
+        "oldest_us": status.oldest_us,
+        "changes": status.appended_count,
+        "lost": status.lost_count,
+        "told": status.told_count,
     })
 }
 

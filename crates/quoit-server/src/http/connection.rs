@@ -368,6 +368,7 @@ impl HttpConnection {
             Route::Stats => self.stats(request),
             Route::Metrics => self.metrics(request),
             Route::Admin(parts) => self.admin(request, method, &parts, query).await,
+            Route::Changes(bucket) => self.changes(&bucket, query).await,
             Route::Index(bucket, names) => self.index_query(request, &bucket, &names, query).await,
             Route::Search => Err(Refusal::Text(404, NO_SEARCH.into())),
             Route::Mapred => self.mapred(request, method, query).await,
@@ -457,6 +458,7 @@ const fn weight_of(route: &Route<'_>) -> Weight {
         | Route::Buckets(_)
         | Route::Walk(..)
         | Route::Index(..)
+        | Route::Changes(_)
         | Route::Mapred
         | Route::Stats
         | Route::Metrics

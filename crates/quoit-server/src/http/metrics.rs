@@ -4,7 +4,7 @@ use super::connection::{HttpConnection, Request};
 use super::data_type_figures::data_type_metrics;
 use super::negotiate::choose_media_type;
 use super::refusal::Refusal;
-use super::replication_figures::replication_metrics;
+use super::replication_figures::{change_feed_metrics, replication_metrics};
 use super::response::reply;
 use super::security_figures::security_metrics;
 use crate::context::ServerContext;
@@ -83,6 +83,7 @@ fn render(context: &ServerContext, form: Form) -> String {
     data_type_metrics(&mut text, context.store.stats());
     exchanges(&mut text, &snapshot);
     replication_metrics(&mut text, context, &snapshot);
+    change_feed_metrics(&mut text, context);
     let engine = context.store.engine().stats();
     text.gauge("quoit_keys", "Records stored, tombstones included.", engine.key_count);
     text.gauge("quoit_tombstones", "Tombstones stored.", engine.tombstone_count);

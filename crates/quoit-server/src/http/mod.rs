@@ -16,6 +16,7 @@
 //! | `server`, `stats`, `metrics` | resources of the node |
 
 mod admission;
+mod changes;
 mod chunked;
 mod conditions;
 mod connection;
@@ -100,6 +101,7 @@ fn fuzz_meaning(head: &head::Head) {
         let _ = route.methods();
         match &route {
             route::Route::Walk(_, steps) => drop(walk::parse_steps(steps)),
+            route::Route::Changes(bucket) => changes::fuzz(bucket, query),
             route::Route::Index(bucket, names) => index::fuzz(bucket, names, query),
             route::Route::Keys(bucket) => listing::fuzz(bucket, query),
             route::Route::Fold(_) => folds::fuzz(query),

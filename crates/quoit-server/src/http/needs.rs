@@ -65,6 +65,7 @@ pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> 
         ),
         Route::Preflist(name) => of_record(P::GetPreflist, name),
         Route::Index(bucket, _) => right(P::Index, bucket),
+        Route::Changes(bucket) => right(P::Changes, bucket),
         Route::Datatype(bucket, key) => {
             let permission = if posts { P::Put } else { P::Get };
             Access::Right(need(permission, bucket).of_key(key.as_deref()))

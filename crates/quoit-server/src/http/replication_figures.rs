@@ -158,6 +158,30 @@ fn label(name: &[u8]) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
+/// Figures of change feeds.
+pub(super) fn change_feed_metrics(text: &mut Text, context: &ServerContext) {
+    let Some(log) = context.store.change_log() else { return };
+    let status = log.status();
+    let now_us = context.store.clock().unix_us();
+    text.gauge("quoit_change_feed_bytes", "Bytes of changes that are kept.", status.bytes);
+    let age_us = status.oldest_us.map_or(0, |oldest_us| now_us.saturating_sub(oldest_us));
+    text.family(
+        "quoit_change_feed_oldest_seconds",
+        "Age of the oldest change that is kept.",
+        "gauge",
+    );
+    text.line(format_args!("quoit_change_feed_oldest_seconds {}", age_us as f64 / US_PER_SEC));
+    let help = "Writes of buckets with a change feed.";
+    text.counter("quoit_change_feed_changes", help, status.appended_count);
+    let help = "Changes that the disk did not take; readers are told of a gap.";
+    text.counter("quoit_change_feed_lost", help, status.lost_count);
+    text.counter(
+        "quoit_change_feed_told",
+        "Changes told to readers by this node.",
+        status.told_count,
+    );
+}
+
 /// How late objects of other clusters were stored, by queue.
 fn lags(text: &mut Text, sinks: &[SinkStatus]) {
     if sinks.is_empty() {

@@ -248,6 +248,7 @@ pub fn status_line(status: u16) -> &'static str {
         406 => "406 Not Acceptable",
         408 => "408 Request Timeout",
         409 => "409 Conflict",
+        410 => "410 Gone",
         412 => "412 Precondition Failed",
         413 => "413 Content Too Large",
         415 => "415 Unsupported Media Type",

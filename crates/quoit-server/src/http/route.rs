@@ -73,6 +73,8 @@ pub enum Route<'r> {
     Preflist(RecordName<'r>),
     /// An index query.
     Index(BucketName<'r>, SmallVec<[Name<'r>; 4]>),
+    /// The change feed of a bucket.
+    Changes(BucketName<'r>),
     /// A MapReduce job.
     Mapred,
     /// Anything of Search, which is not served.
@@ -161,6 +163,7 @@ fn buckets<'r>(
     Some(match rest {
         [b"props"] => Route::Props(bucket),
         [b"keys"] => Route::Keys(bucket),
+        [b"changes"] => Route::Changes(bucket),
         [b"keys", key] => Route::Object(record(bucket, key, reader)),
         [b"keys", key, b"preflist"] => Route::Preflist(record(bucket, key, reader)),
         [b"keys", key, steps @ ..] => {
@@ -200,7 +203,8 @@ impl Route<'_> {
             | Self::Preflist(_)
             | Self::Fold(_)
             | Self::Membership
-            | Self::Index(..) => &[Get, Head],
+            | Self::Index(..)
+            | Self::Changes(_) => &[Get, Head],
             Self::Search => &[Get, Head, Post, Put, Delete],
             Self::Keys(_) | Self::Walk(..) | Self::Mapred | Self::Queue(_) => &[Get, Head, Post],
             Self::Props(_) => &[Get, Head, Put, Delete],
@@ -240,6 +244,13 @@ mod tests {
     fn all_of_search_is_one_resource() {
         for path in ["/search/query/i", "/search/index", "/solr/i/select"] {
             assert_eq!(of(path), Some(Route::Search), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_with_or_without_a_type_has_a_change_feed() {
+        for path in ["/buckets/b/changes", "/types/t/buckets/b/changes"] {
+            assert!(matches!(of(path), Some(Route::Changes(_))), "{path}");
         }
     }
 

@@ -70,8 +70,7 @@ mod tests {
             "language": "erlang", "module": "riak_kv_mapreduce", "function": "map_object_value"}});
         let reduce = json!({"reduce": {
             "language": "javascript", "source": "function() { return [['secret', 'k']]; }"}});
-        let reads_anything =
-            |query| needs(&job(query)).contains(&Need::any(Permission::MapReduce));
+        let reads_anything = |query| needs(&job(query)).contains(&Need::any(Permission::MapReduce));
         assert!(!reads_anything(json!([])));
         assert!(!reads_anything(json!([map, reduce])));
         assert!(reads_anything(json!([map, map])));
@@ -81,7 +80,8 @@ mod tests {
 
     #[test]
     fn a_stored_source_takes_the_right_to_read_it() {
-        let stored = job(json!([{"map": {"language": "javascript", "bucket": "code", "key": "f"}}]));
+        let stored =
+            job(json!([{"map": {"language": "javascript", "bucket": "code", "key": "f"}}]));
         assert!(needs(&stored).contains(&Need::of_bucket(Permission::Get, b"default", b"code")));
     }
 }

@@ -285,8 +285,11 @@ fn values_are_checked_before_they_are_stored() {
         let answer = set(json!({"precommit": [hook]}));
         assert_eq!(answer.status, 400, "{hook}");
         assert!(answer.text().contains("precommit"), "{}", answer.text());
-        assert_eq!(set(json!({"postcommit": [hook]})).status, 204);
     }
+    assert_eq!(set(json!({"postcommit": [{"name": "Js.hook"}]})).status, 204);
+    let answer = set(json!({"postcommit": [{"mod": "m", "fun": "f"}]}));
+    assert_eq!(answer.status, 400);
+    assert!(answer.text().contains("change feed"), "{}", answer.text());
 }
 
 #[test]

@@ -18,6 +18,7 @@
 //! # Ok::<(), quoit_wire::internode::InternodeFrameError>(())
 //! ```
 
+pub mod changes;
 pub mod control;
 pub mod data;
 pub mod exchange;

@@ -37,8 +37,8 @@ The following commands modify users and security ACLs:
 Options of users: password=TEXT, or password-file=FILE or password-env=NAME, which keep it out of the list of
 processes; password_hash=pbkdf2:sha:ITERATIONS:SALT:HASH as Riak stores it; groups=A,B. Sources: trust,
 password, certificate. Permissions: riak_kv.get, .put, .delete, .index, .list_keys, .list_buckets, .mapreduce,
-.get_preflist; riak_core.get_bucket, .set_bucket, .get_bucket_type, .set_bucket_type; quoit.fold, .erase,
-.replicate, .layout, .observe, .operate.
+.get_preflist; riak_core.get_bucket, .set_bucket, .get_bucket_type, .set_bucket_type; quoit.changes, .fold,
+.erase, .replicate, .layout, .observe, .operate.
 ";
 
 /// Says who may log in, and who may do what.

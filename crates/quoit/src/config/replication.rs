@@ -1,7 +1,7 @@
 //! Settings of replication between clusters.
 
 use super::Settings;
-use quoit_core::{QueueDefinition, QueueDefinitionError, SourceQueueSettings};
+use quoit_core::{ChangeFeedSettings, QueueDefinition, QueueDefinitionError, SourceQueueSettings};
 use quoit_model::props::Quorum;
 use quoit_replication::{
     CheckKind, CheckWindow, FullSyncScope, FullSyncSettings, LoginSettings, PeerAddress,
@@ -149,6 +149,16 @@ impl Settings {
             _ => Protocol::Pb,
         };
         Some(PeerAddress { queue: None, host, port, protocol })
+    }
+
+    /// Bounds of the log of change feeds.
+    #[must_use]
+    pub fn change_feeds(&self) -> ChangeFeedSettings {
+        let defaults = ChangeFeedSettings::default();
+        ChangeFeedSettings {
+            retention: self.duration("change_feed.retention").unwrap_or(defaults.retention),
+            bytes_max: self.size_bytes("change_feed.maximum_bytes").unwrap_or(defaults.bytes_max),
+        }
     }
 
     /// The directory of source queues.

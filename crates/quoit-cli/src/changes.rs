@@ -1,0 +1,253 @@
+//! `quoit changes`: the change feed of a bucket.
+
+use crate::api::{Api, Call, Reply, segment};
+use crate::data::{add, refused};
+use crate::names::BucketName;
+use crate::output::is_gone;
+use crate::say;
+use crate::target::TargetArgs;
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use ureq::http::Method;
+
+/// A node that says nothing for so long is taken for dead: it tells its position every five seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// Time between two attempts to reach a node.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Lines that are read ahead of the output.
+const AHEAD_COUNT: usize = 1_000;
+
+/// Print the changes of a bucket, one line of JSON each: what was written and deleted, in order by key.
+///
+/// The bucket has to have a feed (`quoit changes enable`). Each line has the position behind it; a later call
+/// goes on there with --since. With --follow, and several nodes in --url, the command goes on with another
+/// node when one dies.
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Examples:\n  quoit changes enable carts/de\n  quoit changes carts/de\n  \
+                  quoit changes carts/de --follow --since now --prefix 2026-"
+)]
+pub struct ChangesArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(subcommand)]
+    command: Option<ChangesCommand>,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// The changes that are wanted.
+#[derive(Args, Debug)]
+struct Asked {
+    /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
+    #[arg(required = true)]
+    bucket: Option<BucketName>,
+    /// Where to begin: `oldest`, `now`, seconds since 1970, or the position of a line.
+    #[arg(long, default_value = "oldest", value_name = "POSITION")]
+    since: String,
+    /// Wait for further changes instead of ending after the present ones.
+    #[arg(long)]
+    follow: bool,
+    /// Only keys that begin with this.
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+    /// Only changes of this kind. Late changes are told in any case.
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
+}
+
+/// Kinds of changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Kind {
+    /// Records that were written.
+    Put,
+    /// Records that were deleted.
+    Delete,
+}
+
+/// Whether a bucket has a feed.
+#[derive(Subcommand, Debug)]
+enum ChangesCommand {
+    /// Give a bucket a change feed, from now on.
+    Enable {
+        /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
+        bucket: BucketName,
+    },
+    /// Take the change feed of a bucket away.
+    Disable {
+        /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
+        bucket: BucketName,
+    },
+}
+
+/// How a stream has ended.
+enum Ended {
+    Whole,
+    /// The node is gone, or stops.
+    Broken(String),
+}
+
+/// Prints or switches a change feed.
+///
+/// # Errors
+///
+/// When no node answers, the bucket has no feed, or changes are missing.
+pub fn changes(args: &ChangesArgs) -> Result<()> {
+    let api = Api::new(&args.target);
+    match (&args.command, &args.asked.bucket) {
+        (Some(ChangesCommand::Enable { bucket }), _) => enable(&api, bucket),
+        (Some(ChangesCommand::Disable { bucket }), _) => {
+            set(&api, bucket, 0)?;
+            say!(
+                "{bucket} has no change feed any more; what it has told so far stays until it is too old"
+            );
+            Ok(())
+        }
+        (None, Some(bucket)) => print(&api, bucket, &args.asked),
+        (None, None) => unreachable!("the bucket is required where there is no command"),
+    }
+}
+
+fn props_path(bucket: &BucketName) -> String {
+    format!("{}/props", bucket.path())
+}
+
+fn enable(api: &Api, bucket: &BucketName) -> Result<()> {
+    let reply = api.call(&Call { path: props_path(bucket), ..Call::default() })?;
+    let document: Value = match serde_json::from_slice(&reply.body) {
+        Ok(document) if reply.status == 200 => document,
+        _ => return Err(refused(&reply, bucket, bucket)),
+    };
+    if document["props"]["change_feed"].as_u64().is_some_and(|period| period > 0) {
+        say!("{bucket} has a change feed already");
+        return Ok(());
+    }
+    // Each period in which the feed is on has a number of its own, so that readers learn of the time between.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    set(api, bucket, u32::try_from(now.as_secs()).unwrap_or(u32::MAX).max(1))?;
+    say!("{bucket} has a change feed: `quoit changes {bucket}` prints it");
+    Ok(())
+}
+
+fn set(api: &Api, bucket: &BucketName, period: u32) -> Result<()> {
+    let reply = api.call(&Call {
+        method: Method::PUT,
+        path: props_path(bucket),
+        headers: vec![("Content-Type".to_owned(), "application/json".to_owned())],
+        body: json!({"props": {"change_feed": period}}).to_string().into_bytes(),
+    })?;
+    match reply.status {
+        204 => Ok(()),
+        _ => Err(refused(&reply, bucket, bucket)),
+    }
+}
+
+fn print(api: &Api, bucket: &BucketName, asked: &Asked) -> Result<()> {
+    let mut since = asked.since.clone();
+    let mut is_told = false;
+    loop {
+        match print_once(api, bucket, asked, &mut since) {
+            Ok(Ended::Whole) => return Ok(()),
+            Ok(Ended::Broken(_)) if is_gone() => return Ok(()),
+            Ok(Ended::Broken(why)) if asked.follow => {
+                if !std::mem::replace(&mut is_told, true) {
+                    tell(&format!("{}: {why}; going on at the last position", api.target()));
+                }
+                thread::sleep(RETRY_INTERVAL);
+            }
+            Ok(Ended::Broken(why)) => bail!("{}: {why}; go on with --since {since}", api.target()),
+            Err(fault) => return Err(fault),
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "words for a person, beside the lines of the feed")]
+fn tell(words: &str) {
+    eprintln!("quoit: {words}");
+}
+
+/// Prints changes until the stream ends, and keeps the position.
+fn print_once(api: &Api, bucket: &BucketName, asked: &Asked, since: &mut String) -> Result<Ended> {
+    let mut query = format!("?since={}", segment(since));
+    add(&mut query, "follow", asked.follow.then_some("true"));
+    add(&mut query, "prefix", asked.prefix.as_deref());
+    let kind = asked.kind.map(|kind| if kind == Kind::Put { "put" } else { "delete" });
+    add(&mut query, "kind", kind);
+    let (status, mut body) = match api.open(&format!("{}/changes{query}", bucket.path())) {
+        Ok(opened) => opened,
+        // Nodes are started again.
+        Err(fault) if asked.follow => return Ok(Ended::Broken(format!("{fault:#}"))),
+        Err(fault) => return Err(fault),
+    };
+    if status != 200 {
+        let bytes = body.read_to_vec()?;
+        if status == 503 && asked.follow {
+            return Ok(Ended::Broken(String::from_utf8_lossy(&bytes).trim().to_owned()));
+        }
+        if let Ok(document) = serde_json::from_slice::<Value>(&bytes)
+            && document["kind"] == "error"
+        {
+            return Err(fault_of(&document));
+        }
+        let reply = Reply { status, headers: Default::default(), body: bytes };
+        return Err(refused(&reply, bucket, bucket));
+    }
+    let (lines, read) = sync_channel(AHEAD_COUNT);
+    // It ends with the connection, or when nothing is taken from it any more.
+    thread::spawn(move || {
+        for line in BufReader::new(body.into_reader()).lines() {
+            if lines.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    let mut is_complete = false;
+    loop {
+        let line = match read.recv_timeout(SILENCE_MAX) {
+            Ok(Ok(line)) => line,
+            Ok(Err(fault)) => return Ok(Ended::Broken(format!("the connection broke: {fault}"))),
+            Err(RecvTimeoutError::Timeout) => {
+                return Ok(Ended::Broken("the node does not answer any more".to_owned()));
+            }
+            Err(RecvTimeoutError::Disconnected) if is_complete && !asked.follow => {
+                return Ok(Ended::Whole);
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Ok(Ended::Broken("the node ended the stream".to_owned()));
+            }
+        };
+        let Ok(document) = serde_json::from_str::<Value>(&line) else {
+            return Ok(Ended::Broken("the connection broke within a line".to_owned()));
+        };
+        if document["kind"] == "error" {
+            return Err(fault_of(&document));
+        }
+        if let Some(position) = document["position"].as_str() {
+            position.clone_into(since);
+        }
+        is_complete = document["kind"] == "position";
+        if !is_complete || !asked.follow {
+            say!("{line}");
+        }
+        if is_gone() {
+            return Ok(Ended::Broken(String::new()));
+        }
+    }
+}
+
+fn fault_of(document: &Value) -> anyhow::Error {
+    let message = document["message"].as_str().unwrap_or("the node ended the stream with an error");
+    match document["resume"].as_str() {
+        Some(resume) => anyhow::anyhow!(
+            "{message}; to accept that and go on with what is there: --since {resume}"
+        ),
+        None => anyhow::anyhow!("{message}"),
+    }
+}

@@ -1,0 +1,97 @@
+//! The coordinator's hook: what it has written is told to readers of the bucket's change feed.
+
+use super::log::ChangeLog;
+use crate::replication::WrittenObject;
+use crate::store::{ReplicatedStore, decode};
+use bytes::Bytes;
+use quoit_model::context::encode_context;
+use quoit_model::data_type::pages::PagedObject;
+use quoit_model::plain::PlainObject;
+use quoit_model::props::BucketProps;
+use quoit_store::engine::{Access, Fetch, RecordAt};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How often the log is synced, and looked through for what is too old.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
+impl ReplicatedStore {
+    /// Tells change feeds by this log. Without it there are none.
+    #[must_use]
+    pub fn with_change_log(mut self, log: ChangeLog) -> Self {
+        self.change_log = Some(Arc::new(log));
+        self
+    }
+
+    /// The log of this node's change feeds; `None` where records end with the process.
+    #[must_use]
+    pub const fn change_log(&self) -> Option<&Arc<ChangeLog>> {
+        self.change_log.as_ref()
+    }
+
+    /// Appends to the log what this node has written, if the bucket has a change feed. Costs a comparison
+    /// where it has none.
+    pub(crate) fn note_change(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        written: &WrittenObject<'_>,
+    ) {
+        if !props.feeds_changes() {
+            return;
+        }
+        let Some(log) = &self.change_log else { return };
+        let is_delete = match written {
+            WrittenObject::Encoded(written) => written.meta.tombstone,
+            WrittenObject::Decoded(object) => object.is_tombstone(),
+            WrittenObject::InPlace => {
+                self.records.head(at).is_ok_and(|meta| meta.is_some_and(|meta| meta.tombstone))
+            }
+        };
+        // Clients read data types with contexts of another kind.
+        let context = match (props.datatype, written) {
+            (Some(_), _) => None,
+            (None, WrittenObject::Encoded(written)) => context_of(&written.object),
+            (None, WrittenObject::Decoded(object)) => Some(encode_context(&object.clock)),
+            (None, WrittenObject::InPlace) => match self.engine.get(at, Access::NoWait) {
+                Ok(Fetch::Found(record)) => context_of(&record.value),
+                _ => None,
+            },
+        };
+        let key = Bytes::copy_from_slice(at.encoded);
+        log.append(key, is_delete, context.unwrap_or_default(), self.clock.unix_us());
+    }
+}
+
+impl ReplicatedStore {
+    /// Keeps the log on the disk and within its bounds, until the task is dropped.
+    pub(crate) async fn run_change_log(self: Arc<Self>) {
+        let Some(log) = self.change_log.clone() else { return };
+        let mut ticks = interval(FLUSH_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_refused = false;
+        loop {
+            ticks.tick().await;
+            let (flushed, now_us) = (Arc::clone(&log), self.clock.unix_us());
+            match self.settings.blocking.aside(move || Ok(flushed.flush(now_us)?)).await {
+                Ok(()) => is_refused = false,
+                Err(fault) if !std::mem::replace(&mut is_refused, true) => {
+                    tracing::error!(%fault, "the log of change feeds could not be synced");
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// The clock of a stored object, as clients get it.
+fn context_of(stored: &Bytes) -> Option<Bytes> {
+    if let Some(plain) = PlainObject::read(stored) {
+        return Some(encode_context(&plain.clock));
+    }
+    if PagedObject::is_one(stored) {
+        return None;
+    }
+    decode(stored).ok().map(|object| encode_context(&object.clock))
+}

@@ -1,0 +1,320 @@
+//! The log of the writes that a node has coordinated, of buckets with a change feed.
+
+use super::note::Note;
+use crate::replication::{Cursor, Entry, EntrySequence, Journal, JournalEntry, Reference, Visited};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use quoit_store::error::StoreError;
+use quoit_store::seam::Disk;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Bounds of a node's log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChangeFeedSettings {
+    /// How long writes are kept (`change_feed.retention`).
+    pub retention: Duration,
+    /// Bytes that they may take on the disk (`change_feed.maximum_bytes`), and a file of 16 MiB more.
+    pub bytes_max: u64,
+}
+
+impl Default for ChangeFeedSettings {
+    fn default() -> Self {
+        Self { retention: Duration::from_secs(7 * 86_400), bytes_max: 1 << 30 }
+    }
+}
+
+/// Figures of a node's log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ChangeFeedStatus {
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// When the oldest file was begun, microseconds since 1970; `None` for an empty log.
+    pub oldest_us: Option<u64>,
+    /// Writes appended since the start.
+    pub appended_count: u64,
+    /// Writes since the start that the disk did not take: readers are told of a gap.
+    pub lost_count: u64,
+    /// Changes told to readers since the start, on this node or through it.
+    pub told_count: u64,
+}
+
+/// Where a reader goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum From {
+    Oldest,
+    /// The first change from a time on, microseconds since 1970, or one before it.
+    Time(u64),
+    Place(LogPlace),
+}
+
+/// A place in the log of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LogPlace {
+    /// The log: another one once something is lost.
+    pub(super) log: u64,
+    pub(super) cursor: Cursor,
+}
+
+/// Entries of the log.
+#[derive(Debug)]
+pub(super) struct LogRead {
+    /// Entries, each with the place behind it.
+    pub(super) entries: Vec<(JournalEntry, Cursor)>,
+    pub(super) begin: LogPlace,
+    pub(super) next: LogPlace,
+    pub(super) at_end: bool,
+    /// No later entry has this time or an earlier one.
+    pub(super) complete_us: u64,
+}
+
+/// A place that the log does not have, or no longer.
+#[derive(Debug)]
+pub(super) struct LogGap {
+    pub(super) text: String,
+    /// Where a reader goes on that accepts the gap.
+    pub(super) resume: LogPlace,
+}
+
+struct State {
+    journal: Journal,
+    log: u64,
+    /// The time of the last entry, or one up to which a reader was told that it has all.
+    last_us: u64,
+    is_unsynced: bool,
+    is_closed: bool,
+    has_failed: bool,
+    stored: Note,
+    appended_count: u64,
+    lost_count: u64,
+    told_count: u64,
+}
+
+/// The log of a node. Shared; every method takes `&self`.
+pub struct ChangeLog {
+    settings: ChangeFeedSettings,
+    state: Mutex<State>,
+    /// Told of each entry.
+    filled: Notify,
+}
+
+impl ChangeLog {
+    /// Opens the log with what a former process has left. `boot` tells the boots of the machine apart,
+    /// `entropy` is random.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses, or has a log of a newer release.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        settings: ChangeFeedSettings,
+        boot: u64,
+        entropy: u64,
+    ) -> Result<Self, StoreError> {
+        let found = Note::load(&*disk)?;
+        let journal = Journal::open(Arc::clone(&disk))?;
+        // Entries that were not synced may have gone with the machine's power.
+        let whole = found.filter(|note| note.is_stopped || note.boot == boot);
+        let log = whole.map_or(entropy, |note| note.log).max(1);
+        let stored = Note { log, boot, is_stopped: false };
+        stored.store(&*disk)?;
+        let last_us = last_time(&journal)?;
+        let state = State {
+            journal,
+            log: stored.log,
+            last_us,
+            is_unsynced: false,
+            is_closed: false,
+            has_failed: false,
+            stored,
+            appended_count: 0,
+            lost_count: 0,
+            told_count: 0,
+        };
+        Ok(Self { settings, state: Mutex::new(state), filled: Notify::new() })
+    }
+
+    /// Appends a write: one write to the disk, without a sync. What the disk does not take is a gap, and the
+    /// log another one from then on.
+    pub(super) fn append(&self, key: Bytes, is_delete: bool, context: Bytes, now_us: u64) {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return;
+        }
+        let time_us = now_us.max(state.last_us + 1);
+        state.last_us = time_us;
+        let entry = Entry {
+            // Times grow with every entry, so that files are told apart by time.
+            sequence: EntrySequence(time_us),
+            key,
+            reference: Reference::Change { is_delete, context },
+            visited: Visited::new(),
+            queued_us: time_us,
+            is_again: false,
+        };
+        match state.journal.append(&entry, &[]) {
+            Ok(_) => {
+                state.appended_count += 1;
+                (state.is_unsynced, state.has_failed) = (true, false);
+            }
+            Err(fault) => {
+                state.lost_count += 1;
+                state.log = xxh3_64_with_seed(&time_us.to_le_bytes(), state.log);
+                if !std::mem::replace(&mut state.has_failed, true) {
+                    tracing::error!(
+                        %fault,
+                        "change feeds have a gap: their disk refuses; readers are told of it"
+                    );
+                }
+            }
+        }
+        drop(state);
+        self.filled.notify_waiters();
+    }
+
+    /// Reads the next entries, about 64 KiB.
+    pub(super) fn read(
+        &self,
+        from: From,
+        now_us: u64,
+    ) -> Result<Result<LogRead, LogGap>, StoreError> {
+        let (reader, begin, complete_us) = {
+            let mut state = self.state.lock();
+            let (start, end) = (state.journal.start(), state.journal.end());
+            let resume = LogPlace { log: state.log, cursor: start };
+            let gap = |text: &str| Ok(Err(LogGap { text: text.to_owned(), resume }));
+            let cursor = match from {
+                From::Oldest => start,
+                // The first file of a log has all from its beginning on.
+                From::Time(us)
+                    if start.file > 1 && state.journal.first() > Some(EntrySequence(us)) =>
+                {
+                    return gap("the changes of that time are no longer kept");
+                }
+                From::Time(us) => state.journal.file_of(EntrySequence(us)),
+                From::Place(place) if place.log != state.log => {
+                    return gap(
+                        "the log of the node is another one: it has lost what was in the former",
+                    );
+                }
+                From::Place(place) if place.cursor.file < start.file => {
+                    return gap("the changes after the position are no longer kept");
+                }
+                From::Place(place) if place.cursor > end => {
+                    return gap("the position is not one of the node's log");
+                }
+                From::Place(place) => place.cursor,
+            };
+            // Later entries get later times.
+            state.last_us = state.last_us.max(now_us);
+            let begin = LogPlace { log: state.log, cursor };
+            (state.journal.reader(cursor), begin, state.last_us)
+        };
+        let log = begin.log;
+        let read = reader.read()?;
+        if read.has_lost {
+            let text = "a file of the node's log is damaged".to_owned();
+            return Ok(Err(LogGap { text, resume: LogPlace { log, cursor: read.next } }));
+        }
+        let last_us = read.entries.last().map_or(0, |last| last.entry.sequence.0);
+        let next = LogPlace { log, cursor: read.next };
+        let complete_us = if read.at_end { complete_us } else { last_us };
+        let file = reader.file_number().unwrap_or(read.next.file);
+        let ends = read.ends.iter().map(|offset| Cursor { file, offset: *offset });
+        let entries = read.entries.into_iter().zip(ends).collect();
+        Ok(Ok(LogRead { entries, begin, next, at_end: read.at_end, complete_us }))
+    }
+
+    /// Told of each new entry.
+    pub(super) const fn filled(&self) -> &Notify {
+        &self.filled
+    }
+
+    pub(super) fn count_told(&self, count: usize) {
+        self.state.lock().told_count += count as u64;
+    }
+
+    /// Figures of the log.
+    #[must_use]
+    pub fn status(&self) -> ChangeFeedStatus {
+        let state = self.state.lock();
+        ChangeFeedStatus {
+            bytes: state.journal.size_bytes(),
+            oldest_us: state.journal.first().map(|first| first.0),
+            appended_count: state.appended_count,
+            lost_count: state.lost_count,
+            told_count: state.told_count,
+        }
+    }
+
+    /// Syncs the log and removes files that are too old or too many. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses; the next call makes up for it.
+    pub fn flush(&self, now_us: u64) -> Result<(), StoreError> {
+        let (files, disk) = {
+            let mut state = self.state.lock();
+            let is_unsynced = std::mem::take(&mut state.is_unsynced);
+            let files = if is_unsynced { state.journal.take_unsynced() } else { Vec::new() };
+            (files, Arc::clone(state.journal.disk()))
+        };
+        if let Some(fault) = files.iter().find_map(|file| file.sync().err()) {
+            self.state.lock().is_unsynced = true;
+            return Err(fault);
+        }
+        let has_changed = {
+            let mut state = self.state.lock();
+            let oldest_us = now_us.saturating_sub(self.settings.retention.as_micros() as u64);
+            let old = state.journal.retire(EntrySequence(oldest_us))?;
+            let many = state.journal.shrink(self.settings.bytes_max)?;
+            state.journal.take_new_files() || old + many > 0
+        };
+        if has_changed {
+            disk.sync_directory()?;
+        }
+        self.keep(false)
+    }
+
+    /// Writes the note if it has changed.
+    fn keep(&self, is_stopped: bool) -> Result<(), StoreError> {
+        let (note, disk) = {
+            let state = self.state.lock();
+            let note = Note { log: state.log, is_stopped, ..state.stored };
+            if note == state.stored {
+                return Ok(());
+            }
+            (note, Arc::clone(state.journal.disk()))
+        };
+        note.store(&*disk)?;
+        self.state.lock().stored = note;
+        Ok(())
+    }
+
+    /// Notes that the process stops in good order: nothing is appended afterwards.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn close(&self, now_us: u64) -> Result<(), StoreError> {
+        self.state.lock().is_closed = true;
+        self.flush(now_us)?;
+        self.keep(true)
+    }
+}
+
+/// The highest time of an entry that a former process has left.
+fn last_time(journal: &Journal) -> Result<u64, StoreError> {
+    let Some((mut cursor, first)) = journal.newest_file() else { return Ok(0) };
+    let mut last_us = first.0;
+    loop {
+        let read = journal.read(cursor)?;
+        last_us = read.entries.last().map_or(last_us, |last| last.entry.sequence.0.max(last_us));
+        cursor = read.next;
+        if read.at_end {
+            return Ok(last_us);
+        }
+    }
+}

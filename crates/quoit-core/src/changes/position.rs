@@ -1,0 +1,85 @@
+//! Positions of readers: a place in the log of each node.
+//!
+//! ```text
+//!  0  1  format 1
+//!  1  4  period of the feed (property `change_feed`)
+//!  5  8  the latest time that was told, microseconds since 1970
+//! 13     for each node whose log was read:
+//!          8 of its id, 8 its log, 4 number of the file, 8 offset
+//! ```
+//!
+//! Numbers are little-endian. Clients take it as opaque text.
+
+use super::log::LogPlace;
+use crate::replication::Cursor;
+use quoit_model::node::NodeId;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+const FORMAT: u8 = 1;
+const HEAD_BYTES: usize = 13;
+const NODE_BYTES: usize = 28;
+/// Most nodes of a position.
+const NODE_COUNT_MAX: usize = 4096;
+
+/// A position that can't be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("this is not a position of a change feed: take one that a feed has told")]
+pub struct PositionError;
+
+/// The part of a node's id that positions have.
+pub(super) type NodeMark = [u8; 8];
+
+pub(super) fn mark_of(node: NodeId) -> NodeMark {
+    let mut mark = NodeMark::default();
+    mark.copy_from_slice(&node.0[..8]);
+    mark
+}
+
+/// Where a reader is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Position {
+    pub(super) period: u32,
+    pub(super) told_us: u64,
+    pub(super) places: BTreeMap<NodeMark, LogPlace>,
+}
+
+impl Position {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEAD_BYTES + self.places.len() * NODE_BYTES);
+        out.push(FORMAT);
+        out.extend_from_slice(&self.period.to_le_bytes());
+        out.extend_from_slice(&self.told_us.to_le_bytes());
+        for (mark, LogPlace { log, cursor }) in &self.places {
+            out.extend_from_slice(mark);
+            out.extend_from_slice(&log.to_le_bytes());
+            out.extend_from_slice(&cursor.file.to_le_bytes());
+            out.extend_from_slice(&cursor.offset.to_le_bytes());
+        }
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, PositionError> {
+        let nodes = bytes.get(HEAD_BYTES..).ok_or(PositionError)?;
+        let count = nodes.len() / NODE_BYTES;
+        if bytes[0] != FORMAT || nodes.len() % NODE_BYTES != 0 || count > NODE_COUNT_MAX {
+            return Err(PositionError);
+        }
+        let u32_at = |bytes: &[u8], at: usize| {
+            u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+        };
+        let u64_at = |bytes: &[u8], at: usize| {
+            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+        };
+        let place = |node: &[u8]| {
+            let mark: NodeMark = node[..8].try_into().expect("eight bytes");
+            let cursor = Cursor { file: u32_at(node, 16), offset: u64_at(node, 20) };
+            (mark, LogPlace { log: u64_at(node, 8), cursor })
+        };
+        Ok(Self {
+            period: u32_at(bytes, 1),
+            told_us: u64_at(bytes, 5),
+            places: nodes.chunks_exact(NODE_BYTES).map(place).collect(),
+        })
+    }
+}

@@ -1,0 +1,104 @@
+//! A node's answer to a reader of its log.
+
+use super::log::{From, LogGap, LogPlace, LogRead};
+use crate::error::RequestError;
+use crate::replication::{Cursor, Reference};
+use crate::service::{Refusal, refuse};
+use crate::store::ReplicatedStore;
+use quoit_cluster::{IncomingRequest, Responder};
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_wire::internode::changes::{
+    AskChanges, ChangesFrom, ChangesPlace, ToldChange, ToldChanges,
+};
+use std::sync::Arc;
+
+/// Pieces of the log, of 64 KiB, that are read for one answer while nothing in them is asked for: more than a
+/// file has.
+const PIECE_COUNT_MAX: usize = 512;
+
+pub(super) const fn to_wire(place: LogPlace) -> ChangesPlace {
+    ChangesPlace { log: place.log, file: place.cursor.file, offset: place.cursor.offset }
+}
+
+pub(super) const fn of_wire(place: ChangesPlace) -> LogPlace {
+    LogPlace { log: place.log, cursor: Cursor { file: place.file, offset: place.offset } }
+}
+
+impl ReplicatedStore {
+    pub(crate) fn serve_ask_changes(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        // A log has nothing to do with layouts.
+        let asked = match self.read_header(request, |_: &AskChanges| u64::MAX) {
+            Ok(asked) => asked,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        tokio::spawn(async move {
+            match self.own_changes(asked).await {
+                Ok(told) => reply.send(&told, b""),
+                Err(fault) => refuse(reply, &Refusal::Storage(fault)),
+            }
+        });
+    }
+
+    /// The next writes of this node's log.
+    pub(super) async fn own_changes(
+        self: &Arc<Self>,
+        asked: AskChanges,
+    ) -> Result<ToldChanges, RequestError> {
+        let store = Arc::clone(self);
+        self.settings.blocking.aside(move || store.read_changes(&asked)).await
+    }
+
+    fn read_changes(&self, asked: &AskChanges) -> Result<ToldChanges, RequestError> {
+        let Some(log) = &self.change_log else {
+            let gap = "the node keeps no changes: its storage_backend is memory".to_owned();
+            return Ok(ToldChanges { gap, ..ToldChanges::default() });
+        };
+        let mut from = match (asked.from(), asked.place) {
+            (ChangesFrom::Time, _) => From::Time(asked.since_us),
+            (ChangesFrom::Place, Some(place)) => From::Place(of_wire(place)),
+            _ => From::Oldest,
+        };
+        let bucket = BucketRef { bucket_type: &asked.bucket_type, bucket: &asked.bucket };
+        let mut told = ToldChanges::default();
+        for _ in 0..PIECE_COUNT_MAX {
+            let read = match log.read(from, self.clock.unix_us())? {
+                Ok(read) => read,
+                // What was read before it is told first.
+                Err(_) if !told.changes.is_empty() => break,
+                Err(LogGap { text, resume }) => {
+                    told.gap = text;
+                    told.next = Some(to_wire(resume));
+                    break;
+                }
+            };
+            let LogRead { entries, begin, next, at_end, complete_us } = read;
+            told.begin.get_or_insert(to_wire(begin));
+            for (entry, end) in entries {
+                let entry = entry.entry;
+                if entry.sequence.0 < asked.since_us {
+                    continue;
+                }
+                let Reference::Change { is_delete, context } = entry.reference else { continue };
+                let Ok(name) = KeyRef::decode(&entry.key) else { continue };
+                if name.bucket != bucket || !name.key.starts_with(&asked.prefix) {
+                    continue;
+                }
+                told.changes.push(ToldChange {
+                    key: entry.key.slice_ref(name.key),
+                    is_delete,
+                    context,
+                    time_us: entry.sequence.0,
+                    file: end.file,
+                    offset: end.offset,
+                });
+            }
+            (told.next, told.at_end) = (Some(to_wire(next)), at_end);
+            told.complete_us = complete_us;
+            from = From::Place(next);
+            if at_end || !told.changes.is_empty() {
+                break;
+            }
+        }
+        Ok(told)
+    }
+}

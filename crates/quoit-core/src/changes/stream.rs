@@ -1,0 +1,424 @@
+//! The reader's side: the logs of all nodes as one stream.
+//!
+//! ```text
+//! each step:  ask the nodes of which nothing is left     (those that don't answer are left out)
+//!             tell the earliest change, while every node that has answered has told all up to its time
+//! ```
+//!
+//! So changes come in the order of their times. A node that was left out, because it was down, tells its
+//! changes when it is back; those that are earlier than what was told by then are told as late: the record
+//! may have been written again since, and that may have been told.
+
+use super::log::LogPlace;
+use super::position::{NodeMark, Position, PositionError, mark_of};
+use super::serve::{of_wire, to_wire};
+use crate::error::RequestError;
+use crate::replication::Cursor;
+use crate::store::{ReplicatedStore, bucket_props};
+use bytes::Bytes;
+use quoit_cluster::{Lane, Replies};
+use quoit_model::key::BucketRef;
+use quoit_model::node::NodeId;
+use quoit_wire::internode::changes::{
+    AskChanges, ChangesFrom, METHOD_ASK_CHANGES, ToldChange, ToldChanges,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::time::timeout;
+
+/// Time that nodes have for an answer before the stream goes on without them.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time that this node has to find out who is up, in milliseconds.
+const SETTLE_TIMEOUT_MS: u32 = 5_000;
+/// How often nodes are asked while there is nothing to tell.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How often nodes are asked whose clocks are behind a change that is to be told.
+const CATCH_UP_INTERVAL: Duration = Duration::from_millis(10);
+/// Changes that are told at once, at most.
+const BATCH_COUNT_MAX: usize = 1000;
+
+/// The beginning of a stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChangesSince {
+    /// The oldest changes that are kept.
+    Oldest,
+    /// Those from a time on, microseconds since 1970.
+    Time(u64),
+    /// A position that a feed has told.
+    Position(Bytes),
+}
+
+/// The changes that a reader wants.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChangeQuery {
+    /// Bucket type.
+    pub bucket_type: Bytes,
+    /// Bucket.
+    pub bucket: Bytes,
+    /// Only keys that begin so.
+    pub prefix: Bytes,
+    /// Only these kinds; late changes are told whatever they are.
+    pub kind: Option<ChangeKind>,
+    /// Where to begin.
+    pub since: ChangesSince,
+}
+
+/// The kind of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChangeKind {
+    /// The record was written.
+    Put,
+    /// The record was deleted.
+    Delete,
+    /// The record was written or deleted before others that were told already.
+    Late,
+}
+
+impl ChangeKind {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Delete => "delete",
+            Self::Late => "late",
+        }
+    }
+}
+
+/// A change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChangeEvent {
+    /// Key of the record.
+    pub key: Bytes,
+    /// Its kind.
+    pub kind: ChangeKind,
+    /// When it was made, microseconds since 1970.
+    pub time_us: u64,
+    /// The clock of the record afterwards, as clients get it; empty where they get none.
+    pub context: Bytes,
+    /// The position behind it.
+    pub position: Vec<u8>,
+}
+
+/// Changes that are told at once.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ChangeBatch {
+    /// In order.
+    pub changes: Vec<ChangeEvent>,
+    /// Whether these are all, but for those of nodes that are not reached.
+    pub at_end: bool,
+    /// Names of the nodes that are not reached.
+    pub unreached: Vec<Arc<str>>,
+}
+
+/// Why a stream ends.
+#[derive(Debug, Error)]
+pub enum ChangeFeedError {
+    /// The bucket has no feed.
+    #[error(
+        "the bucket has no change feed: `quoit changes enable TYPE/BUCKET` or its property change_feed gives \
+         it one"
+    )]
+    Off,
+    /// The position can't be read.
+    #[error(transparent)]
+    Position(#[from] PositionError),
+    /// Changes were lost or are no longer kept.
+    #[error("changes between the position and the present are missing: {text}")]
+    Gap {
+        /// The cause.
+        text: String,
+        /// Where a reader goes on that accepts the gap.
+        resume: Vec<u8>,
+    },
+    /// The request can't be done.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+/// What is known of a node's log.
+struct NodeFeed {
+    id: NodeId,
+    name: Arc<str>,
+    /// Where to ask next.
+    next: Option<LogPlace>,
+    waiting: VecDeque<ToldChange>,
+    /// No later change of the node has this time or an earlier one.
+    complete_us: u64,
+    at_end: bool,
+    is_reached: bool,
+}
+
+/// A stream of changes. Dropping it ends it.
+pub struct ChangeStream {
+    store: Arc<ReplicatedStore>,
+    query: ChangeQuery,
+    position: Position,
+    /// Where nodes are read from that the position says nothing of: a time, or the oldest change.
+    since_us: Option<u64>,
+    nodes: BTreeMap<NodeMark, NodeFeed>,
+}
+
+impl ReplicatedStore {
+    /// Begins to read the change feed of a bucket.
+    ///
+    /// # Errors
+    ///
+    /// Unknown bucket types, buckets without a feed, positions that can't be read or are of a former period.
+    pub fn changes(self: &Arc<Self>, query: ChangeQuery) -> Result<ChangeStream, ChangeFeedError> {
+        let period = self.feed_period(&query)?;
+        let (position, since_us) = match &query.since {
+            ChangesSince::Oldest => (Position::default(), None),
+            ChangesSince::Time(us) => (Position::default(), Some(*us)),
+            // A node that the position does not have was not reached, or has joined since: it has to have
+            // its log from the beginning.
+            ChangesSince::Position(text) => (Position::decode(text)?, Some(0)),
+        };
+        let is_new = !matches!(query.since, ChangesSince::Position(_));
+        let mut stream = ChangeStream {
+            store: Arc::clone(self),
+            query,
+            position,
+            since_us,
+            nodes: BTreeMap::new(),
+        };
+        let former = std::mem::replace(&mut stream.position.period, period);
+        if former != period && !is_new {
+            return Err(stream.gap("the feed of the bucket was off in between"));
+        }
+        Ok(stream)
+    }
+
+    fn feed_period(&self, query: &ChangeQuery) -> Result<u32, ChangeFeedError> {
+        let state = self.control.read();
+        let bucket = BucketRef { bucket_type: &query.bucket_type, bucket: &query.bucket };
+        let period = bucket_props(&state, bucket)?.change_feed.unwrap_or(0);
+        if period == 0 { Err(ChangeFeedError::Off) } else { Ok(period) }
+    }
+}
+
+impl ChangeStream {
+    /// The position behind all that was told.
+    #[must_use]
+    pub fn position(&self) -> Vec<u8> {
+        self.position.encode()
+    }
+
+    /// Waits until there may be something new to tell, a moment at most.
+    pub async fn rest(&self) {
+        let Some(log) = self.store.change_log() else {
+            return tokio::time::sleep(POLL_INTERVAL).await;
+        };
+        // A write at this node ends the wait, one at another node does not.
+        let _ = timeout(POLL_INTERVAL, log.filled().notified()).await;
+    }
+
+    /// The next changes: none at the end of what there is, with which the stream does not end.
+    ///
+    /// # Errors
+    ///
+    /// When changes are missing, the feed was switched off, or this node's log can't be read.
+    pub async fn next(&mut self) -> Result<ChangeBatch, ChangeFeedError> {
+        // Right after its start everybody looks dead to a node.
+        let _ = self.store.settled_topology(Some(SETTLE_TIMEOUT_MS)).await;
+        loop {
+            let period = self.store.feed_period(&self.query)?;
+            if std::mem::replace(&mut self.position.period, period) != period {
+                return Err(self.gap("the feed of the bucket was off in between"));
+            }
+            self.follow_members()?;
+            self.ask().await?;
+            let mut batch = ChangeBatch::default();
+            while batch.changes.len() < BATCH_COUNT_MAX
+                && let Some(mark) = self.next_node()
+            {
+                batch.changes.extend(self.tell(mark));
+            }
+            self.pass_empty();
+            let reached = || self.nodes.values().filter(|node| node.is_reached);
+            batch.at_end = reached().all(|node| node.waiting.is_empty() && node.at_end);
+            let unreached = self.nodes.values().filter(|node| !node.is_reached);
+            batch.unreached = unreached.map(|node| Arc::clone(&node.name)).collect();
+            if !batch.changes.is_empty() || batch.at_end {
+                if let Some(log) = self.store.change_log() {
+                    log.count_told(batch.changes.len());
+                }
+                return Ok(batch);
+            }
+            if self.nodes.values().any(|node| !node.waiting.is_empty()) {
+                tokio::time::sleep(CATCH_UP_INTERVAL).await;
+            }
+        }
+    }
+
+    fn gap(&self, text: &str) -> ChangeFeedError {
+        ChangeFeedError::Gap { text: text.to_owned(), resume: self.position.encode() }
+    }
+
+    /// Takes up new members, and tells of those that have gone: what they had not told is gone.
+    fn follow_members(&mut self) -> Result<(), ChangeFeedError> {
+        let state = self.store.state();
+        let mut members = BTreeMap::new();
+        for member in state.members().iter() {
+            members.insert(mark_of(member.id), (member.id, Arc::clone(&member.name)));
+        }
+        let is_gone = |mark: &&NodeMark| !members.contains_key(*mark);
+        if let Some(gone) = self.position.places.keys().find(is_gone).copied() {
+            let name = self.nodes.remove(&gone).map(|node| node.name);
+            self.position.places.remove(&gone);
+            let name = name.as_deref().unwrap_or("a node");
+            return Err(self.gap(&format!(
+                "{name} has left the cluster, and changes that it had not told are gone with it"
+            )));
+        }
+        for (mark, (id, name)) in members {
+            let next = self.position.places.get(&mark).copied();
+            let new = || NodeFeed {
+                id,
+                name,
+                next,
+                waiting: VecDeque::new(),
+                complete_us: 0,
+                at_end: false,
+                is_reached: false,
+            };
+            self.nodes.entry(mark).or_insert_with(new);
+        }
+        Ok(())
+    }
+
+    fn question(&self, node: &NodeFeed) -> AskChanges {
+        let (from, since_us) = match (node.next, self.since_us) {
+            (Some(_), _) => (ChangesFrom::Place, 0),
+            (None, Some(us)) => (ChangesFrom::Time, us),
+            (None, None) => (ChangesFrom::Oldest, 0),
+        };
+        AskChanges {
+            bucket_type: self.query.bucket_type.clone(),
+            bucket: self.query.bucket.clone(),
+            prefix: self.query.prefix.clone(),
+            from: from as i32,
+            place: node.next.map(to_wire),
+            since_us,
+        }
+    }
+
+    /// Asks each node of which nothing waits.
+    async fn ask(&mut self) -> Result<(), ChangeFeedError> {
+        let own = self.store.state().node_id();
+        let (mut replies, mut asked, mut own_mark) = (Replies::new(), Vec::new(), None);
+        for (mark, node) in &self.nodes {
+            if !node.waiting.is_empty() {
+                continue;
+            }
+            if node.id == own {
+                own_mark = Some(*mark);
+            } else if let Some(peer) = self.store.reachable(node.id) {
+                let question = self.question(node);
+                let slot = asked.len() as u16;
+                if peer
+                    .send(METHOD_ASK_CHANGES, &question, b"", Lane::Small, &replies, slot)
+                    .is_ok()
+                {
+                    asked.push(*mark);
+                    continue;
+                }
+            }
+        }
+        let mut answers = Vec::new();
+        if let Some(mark) = own_mark {
+            let question = self.question(&self.nodes[&mark]);
+            answers.push((mark, self.store.own_changes(question).await?));
+        }
+        let gather = async {
+            while let Some((slot, answer)) = replies.next().await {
+                let told = answer
+                    .ok()
+                    .and_then(|reply| <ToldChanges as prost::Message>::decode(reply.header).ok());
+                if let (Some(told), Some(mark)) = (told, asked.get(usize::from(slot))) {
+                    answers.push((*mark, told));
+                }
+            }
+        };
+        let _ = timeout(ANSWER_TIMEOUT, gather).await;
+        for node in self.nodes.values_mut().filter(|node| node.waiting.is_empty()) {
+            node.is_reached = false;
+        }
+        for (mark, told) in answers {
+            self.take(mark, told)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, mark: NodeMark, told: ToldChanges) -> Result<(), ChangeFeedError> {
+        let Some(node) = self.nodes.get_mut(&mark) else { return Ok(()) };
+        let next = told.next.map(of_wire);
+        if !told.gap.is_empty() {
+            let text = format!("{}: {}", node.name, told.gap);
+            match next {
+                Some(next) => _ = self.position.places.insert(mark, next),
+                None => _ = self.position.places.remove(&mark),
+            }
+            return Err(self.gap(&text));
+        }
+        if let Some(begin) = told.begin.map(of_wire) {
+            // Positions say where the node's log is read from, though nothing of it is told yet.
+            self.position.places.entry(mark).or_insert(begin);
+        }
+        node.is_reached = true;
+        node.waiting.extend(told.changes);
+        node.complete_us = told.complete_us;
+        node.at_end = told.at_end;
+        node.next = next.or(node.next);
+        Ok(())
+    }
+
+    /// The node whose change is told next; `None` while an earlier one may come.
+    fn next_node(&self) -> Option<NodeMark> {
+        let front = |(mark, node): (&NodeMark, &NodeFeed)| {
+            node.waiting.front().map(|change| (change.time_us, *mark))
+        };
+        let (time_us, mark) = self.nodes.iter().filter_map(front).min()?;
+        let is_complete = |node: &NodeFeed| {
+            !node.is_reached || !node.waiting.is_empty() || node.complete_us >= time_us
+        };
+        self.nodes.values().all(is_complete).then_some(mark)
+    }
+
+    /// Takes the next change of a node; `None` for one that the reader does not want.
+    fn tell(&mut self, mark: NodeMark) -> Option<ChangeEvent> {
+        let node = self.nodes.get_mut(&mark)?;
+        let log = node.next?.log;
+        let ToldChange { key, is_delete, context, time_us, file, offset } =
+            node.waiting.pop_front()?;
+        self.position.places.insert(mark, LogPlace { log, cursor: Cursor { file, offset } });
+        let kind = match is_delete {
+            _ if time_us < self.position.told_us => ChangeKind::Late,
+            true => ChangeKind::Delete,
+            false => ChangeKind::Put,
+        };
+        self.position.told_us = self.position.told_us.max(time_us);
+        let is_wanted =
+            kind == ChangeKind::Late || self.query.kind.is_none_or(|wanted| wanted == kind);
+        is_wanted.then(|| ChangeEvent {
+            key,
+            kind,
+            time_us,
+            context,
+            position: self.position.encode(),
+        })
+    }
+
+    /// Moves the position past what other buckets have in the logs of nodes of which nothing waits.
+    fn pass_empty(&mut self) {
+        for (mark, node) in &self.nodes {
+            if let (true, true, Some(next)) = (node.is_reached, node.waiting.is_empty(), node.next)
+            {
+                self.position.places.insert(*mark, next);
+            }
+        }
+    }
+}
