@@ -107,6 +107,11 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "gets and puts of three nodes over mutual TLS beside plain, and their ratios",
         program: Program::Example { package: "quoit-core", example: "bench_node_tls" },
     },
+    Benchmark {
+        name: "mapreduce",
+        about: "objects a second of a job that counts a million values of a KiB, on one thread",
+        program: Program::Example { package: "quoit-core", example: "bench_mapreduce" },
+    },
     bench("connection", "what a request costs a client of our own", "quoit-client", "connection"),
 ];
 
