@@ -9,8 +9,8 @@ use crate::target::TargetArgs;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::io::{self, BufRead, BufReader};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ureq::http::Method;
@@ -208,23 +208,29 @@ fn print_once(api: &Api, bucket: &BucketName, asked: &Asked, since: &mut String)
             }
         }
     });
+    print_lines(&read, asked, since)
+}
+
+/// Prints the lines of a stream.
+fn print_lines(
+    read: &Receiver<io::Result<String>>,
+    asked: &Asked,
+    since: &mut String,
+) -> Result<Ended> {
+    let broken = |why: &str| Ok(Ended::Broken(why.to_owned()));
     let mut is_complete = false;
     loop {
         let line = match read.recv_timeout(SILENCE_MAX) {
             Ok(Ok(line)) => line,
-            Ok(Err(fault)) => return Ok(Ended::Broken(format!("the connection broke: {fault}"))),
-            Err(RecvTimeoutError::Timeout) => {
-                return Ok(Ended::Broken("the node does not answer any more".to_owned()));
-            }
+            Ok(Err(fault)) => return broken(&format!("the connection broke: {fault}")),
+            Err(RecvTimeoutError::Timeout) => return broken("the node does not answer any more"),
             Err(RecvTimeoutError::Disconnected) if is_complete && !asked.follow => {
                 return Ok(Ended::Whole);
             }
-            Err(RecvTimeoutError::Disconnected) => {
-                return Ok(Ended::Broken("the node ended the stream".to_owned()));
-            }
+            Err(RecvTimeoutError::Disconnected) => return broken("the node ended the stream"),
         };
         let Ok(document) = serde_json::from_str::<Value>(&line) else {
-            return Ok(Ended::Broken("the connection broke within a line".to_owned()));
+            return broken("the connection broke within a line");
         };
         if document["kind"] == "error" {
             return Err(fault_of(&document));
@@ -237,7 +243,7 @@ fn print_once(api: &Api, bucket: &BucketName, asked: &Asked, since: &mut String)
             say!("{line}");
         }
         if is_gone() {
-            return Ok(Ended::Broken(String::new()));
+            return broken("the reader of the output is gone");
         }
     }
 }
