@@ -40,12 +40,12 @@ pub struct ChangesArgs {
     #[command(subcommand)]
     command: Option<ChangesCommand>,
     #[command(flatten)]
-    asked: Asked,
+    asked: ChangesAsked,
 }
 
 /// The changes that are wanted.
 #[derive(Args, Debug)]
-struct Asked {
+struct ChangesAsked {
     /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
     #[arg(required = true)]
     bucket: Option<BucketName>,
@@ -60,12 +60,12 @@ struct Asked {
     prefix: Option<String>,
     /// Only changes of this kind. Late changes are told in any case.
     #[arg(long, value_enum)]
-    kind: Option<Kind>,
+    kind: Option<WantedKind>,
 }
 
 /// Kinds of changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Kind {
+enum WantedKind {
     /// Records that were written.
     Put,
     /// Records that were deleted.
@@ -88,7 +88,7 @@ enum ChangesCommand {
 }
 
 /// How a stream has ended.
-enum Ended {
+enum StreamEnd {
     Whole,
     /// The node is gone, or stops.
     Broken(String),
@@ -149,20 +149,22 @@ fn set(api: &Api, bucket: &BucketName, period: u32) -> Result<()> {
     }
 }
 
-fn print(api: &Api, bucket: &BucketName, asked: &Asked) -> Result<()> {
+fn print(api: &Api, bucket: &BucketName, asked: &ChangesAsked) -> Result<()> {
     let mut since = asked.since.clone();
     let mut is_told = false;
     loop {
         match print_once(api, bucket, asked, &mut since) {
-            Ok(Ended::Whole) => return Ok(()),
-            Ok(Ended::Broken(_)) if is_gone() => return Ok(()),
-            Ok(Ended::Broken(why)) if asked.follow => {
+            Ok(StreamEnd::Whole) => return Ok(()),
+            Ok(StreamEnd::Broken(_)) if is_gone() => return Ok(()),
+            Ok(StreamEnd::Broken(why)) if asked.follow => {
                 if !std::mem::replace(&mut is_told, true) {
                     tell(&format!("{}: {why}; going on at the last position", api.target()));
                 }
                 thread::sleep(RETRY_INTERVAL);
             }
-            Ok(Ended::Broken(why)) => bail!("{}: {why}; go on with --since {since}", api.target()),
+            Ok(StreamEnd::Broken(why)) => {
+                bail!("{}: {why}; go on with --since {since}", api.target())
+            }
             Err(fault) => return Err(fault),
         }
     }
@@ -174,22 +176,27 @@ fn tell(words: &str) {
 }
 
 /// Prints changes until the stream ends, and keeps the position.
-fn print_once(api: &Api, bucket: &BucketName, asked: &Asked, since: &mut String) -> Result<Ended> {
+fn print_once(
+    api: &Api,
+    bucket: &BucketName,
+    asked: &ChangesAsked,
+    since: &mut String,
+) -> Result<StreamEnd> {
     let mut query = format!("?since={}", segment(since));
     add(&mut query, "follow", asked.follow.then_some("true"));
     add(&mut query, "prefix", asked.prefix.as_deref());
-    let kind = asked.kind.map(|kind| if kind == Kind::Put { "put" } else { "delete" });
+    let kind = asked.kind.map(|kind| if kind == WantedKind::Put { "put" } else { "delete" });
     add(&mut query, "kind", kind);
     let (status, mut body) = match api.open(&format!("{}/changes{query}", bucket.path())) {
         Ok(opened) => opened,
         // Nodes are started again.
-        Err(fault) if asked.follow => return Ok(Ended::Broken(format!("{fault:#}"))),
+        Err(fault) if asked.follow => return Ok(StreamEnd::Broken(format!("{fault:#}"))),
         Err(fault) => return Err(fault),
     };
     if status != 200 {
         let bytes = body.read_to_vec()?;
         if status == 503 && asked.follow {
-            return Ok(Ended::Broken(String::from_utf8_lossy(&bytes).trim().to_owned()));
+            return Ok(StreamEnd::Broken(String::from_utf8_lossy(&bytes).trim().to_owned()));
         }
         if let Ok(document) = serde_json::from_slice::<Value>(&bytes)
             && document["kind"] == "error"
@@ -214,10 +221,10 @@ fn print_once(api: &Api, bucket: &BucketName, asked: &Asked, since: &mut String)
 /// Prints the lines of a stream.
 fn print_lines(
     read: &Receiver<io::Result<String>>,
-    asked: &Asked,
+    asked: &ChangesAsked,
     since: &mut String,
-) -> Result<Ended> {
-    let broken = |why: &str| Ok(Ended::Broken(why.to_owned()));
+) -> Result<StreamEnd> {
+    let broken = |why: &str| Ok(StreamEnd::Broken(why.to_owned()));
     let mut is_complete = false;
     loop {
         let line = match read.recv_timeout(SILENCE_MAX) {
@@ -225,7 +232,7 @@ fn print_lines(
             Ok(Err(fault)) => return broken(&format!("the connection broke: {fault}")),
             Err(RecvTimeoutError::Timeout) => return broken("the node does not answer any more"),
             Err(RecvTimeoutError::Disconnected) if is_complete && !asked.follow => {
-                return Ok(Ended::Whole);
+                return Ok(StreamEnd::Whole);
             }
             Err(RecvTimeoutError::Disconnected) => return broken("the node ended the stream"),
         };

@@ -1,7 +1,9 @@
 //! The log of the writes that a node has coordinated, of buckets with a change feed.
 
-use super::note::Note;
-use crate::replication::{Cursor, Entry, EntrySequence, Journal, JournalEntry, Reference, Visited};
+use super::note::ChangeLogNote;
+use crate::replication::{
+    Cursor, EntryReference, EntrySequence, Journal, JournalEntry, QueueEntry, Visited,
+};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_store::error::StoreError;
@@ -43,7 +45,7 @@ pub struct ChangeFeedStatus {
 
 /// Where a reader goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum From {
+pub(super) enum ReadFrom {
     Oldest,
     /// The first change from a time on, microseconds since 1970, or one before it.
     Time(u64),
@@ -78,7 +80,7 @@ pub(super) struct LogGap {
     pub(super) resume: LogPlace,
 }
 
-struct State {
+struct ChangeLogState {
     journal: Journal,
     log: u64,
     /// The time of the last entry, or one up to which a reader was told that it has all.
@@ -86,7 +88,7 @@ struct State {
     is_unsynced: bool,
     is_closed: bool,
     has_failed: bool,
-    stored: Note,
+    stored: ChangeLogNote,
     appended_count: u64,
     lost_count: u64,
     told_count: u64,
@@ -95,7 +97,7 @@ struct State {
 /// The log of a node. Shared; every method takes `&self`.
 pub struct ChangeLog {
     settings: ChangeFeedSettings,
-    state: Mutex<State>,
+    state: Mutex<ChangeLogState>,
     /// Told of each entry.
     filled: Notify,
 }
@@ -113,15 +115,15 @@ impl ChangeLog {
         boot: u64,
         entropy: u64,
     ) -> Result<Self, StoreError> {
-        let found = Note::load(&*disk)?;
+        let found = ChangeLogNote::load(&*disk)?;
         let journal = Journal::open(Arc::clone(&disk))?;
         // Entries that were not synced may have gone with the machine's power.
         let whole = found.filter(|note| note.is_stopped || note.boot == boot);
         let log = whole.map_or(entropy, |note| note.log).max(1);
-        let stored = Note { log, boot, is_stopped: false };
+        let stored = ChangeLogNote { log, boot, is_stopped: false };
         stored.store(&*disk)?;
         let last_us = last_time(&journal)?;
-        let state = State {
+        let state = ChangeLogState {
             journal,
             log: stored.log,
             last_us,
@@ -145,11 +147,11 @@ impl ChangeLog {
         }
         let time_us = now_us.max(state.last_us + 1);
         state.last_us = time_us;
-        let entry = Entry {
+        let entry = QueueEntry {
             // Times grow with every entry, so that files are told apart by time.
             sequence: EntrySequence(time_us),
             key,
-            reference: Reference::Change { is_delete, context },
+            reference: EntryReference::Change { is_delete, context },
             visited: Visited::new(),
             queued_us: time_us,
             is_again: false,
@@ -177,7 +179,7 @@ impl ChangeLog {
     /// Reads the next entries, about 64 KiB.
     pub(super) fn read(
         &self,
-        from: From,
+        from: ReadFrom,
         now_us: u64,
     ) -> Result<Result<LogRead, LogGap>, StoreError> {
         let (reader, begin, complete_us) = {
@@ -186,26 +188,26 @@ impl ChangeLog {
             let resume = LogPlace { log: state.log, cursor: start };
             let gap = |text: &str| Ok(Err(LogGap { text: text.to_owned(), resume }));
             let cursor = match from {
-                From::Oldest => start,
+                ReadFrom::Oldest => start,
                 // The first file of a log has all from its beginning on.
-                From::Time(us)
+                ReadFrom::Time(us)
                     if start.file > 1 && state.journal.first() > Some(EntrySequence(us)) =>
                 {
                     return gap("the changes of that time are no longer kept");
                 }
-                From::Time(us) => state.journal.file_of(EntrySequence(us)),
-                From::Place(place) if place.log != state.log => {
+                ReadFrom::Time(us) => state.journal.file_of(EntrySequence(us)),
+                ReadFrom::Place(place) if place.log != state.log => {
                     return gap(
                         "the log of the node is another one: it has lost what was in the former",
                     );
                 }
-                From::Place(place) if place.cursor.file < start.file => {
+                ReadFrom::Place(place) if place.cursor.file < start.file => {
                     return gap("the changes after the position are no longer kept");
                 }
-                From::Place(place) if place.cursor > end => {
+                ReadFrom::Place(place) if place.cursor > end => {
                     return gap("the position is not one of the node's log");
                 }
-                From::Place(place) => place.cursor,
+                ReadFrom::Place(place) => place.cursor,
             };
             // Later entries get later times.
             state.last_us = state.last_us.max(now_us);
@@ -282,7 +284,7 @@ impl ChangeLog {
     fn keep(&self, is_stopped: bool) -> Result<(), StoreError> {
         let (note, disk) = {
             let state = self.state.lock();
-            let note = Note { log: state.log, is_stopped, ..state.stored };
+            let note = ChangeLogNote { log: state.log, is_stopped, ..state.stored };
             if note == state.stored {
                 return Ok(());
             }

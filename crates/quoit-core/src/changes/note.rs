@@ -20,7 +20,7 @@ const BYTES_MAX: u64 = 4096;
 
 /// The content of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Note {
+pub(super) struct ChangeLogNote {
     /// The log: another number once something of it is lost.
     pub(super) log: u64,
     /// The boot of the machine by which it was written.
@@ -29,7 +29,7 @@ pub(super) struct Note {
     pub(super) is_stopped: bool,
 }
 
-impl Note {
+impl ChangeLogNote {
     fn to_text(self) -> String {
         let Self { log, boot, is_stopped } = self;
         let stopped = if is_stopped { "yes" } else { "no" };
@@ -81,10 +81,10 @@ mod tests {
 
     #[test]
     fn the_text_comes_back_as_it_was_and_damage_is_noticed() {
-        let note = Note { log: 0x6F1C, boot: 0x8F3A, is_stopped: true };
+        let note = ChangeLogNote { log: 0x6F1C, boot: 0x8F3A, is_stopped: true };
         let text = note.to_text();
-        assert_eq!(Note::of_text(&text), Some(note));
-        assert_eq!(Note::of_text(&text.replace("yes", "no")), None);
-        assert_eq!(Note::of_text(""), None);
+        assert_eq!(ChangeLogNote::of_text(&text), Some(note));
+        assert_eq!(ChangeLogNote::of_text(&text.replace("yes", "no")), None);
+        assert_eq!(ChangeLogNote::of_text(""), None);
     }
 }

@@ -38,13 +38,13 @@ pub(super) fn mark_of(node: NodeId) -> NodeMark {
 
 /// Where a reader is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Position {
+pub(super) struct FeedPosition {
     pub(super) period: u32,
     pub(super) told_us: u64,
     pub(super) places: BTreeMap<NodeMark, LogPlace>,
 }
 
-impl Position {
+impl FeedPosition {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD_BYTES + self.places.len() * NODE_BYTES);
         out.push(FORMAT);

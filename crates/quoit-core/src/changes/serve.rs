@@ -1,8 +1,8 @@
 //! A node's answer to a reader of its log.
 
-use super::log::{From, LogGap, LogPlace, LogRead};
+use super::log::{LogGap, LogPlace, LogRead, ReadFrom};
 use crate::error::RequestError;
-use crate::replication::{Cursor, Reference};
+use crate::replication::{Cursor, EntryReference};
 use crate::service::{Refusal, refuse};
 use crate::store::ReplicatedStore;
 use quoit_cluster::{IncomingRequest, Responder};
@@ -54,9 +54,9 @@ impl ReplicatedStore {
             return Ok(ToldChanges { gap, ..ToldChanges::default() });
         };
         let mut from = match (asked.from(), asked.place) {
-            (ChangesFrom::Time, _) => From::Time(asked.since_us),
-            (ChangesFrom::Place, Some(place)) => From::Place(of_wire(place)),
-            _ => From::Oldest,
+            (ChangesFrom::Time, _) => ReadFrom::Time(asked.since_us),
+            (ChangesFrom::Place, Some(place)) => ReadFrom::Place(of_wire(place)),
+            _ => ReadFrom::Oldest,
         };
         let bucket = BucketRef { bucket_type: &asked.bucket_type, bucket: &asked.bucket };
         let mut told = ToldChanges::default();
@@ -78,7 +78,9 @@ impl ReplicatedStore {
                 if entry.sequence.0 < asked.since_us {
                     continue;
                 }
-                let Reference::Change { is_delete, context } = entry.reference else { continue };
+                let EntryReference::Change { is_delete, context } = entry.reference else {
+                    continue;
+                };
                 let Ok(name) = KeyRef::decode(&entry.key) else { continue };
                 if name.bucket != bucket || !name.key.starts_with(&asked.prefix) {
                     continue;
@@ -94,7 +96,7 @@ impl ReplicatedStore {
             }
             (told.next, told.at_end) = (Some(to_wire(next)), at_end);
             told.complete_us = complete_us;
-            from = From::Place(next);
+            from = ReadFrom::Place(next);
             if at_end || !told.changes.is_empty() {
                 break;
             }

@@ -10,7 +10,7 @@
 //! may have been written again since, and that may have been told.
 
 use super::log::LogPlace;
-use super::position::{NodeMark, Position, PositionError, mark_of};
+use super::position::{FeedPosition, NodeMark, PositionError, mark_of};
 use super::serve::{of_wire, to_wire};
 use crate::error::RequestError;
 use crate::replication::Cursor;
@@ -156,7 +156,7 @@ struct NodeFeed {
 pub struct ChangeStream {
     store: Arc<ReplicatedStore>,
     query: ChangeQuery,
-    position: Position,
+    position: FeedPosition,
     /// Where nodes are read from that the position says nothing of: a time, or the oldest change.
     since_us: Option<u64>,
     nodes: BTreeMap<NodeMark, NodeFeed>,
@@ -171,11 +171,11 @@ impl ReplicatedStore {
     pub fn changes(self: &Arc<Self>, query: ChangeQuery) -> Result<ChangeStream, ChangeFeedError> {
         let period = self.feed_period(&query)?;
         let (position, since_us) = match &query.since {
-            ChangesSince::Oldest => (Position::default(), None),
-            ChangesSince::Time(us) => (Position::default(), Some(*us)),
+            ChangesSince::Oldest => (FeedPosition::default(), None),
+            ChangesSince::Time(us) => (FeedPosition::default(), Some(*us)),
             // A node that the position does not have was not reached, or has joined since: it has to have
             // its log from the beginning.
-            ChangesSince::Position(text) => (Position::decode(text)?, Some(0)),
+            ChangesSince::Position(text) => (FeedPosition::decode(text)?, Some(0)),
         };
         let is_new = !matches!(query.since, ChangesSince::Position(_));
         let mut stream = ChangeStream {

@@ -1,7 +1,7 @@
 //! The log of a node, and positions in it.
 
-use super::log::{ChangeFeedSettings, ChangeLog, From, LogPlace, LogRead};
-use super::position::Position;
+use super::log::{ChangeFeedSettings, ChangeLog, LogPlace, LogRead, ReadFrom};
+use super::position::FeedPosition;
 use crate::replication::Cursor;
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn append(log: &ChangeLog, name: &'static str, now_us: u64) {
     log.append(Bytes::from_static(name.as_bytes()), false, Bytes::new(), now_us);
 }
 
-fn read(log: &ChangeLog, from: From) -> Result<LogRead, String> {
+fn read(log: &ChangeLog, from: ReadFrom) -> Result<LogRead, String> {
     log.read(from, 5 * SEC_US).expect("the disk reads").map_err(|gap| gap.text)
 }
 
@@ -42,7 +42,7 @@ fn a_reader_goes_on_behind_the_entry_that_it_has_though_the_process_was_killed()
     let log = open(&disk);
     append(&log, "a", 1);
     append(&log, "b", 2);
-    let first = read(&log, From::Oldest).expect("it is kept");
+    let first = read(&log, ReadFrom::Oldest).expect("it is kept");
     assert_eq!(names(&first), ["a", "b"]);
     assert!(first.at_end && first.complete_us >= 5 * SEC_US);
     let behind_a = LogPlace { log: first.begin.log, cursor: first.entries[0].1 };
@@ -50,9 +50,9 @@ fn a_reader_goes_on_behind_the_entry_that_it_has_though_the_process_was_killed()
     let disk = disk.kill();
     let log = open(&disk);
     append(&log, "d", 4);
-    let second = read(&log, From::Place(behind_a)).expect("it is kept");
+    let second = read(&log, ReadFrom::Place(behind_a)).expect("it is kept");
     assert_eq!(names(&second), ["b", "c"]);
-    let third = read(&log, From::Place(second.next)).expect("it is kept");
+    let third = read(&log, ReadFrom::Place(second.next)).expect("it is kept");
     assert_eq!(names(&third), ["d"]);
 }
 
@@ -62,15 +62,15 @@ fn times_grow_whatever_the_clock_says_and_beyond_what_a_reader_was_told() {
     let log = open(&disk);
     append(&log, "a", 9 * SEC_US);
     append(&log, "b", 3 * SEC_US);
-    let told = read(&log, From::Oldest).expect("it is kept").complete_us;
+    let told = read(&log, ReadFrom::Oldest).expect("it is kept").complete_us;
     drop(log);
     let log = open(&disk.kill());
     append(&log, "c", SEC_US);
-    let entries = read(&log, From::Oldest).expect("it is kept").entries;
+    let entries = read(&log, ReadFrom::Oldest).expect("it is kept").entries;
     assert_eq!(entries.len(), 2, "one file is read at once");
     let all: Vec<u64> = entries.iter().map(|(entry, _)| entry.entry.sequence.0).collect();
     assert!(all[0] < all[1] && told >= all[1], "{all:?}");
-    let last = read(&log, From::Time(told)).expect("it is kept");
+    let last = read(&log, ReadFrom::Time(told)).expect("it is kept");
     assert!(last.complete_us > told, "the log goes on behind what it had");
 }
 
@@ -79,20 +79,20 @@ fn a_position_older_than_what_is_kept_is_a_gap_and_so_is_a_time() {
     let disk = FaultyDisk::new(3);
     let log = open(&disk);
     append(&log, "a", SEC_US);
-    let place = read(&log, From::Oldest).expect("it is kept").begin;
+    let place = read(&log, ReadFrom::Oldest).expect("it is kept").begin;
     // A new file begins with a new process.
     drop(log);
     let log = open(&disk);
     append(&log, "b", 2 * SEC_US);
     log.flush(3 * SEC_US).expect("the disk takes it");
-    assert!(read(&log, From::Place(place)).is_ok(), "it is young enough");
+    assert!(read(&log, ReadFrom::Place(place)).is_ok(), "it is young enough");
     log.flush(2 * SEC_US + 61 * SEC_US).expect("the disk takes it");
-    let gap = read(&log, From::Place(place)).expect_err("its file is gone");
+    let gap = read(&log, ReadFrom::Place(place)).expect_err("its file is gone");
     assert!(gap.contains("no longer kept"), "{gap}");
-    assert!(read(&log, From::Time(SEC_US)).is_err());
-    let oldest = read(&log, From::Oldest).expect("what is left");
+    assert!(read(&log, ReadFrom::Time(SEC_US)).is_err());
+    let oldest = read(&log, ReadFrom::Oldest).expect("what is left");
     assert_eq!(names(&oldest), ["b"]);
-    assert!(read(&log, From::Time(2 * SEC_US)).is_ok());
+    assert!(read(&log, ReadFrom::Time(2 * SEC_US)).is_ok());
 }
 
 #[test]
@@ -100,20 +100,20 @@ fn lost_changes_are_a_gap_for_former_positions() {
     let disk = FaultyDisk::new(4);
     let log = open(&disk);
     append(&log, "a", 1);
-    let place = read(&log, From::Oldest).expect("it is kept").next;
+    let place = read(&log, ReadFrom::Oldest).expect("it is kept").next;
     // The machine loses its power: entries may have gone.
     let disk = disk.crash();
     let log = open_after(&disk, BOOT + 1, 8);
-    assert!(read(&log, From::Place(place)).expect_err("unsure").contains("another one"));
-    let place = read(&log, From::Oldest).expect("what is left").next;
+    assert!(read(&log, ReadFrom::Place(place)).expect_err("unsure").contains("another one"));
+    let place = read(&log, ReadFrom::Oldest).expect("what is left").next;
     log.close(2).expect("the disk takes it");
     let log = open_after(&disk, BOOT + 2, 9);
-    assert!(read(&log, From::Place(place)).is_ok(), "it was stopped in good order");
+    assert!(read(&log, ReadFrom::Place(place)).is_ok(), "it was stopped in good order");
     // The disk refuses an entry.
     disk.set_faults(|faults| faults.failing_writes = 1);
     append(&log, "b", 3);
     append(&log, "c", 4);
-    assert!(read(&log, From::Place(place)).is_err(), "b is missing");
+    assert!(read(&log, ReadFrom::Place(place)).is_err(), "b is missing");
     assert_eq!((log.status().lost_count, log.status().appended_count), (1, 1));
 }
 
@@ -127,15 +127,15 @@ proptest! {
     ) {
         let place = |(log, file, offset)| LogPlace { log, cursor: Cursor { file, offset } };
         let places = places.into_iter().map(|(mark, at)| (mark, place(at))).collect();
-        let position = Position { period, told_us, places };
-        prop_assert_eq!(Position::decode(&position.encode()), Ok(position));
+        let position = FeedPosition { period, told_us, places };
+        prop_assert_eq!(FeedPosition::decode(&position.encode()), Ok(position));
     }
 
     #[test]
     fn whatever_a_client_sends_as_a_position_is_read_or_refused(
         bytes in prop::collection::vec(any::<u8>(), 0..100)
     ) {
-        if let Ok(position) = Position::decode(&bytes) {
+        if let Ok(position) = FeedPosition::decode(&bytes) {
             prop_assert!(position.places.len() <= 4);
         }
     }

@@ -80,7 +80,9 @@ impl QueueEntry {
     pub(crate) fn held_bytes(&self) -> usize {
         match &self.reference {
             EntryReference::Object(stored) | EntryReference::Tombstone(stored) => stored.len(),
-            EntryReference::ToFetch | EntryReference::Reap { .. } | EntryReference::Change { .. } => 0,
+            EntryReference::ToFetch
+            | EntryReference::Reap { .. }
+            | EntryReference::Change { .. } => 0,
         }
     }
 

@@ -203,7 +203,9 @@ impl ReplicatedStore {
         let value = match reference {
             EntryReference::Object(stored) => Some(QueuedValue::Object(stored)),
             EntryReference::Tombstone(stored) => Some(QueuedValue::Tombstone(stored)),
-            EntryReference::Reap { clock, reaped_us } => Some(QueuedValue::Reap { clock, reaped_us }),
+            EntryReference::Reap { clock, reaped_us } => {
+                Some(QueuedValue::Reap { clock, reaped_us })
+            }
             EntryReference::ToFetch => self.queued_value(&key).await?,
             // It has no object to send.
             EntryReference::Change { .. } => None,

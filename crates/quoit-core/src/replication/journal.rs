@@ -463,7 +463,7 @@ fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u8>) {
             out.extend_from_slice(&reaped_us.to_le_bytes());
             out.extend_from_slice(&encode_context(clock));
         }
-        Reference::Change { context, .. } => out.extend_from_slice(context),
+        EntryReference::Change { context, .. } => out.extend_from_slice(context),
     }
     let length = (out.len() - start) as u32;
     out[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
@@ -505,9 +505,10 @@ fn decode(bytes: &Bytes) -> Option<JournalEntry> {
     let reference = match kind {
         0 => EntryReference::ToFetch,
         1 => EntryReference::Tombstone(rest),
-        2 if rest.len() >= 8 => {
-            EntryReference::Reap { reaped_us: u64_at(&rest, 0), clock: decode_context(&rest[8..]).ok()? }
-        }
+        2 if rest.len() >= 8 => EntryReference::Reap {
+            reaped_us: u64_at(&rest, 0),
+            clock: decode_context(&rest[8..]).ok()?,
+        },
         3 | 4 => EntryReference::Change { is_delete: kind == 4, context: rest },
         _ => return None,
     };

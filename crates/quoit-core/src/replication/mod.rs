@@ -26,7 +26,7 @@ pub use compare::{ArcRange, COMPARED_RANGE_COUNT_MAX, ClusterDigests, ComparedRe
 pub use conflicts::BucketConflicts;
 pub(crate) use conflicts::ConflictCounts;
 pub use difference::{Difference, DifferenceDirection, differences};
-pub(crate) use entry::{Entry, Reference};
+pub(crate) use entry::{EntryReference, QueueEntry};
 pub use entry::{EntrySequence, QueuePriority, Visited, VisitedCluster};
 pub use fetch::{BatchBounds, Patience, QueuedObject, QueuedValue};
 pub use filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};

@@ -1,6 +1,6 @@
 //! The change feed of a bucket: lines of JSON, one for each change, each with the position behind it.
 
-use super::connection::Connection;
+use super::connection::HttpConnection;
 use super::refusal::Refusal;
 use super::response::reply;
 use super::route::BucketName;
@@ -22,7 +22,7 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 const PIECE_BYTES: usize = 64 << 10;
 const US_PER_SEC: u64 = 1_000_000;
 
-impl Connection {
+impl HttpConnection {
     /// Tells the changes of a bucket.
     pub(super) async fn changes(
         &mut self,
