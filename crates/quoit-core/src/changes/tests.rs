@@ -70,8 +70,10 @@ fn times_grow_whatever_the_clock_says_and_beyond_what_a_reader_was_told() {
     assert_eq!(entries.len(), 2, "one file is read at once");
     let all: Vec<u64> = entries.iter().map(|(entry, _)| entry.entry.sequence.0).collect();
     assert!(all[0] < all[1] && told >= all[1], "{all:?}");
-    let last = read(&log, ReadFrom::Time(told)).expect("it is kept");
-    assert!(last.complete_us > told, "the log goes on behind what it had");
+    let of_time = read(&log, ReadFrom::Time(told)).expect("it is kept");
+    let last = read(&log, ReadFrom::Place(of_time.next)).expect("it is kept");
+    assert_eq!(names(&last), ["c"]);
+    assert!(last.entries[0].0.entry.sequence.0 > told, "the log goes on behind what it had");
 }
 
 #[test]
