@@ -139,7 +139,7 @@ pub enum ChangeFeedError {
     Request(#[from] RequestError),
 }
 
-/// What is known of a node's log.
+/// Knowledge of a node's log.
 struct NodeFeed {
     id: NodeId,
     name: Arc<str>,

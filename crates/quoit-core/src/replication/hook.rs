@@ -57,8 +57,8 @@ impl ReplicatedStore {
             && size_bytes <= self.source_queues.settings().object_bytes_max
     }
 
-    /// Tells change feeds of what this node has coordinated, and queues it for other clusters, right after its
-    /// local write. A comparison and a load while there is no feed and no queue takes writes.
+    /// Tells change feeds of what this node has coordinated, and queues it for other clusters, right after
+    /// its local write. A comparison and a load while there is no feed and no queue takes writes.
     pub(crate) fn queue_written(
         &self,
         at: &RecordAt<'_>,

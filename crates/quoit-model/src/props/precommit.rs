@@ -41,8 +41,8 @@ impl PrecommitCheck {
 
 impl PropUpdates {
     /// Checks that the hooks that are set can be run: writes of the bucket would go unchecked otherwise, or
-    /// untold. Post-commit hooks that do nothing in a Riak node, or whose work is done in other ways here, are
-    /// kept as they are: names of functions in JavaScript, and functions of Riak's own modules.
+    /// untold. Post-commit hooks that do nothing in a Riak node, or whose work is done in other ways here,
+    /// are kept as they are: names of functions in JavaScript, and functions of Riak's own modules.
     ///
     /// # Errors
     ///

@@ -301,14 +301,14 @@ pub(super) const KEYS: &[Key] = &[
         "change_feed.retention",
         Kind::Duration(60_000),
         "7d",
-        "How long the node keeps the changes of buckets with a change feed. A reader that comes later is told \
-         that changes are missing.",
+        "How long the node keeps the changes of buckets with a change feed. A reader that comes later is \
+         told that changes are missing.",
     ),
     key(
         "change_feed.maximum_bytes",
         Kind::Size(16 * MB, 1_000_000 * MB),
         "1GB",
-        "Disk that the changes of buckets with a change feed may take on the node, to within 16 MB. Beyond it \
-         the oldest are removed before their time.",
+        "Disk that the changes of buckets with a change feed may take on the node, to within 16 MB. Beyond \
+         it the oldest are removed before their time.",
     ),
 ];
