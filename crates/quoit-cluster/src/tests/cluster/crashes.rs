@@ -148,19 +148,19 @@ async fn voter_that_is_away_for_a_moment_stays_whatever_a_leader_remembers_of_it
 
 #[tokio::test(start_paused = true)]
 async fn node_without_a_majority_knows_that_it_is_cut_off_even_if_it_was_the_leader() {
-    let town = Town::joined(3).await;
-    town.until("three vote", || voters(&town, 1).len() == 3).await;
-    let is_cut_off = |number: u8| town.control(number).is_cut_off();
-    town.until("all reach a majority", || ![1, 2, 3].into_iter().any(is_cut_off)).await;
-    let leader = leader(&town, 1).unwrap();
+    let cluster = TestCluster::joined(3).await;
+    cluster.until("three vote", || voters(&cluster, 1).len() == 3).await;
+    let is_cut_off = |number: u8| cluster.control(number).is_cut_off();
+    cluster.until("all reach a majority", || ![1, 2, 3].into_iter().any(is_cut_off)).await;
+    let leader = leader(&cluster, 1).unwrap();
     let follower = if leader == 3 { 2 } else { 3 };
     for number in [leader, follower] {
-        cut_off(&town, number, true);
-        town.until("the node knows that it is alone", || is_cut_off(number)).await;
+        cut_off(&cluster, number, true);
+        cluster.until("the node knows that it is alone", || is_cut_off(number)).await;
         let others = || [1, 2, 3].into_iter().filter(|other| *other != number);
-        town.until("the others do not think so", || !others().any(is_cut_off)).await;
-        cut_off(&town, number, false);
-        town.until("the node is back", || !is_cut_off(number)).await;
+        cluster.until("the others do not think so", || !others().any(is_cut_off)).await;
+        cut_off(&cluster, number, false);
+        cluster.until("the node is back", || !is_cut_off(number)).await;
     }
 }
 
