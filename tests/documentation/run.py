@@ -37,7 +37,9 @@ NOT_HERE = {
         "make package": BUILDS,
         "sudo dpkg": "changes the machine; tests/process/packages.py installs into a directory",
         "podman ": "needs podman and a build for packages; tests/process/packages.py reads the image"},
-    "docs/move-from-riak.md": {"cargo run --release --example": HOURS},
+    "docs/move-from-riak.md": {
+        "quoit import plan": OTHERS.replace("process", "import") % "live_move.py",
+        "cargo xtask bench import": HOURS},
     "docs/replication.md": {
         "quoit repl rebase": "is about a queue that was cut off, which takes two clusters"},
     "docs/secure-a-cluster.md": {

@@ -28,8 +28,8 @@ const ACTIVATION_PAUSE: Duration = Duration::from_millis(100);
 pub struct TypesArgs {
     /// HTTP address of a node of Riak.
     riak: String,
-    /// Names of bucket types, as `riak-admin bucket-type list` prints them. Without any, those that the options
-    /// find, or those that Riak tells: it tells those with data, if tictacaae_active = active.
+    /// Names of bucket types, as `riak-admin bucket-type list` prints them. Without any, those that the
+    /// options find, or those that Riak tells: it tells those with data, if tictacaae_active = active.
     #[arg(value_name = "TYPE")]
     types: Vec<String>,
     /// Take the types that records of a stopped node's data directory have.

@@ -3,8 +3,8 @@
 //!
 //! A way does what a sink's connection does: it takes entries of a node's queue under a lease, has nodes
 //! of the other cluster store them, and confirms those that were. Answers get lost, come in another order and
-//! twice, and either side may die at any time. Full-sync compares two clusters by the digests of all that they
-//! have and queues what differs, while everything else goes on.
+//! twice, and either side may die at any time. Full-sync compares two clusters by the digests of all that
+//! they have and queues what differs, while everything else goes on.
 
 use crate::check::{Fault, Violation};
 use crate::client::Ground;

@@ -42,6 +42,7 @@ const STILL_CIRCULAR: &[(&str, &[&str])] = &[
         "quoit-core",
         &[
             "change",
+            "changes",
             "confirm",
             "data_type",
             "exchange",
@@ -79,13 +80,16 @@ const STILL_CIRCULAR: &[(&str, &[&str])] = &[
     (
         "quoit-sim",
         &[
+            "boot",
             "client",
             "cluster",
+            "cluster_plan",
             "data_types",
             "family",
             "faults",
             "finish",
             "history",
+            "links",
             "operator",
             "registers",
             "replica_counts",

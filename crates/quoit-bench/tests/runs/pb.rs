@@ -219,7 +219,7 @@ fn settings_that_the_driver_cannot_have_are_refused() {
         ("{key_generator, {uniform_int, 5}}.", "wrap the generator"),
         ("{riakc_pb_replies, most}.", "one, quorum, all or default"),
         ("{riakc_pb_bucket, 5}.", "<<\"bucket\">>"),
-        ("{pb_connect_options, [{credentials, \"u\", \"p\"}]}.", "not offered"),
+        ("{pb_connect_options, [{credentials, \"u\", \"p\"}]}.", "QUOIT_PASSWORD_FILE"),
         ("{pb_timeout_general, soon}.", "write an integer from 1"),
         ("{operations, [{something, 1}]}.", "get, get_existing, put, update"),
         ("{operations, [{search, 1}]}.", "Quoit has no search"),

@@ -2,7 +2,7 @@
 //! here. What is concurrent is merged here and delivered.
 
 use super::ExchangeError;
-use super::states::{Difference, write_tags};
+use super::states::{TagDifference, write_tags};
 use crate::error::RequestError;
 use crate::records::{Records, clock_of};
 use crate::replica::{Place, Replicated};
@@ -61,7 +61,7 @@ impl ReplicatedStore {
         peer: &Peer,
         partition: Partition,
         layout_version: u64,
-        differences: &[Difference],
+        differences: &[TagDifference],
     ) -> Result<Repaired, ExchangeError> {
         let mut plan = self.plan(peer.node_id(), partition, differences).await?;
         let mut repaired = BTreeSet::new();
@@ -156,7 +156,7 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         peer: NodeId,
         partition: Partition,
-        differences: &[Difference],
+        differences: &[TagDifference],
     ) -> Result<RepairPlan, ExchangeError> {
         let mut plan = RepairPlan::default();
         let mut refiled: Vec<(Bytes, u8)> = Vec::new();

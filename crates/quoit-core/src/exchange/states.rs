@@ -23,7 +23,7 @@ pub(super) struct TagState {
 
 /// A tag that the sides differ in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Difference {
+pub(super) struct TagDifference {
     pub(super) tag: Tag,
     pub(super) ours: Option<TagState>,
     pub(super) theirs: Option<TagState>,
@@ -48,7 +48,7 @@ pub(super) fn states(leaves: &[Leaf], salt: u64) -> Vec<TagState> {
 
 /// The tags in which two sides differ. A tombstone that the other side knows nothing of is no difference:
 /// it lacks what was deleted, too. Nor are two tombstones.
-pub(super) fn differences(ours: &[TagState], theirs: &[TagState]) -> Vec<Difference> {
+pub(super) fn differences(ours: &[TagState], theirs: &[TagState]) -> Vec<TagDifference> {
     let (mut ours, mut theirs) = (ours.iter().peekable(), theirs.iter().peekable());
     let mut found = Vec::new();
     loop {
@@ -65,7 +65,7 @@ pub(super) fn differences(ours: &[TagState], theirs: &[TagState]) -> Vec<Differe
         let is_passed_over = planted!(PassesOverDeletes) && is_delete;
         if our != their && (is_live(our) || is_live(their)) && !is_passed_over {
             let tag = our.or(their).map_or(Tag::MIN, |state| state.tag);
-            found.push(Difference { tag, ours: our, theirs: their });
+            found.push(TagDifference { tag, ours: our, theirs: their });
         }
     }
 }

@@ -1,7 +1,9 @@
 //! How the side that begins an exchange finds out what differs: from ranges of hashes to their parts, down
 //! to single records. Plain state: what is asked and answered is carried by others.
 
-use super::states::{Difference, Nonsense, TagState, differences, read_tags, states, write_tags};
+use super::states::{
+    Nonsense, TagDifference, TagState, differences, read_tags, states, write_tags,
+};
 use quoit_model::hash::Partition;
 use quoit_store::compare::{Compare, HashRange, SPLIT_COUNT, Scope, salted};
 use quoit_store::error::StoreError;
@@ -42,7 +44,7 @@ impl RangeStep {
 pub(super) struct RangeDifference {
     pub(super) partition: Partition,
     pub(super) scope: Scope,
-    pub(super) difference: Difference,
+    pub(super) difference: TagDifference,
 }
 
 impl RangeDifference {
@@ -204,7 +206,7 @@ impl Walk {
                 let their = TagState { tag, state: *state, live };
                 let theirs = (their.live || their.state != 0).then_some(their);
                 let our = ours.iter().find(|our| our.tag == tag).copied();
-                let difference = Difference { tag, ours: our, theirs };
+                let difference = TagDifference { tag, ours: our, theirs };
                 self.found.push(RangeDifference { partition, scope, difference });
             }
         }
@@ -270,7 +272,7 @@ fn answer_ranges(
         let is_live = |side: Option<TagState>| side.is_some_and(|state| state.live);
         let tags = differing.iter().map(|each| (each.tag, is_live(each.theirs)));
         write_tags(tags, &mut answer.tags);
-        let state = |each: &Difference| each.theirs.map_or(0, |state| state.state);
+        let state = |each: &TagDifference| each.theirs.map_or(0, |state| state.state);
         answer.states.extend(differing.iter().map(state));
     }
     Ok(Ok(answer))

@@ -129,7 +129,7 @@ impl Driver for HttpTemplated {
         inputs: &mut Inputs,
     ) -> Outcome {
         let mut left = plan.targets[operation.target].1.len();
-        // When a server is gone, the operation starts over at the next place of its list, at each at most once.
+        // When a server is gone, the operation starts over at the next place of its list, once at each.
         let requested = loop {
             let Ok(server) = self.prepare_request(plan, operation, inputs) else {
                 return Outcome::Stop;

@@ -250,8 +250,8 @@ pub(super) const KEYS: &[Key] = &[
         "ttaaefs_rangecheck",
         Kind::Integer(0, 86_400),
         "0",
-        "Full-syncs a day that repair where the last one has found something, or what was modified since both \
-         clusters were in sync.",
+        "Full-syncs a day that repair where the last one has found something, or what was modified since \
+         both clusters were in sync.",
     ),
     key(
         "ttaaefs_autocheck",
