@@ -2,7 +2,7 @@
 
 use crate::figures::{LAG_BOUNDS_MS, SinkStatus};
 use quoit_core::QueueLengths;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Figures of a sink's line: sums over all peers since the node was started.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -54,10 +54,33 @@ impl SinkSums {
     }
 }
 
-/// The line about a source queue.
-pub(crate) fn of_queue(name: &str, lengths: QueueLengths) -> String {
-    let QueueLengths { fold, full_sync, real_time } = lengths;
-    format!("QueueName={name} has queue sizes p1={fold} p2={full_sync} p3={real_time}")
+/// Makes the lines about source queues. A queue that stays empty has none, as on a node that does not
+/// replicate; one that has become empty is told once.
+#[derive(Debug, Default)]
+pub(crate) struct QueueLines(BTreeSet<String>);
+
+impl QueueLines {
+    /// The lines about all queues, by their names and lengths.
+    pub(crate) fn next<'a>(
+        &mut self,
+        queues: impl Iterator<Item = (&'a str, QueueLengths)>,
+    ) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut filled = BTreeSet::new();
+        for (name, QueueLengths { fold, full_sync, real_time }) in queues {
+            let is_filled = fold + full_sync + real_time > 0;
+            if is_filled || self.0.contains(name) {
+                lines.push(format!(
+                    "QueueName={name} has queue sizes p1={fold} p2={full_sync} p3={real_time}"
+                ));
+            }
+            if is_filled {
+                filled.insert(name.to_owned());
+            }
+        }
+        self.0 = filled;
+        lines
+    }
 }
 
 /// Makes the lines about sinks, each of which tells what has happened since the one before.
@@ -140,8 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_queues_have_the_lengths_by_priority() {
-        let lengths = QueueLengths { fold: 1, full_sync: 2, real_time: 3 };
-        assert_eq!(of_queue("q1", lengths), "QueueName=q1 has queue sizes p1=1 p2=2 p3=3");
+    fn queues_are_told_with_their_lengths_by_priority_while_they_hold_something() {
+        let filled = QueueLengths { fold: 1, full_sync: 2, real_time: 3 };
+        let empty = QueueLengths::default();
+        let mut lines = QueueLines::default();
+        assert!(lines.next([("q1", empty)].into_iter()).is_empty());
+        let told = lines.next([("q1", filled), ("q2", empty)].into_iter());
+        assert_eq!(told, ["QueueName=q1 has queue sizes p1=1 p2=2 p3=3"]);
+        let told = lines.next([("q1", empty)].into_iter());
+        assert_eq!(told, ["QueueName=q1 has queue sizes p1=0 p2=0 p3=0"]);
+        assert!(lines.next([("q1", empty)].into_iter()).is_empty());
     }
 }

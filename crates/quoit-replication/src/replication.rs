@@ -5,7 +5,7 @@ use crate::dialer::PeerDialer;
 use crate::figures::SinkStatus;
 use crate::full_sync::{CheckKind, FullSync, FullSyncReport, FullSyncStatus};
 use crate::kept::KeptFile;
-use crate::log_lines::{self, SinkLines};
+use crate::log_lines::{QueueLines, SinkLines};
 use crate::settings::SinkSettings;
 use crate::sinks::{ChangeSinkError, SinkDefinition, Sinks};
 use quoit_core::ReplicatedStore;
@@ -69,10 +69,12 @@ impl Replication {
 
     /// Logs the lengths of source queues now and then.
     async fn log_queues(&self) {
+        let mut lines = QueueLines::default();
         loop {
             sleep(self.settings.log_interval).await;
-            for queue in self.store.source_queues().status() {
-                tracing::info!("{}", log_lines::of_queue(&queue.name, queue.lengths));
+            let queues = self.store.source_queues().status();
+            for line in lines.next(queues.iter().map(|queue| (&*queue.name, queue.lengths))) {
+                tracing::info!("{line}");
             }
         }
     }
