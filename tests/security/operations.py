@@ -112,6 +112,9 @@ HTTP = [
     ("GET", "/types/sibs/props", {}, None, "riak_core.get_bucket_type", "sibs", (200,)),
     ("PUT", "/types/sibs/props", JSON, '{"props":{"r":2}}', "riak_core.set_bucket_type", "sibs", (204,)),
     ("GET", "/buckets/b/keys/k/preflist", {}, None, "riak_kv.get_preflist", "default/b", (200,)),
+    # The buckets have no feed.
+    ("GET", "/buckets/b/changes", {}, None, "quoit.changes", "default/b", (404,)),
+    ("GET", "/types/sets/buckets/b/changes", {}, None, "quoit.changes", "sets/b", (404,)),
     ("GET", "/buckets/b/index/f_bin/x", {}, None, "riak_kv.index", "default/b", (200,)),
     ("GET", "/buckets/b/index/f_bin/a/z", {}, None, "riak_kv.index", "default/b", (200,)),
     ("GET", "/types/sets/buckets/b/datatypes/k", {}, None, "riak_kv.get", "sets/b", (200,)),
