@@ -6,10 +6,10 @@
 //!
 //! ```
 //! use bytes::BytesMut;
-//! use quoit_wire::internode::{FramePrefix, InternodeDecoder, Kind, append_frame};
+//! use quoit_wire::internode::{FrameKind, FramePrefix, InternodeDecoder, append_frame};
 //!
 //! let mut buffer = Vec::new();
-//! let prefix = FramePrefix { kind: Kind::Request as u8, flags: 0, method: 0x0100, call: 7 };
+//! let prefix = FramePrefix { kind: FrameKind::Request as u8, flags: 0, method: 0x0100, call: 7 };
 //! append_frame(&mut buffer, prefix, &(), b"value").expect("it is small");
 //!
 //! let mut buffer = BytesMut::from(&buffer[..]);
