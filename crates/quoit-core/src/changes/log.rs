@@ -94,6 +94,13 @@ struct ChangeLogState {
     told_count: u64,
 }
 
+impl ChangeLogState {
+    /// Gives the log another number, so that readers of former places are told of a gap.
+    fn begin_another_log(&mut self) {
+        self.log = xxh3_64_with_seed(&self.last_us.to_le_bytes(), self.log);
+    }
+}
+
 /// The log of a node. Shared; every method takes `&self`.
 pub struct ChangeLog {
     settings: ChangeFeedSettings,
@@ -163,7 +170,7 @@ impl ChangeLog {
             }
             Err(fault) => {
                 state.lost_count += 1;
-                state.log = xxh3_64_with_seed(&time_us.to_le_bytes(), state.log);
+                state.begin_another_log();
                 if !std::mem::replace(&mut state.has_failed, true) {
                     tracing::error!(
                         %fault,
@@ -255,7 +262,7 @@ impl ChangeLog {
     ///
     /// # Errors
     ///
-    /// When the disk refuses; the next call makes up for it.
+    /// When the disk refuses: what it has not synced counts as lost, and readers are told of a gap.
     pub fn flush(&self, now_us: u64) -> Result<(), StoreError> {
         let (files, disk) = {
             let mut state = self.state.lock();
@@ -264,7 +271,10 @@ impl ChangeLog {
             (files, Arc::clone(state.journal.disk()))
         };
         if let Some(fault) = files.iter().find_map(|file| file.sync().err()) {
-            self.state.lock().is_unsynced = true;
+            let mut state = self.state.lock();
+            state.is_unsynced = true;
+            // The system may have dropped what the disk did not take: a later sync says nothing of it.
+            state.begin_another_log();
             return Err(fault);
         }
         let has_changed = {

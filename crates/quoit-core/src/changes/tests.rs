@@ -119,6 +119,19 @@ fn lost_changes_are_a_gap_for_former_positions() {
     assert_eq!((log.status().lost_count, log.status().appended_count), (1, 1));
 }
 
+#[test]
+fn changes_whose_sync_failed_are_a_gap_also_when_a_later_sync_succeeds() {
+    let disk = FaultyDisk::new(5);
+    let log = open(&disk);
+    append(&log, "a", 1);
+    let place = read(&log, ReadFrom::Oldest).expect("it is kept").next;
+    disk.set_faults(|faults| faults.failing_syncs = 1);
+    assert!(log.flush(2).is_err());
+    log.close(3).expect("the disk is well again");
+    let log = open_after(&disk.crash(), BOOT + 1, 8);
+    assert!(read(&log, ReadFrom::Place(place)).is_err(), "a may be missing");
+}
+
 proptest! {
     #[test]
     fn positions_come_back_as_they_were(
