@@ -9,11 +9,10 @@
 //! ```
 
 use quoit_store::error::StoreError;
-use quoit_store::seam::Disk;
+use quoit_store::seam::{Disk, replace_file};
 use xxhash_rust::xxh3::xxh3_64;
 
 const NAME: &str = "CHANGES";
-const NEW_NAME: &str = "CHANGES.new";
 const TITLE: &str = "quoit change log 1";
 /// The file is not read beyond this.
 const BYTES_MAX: u64 = 4096;
@@ -64,14 +63,7 @@ impl ChangeLogNote {
 
     /// Replaces the file, durably.
     pub(super) fn store(self, disk: &dyn Disk) -> Result<(), StoreError> {
-        if disk.list()?.iter().any(|name| name == NEW_NAME) {
-            disk.remove(NEW_NAME)?;
-        }
-        let file = disk.open(NEW_NAME, true)?;
-        file.write_at(self.to_text().as_bytes(), 0)?;
-        file.sync()?;
-        disk.rename(NEW_NAME, NAME)?;
-        disk.sync_directory()
+        replace_file(disk, NAME, self.to_text().as_bytes()).map(drop)
     }
 }
 

@@ -19,12 +19,11 @@ use super::references::{HintReference, References};
 use quoit_cluster::NodeId;
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_store::error::StoreError;
-use quoit_store::seam::{Disk, DiskFile};
+use quoit_store::seam::{Disk, DiskFile, replace_file};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(super) const NAME: &str = "HINTS";
-const NEW_NAME: &str = "HINTS.new";
 const MAGIC: [u8; 8] = *b"QUOITHN\n";
 const VERSION: u32 = 1;
 const ENTRY_BYTES: usize = 32;
@@ -208,16 +207,9 @@ impl HintFile {
     ///
     /// When the disk refuses: what was there before still counts.
     pub(super) fn rewrite(&mut self, entries: &[u8]) -> Result<(), StoreError> {
-        if self.disk.list()?.iter().any(|name| name == NEW_NAME) {
-            self.disk.remove(NEW_NAME)?;
-        }
-        let file = self.disk.open(NEW_NAME, true)?;
         let mut bytes = header();
         bytes.extend_from_slice(entries);
-        file.write_at(&bytes, 0)?;
-        file.sync()?;
-        self.disk.rename(NEW_NAME, NAME)?;
-        self.disk.sync_directory()?;
+        let file = replace_file(&*self.disk, NAME, &bytes)?;
         self.size_bytes = bytes.len() as u64;
         self.file = Some(file);
         Ok(())

@@ -23,7 +23,7 @@
 use super::ReapSequence;
 use quoit_model::hash::{Partition, RingSize};
 use quoit_store::error::StoreError;
-use quoit_store::seam::Disk;
+use quoit_store::seam::{Disk, replace_file};
 use std::collections::BTreeSet;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -203,14 +203,7 @@ impl ReapManifest {
     ///
     /// When the disk refuses: the former one may count or this one, until one was written.
     pub(super) fn write(&self, disk: &dyn Disk) -> Result<(), StoreError> {
-        if disk.list()?.iter().any(|name| name == NEW_NAME) {
-            disk.remove(NEW_NAME)?;
-        }
-        let file = disk.open(NEW_NAME, true)?;
-        file.write_at(&self.encode(), 0)?;
-        file.sync()?;
-        disk.rename(NEW_NAME, NAME)?;
-        disk.sync_directory()
+        replace_file(disk, NAME, &self.encode()).map(drop)
     }
 }
 

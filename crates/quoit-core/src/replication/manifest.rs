@@ -20,12 +20,11 @@ use super::entry::EntrySequence;
 use super::filter::QueueFilter;
 use super::journal::QueueNumber;
 use quoit_store::error::StoreError;
-use quoit_store::seam::Disk;
+use quoit_store::seam::{Disk, replace_file};
 use std::fmt::Write as _;
 use xxhash_rust::xxh3::xxh3_64;
 
 const NAME: &str = "QUEUES";
-const NEW_NAME: &str = "QUEUES.new";
 const TITLE: &str = "quoit source queues 1";
 /// The file is not read beyond this.
 const BYTES_MAX: u64 = 1 << 20;
@@ -133,14 +132,7 @@ impl Manifest {
     ///
     /// When the disk refuses: the former file still counts.
     pub(super) fn store(&self, disk: &dyn Disk) -> Result<(), StoreError> {
-        if disk.list()?.iter().any(|name| name == NEW_NAME) {
-            disk.remove(NEW_NAME)?;
-        }
-        let file = disk.open(NEW_NAME, true)?;
-        file.write_at(self.to_text().as_bytes(), 0)?;
-        file.sync()?;
-        disk.rename(NEW_NAME, NAME)?;
-        disk.sync_directory()
+        replace_file(disk, NAME, self.to_text().as_bytes()).map(drop)
     }
 }
 

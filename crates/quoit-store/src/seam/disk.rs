@@ -66,3 +66,26 @@ pub trait Disk: Send + Sync {
     /// The directory's name for error messages.
     fn path(&self) -> String;
 }
+
+/// Puts bytes in the place of a file, durably, and gives the new file. They are written and synced under the
+/// name with `.new` behind it first, so that a crash leaves the former file or the new one.
+///
+/// # Errors
+///
+/// When the disk refuses: the former file may count or the new one, until a call has succeeded.
+pub fn replace_file(
+    disk: &dyn Disk,
+    name: &str,
+    bytes: &[u8],
+) -> Result<Arc<dyn DiskFile>, StoreError> {
+    let new_name = format!("{name}.new");
+    if disk.list()?.contains(&new_name) {
+        disk.remove(&new_name)?;
+    }
+    let file = disk.open(&new_name, true)?;
+    file.write_at(bytes, 0)?;
+    file.sync()?;
+    disk.rename(&new_name, name)?;
+    disk.sync_directory()?;
+    Ok(file)
+}

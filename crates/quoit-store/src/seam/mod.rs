@@ -10,7 +10,7 @@ mod faulty;
 mod real;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use disk::{Disk, DiskFile, DiskLock, ReadAt};
+pub use disk::{Disk, DiskFile, DiskLock, ReadAt, replace_file};
 pub use execution::{
     Execution, ManualExecution, Meanwhile, Next, Pace, Threads, Unpaced, Worker, WorkerHandle,
     give_way,
