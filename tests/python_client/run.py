@@ -813,6 +813,18 @@ class Indexes:
         self.assertEqual(list(self.bucket.get_index("age_int", 5, 4)), [])
         self.assertEqual(list(self.bucket.get_index("none_bin", "a", "z")), [])
 
+    def test_integers_have_any_size(self):
+        numbers = [-(1 << 300), -(1 << 127) - 1, -1, 0, 1 << 127, 1 << 128, (1 << 300) + 7]
+        for place, number in enumerate(numbers):
+            self.store_indexed("k%d" % place, [("n_int", number)])
+        got = self.bucket.get_index("n_int", numbers[0], numbers[-1], return_terms=True)
+        self.assertEqual(sorted((int(term), key) for term, key in got),
+                         [(number, "k%d" % place) for place, number in enumerate(numbers)])
+        self.assertEqual(sorted(self.bucket.get_index("n_int", 1 << 127, 1 << 299)), ["k4", "k5"])
+        self.assertEqual(list(self.bucket.get_index("n_int", 1 << 128)), ["k5"])
+        stored = self.bucket.get("k6")
+        self.assertEqual(stored.indexes, {("n_int", numbers[-1])})
+
     def test_terms_come_with_their_keys(self):
         self.store_people()
         got = self.bucket.get_index("age_int", -5, -3, return_terms=True)

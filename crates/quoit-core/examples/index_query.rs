@@ -96,7 +96,7 @@ impl Node {
         let at = RecordAt { key, encoded: &encoded, identity: hash.identity, partition };
         let dot = Dot { actor: Actor(b"a"[..].into()), counter: 1, time_secs: 1_700_000_000 };
         let terms = (0..ENTRIES_PER_RECORD).map(|place| number * ENTRIES_PER_RECORD + place);
-        let entry = |term: u64| IndexEntry { field: FIELD, term: IndexTerm::Integer(term.into()) };
+        let entry = |term: u64| IndexEntry { field: FIELD, term: IndexTerm::integer(term.into()) };
         let mut sibling = Sibling { dot: Some(dot.clone()), ..Sibling::default() };
         sibling.meta.indexes = terms.map(entry).collect();
         let clock = VersionVector::from_entries([dot]);
@@ -196,8 +196,8 @@ async fn measure(
     for number in 0..plan.query_count {
         // Far from each other, each time others.
         let from = i128::from(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % places);
-        let (min, max) = (IndexTerm::Integer(from), from + i128::from(plan.result_count) - 1);
-        let terms = IndexSelection::Terms { field: FIELD, min, max: IndexTerm::Integer(max) };
+        let (min, max) = (IndexTerm::integer(from), from + i128::from(plan.result_count) - 1);
+        let terms = IndexSelection::Terms { field: FIELD, min, max: IndexTerm::integer(max) };
         let bucket_type = Bytes::copy_from_slice(bucket_type);
         let mut query = IndexQuery::new(bucket_type, Bytes::from_static(BUCKET), terms);
         query.sorted = is_sorted;

@@ -122,7 +122,13 @@ fn metadata(sibling: &Sibling) -> Vec<(Term, Term)> {
     put("X-Riak-Meta", (!meta.user_meta.is_empty()).then(|| Term::List(pairs.collect())));
     let indexes = meta.indexes.iter().map(|entry| {
         let term = match &entry.term {
-            IndexTerm::Integer(number) => Term::Integer(*number),
+            IndexTerm::Integer(number) => match number.to_i128() {
+                Some(small) => Term::Integer(small),
+                None => {
+                    let (negative, magnitude) = number.sign_and_magnitude();
+                    Term::BigInteger { negative, magnitude: magnitude.into() }
+                }
+            },
             IndexTerm::Binary(term) => Term::Binary(term.clone()),
         };
         Term::Tuple(vec![Term::Binary(entry.field.clone()), term])
@@ -266,8 +272,8 @@ mod tests {
             }],
             indexes: vec![
                 entry("a_bin", IndexTerm::Binary("q".into())),
-                entry("n_int", IndexTerm::Integer(1)),
-                entry("n_int", IndexTerm::Integer(2)),
+                entry("n_int", IndexTerm::integer(1)),
+                entry("n_int", IndexTerm::integer(2)),
             ],
             ..Metadata::default()
         };

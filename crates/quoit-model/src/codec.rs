@@ -5,6 +5,7 @@
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
 use crate::data_type::pages::PagedObject;
+use crate::index_integer::IndexInteger;
 use crate::object::{
     IndexEntry, IndexTerm, Link, Metadata, Object, Sibling, UserMeta, UserMetaForm,
 };
@@ -60,6 +61,8 @@ const COMMON_CONTENT_TYPES: [&[u8]; 12] = [
 const TERM_SMALL_INTEGER: u8 = 0;
 const TERM_BINARY: u8 = 1;
 const TERM_LARGE_INTEGER: u8 = 2;
+const TERM_HUGE_BELOW_ZERO: u8 = 3;
+const TERM_HUGE_ABOVE_ZERO: u8 = 4;
 
 /// Why stored bytes are not an object.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -332,16 +335,26 @@ fn encode_term(term: &IndexTerm, out: &mut Vec<u8>) {
             out.push(TERM_BINARY);
             put_counted(out, binary);
         }
-        IndexTerm::Integer(integer) => match i64::try_from(*integer) {
-            Ok(small) => {
-                out.push(TERM_SMALL_INTEGER);
-                put_varint(out, ((small << 1) ^ (small >> 63)) as u64);
-            }
-            Err(_) => {
-                out.push(TERM_LARGE_INTEGER);
-                out.extend_from_slice(&integer.to_le_bytes());
-            }
-        },
+        IndexTerm::Integer(integer) => encode_integer(integer, out),
+    }
+}
+
+fn encode_integer(integer: &IndexInteger, out: &mut Vec<u8>) {
+    let Some(number) = integer.to_i128() else {
+        let (is_negative, magnitude) = integer.sign_and_magnitude();
+        out.push(if is_negative { TERM_HUGE_BELOW_ZERO } else { TERM_HUGE_ABOVE_ZERO });
+        put_counted(out, &magnitude);
+        return;
+    };
+    match i64::try_from(number) {
+        Ok(small) => {
+            out.push(TERM_SMALL_INTEGER);
+            put_varint(out, ((small << 1) ^ (small >> 63)) as u64);
+        }
+        Err(_) => {
+            out.push(TERM_LARGE_INTEGER);
+            out.extend_from_slice(&number.to_le_bytes());
+        }
     }
 }
 
@@ -467,10 +480,21 @@ fn decode_term(cursor: &mut Cursor<'_>) -> Result<IndexTerm, ObjectError> {
         TERM_SMALL_INTEGER => {
             let folded = cursor.varint()?;
             let small = (folded >> 1) as i64 ^ -((folded & 1) as i64);
-            Ok(IndexTerm::Integer(i128::from(small)))
+            Ok(IndexTerm::integer(small.into()))
         }
         TERM_BINARY => Ok(IndexTerm::Binary(cursor.counted_bytes()?)),
-        TERM_LARGE_INTEGER => Ok(IndexTerm::Integer(i128::from_le_bytes(cursor.array()?))),
+        TERM_LARGE_INTEGER => Ok(IndexTerm::integer(i128::from_le_bytes(cursor.array()?))),
+        tag @ (TERM_HUGE_BELOW_ZERO | TERM_HUGE_ABOVE_ZERO) => {
+            let magnitude = cursor.counted_slice()?;
+            let is_negative = tag == TERM_HUGE_BELOW_ZERO;
+            match IndexInteger::from_sign_and_magnitude(is_negative, magnitude) {
+                Some(number) if number.to_i128().is_none() => Ok(IndexTerm::Integer(number)),
+                _ => {
+                    let value = magnitude.len() as u64;
+                    Err(ObjectError::BadField { what: "index integer", value, at: cursor.at() })
+                }
+            }
+        }
         tag => {
             let value = u64::from(tag);
             Err(ObjectError::BadField { what: "index term tag", value, at: cursor.at() })

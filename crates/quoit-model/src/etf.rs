@@ -11,7 +11,8 @@ mod write;
 
 pub(crate) use inflate::{deflate_raw, inflate_raw};
 pub use write::{
-    put_binary, put_integer, put_list_header, put_nil, put_term, put_text, put_tuple_header,
+    put_big, put_binary, put_integer, put_list_header, put_nil, put_term, put_text,
+    put_tuple_header,
 };
 
 use bytes::Bytes;

@@ -14,6 +14,7 @@ mod digest;
 pub mod etf;
 pub mod hash;
 pub mod hll;
+pub mod index_integer;
 pub mod key;
 pub mod layout;
 pub mod merge;

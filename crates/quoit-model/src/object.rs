@@ -5,6 +5,7 @@
 //! Riak. Byte strings are [`Bytes`], so that an object decoded from a read buffer shares it.
 
 use crate::clock::{Dot, VersionVector};
+use crate::index_integer::IndexInteger;
 use crate::vtag::clock_tag;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -102,9 +103,17 @@ pub struct IndexEntry {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum IndexTerm {
     /// Term of an `_int` field.
-    Integer(i128),
+    Integer(IndexInteger),
     /// Term of a `_bin` field.
     Binary(Bytes),
+}
+
+impl IndexTerm {
+    /// The term of an `_int` field with a number of up to 128 bits.
+    #[must_use]
+    pub fn integer(number: i128) -> Self {
+        Self::Integer(number.into())
+    }
 }
 
 impl Object {

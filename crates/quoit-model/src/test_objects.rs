@@ -1,6 +1,7 @@
 //! Random objects for property tests.
 
 use crate::clock::{Actor, Dot, VersionVector};
+use crate::index_integer::IndexInteger;
 use crate::object::{
     IndexEntry, IndexTerm, Link, Metadata, Object, Sibling, UserMeta, UserMetaForm,
 };
@@ -37,8 +38,14 @@ pub(crate) fn any_vector() -> impl Strategy<Value = VersionVector> {
 
 fn any_term() -> impl Strategy<Value = IndexTerm> {
     prop_oneof![
-        any::<i128>().prop_map(IndexTerm::Integer),
-        any::<i64>().prop_map(|integer| IndexTerm::Integer(integer.into())),
+        any::<i128>().prop_map(IndexTerm::integer),
+        any::<i64>().prop_map(|integer| IndexTerm::integer(integer.into())),
+        (any::<bool>(), vec(any::<u8>(), 15..40)).prop_map(
+            |(sign, magnitude)| {
+                let number = IndexInteger::from_sign_and_magnitude(sign, &magnitude);
+                IndexTerm::Integer(number.expect("at most 40 bytes"))
+            }
+        ),
         any_bytes(9).prop_map(IndexTerm::Binary),
     ]
 }

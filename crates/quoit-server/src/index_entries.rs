@@ -1,12 +1,13 @@
 //! Secondary index entries as clients send them: the field's name tells the type of its terms.
 
 use bytes::Bytes;
+use quoit_model::index_integer::IndexInteger;
 use quoit_model::object::{IndexEntry, IndexTerm};
 
 /// Why an entry can't be stored. Ordered as clients are told of several.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum IndexFault {
-    /// The term of an `_int` field is no integer (of 128 bits).
+    /// The term of an `_int` field is no integer, or is too large.
     NotAnInteger {
         /// The field, lower-cased.
         field: Bytes,
@@ -78,8 +79,7 @@ fn parse(field: &Bytes, term: Bytes) -> Result<IndexEntry, IndexFault> {
         Some(FieldKind::Integer) => {}
         None => return Err(IndexFault::UnknownFieldType(field)),
     }
-    let number = std::str::from_utf8(&term).ok().and_then(|text| text.parse::<i128>().ok());
-    match number {
+    match IndexInteger::parse(&term) {
         Some(number) => Ok(IndexEntry { field, term: IndexTerm::Integer(number) }),
         None => Err(IndexFault::NotAnInteger { field, term }),
     }

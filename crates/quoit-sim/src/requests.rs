@@ -254,7 +254,7 @@ const WRITES: &[u8] = b"write_int";
 
 /// The index entry of a write.
 fn entry_of(number: WriteNumber) -> IndexEntry {
-    IndexEntry { field: Bytes::from_static(WRITES), term: IndexTerm::Integer(number.0.into()) }
+    IndexEntry { field: Bytes::from_static(WRITES), term: IndexTerm::integer(number.0.into()) }
 }
 
 /// The entries that a key has by an object.
@@ -267,7 +267,9 @@ pub fn entries_of(key: KeyNumber, object: &Object) -> impl Iterator<Item = Entry
 /// A write by its term; a foreign term becomes a number that no write has.
 fn number_of(term: Option<&IndexTerm>) -> WriteNumber {
     let number = match term {
-        Some(IndexTerm::Integer(number)) => u32::try_from(*number).ok(),
+        Some(IndexTerm::Integer(number)) => {
+            number.to_i128().and_then(|number| u32::try_from(number).ok())
+        }
         _ => None,
     };
     WriteNumber(number.unwrap_or(u32::MAX))
@@ -285,8 +287,8 @@ pub async fn list_entries(
 ) -> Result<Vec<Entry>, RequestError> {
     let all = IndexSelection::Terms {
         field: Bytes::from_static(WRITES),
-        min: IndexTerm::Integer(0),
-        max: IndexTerm::Integer(i128::MAX),
+        min: IndexTerm::integer(0),
+        max: IndexTerm::integer(i128::MAX),
     };
     let bucket_type = Bytes::from_static(bucket_type(policy).as_bytes());
     let mut query = IndexQuery::new(bucket_type, Bytes::from_static(Name::BUCKET), all);

@@ -81,7 +81,7 @@ fn put(engine: &dyn Engine, number: u64) {
     let actor = Actor(number.to_be_bytes().to_vec().into());
     let dot = Dot { actor, counter: 1, time_secs: 0 };
     let mut sibling = Sibling { dot: Some(dot.clone()), ..Sibling::default() };
-    let term = IndexTerm::Integer(number.into());
+    let term = IndexTerm::integer(number.into());
     sibling.meta.indexes = vec![IndexEntry { field: Bytes::from_static(FIELD), term }];
     sibling.value = Bytes::from_static(&[b'v'; 100]);
     let object =
@@ -108,8 +108,8 @@ fn put(engine: &dyn Engine, number: u64) {
 
 /// How long the first page takes, and all of them.
 fn query(engine: &dyn Engine, from: u64, result_count: u64) -> (Duration, Duration) {
-    let min = IndexTerm::Integer(from.into());
-    let max = IndexTerm::Integer((from + result_count - 1).into());
+    let min = IndexTerm::integer(from.into());
+    let max = IndexTerm::integer((from + result_count - 1).into());
     let range = IndexRange { bucket: BUCKET, field: FIELD, min: &min, max: &max };
     let started = Instant::now();
     let (mut first, mut found, mut after) = (None, 0, None);

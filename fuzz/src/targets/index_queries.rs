@@ -21,8 +21,8 @@ fn run(input: &[u8]) {
     let continuation = rest.get(1..).unwrap_or_default();
     let terms = |max| IndexSelection::Terms {
         field: Bytes::from_static(b"n_int"),
-        min: IndexTerm::Integer(-1),
-        max: IndexTerm::Integer(max),
+        min: IndexTerm::integer(-1),
+        max: IndexTerm::integer(max),
     };
     let queries = [IndexSelection::Keys(KeyBounds::ALL), terms(1), terms(2)];
     let taken = queries.into_iter().filter(|selection| {
@@ -38,7 +38,7 @@ fn query(selection: IndexSelection) -> IndexQuery {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let position = IndexPosition::of(&IndexTerm::Integer(5), b"key");
+    let position = IndexPosition::of(&IndexTerm::integer(5), b"key");
     let of = |pattern: &[u8], position: &[u8]| [pattern, b"\n\x0112345678", position].concat();
     vec![
         of(b"^(a|b)+[^c]{2,3}$", position.as_bytes()),

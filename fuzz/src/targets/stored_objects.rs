@@ -70,8 +70,8 @@ fn rich_metadata() -> Metadata {
             UserMeta { name: text(b"b"), value: None, form: UserMetaForm::Binary },
         ],
         indexes: vec![
-            IndexEntry { field: text(b"age_int"), term: IndexTerm::Integer(-7) },
-            IndexEntry { field: text(b"age_int"), term: IndexTerm::Integer(1 << 90) },
+            IndexEntry { field: text(b"age_int"), term: IndexTerm::integer(-7) },
+            IndexEntry { field: text(b"age_int"), term: IndexTerm::integer(1 << 90) },
             IndexEntry { field: text(b"name_bin"), term: IndexTerm::Binary(text(b"x")) },
         ],
         expires_at_secs: Some(1_800_000_000),

@@ -106,13 +106,13 @@ mod tests {
     }
 
     fn numbers(min: i128, max: i128) -> IndexQuery {
-        let (min, max) = (IndexTerm::Integer(min), IndexTerm::Integer(max));
+        let (min, max) = (IndexTerm::integer(min), IndexTerm::integer(max));
         query(IndexSelection::Terms { field: Bytes::from_static(b"n_int"), min, max })
     }
 
     #[test]
     fn a_query_goes_on_from_its_own_continuation_alone() {
-        let position = IndexPosition::of(&IndexTerm::Integer(5), b"k");
+        let position = IndexPosition::of(&IndexTerm::integer(5), b"k");
         let token = numbers(1, 9).continuation(position.as_bytes());
         let mut same = numbers(1, 9);
         same.max_results = Some(7);
@@ -144,7 +144,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_changed_is_no_continuation(place: prop::sample::Index, by in 1..=255u8) {
-            let position = IndexPosition::of(&IndexTerm::Integer(5), b"a key");
+            let position = IndexPosition::of(&IndexTerm::integer(5), b"a key");
             let token = numbers(1, 9).continuation(position.as_bytes());
             let mut changed = token.to_vec();
             changed[place.index(token.len())] ^= by;

@@ -25,7 +25,7 @@ async fn put(node: &Node, name: &str, number: usize) {
     let before = node.store.get(key(name), &r(3)).await.unwrap();
     let mut request = PutRequest::of(key(name), text(number).into());
     request.context = before.map(|object| object.clock).unwrap_or_default();
-    let term = IndexTerm::Integer(number as i128 % 3);
+    let term = IndexTerm::integer(number as i128 % 3);
     request.meta.indexes = vec![IndexEntry { field: "n_int".into(), term }];
     request.options = WriteOptions { w: Some(Quorum::All), ..WriteOptions::default() };
     node.store.put(request).await.unwrap();
@@ -40,7 +40,7 @@ async fn check(cluster: &Cluster, offset: usize) {
             let values: Vec<&[u8]> = found.siblings.iter().map(|each| &each.value[..]).collect();
             assert_eq!(values, [text(number + offset).as_bytes()], "{name}");
         }
-        let (field, term) = (Bytes::from_static(b"n_int"), IndexTerm::Integer(1));
+        let (field, term) = (Bytes::from_static(b"n_int"), IndexTerm::integer(1));
         let selection = IndexSelection::Terms { field, min: term.clone(), max: term };
         let bucket = Bytes::from_static(b"bucket");
         let query = IndexQuery::new(Bytes::from_static(b"default"), bucket, selection);

@@ -14,7 +14,7 @@ use serde_json::json;
 const COUNT: i128 = 300;
 
 fn number(term: i128) -> IndexTerm {
-    IndexTerm::Integer(term)
+    IndexTerm::integer(term)
 }
 
 fn name(index: i128) -> String {

@@ -12,14 +12,14 @@ async fn put_all(cluster: &TestCluster) {
     for index in 0..COUNT {
         let name = format!("key {index}");
         let mut request = PutRequest::of(key(&name), Bytes::from_static(b"v"));
-        let term = IndexTerm::Integer(index as i128);
+        let term = IndexTerm::integer(index as i128);
         request.meta.indexes = vec![IndexEntry { field: "n_int".into(), term }];
         cluster.store(1).put(request).await.unwrap();
     }
 }
 
 fn all(sorted: bool) -> IndexQuery {
-    let (min, max) = (IndexTerm::Integer(0), IndexTerm::Integer(i128::MAX));
+    let (min, max) = (IndexTerm::integer(0), IndexTerm::integer(i128::MAX));
     let terms = IndexSelection::Terms { field: Bytes::from_static(b"n_int"), min, max };
     let mut query =
         IndexQuery::new(Bytes::from_static(b"default"), Bytes::from_static(b"bucket"), terms);
@@ -29,7 +29,7 @@ fn all(sorted: bool) -> IndexQuery {
 
 fn expected() -> Vec<IndexMatch> {
     let matched = |index: usize| IndexMatch {
-        term: Some(IndexTerm::Integer(index as i128)),
+        term: Some(IndexTerm::integer(index as i128)),
         key: format!("key {index}").into(),
     };
     (0..COUNT).map(matched).collect()

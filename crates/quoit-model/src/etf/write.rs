@@ -20,7 +20,9 @@ pub fn put_integer(out: &mut Vec<u8>, integer: i128) {
     }
 }
 
-fn put_big(out: &mut Vec<u8>, negative: bool, magnitude: &[u8]) {
+/// Appends an integer of more than 128 bits: its sign, and its magnitude with the lowest byte first and no
+/// zero byte last.
+pub fn put_big(out: &mut Vec<u8>, negative: bool, magnitude: &[u8]) {
     match u8::try_from(magnitude.len()) {
         Ok(len) => out.extend_from_slice(&[tag::SMALL_BIG, len]),
         Err(_) => put_tagged_len(out, tag::LARGE_BIG, magnitude.len()),

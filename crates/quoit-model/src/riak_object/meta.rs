@@ -4,9 +4,10 @@
 use super::{RAW, TERM, put_sized, sized};
 use crate::cursor::{Cursor, CutOff};
 use crate::etf::{
-    ETF_VERSION, Limits, Term, put_binary, put_integer, put_list_header, put_nil, put_term,
-    put_text, put_tuple_header,
+    ETF_VERSION, Limits, Term, put_big, put_binary, put_integer, put_list_header, put_nil,
+    put_term, put_text, put_tuple_header,
 };
+use crate::index_integer::IndexInteger;
 use crate::object::{IndexEntry, IndexTerm, Link, Metadata, Sibling, UserMeta, UserMetaForm};
 use crate::riak_clock::{dot_of_term, encode_riak_dot};
 use bytes::Bytes;
@@ -181,7 +182,10 @@ fn user_meta_of(term: &Term) -> Option<UserMeta> {
 fn index_of(term: &Term) -> Option<IndexEntry> {
     let [field, term] = term.as_tuple()?;
     let term = match term {
-        Term::Integer(integer) => IndexTerm::Integer(*integer),
+        Term::Integer(integer) => IndexTerm::integer(*integer),
+        Term::BigInteger { negative, magnitude } => {
+            IndexTerm::Integer(IndexInteger::from_sign_and_magnitude(*negative, magnitude)?)
+        }
         term => IndexTerm::Binary(term.as_binary()?.clone()),
     };
     Some(IndexEntry { field: field.as_binary()?.clone(), term })
@@ -287,7 +291,13 @@ fn put_field(out: &mut Vec<u8>, sibling: &Sibling, field: MetaField, name: &[u8]
             put_tuple_header(out, 2);
             put_binary(out, &entry.field);
             match &entry.term {
-                IndexTerm::Integer(integer) => put_integer(out, *integer),
+                IndexTerm::Integer(integer) => match integer.to_i128() {
+                    Some(small) => put_integer(out, small),
+                    None => {
+                        let (negative, magnitude) = integer.sign_and_magnitude();
+                        put_big(out, negative, &magnitude);
+                    }
+                },
                 IndexTerm::Binary(binary) => put_binary(out, binary),
             }
         }),

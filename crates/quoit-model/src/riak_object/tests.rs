@@ -83,7 +83,7 @@ fn full_sibling() -> Sibling {
             ],
             indexes: vec![
                 IndexEntry { field: "f_bin".into(), term: IndexTerm::Binary("x".into()) },
-                IndexEntry { field: "f_int".into(), term: IndexTerm::Integer(-(1 << 70)) },
+                IndexEntry { field: "f_int".into(), term: IndexTerm::integer(-(1 << 70)) },
             ],
             expires_at_secs: Some(4_000_000_000),
             other: Vec::new(),

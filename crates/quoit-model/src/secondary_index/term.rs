@@ -1,9 +1,11 @@
 //! Terms as bytes that are ordered as the terms are.
 //!
 //! An integer from 0 on is 0x20 plus the number of its bytes without leading zero bytes, and these. One below
-//! 0 is 0x1f less the number of bytes that -1 minus it has, and these inverted. A binary is 0x40 and an
-//! [ordered part](crate::ordered_bytes).
+//! 0 is 0x1f less the number of bytes that -1 minus it has, and these inverted. Where there are more than 16
+//! bytes, 17 stands for their number, which follows in four bytes, inverted too below 0. A binary is 0x40 and
+//! an [ordered part](crate::ordered_bytes).
 
+use crate::index_integer::IndexInteger;
 use crate::object::IndexTerm;
 use crate::ordered_bytes::{push_part, read_part};
 use bytes::Bytes;
@@ -11,11 +13,13 @@ use bytes::Bytes;
 const FROM_ZERO: u8 = 0x20;
 const BELOW_ZERO: u8 = 0x1f;
 const BINARY: u8 = 0x40;
-const INTEGER_BYTES_MAX: u8 = 16;
+/// The most bytes that are counted in the first byte; one more says that the count follows.
+const COUNTED_BYTES_MAX: u8 = 16;
+const MORE_BYTES: u8 = COUNTED_BYTES_MAX + 1;
 
 pub(super) fn push_term(out: &mut Vec<u8>, term: &IndexTerm) {
     match term {
-        IndexTerm::Integer(number) => push_integer(out, *number),
+        IndexTerm::Integer(number) => push_integer(out, number),
         IndexTerm::Binary(term) => {
             out.push(BINARY);
             push_part(out, term);
@@ -23,15 +27,70 @@ pub(super) fn push_term(out: &mut Vec<u8>, term: &IndexTerm) {
     }
 }
 
-fn push_integer(out: &mut Vec<u8>, number: i128) {
+fn push_integer(out: &mut Vec<u8>, number: &IndexInteger) {
+    match number.to_i128() {
+        Some(number) => push_small(out, number),
+        None => push_large(out, number),
+    }
+}
+
+fn push_small(out: &mut Vec<u8>, number: i128) {
+    let (kind, skipped) = small_form(number);
+    out.push(kind);
+    // The bytes of a number below 0 are those of its size inverted.
+    out.extend_from_slice(&number.to_be_bytes()[skipped..]);
+}
+
+/// The first byte of a number's form, and how many of its bytes are left out.
+fn small_form(number: i128) -> (u8, usize) {
     let is_below = number < 0;
     // -1 - n is !n, which is not below 0.
     let size = if is_below { !number } else { number } as u128;
     let skipped = size.leading_zeros() as usize / 8;
-    let count = INTEGER_BYTES_MAX - skipped as u8;
+    let count = COUNTED_BYTES_MAX - skipped as u8;
+    (if is_below { BELOW_ZERO - count } else { FROM_ZERO + count }, skipped)
+}
+
+/// Appends a number outside the range of `i128`.
+fn push_large(out: &mut Vec<u8>, number: &IndexInteger) {
+    let (is_below, mut size) = number.sign_and_magnitude();
+    if is_below {
+        subtract_one(&mut size);
+    }
+    size.reverse();
+    let count = u8::try_from(size.len()).map_or(MORE_BYTES, |count| count.min(MORE_BYTES));
     out.push(if is_below { BELOW_ZERO - count } else { FROM_ZERO + count });
-    // The bytes of a number below 0 are those of its size inverted.
-    out.extend_from_slice(&number.to_be_bytes()[skipped..]);
+    let inverted = if is_below { u8::MAX } else { 0 };
+    if count == MORE_BYTES {
+        let length = (size.len() as u32).to_be_bytes();
+        out.extend(length.map(|byte| byte ^ inverted));
+    }
+    out.extend(size.iter().map(|byte| byte ^ inverted));
+}
+
+/// Subtracts one of a number above 0 with the lowest byte first, which then has no zero byte last.
+fn subtract_one(number: &mut Vec<u8>) {
+    for byte in &mut *number {
+        let borrows = *byte == 0;
+        *byte = byte.wrapping_sub(1);
+        if !borrows {
+            break;
+        }
+    }
+    if number.last() == Some(&0) {
+        number.pop();
+    }
+}
+
+/// Adds one to a number with the lowest byte first.
+fn add_one(number: &mut Vec<u8>) {
+    for byte in &mut *number {
+        *byte = byte.wrapping_add(1);
+        if *byte != 0 {
+            return;
+        }
+    }
+    number.push(1);
 }
 
 /// The term that the bytes begin with, and what follows it.
@@ -41,17 +100,41 @@ pub(super) fn read_term(bytes: &[u8]) -> Option<(IndexTerm, &[u8])> {
         let (term, rest) = read_part(rest)?;
         return Some((IndexTerm::Binary(Bytes::from(term)), rest));
     }
-    let (fill, count) = match *kind {
-        kind @ FROM_ZERO.. => (0, kind - FROM_ZERO),
-        kind => (u8::MAX, BELOW_ZERO - kind),
+    let (is_below, count) = match *kind {
+        kind @ FROM_ZERO.. => (false, kind - FROM_ZERO),
+        kind => (true, BELOW_ZERO - kind),
     };
-    let skipped = INTEGER_BYTES_MAX.checked_sub(count)?;
-    let (digits, rest) = rest.split_at_checked(usize::from(count))?;
-    let mut number = [fill; INTEGER_BYTES_MAX as usize];
-    number[usize::from(skipped)..].copy_from_slice(digits);
-    let number = i128::from_be_bytes(number);
-    // Shorter forms of a number, and others of its sign, are no terms.
-    let mut only = Vec::with_capacity(17);
-    push_integer(&mut only, number);
-    (only.first() == Some(kind)).then_some((IndexTerm::Integer(number), rest))
+    if let Some(skipped) = COUNTED_BYTES_MAX.checked_sub(count) {
+        let (digits, rest) = rest.split_at_checked(usize::from(count))?;
+        let mut number = [if is_below { u8::MAX } else { 0 }; COUNTED_BYTES_MAX as usize];
+        number[usize::from(skipped)..].copy_from_slice(digits);
+        let number = i128::from_be_bytes(number);
+        if (number < 0) == is_below {
+            // Longer forms of a number are no terms.
+            return (small_form(number).0 == *kind).then(|| (IndexTerm::integer(number), rest));
+        }
+    }
+    read_large(bytes, is_below, count)
+}
+
+/// Reads a number outside the range of `i128`.
+fn read_large(bytes: &[u8], is_below: bool, count: u8) -> Option<(IndexTerm, &[u8])> {
+    let inverted = if is_below { u8::MAX } else { 0 };
+    let rest = &bytes[1..];
+    let (count, digits) = if count == MORE_BYTES {
+        let (length, digits) = rest.split_first_chunk::<4>()?;
+        (u32::from_be_bytes(length.map(|byte| byte ^ inverted)) as usize, digits)
+    } else {
+        (usize::from(count), rest)
+    };
+    let (digits, after) = digits.split_at_checked(count)?;
+    let mut size: Vec<u8> = digits.iter().rev().map(|byte| byte ^ inverted).collect();
+    if is_below {
+        add_one(&mut size);
+    }
+    let number = IndexInteger::from_sign_and_magnitude(is_below, &size)?;
+    // Longer forms of a number are no terms.
+    let mut only = Vec::with_capacity(bytes.len() - after.len());
+    push_integer(&mut only, &number);
+    (only == bytes[..bytes.len() - after.len()]).then_some((IndexTerm::Integer(number), after))
 }

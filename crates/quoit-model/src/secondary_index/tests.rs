@@ -1,4 +1,5 @@
 use super::*;
+use crate::index_integer::IndexInteger;
 use crate::test_objects::{any_bytes, any_object};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -11,11 +12,24 @@ fn short() -> impl Strategy<Value = Bytes> {
 
 fn any_term() -> impl Strategy<Value = IndexTerm> {
     prop_oneof![
-        any::<i128>().prop_map(IndexTerm::Integer),
-        (any::<i128>(), 0..128u32).prop_map(|(number, bits)| IndexTerm::Integer(number >> bits)),
-        (-300..300i128).prop_map(IndexTerm::Integer),
+        any::<i128>().prop_map(IndexTerm::integer),
+        (any::<i128>(), 0..128u32).prop_map(|(number, bits)| IndexTerm::integer(number >> bits)),
+        (-300..300i128).prop_map(IndexTerm::integer),
+        any_large_integer(),
         short().prop_map(IndexTerm::Binary),
     ]
+}
+
+/// Integers around the ends of `i128` and of the sizes that the first byte counts, and far beyond.
+fn any_large_integer() -> impl Strategy<Value = IndexTerm> {
+    let magnitude = prop_oneof![
+        prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0x80), Just(0xff)], 15..20),
+        prop::collection::vec(any::<u8>(), 15..300),
+    ];
+    (any::<bool>(), magnitude).prop_map(|(is_negative, magnitude)| {
+        let number = IndexInteger::from_sign_and_magnitude(is_negative, &magnitude);
+        IndexTerm::Integer(number.expect("at most 300 bytes"))
+    })
 }
 
 /// Bucket type, bucket, field, term, key.
@@ -130,7 +144,7 @@ fn an_entry_is_bounded_with_the_names_of_its_record() {
 
 #[test]
 fn integers_are_short() {
-    let size = |number| IndexPosition::of(&IndexTerm::Integer(number), b"k").as_bytes().len() - 3;
+    let size = |number| IndexPosition::of(&IndexTerm::integer(number), b"k").as_bytes().len() - 3;
     assert_eq!([0, -1, 255, -256, 256, i128::MAX].map(size), [1, 1, 2, 2, 3, 17]);
 }
 
@@ -139,7 +153,7 @@ fn entries_are_bounded_together_with_the_names_of_their_record() {
     let long = vec![b'k'; 60_000];
     let key = BucketRef::untyped(b"bucket").key(&long);
     let entries = |count: i64| -> Vec<IndexEntry> {
-        let term = |number: i64| IndexTerm::Integer(number.into());
+        let term = |number: i64| IndexTerm::integer(number.into());
         let entry = |number| IndexEntry { field: Bytes::from_static(b"f_int"), term: term(number) };
         (0..count).map(entry).collect()
     };

@@ -466,7 +466,7 @@ mod tests {
     #[test]
     fn matches_become_objects_of_a_term_and_a_key() {
         let found = |term: i128, key| IndexMatch {
-            term: Some(quoit_model::object::IndexTerm::Integer(term)),
+            term: Some(quoit_model::object::IndexTerm::integer(term)),
             key: Bytes::from_static(key),
         };
         let mut document = b"[".to_vec();

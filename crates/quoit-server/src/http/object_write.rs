@@ -351,8 +351,8 @@ mod tests {
         let expected: [(&[u8], IndexTerm); 4] = [
             (b"f_bin", binary("a,c")),
             (b"f_bin", binary("b")),
-            (b"n_int", IndexTerm::Integer(9)),
-            (b"n_int", IndexTerm::Integer(10)),
+            (b"n_int", IndexTerm::integer(9)),
+            (b"n_int", IndexTerm::integer(10)),
         ];
         assert_eq!(entries, expected);
     }

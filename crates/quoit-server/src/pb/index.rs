@@ -276,7 +276,8 @@ fn continuation(results: &IndexResults) -> Option<Bytes> {
 fn match_bytes(each: &IndexMatch) -> usize {
     let term_bytes = match &each.term {
         Some(IndexTerm::Binary(term)) => term.len(),
-        Some(IndexTerm::Integer(_)) | None => 0,
+        Some(IndexTerm::Integer(number)) => number.large_bytes(),
+        None => 0,
     };
     each.key.len() + term_bytes + ENTRY_BYTES
 }

@@ -301,7 +301,7 @@ mod tests {
         let store = open();
         put(&store, "one");
         // The record has no entries.
-        let terms = quoit_model::object::IndexTerm::Integer(7);
+        let terms = quoit_model::object::IndexTerm::integer(7);
         let entry =
             quoit_model::object::IndexEntry { field: Bytes::from_static(b"n_int"), term: terms };
         let place = quoit_model::secondary_index::places(&[entry], BUCKET.key(b"one")).unwrap();

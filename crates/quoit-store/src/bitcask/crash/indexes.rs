@@ -26,7 +26,7 @@ pub(super) fn indexed_value(random: &mut Random, operation: u64, size: u64) -> V
     let terms: BTreeSet<u64> = (0..=random.below(3)).map(|_| random.below(TERMS)).collect();
     let entry = |term: u64| IndexEntry {
         field: Bytes::from_static(FIELD),
-        term: IndexTerm::Integer(term.into()),
+        term: IndexTerm::integer(term.into()),
     };
     sibling.meta.indexes = terms.into_iter().map(entry).collect();
     sibling.value = Bytes::from(vec![operation as u8; size as usize]);
@@ -51,7 +51,7 @@ pub(super) fn check(
             expected.insert(IndexPosition::of(&entry.term, key));
         }
     }
-    let (min, max) = (IndexTerm::Integer(0), IndexTerm::Integer(TERMS.into()));
+    let (min, max) = (IndexTerm::integer(0), IndexTerm::integer(TERMS.into()));
     let range = IndexRange { bucket, field: FIELD, min: &min, max: &max };
     let mut found = Vec::new();
     let mut after = None;

@@ -25,7 +25,7 @@ fn field(of_integers: bool) -> Bytes {
 
 fn term(of_integers: bool, number: usize) -> IndexTerm {
     if of_integers {
-        IndexTerm::Integer(INTEGERS[number])
+        IndexTerm::integer(INTEGERS[number])
     } else {
         IndexTerm::Binary(Bytes::from_static(BINARIES[number]))
     }

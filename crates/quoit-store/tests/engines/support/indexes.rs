@@ -21,7 +21,7 @@ pub fn indexed(number: u64) -> (Vec<u8>, RecordMeta) {
     let mut sibling = Sibling { dot: Some(dot), ..Sibling::default() };
     let entry = |term: u64| IndexEntry {
         field: Bytes::from_static(FIELD),
-        term: IndexTerm::Integer(term.into()),
+        term: IndexTerm::integer(term.into()),
     };
     sibling.meta.indexes = vec![entry(number / 7), entry(1_000_000 + number)];
     sibling.value = Bytes::from(vec![number as u8; (number % 5) as usize * 300]);
@@ -39,7 +39,7 @@ pub fn try_put_indexed(engine: &dyn Engine, key: &str, number: u64) -> Result<Ti
 
 /// All terms and keys of the index of [`indexed`] records, asked for page by page.
 pub fn query_all(engine: &dyn Engine) -> Result<Vec<IndexPosition>, StoreError> {
-    let (min, max) = (IndexTerm::Integer(0), IndexTerm::Integer(i128::MAX));
+    let (min, max) = (IndexTerm::integer(0), IndexTerm::integer(i128::MAX));
     let range = IndexRange { bucket: BUCKET, field: FIELD, min: &min, max: &max };
     let mut found = Vec::new();
     let mut after = None;

@@ -451,7 +451,7 @@ fn clocks_decide_where_one_has_seen_all_of_the_other() {
 fn plain_values_beside_pages_keep_their_index_entries() {
     let own = updated(None, &large(false, 0..1_000), b"one");
     let (paged, mut pages) = divided(&own, 1);
-    let term = IndexTerm::Integer(7);
+    let term = IndexTerm::integer(7);
     let entry = IndexEntry { field: "number_int".into(), term };
     let meta = Metadata { indexes: vec![entry.clone()], ..Metadata::default() };
     let new = NewValue { meta, value: "plain".into(), ..NewValue::default() };
