@@ -40,12 +40,10 @@ fn any_term() -> impl Strategy<Value = IndexTerm> {
     prop_oneof![
         any::<i128>().prop_map(IndexTerm::integer),
         any::<i64>().prop_map(|integer| IndexTerm::integer(integer.into())),
-        (any::<bool>(), vec(any::<u8>(), 15..40)).prop_map(
-            |(sign, magnitude)| {
-                let number = IndexInteger::from_sign_and_magnitude(sign, &magnitude);
-                IndexTerm::Integer(number.expect("at most 40 bytes"))
-            }
-        ),
+        (any::<bool>(), vec(any::<u8>(), 15..40)).prop_map(|(sign, magnitude)| {
+            let number = IndexInteger::from_sign_and_magnitude(sign, &magnitude);
+            IndexTerm::Integer(number.expect("at most 40 bytes"))
+        }),
         any_bytes(9).prop_map(IndexTerm::Binary),
     ]
 }

@@ -173,7 +173,10 @@ impl<T> Outbox<T> {
         if inner.epoch != epoch {
             return inner;
         }
-        inner.left_bytes -= (bytes.len() - from) as u64;
+        if !matches!(outcome, Poll::Ready(Err(_))) {
+            // A writer that fails does not tell how far it came: TLS may have sent records of what it took.
+            inner.left_bytes -= (bytes.len() - from) as u64;
+        }
         match outcome {
             Poll::Ready(Ok(())) => {
                 bytes.clear();

@@ -2,14 +2,13 @@
 //! as the cluster has agreed, and tells how far it has come.
 
 use super::commands::TrustCommand;
+use super::redials::{Linked, Redials};
 use super::state::{Holder, Trust};
-use crate::NodeId;
 use crate::plane::ControlPlane;
 use crate::state::State;
-use crate::transport::{Internode, LinkKeys, LinkMode, LinkSecurity};
+use crate::transport::{Internode, LinkKeys, LinkMode, LinkSecurity, Peer};
 use quoit_tls::nodes::{Authority, Fingerprint, LinkTrust};
 use quoit_tls::{Identity, Instant, TlsError};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A node renews its certificate when so much of its year is left.
@@ -20,8 +19,8 @@ const RENEWAL_SECS: i64 = 120 * 86_400;
 pub(crate) struct TrustKeeper {
     /// The agreement that the keys were made by, and the nodes that were removed then.
     seen: Option<(Arc<Trust>, usize)>,
-    /// Members with plain connections that were dialed anew, with the ends of their certificates then.
-    dialed: BTreeSet<(NodeId, i64)>,
+    /// Members whose plain connections are made anew.
+    redials: Redials,
     /// Why the last step failed; said once.
     complaint: Option<String>,
 }
@@ -94,18 +93,24 @@ impl TrustKeeper {
         }
     }
 
-    /// Dials members anew that have a certificate, and that this node is connected to without TLS since
-    /// before they had one. Once for each certificate: a member may have one and speak no TLS.
+    /// Dials a member anew that has a certificate, and that this node is connected to without TLS since
+    /// before it had one.
     pub(crate) fn secure_plain(&mut self, internode: &Internode, state: &State) {
         let security = internode.security();
         if security.mode() == LinkMode::Plain || security.keys().is_none() {
             return;
         }
-        for peer in internode.peers().iter().filter(|peer| peer.is_plain()) {
-            let Some(holder) = state.trust().holders.get(&peer.node_id()) else { continue };
-            if self.dialed.insert((peer.node_id(), holder.not_after.unix_secs())) {
-                peer.hang_up();
-            }
+        let peers = internode.peers();
+        let linked = |peer: &Arc<Peer>| {
+            let node = peer.node_id();
+            let holder = state.trust().holders.get(&node);
+            let expires_secs = holder.map(|holder| holder.not_after.unix_secs());
+            Linked { node, is_plain: peer.is_plain(), is_up: peer.is_up(), expires_secs }
+        };
+        let members: Vec<Linked> = peers.iter().map(linked).collect();
+        let next = self.redials.next(&members, tokio::time::Instant::now());
+        if let Some(peer) = peers.iter().find(|peer| Some(peer.node_id()) == next) {
+            peer.hang_up();
         }
     }
 

@@ -21,6 +21,7 @@ mod enrolment;
 mod error;
 mod keep;
 mod operate;
+mod redials;
 mod state;
 mod view;
 
