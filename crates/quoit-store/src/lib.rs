@@ -30,5 +30,5 @@ pub mod snapshot;
 pub use aside::{SalvageWork, is_set_aside, needs_salvage_to_finish, set_aside};
 pub use index_activity::IndexActivity;
 pub use marker::engine_of;
-pub use opening::LastOpening;
+pub use opening::{LastOpening, OpeningWatch, TOLD_BYTES, Unwatched};
 pub use output::is_temporary_name;

@@ -21,6 +21,7 @@ use super::store::IndexStripe;
 use crate::error::StoreError;
 use crate::index::{Location, PartitionIndex, SizeClass};
 use crate::keyfile::KeyFile;
+use crate::opening::TOLD_BYTES;
 use crate::snapshot::Snapshot;
 use parking_lot::RwLock;
 use quoit_model::hash::Partition;
@@ -55,6 +56,9 @@ impl LogOpening<'_> {
         entries: &LogIndexes,
     ) -> Result<LoadedStore, StoreError> {
         let table = SegmentTable::new(segments);
+        for segment in table.all() {
+            self.log_bytes += segment.file.size_bytes()?;
+        }
         let loaded = match self.usable_snapshot(directory, &table, reader.store_id) {
             Some(usable) => self.catch_up(directory, table, usable, reader, entries)?,
             None => self.rebuild(directory, table, reader.store_id)?,
@@ -199,6 +203,7 @@ impl LogOpening<'_> {
             } else if !has_counts {
                 self.count_by_footer(segment)?;
             }
+            self.is_done_with(segment)?;
         }
         let mut replay = Replay {
             reader,
@@ -214,6 +219,7 @@ impl LogOpening<'_> {
             // Read all the same: key files do not say what records replaced.
             self.open_key_file(directory, segment);
             self.replay(segment, &mut replay, entries)?;
+            self.is_done_with(segment)?;
         }
         let (sequence_max, beyond) = (replay.sequence_max, replay.beyond);
         // Entries of writes that are damaged now are known, those of what they replaced may be gone.
@@ -259,6 +265,13 @@ impl LogOpening<'_> {
         Ok(())
     }
 
+    /// Tells the watch that a segment was read, or need not be.
+    fn is_done_with(&mut self, segment: &Segment) -> Result<(), StoreError> {
+        self.done_bytes += segment.file.size_bytes()?;
+        self.settings.watch.log_read(self.done_bytes, self.log_bytes);
+        Ok(())
+    }
+
     /// Counts the records of a segment that the snapshot does not know.
     fn count_by_footer(&self, segment: &Segment) -> Result<(), StoreError> {
         let footer = self.key_files[&segment.number].footer();
@@ -284,6 +297,7 @@ impl LogOpening<'_> {
             if self.open_key_file(directory, segment) {
                 let keys = &self.key_files[&segment.number];
                 let Err(error) = rebuild.add_key_file(segment, keys) else {
+                    self.is_done_with(segment)?;
                     continue;
                 };
                 self.key_files.remove(&segment.number);
@@ -293,6 +307,7 @@ impl LogOpening<'_> {
                 rebuild.add_record(header, key, location);
                 Ok(())
             })?;
+            self.is_done_with(segment)?;
         }
         self.check_ring(rebuild.partition_beyond())?;
         let sequence_max = rebuild.sequence_max();
@@ -363,8 +378,13 @@ impl LogOpening<'_> {
         let mut sequence_min = u64::MAX;
         let file = Arc::clone(&segment.file);
         let mut scan = Scan::new(file, store_id, number, SEGMENT_HEADER_BYTES)?;
+        let mut told_at = 0;
         while let Some(record) = scan.next()? {
             let header = record.header;
+            if record.offset - told_at >= TOLD_BYTES {
+                told_at = record.offset;
+                self.settings.watch.log_read(self.done_bytes + told_at, self.log_bytes);
+            }
             let Some(location) = Location::new(number, record.offset) else {
                 break;
             };

@@ -48,6 +48,9 @@ pub(super) struct LogOpening<'o> {
     /// Segments whose key files could not be written.
     pub(super) unkeyed: Vec<Sealed>,
     pub(super) key_files: BTreeMap<u32, Arc<KeyFile>>,
+    /// Bytes of all segments, and of those that are done with.
+    pub(super) log_bytes: u64,
+    pub(super) done_bytes: u64,
 }
 
 impl LogStore {
@@ -175,6 +178,8 @@ impl<'o> LogOpening<'o> {
             begun_segment: 0,
             unkeyed: Vec::new(),
             key_files: BTreeMap::new(),
+            log_bytes: 0,
+            done_bytes: 0,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Settings of the engine.
 
-use crate::opening::LastOpening;
+use crate::opening::{LastOpening, OpeningWatch, Unwatched};
 use quoit_model::hash::RingSize;
 
 /// When an accepted write counts as durable.
@@ -75,7 +75,7 @@ impl Default for MergeSettings {
 }
 
 /// Settings of a Bitcask engine.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct BitcaskSettings {
     /// Random bits: the id of a store that is made new. Also varies the merge check.
     pub entropy: u64,
@@ -83,6 +83,8 @@ pub struct BitcaskSettings {
     pub is_expected: bool,
     /// The last opening of the store that the node knows of: an older store went back in time.
     pub last_opening: Option<LastOpening>,
+    /// Hears how far the opening is.
+    pub watch: &'static dyn OpeningWatch,
     /// Number of partitions that records may belong to.
     pub ring_size: RingSize,
     /// When an accepted write counts as durable.
@@ -123,6 +125,7 @@ impl BitcaskSettings {
             entropy,
             is_expected: false,
             last_opening: None,
+            watch: &Unwatched,
             ring_size: RingSize::DEFAULT,
             durability: Durability::Strict,
             sync_interval_us: 1_000_000,

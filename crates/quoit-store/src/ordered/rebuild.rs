@@ -35,6 +35,8 @@ impl StoreShared {
         let mut made_count = 0;
         for number in (0..).take(self.partitions.len()) {
             made_count += self.rebuild_partition(Partition(number), are_sums_known)?;
+            let total_count = self.partitions.len() as u64;
+            self.settings.watch.partitions_rebuilt(u64::from(number) + 1, total_count);
         }
         let removed_count =
             self.remove_strays(Space::Names)? + self.remove_strays(Space::Indexes)?;

@@ -1,11 +1,11 @@
 //! Settings that every engine on an ordered store has.
 
 use crate::bitcask::Durability;
-use crate::opening::LastOpening;
+use crate::opening::{LastOpening, OpeningWatch, Unwatched};
 use quoit_model::hash::RingSize;
 
 /// Settings of an engine on an ordered store.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct OrderedSettings {
     /// Random bits: the id of a store that is made new.
     pub entropy: u64,
@@ -13,6 +13,8 @@ pub struct OrderedSettings {
     pub is_expected: bool,
     /// The last opening of the store that the node knows of: an older store went back in time.
     pub last_opening: Option<LastOpening>,
+    /// Hears how far the opening is.
+    pub watch: &'static dyn OpeningWatch,
     /// Number of partitions that records may belong to.
     pub ring_size: RingSize,
     /// When an accepted write counts as durable. With [`Durability::Relaxed`], when it survives the death of
@@ -36,6 +38,7 @@ impl OrderedSettings {
             entropy,
             is_expected: false,
             last_opening: None,
+            watch: &Unwatched,
             ring_size: RingSize::DEFAULT,
             durability: Durability::Strict,
             sync_interval_us: 1_000_000,

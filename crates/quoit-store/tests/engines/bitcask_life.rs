@@ -6,8 +6,9 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_store::bitcask::{COMMIT_WORKER, Durability, MERGE_WORKER, SEAL_WORKER};
 use quoit_store::engine::{Access, BatchWrite, Before, Decision, Engine, RecordMeta, RecordRef};
 use quoit_store::seam::{Clock, Next};
-use std::sync::Arc;
+use quoit_store::{OpeningWatch, TOLD_BYTES};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 
 #[derive(Default)]
@@ -62,6 +63,40 @@ fn relaxed_writes_are_durable_at_once() {
     store.open().unwrap();
     let ticket = put(store.engine(), "key", b"value");
     assert!(matches!(store.engine().poll_durable(ticket, Waker::noop()), Poll::Ready(Ok(()))));
+}
+
+/// Hears how far openings are.
+#[derive(Debug)]
+struct Heard(Mutex<Vec<(u64, u64)>>);
+
+impl OpeningWatch for Heard {
+    fn log_read(&self, done_bytes: u64, total_bytes: u64) {
+        self.0.lock().unwrap().push((done_bytes, total_bytes));
+    }
+
+    fn partitions_rebuilt(&self, _: u64, _: u64) {
+        unreachable!("the store has a log")
+    }
+}
+
+#[test]
+fn an_opening_tells_how_much_of_the_log_it_has_read() {
+    static HEARD: Heard = Heard(Mutex::new(Vec::new()));
+    let mut store = Faulty::new(8 * TOLD_BYTES);
+    for number in 0..300 {
+        put(store.engine(), &format!("{number}"), &[7; 64 << 10]);
+    }
+    store.kill();
+    store.settings.watch = &HEARD;
+    store.open().unwrap();
+    let heard = HEARD.0.lock().unwrap();
+    let log_bytes = heard[0].1;
+    assert!(log_bytes > 300 << 16, "{log_bytes}");
+    assert!(heard.iter().all(|(_, total_bytes)| *total_bytes == log_bytes));
+    assert!(heard.is_sorted(), "{heard:?}");
+    assert_eq!(heard.last(), Some(&(log_bytes, log_bytes)));
+    // The newest segment has no key file: all of it was read.
+    assert!(heard.len() as u64 > 300 * (64 << 10) / TOLD_BYTES / 3, "{heard:?}");
 }
 
 #[test]

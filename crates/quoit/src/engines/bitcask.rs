@@ -1,6 +1,7 @@
 //! Opens the Bitcask engine.
 
 use super::counter::dots;
+use super::watch::OPENING;
 use super::{EnginePlace, FoundLoss, OnDisk, durability, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit::config::Settings;
@@ -19,6 +20,7 @@ pub(super) fn open(
     let settings = BitcaskSettings {
         is_expected: place.is_expected,
         last_opening: place.last_opening,
+        watch: &OPENING,
         ..bitcask_settings(place.ring_size, settings)?
     };
     let opened = BitcaskEngine::open(Arc::new(disk), Arc::clone(clock), &Threads, settings);

@@ -8,6 +8,7 @@ mod memory;
 mod multi;
 mod ordered;
 mod salvage;
+mod watch;
 
 pub(crate) use convert::{ConversionPlan, Converted, free_bytes};
 pub(crate) use directory::refuse_orphaned_data;

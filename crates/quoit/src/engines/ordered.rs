@@ -1,6 +1,7 @@
 //! Opens the engines on ordered stores.
 
 use super::counter::dots;
+use super::watch::OPENING;
 use super::{EnginePlace, FoundLoss, OnDisk, durability, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit::config::Settings;
@@ -92,6 +93,7 @@ fn ordered_settings(
     Ok(OrderedSettings {
         is_expected: place.is_expected,
         last_opening: place.last_opening,
+        watch: &OPENING,
         ring_size: place.ring_size,
         durability: durability(settings),
         sync_interval_us: sync_interval_us(settings, defaults.sync_interval_us),

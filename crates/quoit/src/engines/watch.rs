@@ -1,0 +1,80 @@
+//! Tells whoever waits for a start how far the opening of a store is: a bar on a terminal, otherwise lines of
+//! the log; systemd is told to wait.
+
+use quoit_progress::{Progress, Unit};
+use quoit_store::OpeningWatch;
+use sd_notify::NotifyState;
+use std::io::IsTerminal;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often a line is logged, and systemd told to wait.
+const LOGGED_INTERVAL: Duration = Duration::from_secs(10);
+/// How much longer systemd is told to wait each time.
+const EXTENSION: Duration = Duration::from_secs(60);
+
+/// The watch of the stores that this process opens, one after the other.
+pub(super) static OPENING: ShownOpening = ShownOpening { shown: Mutex::new(None) };
+
+/// Shows the opening of stores.
+#[derive(Debug)]
+pub(super) struct ShownOpening {
+    shown: Mutex<Option<Shown>>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    work: &'static str,
+    /// The line on the terminal, where the standard error is one.
+    line: Option<Progress>,
+    told_at: Instant,
+}
+
+impl Shown {
+    fn begin(work: &'static str, unit: Unit, total: u64) -> Self {
+        let line = std::io::stderr().is_terminal();
+        let line = line.then(|| Progress::on_stderr(work, unit, Some(total)));
+        Self { work, line, told_at: Instant::now() }
+    }
+}
+
+impl ShownOpening {
+    fn show(&self, work: &'static str, unit: Unit, done: u64, total: u64) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if done >= total {
+            // The line goes before the next one of the log.
+            *shown = None;
+            return;
+        }
+        let current = shown.take().filter(|shown| shown.work == work);
+        let current = shown.insert(current.unwrap_or_else(|| Shown::begin(work, unit, total)));
+        if let Some(line) = &mut current.line {
+            line.show(done, String::new);
+        }
+        if current.told_at.elapsed() >= LOGGED_INTERVAL {
+            current.told_at = Instant::now();
+            let percent = u128::from(done) * 100 / u128::from(total);
+            if current.line.is_none() {
+                tracing::info!(percent, "{work} of the store that is opened");
+            }
+            let states = [
+                NotifyState::ExtendTimeoutUsec(EXTENSION.as_micros() as u32),
+                NotifyState::Status(&format!("{work}: {percent} %")),
+            ];
+            if let Err(fault) = sd_notify::notify(&states) {
+                tracing::debug!(%fault, "systemd could not be told");
+            }
+        }
+    }
+}
+
+impl OpeningWatch for ShownOpening {
+    fn log_read(&self, done_bytes: u64, total_bytes: u64) {
+        self.show("reading the log", Unit::Bytes, done_bytes, total_bytes);
+    }
+
+    fn partitions_rebuilt(&self, done_count: u64, total_count: u64) {
+        let unit = Unit::Items("partitions");
+        self.show("making the indexes again", unit, done_count, total_count);
+    }
+}
