@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from support import unittest_runner  # noqa: E402
+from support import client_libraries, unittest_runner  # noqa: E402
 from support.node import Node, binary_from_environment  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -136,6 +136,23 @@ class Packages(unittest.TestCase):
             self.assertEqual((program.mode, program.uid), (0o755, 0))
             self.assertEqual((data.mode, data.uid, data.isdir()), (0o750, 10001, True))
             self.assertNotIn("bin/sh", files.getnames())
+
+    def test_the_manifests_fit_the_schemas_of_kubernetes(self):
+        try:
+            program = client_libraries.kubernetes_validate(ROOT)
+        except client_libraries.Unavailable as missing:
+            self.fail(str(missing))
+        manifests = os.path.join(ROOT, "packaging", "kubernetes", "quoit.yaml")
+        done = run(program, "--strict", manifests)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(done.stdout.count("passed"), 4, done.stdout)
+        # An unknown field is an error, so that the check is one.
+        with open(manifests, encoding="utf-8") as handle:
+            text = handle.read().replace("serviceName:", "serviceNane:")
+        wrong = os.path.join(self.folder, "wrong.yaml")
+        with open(wrong, "w", encoding="utf-8") as handle:
+            handle.write(text)
+        self.assertNotEqual(run(program, "--strict", wrong).returncode, 0)
 
     def test_the_rpm_is_one_and_the_licences_name_what_is_in_the_program(self):
         with open(self.files["rpm"], "rb") as handle:

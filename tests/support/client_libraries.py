@@ -19,6 +19,7 @@ PAUSE_SECONDS = 3
 
 PYTHON_PACKAGES = ["protobuf==6.33.0", "six==1.17.0", "basho_erlastic==2.1.1"]
 RIAK_PACKAGE = "riak==2.7.0"
+KUBERNETES_PACKAGE = "kubernetes-validate==1.31.0"
 
 
 class Unavailable(Exception):
@@ -33,8 +34,7 @@ def python_environment(root):
     python = os.path.join(folder, "bin", "python")
 
     def make():
-        _run([sys.executable, "-m", "venv", folder],
-             "Python cannot make virtual environments; on Debian and Ubuntu install python3-venv")
+        _make_python(folder)
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         words = "the Riak client for Python cannot be had from PyPI; check the network, or name " \
                 "a mirror with PIP_INDEX_URL"
@@ -47,6 +47,28 @@ def python_environment(root):
 
     _make_once(folder, recipe, make)
     return python
+
+
+def kubernetes_validate(root):
+    """The program that holds manifests against the schemas of Kubernetes; its environment is made if not there."""
+    version = "%d.%d" % sys.version_info[:2]
+    folder = os.path.join(root, ".test-env", "kubernetes-" + version)
+
+    def make():
+        _make_python(folder)
+        pip = [os.path.join(folder, "bin", "python"), "-m", "pip", "install", "--quiet",
+               "--disable-pip-version-check"]
+        _run_retried(pip + [KUBERNETES_PACKAGE],
+                     "the schemas of Kubernetes (%s) cannot be had from PyPI; check the network, or name a "
+                     "mirror with PIP_INDEX_URL" % KUBERNETES_PACKAGE)
+
+    _make_once(folder, _digest([KUBERNETES_PACKAGE]), make)
+    return os.path.join(folder, "bin", "kubernetes-validate")
+
+
+def _make_python(folder):
+    _run([sys.executable, "-m", "venv", folder],
+         "Python cannot make virtual environments; on Debian and Ubuntu install python3-venv")
 
 
 def node_modules(root):
