@@ -5,12 +5,12 @@
 //! there are and how they are paced. A run ([`run`]) connects the workers, releases them
 //! together, and measures every operation ([`measure`]). It leaves basho_bench's tables and logs
 //! in a directory and shows a progress line and a summary ([`cli`]); a report draws what is in
-//! such a directory ([`report`]).
+//! such a directory ([`report`]), and runs are held against each other ([`compare`]).
 //!
 //! One worker has one operation in flight at a time, always: nothing is pipelined or batched.
 //!
 //! This crate is not a server and knows none: it reaches the system under test as any client
-//! does, or runs a storage engine in this process. It compares no runs.
+//! does, or runs a storage engine in this process.
 //!
 //! ```no_run
 //! use quoit_bench::cli::{BenchOptions, run};
@@ -24,6 +24,7 @@
 //! ```
 
 pub mod cli;
+pub mod compare;
 pub mod config;
 pub mod driver;
 #[cfg(test)]

@@ -484,7 +484,11 @@ impl<'a> WriteRun<'a> {
                 self.waiting.retain(|other| *other != node);
                 self.wanting.push(node);
             }
-            Err(_) => self.fail(node),
+            Err(fault) => {
+                let replica = self.topology.peer(node).map(|peer| peer.name());
+                tracing::debug!(?replica, %fault, "a replica did not take a write");
+                self.fail(node);
+            }
         }
         None
     }

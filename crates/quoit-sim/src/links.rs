@@ -14,7 +14,7 @@ use bytes::Bytes;
 use quoit_core::{
     ArcRange, Arrival, BatchBounds, ClusterDigests, Difference, DifferenceDirection, Patience,
     QueueDefinition, QueueFilter, QueuePriority, QueuedObject, QueuedValue, ReplicatedStore,
-    SourceQueueSettings, VisitedCluster, differences,
+    RequestError, SourceQueueSettings, VisitedCluster, differences,
 };
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
@@ -227,6 +227,7 @@ impl Way {
                 sinks: self.ground.of_cluster(self.link.to).in_service(),
                 random: Random::new(self.random.number(), "trip", 0),
                 is_rough: is_rough(),
+                refused: None,
             };
             if let Asked::Answer(Some(text)) = source.ask(move |store| trip.run(store)).await {
                 self.ground.trace.note(&format!("{}>{}", source.name, self.link.to + 1), &text);
@@ -306,6 +307,8 @@ struct Trip {
     sinks: Vec<Arc<Machine>>,
     random: Random,
     is_rough: bool,
+    /// Why the last entry was not stored that a node refused.
+    refused: Option<RequestError>,
 }
 
 impl Trip {
@@ -336,7 +339,8 @@ impl Trip {
             return Some(format!("{} of {count} stored, and not confirmed", stored.len()));
         }
         store.source_queues().confirm(&self.queue, &lease, &stored);
-        Some(format!("{} of {count} stored", stored.len()))
+        let refused = self.refused.map_or(String::new(), |reason| format!(": {reason}"));
+        Some(format!("{} of {count} stored{refused}", stored.len()))
     }
 
     fn is_lost(&mut self) -> bool {
@@ -354,8 +358,11 @@ impl Trip {
             let sink = Arc::clone(self.random.pick(&self.sinks));
             let queued = queued.clone();
             let asked = sink.ask(move |store| store_one(store, queued, source));
-            let asked = timeout(STORING_LIMIT, asked).await;
-            is_stored |= matches!(asked, Ok(Asked::Answer(true)));
+            match timeout(STORING_LIMIT, asked).await {
+                Ok(Asked::Answer(Ok(()))) => is_stored = true,
+                Ok(Asked::Answer(Err(reason))) => self.refused = Some(reason),
+                _ => {}
+            }
         }
         is_stored
     }
@@ -366,19 +373,19 @@ async fn store_one(
     store: Arc<ReplicatedStore>,
     queued: QueuedObject,
     source: VisitedCluster,
-) -> bool {
+) -> Result<(), RequestError> {
     let stored = match &queued.value {
         QueuedValue::Reap { clock, .. } => {
-            return store.reap_arrived(&queued.key, clock).await.is_ok();
+            return store.reap_arrived(&queued.key, clock).await;
         }
         QueuedValue::Object(stored) | QueuedValue::Tombstone(stored) => stored,
     };
-    let Ok(object) = Object::decode(stored) else { return false };
+    let object = Object::decode(stored).map_err(|fault| RequestError::Remote(fault.to_string()))?;
     let mut visited = queued.visited.clone();
     if !visited.contains(&source) {
         visited.push(source);
     }
     let arrival =
         Arrival { visited: Some(visited), may_be_again: queued.is_again, dw: Quorum::Quorum };
-    store.store_arrived(&queued.key, &object, &arrival).await.is_ok()
+    store.store_arrived(&queued.key, &object, &arrival).await
 }

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use quoit_bench::cli::{BenchOptions, check, convert, run};
+use quoit_bench::compare::{CompareOptions, compare_command};
 use quoit_bench::growth::{GrowthKind, GrowthOptions, crdt_growth};
 use quoit_bench::report::{ChartOptions, ReportOptions, report};
 use std::path::PathBuf;
@@ -33,6 +34,17 @@ enum BenchCommand {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Tell whether runs differ, and by how much: ratios with intervals, and a verdict in words.
+    ///
+    /// The first side is what the others are compared with. A side is the directory of a run, also of one
+    /// that basho_bench left, or a directory that holds several. With --repeat the sides are configurations,
+    /// which are run in turn first:
+    ///
+    /// quoit bench compare old.config new.config --repeat 5 --duration 30s -d results
+    ///
+    /// The exit code is 0 when no side is slower than the first one, 4 when one is or probably is, and 1 when
+    /// nothing could be compared.
+    Compare(CompareArgs),
     /// Draw the report of a run from the directory of its results, also of one that basho_bench
     /// left.
     Report(ReportArgs),
@@ -57,6 +69,59 @@ enum BenchCommand {
     ///
     /// quoit admin bucket-type activate sets
     CrdtGrowth(GrowthArgs),
+}
+
+/// Sides of a comparison.
+#[derive(Args, Debug)]
+struct CompareArgs {
+    /// Directories of runs, or with --repeat configurations; the first is what the others are compared with.
+    #[arg(required = true, num_args = 2.., value_name = "SIDE")]
+    sides: Vec<PathBuf>,
+    /// Run each configuration so often, one of each in turn, and compare these runs; five find a difference
+    /// of a twentieth on most machines.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
+    /// Accepted: runs of --repeat always alternate.
+    #[arg(long, hide = true, requires = "repeat")]
+    interleave: bool,
+    /// Duration of each run of --repeat instead of the configuration's.
+    #[arg(long, requires = "repeat")]
+    duration: Option<String>,
+    /// Directory for the runs of --repeat [default: ./tests].
+    #[arg(short = 'd', long, value_name = "DIR", requires = "repeat")]
+    results_dir: Option<PathBuf>,
+    /// Usual spread from run to run in percent: what single runs are judged by.
+    #[arg(long, value_name = "PERCENT", default_value_t = 3.0)]
+    spread: f64,
+    /// Page to write, with the latencies of both sides in one chart.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Form of the answer.
+    #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
+    format: AnswerFormat,
+}
+
+/// Form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AnswerFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+impl CompareArgs {
+    fn options(&self) -> CompareOptions {
+        CompareOptions {
+            sides: self.sides.clone(),
+            repeat: self.repeat,
+            duration: self.duration.clone(),
+            results_dir: self.results_dir.clone(),
+            spread_percent: Some(self.spread),
+            output: self.output.clone(),
+            json: self.format == AnswerFormat::Json,
+        }
+    }
 }
 
 /// Containers that grow, and their place.
@@ -174,6 +239,9 @@ impl RunArgs {
 /// Runs the command.
 pub(crate) fn command(args: &BenchArgs) -> ExitCode {
     let status = match &args.command {
+        Some(BenchCommand::Compare(args)) => {
+            return ExitCode::from(compare_command(&args.options()));
+        }
         None => run(&args.run.options()),
         Some(BenchCommand::Check(plan)) => check(&plan.options()),
         Some(BenchCommand::Convert { input, output }) => convert(input, output.as_deref()),

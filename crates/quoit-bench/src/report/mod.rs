@@ -23,4 +23,5 @@ pub use command::{ReportOptions, Written, report, write_reports};
 pub use error::ReportError;
 pub use growth::Growth;
 pub use page::draw_page;
+pub(crate) use page::{ComparisonPage, draw_comparison_page};
 pub use results::{ErrorCount, LatencyRow, OperationRows, Results, SummaryRow};

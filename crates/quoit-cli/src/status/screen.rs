@@ -93,10 +93,11 @@ fn row(node: &Value) -> [String; 10] {
     ]
 }
 
-/// Microseconds as milliseconds.
+/// Microseconds for people.
 fn time(us: &Value) -> String {
     match us.as_u64() {
         None | Some(0) => "-".to_owned(),
+        Some(us) if us < 100 => format!("{us} us"),
         Some(us) if us < 10_000 => format!("{:.1} ms", us as f64 / 1e3),
         Some(us) => format!("{} ms", us / 1_000),
     }
@@ -172,7 +173,7 @@ mod tests {
         let figures = json!({
             "version": "0.1.0", "uptime_secs": 7_530, "key_count": 1_234_567, "disk_bytes": 1 << 30,
             "disk_free_bytes": 40_u64 << 30, "disk_total_bytes": 80_u64 << 30, "gets_per_sec": 12.5,
-            "puts_per_sec": 3.0, "get_p99_us": 900, "put_p99_us": 23_000, "siblings_p99": 1,
+            "puts_per_sec": 3.0, "get_p99_us": 48, "put_p99_us": 23_000, "siblings_p99": 1,
             "siblings_max": 3, "object_bytes_p99": 2_048, "object_bytes_max": 1 << 20,
         });
         let overview = json!({
@@ -188,7 +189,7 @@ mod tests {
         let shown = of(&overview, &found);
         for expected in [
             "1 of 2 nodes up, 64 partitions, layout 2; asked a@h",
-            "a@h   up     0.1.0    2 h 5 min  1 234 567  1.0 GB  40.0 GB of 80.0 GB  12.5   3.0    0.9 ms \
+            "a@h   up     0.1.0    2 h 5 min  1 234 567  1.0 GB  40.0 GB of 80.0 GB  12.5   3.0    48 us \
              / 23 ms",
             "b@h   down!  -",
             "99 % up to 2.0 KB and 1 siblings; at most 1.0 MB and 3 siblings",

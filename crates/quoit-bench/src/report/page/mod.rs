@@ -1,5 +1,6 @@
 //! The page of a run: one HTML file that needs no network, and no script but for its comforts.
 
+mod comparison;
 mod configuration;
 mod growth;
 mod parts;
@@ -12,6 +13,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use self::comparison::{ComparisonPage, draw_comparison_page};
 pub(super) use self::growth::draw_growth_page;
 use super::figures::{Figures, figures};
 use super::{ReportError, Results, palette, thinned};

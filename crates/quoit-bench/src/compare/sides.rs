@@ -1,0 +1,129 @@
+//! The runs of a side, and their figures second by second.
+
+use super::CompareError;
+use crate::measure::OperationStats;
+use crate::measure::intervals::{self, IntervalReader};
+use crate::report::Results;
+use crate::run::RunSummary;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The figures of one run.
+#[derive(Debug)]
+pub(super) struct RunFigures {
+    pub(super) directory: PathBuf,
+    /// Operations a second, second by second.
+    pub(super) rates: Vec<f64>,
+    /// By the label in file names.
+    pub(super) operations: BTreeMap<String, OperationSeconds>,
+    pub(super) error_count: u64,
+    /// Whether the load offered a fixed number of operations a second.
+    pub(super) is_paced: bool,
+    /// Whether the load generator was what limited the run.
+    pub(super) is_client_bound: bool,
+}
+
+/// One operation, second by second; seconds without a success are left out.
+#[derive(Debug, Default)]
+pub(super) struct OperationSeconds {
+    pub(super) median_us: Vec<f64>,
+    pub(super) p99_us: Vec<f64>,
+    /// All its latencies, where the run kept their distribution.
+    pub(super) all: Option<OperationStats>,
+}
+
+/// Directories of the runs that a directory stands for: itself, or those in it.
+pub(super) fn runs_in(directory: &Path) -> Result<Vec<PathBuf>, CompareError> {
+    if directory.join("summary.csv").is_file() {
+        return Ok(vec![directory.to_owned()]);
+    }
+    let unreadable = |error| CompareError::Unreadable { path: directory.to_owned(), error };
+    let mut runs = Vec::new();
+    for entry in fs::read_dir(directory).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        // A link, such as `current`, is one of the others once more.
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_directory && entry.path().join("summary.csv").is_file() {
+            runs.push(entry.path());
+        }
+    }
+    runs.sort();
+    if runs.is_empty() {
+        return Err(CompareError::NoRuns(directory.to_owned()));
+    }
+    Ok(runs)
+}
+
+impl RunFigures {
+    pub(super) fn read(directory: &Path) -> Result<Self, CompareError> {
+        let results = Results::read(directory)?;
+        let summary = RunSummary::read(directory).ok();
+        let labels = intervals::file_labels(directory)?;
+        let has_all = results.operations.iter().all(|one| labels.contains(&one.file_label));
+        let (rates, operations) = match has_all {
+            true => of_intervals(directory, &results)?,
+            false => of_rows(&results),
+        };
+        Ok(Self {
+            directory: directory.to_owned(),
+            rates,
+            operations,
+            error_count: results.summary.iter().map(|row| row.failed as u64).sum(),
+            is_paced: summary.as_ref().is_some_and(|summary| summary.mode.kind != "max"),
+            is_client_bound: summary.is_some_and(|summary| summary.client.client_bound),
+        })
+    }
+}
+
+type Figures = (Vec<f64>, BTreeMap<String, OperationSeconds>);
+
+/// The figures of the seconds whose distributions were kept.
+fn of_intervals(directory: &Path, results: &Results) -> Result<Figures, CompareError> {
+    let mut counts: BTreeMap<Duration, (f64, f64)> = BTreeMap::new();
+    let mut operations = BTreeMap::new();
+    for operation in &results.operations {
+        let mut seconds = OperationSeconds::default();
+        let mut all = OperationStats::new();
+        for interval in IntervalReader::open(directory, &operation.file_label)? {
+            let interval = interval?;
+            let count = counts.entry(interval.start).or_default();
+            *count = (count.0 + interval.stats.count() as f64, interval.length.as_secs_f64());
+            if interval.stats.count() > 0 {
+                let latencies = interval.stats.latencies();
+                seconds.median_us.push(latencies.median_us as f64);
+                seconds.p99_us.push(latencies.p99_us as f64);
+            }
+            all.add(&interval.stats);
+        }
+        seconds.all = Some(all);
+        operations.insert(operation.file_label.clone(), seconds);
+    }
+    // Seconds in which nothing ended have no entry.
+    let end = counts.last_key_value().map_or(0, |(start, _)| start.as_secs());
+    let of_second = |second: u64| match counts.get(&Duration::from_secs(second)) {
+        Some((count, length_s)) if *length_s > 0.5 => Some(count / length_s),
+        Some(_) => None,
+        None => Some(0.0),
+    };
+    Ok(((0..=end).filter_map(of_second).collect(), operations))
+}
+
+/// The figures of the rows of the tables, each of some seconds.
+fn of_rows(results: &Results) -> Figures {
+    let longest_s = results.summary.iter().map(|row| row.window_s).fold(0.0, f64::max);
+    let whole = results.summary.iter().filter(|row| row.window_s > longest_s / 2.0);
+    let rates = whole.map(|row| row.successful / row.window_s).collect();
+    let mut operations = BTreeMap::new();
+    for operation in &results.operations {
+        let rows = operation.rows.iter().filter(|row| row.count > 0.0);
+        let mut seconds = OperationSeconds::default();
+        for row in rows {
+            seconds.median_us.push(row.median_us);
+            seconds.p99_us.push(row.p99_us);
+        }
+        operations.insert(operation.file_label.clone(), seconds);
+    }
+    (rates, operations)
+}

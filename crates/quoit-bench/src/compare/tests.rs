@@ -1,0 +1,133 @@
+//! Whole comparisons of directories as basho_bench leaves them.
+
+use super::command::compare_on;
+use super::*;
+use crate::output::Terminal;
+use std::fmt::Write as _;
+use std::fs;
+
+/// A run of a minute in windows of a second, in which the `n`-th second has `rate(n)` operations.
+fn run(directory: &Path, rate: impl Fn(u32) -> f64) {
+    fs::create_dir_all(directory).expect("a directory");
+    let mut summary = "elapsed, window, total, successful, failed\n".to_owned();
+    let mut latencies =
+        "elapsed, window, n, min, mean, median, 95th, 99th, 99_9th, max, errors\n".to_owned();
+    for second in 1..=60 {
+        let rate = rate(second);
+        let median_us = 10_000_000.0 / rate.max(1.0);
+        let _ = writeln!(summary, "{second}.0, 1.0, {rate:.0}, {rate:.0}, 0");
+        let _ = writeln!(
+            latencies,
+            "{second}.0, 1.0, {rate:.0}, 10, {median_us:.1}, {median_us:.1}, {0:.1}, {0:.1}, {0:.1}, {0:.1}, 0",
+            median_us * 3.0
+        );
+    }
+    fs::write(directory.join("summary.csv"), summary).expect("a table");
+    fs::write(directory.join("get_latencies.csv"), latencies).expect("a table");
+    fs::write(directory.join("errors.csv"), "\"error\",\"count\"\n").expect("a table");
+}
+
+fn options(sides: &[&Path]) -> CompareOptions {
+    CompareOptions {
+        sides: sides.iter().map(|side| side.to_path_buf()).collect(),
+        repeat: None,
+        duration: None,
+        results_dir: None,
+        spread_percent: None,
+        output: None,
+        json: false,
+    }
+}
+
+fn wave(second: u32) -> f64 {
+    1000.0 + f64::from(second % 5) * 4.0
+}
+
+#[test]
+fn a_run_is_no_different_from_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    run(folder.path(), wave);
+    let options = options(&[folder.path(), folder.path()]);
+    let compared = compare_on(&options, &mut Terminal::stdout()).expect("a comparison");
+    let [one] = compared.as_slice() else { panic!("{compared:?}") };
+    assert_eq!(one.verdict, SideVerdict::Same);
+    let names: Vec<String> = one.figures.iter().map(text::name_of).collect();
+    assert_eq!(names, ["operations a second", "get median", "get 99th percentile"]);
+    assert!(one.figures.iter().all(|figure| (figure.compared.ratio - 1.0).abs() < 1e-9));
+    let sentence = text::sentence(one);
+    assert!(sentence.starts_with("No difference found; one below 10."), "{sentence}");
+    assert!(sentence.contains("--repeat"), "{sentence}");
+    assert_eq!(compare_command(&options), 0);
+}
+
+#[test]
+fn several_runs_in_a_directory_are_one_side_and_a_slower_one_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (base, other) = (folder.path().join("base"), folder.path().join("other"));
+    for (number, near) in [0.99, 1.0, 1.01].into_iter().enumerate() {
+        run(&base.join(format!("{number}")), |second| wave(second) * near);
+        run(&other.join(format!("{number}")), |second| match second {
+            // A standstill of two seconds in one of them.
+            7 | 8 if number == 1 => 0.0,
+            second => wave(second) * near * 0.9,
+        });
+    }
+    fs::write(other.join("notes.txt"), "not a run").expect("a file");
+    let page = folder.path().join("compare.html");
+    let options = CompareOptions { output: Some(page.clone()), ..options(&[&base, &other]) };
+    let compared = compare_on(&options, &mut Terminal::stdout()).expect("a comparison");
+    let one = &compared[0];
+    assert_eq!((one.base.runs.len(), one.other.runs.len()), (3, 3));
+    assert_eq!((one.base.stalled_s, one.other.stalled_s), (0, 2));
+    assert_eq!(one.verdict, SideVerdict::Slower, "{one:?}");
+    let rate = &one.figures[0];
+    assert!(rate.decides && rate.compared.verdict == Verdict::Lower);
+    assert!((rate.compared.ratio - 0.9).abs() < 0.005, "{rate:?}");
+    assert!(rate.compared.ratio_low < 0.9 && rate.compared.ratio_high > 0.9);
+    assert!(text::sentence(one).starts_with("The other side is slower: operations a second 0.9"));
+    assert_eq!(compare_command(&options), EXIT_SLOWER);
+    let page = fs::read_to_string(page).expect("the page");
+    assert!(page.contains("is slower") && page.contains("get 99th percentile"));
+    // The other way about it is faster.
+    let back = CompareOptions { sides: vec![other, base], output: None, ..options };
+    let back = compare_on(&back, &mut Terminal::stdout()).expect("a comparison");
+    assert_eq!(back[0].verdict, SideVerdict::Faster);
+}
+
+#[test]
+fn what_is_no_run_is_named_with_what_to_give_instead() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("a.config");
+    fs::write(&config, "{mode, max}.").expect("a file");
+    let told = |options: &CompareOptions| {
+        compare_on(options, &mut Terminal::stdout()).expect_err("nothing to compare").to_string()
+    };
+    assert!(told(&options(&[folder.path(), folder.path()])).contains("no results of a run"));
+    assert!(told(&options(&[&config, &config])).contains("--repeat N runs it"));
+    let repeat = CompareOptions { repeat: Some(2), ..options(&[folder.path(), &config]) };
+    assert!(told(&repeat).contains("--repeat takes configurations"));
+    run(folder.path(), |second| if second < 4 { 100.0 } else { 0.0 });
+    assert!(told(&options(&[folder.path(), folder.path()])).contains("five seconds"));
+}
+
+#[test]
+fn configurations_are_run_in_turn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("null.config");
+    let text = "{mode, {rate, 200}}. {concurrent, 2}. {driver, basho_bench_driver_null}. \
+                {operations, [{do_something, 1}]}. {key_generator, {uniform_int, 9}}. \
+                {value_generator, {fixed_bin, 9}}. {report_interval, 1}.";
+    fs::write(&config, text).expect("a file");
+    let options = CompareOptions {
+        repeat: Some(1),
+        duration: Some("6s".to_owned()),
+        results_dir: Some(folder.path().join("results")),
+        ..options(&[&config, &config])
+    };
+    let compared = compare_on(&options, &mut Terminal::stdout()).expect("a comparison");
+    let one = &compared[0];
+    assert_eq!((one.base.runs.len(), one.other.runs.len()), (1, 1));
+    assert!(one.base.runs[0].ends_with("side-1/run-01"), "{:?}", one.base.runs);
+    // The rate is given: the latency decides.
+    assert!(one.figures.iter().all(|of| of.decides == (of.kind == FigureKind::Median)));
+}

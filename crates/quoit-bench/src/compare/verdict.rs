@@ -1,0 +1,240 @@
+//! The ratio of a figure of two sides, its interval, and whether they differ.
+//!
+//! Two runs of one server differ by more than their seconds tell: memory lies elsewhere, a neighbour wakes
+//! up. With several runs on each side that spread is measured. Since few runs measure it badly, it is drawn
+//! towards a usual one, which counts as much as [`USUAL_RUNS`] runs; with one run on each side the usual
+//! spread is all that is known. The interval is Student's for the difference of two means.
+
+use super::estimate::Estimate;
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
+
+/// The runs that the usual spread counts as much as.
+const USUAL_RUNS: f64 = 20.0;
+/// The interval that is shown.
+const SHOWN_LEVEL: f64 = 0.95;
+/// What makes a difference certain: between single runs, and between several.
+const CERTAIN_LEVEL_SINGLE: f64 = 0.97;
+const CERTAIN_LEVEL: f64 = 0.95;
+/// What makes a difference probable, where each side has at least [`PROBABLE_RUNS`] runs.
+const PROBABLE_LEVEL: f64 = 0.85;
+const PROBABLE_RUNS: usize = 3;
+
+/// Whether a figure differs between the sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The second side's is lower.
+    Lower,
+    /// The second side's is lower, with less certainty.
+    ProbablyLower,
+    /// No difference was found.
+    Same,
+    /// The second side's is higher, with less certainty.
+    ProbablyHigher,
+    /// The second side's is higher.
+    Higher,
+}
+
+/// A figure of two sides.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The first side's figure: the geometric mean of its runs' typical seconds.
+    pub base: f64,
+    /// The second side's.
+    pub other: f64,
+    /// The second divided by the first.
+    pub ratio: f64,
+    /// Lower end of the 95 % interval of the ratio.
+    pub ratio_low: f64,
+    /// Its upper end.
+    pub ratio_high: f64,
+    /// The difference in multiples of the spread from run to run (Cohen's d).
+    pub effect: f64,
+    /// The ratio that is just told from 1, as far from 1 on the other side.
+    pub detectable: f64,
+    /// Whether the sides differ.
+    pub verdict: Verdict,
+}
+
+/// Compares the runs of two sides, of which each has at least one. `usual_spread` is the usual standard
+/// deviation of the figure's logarithm from run to run; `figure_count` figures are looked at with the same
+/// right, so that each has to be the more certain (Bonferroni).
+pub(super) fn compare(
+    base: &[Estimate],
+    other: &[Estimate],
+    usual_spread: f64,
+    figure_count: usize,
+) -> Comparison {
+    let [of_base, of_other] = [base, other].map(Side::of);
+    let measured_runs = of_base.count + of_other.count - 2.0;
+    let freedom = measured_runs + USUAL_RUNS;
+    let squares = of_base.squares + of_other.squares + USUAL_RUNS * usual_spread.powi(2);
+    // What runs differ by has what is uncertain within them already; the usual spread has not.
+    let within = USUAL_RUNS / freedom;
+    let variance = |side: &Side| (squares / freedom + within * side.within) / side.count;
+    let error = (variance(&of_base) + variance(&of_other)).sqrt();
+    let student = StudentsT::new(0.0, 1.0, freedom).expect("the degrees of freedom are above 0");
+    let reach = |level: f64| {
+        let level = 1.0 - (1.0 - level) / figure_count.max(1) as f64;
+        error * student.inverse_cdf(f64::midpoint(1.0, level))
+    };
+    let is_single = base.len() < 2 || other.len() < 2;
+    let certain = reach(if is_single { CERTAIN_LEVEL_SINGLE } else { CERTAIN_LEVEL });
+    let has_probable = base.len() >= PROBABLE_RUNS && other.len() >= PROBABLE_RUNS;
+    let probable = if has_probable { reach(PROBABLE_LEVEL) } else { certain };
+    let difference = of_other.mean - of_base.mean;
+    let verdict = match difference {
+        difference if difference < -certain => Verdict::Lower,
+        difference if difference < -probable => Verdict::ProbablyLower,
+        difference if difference > certain => Verdict::Higher,
+        difference if difference > probable => Verdict::ProbablyHigher,
+        _ => Verdict::Same,
+    };
+    let shown = error * student.inverse_cdf(f64::midpoint(1.0, SHOWN_LEVEL));
+    Comparison {
+        base: of_base.mean.exp(),
+        other: of_other.mean.exp(),
+        ratio: difference.exp(),
+        ratio_low: (difference - shown).exp(),
+        ratio_high: (difference + shown).exp(),
+        effect: difference / (squares / freedom).sqrt(),
+        detectable: probable.exp(),
+        verdict,
+    }
+}
+
+/// The runs of a side, summed up.
+struct Side {
+    count: f64,
+    mean: f64,
+    /// Sum of the squared differences from the mean.
+    squares: f64,
+    /// Mean variance within a run.
+    within: f64,
+}
+
+impl Side {
+    fn of(runs: &[Estimate]) -> Self {
+        let count = runs.len() as f64;
+        let mean = runs.iter().map(|run| run.log).sum::<f64>() / count;
+        let squares = runs.iter().map(|run| (run.log - mean).powi(2)).sum();
+        let within = runs.iter().map(|run| run.variance).sum::<f64>() / count;
+        Self { count, mean, squares, within }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::Xoshiro256PlusPlus;
+    use rand::{RngExt as _, SeedableRng};
+
+    /// Spread of the simulated server from run to run.
+    const SPREAD: f64 = 0.03;
+    const PAIRS: usize = 200;
+
+    /// A server whose seconds depend on the ones before, which is a little faster or slower in each run, and
+    /// stands still for two seconds in one run of five.
+    struct Simulated {
+        random: Xoshiro256PlusPlus,
+        slower: f64,
+    }
+
+    impl Simulated {
+        /// A number of the standard normal distribution (Box and Muller).
+        fn normal(&mut self) -> f64 {
+            let radius = (-2.0 * self.random.random_range(f64::MIN_POSITIVE..1.0_f64).ln()).sqrt();
+            radius * (std::f64::consts::TAU * self.random.random::<f64>()).cos()
+        }
+
+        fn run(&mut self) -> Estimate {
+            let of_run = SPREAD * self.normal();
+            let mut near = 0.0;
+            let mut rates: Vec<f64> = (0..60)
+                .map(|_| {
+                    near = 0.7 * near + 0.01 * self.normal();
+                    10_000.0 * (of_run + near).exp() / self.slower
+                })
+                .collect();
+            if self.random.random_range(0..5) == 0 {
+                let at = self.random.random_range(0..58);
+                (rates[at], rates[at + 1]) = (0.0, 0.0);
+            }
+            Estimate::of(&rates).expect("a minute")
+        }
+
+        fn runs(&mut self, count: usize) -> Vec<Estimate> {
+            (0..count).map(|_| self.run()).collect()
+        }
+    }
+
+    fn verdicts(runs: usize, slower: f64, seed: u64) -> Vec<Verdict> {
+        let simulated = |slower, seed| {
+            let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+            Simulated { random, slower }
+        };
+        let (mut base, mut other) = (simulated(1.0, seed), simulated(slower, seed + 1));
+        (0..PAIRS)
+            .map(|_| compare(&base.runs(runs), &other.runs(runs), SPREAD, 1).verdict)
+            .collect()
+    }
+
+    fn share(verdicts: &[Verdict], wanted: &[Verdict]) -> f64 {
+        verdicts.iter().filter(|one| wanted.contains(one)).count() as f64 / PAIRS as f64
+    }
+
+    #[test]
+    fn two_runs_of_one_server_do_not_differ() {
+        for seed in [11, 12] {
+            let same = share(&verdicts(1, 1.0, seed), &[Verdict::Same]);
+            assert!(same >= 0.95, "{same}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_slower_by_a_twentieth_is_found_with_five_runs_each() {
+        for seed in [21, 22] {
+            let found = verdicts(5, 1.05, seed);
+            let slower = share(&found, &[Verdict::Lower, Verdict::ProbablyLower]);
+            assert!(slower >= 0.8, "{slower}");
+            assert_eq!(share(&found, &[Verdict::Higher]), 0.0);
+        }
+        // The same server is rarely called certainly slower or faster.
+        let found = verdicts(5, 1.0, 24);
+        let differs = share(&found, &[Verdict::Lower, Verdict::Higher]);
+        assert!(differs <= 0.06, "{differs}");
+    }
+
+    #[test]
+    fn the_interval_is_students() {
+        let run = |log| Estimate { log, variance: 0.0 };
+        // Equal runs on each side: the usual spread alone, by 22 degrees of freedom of which 20 are its own.
+        let compared = compare(&[run(0.0), run(0.0)], &[run(0.1), run(0.1)], 0.03, 1);
+        let error = 0.03 * (20.0_f64 / 22.0).sqrt();
+        // Student's 97.5 % quantile with 22 degrees of freedom.
+        let reach = 2.073_873 * error;
+        assert!((compared.ratio - 0.1_f64.exp()).abs() < 1e-12);
+        assert!((compared.ratio_low.ln() - (0.1 - reach)).abs() < 1e-6, "{compared:?}");
+        assert!((compared.ratio_high.ln() - (0.1 + reach)).abs() < 1e-6);
+        assert!((compared.effect - 0.1 / error).abs() < 1e-9);
+        assert_eq!(compared.verdict, Verdict::Higher);
+    }
+
+    #[test]
+    fn a_usual_spread_gives_way_to_a_measured_one() {
+        let runs = |middle: f64, spread: f64| -> Vec<Estimate> {
+            (0..100)
+                .map(|at| Estimate {
+                    log: middle + if at % 2 == 0 { spread } else { -spread },
+                    variance: 0.0,
+                })
+                .collect()
+        };
+        let narrow = compare(&runs(0.0, 0.001), &runs(0.01, 0.001), 0.03, 1);
+        assert_eq!(narrow.verdict, Verdict::Higher);
+        let wide = compare(&runs(0.0, 0.3), &runs(0.01, 0.3), 0.03, 1);
+        assert_eq!(wide.verdict, Verdict::Same);
+        assert!(wide.detectable > 1.04, "{wide:?}");
+    }
+}

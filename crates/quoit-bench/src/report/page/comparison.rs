@@ -1,0 +1,52 @@
+//! The page of a comparison: the table of figures, and the latencies of both sides over percentiles.
+
+use super::{document, parts, spectrum};
+use crate::measure::OperationStats;
+use crate::plot::escape;
+use crate::report::figures::Figures;
+
+/// A comparison as the page shows it.
+pub(crate) struct ComparisonPage<'a> {
+    /// Names of the sides.
+    pub(crate) title: &'a str,
+    /// The verdict in a sentence.
+    pub(crate) sentence: &'a str,
+    /// Whether it is bad news.
+    pub(crate) is_slower: bool,
+    /// The table as text.
+    pub(crate) table: &'a str,
+    /// Latencies of an operation on a side, with the name of both.
+    pub(crate) latencies: Vec<(String, OperationStats)>,
+}
+
+/// The page of a comparison.
+pub(crate) fn draw_comparison_page(page: ComparisonPage<'_>) -> String {
+    let ComparisonPage { title, sentence, is_slower, table, latencies } = page;
+    let class = if is_slower { "bad" } else { "good" };
+    let header = format!(
+        "<header>\n<p class=\"eyebrow\">Quoit bench</p>\n<h1>{}</h1>\n\
+         <ul class=\"badges\"><li class=\"badge {class}\">{}</li></ul>\n</header>\n",
+        escape(title),
+        escape(sentence)
+    );
+    let table = format!("<div class=\"scroll\"><pre>{}</pre></div>\n", escape(table));
+    let mut main = parts::section("figures", "Figures", "", &table);
+    let figures: Vec<Figures> = latencies.into_iter().map(figures_of).collect();
+    if let Some(plot) = spectrum::spectrum(&figures) {
+        let hint = "Each step to the right has a tenth of the operations of the step before.";
+        main.push_str(&parts::section("spectrum", "Latency by percentile", hint, &plot.figure()));
+    }
+    document(title, &header, &main)
+}
+
+fn figures_of((name, stats): (String, OperationStats)) -> Figures {
+    let latencies = stats.latencies();
+    Figures {
+        name,
+        count: latencies.count,
+        error_count: stats.error_count(),
+        rate_per_s: 0.0,
+        latencies,
+        distribution: Some(stats),
+    }
+}
