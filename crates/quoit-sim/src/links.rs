@@ -308,7 +308,7 @@ struct Trip {
     random: Random,
     is_rough: bool,
     /// Why the last entry was not stored that a node refused.
-    refused: Option<RequestError>,
+    refused: Option<String>,
 }
 
 impl Trip {
@@ -356,11 +356,14 @@ impl Trip {
         let mut is_stored = false;
         for _ in 0..1 + usize::from(is_repeated) {
             let sink = Arc::clone(self.random.pick(&self.sinks));
-            let queued = queued.clone();
-            let asked = sink.ask(move |store| store_one(store, queued, source));
+            let carried = queued.clone();
+            let asked = sink.ask(move |store| store_one(store, carried, source));
             match timeout(STORING_LIMIT, asked).await {
                 Ok(Asked::Answer(Ok(()))) => is_stored = true,
-                Ok(Asked::Answer(Err(reason))) => self.refused = Some(reason),
+                Ok(Asked::Answer(Err(reason))) => {
+                    let key = queued.key.escape_ascii();
+                    self.refused = Some(format!("{key} at {}: {reason}", sink.name));
+                }
                 _ => {}
             }
         }
