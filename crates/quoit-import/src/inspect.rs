@@ -8,7 +8,7 @@ use quoit_model::etf::ETF_VERSION;
 use quoit_model::object::Object;
 use quoit_model::riak_object::decode_riak_object;
 use quoit_progress::{Progress, Unit};
-use quoit_riak_files::{Damage, Discovered, Seen, StoredRecord, discover, live_process};
+use quoit_riak_files::{Damage, Discovered, Position, Seen, StoredRecord, discover, live_process};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -71,6 +71,7 @@ struct Figures {
 impl Figures {
     fn take(&mut self, seen: Seen) {
         match seen {
+            Seen::Nothing => {}
             Seen::Damage(damage) => self.damaged(damage),
             Seen::Record(record) => match decode_riak_object(&record.object) {
                 Ok(object) => self.record(&record, &object),
@@ -115,13 +116,10 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<()> {
     let mut progress = Progress::on_stderr("reading", Unit::Bytes, Some(sizes.iter().sum()));
     let (mut figures, mut done_bytes, mut copies) = (Figures::default(), 0, 0);
     for (partition, size) in found.partitions.iter().zip(&sizes) {
-        let mut in_partition = 0;
-        partition.read(0, &mut |seen| {
-            if let Seen::Record(record) = &seen {
-                in_partition += record.object.len() as u64;
-                copies += 1;
-                progress.show(done_bytes + in_partition.min(*size), || format!("{copies} records"));
-            }
+        partition.read(&Position::default(), None, &mut |seen, position| {
+            copies += u64::from(matches!(seen, Seen::Record(_)));
+            let at = done_bytes + position.bytes().min(*size);
+            progress.show(at, || format!("{copies} records"));
             figures.take(seen);
             ControlFlow::Continue(())
         })?;

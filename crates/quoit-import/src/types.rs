@@ -9,7 +9,7 @@ use crate::riak_node::RiakNode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use quoit_client::Bucket;
-use quoit_riak_files::Seen;
+use quoit_riak_files::{Position, Seen};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -156,7 +156,7 @@ fn types_of_report(path: &Path) -> Result<BTreeSet<String>> {
 fn types_of_directories(directories: &[PathBuf]) -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for partition in open(directories)?.partitions {
-        partition.read(0, &mut |seen| {
+        partition.read(&Position::default(), None, &mut |seen, _| {
             if let Seen::Record(record) = seen
                 && record.key.bucket_type != DEFAULT_TYPE
             {

@@ -7,7 +7,9 @@
 
 use crate::newest::{KEYS_MAX, Newest};
 use crate::source::{Source, entries, numbered, read_file};
-use crate::{Damage, OBJECT_BYTES_MAX, RiakFilesError, Seen, StoredRecord, Visit};
+use crate::{
+    Damage, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, Seen, StoredRecord, Visit,
+};
 use bytes::Bytes;
 use quoit_model::bitcask_key::BitcaskKey;
 use std::ops::ControlFlow;
@@ -79,51 +81,70 @@ impl BitcaskScan {
         self.files.iter().filter_map(|path| path.metadata().ok()).map(|about| about.len()).sum()
     }
 
-    /// Shows the newest version of each key from the `skip`-th on, and what is damaged.
+    /// Shows the newest version of each key behind a position, and what is damaged. What the first pass finds
+    /// is kept in the file `index_log` while it goes on.
     ///
     /// # Errors
     ///
-    /// When the system refuses to read, or there are more keys than memory for them.
-    pub fn read(&self, skip: u64, visit: &mut Visit<'_>) -> Result<(), RiakFilesError> {
-        let newest = self.newest()?;
-        let mut number = 0;
+    /// When the system refuses to read or write, or there are more keys than memory for them.
+    pub fn read(
+        &self,
+        from: &Position,
+        index_log: Option<&Path>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), RiakFilesError> {
+        let newest = self.newest(index_log)?;
+        let (first, offset) = from.in_files(&self.files);
+        let mut before_bytes = 0;
         for (file, path) in (0u32..).zip(&self.files) {
             let mut source = Source::open(path)?;
+            if (file as usize) < first {
+                before_bytes += source.len();
+                continue;
+            }
+            if file as usize == first {
+                source.seek(offset.min(source.len()))?;
+            }
             let path: Arc<Path> = path.as_path().into();
+            let position = |at| Position::at_byte(&path, at, before_bytes + at);
             if is_cut_short(&path, source.len())? {
                 let what =
                     "the data file ends before records that its hint file lists: they are lost";
                 let damage = Damage::new(&path, source.len(), 0, what);
-                if visit(Seen::Damage(damage)).is_break() {
+                if visit(Seen::Damage(damage), &position(source.at())).is_break() {
                     return Ok(());
                 }
             }
-            let mut show = |found: Result<Record, Damage>| {
-                let record = match found {
-                    Ok(record) => record,
-                    Err(damage) => return visit(Seen::Damage(damage)),
+            let mut shown_at = source.at();
+            let mut show = |found: Result<Record, Damage>, end| {
+                let seen = match found {
+                    Ok(record) if !record.is_deletion() => {
+                        match newest.is_newest(&record.key, file, record.at) {
+                            true => shown(&path, record),
+                            false => Seen::Nothing,
+                        }
+                    }
+                    Ok(_) => Seen::Nothing,
+                    Err(damage) => Seen::Damage(damage),
                 };
-                if record.is_deletion() || !newest.is_newest(&record.key, file, record.at) {
+                if matches!(seen, Seen::Nothing) && end - shown_at < NOTHING_BYTES {
                     return ControlFlow::Continue(());
                 }
-                number += 1;
-                if number <= skip { ControlFlow::Continue(()) } else { visit(shown(&path, record)) }
+                shown_at = end;
+                visit(seen, &position(end))
             };
             if scan(&mut source, &mut show)?.is_break() {
                 return Ok(());
             }
+            before_bytes += source.len();
         }
         Ok(())
     }
 
-    fn newest(&self) -> Result<Newest, RiakFilesError> {
-        let mut newest = Newest::default();
-        for (file, path) in (0u32..).zip(&self.files) {
+    fn newest(&self, index_log: Option<&Path>) -> Result<Newest, RiakFilesError> {
+        let (mut newest, (first, offset)) = Newest::open(index_log, &self.files)?;
+        for (file, path) in (0u32..).zip(&self.files).skip(first as usize) {
             let data_bytes = path.metadata().map_err(RiakFilesError::io(path))?.len();
-            let mut take = |key: &[u8], at: u64, is_deletion: bool| match is_deletion {
-                true => newest.remove(key),
-                false => newest.put(key, file, at),
-            };
             let hint = path.with_extension("hint");
             let entries = match hint.is_file() {
                 true => hint_entries(&read_file(&hint)?, data_bytes),
@@ -131,23 +152,40 @@ impl BitcaskScan {
             };
             match entries {
                 Some(entries) => {
-                    entries.iter().for_each(|entry| take(&entry.key, entry.at, entry.is_deletion));
+                    for entry in entries {
+                        newest.take(&entry.key, file, entry.at, entry.is_deletion);
+                    }
                 }
                 None => {
-                    let mut show = |found: Result<Record, Damage>| {
+                    let mut source = Source::open(path)?;
+                    if file == first {
+                        source.seek(offset.min(source.len()))?;
+                    }
+                    let mut fault = None;
+                    let mut show = |found: Result<Record, Damage>, end| {
                         if let Ok(record) = found {
-                            take(&record.key, record.at, record.is_deletion());
+                            newest.take(&record.key, file, record.at, record.is_deletion());
                         }
-                        ControlFlow::Continue(())
+                        fault = newest.reached(file, end).err();
+                        if fault.is_some() {
+                            ControlFlow::Break(())
+                        } else {
+                            ControlFlow::Continue(())
+                        }
                     };
-                    let _ = scan(&mut Source::open(path)?, &mut show)?;
+                    let _ = scan(&mut source, &mut show)?;
+                    if let Some(fault) = fault {
+                        return Err(fault);
+                    }
                 }
             }
+            newest.reached(file + 1, 0)?;
             if newest.len() > KEYS_MAX {
                 let path = self.directory.clone();
                 return Err(RiakFilesError::TooManyKeys { path, keys_max: KEYS_MAX });
             }
         }
+        newest.done(self.files.len() as u32)?;
         Ok(newest)
     }
 }
@@ -175,10 +213,10 @@ fn shown(path: &Arc<Path>, record: Record) -> Seen {
     }
 }
 
-/// Shows all records of a data file and all damage.
+/// Shows the records and the damage of a data file from where the source stands, and where each ends.
 fn scan(
     source: &mut Source,
-    show: &mut dyn FnMut(Result<Record, Damage>) -> ControlFlow<()>,
+    show: &mut dyn FnMut(Result<Record, Damage>, u64) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, RiakFilesError> {
     while source.left() > 0 {
         let at = source.at();
@@ -194,7 +232,7 @@ fn scan(
                 Err(Damage::new(source.path(), at, len, what))
             }
         };
-        if show(found).is_break() {
+        if show(found, source.at()).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }

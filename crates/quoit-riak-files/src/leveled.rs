@@ -7,7 +7,9 @@
 
 use crate::newest::{KEYS_MAX, Newest};
 use crate::source::{Source, entries, numbered, read_file};
-use crate::{Damage, OBJECT_BYTES_MAX, RiakFilesError, Seen, StoredRecord, Visit};
+use crate::{
+    Damage, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, Seen, StoredRecord, Visit,
+};
 use bytes::Bytes;
 use flate2::read::ZlibDecoder;
 use quoit_model::bitcask_key::BitcaskKey;
@@ -105,53 +107,77 @@ impl LeveledScan {
         self.files.iter().filter_map(|path| path.metadata().ok()).map(|about| about.len()).sum()
     }
 
-    pub(crate) fn read(&self, skip: u64, visit: &mut Visit<'_>) -> Result<(), RiakFilesError> {
+    pub(crate) fn read(
+        &self,
+        from: &Position,
+        index_log: Option<&Path>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), RiakFilesError> {
         for damage in &self.damage {
-            if visit(Seen::Damage(damage.clone())).is_break() {
+            if visit(Seen::Damage(damage.clone()), from).is_break() {
                 return Ok(());
             }
         }
-        let newest = self.newest()?;
-        let mut count = 0;
+        let newest = self.newest(index_log)?;
+        let (first, offset) = from.in_files(&self.files);
+        let mut before_bytes = 0;
         for (file, path) in (0u32..).zip(&self.files) {
-            let shared: Arc<Path> = path.as_path().into();
-            let mut show = |found: Result<LedgerRecord, Damage>| {
-                let record = match found {
-                    Ok(record) => record,
-                    Err(damage) => return visit(Seen::Damage(damage)),
+            let mut source = Source::open(path)?;
+            if (file as usize) < first {
+                before_bytes += source.len();
+                continue;
+            }
+            let start = if file as usize == first { offset } else { 0 };
+            let path: Arc<Path> = path.as_path().into();
+            let mut shown_at = start;
+            let mut show = |found: Result<LedgerRecord, Damage>, end| {
+                let seen = match found {
+                    Ok(record) => {
+                        let is_newest = newest.is_newest(&record.name, file, record.number);
+                        match is_newest && !record.is_deletion {
+                            true => shown(&path, record),
+                            false => Seen::Nothing,
+                        }
+                    }
+                    Err(damage) => Seen::Damage(damage),
                 };
-                if record.is_deletion || !newest.is_newest(&record.name, file, record.number) {
+                if matches!(seen, Seen::Nothing) && end - shown_at < NOTHING_BYTES {
                     return ControlFlow::Continue(());
                 }
-                count += 1;
-                if count <= skip {
-                    ControlFlow::Continue(())
-                } else {
-                    visit(shown(&shared, record))
-                }
+                shown_at = end;
+                visit(seen, &Position::at_byte(&path, end, before_bytes + end))
             };
-            if scan(&mut Source::open(path)?, &mut show)?.is_break() {
+            if scan(&mut source, start, &mut show)?.is_break() {
                 return Ok(());
             }
+            before_bytes += source.len();
         }
         Ok(())
     }
 
-    fn newest(&self) -> Result<Newest, RiakFilesError> {
-        let mut newest = Newest::default();
-        for (file, path) in (0u32..).zip(&self.files) {
-            let mut show = |found: Result<LedgerRecord, Damage>| {
+    fn newest(&self, index_log: Option<&Path>) -> Result<Newest, RiakFilesError> {
+        let (mut newest, (first, offset)) = Newest::open(index_log, &self.files)?;
+        for (file, path) in (0u32..).zip(&self.files).skip(first as usize) {
+            let start = if file == first { offset } else { 0 };
+            let mut fault = None;
+            let mut show = |found: Result<LedgerRecord, Damage>, end| {
                 if let Ok(record) = found {
                     newest.raise(&record.name, file, record.number);
                 }
-                ControlFlow::Continue(())
+                fault = newest.reached(file, end).err();
+                if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
-            let _ = scan(&mut Source::open(path)?, &mut show)?;
+            let _ = scan(&mut Source::open(path)?, start, &mut show)?;
+            if let Some(fault) = fault {
+                return Err(fault);
+            }
+            newest.reached(file + 1, 0)?;
             if newest.len() > KEYS_MAX {
                 let path = self.directory.clone();
                 return Err(RiakFilesError::TooManyKeys { path, keys_max: KEYS_MAX });
             }
         }
+        newest.done(self.files.len() as u32)?;
         Ok(newest)
     }
 }
@@ -230,24 +256,33 @@ fn shown(path: &Arc<Path>, record: LedgerRecord) -> Seen {
     }
 }
 
-/// Shows the records of a journal file and all damage. Records that only change the ledger are left out.
+/// Shows the records of a journal file from a byte on, all damage, and where each ends. Records that only
+/// change the ledger are left out.
 fn scan(
     source: &mut Source,
-    show: &mut dyn FnMut(Result<LedgerRecord, Damage>) -> ControlFlow<()>,
+    start: u64,
+    show: &mut dyn FnMut(Result<LedgerRecord, Damage>, u64) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, RiakFilesError> {
     let Some(tables) = source.take(TABLES_BYTES)? else {
         let damage =
             Damage::new(source.path(), 0, source.len(), "the file ends before its first record");
         // A journal that was just begun has nothing yet; one that is done has its tables at least.
         let is_begun = source.len() == 0 && source.path().extension().is_some_and(|is| is == "pnd");
-        return Ok(if is_begun { ControlFlow::Continue(()) } else { show(Err(damage)) });
+        return Ok(if is_begun {
+            ControlFlow::Continue(())
+        } else {
+            show(Err(damage), source.len())
+        });
     };
     let (end, is_damaged) = end_of_records(&tables, source.len());
     if is_damaged {
         let what = "the places of the hash tables contradict each other; most of them are believed";
-        if show(Err(Damage::new(source.path(), 0, 0, what))).is_break() {
+        if show(Err(Damage::new(source.path(), 0, 0, what)), source.at()).is_break() {
             return Ok(ControlFlow::Break(()));
         }
+    }
+    if start > source.at() {
+        source.seek(start.min(source.len()))?;
     }
     while source.at() < end {
         let at = source.at();
@@ -269,7 +304,7 @@ fn scan(
                 ))
             }
         };
-        if show(found).is_break() {
+        if show(found, source.at()).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }

@@ -6,15 +6,16 @@
 //! written, and no lock is taken: [`live_process`] tells whether a process has the directory open.
 //!
 //! ```no_run
-//! use quoit_riak_files::{Seen, discover};
+//! use quoit_riak_files::{Position, Seen, discover};
 //! use std::ops::ControlFlow;
 //!
 //! let found = discover("/var/lib/riak".as_ref())?;
 //! for partition in &found.partitions {
-//!     partition.read(0, &mut |seen| {
+//!     partition.read(&Position::default(), None, &mut |seen, _| {
 //!         match seen {
 //!             Seen::Record(record) => println!("{} bytes", record.object.len()),
 //!             Seen::Damage(damage) => println!("{damage}"),
+//!             Seen::Nothing => {}
 //!         }
 //!         ControlFlow::Continue(())
 //!     })?;
@@ -28,9 +29,11 @@
 mod bitcask;
 mod damage;
 mod discover;
+mod index_log;
 mod leveldb;
 mod leveled;
 mod newest;
+mod position;
 mod process;
 mod ring;
 mod sext;
@@ -41,6 +44,7 @@ pub use damage::Damage;
 pub use discover::{Discovered, Engine, Partition, discover, is_riak_directory};
 pub use leveldb::{fuzz_leveldb_log, fuzz_leveldb_table};
 pub use leveled::fuzz_leveled_journal;
+pub use position::{BadPosition, Position};
 pub use process::live_process;
 pub use ring::ring_size_of_files;
 pub use sext::fuzz_sext;
@@ -78,10 +82,16 @@ pub enum Seen {
     Record(StoredRecord),
     /// A piece that can't be read.
     Damage(Damage),
+    /// Some megabytes in which no record is the newest version of its key: a walk that is ended here goes on
+    /// behind them.
+    Nothing,
 }
 
-/// Whoever is shown what a partition holds; it may end the walk.
-pub type Visit<'v> = dyn FnMut(Seen) -> ControlFlow<()> + 'v;
+/// Bytes without a newest version after which [`Seen::Nothing`] is shown.
+const NOTHING_BYTES: u64 = 16 << 20;
+
+/// Callback of a walk: it is shown each finding, with the position behind it, and may end the walk.
+pub type Visit<'v> = dyn FnMut(Seen, &Position) -> ControlFlow<()> + 'v;
 
 /// Why a directory can't be read.
 #[derive(Debug, Error)]

@@ -1,41 +1,91 @@
 //! Which version of each key is the newest: places by the keys' hashes.
 
+use crate::RiakFilesError;
+use crate::index_log::{Change, IndexLog};
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Most keys of one partition, by default: some 4 GiB of memory.
+/// Most keys of one partition: some 4 GiB of memory.
 pub(crate) const KEYS_MAX: usize = 80_000_000;
 
 /// The newest version of each key of a partition: a file, and a place in it. Takes about 50 bytes a key,
 /// whatever the key's length.
+///
+/// With a log beside it, what was found is kept while it is gathered, so that gathering goes on after the end
+/// of the process.
 #[derive(Default)]
 pub(crate) struct Newest {
     places: HashMap<u128, (u32, u64)>,
+    log: Option<IndexLog>,
 }
 
 impl Newest {
+    /// The index as far as the log of these files has it, and where gathering goes on: the number of a file
+    /// and a byte in it. Without a log, or with one of other files, nothing is known yet.
+    pub(crate) fn open(
+        log: Option<&Path>,
+        files: &[PathBuf],
+    ) -> Result<(Self, (u32, u64)), RiakFilesError> {
+        let mut newest = Self::default();
+        let Some(path) = log else { return Ok((newest, (0, 0))) };
+        let (log, reached) = IndexLog::open(path, files, &mut |change| newest.apply(change))?;
+        newest.log = Some(log);
+        Ok((newest, reached))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Takes note of a version that is later than those before.
-    pub(crate) fn put(&mut self, key: &[u8], file: u32, place: u64) {
-        self.places.insert(xxh3_128(key), (file, place));
+    /// Takes note of a version of a key that is later than those before, or of its deletion.
+    pub(crate) fn take(&mut self, key: &[u8], file: u32, place: u64, is_deletion: bool) {
+        let hash = xxh3_128(key);
+        self.change(match is_deletion {
+            true => Change::Remove { hash },
+            false => Change::Put { hash, file, place },
+        });
     }
 
-    /// As [`Newest::put`], unless a version with a higher place is known, in whichever file.
+    /// Takes note of a version, unless one with a higher place is known, in whichever file.
     pub(crate) fn raise(&mut self, key: &[u8], file: u32, place: u64) {
-        let known = self.places.entry(xxh3_128(key)).or_insert((file, place));
-        if known.1 <= place {
-            *known = (file, place);
+        let hash = xxh3_128(key);
+        if self.places.get(&hash).is_none_or(|known| known.1 <= place) {
+            self.change(Change::Put { hash, file, place });
         }
     }
 
-    pub(crate) fn remove(&mut self, key: &[u8]) {
-        self.places.remove(&xxh3_128(key));
+    /// Everything before this byte of this file has been gathered.
+    pub(crate) fn reached(&mut self, file: u32, offset: u64) -> Result<(), RiakFilesError> {
+        match &mut self.log {
+            Some(log) => log.reached(file, offset),
+            None => Ok(()),
+        }
+    }
+
+    /// Everything has been gathered.
+    pub(crate) fn done(&mut self, file_count: u32) -> Result<(), RiakFilesError> {
+        match self.log.take() {
+            Some(log) => log.finish(file_count),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn is_newest(&self, key: &[u8], file: u32, place: u64) -> bool {
         self.places.get(&xxh3_128(key)) == Some(&(file, place))
+    }
+
+    fn change(&mut self, change: Change) {
+        if let Some(log) = &mut self.log {
+            log.note(&change);
+        }
+        self.apply(change);
+    }
+
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Put { hash, file, place } => self.places.insert(hash, (file, place)),
+            Change::Remove { hash } => self.places.remove(&hash),
+        };
     }
 }

@@ -13,7 +13,7 @@ use quoit_model::object::{Object, Sibling};
 use quoit_model::props::Datatype;
 use quoit_model::riak_clock::decode_riak_clock;
 use quoit_model::riak_object::decode_riak_object;
-use quoit_riak_files::{Damage, Seen, discover};
+use quoit_riak_files::{Damage, Partition, Position, Seen, discover};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -49,7 +49,7 @@ fn read(directory: &Path) -> (Objects, Vec<Damage>) {
     let mut damages = Vec::new();
     for partition in discover(directory).expect("a directory of Riak's").partitions {
         partition
-            .read(0, &mut |seen| {
+            .read(&Position::default(), None, &mut |seen, _| {
                 match seen {
                     Seen::Record(record) => match decode_riak_object(&record.object) {
                         Ok(object) => {
@@ -61,6 +61,7 @@ fn read(directory: &Path) -> (Objects, Vec<Damage>) {
                         Err(fault) => panic!("{:?}: {fault}", record.key),
                     },
                     Seen::Damage(damage) => damages.push(damage),
+                    Seen::Nothing => {}
                 }
                 ControlFlow::Continue(())
             })
@@ -320,24 +321,91 @@ fn levels_on_another_path_are_told_and_found_where_links_lead_to_them() {
     assert_eq!((damages, linked), (Vec::new(), whole));
 }
 
+/// The keys behind a position, each with the position behind it.
+fn keys_behind(partition: &Partition, from: &Position) -> Vec<(BitcaskKey, Position)> {
+    let mut keys = Vec::new();
+    partition
+        .read(from, None, &mut |seen, position| {
+            if let Seen::Record(record) = seen {
+                keys.push((record.key, position.clone()));
+            }
+            ControlFlow::Continue(())
+        })
+        .expect("readable files");
+    keys
+}
+
 #[test]
-fn a_walk_goes_on_behind_what_was_skipped() {
+fn a_walk_goes_on_behind_each_position_of_one_before() {
     for name in ARCHIVES {
         let directory = unpacked(name);
         let partition = discover(directory.path()).expect("partitions").partitions.remove(0);
-        let keys = |skip| {
-            let mut keys = Vec::new();
-            partition
-                .read(skip, &mut |seen| {
-                    if let Seen::Record(record) = seen {
-                        keys.push(record.key);
-                    }
-                    ControlFlow::Continue(())
-                })
-                .expect("readable files");
-            keys
-        };
-        let all = keys(0);
-        assert_eq!(keys(5), all[5..]);
+        let all = keys_behind(&partition, &Position::default());
+        assert!(all.len() > 5, "{name}");
+        for (number, (_, position)) in all.iter().enumerate() {
+            let kept = serde_json::to_string(position).expect("JSON");
+            let from: Position = serde_json::from_str(&kept).expect("a position");
+            let rest = keys_behind(&partition, &from);
+            let of = |found: &[(BitcaskKey, Position)]| -> Vec<BitcaskKey> {
+                found.iter().map(|(key, _)| key.clone()).collect()
+            };
+            assert_eq!(of(&rest), of(&all[number + 1..]), "{name}: {kept}");
+        }
+    }
+}
+
+/// A Bitcask record of the bucket `b` with a small value, or a deletion.
+fn bitcask_record(key: u32, value: &[u8]) -> Vec<u8> {
+    let mut name = vec![2, 0, 1, b'b'];
+    name.extend_from_slice(&key.to_be_bytes());
+    let mut body = 1u32.to_be_bytes().to_vec();
+    body.extend_from_slice(&(name.len() as u16).to_be_bytes());
+    body.extend_from_slice(&(value.len() as u32).to_be_bytes());
+    body.extend_from_slice(&name);
+    body.extend_from_slice(value);
+    [&crc32fast::hash(&body).to_be_bytes()[..], &body].concat()
+}
+
+#[test]
+fn a_first_pass_goes_on_where_a_kill_has_cut_its_log() {
+    const KEYS: u32 = 200_000;
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let directory = folder.path().join("bitcask").join("0");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for key in 0..KEYS {
+        first.extend(bitcask_record(key, b"old"));
+        match key % 10 {
+            0 => second.extend(bitcask_record(key, b"bitcask_tombstone2\0\0\0\x01")),
+            1 => second.extend(bitcask_record(key, b"new")),
+            _ => {}
+        }
+    }
+    std::fs::write(directory.join("1.bitcask.data"), first).expect("a file");
+    std::fs::write(directory.join("2.bitcask.data"), second).expect("a file");
+    let partition = discover(folder.path()).expect("a directory of Riak's").partitions.remove(0);
+    let log = folder.path().join("index");
+    let walk = || {
+        let mut found = BTreeMap::new();
+        partition
+            .read(&Position::default(), Some(&log), &mut |seen, _| {
+                if let Seen::Record(record) = seen {
+                    assert!(found.insert(record.key.key, record.object).is_none(), "shown twice");
+                }
+                ControlFlow::Continue(())
+            })
+            .expect("readable files");
+        found
+    };
+    let whole = walk();
+    assert_eq!(whole.len() as u32, KEYS / 10 * 9);
+    assert_eq!(whole.get(&1u32.to_be_bytes()[..]).map(|value| &value[..]), Some(&b"new"[..]));
+    let logged = std::fs::read(&log).expect("a log");
+    assert!(logged.len() > KEYS as usize * 28, "{} bytes", logged.len());
+    let mut numbers = Numbers(11);
+    for _ in 0..6 {
+        let len = numbers.below(logged.len() as u64) as usize;
+        std::fs::write(&log, &logged[..len]).expect("a file");
+        assert!(walk() == whole, "cut at byte {len}");
     }
 }

@@ -1,33 +1,85 @@
 //! The file that tells how far an import is.
 
+use super::recent::{KeptCopies, RecentCopies};
+use super::tally::Tally;
+use super::verify::Verified;
 use anyhow::{Context, Result, bail};
-use quoit_riak_files::Partition;
+use quoit_riak_files::{Partition, Position};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often it is written at least.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// Share of the time that writing it takes at most: a journal of very many buckets is written less often.
+const SHARE: u32 = 10;
 
 /// How far one partition is.
-#[derive(Clone, Copy, Serialize, Deserialize, Default)]
+#[derive(Clone, Serialize, Deserialize, Default)]
 struct Reached {
-    /// Records of its walk that the cluster has acknowledged.
-    records: u64,
+    position: Position,
     done: bool,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Contents {
-    /// The address of the cluster.
-    to: String,
+/// How far a walk through all partitions is.
+#[derive(Clone, Serialize, Deserialize, Default)]
+pub(super) struct Walked {
     /// By the partitions' directories.
     partitions: BTreeMap<String, Reached>,
+    copies: Vec<KeptCopies>,
+}
+
+impl Walked {
+    pub(super) fn is_done(&self, partition: &Partition) -> bool {
+        self.partitions.get(&name_of(partition)).is_some_and(|reached| reached.done)
+    }
+
+    /// Where the walk goes on in the partition.
+    pub(super) fn position(&self, partition: &Partition) -> Position {
+        let reached = self.partitions.get(&name_of(partition));
+        reached.map(|reached| reached.position.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn reached(&mut self, partition: &Partition, position: Position) {
+        self.partitions.insert(name_of(partition), Reached { position, done: false });
+    }
+
+    pub(super) fn done(&mut self, partition: &Partition) {
+        self.partitions.entry(name_of(partition)).or_default().done = true;
+    }
+
+    pub(super) fn copies(&self) -> &[KeptCopies] {
+        &self.copies
+    }
+
+    /// Takes note of the files of copies, which have been synced.
+    pub(super) fn keep(&mut self, recent: &RecentCopies) {
+        self.copies = recent.kept();
+    }
+}
+
+/// Contents of the file.
+#[derive(Serialize, Deserialize, Default)]
+pub(super) struct Contents {
+    /// The address of the cluster.
+    to: String,
+    /// Records that the cluster has acknowledged.
+    pub(super) sent: Walked,
+    pub(super) tally: Tally,
+    /// Records of which the cluster was asked.
+    pub(super) checked: Walked,
+    pub(super) verified: Verified,
 }
 
 /// How far an import is, in a file that is replaced as a whole.
 pub(super) struct Journal {
     path: PathBuf,
-    contents: Contents,
+    pub(super) contents: Contents,
     is_resumed: bool,
+    written_at: Instant,
+    writing_took: Duration,
 }
 
 impl Journal {
@@ -44,7 +96,7 @@ impl Journal {
                 (contents, true)
             }
             Err(fault) if fault.kind() == ErrorKind::NotFound => {
-                (Contents { to: to.to_owned(), partitions: BTreeMap::new() }, false)
+                (Contents { to: to.to_owned(), ..Contents::default() }, false)
             }
             Err(fault) => return Err(fault).with_context(|| path.display().to_string()),
         };
@@ -55,7 +107,13 @@ impl Journal {
                 contents.to
             );
         }
-        let journal = Self { path: path.to_owned(), contents, is_resumed };
+        let mut journal = Self {
+            path: path.to_owned(),
+            contents,
+            is_resumed,
+            written_at: Instant::now(),
+            writing_took: Duration::ZERO,
+        };
         // A place that can't be written is told of before anything is done.
         journal.store()?;
         Ok(journal)
@@ -66,32 +124,45 @@ impl Journal {
         self.is_resumed
     }
 
-    pub(super) fn is_done(&self, partition: &Partition) -> bool {
-        self.reached(partition).done
+    /// A file beside the journal.
+    pub(super) fn beside(&self, suffix: &str) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(suffix);
+        path.into()
     }
 
-    /// Records of the partition that the cluster has acknowledged.
-    pub(super) fn sent(&self, partition: &Partition) -> u64 {
-        self.reached(partition).records
+    /// The file of what the first pass through the present partition has found.
+    pub(super) fn index_log(&self) -> PathBuf {
+        self.beside(".index")
     }
 
-    fn reached(&self, partition: &Partition) -> Reached {
-        self.contents.partitions.get(&name_of(partition)).copied().unwrap_or_default()
+    /// Deletes the file of the first pass, when its partition is done.
+    pub(super) fn remove_index_log(&self) -> Result<()> {
+        let path = self.index_log();
+        match std::fs::remove_file(&path) {
+            Err(fault) if fault.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed.with_context(|| path.display().to_string()),
+        }
     }
 
-    pub(super) fn write(&mut self, partition: &Partition, records: u64, done: bool) -> Result<()> {
-        self.contents.partitions.insert(name_of(partition), Reached { records, done });
-        self.store()
+    /// Whether it is time to write it.
+    pub(super) fn is_due(&self) -> bool {
+        self.written_at.elapsed() >= INTERVAL.max(self.writing_took * SHARE)
     }
 
-    fn store(&self) -> Result<()> {
-        let beside = self.path.with_extension("new");
+    pub(super) fn store(&mut self) -> Result<()> {
+        let began = Instant::now();
+        let beside = self.beside(".new");
         let write = || {
-            std::fs::write(&beside, serde_json::to_vec_pretty(&self.contents)?)?;
+            let mut file = std::fs::File::create(&beside)?;
+            file.write_all(&serde_json::to_vec_pretty(&self.contents)?)?;
+            file.sync_data()?;
             std::fs::rename(&beside, &self.path)?;
             Ok::<(), anyhow::Error>(())
         };
-        write().with_context(|| format!("the journal {} can't be written", self.path.display()))
+        write().with_context(|| format!("the journal {} can't be written", self.path.display()))?;
+        (self.written_at, self.writing_took) = (Instant::now(), began.elapsed());
+        Ok(())
     }
 
     /// Deletes the file of an import that is done.
@@ -119,12 +190,18 @@ mod tests {
             engine: Engine::Bitcask,
             directory: "bitcask/0".into(),
         };
+        let reached: Position =
+            serde_json::from_str(r#"{"file":"1.bitcask.data","offset":17}"#).expect("a position");
         let mut journal = Journal::open(&path, "http://a").expect("a new journal");
         assert!(!journal.is_resumed());
-        journal.write(&partition, 17, false).expect("written");
+        journal.contents.sent.reached(&partition, reached.clone());
+        journal.contents.tally.damaged("a piece".to_owned());
+        journal.store().expect("written");
         let again = Journal::open(&path, "http://a").expect("the journal");
-        assert!(again.is_resumed() && !again.is_done(&partition));
-        assert_eq!(again.sent(&partition), 17);
+        assert!(again.is_resumed() && !again.contents.sent.is_done(&partition));
+        assert_eq!(again.contents.sent.position(&partition), reached);
+        assert!(again.contents.checked.position(&partition).is_start());
+        assert_eq!(again.contents.tally.damaged, ["a piece"]);
         assert!(Journal::open(&path, "http://b").is_err());
         again.remove().expect("removed");
         assert!(!path.exists());

@@ -1,46 +1,46 @@
 //! `quoit import run`: reads directories of Riak's and writes what they hold into a cluster.
 //!
 //! One thread reads partition after partition, in the order of the ring, and fills batches; several threads
-//! send these. What the cluster has acknowledged of each partition is written into the journal once a second,
-//! so an import that was killed sends at most the records of some seconds twice, which the cluster merges.
-//! Copies of a record that are the same to the byte are sent once: its partitions follow each other.
+//! send these. Up to where the cluster has acknowledged a partition is written into the journal four times a
+//! second, with the figures so far. An import that was killed goes on from there: it reads and sends the
+//! records of a second or two once more, which the cluster merges. Copies of a record that are the same to the
+//! byte are sent once: its partitions follow each other.
 
 mod journal;
 mod known_types;
 mod recent;
+mod report;
 mod sender;
+mod tally;
 mod verify;
 
 use crate::Format;
 use crate::api::Api;
 use crate::inspect::open;
-use crate::output::{note, say, shown};
+use crate::output::{note, shown};
 use anyhow::{Context, Result, bail};
-use bytes::Bytes;
 use clap::{Args, ValueEnum};
-use journal::Journal;
+use journal::{Contents, Journal};
 use known_types::KnownTypes;
 use quoit_model::bitcask_key::BitcaskKey;
 use quoit_model::record_batch::put_record;
 use quoit_model::riak_object::decode_riak_object;
 use quoit_progress::{Progress, Unit};
-use quoit_riak_files::{Partition, Seen, StoredRecord};
+use quoit_riak_files::{Partition, Position, Seen, StoredRecord};
 use recent::RecentCopies;
-use sender::{Batch, Sender};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use sender::{Batch, Sender, Stretch};
 use std::fmt::{self, Display, Formatter};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Size from which a batch is sent, in bytes; a larger object goes by itself.
 const BATCH_BYTES: usize = 1 << 20;
 /// Most records of a batch.
 const BATCH_RECORDS_MAX: usize = 1000;
-/// How often the journal is written.
-const JOURNAL_INTERVAL: Duration = Duration::from_secs(1);
+/// End of the words about a record or piece at which the import ends.
+const SKIP_HINT: &str = "; give --skip-damaged to go on without what is damaged or refused";
 /// Damaged pieces and refused records that are named one by one.
 const NAMED_MAX: usize = 1000;
 
@@ -89,19 +89,6 @@ pub struct RunArgs {
     format: Format,
 }
 
-/// Figures of the import.
-#[derive(Default)]
-struct Figures {
-    read: u64,
-    sent: u64,
-    copies: u64,
-    tombstones_skipped: u64,
-    expired_skipped: u64,
-    buckets: BucketCounts,
-    damaged: Vec<String>,
-    damaged_count: u64,
-}
-
 /// An import under way.
 struct Import<'a> {
     args: &'a RunArgs,
@@ -109,10 +96,9 @@ struct Import<'a> {
     sender: Sender,
     journal: Journal,
     recent: RecentCopies,
-    figures: Figures,
     progress: Progress,
+    /// Bytes of the partitions that are done.
     done_bytes: u64,
-    written_at: Instant,
     oldest_secs: Option<u64>,
 }
 
@@ -121,52 +107,35 @@ pub(crate) fn import(args: &RunArgs) -> Result<()> {
     let api = Api::new(&args.to);
     api.done(api.get("admin/v1/ping")?)?;
     let journal = Journal::open(&args.journal, api.base())?;
-    let sizes: Vec<u64> = found.partitions.iter().map(Partition::size_bytes).collect();
-    let done = |partition: &Partition| journal.is_done(partition);
-    let before = found.partitions.iter().zip(&sizes).filter(|(partition, _)| done(partition));
-    let before_bytes = before.map(|(_, size)| size).sum();
     let now_secs = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let oldest_secs = args.expire_after.map(|secs| now_secs.saturating_sub(secs));
     let began = Instant::now();
-    let mut import = Import {
-        args,
-        types: KnownTypes::new(api.clone(), !args.no_types),
-        sender: Sender::start(&api, usize::from(args.connections)),
-        journal,
-        recent: RecentCopies::default(),
-        figures: Figures::default(),
-        progress: Progress::on_stderr("importing", Unit::Bytes, Some(sizes.iter().sum()))
-            .beginning_at(before_bytes),
-        done_bytes: before_bytes,
-        written_at: Instant::now(),
-        oldest_secs: args.expire_after.map(|secs| now_secs.saturating_sub(secs)),
-    };
-    for (partition, size) in found.partitions.iter().zip(&sizes) {
-        if import.journal.is_done(partition) {
-            continue;
-        }
-        import.partition(partition, *size)?;
-    }
-    import.progress.clear();
-    let secs = began.elapsed().as_secs_f64();
-    let Import { mut figures, journal, oldest_secs, .. } = import;
+    let is_resumed = journal.is_resumed();
+    let mut journal = send_all(args, &api, &found.partitions, journal, oldest_secs)?;
     let is_wanted = |record: &StoredRecord| !is_expired(record, oldest_secs);
-    let verified = match args.no_verify {
-        true => None,
-        false => Some(verify::verify(&api, &found.partitions, &is_wanted)?),
-    };
-    let document = document(&mut figures, &journal, verified.as_ref(), secs);
-    match args.format {
-        Format::Json => say!("{document}"),
-        Format::Human => print(&document, &figures),
+    if !args.no_verify {
+        verify::verify(&api, &found.partitions, &is_wanted, &mut journal)?;
     }
+    let Contents { tally, verified, .. } = std::mem::take(&mut journal.contents);
+    let verified = Some(verified).filter(|_| !args.no_verify);
+    let figures = report::Figures {
+        tally,
+        verified: verified.as_ref(),
+        is_resumed,
+        secs: began.elapsed().as_secs_f64(),
+    };
+    let damaged_count = figures.tally.damaged_count;
+    report::report(figures, args.format);
     if let Some(verified) = verified.filter(|verified| verified.behind_count > 0) {
+        // The next run sends everything once more.
+        journal.remove()?;
         bail!(
             "{} records are not stored as they should be; start the same import again",
             verified.behind_count
         );
     }
     journal.remove()?;
-    match figures.damaged_count {
+    match damaged_count {
         0 => Ok(()),
         count => bail!(
             "{count} pieces were damaged or refused and are not in the cluster; they are listed"
@@ -174,25 +143,60 @@ pub(crate) fn import(args: &RunArgs) -> Result<()> {
     }
 }
 
+/// Sends all partitions that are not done, and gives the journal back.
+fn send_all(
+    args: &RunArgs,
+    api: &Api,
+    partitions: &[Partition],
+    journal: Journal,
+    oldest_secs: Option<u64>,
+) -> Result<Journal> {
+    let sizes: Vec<u64> = partitions.iter().map(Partition::size_bytes).collect();
+    let sent = &journal.contents.sent;
+    let reached = |(partition, size): (&Partition, &u64)| match sent.is_done(partition) {
+        true => *size,
+        false => sent.position(partition).bytes().min(*size),
+    };
+    let before_bytes = partitions.iter().zip(&sizes).map(reached).sum();
+    let recent = RecentCopies::open(journal.beside(".copies"), sent.copies())?;
+    let mut import = Import {
+        args,
+        types: KnownTypes::new(api.clone(), !args.no_types),
+        sender: Sender::start(api, usize::from(args.connections), args.skip_damaged),
+        journal,
+        recent,
+        progress: Progress::on_stderr("importing", Unit::Bytes, Some(sizes.iter().sum()))
+            .beginning_at(before_bytes),
+        done_bytes: 0,
+        oldest_secs,
+    };
+    for (number, (partition, size)) in partitions.iter().zip(&sizes).enumerate() {
+        if !import.journal.contents.sent.is_done(partition) {
+            import.recent.begin(number)?;
+            import.partition(partition, *size)?;
+        }
+        import.done_bytes += size;
+    }
+    import.progress.clear();
+    let Import { mut journal, recent, .. } = import;
+    recent.remove()?;
+    journal.contents.sent.keep(&RecentCopies::open(journal.beside(".copies"), &[])?);
+    journal.store()?;
+    Ok(journal)
+}
+
 impl Import<'_> {
     fn partition(&mut self, partition: &Partition, size: u64) -> Result<()> {
-        let skip = self.journal.sent(partition);
-        self.recent.next_partition();
-        self.sender.begin(skip);
+        let from = self.journal.contents.sent.position(partition);
+        let index_log = self.journal.index_log();
         let mut batch = Batch::default();
         let mut fault = None;
-        let mut in_partition = 0;
-        partition.read(skip, &mut |seen| {
-            if let Seen::Record(record) = &seen {
-                in_partition += record.object.len() as u64 + record.key.key.len() as u64;
-            }
-            match self.take(partition, seen, &mut batch) {
-                Ok(()) => {
-                    let done_bytes = self.done_bytes + in_partition.min(size);
-                    let sent = self.figures.sent;
-                    self.progress.show(done_bytes, || format!("{sent} records"));
-                    ControlFlow::Continue(())
-                }
+        partition.read(&from, Some(&index_log), &mut |seen, position| {
+            let done_bytes = self.done_bytes + position.bytes().min(size);
+            let sent = self.journal.contents.tally.sent;
+            self.progress.show(done_bytes, || format!("{sent} records"));
+            match self.take(partition, seen, position, &mut batch) {
+                Ok(()) => ControlFlow::Continue(()),
                 Err(stop) => {
                     fault = Some(stop);
                     ControlFlow::Break(())
@@ -200,67 +204,79 @@ impl Import<'_> {
             }
         })?;
         if fault.is_none() {
-            fault = self.finish(batch).err();
+            fault = self.send(batch).err();
         }
         self.sender.settle();
+        fault = fault.or(self.refused().err());
+        self.take_acknowledged(partition)?;
         if let Some(fault) = fault {
-            self.journal.write(partition, self.sender.acknowledged(), false)?;
+            self.journal.store()?;
             self.progress.clear();
             return Err(fault).context("the import ended here; started again, it goes on");
         }
-        self.done_bytes += size;
-        self.journal.write(partition, self.sender.acknowledged(), true)
+        self.journal.contents.sent.done(partition);
+        self.journal.store()?;
+        self.journal.remove_index_log()
     }
 
-    fn finish(&mut self, batch: Batch) -> Result<()> {
-        self.send(batch)?;
-        self.sender.settle();
-        self.refused()
-    }
-
-    fn take(&mut self, partition: &Partition, seen: Seen, batch: &mut Batch) -> Result<()> {
-        let record = match seen {
-            Seen::Damage(damage) => return self.damaged(damage.to_string()),
-            Seen::Record(record) => record,
-        };
-        self.figures.read += 1;
-        batch.position += 1;
-        if self.is_left_out(&record)? {
-            return Ok(());
+    /// Takes a finding into the batch, which is sent when it is full, or when the journal is to be written.
+    fn take(
+        &mut self,
+        partition: &Partition,
+        seen: Seen,
+        position: &Position,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        match seen {
+            Seen::Damage(damage) => self.damaged(damage.to_string(), batch)?,
+            Seen::Record(record) => self.record(&record, batch)?,
+            Seen::Nothing => {}
         }
-        if !self.recent.is_new(&record) {
-            self.figures.copies += 1;
-            return Ok(());
-        }
-        self.types.ensure(&record)?;
-        self.figures.buckets.add(&record);
-        put_record(record.key.as_key_ref(), &record.object, &mut batch.body);
-        batch.places.push(Place::of(&record));
-        self.figures.sent += 1;
-        if batch.body.len() >= BATCH_BYTES || batch.places.len() >= BATCH_RECORDS_MAX {
+        batch.stretch.end = Some(position.clone());
+        let is_full = batch.body.len() >= BATCH_BYTES || batch.places.len() >= BATCH_RECORDS_MAX;
+        let is_due = self.journal.is_due();
+        if is_full || is_due {
             self.send(std::mem::take(batch))?;
         }
-        if self.written_at.elapsed() >= JOURNAL_INTERVAL {
-            self.written_at = Instant::now();
-            self.journal.write(partition, self.sender.acknowledged(), false)?;
+        if is_due {
+            self.take_acknowledged(partition)?;
+            self.journal.store()?;
         }
         Ok(())
     }
 
+    fn record(&mut self, record: &StoredRecord, batch: &mut Batch) -> Result<()> {
+        batch.stretch.tally.read += 1;
+        if self.is_left_out(record, batch)? {
+            return Ok(());
+        }
+        let Some(hash) = self.recent.take_new(record)? else {
+            batch.stretch.tally.copies += 1;
+            return Ok(());
+        };
+        self.types.ensure(record)?;
+        batch.stretch.hashes.push(hash);
+        batch.stretch.tally.buckets.add(record);
+        batch.stretch.tally.sent += 1;
+        put_record(record.key.as_key_ref(), &record.object, &mut batch.body);
+        batch.places.push(Place::of(record));
+        Ok(())
+    }
+
     /// Whether the record is one of those that are to be left out.
-    fn is_left_out(&mut self, record: &StoredRecord) -> Result<bool> {
+    fn is_left_out(&mut self, record: &StoredRecord, batch: &mut Batch) -> Result<bool> {
         if let Err(fault) = record.key.as_key_ref().check() {
-            self.damaged(format!("{}: {fault}", Place::of(record)))?;
+            self.damaged(format!("{}: {fault}", Place::of(record)), batch)?;
             return Ok(true);
         }
         if is_expired(record, self.oldest_secs) {
-            self.figures.expired_skipped += 1;
+            batch.stretch.tally.expired_skipped += 1;
             return Ok(true);
         }
         if self.args.tombstones == Tombstones::Skip
             && decode_riak_object(&record.object).is_ok_and(|object| object.is_tombstone())
         {
-            self.figures.tombstones_skipped += 1;
+            batch.stretch.tally.tombstones_skipped += 1;
             return Ok(true);
         }
         Ok(false)
@@ -273,26 +289,40 @@ impl Import<'_> {
 
     /// Takes note of records that the cluster refuses for good.
     fn refused(&mut self) -> Result<()> {
-        if let Some(fault) = self.sender.fault() {
-            bail!("{fault}");
-        }
         for refused in self.sender.take_refused() {
-            self.damaged(refused)?;
+            self.skipped(&refused);
+        }
+        match self.sender.fault() {
+            Some(fault) => bail!("{fault}"),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes what the cluster has acknowledged into the journal, which is not stored yet.
+    fn take_acknowledged(&mut self, partition: &Partition) -> Result<()> {
+        let Stretch { end, tally, hashes } = self.sender.take_acknowledged();
+        self.recent.keep(&hashes)?;
+        let contents = &mut self.journal.contents;
+        contents.tally.add(tally);
+        contents.sent.keep(&self.recent);
+        if let Some(end) = end {
+            contents.sent.reached(partition, end);
         }
         Ok(())
     }
 
-    fn damaged(&mut self, what: String) -> Result<()> {
-        self.figures.damaged_count += 1;
-        if self.figures.damaged.len() < NAMED_MAX {
-            self.figures.damaged.push(what.clone());
-        }
+    fn damaged(&mut self, what: String, batch: &mut Batch) -> Result<()> {
         if !self.args.skip_damaged {
-            bail!("{what}; give --skip-damaged to go on without what is damaged or refused");
+            bail!("{what}{SKIP_HINT}");
         }
+        self.skipped(&what);
+        batch.stretch.tally.damaged(what);
+        Ok(())
+    }
+
+    fn skipped(&mut self, what: &str) {
         self.progress.clear();
         note(format_args!("skipped: {what}"));
-        Ok(())
     }
 }
 
@@ -328,119 +358,5 @@ impl Display for Place {
             self.file.display(),
             self.offset
         )
-    }
-}
-
-/// Records sent, by type and bucket.
-#[derive(Default)]
-struct BucketCounts {
-    counts: BTreeMap<(Vec<u8>, Vec<u8>), u64>,
-    /// The bucket of the last record and the records of it that are not in the table yet: most records are of
-    /// the same bucket as those before them.
-    last: Option<(Bytes, Bytes)>,
-    of_last: u64,
-}
-
-impl BucketCounts {
-    fn add(&mut self, record: &StoredRecord) {
-        let (bucket_type, bucket) = (&record.key.bucket_type, &record.key.bucket);
-        if self.last.as_ref().is_none_or(|(known, name)| (known, name) != (bucket_type, bucket)) {
-            self.settle();
-            self.last = Some((bucket_type.clone(), bucket.clone()));
-        }
-        self.of_last += 1;
-    }
-
-    fn settle(&mut self) {
-        if let Some((bucket_type, bucket)) = &self.last {
-            let name = (bucket_type.to_vec(), bucket.to_vec());
-            *self.counts.entry(name).or_default() += std::mem::take(&mut self.of_last);
-        }
-    }
-
-    /// The counts of all records so far.
-    fn counts(&mut self) -> &BTreeMap<(Vec<u8>, Vec<u8>), u64> {
-        self.settle();
-        &self.counts
-    }
-}
-
-fn document(
-    figures: &mut Figures,
-    journal: &Journal,
-    verified: Option<&verify::Verified>,
-    secs: f64,
-) -> Value {
-    let buckets: Vec<Value> = figures
-        .buckets
-        .counts()
-        .iter()
-        .map(|((bucket_type, bucket), sent)| {
-            let stored = verified.and_then(|verified| verified.bucket(bucket_type, bucket));
-            json!({
-                "type": shown(bucket_type),
-                "bucket": shown(bucket),
-                "sent": sent,
-                "stored": stored.map(|(count, _)| count),
-                "digest": stored.map(|(_, digest)| digest),
-            })
-        })
-        .collect();
-    json!({
-        "read": figures.read,
-        "sent": figures.sent,
-        "same_copies": figures.copies,
-        "tombstones_skipped": figures.tombstones_skipped,
-        "expired_skipped": figures.expired_skipped,
-        "resumed": journal.is_resumed(),
-        "seconds": (secs * 10.0).round() / 10.0,
-        "buckets": buckets,
-        "damaged_count": figures.damaged_count,
-        "damaged": figures.damaged,
-        "verified": verified.map(|verified| json!({
-            "checked": verified.checked_count,
-            "behind_count": verified.behind_count,
-            "behind": verified.behind,
-        })),
-    })
-}
-
-fn print(document: &Value, figures: &Figures) {
-    say!(
-        "{} copies read, {} records sent in {} s; {} copies were the same as others",
-        figures.read,
-        figures.sent,
-        document["seconds"],
-        figures.copies
-    );
-    if figures.tombstones_skipped + figures.expired_skipped > 0 {
-        say!(
-            "left out: {} tombstones, {} expired",
-            figures.tombstones_skipped,
-            figures.expired_skipped
-        );
-    }
-    for bucket in document["buckets"].as_array().into_iter().flatten() {
-        let name = |part: &str| bucket[part].as_str().unwrap_or_default().to_owned();
-        let stored = match bucket["stored"].as_u64() {
-            Some(count) => format!(", {count} live records stored, digest {}", name("digest")),
-            None => String::new(),
-        };
-        say!("  {}/{}: {} sent{stored}", name("type"), name("bucket"), bucket["sent"]);
-    }
-    match &document["verified"] {
-        Value::Null => say!("not verified"),
-        verified => say!(
-            "verified: {} of {} records are stored in this version or a later one",
-            verified["checked"].as_u64().unwrap_or(0)
-                - verified["behind_count"].as_u64().unwrap_or(0),
-            verified["checked"]
-        ),
-    }
-    for what in document["verified"]["behind"].as_array().into_iter().flatten() {
-        say!("  behind: {}", what.as_str().unwrap_or_default());
-    }
-    for what in &figures.damaged {
-        say!("  not imported: {what}");
     }
 }

@@ -1,7 +1,12 @@
 //! Copies of records that were sent a short while ago.
 
+use anyhow::{Context, Result};
 use quoit_riak_files::StoredRecord;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashSet, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Partitions of which copies are remembered: a record's copies lie in as many that follow each other.
@@ -10,23 +15,73 @@ const PARTITIONS_MAX: usize = 4;
 /// cluster merges.
 const COPIES_MAX: usize = 12_000_000;
 
+/// Bytes of a hash.
+const HASH_BYTES: usize = 16;
+
+/// A file of hashes, and how much of it counts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct KeptCopies {
+    /// Number of the partition, in the order of the walk.
+    number: usize,
+    bytes: u64,
+}
+
+/// The copies of one partition.
+struct Copies {
+    number: usize,
+    known: HashSet<u128>,
+    /// The file of those that the cluster has acknowledged, once there are any.
+    file: Option<File>,
+    kept_bytes: u64,
+}
+
 /// The copies of the last partitions, by a hash of name and object.
-#[derive(Default)]
+///
+/// Those that are dealt with are kept in a file for each partition beside the journal, or else an import that
+/// goes on after a kill would send most records of three partitions once more.
 pub(super) struct RecentCopies {
-    partitions: VecDeque<HashSet<u128>>,
+    /// Path of the files, without a partition's number.
+    base: PathBuf,
+    partitions: VecDeque<Copies>,
 }
 
 impl RecentCopies {
-    /// Forgets the oldest partition when there are enough.
-    pub(super) fn next_partition(&mut self) {
-        if self.partitions.len() >= PARTITIONS_MAX {
-            self.partitions.pop_front();
+    /// The copies that are kept. A file that is missing or too short is left out: its copies are sent again.
+    pub(super) fn open(base: PathBuf, kept: &[KeptCopies]) -> Result<Self> {
+        let mut recent = Self { base, partitions: VecDeque::new() };
+        for kept in kept {
+            let path = recent.path(kept.number);
+            let copies = read(&path, kept).with_context(|| path.display().to_string())?;
+            recent.partitions.extend(copies);
         }
-        self.partitions.push_back(HashSet::new());
+        Ok(recent)
     }
 
-    /// Whether this copy is not the same as one of those partitions; it is remembered then.
-    pub(super) fn is_new(&mut self, record: &StoredRecord) -> bool {
+    fn path(&self, number: usize) -> PathBuf {
+        let mut path = self.base.clone().into_os_string();
+        path.push(format!("-{number}"));
+        path.into()
+    }
+
+    /// Goes on with this partition, and forgets the oldest one when there are enough.
+    pub(super) fn begin(&mut self, number: usize) -> Result<()> {
+        if self.partitions.back().is_some_and(|copies| copies.number == number) {
+            return Ok(());
+        }
+        while self.partitions.len() >= PARTITIONS_MAX {
+            self.forget_oldest()?;
+        }
+        self.partitions.push_back(Copies::new(number));
+        Ok(())
+    }
+
+    fn forget_oldest(&mut self) -> Result<()> {
+        let Some(copies) = self.partitions.pop_front() else { return Ok(()) };
+        remove(&self.path(copies.number))
+    }
+
+    /// The hash of a copy that is not the same as one of those partitions; it is remembered then.
+    pub(super) fn take_new(&mut self, record: &StoredRecord) -> Result<Option<u128>> {
         let mut hasher = Xxh3::new();
         for part in [&record.key.bucket_type, &record.key.bucket, &record.key.key] {
             hasher.update(&(part.len() as u64).to_le_bytes());
@@ -34,19 +89,130 @@ impl RecentCopies {
         }
         hasher.update(&record.object);
         let hash = hasher.digest128();
-        if self.partitions.iter().any(|known| known.contains(&hash)) {
-            return false;
+        if self.partitions.iter().any(|copies| copies.known.contains(&hash)) {
+            return Ok(None);
         }
-        let count: usize = self.partitions.iter().map(HashSet::len).sum();
+        let count: usize = self.partitions.iter().map(|copies| copies.known.len()).sum();
         if count >= COPIES_MAX {
-            self.partitions.pop_front();
+            let number = self.partitions.back().map_or(0, |copies| copies.number);
+            self.forget_oldest()?;
+            self.begin(number)?;
         }
-        if self.partitions.is_empty() {
-            self.partitions.push_back(HashSet::new());
+        if let Some(copies) = self.partitions.back_mut() {
+            copies.known.insert(hash);
         }
-        if let Some(known) = self.partitions.back_mut() {
-            known.insert(hash);
+        Ok(Some(hash))
+    }
+
+    /// Writes hashes of the present partition's copies that are dealt with, and syncs them.
+    pub(super) fn keep(&mut self, hashes: &[u128]) -> Result<()> {
+        let Some(path) = self.partitions.back().map(|copies| self.path(copies.number)) else {
+            return Ok(());
+        };
+        if let Some(copies) = self.partitions.back_mut().filter(|_| !hashes.is_empty()) {
+            copies.keep(&path, hashes).with_context(|| path.display().to_string())?;
         }
-        true
+        Ok(())
+    }
+
+    /// The files, and how much of them counts.
+    pub(super) fn kept(&self) -> Vec<KeptCopies> {
+        let kept = |copies: &Copies| KeptCopies { number: copies.number, bytes: copies.kept_bytes };
+        self.partitions.iter().map(kept).collect()
+    }
+
+    /// Deletes the files.
+    pub(super) fn remove(mut self) -> Result<()> {
+        while !self.partitions.is_empty() {
+            self.forget_oldest()?;
+        }
+        Ok(())
+    }
+}
+
+impl Copies {
+    fn new(number: usize) -> Self {
+        Self { number, known: HashSet::new(), file: None, kept_bytes: 0 }
+    }
+
+    fn keep(&mut self, path: &Path, hashes: &[u128]) -> std::io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            // Whatever was there is of another import.
+            None => self.file.insert(File::create(path)?),
+        };
+        let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
+        file.write_all(&bytes)?;
+        file.sync_data()?;
+        self.kept_bytes += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// The part of a file that counts; the rest is cut off. `None` where it has less.
+fn read(path: &Path, kept: &KeptCopies) -> std::io::Result<Option<Copies>> {
+    let mut copies = Copies::new(kept.number);
+    if kept.bytes == 0 {
+        return Ok(Some(copies));
+    }
+    let mut file = match OpenOptions::new().read(true).append(true).open(path) {
+        Err(fault) if fault.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    if file.metadata()?.len() < kept.bytes {
+        return Ok(None);
+    }
+    file.set_len(kept.bytes)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let (hashes, _) = bytes.as_chunks::<HASH_BYTES>();
+    copies.known = hashes.iter().map(|hash| u128::from_le_bytes(*hash)).collect();
+    (copies.file, copies.kept_bytes) = (Some(file), kept.bytes);
+    Ok(Some(copies))
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(fault) if fault.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.with_context(|| path.display().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use quoit_model::bitcask_key::BitcaskKey;
+
+    fn record(key: &'static str) -> StoredRecord {
+        let part = Bytes::from_static;
+        let key = BitcaskKey { bucket_type: part(b"t"), bucket: part(b"b"), key: key.into() };
+        let (object, file) = (part(b"object"), Path::new("file").into());
+        StoredRecord { key, object, written_secs: None, file, offset: 0 }
+    }
+
+    #[test]
+    fn only_copies_that_are_dealt_with_are_known_after_a_kill() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let base = folder.path().join("copies");
+        let mut recent = RecentCopies::open(base.clone(), &[]).expect("none yet");
+        recent.begin(3).expect("begun");
+        let acknowledged = recent.take_new(&record("a")).expect("taken").expect("new");
+        recent.keep(&[acknowledged]).expect("kept");
+        let kept = recent.kept();
+        let behind = recent.take_new(&record("b")).expect("taken").expect("new");
+        // It is in the file, but the journal was not written any more.
+        recent.keep(&[behind]).expect("kept");
+        drop(recent);
+        let mut recent = RecentCopies::open(base, &kept).expect("those of before");
+        recent.begin(3).expect("gone on with");
+        assert_eq!(recent.take_new(&record("a")).expect("taken"), None);
+        assert_eq!(recent.take_new(&record("b")).expect("taken"), Some(behind));
+        for number in 4..8 {
+            recent.begin(number).expect("begun");
+        }
+        assert!(recent.take_new(&record("a")).expect("taken").is_some(), "it is too long ago");
+        recent.remove().expect("removed");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
 }

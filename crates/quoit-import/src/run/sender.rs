@@ -1,15 +1,21 @@
 //! Threads that send batches of records and wait for the cluster's acknowledgement.
 
-use super::Place;
+use super::tally::Tally;
+use super::{Place, SKIP_HINT};
 use crate::api::{Api, FIRST_PAUSE, LAST_PAUSE, PATIENCE};
 use anyhow::{Result, anyhow};
 use quoit_model::record_batch::read_records;
+use quoit_riak_files::Position;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+/// Batches on their way for each thread, those included that were acknowledged before an earlier one: when
+/// one has to be sent again for minutes, the others wait, so that a kill costs no minutes.
+const BATCHES_PER_THREAD: u64 = 4;
 
 /// Records on their way.
 #[derive(Default)]
@@ -18,30 +24,50 @@ pub(super) struct Batch {
     pub(super) body: Vec<u8>,
     /// Where each of them is, for people.
     pub(super) places: Vec<Place>,
-    /// Records of the partition that are gone through with this batch, those left out included.
-    pub(super) position: u64,
+    /// The stretch of the walk that is done with this batch.
+    pub(super) stretch: Stretch,
+}
+
+/// A stretch of the walk through a partition.
+#[derive(Default)]
+pub(super) struct Stretch {
+    /// Where it ends; `None` of one that has nothing.
+    pub(super) end: Option<Position>,
+    /// Figures of the stretch.
+    pub(super) tally: Tally,
+    /// Hashes of the copies in it.
+    pub(super) hashes: Vec<u128>,
+}
+
+impl Stretch {
+    /// Adds the stretch behind this one.
+    pub(super) fn add(&mut self, later: Self) {
+        self.end = later.end.or(self.end.take());
+        self.tally.add(later.tally);
+        self.hashes.extend(later.hashes);
+    }
 }
 
 #[derive(Default)]
 struct State {
     /// Number of the next batch.
     next: u64,
-    /// Batches that were acknowledged before earlier ones: what each has gone through.
-    early: BTreeMap<u64, u64>,
+    /// Batches that were acknowledged before earlier ones.
+    early: BTreeMap<u64, Stretch>,
     /// The first batch that is not acknowledged.
     first_missing: u64,
-    /// Records of the partition that were gone through up to there.
-    acknowledged: u64,
+    /// The stretch that was acknowledged up to there, and not taken yet.
+    acknowledged: Stretch,
     refused: Vec<String>,
     fault: Option<String>,
 }
 
 impl State {
-    fn acknowledge(&mut self, number: u64, position: u64) {
-        self.early.insert(number, position);
-        while let Some(position) = self.early.remove(&self.first_missing) {
+    fn acknowledge(&mut self, number: u64, stretch: Stretch) {
+        self.early.insert(number, stretch);
+        while let Some(stretch) = self.early.remove(&self.first_missing) {
             self.first_missing += 1;
-            self.acknowledged += position;
+            self.acknowledged.add(stretch);
         }
     }
 }
@@ -62,29 +88,30 @@ impl Shared {
 pub(super) struct Sender {
     batches: SyncSender<(u64, Batch)>,
     shared: Arc<Shared>,
+    unacknowledged_max: u64,
 }
 
 impl Sender {
-    pub(super) fn start(api: &Api, thread_count: usize) -> Self {
+    /// Starts the threads. Records that the cluster refuses for good are left out, or else are a fault.
+    pub(super) fn start(api: &Api, thread_count: usize, skips_refused: bool) -> Self {
         let (batches, queued) = sync_channel(thread_count);
         let (shared, queued) = (Arc::new(Shared::default()), Arc::new(Mutex::new(queued)));
         for _ in 0..thread_count {
             let (api, shared, queued) = (api.clone(), Arc::clone(&shared), Arc::clone(&queued));
-            std::thread::spawn(move || work(&api, &shared, &queued));
+            std::thread::spawn(move || work(&api, &shared, &queued, skips_refused));
         }
-        Self { batches, shared }
-    }
-
-    /// Begins with a partition of which `from` records are stored already.
-    pub(super) fn begin(&self, from: u64) {
-        let mut state = self.shared.state();
-        state.acknowledged = from;
+        Self { batches, shared, unacknowledged_max: thread_count as u64 * BATCHES_PER_THREAD }
     }
 
     /// Sends a batch, after those before it have found a thread.
     pub(super) fn send(&self, batch: Batch) -> Result<()> {
+        let is_full = |state: &mut State| {
+            state.next - state.first_missing >= self.unacknowledged_max && state.fault.is_none()
+        };
         let number = {
-            let mut state = self.shared.state();
+            let state = self.shared.state();
+            let waited = self.shared.acknowledged.wait_while(state, is_full);
+            let mut state = waited.unwrap_or_else(PoisonError::into_inner);
             state.next += 1;
             state.next - 1
         };
@@ -93,16 +120,15 @@ impl Sender {
 
     /// Waits until all batches have come to an end.
     pub(super) fn settle(&self) {
-        let mut state = self.shared.state();
-        while state.first_missing < state.next && state.fault.is_none() {
-            let waited = self.shared.acknowledged.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
-        }
+        let state = self.shared.state();
+        let is_waiting =
+            |state: &mut State| state.first_missing < state.next && state.fault.is_none();
+        drop(self.shared.acknowledged.wait_while(state, is_waiting));
     }
 
-    /// Records of the partition that the cluster has acknowledged, without a gap.
-    pub(super) fn acknowledged(&self) -> u64 {
-        self.shared.state().acknowledged
+    /// The stretch that the cluster has acknowledged since the last call, without a gap.
+    pub(super) fn take_acknowledged(&self) -> Stretch {
+        std::mem::take(&mut self.shared.state().acknowledged)
     }
 
     /// Why the import can't go on.
@@ -116,17 +142,21 @@ impl Sender {
     }
 }
 
-fn work(api: &Api, shared: &Shared, queued: &Mutex<Receiver<(u64, Batch)>>) {
+fn work(api: &Api, shared: &Shared, queued: &Mutex<Receiver<(u64, Batch)>>, skips_refused: bool) {
     loop {
         let next = queued.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((number, batch)) = next else { return };
-        let position = batch.position;
-        let sent = deliver(api, "admin/v1/import/objects", "refused", batch);
+        let Ok((number, Batch { body, places, mut stretch })) = next else { return };
+        let sent = deliver(api, "admin/v1/import/objects", "refused", body, places);
         let mut state = shared.state();
         match sent {
+            // The journal must not go beyond it: started again, the import has to come to it once more.
+            Ok(refused) if !refused.is_empty() && !skips_refused => {
+                state.fault = Some(format!("{}{SKIP_HINT}", refused[0]));
+            }
             Ok(refused) => {
+                refused.iter().for_each(|what| stretch.tally.damaged(what.clone()));
                 state.refused.extend(refused);
-                state.acknowledge(number, position);
+                state.acknowledge(number, stretch);
             }
             Err(fault) => state.fault = Some(format!("{fault:#}")),
         }
@@ -135,8 +165,13 @@ fn work(api: &Api, shared: &Shared, queued: &Mutex<Receiver<(u64, Batch)>>) {
 }
 
 /// Sends records until the cluster has answered for each; those that it names for good, with its words.
-pub(super) fn deliver(api: &Api, path: &str, named: &str, batch: Batch) -> Result<Vec<String>> {
-    let Batch { mut body, mut places, .. } = batch;
+pub(super) fn deliver(
+    api: &Api,
+    path: &str,
+    named: &str,
+    mut body: Vec<u8>,
+    mut places: Vec<Place>,
+) -> Result<Vec<String>> {
     let mut for_good = Vec::new();
     let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
     while !places.is_empty() {
@@ -217,11 +252,17 @@ mod tests {
 
     #[test]
     fn a_gap_holds_back_what_is_acknowledged() {
-        let mut state = State { next: 3, acknowledged: 10, ..State::default() };
-        state.acknowledge(1, 5);
-        assert_eq!(state.acknowledged, 10);
-        state.acknowledge(0, 4);
-        assert_eq!((state.acknowledged, state.first_missing), (19, 2));
+        let stretch = |read| Stretch {
+            tally: Tally { read, ..Tally::default() },
+            hashes: vec![read.into()],
+            ..Stretch::default()
+        };
+        let mut state = State { next: 3, acknowledged: stretch(10), ..State::default() };
+        state.acknowledge(1, stretch(5));
+        assert_eq!(state.acknowledged.tally.read, 10);
+        state.acknowledge(0, stretch(4));
+        assert_eq!((state.acknowledged.tally.read, state.first_missing), (19, 2));
+        assert_eq!(state.acknowledged.hashes, [10, 4, 5]);
     }
 
     #[test]

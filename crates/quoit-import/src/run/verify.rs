@@ -1,5 +1,6 @@
 //! The second look: whether the cluster has every record that was read.
 
+use super::journal::Journal;
 use super::recent::RecentCopies;
 use super::sender::{Batch, deliver};
 use super::{BATCH_BYTES, BATCH_RECORDS_MAX, NAMED_MAX, Place};
@@ -10,21 +11,41 @@ use quoit_model::record_batch::put_record;
 use quoit_model::riak_clock::encode_riak_clock;
 use quoit_model::riak_object::decode_riak_object;
 use quoit_progress::{Progress, Unit};
-use quoit_riak_files::{Partition, Seen, StoredRecord};
+use quoit_riak_files::{Partition, Position, Seen, StoredRecord};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// Findings of the second look.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Verified {
     pub(super) checked_count: u64,
     pub(super) behind_count: u64,
     /// The first of the records that are missing or of an older version.
     pub(super) behind: Vec<String>,
     /// Live records and the sum of their versions' digests, by type and bucket.
+    #[serde(with = "by_bucket")]
     buckets: BTreeMap<(Vec<u8>, Vec<u8>), (u64, String)>,
     /// The bucket of the last record: most records are of the same as those before them.
+    #[serde(skip)]
     last: Option<(Bytes, Bytes)>,
+}
+
+/// The form of the table of buckets in the journal.
+mod by_bucket {
+    use super::super::tally::{OfBucket, list_of, table_of};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::collections::BTreeMap;
+
+    type Table = BTreeMap<(Vec<u8>, Vec<u8>), (u64, String)>;
+
+    pub(super) fn serialize<S: Serializer>(table: &Table, to: S) -> Result<S::Ok, S::Error> {
+        list_of(table.clone()).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Table, D::Error> {
+        Vec::<OfBucket<_>>::deserialize(from).map(table_of)
+    }
 }
 
 impl Verified {
@@ -42,11 +63,10 @@ impl Verified {
         self.last = Some((bucket_type.clone(), bucket.clone()));
     }
 
-    /// Compares what is in the batch and empties it.
-    fn compare(&mut self, api: &Api, batch: &mut Batch) -> Result<()> {
-        let batch = std::mem::take(batch);
-        self.checked_count += batch.places.len() as u64;
-        let behind = deliver(api, "admin/v1/import/check", "behind", batch)?;
+    /// Asks the cluster for what is in the batch.
+    fn compare(&mut self, api: &Api, body: Vec<u8>, places: Vec<Place>) -> Result<()> {
+        self.checked_count += places.len() as u64;
+        let behind = deliver(api, "admin/v1/import/check", "behind", body, places)?;
         self.behind_count += behind.len() as u64;
         let room = NAMED_MAX.saturating_sub(self.behind.len());
         self.behind.extend(behind.into_iter().take(room));
@@ -54,50 +74,106 @@ impl Verified {
     }
 }
 
+/// A second look under way.
+struct SecondLook<'a> {
+    api: &'a Api,
+    journal: &'a mut Journal,
+    recent: RecentCopies,
+    batch: Batch,
+}
+
+impl SecondLook<'_> {
+    fn take(
+        &mut self,
+        partition: &Partition,
+        record: Option<&StoredRecord>,
+        position: &Position,
+    ) -> Result<()> {
+        if let Some(record) = record
+            && let Some(hash) = self.recent.take_new(record)?
+        {
+            self.batch.stretch.hashes.push(hash);
+            if add_clock(record, &mut self.batch) {
+                self.journal.contents.verified.note_bucket(record);
+            }
+        }
+        self.batch.stretch.end = Some(position.clone());
+        let is_full =
+            self.batch.body.len() >= BATCH_BYTES || self.batch.places.len() >= BATCH_RECORDS_MAX;
+        let is_due = self.journal.is_due();
+        if is_full || is_due {
+            self.compare(partition)?;
+        }
+        if is_due {
+            self.journal.store()?;
+        }
+        Ok(())
+    }
+
+    /// Asks for the batch, and takes what comes of it into the journal, which is not stored yet.
+    fn compare(&mut self, partition: &Partition) -> Result<()> {
+        let Batch { body, places, stretch } = std::mem::take(&mut self.batch);
+        self.journal.contents.verified.compare(self.api, body, places)?;
+        self.recent.keep(&stretch.hashes)?;
+        let checked = &mut self.journal.contents.checked;
+        checked.keep(&self.recent);
+        if let Some(end) = stretch.end {
+            checked.reached(partition, end);
+        }
+        Ok(())
+    }
+}
+
 /// Asks the cluster for every live record of the partitions, whether it has this version or a later one,
-/// and for the digests of all their buckets. Records that are not wanted are left out. A tombstone may have
-/// been reaped meanwhile.
+/// and for the digests of all their buckets; the findings are in the journal. Records that are not wanted are
+/// left out. A tombstone may have been reaped meanwhile. A look that was begun before the process ended goes
+/// on where it was.
 pub(super) fn verify(
     api: &Api,
     partitions: &[Partition],
     is_wanted: &dyn Fn(&StoredRecord) -> bool,
-) -> Result<Verified> {
-    let mut verified = Verified::default();
+    journal: &mut Journal,
+) -> Result<()> {
     let sizes: Vec<u64> = partitions.iter().map(Partition::size_bytes).collect();
     let mut progress = Progress::on_stderr("comparing", Unit::Bytes, Some(sizes.iter().sum()));
-    let mut recent = RecentCopies::default();
-    let (mut done_bytes, mut batch) = (0, Batch::default());
-    for (partition, size) in partitions.iter().zip(&sizes) {
-        recent.next_partition();
-        let mut fault = None;
-        let mut in_partition = 0;
-        partition.read(0, &mut |seen| {
-            let Seen::Record(record) = seen else { return ControlFlow::Continue(()) };
-            in_partition += record.object.len() as u64;
-            let note = || format!("{} records", verified.checked_count);
-            progress.show(done_bytes + in_partition.min(*size), note);
-            if is_wanted(&record) && recent.is_new(&record) && add_clock(&record, &mut batch) {
-                verified.note_bucket(&record);
+    let index_log = journal.index_log();
+    let recent = RecentCopies::open(journal.beside(".checked"), journal.contents.checked.copies())?;
+    let mut check = SecondLook { api, journal, recent, batch: Batch::default() };
+    let mut done_bytes = 0;
+    for (number, (partition, size)) in partitions.iter().zip(&sizes).enumerate() {
+        if !check.journal.contents.checked.is_done(partition) {
+            check.recent.begin(number)?;
+            let from = check.journal.contents.checked.position(partition);
+            let mut fault = None;
+            partition.read(&from, Some(&index_log), &mut |seen, position| {
+                let note = || format!("{} records", check.journal.contents.verified.checked_count);
+                progress.show(done_bytes + position.bytes().min(*size), note);
+                let record = match &seen {
+                    Seen::Record(record) => Some(record).filter(|record| is_wanted(record)),
+                    Seen::Damage(_) | Seen::Nothing => None,
+                };
+                fault = check.take(partition, record, position).err();
+                if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            if let Some(fault) = fault {
+                return Err(fault);
             }
-            if batch.body.len() >= BATCH_BYTES || batch.places.len() >= BATCH_RECORDS_MAX {
-                fault = verified.compare(api, &mut batch).err();
-            }
-            if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        if let Some(fault) = fault {
-            return Err(fault);
+            check.compare(partition)?;
+            check.journal.contents.checked.done(partition);
+            check.journal.store()?;
+            check.journal.remove_index_log()?;
         }
         done_bytes += size;
     }
-    verified.compare(api, &mut batch)?;
     progress.clear();
-    for ((bucket_type, bucket), figures) in &mut verified.buckets {
+    check.recent.remove()?;
+    for ((bucket_type, bucket), figures) in &mut journal.contents.verified.buckets {
         let query = format!("type={}&bucket={}", segment(bucket_type), segment(bucket));
         let document = api.done(api.get_patiently(&format!("admin/v1/import/digest?{query}"))?)?;
         let digest = document["digest"].as_str().unwrap_or_default().to_owned();
         *figures = (document["count"].as_u64().unwrap_or(0), digest);
     }
-    Ok(verified)
+    Ok(())
 }
 
 /// Adds the clock of a live record to a batch; whether it is one.

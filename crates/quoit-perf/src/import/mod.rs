@@ -48,9 +48,19 @@ pub(crate) struct ImportOptions {
     /// Settings of the node.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Only write the directories, each into a folder ENGINE-BYTES of this one.
+    #[arg(long, value_name = "DIR")]
+    only_write: Option<PathBuf>,
     /// Further options of quoit import run.
     #[arg(long = "import", value_name = "OPTION")]
     import: Vec<String>,
+}
+
+impl ImportOptions {
+    /// Records of a measurement with values of this size.
+    fn records(&self, value_bytes: usize) -> usize {
+        (self.megabytes * 1_000_000 / value_bytes.max(1)).min(self.records_max)
+    }
 }
 
 /// Figures of one import.
@@ -64,6 +74,16 @@ struct Run {
 
 pub(crate) fn import(options: &ImportOptions) -> Result<()> {
     let engines = if options.engines.is_empty() { &Engine::ALL[..] } else { &options.engines };
+    if let Some(folder) = &options.only_write {
+        for engine in engines {
+            for value_bytes in &options.value_bytes {
+                let source = folder.join(format!("{}-{value_bytes}", engine.as_str()));
+                std::fs::create_dir_all(&source)?;
+                directories::write(*engine, &source, options.records(*value_bytes), *value_bytes)?;
+            }
+        }
+        return Ok(());
+    }
     println!(
         "| directory | value | records | files MB | MB/s | copies/s | records/s | importer CPU us/copy | \
          node CPU us/record | copies/s a core of the importer | importer MiB | node MiB |"
@@ -78,7 +98,7 @@ pub(crate) fn import(options: &ImportOptions) -> Result<()> {
 }
 
 fn measure(options: &ImportOptions, engine: Engine, value_bytes: usize) -> Result<()> {
-    let records = (options.megabytes * 1_000_000 / value_bytes.max(1)).min(options.records_max);
+    let records = options.records(value_bytes);
     let folder = tempfile::tempdir_in(&options.dir)?;
     let source = folder.path().join("riak");
     std::fs::create_dir(&source)?;

@@ -93,3 +93,12 @@ pub(super) fn entries_of(block: &Bytes) -> Option<Vec<(Bytes, Bytes)>> {
     }
     Some(entries)
 }
+
+/// The first key of a block, which is written out whole.
+pub(super) fn first_entry_of(block: &Bytes) -> Option<Bytes> {
+    let mut input = &block[..];
+    let shared = varint(&mut input)?;
+    let own = usize::try_from(varint(&mut input)?).ok()?;
+    varint(&mut input)?;
+    input.get(..own).filter(|_| shared == 0).map(|key| block.slice_ref(key))
+}

@@ -14,7 +14,7 @@ pub use table::fuzz_leveldb_table;
 
 use crate::sext::record_of;
 use crate::source::{entries, numbered, read_file};
-use crate::{Damage, RiakFilesError, Seen, StoredRecord, Visit};
+use crate::{Damage, NOTHING_BYTES, Position, RiakFilesError, Seen, StoredRecord, Visit};
 use block::Entry;
 use bytes::Bytes;
 use manifest::Version;
@@ -84,11 +84,22 @@ impl LevelDbScan {
         files.filter_map(|path| path.metadata().ok()).map(|about| about.len()).sum()
     }
 
-    pub(crate) fn read(&self, skip: u64, visit: &mut Visit<'_>) -> Result<(), RiakFilesError> {
-        let mut merge =
-            Merge { runs: Vec::new(), heap: BinaryHeap::new(), damage: self.damage.clone() };
+    pub(crate) fn read(
+        &self,
+        from: &Position,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), RiakFilesError> {
+        let mut merge = Merge {
+            runs: Vec::new(),
+            heap: BinaryHeap::new(),
+            damage: self.damage.clone(),
+            from: from.behind_key().cloned(),
+        };
         let logged = log::read_logs(&self.logs, &mut merge.damage)?;
-        merge.runs.push(Run::Logged(logged.into_iter()));
+        let shown = logged.partition_point(|entry| merge.is_shown(&entry.key));
+        let mut logged = logged.into_iter();
+        logged.by_ref().take(shown).for_each(drop);
+        merge.runs.push(Run::Logged(logged));
         for files in &self.runs {
             let files: Vec<_> = files.iter().filter(|path| path.is_file()).rev().cloned().collect();
             merge.runs.push(Run::Tables { files, open: None });
@@ -96,28 +107,30 @@ impl LevelDbScan {
         for run in 0..merge.runs.len() {
             merge.refill(run)?;
         }
-        let mut count = 0;
+        let (mut position, mut bytes, mut shown_bytes) = (from.clone(), from.bytes(), from.bytes());
         loop {
             let found = merge.next_key()?;
             for damage in merge.damage.drain(..) {
-                if visit(Seen::Damage(damage)).is_break() {
+                if visit(Seen::Damage(damage), &position).is_break() {
                     return Ok(());
                 }
             }
             let Some(Head { entry, .. }) = found else { return Ok(()) };
-            let (Some(object), Some(key)) = (entry.value, record_of(&entry.key)) else { continue };
-            count += 1;
-            if count <= skip {
-                continue;
-            }
-            let record = StoredRecord {
-                key,
-                object,
-                written_secs: None,
-                file: Arc::clone(&entry.file),
-                offset: entry.at,
+            bytes += (entry.key.len() + entry.value.as_ref().map_or(0, Bytes::len)) as u64;
+            let seen = match (entry.value, record_of(&entry.key)) {
+                (Some(object), Some(key)) => Seen::Record(StoredRecord {
+                    key,
+                    object,
+                    written_secs: None,
+                    file: Arc::clone(&entry.file),
+                    offset: entry.at,
+                }),
+                _ if bytes - shown_bytes < NOTHING_BYTES => continue,
+                _ => Seen::Nothing,
             };
-            if visit(Seen::Record(record)).is_break() {
+            shown_bytes = bytes;
+            position = Position::behind(entry.key, bytes);
+            if visit(seen, &position).is_break() {
                 return Ok(());
             }
         }
@@ -222,21 +235,32 @@ struct Merge {
     runs: Vec<Run>,
     heap: BinaryHeap<Head>,
     damage: Vec<Damage>,
+    /// The last key that was shown by the walk before, if this one goes on with it.
+    from: Option<Bytes>,
 }
 
 impl Merge {
+    /// Whether a key was shown by the walk before.
+    fn is_shown(&self, key: &Bytes) -> bool {
+        self.from.as_ref().is_some_and(|from| key <= from)
+    }
+
     fn refill(&mut self, run: usize) -> Result<(), RiakFilesError> {
         let next = match &mut self.runs[run] {
             Run::Logged(entries) => entries.next(),
             Run::Tables { files, open } => loop {
-                if let Some(table) = open
+                if let Some(table) = open.as_mut()
                     && let Some(entry) = table.next_entry(&mut self.damage)?
                 {
-                    break Some(entry);
+                    match &self.from {
+                        Some(from) if entry.key <= *from => continue,
+                        _ => break Some(entry),
+                    }
                 }
-                match files.pop() {
-                    Some(file) => *open = Table::open(&file, &mut self.damage)?,
-                    None => break None,
+                let Some(file) = files.pop() else { break None };
+                *open = Table::open(&file, &mut self.damage)?;
+                if let (Some(table), Some(from)) = (open.as_mut(), &self.from) {
+                    table.go_behind(from)?;
                 }
             },
         };

@@ -1,6 +1,6 @@
 //! Sorted tables: blocks of entries, an index block that names them, and a footer that names that one.
 
-use super::block::{DELETION, Entry, entries_of, has_checksum, split_key, varint};
+use super::block::{DELETION, Entry, entries_of, first_entry_of, has_checksum, split_key, varint};
 use crate::leveled::inflate_lz4;
 use crate::{Damage, OBJECT_BYTES_MAX, RiakFilesError};
 use bytes::Bytes;
@@ -95,6 +95,26 @@ impl Table {
                 )),
             }
         }
+    }
+
+    /// Leaves out the blocks that have only this key and those before it. All are kept where a damaged block
+    /// hides what it has.
+    pub(super) fn go_behind(&mut self, key: &Bytes) -> Result<(), RiakFilesError> {
+        let len = self.file.metadata().map_err(RiakFilesError::io(&*self.path))?.len();
+        // The first block is the last one of the list. A block that begins behind the key is read, and so is
+        // the one before it.
+        let (mut behind, mut before) = (0, self.blocks.len());
+        while behind < before {
+            let middle = behind.midpoint(before);
+            let block = read_block(&self.file, &self.path, len, self.blocks[middle])?;
+            let first = block.and_then(|block| first_entry_of(&block));
+            let Some((first, ..)) = first.and_then(|first| split_key(&first)) else {
+                return Ok(());
+            };
+            if first > *key { behind = middle + 1 } else { before = middle }
+        }
+        self.blocks.truncate(behind + 1);
+        Ok(())
     }
 
     fn entry(&self, key: &Bytes, value: Bytes, at: u64) -> Option<Entry> {

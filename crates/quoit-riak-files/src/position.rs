@@ -1,0 +1,164 @@
+//! Places in the walk through a partition, from which a later walk goes on.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// A place in the walk through a partition. A walk from there shows what is behind it, as long as the files
+/// are the same; when its file is gone, the walk begins anew.
+///
+/// Cloning one counts references, and copies nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(into = "Written", try_from = "Written")]
+pub struct Position {
+    pub(crate) place: Place,
+    bytes: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Place {
+    #[default]
+    Start,
+    /// A byte of a file, in formats whose files are in the order of writing.
+    Byte { file: Arc<Path>, offset: u64 },
+    /// Behind a key, in formats that are sorted.
+    Behind(Bytes),
+}
+
+impl Position {
+    pub(crate) fn at_byte(file: &Arc<Path>, offset: u64, bytes: u64) -> Self {
+        Self { place: Place::Byte { file: Arc::clone(file), offset }, bytes }
+    }
+
+    pub(crate) const fn behind(key: Bytes, bytes: u64) -> Self {
+        Self { place: Place::Behind(key), bytes }
+    }
+
+    /// Bytes of the files that lie before it: for progress only. Sorted formats count the entries gone
+    /// through, which are more than the compressed blocks of the files.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it is where a walk begins.
+    #[must_use]
+    pub fn is_start(&self) -> bool {
+        self.place == Place::Start
+    }
+
+    /// The number of the file in which a walk goes on, and the byte. The first one if the file is gone.
+    pub(crate) fn in_files(&self, files: &[PathBuf]) -> (usize, u64) {
+        let Place::Byte { file, offset } = &self.place else { return (0, 0) };
+        let is_it = |path: &PathBuf| path.file_name() == file.file_name();
+        files.iter().position(is_it).map_or((0, 0), |number| (number, *offset))
+    }
+
+    pub(crate) fn behind_key(&self) -> Option<&Bytes> {
+        match &self.place {
+            Place::Behind(key) => Some(key),
+            Place::Start | Place::Byte { .. } => None,
+        }
+    }
+}
+
+/// The form in which a position is kept.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    /// Name of the file, without its folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    offset: u64,
+    /// The key in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    behind: Option<String>,
+    #[serde(default)]
+    bytes: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl From<Position> for Written {
+    fn from(position: Position) -> Self {
+        let written = Self { file: None, offset: 0, behind: None, bytes: position.bytes };
+        match position.place {
+            Place::Start => written,
+            Place::Byte { file, offset } => {
+                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                Self { file: Some(name), offset, ..written }
+            }
+            Place::Behind(key) => {
+                let digits = key.iter().map(|byte| format!("{byte:02x}")).collect();
+                Self { behind: Some(digits), ..written }
+            }
+        }
+    }
+}
+
+/// A position whose key is no hexadecimal number.
+#[derive(Debug, Error)]
+#[error("`behind` must be hexadecimal digits, and is {0:?}")]
+pub struct BadPosition(String);
+
+impl TryFrom<Written> for Position {
+    type Error = BadPosition;
+
+    fn try_from(written: Written) -> Result<Self, BadPosition> {
+        let place = match (written.file, written.behind) {
+            (Some(file), _) => {
+                Place::Byte { file: Path::new(&file).into(), offset: written.offset }
+            }
+            (None, Some(digits)) => match bytes_of(&digits) {
+                Some(key) => Place::Behind(key.into()),
+                None => return Err(BadPosition(digits)),
+            },
+            (None, None) => Place::Start,
+        };
+        Ok(Self { place, bytes: written.bytes })
+    }
+}
+
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let is_whole =
+        |pair: &&[u8]| pair.iter().filter(|digit| digit.is_ascii_hexdigit()).count() == 2;
+    pairs.map(|pair| Some(pair).filter(is_whole).and_then(byte)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_the_same_after_it_was_written() {
+        let file: Arc<Path> = Path::new("1.bitcask.data").into();
+        let positions = [
+            Position::default(),
+            Position::at_byte(&file, 17, 99),
+            Position::behind(Bytes::from_static(b"\0\xffk"), 7),
+        ];
+        for position in positions {
+            let text = serde_json::to_string(&position).expect("JSON");
+            let read: Position = serde_json::from_str(&text).expect("a position");
+            assert_eq!(read, position, "{text}");
+        }
+        for text in [r#"{"behind":"f"}"#, r#"{"behind":"+f"}"#, r#"{"behind":"xx"}"#] {
+            assert!(serde_json::from_str::<Position>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_walk_begins_anew_when_the_file_of_its_position_is_gone() {
+        let files = ["p/1.bitcask.data".into(), "p/2.bitcask.data".into()];
+        let at = |name: &str| Position::at_byte(&Path::new(name).into(), 17, 17);
+        assert_eq!(at("2.bitcask.data").in_files(&files), (1, 17));
+        assert_eq!(at("3.bitcask.data").in_files(&files), (0, 0));
+    }
+}

@@ -1,0 +1,124 @@
+"""Imports that are killed again and again: what is read and sent a second time."""
+import json
+import os
+import subprocess
+import tempfile
+import time
+import unittest
+
+from support.node import TemporaryNode, binary_from_environment, die_with_parent
+
+BINARY = binary_from_environment()
+# It writes directories as Riak's engines do; it is built with the program.
+WRITER = os.path.join(os.path.dirname(BINARY), "quoit-perf")
+COPIES = 3
+PARTITIONS = 8
+LIMIT_SECONDS = 180
+# Read by a process beside the files: programs, /proc, answers of the node, and buffers beyond the position.
+OVERHEAD_BYTES = 8 << 20
+
+
+class Killed(unittest.TestCase):
+    """SIGKILL at several places of both looks, for each engine of Riak's."""
+
+    RECORDS = 24_000
+    VALUE_BYTES = 300
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        subprocess.run([WRITER, "import", "--only-write", cls.folder.name, "--value-bytes",
+                        str(cls.VALUE_BYTES), "--records-max", str(cls.RECORDS)], check=True,
+                       timeout=LIMIT_SECONDS, stdout=subprocess.DEVNULL)
+
+    def start(self, engine, node):
+        source = os.path.join(self.folder.name, "%s-%d" % (engine, self.VALUE_BYTES))
+        return subprocess.Popen([BINARY, "import", "run", source, "--to", node.url, "--format", "json"],
+                                cwd=node.folder.name, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL, text=True, preexec_fn=die_with_parent)
+
+    def journal(self, node):
+        """What the journal has; None while there is none."""
+        try:
+            with open(os.path.join(node.folder.name, "quoit-import.journal"), encoding="utf-8") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return None
+
+    def positions(self, node):
+        """(partitions that are done, bytes before the position in others) of both looks."""
+        found = []
+        for look in ("sent", "checked"):
+            partitions = ((self.journal(node) or {}).get(look) or {}).get("partitions", {}).values()
+            found.append((sum(1 for one in partitions if one["done"]),
+                          sum(one["position"]["bytes"] for one in partitions if not one["done"])))
+        return found
+
+    def kill_when_the_position_moves(self, process, node, look, is_inside):
+        """Kills the process when its journal has another position in this look than at its start, in the
+        midst of a partition if so wanted."""
+        before = self.positions(node)[look]
+        limit = time.monotonic() + LIMIT_SECONDS
+        while process.poll() is None and time.monotonic() < limit:
+            done, inside = self.positions(node)[look]
+            if (inside or not is_inside) and (done, inside) != before:
+                break
+            time.sleep(0.005)
+        self.assertIsNone(process.poll(), "look %d was done before it could be killed" % look)
+        process.kill()
+        process.communicate()
+
+    def bytes_read(self, process):
+        """Bytes that a process which has ended, but was not waited for, has read."""
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        with open("/proc/%d/io" % process.pid, encoding="ascii") as file:
+            return int(dict(line.split(": ") for line in file)["rchar"])
+
+    def bytes_left(self, reached, all_bytes, engine):
+        """Bytes of the files that a second look has to read from where the journal says that it is."""
+        passes = 1 if engine == "leveldb" else 2
+        left = passes * all_bytes
+        for one in reached:
+            # Positions of sorted tables count entries, whose blocks are smaller for being compressed.
+            inside = one["position"]["bytes"] * (0.5 if engine == "leveldb" else 1)
+            left -= passes * all_bytes // PARTITIONS if one["done"] else inside
+        return left
+
+    def check(self, engine):
+        source = os.path.join(self.folder.name, "%s-%d" % (engine, self.VALUE_BYTES))
+        all_bytes = sum(os.path.getsize(os.path.join(folder, name))
+                        for folder, _, names in os.walk(source) for name in names)
+        with TemporaryNode(BINARY, ["ring_size=8"]) as node:
+            for look, is_inside in ((0, True), (0, False), (1, False)):
+                self.kill_when_the_position_moves(self.start(engine, node), node, look, is_inside)
+            before = self.journal(node)
+            process = self.start(engine, node)
+            out = process.stdout.read()
+            read = self.bytes_read(process)
+            process.communicate()
+            self.assertEqual(process.returncode, 0, out)
+            report = json.loads(out)
+            # Each copy is counted in the run whose work was kept, and in no other.
+            self.assertTrue(report["resumed"])
+            # Copies in the first partitions and in the last ones are too far apart to be known as the same.
+            sent = self.RECORDS + self.RECORDS * (COPIES - 1) // PARTITIONS
+            self.assertEqual((report["read"], report["sent"]), (self.RECORDS * COPIES, sent))
+            self.assertEqual(report["same_copies"], report["read"] - sent)
+            self.assertEqual(report["verified"]["checked"], sent)
+            self.assertEqual(report["verified"]["behind_count"], 0)
+            self.assertEqual(report["buckets"][0]["stored"], self.RECORDS)
+            # What it reads is behind its position, and once more what the index of the bytes needs.
+            left = self.bytes_left(before["checked"]["partitions"].values(), all_bytes, engine)
+            self.assertLess(read, left + OVERHEAD_BYTES)
+            left_over = [name for name in os.listdir(node.folder.name) if name.startswith("quoit-import")]
+            self.assertEqual(left_over, [])
+
+    def test_bitcask(self):
+        self.check("bitcask")
+
+    def test_leveldb(self):
+        self.check("leveldb")
+
+    def test_leveled(self):
+        self.check("leveled")
