@@ -1,6 +1,7 @@
 """Bitcask directories as Riak writes them, made for tests."""
 import os
 import struct
+import subprocess
 import zlib
 
 RING_SIZE = 8
@@ -13,10 +14,11 @@ def etf_clock(actor, counter, seconds=63_800_000_000):
     return b"\x83\x6c\x00\x00\x00\x01" + entry + b"\x68\x02\x62" + struct.pack(">i", counter) + time + b"\x6a"
 
 
-def riak_object(value, actor=b"\x01\x02\x03\x04\x00\x00\x00\x01", counter=1):
+def riak_object(value, actor=b"\x01\x02\x03\x04\x00\x00\x00\x01", counter=1,
+                content_type=b"text/plain"):
     """An object of one value in Riak's stored form, version 1."""
     clock = etf_clock(actor, counter)
-    text = b"\x83\x6b\x00\x0atext/plain"
+    text = b"\x83\x6b" + struct.pack(">H", len(content_type)) + content_type
     meta = struct.pack(">III", 1600, 0, 7) + b"\x01e\x00"
     name = b"\x01content-type"
     meta += struct.pack(">I", len(name)) + name + struct.pack(">I", 1 + len(text)) + b"\x00" + text
@@ -31,6 +33,13 @@ def record(bucket, key, value, bucket_type=None):
     name += struct.pack(">H", len(bucket)) + bucket + key
     body = struct.pack(">IHI", 1_600_000_000, len(name), len(value)) + name + value
     return struct.pack(">I", zlib.crc32(body)) + body
+
+
+def run(binary, *arguments):
+    """Runs the program to its end; status, output, words on the standard error."""
+    done = subprocess.run([binary] + list(arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=300, text=True)
+    return done.returncode, done.stdout, done.stderr
 
 
 def write_partition(data_dir, number, records):

@@ -23,6 +23,7 @@ sys.path[:0] = [os.path.dirname(HERE), HERE]
 
 import bitcask_files  # noqa: E402
 from killed import Killed  # noqa: E402,F401
+from large_types import LargeTypes  # noqa: E402,F401
 import riak_pages  # noqa: E402
 from support import unittest_runner  # noqa: E402
 from support.cluster import Cluster, wait_until  # noqa: E402

@@ -12,7 +12,7 @@ use quoit_model::record_batch::{BatchRecord, read_records, version_digest};
 use quoit_model::riak_clock::decode_riak_clock;
 use quoit_model::riak_object::decode_riak_object;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
 
 /// How the body of records is declared.
@@ -78,18 +78,11 @@ async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal
     let records =
         read_records(body).map_err(|fault| error(400, "invalid_batch", &fault.to_string()))?;
     let record_count = records.len();
-    let mut refused = Vec::new();
-    let mut under_way = JoinSet::new();
-    for (number, record) in records.into_iter().enumerate() {
-        if under_way.len() >= WRITES_AT_ONCE {
-            refused.extend(under_way.join_next().await.and_then(outcome));
-        }
-        under_way.spawn(store(Arc::clone(&context.store), number, record));
-    }
-    while let Some(joined) = under_way.join_next().await {
-        refused.extend(outcome(joined));
-    }
-    refused.sort_by_key(|one: &NotStored| one.record);
+    let store_one = {
+        let store = Arc::clone(&context.store);
+        move |number, record| store_object(Arc::clone(&store), number, record)
+    };
+    let refused = for_each(records, store_one).await;
     let stored_count = record_count - refused.len();
     let refused: Vec<Value> = refused
         .into_iter()
@@ -98,12 +91,37 @@ async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal
     Ok(json!({"stored": stored_count, "refused": refused}))
 }
 
-/// The outcome of a write. That of a task that ended with the node is not reported.
-fn outcome(joined: Result<Result<(), NotStored>, tokio::task::JoinError>) -> Option<NotStored> {
-    joined.ok().and_then(Result::err)
+/// Deals with records, several at the same time; those that failed, by their numbers. Each task deals with
+/// many of them: the state of a write is large, and a task for each would move it several times.
+async fn for_each<F, D>(records: Vec<BatchRecord>, deal: F) -> Vec<NotStored>
+where
+    F: Fn(usize, BatchRecord) -> D + Clone + Send + 'static,
+    D: Future<Output = Result<(), NotStored>> + Send,
+{
+    let task_count = records.len().min(WRITES_AT_ONCE);
+    let left = Arc::new(Mutex::new(records.into_iter().enumerate()));
+    let mut tasks = JoinSet::new();
+    for _ in 0..task_count {
+        let (left, deal) = (Arc::clone(&left), deal.clone());
+        tasks.spawn(async move {
+            let mut failed = Vec::new();
+            loop {
+                let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((number, record)) = next else { return failed };
+                failed.extend(deal(number, record).await.err());
+            }
+        });
+    }
+    let mut failed = Vec::new();
+    // A task that ended with the node has nothing to report.
+    while let Some(joined) = tasks.join_next().await {
+        failed.extend(joined.unwrap_or_default());
+    }
+    failed.sort_by_key(|one: &NotStored| one.record);
+    failed
 }
 
-async fn store(
+async fn store_object(
     store: Arc<ReplicatedStore>,
     record: usize,
     BatchRecord { key, object }: BatchRecord,
@@ -139,18 +157,11 @@ async fn check(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal> 
     let records =
         read_records(body).map_err(|fault| error(400, "invalid_batch", &fault.to_string()))?;
     let checked = records.len();
-    let mut behind = Vec::new();
-    let mut under_way = JoinSet::new();
-    for (number, record) in records.into_iter().enumerate() {
-        if under_way.len() >= WRITES_AT_ONCE {
-            behind.extend(under_way.join_next().await.and_then(outcome));
-        }
-        under_way.spawn(compare(Arc::clone(&context.store), number, record));
-    }
-    while let Some(joined) = under_way.join_next().await {
-        behind.extend(outcome(joined));
-    }
-    behind.sort_by_key(|one: &NotStored| one.record);
+    let compare_one = {
+        let store = Arc::clone(&context.store);
+        move |number, record| compare(Arc::clone(&store), number, record)
+    };
+    let behind = for_each(records, compare_one).await;
     let behind: Vec<Value> = behind
         .into_iter()
         .map(|one| json!({"record": one.record, "message": one.message, "again": one.again}))
