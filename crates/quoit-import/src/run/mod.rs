@@ -3,8 +3,8 @@
 //! One thread reads partition after partition, in the order of the ring, and fills batches; several threads
 //! send these. Up to where the cluster has acknowledged a partition is written into the journal four times a
 //! second, with the figures so far. An import that was killed goes on from there: it reads and sends the
-//! records of a second or two once more, which the cluster merges. Copies of a record that are the same to the
-//! byte are sent once: its partitions follow each other.
+//! records of a second or two once more, which the cluster merges. Copies of a record that are the same to
+//! the byte are sent once: its partitions follow each other.
 
 mod journal;
 mod known_types;
