@@ -25,6 +25,7 @@ mod in_place;
 mod jobs;
 mod listing;
 mod losses;
+mod map_work;
 mod node_figures;
 mod options;
 mod precommit;

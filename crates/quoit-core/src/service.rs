@@ -26,7 +26,7 @@ use quoit_wire::internode::data::{
 };
 use quoit_wire::internode::grants::{METHOD_GRANT, METHOD_RELEASE, REFUSED_SUPERSEDED};
 use quoit_wire::internode::{
-    changes, exchange, operators, ranges, reap, replication, staging, transfer, trees,
+    changes, exchange, maps, operators, ranges, reap, replication, staging, transfer, trees,
 };
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
@@ -97,6 +97,8 @@ impl Service for ReplicaService {
             changes::METHOD_ASK_CHANGES => store.serve_ask_changes(&request, reply),
             trees::METHOD_ASK_TREE => store.serve_ask_tree(&request, reply),
             trees::METHOD_ASK_TREE_CLOCKS => store.serve_ask_tree_clocks(&request, reply),
+            maps::METHOD_MAP => store.serve_map(&request, reply),
+            maps::METHOD_END_JOB => store.serve_end_job(&request, reply),
             method => refuse(reply, &Refusal::Malformed(format!("no method {method:#06x}"))),
         }
     }
@@ -353,7 +355,9 @@ impl ReplicatedStore {
         match self.read_header(request, |scan: &Scan| scan.layout_version) {
             Ok(scan) => {
                 tokio::spawn(async move {
-                    match self.local_scan(scan).await {
+                    let scanned = self.local_scan(scan).await;
+                    self.sweep_sessions_later();
+                    match scanned {
                         Ok(Some(scanned)) => reply.send(&scanned, b""),
                         Ok(None) => refuse(reply, &Refusal::StaleLayout),
                         Err(fault) => refuse(reply, &fault.into()),

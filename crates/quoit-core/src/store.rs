@@ -10,6 +10,7 @@ use crate::healing::Healing;
 use crate::hints::Hints;
 use crate::in_flight::InFlight;
 use crate::listing::CoveragePlans;
+use crate::map_work::MapSessions;
 use crate::options::WriteOptions;
 use crate::reap_records::{ReapRecordLimits, ReapRecordStats, ReapRecords};
 use crate::reaper::{DeleteMode, Reaper};
@@ -166,6 +167,8 @@ pub struct ReplicatedStore {
     pub(crate) replication_operator: OnceLock<Arc<dyn ReplicationOperator>>,
     /// Parts of the trees that Riak nodes compare clusters by.
     pub(crate) riak_trees: RiakTrees,
+    /// Scripts of other nodes' jobs.
+    pub(crate) map_sessions: MapSessions,
     stats: Stats,
     pub(crate) request_log: RequestLog,
     room: OnceLock<RoomOfDisk>,
@@ -237,6 +240,7 @@ impl ReplicatedStore {
             change_log: None,
             replication_operator: OnceLock::new(),
             riak_trees: RiakTrees::default(),
+            map_sessions: MapSessions::default(),
             stats: Stats::default(),
             request_log: RequestLog::new(settings.request_log),
             room: OnceLock::new(),

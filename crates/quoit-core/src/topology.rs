@@ -5,7 +5,7 @@ use quoit_cluster::{Internode, Latency, NodeId, Peer, State};
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
 use quoit_planted::planted;
-use quoit_wire::internode::VERSION_SCANS;
+use quoit_wire::internode::{VERSION_MAPS, VERSION_MAX, VERSION_SCANS};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub(crate) struct Topology {
     incomplete: Vec<Partition>,
     /// Copies that have lost records, in order: their nodes answer reads like fallbacks.
     lost: Vec<(Partition, NodePlace)>,
-    /// Whether all members speak the version that knows scans.
-    all_know_scans: bool,
+    /// The newest version that all members speak.
+    common_version: u32,
     /// The version of the state in which a bucket got more replicas last that are not filled.
     raised_at: u64,
 }
@@ -111,8 +111,8 @@ impl Topology {
         let incomplete = state.layouts().incomplete().filter(|(_, id)| *id == own_id);
         let lost = state.layouts().lost_copies();
         let lost = lost.filter_map(|(partition, id)| Some((partition, place(&id)?)));
-        let mut members = state.members().iter();
-        let all_know_scans = members.all(|member| member.versions.max >= VERSION_SCANS);
+        let versions = state.members().iter().map(|member| member.versions.max);
+        let common_version = versions.min().unwrap_or(VERSION_MAX);
         Self {
             version: state.version(),
             nodes,
@@ -122,7 +122,7 @@ impl Topology {
             reads,
             incomplete: incomplete.map(|(partition, _)| partition).collect(),
             lost: lost.collect(),
-            all_know_scans,
+            common_version,
             raised_at: state.raised_at(),
         }
     }
@@ -170,7 +170,12 @@ impl Topology {
 
     /// Whether all members say of the objects that they send whether they have index entries.
     pub(crate) const fn all_know_scans(&self) -> bool {
-        self.all_know_scans
+        self.common_version >= VERSION_SCANS
+    }
+
+    /// Whether all members run map phases of jobs for others.
+    pub(crate) const fn all_run_maps(&self) -> bool {
+        self.common_version >= VERSION_MAPS
     }
 
     /// The version of the state in which a bucket got more replicas last that are not filled; 0: none.

@@ -25,11 +25,12 @@ const COMPILED_BYTES_MAX: usize = 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct KeyFilter {
     steps: Vec<Step>,
+    document: Term,
 }
 
 impl PartialEq for KeyFilter {
     fn eq(&self, other: &Self) -> bool {
-        format!("{self:?}") == format!("{other:?}")
+        self.document == other.document
     }
 }
 
@@ -66,6 +67,9 @@ pub enum FilterFault {
     /// The last step gives no boolean.
     #[error("the last step of a key filter is to be a predicate; the key {0} becomes {1} instead")]
     NotBoolean(String, String),
+    /// One of these, in the words of the node that met it.
+    #[error("{0}")]
+    AtNode(String),
 }
 
 #[derive(Clone, Debug)]
@@ -99,6 +103,12 @@ impl KeyFilter {
     /// Unknown names, and arguments that make no sense.
     pub fn from_term(term: &Term) -> Result<Self, FilterFault> {
         parse::filter(term, &mut { STEP_COUNT_MAX }, NESTING_MAX)
+    }
+
+    /// The term that [`KeyFilter::from_term`] has read.
+    #[must_use]
+    pub const fn to_term(&self) -> &Term {
+        &self.document
     }
 
     /// Whether a key is an input.

@@ -2,6 +2,7 @@
 
 mod inputs;
 mod json_form;
+mod phase_term;
 mod phases;
 mod term_form;
 
@@ -11,7 +12,6 @@ use crate::map::MapFunction;
 use crate::reduce::ReduceFunction;
 use crate::script::{Script, ScriptSource};
 use bytes::Bytes;
-use quoit_model::etf::Term;
 
 /// Milliseconds that a job may take which does not say.
 pub const TIMEOUT_MS_DEFAULT: u64 = 60_000;
@@ -81,6 +81,8 @@ pub struct Phase {
     pub kind: PhaseKind,
     /// Whether its outputs belong to the result.
     pub keep: bool,
+    /// Whether the reduce phase behind this map phase begins at the nodes that map (`do_prereduce`).
+    pub prereduces: bool,
 }
 
 /// Kind of a phase.
@@ -183,11 +185,6 @@ impl Phase {
             PhaseKind::Link { .. } => "link",
         }
     }
-}
-
-/// A term that counts as no argument.
-pub(crate) const fn no_argument() -> Term {
-    Term::Atom(Bytes::from_static(b"null"))
 }
 
 #[cfg(test)]

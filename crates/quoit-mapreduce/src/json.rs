@@ -34,6 +34,11 @@ pub fn term_from_json(value: &Value) -> Term {
     }
 }
 
+/// A term that counts as no argument.
+pub(crate) const fn no_argument() -> Term {
+    Term::Atom(Bytes::from_static(b"null"))
+}
+
 /// The members of a JSON object, as its term has them.
 pub(crate) fn members(term: &Term) -> Option<&[Term]> {
     match term {

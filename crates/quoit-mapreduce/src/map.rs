@@ -4,7 +4,7 @@ use crate::DEPTH_MAX;
 use crate::datum::Datum;
 use crate::found::FoundObject;
 use crate::input::Input;
-use crate::json::{member, term_from_json};
+use crate::json::{member, no_argument, term_from_json};
 use crate::script::Script;
 use bytes::Bytes;
 use quoit_model::etf::{ETF_VERSION, Limits, Term};
@@ -61,6 +61,21 @@ impl WhenMissing {
                 _ => Self::Fail,
             },
             _ => Self::Fail,
+        }
+    }
+
+    /// The argument that [`WhenMissing::of`] reads so.
+    pub(crate) fn to_argument(&self) -> Term {
+        let word = |word: &'static str| Term::Binary(Bytes::from_static(word.as_bytes()));
+        match self {
+            Self::Fail => no_argument(),
+            Self::Nothing => word("filter_notfound"),
+            Self::Marker => word("include_notfound"),
+            Self::KeyData => word("include_keydata"),
+            Self::Outputs(outputs) => {
+                let tag = Term::Atom(Bytes::from_static(b"sub"));
+                Term::Tuple(vec![tag, Term::List(outputs.clone())])
+            }
         }
     }
 

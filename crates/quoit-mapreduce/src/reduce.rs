@@ -41,6 +41,33 @@ pub enum ReduceFunction {
     },
 }
 
+impl ReduceFunction {
+    /// Whether the function makes few outputs of many inputs.
+    #[must_use]
+    pub const fn shrinks(&self) -> bool {
+        matches!(self, Self::SetUnion | Self::Sum | Self::PlistSum | Self::CountInputs)
+    }
+
+    /// Reduces some of the inputs: the outputs stand for them among those of the phase. `None` for scripts.
+    ///
+    /// # Errors
+    ///
+    /// Why the phase fails, in words.
+    #[must_use]
+    pub fn reduced(&self, inputs: Vec<Datum>) -> Option<Result<Vec<Datum>, String>> {
+        let mut reducer = Reducer::of(self)?;
+        let mut outputs = Vec::new();
+        for input in inputs {
+            match reducer.push(input) {
+                Ok(output) => outputs.extend(output),
+                Err(fault) => return Some(Err(fault)),
+            }
+        }
+        outputs.extend(reducer.finish());
+        Some(Ok(outputs))
+    }
+}
+
 /// State that a function keeps of its inputs.
 #[derive(Debug)]
 pub(crate) enum Reducer {

@@ -1,8 +1,9 @@
 //! The objects of a batch of inputs, each from one replica.
 
-use super::{ForScript, JobError, apply};
+use super::JobError;
 use crate::error::RequestError;
 use crate::in_place::{ShownInPlace, ShownObject};
+use crate::map_work::{ForScript, apply};
 use crate::options::ReadOptions;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
@@ -29,6 +30,11 @@ pub(super) struct Fetching {
 impl Fetching {
     pub(super) fn new(inputs: Vec<Input>) -> Self {
         Self { inputs: inputs.into(), read_count: 0 }
+    }
+
+    /// One more input.
+    pub(super) fn add(&mut self, input: Input) {
+        self.inputs.push_back(input);
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -152,14 +158,25 @@ fn read_in_place(store: &ReplicatedStore, kind: &PhaseKind, input: &Input) -> Op
 
 /// The object of an input from one replica, as it is stored, tombstones included. Others are asked as long as
 /// none has it.
+///
+/// # Errors
+///
+/// When no replica has it, and no primary is there to say so: what only nodes have that are down is not
+/// known to be missing.
 async fn read_one(store: &ReplicatedStore, input: &Input) -> Result<Option<Object>, RequestError> {
     let notfound_ok = Some(false);
-    let options = ReadOptions { r: Some(Quorum::One), notfound_ok, ..ReadOptions::default() };
-    match store.get(input.key_ref(), &options).await {
-        // No replica had it.
-        Err(RequestError::Unsatisfied { .. }) => Ok(None),
-        found => found,
+    let from_any = ReadOptions { r: Some(Quorum::One), notfound_ok, ..ReadOptions::default() };
+    match store.get(input.key_ref(), &from_any).await {
+        Ok(None) | Err(RequestError::Unsatisfied { .. }) => {}
+        found => return found,
     }
+    let from_primary = ReadOptions {
+        r: Some(Quorum::One),
+        pr: Some(Quorum::One),
+        notfound_ok: Some(true),
+        ..ReadOptions::default()
+    };
+    store.get(input.key_ref(), &from_primary).await
 }
 
 fn object_bytes(object: &Object) -> usize {

@@ -2,11 +2,13 @@
 
 use super::JobError;
 use crate::error::RequestError;
-use crate::listing::{IndexQuery, IndexResults, KeyListing};
+use crate::listing::{IndexQuery, IndexResults, KeyListing, MapScan};
+use crate::map_work::NodeWork;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_mapreduce::{BucketName, Input, KeyFilter};
 use quoit_model::key::BucketRef;
+use quoit_wire::internode::maps::MapOutputKind;
 use std::sync::Arc;
 
 /// Listed keys that the first phase is given at once.
@@ -26,17 +28,39 @@ pub enum JobInputs {
 /// Inputs as they come.
 pub(super) enum InputStream {
     Keys(std::vec::IntoIter<Input>),
-    Bucket { listing: Box<KeyListing>, bucket: BucketName, filter: Option<KeyFilter> },
-    Query { results: Box<IndexResults>, bucket: BucketName },
+    Bucket {
+        listing: Box<KeyListing>,
+        bucket: BucketName,
+        filter: Option<KeyFilter>,
+    },
+    /// Records of a bucket that nodes map as they list them.
+    Mapped(Box<MapScan>),
+    Query {
+        results: Box<IndexResults>,
+        bucket: BucketName,
+    },
+}
+
+/// Inputs of the first phase, or what it has made of them already.
+pub(super) enum NextInputs {
+    Inputs(Vec<Input>),
+    Mapped(Vec<MapOutputKind>),
 }
 
 impl InputStream {
     pub(super) async fn open(
         store: &Arc<ReplicatedStore>,
         inputs: JobInputs,
+        first: Option<&NodeWork>,
     ) -> Result<Self, RequestError> {
         Ok(match inputs {
             JobInputs::Keys(keys) => Self::Keys(keys.into_iter()),
+            JobInputs::Bucket(bucket, filter)
+                if let Some(work) = first.filter(|_| store.topology_now().all_run_maps()) =>
+            {
+                let scan = store.scan_maps(&bucket, filter.as_ref(), &work.sent).await?;
+                Self::Mapped(Box::new(scan))
+            }
             JobInputs::Bucket(bucket, filter) => {
                 let BucketName { bucket_type, bucket: name } = &bucket;
                 let listing = store.list_keys(BucketRef { bucket_type, bucket: name }).await?;
@@ -51,8 +75,16 @@ impl InputStream {
     }
 
     /// The next inputs; `None` when there are no more. A chunk of which a filter accepts nothing is empty.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<Input>>, JobError> {
+    pub(super) async fn next(&mut self) -> Result<Option<NextInputs>, JobError> {
+        if let Self::Mapped(scan) = self {
+            return Ok(scan.next().await?.map(NextInputs::Mapped));
+        }
+        Ok(self.next_keys().await?.map(NextInputs::Inputs))
+    }
+
+    async fn next_keys(&mut self) -> Result<Option<Vec<Input>>, JobError> {
         match self {
+            Self::Mapped(_) => Ok(None),
             Self::Keys(keys) => {
                 let chunk: Vec<Input> = keys.by_ref().take(CHUNK_COUNT).collect();
                 Ok((!chunk.is_empty()).then_some(chunk))

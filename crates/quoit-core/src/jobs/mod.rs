@@ -1,5 +1,9 @@
-//! MapReduce jobs under way: the node that a client asks reads the inputs, fetches each object from one
-//! replica, and applies the functions.
+//! MapReduce jobs under way: the node that a client asks reads the inputs, has map phases run by nodes that
+//! have the records, and reduces what they answer.
+//!
+//! A whole bucket is mapped as it is listed, in one pass of each node over its records (`listing/maps.rs`).
+//! Other records are sent by their names to a node that has them (`spread.rs`). A node answers for what it
+//! can read (`listing/map_node.rs`); the rest this node reads itself, from any replica (`fetch.rs`).
 //!
 //! A job is pulled: it goes on when its next outputs are asked for, and ends when it is dropped. So a client
 //! that does not read slows its job down, and one that leaves stops it; nothing waits in between but one
@@ -8,18 +12,21 @@
 mod fetch;
 mod inputs;
 mod scripts;
+mod spread;
 
 pub use inputs::JobInputs;
 
 use crate::error::RequestError;
+use crate::map_work::{NodeWork, ScriptTexts, decoded, elements, input_of_wire, object_of_wire};
 use crate::store::ReplicatedStore;
-use fetch::Fetching;
-use inputs::InputStream;
+use bytes::Bytes;
+use inputs::{InputStream, NextInputs};
 use quoit_mapreduce::{
-    Datum, FilterFault, FoundObject, Input, Job, JobFault, MapFunction, Outputs, PhaseFault,
-    PhaseKind, Pipeline, ScriptEngine, Work, follow_links,
+    Datum, FilterFault, Input, Job, JobFault, Outputs, PhaseFault, Pipeline, ScriptEngine, Work,
 };
+use quoit_wire::internode::maps::{MapFailure, MapOutputKind};
 use scripts::Scripts;
+use spread::{BatchAnswer, Mapping, tell_end};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
@@ -91,8 +98,12 @@ pub struct JobRun {
     pipeline: Pipeline,
     inputs: InputStream,
     scripts: Option<Scripts>,
-    /// The map phase whose objects are being fetched.
-    fetching: Option<(usize, Fetching)>,
+    /// Its name among the jobs of all nodes.
+    id: Bytes,
+    /// Map and link phases, as nodes run them, by their places.
+    works: Vec<Option<NodeWork>>,
+    /// Records that are being mapped.
+    mapping: Option<Mapping>,
     progress: Arc<JobProgress>,
     is_done: bool,
 }
@@ -110,16 +121,47 @@ impl ReplicatedStore {
         settings: &JobSettings,
     ) -> Result<JobRun, JobError> {
         let scripts = Scripts::open(self, job, settings).await?;
-        let inputs = InputStream::open(self, inputs).await?;
+        let id = self.new_job_id();
+        let no_texts = ScriptTexts::default();
+        let texts = scripts.as_ref().map_or(&no_texts, Scripts::texts);
+        let places = 0..job.phases.len();
+        let works: Vec<Option<NodeWork>> =
+            places.map(|place| NodeWork::new(&id, &job.phases, place, texts)).collect();
+        let first = works.first().and_then(Option::as_ref);
+        let inputs = InputStream::open(self, inputs, first).await?;
         Ok(JobRun {
             store: Arc::clone(self),
             pipeline: Pipeline::new(job.phases.clone(), settings.held_bytes_max),
             inputs,
             scripts,
-            fetching: None,
+            id,
+            works,
+            mapping: None,
             progress: Arc::default(),
             is_done: false,
         })
+    }
+}
+
+impl ReplicatedStore {
+    /// A name that no job of any node has had: this node, the time, and a count.
+    fn new_job_id(&self) -> Bytes {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let mut id = self.control.read().node_id().0.to_vec();
+        id.extend_from_slice(&self.clock.unix_us().to_be_bytes());
+        id.extend_from_slice(&COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        id.into()
+    }
+}
+
+impl Drop for JobRun {
+    fn drop(&mut self) {
+        if self.scripts.is_some() {
+            self.store.map_sessions.end(&self.id);
+            // A batch of this node may be under way, whose scripts are kept when it has ended.
+            self.store.sweep_sessions_later();
+            tell_end(&self.store, &self.id);
+        }
     }
 }
 
@@ -152,21 +194,24 @@ impl JobRun {
     async fn step(&mut self) -> Result<(), JobError> {
         // Requests go first.
         tokio::task::yield_now().await;
-        if self.fetching.is_some() {
-            return self.map().await;
+        if let Some(mapping) = self.mapping.take() {
+            return self.map(mapping).await;
         }
         match self.pipeline.next_work()? {
             Work::Done => self.is_done = true,
             Work::Input => match self.inputs.next().await? {
-                Some(inputs) => {
+                Some(NextInputs::Mapped(outputs)) => {
+                    let unread = self.take_outputs_of_nodes(0, outputs)?;
+                    self.map_here(0, unread);
+                }
+                Some(NextInputs::Inputs(inputs)) => {
                     self.progress.input_count.fetch_add(inputs.len() as u64, Ordering::Relaxed);
                     self.pipeline.feed(inputs)?;
                 }
                 None => self.pipeline.end_input(),
             },
             Work::Map { phase, inputs } => {
-                self.fetching = Some((phase, Fetching::new(inputs)));
-                self.map().await?;
+                self.map(Mapping::spread(phase, inputs)).await?;
             }
             Work::Reduce { phase, values } => {
                 let scripts = self.scripts.as_mut().expect("a job with scripts has an engine");
@@ -177,55 +222,80 @@ impl JobRun {
         Ok(())
     }
 
-    /// Reads some objects of the phase that is being fetched for, and applies its function.
-    async fn map(&mut self) -> Result<(), JobError> {
-        let (phase, mut fetching) = self.fetching.take().expect("objects are being fetched");
+    /// Has this node read records of a phase, from any replica.
+    fn map_here(&mut self, phase: usize, inputs: Vec<Input>) {
+        if !inputs.is_empty() {
+            self.mapping = Some(Mapping::here(phase, inputs));
+        }
+    }
+
+    /// Goes on with the records that are being mapped: reads some itself, or takes an answer.
+    async fn map(&mut self, mut mapping: Mapping) -> Result<(), JobError> {
+        let phase = mapping.phase;
+        let work = self.works[phase].as_ref().expect("map and link phases are run by nodes");
+        mapping.send(&self.store, work).await?;
+        if !mapping.fetching.is_done() {
+            self.fetch(&mut mapping).await?;
+        } else if let Some(answer) = mapping.answer().await {
+            let BatchAnswer { outputs } = answer?;
+            for input in self.take_outputs_of_nodes(phase, outputs)? {
+                mapping.fetching.add(input);
+            }
+        }
+        if !mapping.is_done() {
+            self.mapping = Some(mapping);
+        }
+        Ok(())
+    }
+
+    /// Reads some objects of a phase, and applies its function.
+    async fn fetch(&mut self, mapping: &mut Mapping) -> Result<(), JobError> {
+        let (phase, fetching) = (mapping.phase, &mut mapping.fetching);
         let kind = self.pipeline.phases()[phase].kind.clone();
         let mut outputs = Vec::new();
         let mut whole = Vec::new();
-        let applied = fetching.read(&self.store, phase, &kind, &mut outputs, &mut whole).await;
-        applied?;
-        let read_count = fetching.take_read_count();
-        self.progress.read_count.fetch_add(read_count, Ordering::Relaxed);
-        if !fetching.is_done() {
-            self.fetching = Some((phase, fetching));
-        }
+        fetching.read(&self.store, phase, &kind, &mut outputs, &mut whole).await?;
+        self.progress.read_count.fetch_add(fetching.take_read_count(), Ordering::Relaxed);
         if !whole.is_empty() {
             let scripts = self.scripts.as_mut().expect("a job with scripts has an engine");
             outputs.extend(scripts.map(phase, whole).await?);
         }
         Ok(self.pipeline.mapped(phase, outputs)?)
     }
-}
 
-/// An object for a script, or the input of a missing one.
-type ForScript = Result<FoundObject, Input>;
-
-/// Applies the function of a map or link phase to an object, or keeps the object for the engine of scripts.
-fn apply(
-    kind: &PhaseKind,
-    phase: usize,
-    input: Input,
-    object: Option<quoit_model::object::Object>,
-    outputs: &mut Vec<Datum>,
-    for_script: &mut Vec<ForScript>,
-) -> Result<(), PhaseFault> {
-    match kind {
-        PhaseKind::Link { bucket, tag } => {
-            outputs.extend(follow_links(object.as_ref(), bucket.as_ref(), tag.as_ref()));
+    /// Takes what nodes have made of records. Those that they could not read come back.
+    fn take_outputs_of_nodes(
+        &mut self,
+        phase: usize,
+        outputs: Vec<MapOutputKind>,
+    ) -> Result<Vec<Input>, JobError> {
+        let mut unread = Vec::new();
+        let mut data = Vec::with_capacity(outputs.len());
+        for output in outputs {
+            match output {
+                MapOutputKind::Value(value) => data.push(Datum::binary(value)),
+                MapOutputKind::Term(term) => data.push(Datum::Term(decoded(&term)?)),
+                MapOutputKind::Key(input) => data.push(Datum::Key(Box::new(input_of_wire(input)?))),
+                MapOutputKind::Object(object) => data.push(object_of_wire(object)?),
+                MapOutputKind::List(list) => data.extend(elements(phase, &list)?),
+                MapOutputKind::Unread(input) => unread.push(input_of_wire(input)?),
+                MapOutputKind::Failed(MapFailure { error, of_filter: true, .. }) => {
+                    return Err(FilterFault::AtNode(error).into());
+                }
+                MapOutputKind::Failed(MapFailure { phase, error, input, stack, .. }) => {
+                    let phase = phase as usize;
+                    return Err(PhaseFault { phase, error, input, kind: "error", stack }.into());
+                }
+                MapOutputKind::Counts(counts) => {
+                    // What came by its name was counted when it came.
+                    if matches!(self.inputs, InputStream::Mapped(_)) && phase == 0 {
+                        self.progress.input_count.fetch_add(counts.inputs, Ordering::Relaxed);
+                    }
+                    self.progress.read_count.fetch_add(counts.reads, Ordering::Relaxed);
+                }
+            }
         }
-        PhaseKind::Map(MapFunction::Script(_)) => for_script.push(match object {
-            Some(object) => Ok(FoundObject { input, object }),
-            None => Err(input),
-        }),
-        PhaseKind::Map(function) => {
-            let printed = input.clone();
-            let made = function.apply(input, object);
-            outputs.extend(
-                made.map_err(|error| PhaseFault::new(phase, error, Some(&printed.to_term())))?,
-            );
-        }
-        PhaseKind::Reduce(_) => unreachable!("reduce phases read no objects"),
+        self.pipeline.mapped(phase, data)?;
+        Ok(unread)
     }
-    Ok(())
 }

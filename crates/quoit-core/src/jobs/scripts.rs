@@ -1,14 +1,11 @@
 //! The scripts of a job, run by an engine on threads that may be kept busy.
 
-use super::{ForScript, JobError, JobSettings};
+use super::{JobError, JobSettings};
 use crate::error::RequestError;
+use crate::map_work::{ForScript, ScriptTexts, elements, failure, list_of};
 use crate::options::ReadOptions;
 use crate::store::ReplicatedStore;
-use bytes::Bytes;
-use quoit_mapreduce::{
-    Datum, Job, JobFault, NotText, PhaseFault, ScriptCall, ScriptFault, ScriptSession,
-    ScriptSource, ScriptText, append_json, term_from_json,
-};
+use quoit_mapreduce::{Datum, Job, JobFault, ScriptCall, ScriptSession, ScriptSource, ScriptText};
 use quoit_model::etf::Term;
 
 const OFF: &str = "JavaScript is not run by this server: mapreduce.javascript is off; an operator may switch \
@@ -16,6 +13,7 @@ const OFF: &str = "JavaScript is not run by this server: mapreduce.javascript is
 
 /// The scripts of one job.
 pub(super) struct Scripts {
+    texts: ScriptTexts,
     /// `None` only while a call is under way, and after one that failed.
     session: Option<Box<dyn ScriptSession>>,
 }
@@ -38,10 +36,17 @@ impl Scripts {
         let Some(engine) = settings.scripts.clone().filter(|_| !sources.is_empty()) else {
             return Ok(None);
         };
+        let text = |(phase, text, _): &(usize, ScriptText, Term)| (*phase, text.clone());
+        let texts = ScriptTexts::new(sources.iter().map(text).collect());
         let opened = busy(move || engine.open(sources)).await?;
         let session = opened
             .map_err(|fault| JobFault::Phase { phase: fault.phase, error: fault.to_string() })?;
-        Ok(Some(Self { session: Some(session) }))
+        Ok(Some(Self { texts, session: Some(session) }))
+    }
+
+    /// The sources.
+    pub(super) const fn texts(&self) -> &ScriptTexts {
+        &self.texts
     }
 
     /// Maps objects: the outputs of all, one after the other.
@@ -59,18 +64,9 @@ impl Scripts {
         phase: usize,
         values: Vec<Datum>,
     ) -> Result<Vec<Datum>, JobError> {
-        let mut list = vec![b'['];
-        for (place, value) in values.iter().enumerate() {
-            if place > 0 {
-                list.push(b',');
-            }
-            append_json(&mut list, value).map_err(|NotText| {
-                PhaseFault::new(phase, NotText.to_string(), Some(&value.to_term()))
-            })?;
-        }
-        list.push(b']');
+        let list = list_of(phase, &values)?;
         drop(values);
-        self.call(phase, ScriptCall::Reduce(list.into())).await
+        self.call(phase, ScriptCall::Reduce(list)).await
     }
 
     async fn call(&mut self, phase: usize, call: ScriptCall) -> Result<Vec<Datum>, JobError> {
@@ -87,22 +83,6 @@ impl Scripts {
             outputs.extend(elements(phase, &list)?);
         }
         Ok(outputs)
-    }
-}
-
-fn failure(phase: usize, fault: ScriptFault) -> PhaseFault {
-    let ScriptFault { message, stack, input, .. } = fault;
-    PhaseFault { phase, error: message, input, kind: "error", stack }
-}
-
-/// The elements of a list that a script has returned.
-fn elements(phase: usize, list: &Bytes) -> Result<Vec<Datum>, PhaseFault> {
-    let value = serde_json::from_slice(list);
-    let value: serde_json::Value =
-        value.map_err(|fault| PhaseFault::new(phase, fault.to_string(), None))?;
-    match term_from_json(&value) {
-        Term::List(elements) => Ok(elements.into_iter().map(Datum::Term).collect()),
-        other => Err(PhaseFault::new(phase, "the script returned no list", Some(&other))),
     }
 }
 

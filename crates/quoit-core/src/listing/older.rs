@@ -13,7 +13,7 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_wire::internode::data::{
     KeySpan, KeysListed, ListKeys, METHOD_LIST_KEYS, Scan, ScanSpan, Scanned,
 };
-use quoit_wire::internode::{VERSION_SCANS, VERSION_SEGMENTS};
+use quoit_wire::internode::{VERSION_MAPS, VERSION_SCANS, VERSION_SEGMENTS};
 use std::sync::Arc;
 
 /// The span of all keys of a bucket.
@@ -25,6 +25,7 @@ pub(super) fn all_keys() -> ScanSpan {
 const fn needed_for(span: &ScanSpan) -> u32 {
     match span {
         ScanSpan::Segments(_) => VERSION_SEGMENTS,
+        ScanSpan::Maps(_) => VERSION_MAPS,
         ScanSpan::Keys(_) | ScanSpan::Terms(_) | ScanSpan::Records(_) => VERSION_SCANS,
     }
 }

@@ -1,6 +1,6 @@
 //! Summaries of the records of a bucket, for folds.
 
-use super::scan::{Chunk, Held};
+use super::scan::{Chunk, Held, READ_COST};
 use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::records::{clock_of, size_of};
@@ -25,8 +25,6 @@ use std::sync::Arc;
 
 /// Records of which a chunk tells at most: each has to be read.
 const CHUNK_COUNT: usize = 256;
-/// Cost of reading a record, counted in keys that are passed over.
-const READ_COST: usize = 32;
 
 /// Records of a bucket.
 #[derive(Clone, PartialEq, Eq, Debug)]

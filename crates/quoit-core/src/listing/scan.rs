@@ -25,6 +25,8 @@ const READ_COUNT: usize = 256;
 /// Positions that are looked at for a chunk. Where few are wanted, an answer without any says how far it got,
 /// so that nobody waits for a node that is only looking.
 const LOOKED_AT_COUNT_MAX: usize = 32 * CHUNK_COUNT;
+/// Cost of reading a record, counted in keys that are passed over.
+pub(super) const READ_COST: usize = 32;
 
 /// A chunk that is being put together.
 pub(super) struct Chunk {
@@ -33,6 +35,8 @@ pub(super) struct Chunk {
     /// Of [`LOOKED_AT_COUNT_MAX`].
     pub(super) looked_at_count: usize,
     bytes: usize,
+    /// Whether nothing further is wanted.
+    is_over: bool,
 }
 
 /// Takes a key: its encoded name, the key itself, the engine's metadata of the record.
@@ -42,12 +46,29 @@ pub(super) type TakeKey<'f> =
 impl Chunk {
     pub(super) fn new(scan: &Scan) -> Self {
         let count_max = (scan.count_max as usize).clamp(1, CHUNK_COUNT);
-        Self { scanned: Scanned::default(), count_max, looked_at_count: 0, bytes: 0 }
+        Self {
+            scanned: Scanned::default(),
+            count_max,
+            looked_at_count: 0,
+            bytes: 0,
+            is_over: false,
+        }
     }
 
     pub(super) fn push(&mut self, position: Bytes) {
         self.bytes += position.len();
         self.scanned.positions.push(position);
+    }
+
+    /// Notes how much is held for the answer beside positions; with `is_over` nothing further is wanted.
+    pub(super) const fn hold(&mut self, bytes: usize, is_over: bool) {
+        self.bytes = bytes;
+        self.is_over |= is_over;
+    }
+
+    /// Whether the keys that were read already have to wait for the next chunk.
+    const fn has_ended(&self) -> bool {
+        self.is_over || self.bytes >= CHUNK_BYTES
     }
 
     /// How many positions to read next.
@@ -57,7 +78,7 @@ impl Chunk {
 
     fn is_full(&self) -> bool {
         self.scanned.positions.len() >= self.count_max
-            || self.bytes >= CHUNK_BYTES
+            || self.has_ended()
             || self.looked_at_count >= LOOKED_AT_COUNT_MAX
     }
 }
@@ -131,6 +152,7 @@ impl ReplicatedStore {
                 let records = span.records.clone().unwrap_or_default();
                 self.read_records(scan, &records, Some(&segments))
             }
+            Some(ScanSpan::Maps(span)) => self.read_maps(scan, span),
             None => Err(RequestError::Remote("a scan of nothing".to_owned())),
         }
     }
@@ -179,6 +201,10 @@ impl ReplicatedStore {
                     && held.has(&encoded);
                 if is_wanted {
                     take(&mut chunk, &encoded, key, &meta)?;
+                }
+                if chunk.has_ended() {
+                    chunk.scanned.next = Some(encoded.slice_ref(key));
+                    return Ok(chunk.scanned);
                 }
             }
             if next.is_none() || chunk.is_full() {

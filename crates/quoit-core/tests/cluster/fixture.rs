@@ -7,7 +7,7 @@ use quoit_cluster::{
 };
 use quoit_core::{
     Blocking, DotSequence, PutRequest, ReadOptions, ReplicatedStore, RequestError, StoreSettings,
-    Unreserved,
+    Unreserved, WriteOptions,
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::{Partition, RingSize};
@@ -233,6 +233,13 @@ impl Node {
 
     pub async fn put(&self, at: KeyRef<'static>, value: &'static str) {
         self.store.put(put_of(at, value)).await.unwrap();
+    }
+
+    /// Writes what one replica is enough for.
+    pub async fn put_at_one(&self, at: KeyRef<'static>, value: &'static str) {
+        let (w, dw) = (Some(Quorum::One), Some(Quorum::Count(0)));
+        let options = WriteOptions { w, dw, ..WriteOptions::default() };
+        self.store.put(PutRequest { options, ..put_of(at, value) }).await.unwrap();
     }
 
     /// Reads with these quorums.

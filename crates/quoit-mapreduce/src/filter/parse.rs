@@ -25,7 +25,7 @@ pub(super) fn filter(
         };
         self::step(name, arguments, steps_left, nesting_left)
     });
-    Ok(KeyFilter { steps: steps.collect::<Result<_, _>>()? })
+    Ok(KeyFilter { steps: steps.collect::<Result<_, _>>()?, document: term.clone() })
 }
 
 fn step(

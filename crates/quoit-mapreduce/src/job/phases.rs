@@ -1,10 +1,10 @@
 //! Phases of jobs.
 
 use super::json_form::is_object;
-use super::{Phase, PhaseKind, no_argument};
+use super::{Phase, PhaseKind};
 use crate::fault::JobFault;
 use crate::input::{Input, bucket_of};
-use crate::json::{member, members};
+use crate::json::{member, members, no_argument};
 use crate::map::{MapFunction, WhenMissing};
 use crate::reduce::ReduceFunction;
 use crate::script::{Script, ScriptSource};
@@ -60,13 +60,14 @@ pub(super) fn from_json(
         }
     };
     let argument = member(spec, b"arg").cloned().unwrap_or_else(no_argument);
+    let prereduces = **kind == *b"map" && flag(&argument, b"do_prereduce");
     let kind = match &**kind {
         b"map" => function(place, Kind::Map, named(spec, shown)?, argument)?,
         b"reduce" => function(place, Kind::Reduce, named(spec, shown)?, argument)?,
         b"link" => PhaseKind::Link { bucket: any(spec, "bucket")?, tag: any(spec, "tag")? },
         _ => return Err(bad()),
     };
-    Ok(Phase { kind, keep })
+    Ok(Phase { kind, keep, prereduces })
 }
 
 /// A phase of a job in Erlang's notation.
@@ -94,7 +95,8 @@ pub(super) fn from_term(place: usize, phase: &Term) -> Result<Phase, JobFault> {
         }
         _ => return Err(bad()),
     };
-    Ok(Phase { kind, keep })
+    let prereduces = matches!(kind, PhaseKind::Map(_)) && flag(second, b"do_prereduce");
+    Ok(Phase { kind, keep, prereduces })
 }
 
 /// The function that a specification in JSON names.
@@ -254,10 +256,14 @@ fn reduce_function(name: &[u8]) -> Option<ReduceFunction> {
     })
 }
 
+/// Whether an argument has this member, and it is true.
+fn flag(argument: &Term, name: &[u8]) -> bool {
+    member(argument, name).is_some_and(|flag| flag.is_atom(b"true"))
+}
+
 /// Inputs of one call of a reduce function; `None`: all at once.
 fn batch_count(argument: &Term) -> Option<usize> {
-    let flag = |name: &[u8]| member(argument, name).is_some_and(|flag| flag.is_atom(b"true"));
-    if flag(b"reduce_phase_only_1") {
+    if flag(argument, b"reduce_phase_only_1") {
         return None;
     }
     let given = member(argument, b"reduce_phase_batch_size").and_then(Term::as_u64);

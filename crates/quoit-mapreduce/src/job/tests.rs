@@ -2,6 +2,7 @@ use super::*;
 use crate::JobFault;
 use crate::map::WhenMissing;
 use proptest::prelude::*;
+use quoit_model::etf::Term;
 use serde_json::{Value, json};
 
 fn job(document: Value) -> Result<Job, JobFault> {
@@ -240,5 +241,42 @@ proptest! {
         for fault in faults.into_iter().flatten() {
                 prop_assert!(!fault.printed().is_empty() && !fault.http_text().is_empty());
         }
+    }
+}
+
+#[test]
+fn a_phase_that_was_sent_is_the_same_phase() {
+    let map = |function: &str, arg: Value| {
+        json!({"map": {"language": "erlang", "module": "riak_kv_mapreduce", "function": function,
+            "arg": arg}})
+    };
+    let reduce = |function: &str| {
+        json!({"reduce": {"language": "erlang", "module": "riak_kv_mapreduce",
+            "function": function}})
+    };
+    let only_once = json!({"reduce_phase_only_1": true, "x": [1, 2.5, null]});
+    let query = json!([
+        map("map_identity", json!(null)),
+        map("map_object_value", json!("filter_notfound")),
+        map("map_object_value", json!("include_notfound")),
+        map("map_object_value_list", json!("include_keydata")),
+        map("map_object_value_list", json!({"sub": ["a", 1]})),
+        {"map": {"language": "javascript", "name": "Riak.mapValues", "arg": {"do_prereduce": 1}}},
+        {"map": {"language": "javascript", "source": "function(o) { return []; }"}},
+        {"reduce": {"language": "javascript", "bucket": ["t", "b"], "key": "k", "arg": only_once}},
+        {"reduce": {"language": "javascript", "name": "Riak.reduceSum", "keep": true}},
+        reduce("reduce_identity"), reduce("reduce_set_union"), reduce("reduce_sum"),
+        reduce("reduce_plist_sum"), reduce("reduce_sort"), reduce("reduce_count_inputs"),
+        reduce("reduce_string_to_integer"),
+        {"link": {"bucket": "b"}}, {"link": {"tag": "t", "keep": true}},
+    ]);
+    let document = json!({"inputs": "b", "query": query}).to_string();
+    let job = Job::from_json(document.as_bytes()).expect("a job");
+    assert_eq!(job.phases.len(), 18);
+    for phase in job.phases {
+        let mut sent = Vec::new();
+        phase.to_term().encode_into(&mut sent);
+        let read = Term::decode(&sent.into(), &quoit_model::etf::Limits::STORED).expect("a term");
+        assert_eq!(Phase::from_term(0, &read), Ok(phase));
     }
 }

@@ -103,3 +103,29 @@ proptest! {
         prop_assert_eq!(reduce(ReduceFunction::Sort, Value::from(inputs)), Ok(Value::from(expected)));
     }
 }
+
+proptest! {
+    #[test]
+    fn parts_that_are_reduced_first_give_the_same_result(
+        numbers in proptest::collection::vec(0..1_000i64, 0..60), cut in 1..20usize,
+    ) {
+        let texts: Vec<Value> = numbers.iter().map(|number| json!(number.to_string())).collect();
+        let pairs: Vec<Value> = numbers.iter().map(|number| json!([number % 7, number])).collect();
+        let numbers: Vec<Value> = numbers.iter().map(|number| json!(number)).collect();
+        for (function, inputs) in [
+            (ReduceFunction::Sum, numbers.clone()),
+            (ReduceFunction::Sort, numbers),
+            (ReduceFunction::SetUnion, texts.clone()),
+            (ReduceFunction::CountInputs, texts.clone()),
+            (ReduceFunction::StringToInteger, texts),
+            (ReduceFunction::PlistSum, pairs),
+        ] {
+            let data = |inputs: &[Value]| -> Vec<Datum> {
+                inputs.iter().map(|input| Datum::Term(term_from_json(input))).collect()
+            };
+            let reduced = |inputs| function.reduced(inputs).expect("no script").expect("it is reduced");
+            let parts = inputs.chunks(cut).flat_map(|part| reduced(data(part))).collect();
+            prop_assert_eq!(reduced(parts), reduced(data(&inputs)), "{:?}", function);
+        }
+    }
+}

@@ -12,6 +12,7 @@ mod gone_clients;
 mod indexes;
 mod lists_and_props;
 mod mapreduce;
+mod mapreduce_limits;
 mod memory;
 mod objects;
 mod riak_peer;

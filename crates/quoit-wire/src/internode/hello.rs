@@ -8,7 +8,7 @@ use thiserror::Error;
 /// The oldest version of the protocol that this build speaks.
 pub const VERSION_MIN: u32 = 1;
 /// The newest version of the protocol that this build speaks.
-pub const VERSION_MAX: u32 = VERSION_RIAK_FORMS;
+pub const VERSION_MAX: u32 = VERSION_MAPS;
 /// The first version whose nodes know objects that are data types.
 pub const VERSION_DATA_TYPES: u32 = 2;
 /// The first version whose nodes compare copies of large sets and maps by ranges.
@@ -41,6 +41,8 @@ pub const VERSION_RIAK_FORMS: u32 = 12;
 pub const VERSION_SECURITY: u32 = 12;
 /// The first version whose nodes coordinate writes of whole objects that were made elsewhere.
 pub const VERSION_WHOLE_OBJECTS: u32 = 12;
+/// The first version whose nodes run map phases of jobs for others.
+pub const VERSION_MAPS: u32 = 13;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");

@@ -1,5 +1,6 @@
 //! Messages of listings: of keys, of entries of secondary indexes, of records, and of buckets.
 
+use crate::internode::maps::MapSpan;
 use bytes::Bytes;
 
 /// Lists keys of some partitions of the receiver, tombstones included.
@@ -58,7 +59,7 @@ pub struct Scan {
     #[prost(bytes = "bytes", optional, tag = "7")]
     pub pattern: Option<Bytes>,
     /// Range that is wanted.
-    #[prost(oneof = "ScanSpan", tags = "8, 9, 10, 11")]
+    #[prost(oneof = "ScanSpan", tags = "8, 9, 10, 11, 12")]
     pub span: Option<ScanSpan>,
 }
 
@@ -78,6 +79,9 @@ pub enum ScanSpan {
     /// tell of, or reap, more than is wanted.
     #[prost(message, tag = "11")]
     Segments(SegmentSpan),
+    /// Records that a phase of a MapReduce job maps; in the place of positions the answer has its outputs.
+    #[prost(message, tag = "12")]
+    Maps(MapSpan),
 }
 
 /// A range of a bucket's keys.

@@ -1,0 +1,167 @@
+//! Batches of records that nodes map, and their answers.
+
+use super::fetch::Fetching;
+use crate::calls::call_while_up;
+use crate::error::RequestError;
+use crate::map_work::{NodeWork, input_to_wire};
+use crate::store::{ReplicatedStore, object_props, record_at, replicas_of};
+use crate::topology::{Topology, cost_us};
+use crate::votes::NodePlace;
+use prost::Message;
+use quoit_cluster::{Lane, Peer};
+use quoit_mapreduce::Input;
+use quoit_wire::internode::VERSION_MAPS;
+use quoit_wire::internode::maps::{
+    EndJob, METHOD_END_JOB, METHOD_MAP, MapKeys, MapOutput, MapOutputKind, MappedKeys,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Time that a node has for a batch.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of objects that all nodes together map at once, about.
+const BYTES_AT_ONCE: u64 = 4 << 20;
+
+/// Records of a phase that are being mapped: by the nodes that have them, and by this one.
+pub(super) struct Mapping {
+    pub(super) phase: usize,
+    /// Records that were given to nobody yet.
+    left: Vec<Input>,
+    calls: JoinSet<(Vec<Input>, Option<MappedKeys>)>,
+    /// Records that this node reads.
+    pub(super) fetching: Fetching,
+}
+
+/// An answer of a node to a batch.
+pub(super) struct BatchAnswer {
+    pub(super) outputs: Vec<MapOutputKind>,
+}
+
+impl Mapping {
+    /// Records that this node reads, wherever they are.
+    pub(super) fn here(phase: usize, inputs: Vec<Input>) -> Self {
+        let fetching = Fetching::new(inputs);
+        Self { phase, left: Vec::new(), calls: JoinSet::new(), fetching }
+    }
+
+    /// Records that nodes are to map.
+    pub(super) fn spread(phase: usize, inputs: Vec<Input>) -> Self {
+        let fetching = Fetching::new(Vec::new());
+        Self { phase, left: inputs, calls: JoinSet::new(), fetching }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.left.is_empty() && self.calls.is_empty() && self.fetching.is_done()
+    }
+
+    /// Gives what is left to the nodes that have it. Nodes that are not asked for it are none of those that
+    /// run maps for others, or are not known to be up: this node reads their records.
+    ///
+    /// # Errors
+    ///
+    /// Unknown bucket types, and bad names.
+    pub(super) async fn send(
+        &mut self,
+        store: &Arc<ReplicatedStore>,
+        work: &NodeWork,
+    ) -> Result<(), RequestError> {
+        let inputs = std::mem::take(&mut self.left);
+        if inputs.is_empty() {
+            return Ok(());
+        }
+        let topology = store.settled_topology(None).await;
+        let mut by_node: BTreeMap<NodePlace, Vec<Input>> = BTreeMap::new();
+        for input in inputs {
+            match node_for(store, &topology, &input)? {
+                Some(place) => by_node.entry(place).or_default().push(input),
+                None => self.fetching.add(input),
+            }
+        }
+        let bytes_max = BYTES_AT_ONCE / (by_node.len() as u64).max(1);
+        for (place, inputs) in by_node {
+            let peer = Arc::clone(topology.peer(place).expect("batches go to other nodes"));
+            let keys = MapKeys {
+                work: Some(work.sent.clone()),
+                layout_version: topology.layout_version(),
+                inputs: inputs.iter().map(input_to_wire).collect(),
+                bytes_max,
+            };
+            self.calls.spawn(async move {
+                let call = call_while_up(&peer, METHOD_MAP, &keys, b"", Lane::Large, BATCH_TIMEOUT);
+                let mapped =
+                    call.await.ok().and_then(|reply| MappedKeys::decode(reply.header).ok());
+                (inputs, mapped)
+            });
+        }
+        Ok(())
+    }
+
+    /// The next answer of a node; `None` when none is awaited. Records of a node that has not answered are
+    /// read by this one, from other replicas.
+    pub(super) async fn answer(&mut self) -> Option<Result<BatchAnswer, RequestError>> {
+        let (mut inputs, mapped) = match self.calls.join_next().await? {
+            Ok(answered) => answered,
+            Err(stopped) if stopped.is_panic() => std::panic::resume_unwind(stopped.into_panic()),
+            Err(_) => return Some(Err(RequestError::Overload)),
+        };
+        let mut outputs = Vec::new();
+        let done_count = mapped.as_ref().map_or(0, |mapped| mapped.done_count as usize);
+        for output in mapped.into_iter().flat_map(|mapped| mapped.outputs) {
+            match MapOutput::decode(output).ok().and_then(|output| output.kind) {
+                Some(kind) => outputs.push(kind),
+                None => {
+                    let fault = "an output of a phase is none".to_owned();
+                    return Some(Err(RequestError::Remote(fault)));
+                }
+            }
+        }
+        let rest = inputs.split_off(done_count.min(inputs.len()));
+        match done_count {
+            0 => rest.into_iter().for_each(|input| self.fetching.add(input)),
+            _ => self.left.extend(rest),
+        }
+        Some(Ok(BatchAnswer { outputs }))
+    }
+}
+
+/// The node that maps a record: `None` if this one does, or if no other node that has the record can.
+fn node_for(
+    store: &ReplicatedStore,
+    topology: &Topology,
+    input: &Input,
+) -> Result<Option<NodePlace>, RequestError> {
+    if topology.is_alone() {
+        return Ok(None);
+    }
+    let key = input.key_ref();
+    key.check()?;
+    let encoded = key.encoded();
+    let state = store.control.read();
+    let props = object_props(&state, key.bucket)?;
+    let replicas = replicas_of(&state, key.bucket)?;
+    let at = record_at(&state, props, key, &encoded);
+    let voters = topology.readers(at.partition, replicas, false, &[]);
+    let own = topology.own();
+    let whole = || voters.iter().filter(|voter| voter.primary > 0).map(|voter| voter.node);
+    if whole().any(|place| Some(place) == own) {
+        return Ok(None);
+    }
+    let peers = whole().filter_map(|place| Some((place, topology.peer(place)?)));
+    let able = peers.filter(|(_, peer)| peer.speaks(VERSION_MAPS) && peer.is_up());
+    Ok(able.min_by_key(|(_, peer)| cost_us(peer)).map(|(place, _)| place))
+}
+
+/// Tells all other nodes that a job has ended, which have kept its scripts.
+pub(super) fn tell_end(store: &ReplicatedStore, job: &bytes::Bytes) {
+    let topology = store.topology_now();
+    let tell = |peer: &Arc<Peer>| {
+        let end = EndJob { job: job.clone() };
+        let replies = quoit_cluster::Replies::new();
+        // A node that is not told drops them later.
+        let _ = peer.send(METHOD_END_JOB, &end, b"", Lane::Small, &replies, 0);
+    };
+    let peers = topology.places().filter_map(|place| topology.peer(place));
+    peers.filter(|peer| peer.speaks(VERSION_MAPS) && peer.is_up()).for_each(tell);
+}

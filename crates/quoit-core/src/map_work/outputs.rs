@@ -1,0 +1,77 @@
+//! Functions of phases, applied to objects, and the outputs of scripts.
+
+use bytes::Bytes;
+use quoit_mapreduce::{
+    Datum, FoundObject, Input, MapFunction, NotText, PhaseFault, PhaseKind, ScriptFault,
+    append_json, follow_links, term_from_json,
+};
+use quoit_model::etf::Term;
+use quoit_model::object::Object;
+
+/// An object for a script, or the input of a missing one.
+pub(crate) type ForScript = Result<FoundObject, Input>;
+
+/// Applies the function of a map or link phase to an object, or keeps the object for the engine of scripts.
+pub(crate) fn apply(
+    kind: &PhaseKind,
+    phase: usize,
+    input: Input,
+    object: Option<Object>,
+    outputs: &mut Vec<Datum>,
+    for_script: &mut Vec<ForScript>,
+) -> Result<(), PhaseFault> {
+    match kind {
+        PhaseKind::Link { bucket, tag } => {
+            outputs.extend(follow_links(object.as_ref(), bucket.as_ref(), tag.as_ref()));
+        }
+        PhaseKind::Map(MapFunction::Script(_)) => for_script.push(match object {
+            Some(object) => Ok(FoundObject { input, object }),
+            None => Err(input),
+        }),
+        PhaseKind::Map(function) => {
+            let printed = input.clone();
+            let made = function.apply(input, object);
+            outputs.extend(
+                made.map_err(|error| PhaseFault::new(phase, error, Some(&printed.to_term())))?,
+            );
+        }
+        PhaseKind::Reduce(_) => unreachable!("reduce phases read no objects"),
+    }
+    Ok(())
+}
+
+/// Values as a JSON list.
+///
+/// # Errors
+///
+/// Bytes that are no text.
+pub(crate) fn list_of(phase: usize, values: &[Datum]) -> Result<Bytes, PhaseFault> {
+    let mut list = vec![b'['];
+    for (place, value) in values.iter().enumerate() {
+        if place > 0 {
+            list.push(b',');
+        }
+        append_json(&mut list, value).map_err(|NotText| {
+            PhaseFault::new(phase, NotText.to_string(), Some(&value.to_term()))
+        })?;
+    }
+    list.push(b']');
+    Ok(list.into())
+}
+
+/// The fault of a phase whose script has failed.
+pub(crate) fn failure(phase: usize, fault: ScriptFault) -> PhaseFault {
+    let ScriptFault { message, stack, input, .. } = fault;
+    PhaseFault { phase, error: message, input, kind: "error", stack }
+}
+
+/// The elements of a list that a script has returned.
+pub(crate) fn elements(phase: usize, list: &Bytes) -> Result<Vec<Datum>, PhaseFault> {
+    let value = serde_json::from_slice(list);
+    let value: serde_json::Value =
+        value.map_err(|fault| PhaseFault::new(phase, fault.to_string(), None))?;
+    match term_from_json(&value) {
+        Term::List(elements) => Ok(elements.into_iter().map(Datum::Term).collect()),
+        other => Err(PhaseFault::new(phase, "the script returned no list", Some(&other))),
+    }
+}

@@ -1,0 +1,214 @@
+//! Phases on their way to the nodes that run them, and what comes back.
+
+use crate::error::RequestError;
+use bytes::Bytes;
+use quoit_mapreduce::{
+    Datum, FoundObject, Input, MapFunction, Phase, PhaseKind, ReduceFunction, Script, ScriptSource,
+    ScriptText,
+};
+use quoit_model::etf::{Limits, Term};
+use quoit_model::object::Object;
+use quoit_wire::internode::maps::{MapInput, MapObject, MapOutputKind, MapWork};
+use std::sync::Arc;
+
+/// Limits of terms that come from other nodes, which have read them within limits of their own.
+const TERM_LIMITS: Limits =
+    Limits { depth_max: 256, terms_max: 16_000_000, inflated_bytes_max: 64 << 20 };
+
+/// Sources of the scripts of a job, by the places of their phases.
+#[derive(Default)]
+pub(crate) struct ScriptTexts(Vec<(usize, ScriptText)>);
+
+impl ScriptTexts {
+    pub(crate) const fn new(texts: Vec<(usize, ScriptText)>) -> Self {
+        Self(texts)
+    }
+
+    pub(crate) fn of(&self, phase: usize) -> Option<&ScriptText> {
+        self.0.iter().find(|(place, _)| *place == phase).map(|(_, text)| text)
+    }
+}
+
+/// A map or link phase as a node runs it.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeWork {
+    /// Place of the phase.
+    pub(crate) phase: usize,
+    pub(crate) kind: PhaseKind,
+    /// The function of the phase behind it, if outputs are reduced where they are made.
+    pub(crate) reduce: Option<ReduceFunction>,
+    /// As nodes send it; tells the scripts of jobs apart.
+    pub(crate) sent: MapWork,
+}
+
+impl NodeWork {
+    /// The phase at a place of a job as nodes are sent it; `None` if it is no map or link phase.
+    pub(crate) fn new(
+        job: &Bytes,
+        phases: &[Phase],
+        place: usize,
+        texts: &ScriptTexts,
+    ) -> Option<Self> {
+        let phase = phases.get(place)?;
+        let kind = match &phase.kind {
+            PhaseKind::Map(MapFunction::Script(script)) => {
+                PhaseKind::Map(MapFunction::Script(with_text(script, texts.of(place)?)))
+            }
+            PhaseKind::Map(_) | PhaseKind::Link { .. } => phase.kind.clone(),
+            PhaseKind::Reduce(_) => return None,
+        };
+        let reduce = match phases.get(place + 1).map(|next| &next.kind) {
+            Some(PhaseKind::Reduce(function)) if !phase.keep => {
+                reduced_first(function, phase.prereduces, texts.of(place + 1))
+            }
+            _ => None,
+        };
+        let sent = MapWork {
+            job: job.clone(),
+            phase: place as u32,
+            function: term_of(kind.clone()),
+            reduce: reduce.clone().map(|function| term_of(PhaseKind::Reduce(function))),
+        };
+        Some(Self { phase: place, kind, reduce, sent })
+    }
+
+    /// Reads a phase that another node has sent.
+    ///
+    /// # Errors
+    ///
+    /// Terms of no phase that this node could run.
+    pub(crate) fn of_wire(sent: MapWork) -> Result<Self, RequestError> {
+        let bad = |fault: String| RequestError::Remote(format!("a phase that is none: {fault}"));
+        let place = sent.phase as usize;
+        let kind_of = |encoded: &Bytes| -> Result<PhaseKind, RequestError> {
+            let term =
+                Term::decode(encoded, &TERM_LIMITS).map_err(|fault| bad(fault.to_string()))?;
+            let phase = Phase::from_term(place, &term).map_err(|fault| bad(fault.to_string()))?;
+            Ok(phase.kind)
+        };
+        let kind = match kind_of(&sent.function)? {
+            PhaseKind::Reduce(_) => return Err(bad("it reduces".into())),
+            kind => kind,
+        };
+        let reduce = match sent.reduce.as_ref().map(kind_of).transpose()? {
+            Some(PhaseKind::Reduce(function)) => Some(function),
+            Some(_) => return Err(bad("it does not reduce".into())),
+            None => None,
+        };
+        Ok(Self { phase: place, kind, reduce, sent })
+    }
+
+    /// The scripts of the phase and the one behind it, as an engine takes them.
+    pub(crate) fn scripts(&self) -> Vec<(usize, ScriptText, Term)> {
+        let mut scripts = Vec::new();
+        if let PhaseKind::Map(MapFunction::Script(script)) = &self.kind {
+            scripts.extend(text_of(script).map(|text| (self.phase, text, script.argument.clone())));
+        }
+        if let Some(ReduceFunction::Script { script, .. }) = &self.reduce {
+            let place = self.phase + 1;
+            scripts.extend(text_of(script).map(|text| (place, text, script.argument.clone())));
+        }
+        scripts
+    }
+}
+
+/// The reduce function that runs where the inputs of its phase are made, if it does.
+///
+/// Functions of which this can't be seen do whenever they make less of much, others where the job says so
+/// (`do_prereduce`). A script that wants all inputs at once gets them.
+fn reduced_first(
+    function: &ReduceFunction,
+    prereduces: bool,
+    text: Option<&ScriptText>,
+) -> Option<ReduceFunction> {
+    match function {
+        ReduceFunction::Script { script, batch_count: Some(count) } if prereduces => {
+            let script = with_text(script, text?);
+            Some(ReduceFunction::Script { script, batch_count: Some(*count) })
+        }
+        ReduceFunction::Script { .. } => None,
+        function => (prereduces || function.shrinks()).then(|| function.clone()),
+    }
+}
+
+fn with_text(script: &Script, text: &ScriptText) -> Script {
+    let source = match text {
+        ScriptText::Named(name) => ScriptSource::Named(name.clone()),
+        ScriptText::Source(source) => ScriptSource::Text(source.clone()),
+    };
+    Script { source, argument: script.argument.clone() }
+}
+
+/// The text of a script; `None` where it would have to be read first.
+fn text_of(script: &Script) -> Option<ScriptText> {
+    match &script.source {
+        ScriptSource::Named(name) => Some(ScriptText::Named(name.clone())),
+        ScriptSource::Text(source) => Some(ScriptText::Source(source.clone())),
+        ScriptSource::Stored(_) => None,
+    }
+}
+
+fn term_of(kind: PhaseKind) -> Bytes {
+    encoded(&Phase { kind, keep: false, prereduces: false }.to_term())
+}
+
+pub(crate) fn encoded(term: &Term) -> Bytes {
+    let mut encoded = Vec::new();
+    term.encode_into(&mut encoded);
+    encoded.into()
+}
+
+/// A term that another node has sent.
+///
+/// # Errors
+///
+/// Bytes of no term.
+pub(crate) fn decoded(encoded: &Bytes) -> Result<Term, RequestError> {
+    Term::decode(encoded, &TERM_LIMITS).map_err(|fault| RequestError::Remote(fault.to_string()))
+}
+
+pub(crate) fn input_to_wire(input: &Input) -> MapInput {
+    MapInput {
+        bucket_type: input.bucket_type.clone(),
+        bucket: input.bucket.clone(),
+        key: input.key.clone(),
+        data: input.key_data.as_ref().map(encoded),
+    }
+}
+
+/// An input that another node has sent.
+///
+/// # Errors
+///
+/// Data that is no term.
+pub(crate) fn input_of_wire(sent: MapInput) -> Result<Input, RequestError> {
+    let MapInput { bucket_type, bucket, key, data } = sent;
+    let key_data = data.as_ref().map(decoded).transpose()?;
+    Ok(Input { bucket_type, bucket, key, key_data })
+}
+
+pub(crate) fn datum_to_wire(datum: Datum) -> MapOutputKind {
+    match datum {
+        Datum::Term(Term::Binary(value)) => MapOutputKind::Value(value),
+        Datum::Term(term) => MapOutputKind::Term(encoded(&term)),
+        Datum::Key(input) => MapOutputKind::Key(input_to_wire(&input)),
+        Datum::Object(found) => {
+            let mut object = Vec::new();
+            found.object.encode_into(&mut object);
+            let input = Some(input_to_wire(&found.input));
+            MapOutputKind::Object(MapObject { input, object: object.into() })
+        }
+    }
+}
+
+/// An object that another node has sent.
+///
+/// # Errors
+///
+/// Objects that can't be read.
+pub(crate) fn object_of_wire(sent: MapObject) -> Result<Datum, RequestError> {
+    let input = input_of_wire(sent.input.unwrap_or_default())?;
+    let object = Object::decode(&sent.object);
+    let object = object.map_err(|fault| RequestError::Remote(fault.to_string()))?;
+    Ok(Datum::Object(Arc::new(FoundObject { input, object })))
+}

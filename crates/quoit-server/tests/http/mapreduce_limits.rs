@@ -1,0 +1,139 @@
+//! MapReduce jobs whose clients or scripts misbehave.
+
+use crate::binary::Binary;
+use crate::fixture::Node;
+use bytes::{Bytes, BytesMut};
+use quoit_server::{MapReduceSettings, ScriptLimits, ServerSettings};
+use quoit_wire::frame::append_message;
+use quoit_wire::messages::{RpbMapRedReq, RpbMapRedResp};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Objects of a job whose outputs are larger than what sockets hold.
+const LARGE_COUNT: usize = 64;
+
+fn node_with(mapreduce: MapReduceSettings) -> Node {
+    Node::with(ServerSettings { mapreduce, ..ServerSettings::default() })
+}
+
+fn request(query: &Value) -> RpbMapRedReq {
+    RpbMapRedReq {
+        request: json!({"inputs": "b", "query": query}).to_string().into(),
+        content_type: Bytes::from_static(b"application/json"),
+    }
+}
+
+/// Scripts that misbehave, and words of the error that each of them ends with.
+fn misbehaving() -> [(&'static str, &'static str); 9] {
+    [
+        ("function() { for (;;) {} }", "mapreduce.javascript.call_timeout"),
+        (
+            "function() { while (true) try { f(); } catch (e) {} }",
+            "mapreduce.javascript.call_timeout",
+        ),
+        ("function() { return [/(a+)+$/.test('a'.repeat(40) + 'b')]; }", "call_timeout"),
+        ("function() { var s = ['x']; for (;;) s.push(s.join()); }", "out of memory"),
+        ("function() { return [new Array(1e9).fill(1).length]; }", "out of memory"),
+        (
+            "function() { function f() { return f() + 1; } return [f()]; }",
+            "Maximum call stack size",
+        ),
+        ("function() { return ['x'.repeat(100000)]; }", "mapreduce.javascript.maximum_output"),
+        ("function() { throw new TypeError('on purpose'); }", "TypeError: on purpose"),
+        (
+            "function() { Array.isArray = Object.keys = JSON.stringify = null; \
+             Array.prototype.toJSON = function() { throw new Error('mine'); }; return [1]; }",
+            "mine",
+        ),
+    ]
+}
+
+#[test]
+fn scripts_that_misbehave_end_within_their_limits_in_riaks_form_over_both_protocols() {
+    let limits = ScriptLimits {
+        call_time_max: Duration::from_millis(300),
+        memory_bytes_max: 8 << 20,
+        output_bytes_max: 64 << 10,
+        ..ScriptLimits::default()
+    };
+    let node =
+        node_with(MapReduceSettings { javascript: Some(limits), ..MapReduceSettings::default() });
+    node.put("/buckets/b/keys/a", "A");
+    let mut binary = Binary::connect(&node);
+    for (source, words) in misbehaving() {
+        let query = json!([{"map": {"language": "javascript", "source": source}}]);
+        let document = json!({"inputs": "b", "query": query}).to_string();
+        let http = node.send_json("POST", "/mapred", &document);
+        assert_eq!(http.status, 500, "{source}");
+        let told: Value = serde_json::from_str(&binary.refusal(&request(&query))).expect("JSON");
+        for fault in [http.json(), told] {
+            assert_eq!(fault["phase"], 0, "{source}: {fault}");
+            assert_eq!(
+                (&fault["type"], &fault["input"]),
+                (&json!("error"), &json!("{<<\"b\">>,<<\"a\">>}"))
+            );
+            assert!(fault["stack"].is_string(), "{source}: {fault}");
+            let error = fault["error"].as_str().expect("a text");
+            assert!(error.contains(words), "{source}: {error}");
+        }
+    }
+    let tame =
+        json!([{"map": {"language": "javascript", "source": "function(o) { return [o.key]; }"}}]);
+    let document = json!({"inputs": "b", "query": tame}).to_string();
+    assert_eq!(node.send_json("POST", "/mapred", &document).json(), json!(["a"]));
+}
+
+/// The jobs that run, once `fits` says so of them.
+fn job_once(node: &Node, mut fits: impl FnMut(&Value) -> bool) -> Value {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let seen = node.get("/admin/v1/jobs").json();
+        if fits(&seen) {
+            return seen;
+        }
+        assert!(Instant::now() < end, "{seen}");
+    }
+}
+
+#[test]
+fn a_job_that_is_not_read_waits_and_one_whose_client_leaves_ends() {
+    let node = node_with(MapReduceSettings::default());
+    let value = "v".repeat(1 << 20);
+    for number in 0..LARGE_COUNT {
+        node.put(&format!("/buckets/b/keys/{number}"), &value);
+    }
+    let query = json!([{"map": {"language": "erlang", "module": "riak_kv_mapreduce",
+        "function": "map_object_value"}}]);
+    let mut bytes = BytesMut::new();
+    append_message(&mut bytes, &request(&query)).expect("it is small");
+    for leaves in [false, true] {
+        let mut client = Binary::connect(&node);
+        client.send(&bytes);
+        // It has read what goes into the sockets, and nothing more in a hundred looks.
+        let (mut read_count, mut look_count) = (Value::Null, 0);
+        job_once(&node, |seen| {
+            let now = seen["jobs"][0]["read_count"].clone();
+            look_count = if now == read_count && now != json!(0) { look_count + 1 } else { 0 };
+            read_count = now;
+            look_count >= 100
+        });
+        let count = read_count.as_u64().expect("a count") as usize;
+        assert!((1..LARGE_COUNT).contains(&count), "{count} objects were read ahead");
+        if leaves {
+            drop(client);
+        } else {
+            let mut value_count = 0;
+            loop {
+                let part: RpbMapRedResp = client.frame().decode().expect("results");
+                let list = part.response.map(|list| serde_json::from_slice::<Vec<Value>>(&list));
+                value_count += list.map_or(0, |list| list.expect("a list").len());
+                if part.done == Some(true) {
+                    break;
+                }
+            }
+            assert_eq!(value_count, LARGE_COUNT);
+        }
+        job_once(&node, |seen| seen["active"] == 0);
+    }
+}
