@@ -20,7 +20,7 @@ use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{Layouts, WriteNeed, WriteTally};
-use crate::write_replicas::{Made, SentForm};
+use crate::write_replicas::{Made, OwnCopy, SentForm};
 use arc_swap::Guard;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
@@ -298,9 +298,8 @@ impl ReplicatedStore {
             Some(replicated) => {
                 let (key, partition) = (Bytes::copy_from_slice(&encoded), at.partition);
                 let sent = SentForm::Object(replicated);
-                let (has_own, ticket) = (true, Some(ticket));
-                let made =
-                    Made { key, partition, sent, has_own, ticket, quorums, sloppy, timeout_ms };
+                let own = OwnCopy::Logged(ticket);
+                let made = Made { key, partition, sent, own, quorums, sloppy, timeout_ms };
                 Wants::Replicas(Guard::into_inner(topology), layouts, made)
             }
         }))

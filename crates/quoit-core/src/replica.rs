@@ -109,6 +109,9 @@ pub(crate) enum ApplyOutcome {
     /// The stored object has seen as much already, and the request does not ask whether it is
     /// synced.
     Known,
+    /// Nothing is stored, and nothing is to be: the object has expired, or a reap record covers it. That is
+    /// as durable as a record of it could be.
+    Nothing,
     /// Written; synced when the ticket is.
     Written(Ticket, RecordMeta),
 }
@@ -282,9 +285,8 @@ fn take(
             };
             match verdict {
                 Ok(Verdict::Put(meta)) => Decision::Put(meta),
-                Ok(Verdict::Keep | Verdict::Undecided | Verdict::WouldBlock) | Err(_) => {
-                    Decision::Keep
-                }
+                Ok(Verdict::Keep | Verdict::Nothing | Verdict::Undecided | Verdict::WouldBlock)
+                | Err(_) => Decision::Keep,
             }
         };
         let applied = match before {
@@ -316,6 +318,7 @@ fn take(
                 return Ok(Some(ApplyOutcome::Written(ticket, meta)));
             }
             (Applied::Kept, Verdict::Keep) => return Ok(Some(ApplyOutcome::Known)),
+            (Applied::Kept, Verdict::Nothing) => return Ok(Some(ApplyOutcome::Nothing)),
             // Only a front leaves anything undecided.
             _ => {}
         }
@@ -337,6 +340,8 @@ fn reap(records: &Records, at: &RecordAt<'_>, digest: u64) -> Result<bool, Store
 pub(crate) enum Verdict {
     Put(RecordMeta),
     Keep,
+    /// Nothing is stored, and nothing is to be.
+    Nothing,
     /// The front of what is stored does not tell.
     Undecided,
     /// A reap record has to come from the disk.
@@ -354,7 +359,7 @@ pub(crate) fn take_first(admitted: Admitted, incoming: &Replicated, out: &mut Ve
             rest.encode_into(out);
             Verdict::Put(meta_of(&rest, incoming.meta.n_val_class))
         }
-        Admitted::Nothing => Verdict::Keep,
+        Admitted::Nothing => Verdict::Nothing,
         Admitted::WouldBlock => Verdict::WouldBlock,
     }
 }

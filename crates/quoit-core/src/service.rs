@@ -321,6 +321,9 @@ impl ReplicatedStore {
     fn acknowledge(self: Arc<Self>, taken: ApplyOutcome, acks: Acks, reply: Responder) {
         let ticket = match (taken, acks) {
             (ApplyOutcome::Written(ticket, _), Acks::Synced | Acks::Both) => ticket,
+            (ApplyOutcome::Nothing, Acks::Synced | Acks::Both) => {
+                return reply.send(&Stored { synced: true }, b"");
+            }
             _ => return reply.send(&Stored { synced: false }, b""),
         };
         if planted!(AcknowledgesUnsynced) {

@@ -45,16 +45,25 @@ pub(crate) struct Made {
     pub(crate) partition: Partition,
     /// The form in which the other replicas get the write.
     pub(crate) sent: SentForm,
-    /// Whether this node is one of those that should have it, and has it.
-    pub(crate) has_own: bool,
-    /// Where it stands in this node's log, if it does.
-    pub(crate) ticket: Option<Ticket>,
+    /// This node's own copy.
+    pub(crate) own: OwnCopy,
     /// Quorums that the write waits for.
     pub(crate) quorums: WriteQuorums,
     /// Whether fallbacks may stand in for dead primaries.
     pub(crate) sloppy: bool,
     /// Milliseconds until `timeout`.
     pub(crate) timeout_ms: Option<u32>,
+}
+
+/// The copy of a write on the node that takes it to the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OwnCopy {
+    /// The node is none of those that should have the write.
+    None,
+    /// It has the write, which is synced when the ticket is.
+    Logged(Ticket),
+    /// It has the write, or need not have it, and there is nothing to be synced.
+    Settled,
 }
 
 /// Form in which replicas get a write.
@@ -263,13 +272,13 @@ impl<'a> WriteRun<'a> {
             failed: SmallVec::new(),
             wanting: SmallVec::new(),
             sends_until,
-            syncing: made.quorums.dw > 0 && made.ticket.is_some(),
+            syncing: made.quorums.dw > 0 && matches!(made.own, OwnCopy::Logged(_)),
             replies: Replies::new(),
         };
-        if let Some(own) = run.topology.own().filter(|_| made.has_own) {
+        if let Some(own) = run.topology.own().filter(|_| made.own != OwnCopy::None) {
             run.sent.push(own);
             run.tally.accept(own);
-            if planted!(CountsOwnCopySynced) {
+            if made.own == OwnCopy::Settled || planted!(CountsOwnCopySynced) {
                 run.tally.sync(own);
             }
         }
@@ -446,14 +455,14 @@ impl<'a> WriteRun<'a> {
 
     /// Waits for this node's sync or the next answer.
     async fn hear(&mut self) -> Result<WriteEvent, RequestError> {
-        let (store, ticket) = (self.store, self.made.ticket);
+        let (store, own) = (self.store, self.made.own);
         let (syncing, replies) = (self.syncing, &mut self.replies);
         poll_fn(|context| {
             if let Poll::Ready(Some((node, reply))) = replies.poll_next(context) {
                 return Poll::Ready(Ok(WriteEvent::Reply(node, reply)));
             }
             if syncing
-                && let Some(ticket) = ticket
+                && let OwnCopy::Logged(ticket) = own
                 && let Poll::Ready(synced) = store.engine.poll_durable(ticket, context.waker())
             {
                 return Poll::Ready(

@@ -32,6 +32,8 @@ pub(crate) enum Joined {
 enum JoinVerdict {
     Put(RecordMeta),
     Kept,
+    /// Nothing is stored, and nothing is to be.
+    Nothing,
     NeedsWhole,
     WouldBlock,
 }
@@ -75,6 +77,7 @@ impl ReplicatedStore {
         match (applied, outcome?) {
             (_, JoinVerdict::NeedsWhole) => Ok(Joined::NeedsWhole),
             (Applied::WouldBlock, _) | (_, JoinVerdict::WouldBlock) => Ok(Joined::WouldBlock),
+            (Applied::Kept, JoinVerdict::Nothing) => Ok(Joined::Done(ApplyOutcome::Nothing)),
             (Applied::Kept, _) => Ok(Joined::Done(ApplyOutcome::Known)),
             (Applied::Written(ticket), verdict) => {
                 self.note_written(at.partition, at.encoded);
@@ -110,6 +113,7 @@ impl ReplicatedStore {
         Ok(match take_first(admitted, &replicated, out) {
             Verdict::Put(meta) => JoinVerdict::Put(meta),
             Verdict::WouldBlock => JoinVerdict::WouldBlock,
+            Verdict::Nothing => JoinVerdict::Nothing,
             Verdict::Keep | Verdict::Undecided => JoinVerdict::Kept,
         })
     }
