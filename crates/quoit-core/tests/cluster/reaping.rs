@@ -1,7 +1,12 @@
 //! Tombstones of several nodes.
 
 use crate::fixture::{Cluster, key, r, values};
-use quoit_core::{DeleteMode, DeleteRequest, StoreSettings};
+use bytes::Bytes;
+use quoit_core::{Arrival, DeleteMode, DeleteRequest, StoreSettings};
+use quoit_model::key::KeyRef;
+use quoit_model::object::Object;
+use quoit_model::props::Quorum;
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -56,4 +61,42 @@ async fn a_tombstone_stays_while_a_primary_is_away_and_the_delete_holds() {
     cluster.clock.advance_us(60_000_000);
     cluster.until(|| key_count(&cluster) == 0).await;
     tasks.iter().for_each(JoinHandle::abort);
+}
+
+/// An object as another cluster sends it, which wants it on the disks of a majority.
+async fn arrives(cluster: &Cluster, at: KeyRef<'static>, object: &Object) {
+    let (name, dw) = (Bytes::from(at.encoded().to_vec()), Quorum::Quorum);
+    let arrival = Arrival { visited: None, may_be_again: false, dw };
+    for node in &cluster.nodes {
+        node.store.store_arrived(&name, object, &arrival).await.expect("it need not be stored");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_cluster_is_told_that_what_was_reaped_has_arrived() {
+    let cluster = Cluster::with(3, after_3_s()).await;
+    let tasks = background(&cluster);
+    let at = key("default", "k");
+    cluster.nodes[0].put(at, "v").await;
+    let object = cluster.nodes[0].read(at, r(3)).await.unwrap().expect("the object");
+    cluster.nodes[1].store.delete(DeleteRequest::of(at)).await.unwrap();
+    cluster.clock.advance_us(4_000_000);
+    cluster.until(|| key_count(&cluster) == 0).await;
+    arrives(&cluster, at, &object).await;
+    assert_eq!(key_count(&cluster), 0, "a reap record covers it");
+    tasks.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_cluster_is_told_that_what_has_expired_has_arrived() {
+    let cluster = Cluster::of(3).await;
+    cluster.create_type("short", json!({"ttl": 10})).await;
+    let at = key("short", "k");
+    cluster.nodes[0].put(at, "v").await;
+    let object = cluster.nodes[0].read(at, r(3)).await.unwrap().expect("the object");
+    // As it would be had it never been here.
+    let other = key("short", "other");
+    cluster.clock.advance_us(11_000_000);
+    arrives(&cluster, other, &object).await;
+    assert!(cluster.nodes[0].values(other).await.is_empty());
 }
