@@ -66,3 +66,20 @@ def _commands_of(cell):
             yield words
         elif words:
             yield group + words[:1]
+
+
+def settings():
+    """(pattern, word) of each key or family of keys in the table of settings."""
+    for names, here in rows("Settings"):
+        word = re.match(r"kept|changed|no meaning|refused", here.strip("| "))
+        assert word, here
+        for pattern in re.findall(r"`([^`]+)`", names):
+            for one in each_of(pattern):
+                yield one, word.group()
+
+
+def row_of(key, patterns):
+    """The pattern that says what becomes of a key: its own, or the longest of a family; None without any."""
+    matching = [pattern for pattern in patterns
+                if pattern == key or (pattern.endswith("*") and key.startswith(pattern[:-1]))]
+    return max(matching, key=lambda pattern: (pattern == key, len(pattern)), default=None)

@@ -392,6 +392,31 @@ class OneNode(unittest.TestCase):
         unknown = {name for name in stats if not name.startswith("quoit_")} - set(told)
         self.assertEqual(unknown, set(), "not in the table of statistics")
 
+    def test_each_setting_of_riaks_is_what_the_page_says(self):
+        with open(os.path.join(HERE, "riak.conf"), encoding="utf-8") as file:
+            keys = [line.split("=")[0].strip() for line in file if not line.startswith("#")]
+        self.assertGreater(len(keys), 250)
+        told = dict(riak_pages.settings())
+        rows = {key: riak_pages.row_of(key, told) for key in keys}
+        self.assertEqual([key for key in keys if rows[key] is None], [], "they have no row")
+        self.assertEqual(set(told) - set(rows.values()), set(), "rows of no key")
+        words = {"kept": "kept", "changed": "changed", "no meaning": "without_meaning", "refused": "refused"}
+        remarks = self.remarks(os.path.join(HERE, "riak.conf"))
+        refused = [key for key in keys if told[rows[key]] == "refused"]
+        for key in set(keys) - set(refused):
+            self.assertEqual(remarks[key], words[told[rows[key]]], key)
+        # They are refused when they are set to something.
+        source = os.path.join(self.folder, "set.conf")
+        with open(source, "w", encoding="utf-8") as file:
+            file.writelines("%s = on\n" % key for key in refused)
+        self.assertEqual(set(self.remarks(source).values()), {"refused"})
+
+    def remarks(self, file):
+        """What the program says about each key of a file."""
+        _, out, words = quoit("config", "from-riak", file, "--memory", "8589934592", "--format", "json")
+        self.assertTrue(out, words)
+        return {one["riak_key"]: one["remark"] for one in json.loads(out)}
+
     def test_each_command_of_the_page_is_answered(self):
         for program, commands in riak_pages.commands().items():
             self.assertGreater(len(commands), 10, program)

@@ -82,7 +82,7 @@ const NOTHING_TO_DO: [(&str, &str); 7] = [
     ("reformat-indexes", "indexes have one format"),
     ("downgrade-objects", "objects have one format"),
     ("erl-reload", "there is no Erlang code to load again"),
-    ("js-reload", "JavaScript is not run"),
+    ("js-reload", "scripts come with their jobs, and none is loaded at the start"),
     (
         "reip",
         "a node is known by an identity that does not depend on its name; start it with the new name",

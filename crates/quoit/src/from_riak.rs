@@ -158,7 +158,7 @@ fn why_without_meaning(key: &str) -> String {
         ("leveldb.", "the engine has no such setting; see docs/configuration.md"),
         ("leveled.", "the engine has no such setting; see docs/configuration.md"),
         ("log", "log lines go to standard error, and the service manager keeps them"),
-        ("javascript.", "JavaScript is not run"),
+        ("javascript.", "scripts are limited by mapreduce.javascript.*"),
         ("search", "there is no search"),
         ("platform_", "packages decide it"),
         ("handoff", "transfers are resumable and limited by transfer_rate and transfer_limit"),

@@ -202,8 +202,8 @@ const fn promise(name: &'static str, stock: &'static str, broken: &'static str) 
     Promise { name, stock, broken }
 }
 
-const NO_TLS: &str =
-    "Quoit has no TLS: put clients and nodes into a network of their own, or a proxy before it";
+const OTHER_CERTIFICATES: &str =
+    "nodes get their certificates by internode.tls, not from files: see docs/secure-a-cluster.md";
 const NO_HOOKS: &str = "commit hooks are not run";
 const OTHER_DIRECTORY: &str = "data lie below platform_data_dir, not there";
 const NO_SYSLOG: &str = "log lines go to standard error, not to syslog";
@@ -220,8 +220,8 @@ const PROMISES: &[Promise] = &[
          no default; it keeps nobody out otherwise: keep listener.internode inside the network of the \
          cluster",
     ),
-    promise("handoff.ssl.certfile", "", NO_TLS),
-    promise("handoff.ssl.keyfile", "", NO_TLS),
+    promise("handoff.ssl.certfile", "", OTHER_CERTIFICATES),
+    promise("handoff.ssl.keyfile", "", OTHER_CERTIFICATES),
     promise(
         "leveldb.expiration",
         "off",
