@@ -8,7 +8,9 @@ use quoit_model::etf::ETF_VERSION;
 use quoit_model::object::Object;
 use quoit_model::riak_object::decode_riak_object;
 use quoit_progress::{Progress, Unit};
-use quoit_riak_files::{Damage, Discovered, Position, Seen, StoredRecord, discover, live_process};
+use quoit_riak_files::{
+    Damage, Discovered, Position, Seen, StoredRecord, discover, join_tiers, live_process,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -43,6 +45,7 @@ pub(crate) fn open(directories: &[PathBuf]) -> Result<Discovered> {
         all.partitions.extend(found.partitions);
         all.ring_size = all.ring_size.max(found.ring_size);
     }
+    all.partitions = join_tiers(all.partitions)?;
     all.partitions.sort_by_cached_key(|partition| {
         (partition.index.len(), partition.index.clone(), partition.directory.clone())
     });

@@ -1,7 +1,7 @@
 //! Content of a directory of Riak's.
 
 use crate::bitcask::BitcaskScan;
-use crate::leveldb::LevelDbScan;
+use crate::leveldb::{LevelDbScan, has_levels};
 use crate::leveled::LeveledScan;
 use crate::ring::ring_size_of_files;
 use crate::source::entries;
@@ -35,7 +35,7 @@ impl Engine {
 
     /// The engine of a partition's directory, by the files in it.
     fn of_partition(directory: &Path) -> Option<Self> {
-        if directory.join("CURRENT").is_file() || directory.join("sst_0").is_dir() {
+        if directory.join("CURRENT").is_file() || has_levels(directory) {
             return Some(Self::LevelDb);
         }
         if directory.join("journal").join("journal_files").is_dir() {
@@ -59,6 +59,8 @@ pub struct Partition {
     pub engine: Engine,
     /// Where it is.
     pub directory: PathBuf,
+    /// Where the other levels of LevelDB's tables are, when they lie in two trees.
+    pub slow_directory: Option<PathBuf>,
 }
 
 impl Partition {
@@ -80,7 +82,8 @@ impl Partition {
     ) -> Result<(), RiakFilesError> {
         match self.engine {
             Engine::Bitcask => BitcaskScan::open(&self.directory)?.read(from, index_log, visit),
-            Engine::LevelDb => LevelDbScan::open(&self.directory)?.read(from, visit),
+            Engine::LevelDb => LevelDbScan::open(&self.directory, self.slow_directory.as_deref())?
+                .read(from, visit),
             Engine::Leveled => LeveledScan::open(&self.directory)?.read(from, index_log, visit),
         }
     }
@@ -90,7 +93,8 @@ impl Partition {
     pub fn size_bytes(&self) -> u64 {
         let size = match self.engine {
             Engine::Bitcask => BitcaskScan::open(&self.directory).map(|scan| scan.size_bytes()),
-            Engine::LevelDb => LevelDbScan::open(&self.directory).map(|scan| scan.size_bytes()),
+            Engine::LevelDb => LevelDbScan::open(&self.directory, self.slow_directory.as_deref())
+                .map(|scan| scan.size_bytes()),
             Engine::Leveled => LeveledScan::open(&self.directory).map(|scan| scan.size_bytes()),
         };
         size.unwrap_or(0)
@@ -119,7 +123,8 @@ pub fn discover(directory: &Path) -> Result<Discovered, RiakFilesError> {
     if let Some(engine) = Engine::of_partition(directory).filter(|_| index_of(directory).is_some())
     {
         let index = index_of(directory).unwrap_or_default();
-        partitions.push(Partition { index, engine, directory: directory.to_owned() });
+        let directory = directory.to_owned();
+        partitions.push(Partition { index, engine, directory, slow_directory: None });
     } else {
         let folders = Engine::ALL.map(|engine| directory.join(engine.as_str()));
         // The backends of `multi_backend` have directories of any name.
@@ -160,7 +165,7 @@ fn partitions_in(folder: &Path) -> Result<Vec<Partition>, RiakFilesError> {
         if let (Some(index), Some(engine)) =
             (index_of(&directory), Engine::of_partition(&directory))
         {
-            partitions.push(Partition { index, engine, directory });
+            partitions.push(Partition { index, engine, directory, slow_directory: None });
         }
     }
     Ok(partitions)
@@ -217,6 +222,7 @@ mod tests {
                 index: (*index).to_owned(),
                 engine: Engine::Bitcask,
                 directory: PathBuf::new(),
+                slow_directory: None,
             };
             indexes.iter().map(partition).collect()
         };

@@ -3,7 +3,8 @@
 //! A journal file begins with 512 numbers of 32 bits that tell where its hash tables are; the records are
 //! between these and the first table, or go on to the end while the file is still written. A record is the
 //! sizes of key and value, the key, a checksum and the value. The key is `{SequenceNumber, Kind, LedgerKey}`;
-//! the record of a ledger key with the highest number counts. The newest readable manifest names the files.
+//! the record of a ledger key with the highest number counts. The newest manifest names the files; without
+//! it, all are taken.
 
 use crate::newest::{KEYS_MAX, Newest};
 use crate::source::{Source, entries, numbered, read_file};
@@ -182,28 +183,20 @@ impl LeveledScan {
     }
 }
 
-/// Names of the files below `journal_files` by the newest manifest that can be read, `None` without any.
+/// Names of the files below `journal_files` by the newest manifest, `None` where there is none that can be
+/// read. An older one does not count: compaction may have deleted what it names, and made other files.
 fn manifest_names(
     folder: &Path,
     damage: &mut Vec<Damage>,
 ) -> Result<Option<Vec<String>>, RiakFilesError> {
-    let mut manifests: Vec<(u64, PathBuf)> = entries(folder)?
-        .into_iter()
-        .filter_map(|path| Some((numbered(&path, ".man")?, path)))
-        .collect();
-    manifests.sort();
-    for (_, path) in manifests.iter().rev() {
-        match names_in(&read_file(path)?) {
-            Some(names) => return Ok(Some(names)),
-            None => damage.push(Damage::new(
-                path,
-                0,
-                0,
-                "the manifest can't be read; the one before counts",
-            )),
-        }
+    let manifests = entries(folder)?.into_iter();
+    let newest = manifests.filter_map(|path| Some((numbered(&path, ".man")?, path))).max();
+    let Some((_, path)) = newest else { return Ok(None) };
+    let names = names_in(&read_file(&path)?);
+    if names.is_none() {
+        damage.push(Damage::new(&path, 0, 0, "the manifest can't be read; all files are taken"));
     }
-    Ok(None)
+    Ok(names)
 }
 
 /// The names in a manifest: `journal_files/` and what follows, up to what no name has. The term around them

@@ -38,6 +38,7 @@ mod process;
 mod ring;
 mod sext;
 mod source;
+mod tiers;
 
 pub use bitcask::{BitcaskScan, fuzz_bitcask_data, fuzz_bitcask_hint};
 pub use damage::Damage;
@@ -48,6 +49,7 @@ pub use position::{BadPosition, Position};
 pub use process::live_process;
 pub use ring::ring_size_of_files;
 pub use sext::fuzz_sext;
+pub use tiers::join_tiers;
 
 use bytes::Bytes;
 use quoit_model::bitcask_key::BitcaskKey;

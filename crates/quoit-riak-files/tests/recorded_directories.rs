@@ -13,7 +13,7 @@ use quoit_model::object::{Object, Sibling};
 use quoit_model::props::Datatype;
 use quoit_model::riak_clock::decode_riak_clock;
 use quoit_model::riak_object::decode_riak_object;
-use quoit_riak_files::{Damage, Partition, Position, Seen, discover};
+use quoit_riak_files::{Damage, Partition, Position, Seen, discover, join_tiers};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,6 +25,8 @@ const ARCHIVES: [&str; 6] =
     ["bitcask", "bitcask-data-types", "bitcask-killed", "leveldb", "leveldb-data-types", "leveled"];
 
 type Objects = BTreeMap<BitcaskKey, Object>;
+/// File and place of each copy, by its partition's directory and its key.
+type Copies = BTreeMap<(PathBuf, BitcaskKey), (PathBuf, u64)>;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/riak-data")
@@ -45,9 +47,13 @@ fn expected(name: &str) -> Value {
 
 /// All partitions, the replicas of each record merged, and what is damaged.
 fn read(directory: &Path) -> (Objects, Vec<Damage>) {
+    read_all(discover(directory).expect("a directory of Riak's").partitions)
+}
+
+fn read_all(partitions: Vec<Partition>) -> (Objects, Vec<Damage>) {
     let mut objects = Objects::new();
     let mut damages = Vec::new();
-    for partition in discover(directory).expect("a directory of Riak's").partitions {
+    for partition in partitions {
         partition
             .read(&Position::default(), None, &mut |seen, _| {
                 match seen {
@@ -252,7 +258,8 @@ fn damage_is_told_and_loses_nothing_else() {
     let mut numbers = Numbers(7);
     for name in ARCHIVES {
         let directory = unpacked(name);
-        let (whole, _) = read(directory.path());
+        let (whole, _) = copies(directory.path());
+        let mut lost = 0;
         let mut all = Vec::new();
         files(directory.path(), &mut all);
         // Tables, journals and logs have records; hint files and manifests help to find them.
@@ -270,30 +277,59 @@ fn damage_is_told_and_loses_nothing_else() {
                 _ => damaged.clear(),
             }
             std::fs::write(path, &damaged).expect("a file");
-            let (left, damages) = read(directory.path());
-            let lost = whole.keys().filter(|key| !left.contains_key(*key)).count();
-            // Every record is in three partitions, most of them: one file takes few records for good.
-            assert!(
-                lost * 2 < whole.len(),
-                "{name}, round {round}: {lost} lost by {}",
-                path.display()
-            );
-            let is_told = damages.iter().any(|damage| damage.file == *path);
-            // Nothing tells how much a file had that is still written, where nothing of it is left.
-            let is_untold = damaged.is_empty() && kind_of(path) == Kind::StillWritten;
-            assert!(
-                is_told || lost == 0 || is_untold,
-                "{name}, round {round}: {} lost, and {} is not told",
-                lost,
-                path.display()
-            );
+            let (left, damages) = copies(directory.path());
+            let is_there = |key: &BitcaskKey| left.keys().any(|(_, there)| there == key);
+            for (copy, place) in whole.iter().filter(|(copy, _)| !left.contains_key(*copy)) {
+                let is_told = damages.iter().any(|damage| is_in(place, damage, damaged.len()));
+                // Nothing tells how much a file had that is still written, where its end is gone.
+                let is_untold = kind_of(path) == Kind::StillWritten
+                    && place.0 == *path
+                    && place.1 >= damaged.len() as u64;
+                assert!(
+                    is_told || is_untold,
+                    "{name}, round {round}: {copy:?} at {place:?}: {damages:?}"
+                );
+                // Another partition has a copy of every record, of nearly all.
+                lost += usize::from(!is_there(&copy.1));
+            }
             std::fs::write(path, &before).expect("a file");
         }
+        assert!(lost * 20 < whole.len(), "{name}: {lost} copies of {} had no other", whole.len());
     }
 }
 
+/// The copies of each partition, with file and place of each, and what is damaged.
+fn copies(directory: &Path) -> (Copies, Vec<Damage>) {
+    let (mut found, mut damages) = (Copies::new(), Vec::new());
+    for partition in discover(directory).expect("a directory of Riak's").partitions {
+        partition
+            .read(&Position::default(), None, &mut |seen, _| {
+                match seen {
+                    Seen::Record(record) => {
+                        let place = (record.file.to_path_buf(), record.offset);
+                        found.insert((partition.directory.clone(), record.key), place);
+                    }
+                    Seen::Damage(damage) => damages.push(damage),
+                    Seen::Nothing => {}
+                }
+                ControlFlow::Continue(())
+            })
+            .expect("readable files");
+    }
+    (found, damages)
+}
+
+/// Whether damage that was told covers a place of a file which has so many bytes left.
+fn is_in(place: &(PathBuf, u64), damage: &Damage, left_bytes: usize) -> bool {
+    let end = damage.offset + damage.len;
+    let is_covered = damage.offset <= place.1 && place.1 < end;
+    let is_behind_the_end = place.1 >= left_bytes as u64 && end >= left_bytes as u64;
+    let is_whole_file = damage.what.contains("all of the table");
+    damage.file == place.0 && (is_covered || is_behind_the_end || is_whole_file)
+}
+
 #[test]
-fn levels_on_another_path_are_told_and_found_where_links_lead_to_them() {
+fn levels_on_another_path_are_told_and_joined_when_both_are_given() {
     let directory = unpacked("leveldb");
     let (whole, _) = read(directory.path());
     let slow = tempfile::tempdir().expect("a temporary directory");
@@ -304,7 +340,9 @@ fn levels_on_another_path_are_told_and_found_where_links_lead_to_them() {
             let has_tables =
                 std::fs::read_dir(&folder).is_ok_and(|mut files| files.next().is_some());
             if has_tables {
-                let to = slow.path().join(format!("{}-{level}", partition.index));
+                let to = slow.path().join("leveldb").join(&partition.index);
+                std::fs::create_dir_all(&to).expect("a directory");
+                let to = to.join(format!("sst_{level}"));
                 std::fs::rename(&folder, &to).expect("moved");
                 moved.push((folder, to));
             }
@@ -314,6 +352,19 @@ fn levels_on_another_path_are_told_and_found_where_links_lead_to_them() {
     let (_, damages) = read(directory.path());
     let is_told = damages.iter().all(|damage| damage.what.contains("leveldb.tiered"));
     assert!(!damages.is_empty() && is_told, "{damages:?}");
+    let other = unpacked("leveldb-data-types");
+    let mut partitions = Vec::new();
+    // Another node has partitions of the same indexes, which miss nothing.
+    for given in [other.path(), slow.path(), directory.path()] {
+        partitions.extend(discover(given).expect("a directory of Riak's").partitions);
+    }
+    let count = partitions.len();
+    let joined = join_tiers(partitions).expect("readable directories");
+    let with_slow = joined.iter().filter(|partition| partition.slow_directory.is_some()).count();
+    assert!(with_slow > 0 && joined.len() == count - with_slow, "{with_slow} of {count}");
+    let of_this = |partition: &Partition| partition.directory.starts_with(directory.path());
+    let (found, damages) = read_all(joined.into_iter().filter(of_this).collect());
+    assert_eq!((damages, &found), (Vec::new(), &whole));
     for (folder, to) in moved {
         std::os::unix::fs::symlink(to, folder).expect("a link");
     }

@@ -189,6 +189,7 @@ mod tests {
             index: "0".to_owned(),
             engine: Engine::Bitcask,
             directory: "bitcask/0".into(),
+            slow_directory: None,
         };
         let reached: Position =
             serde_json::from_str(r#"{"file":"1.bitcask.data","offset":17}"#).expect("a position");

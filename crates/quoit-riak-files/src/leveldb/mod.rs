@@ -37,8 +37,23 @@ pub(crate) struct LevelDbScan {
     damage: Vec<Damage>,
 }
 
+/// Whether a directory has directories of tables.
+pub(crate) fn has_levels(directory: &Path) -> bool {
+    (0..LEVELS).any(|level| directory.join(format!("sst_{level}")).is_dir())
+}
+
+/// Whether a directory has tables, but neither manifest nor logs.
+pub(crate) fn is_slow_tree(directory: &Path) -> bool {
+    let is_of_fast =
+        |name: &str| name == "CURRENT" || name.starts_with("MANIFEST-") || name.ends_with(".log");
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    has_levels(directory)
+        && !files.into_iter().any(|file| file.file_name().to_str().is_some_and(is_of_fast))
+}
+
 impl LevelDbScan {
-    pub(crate) fn open(directory: &Path) -> Result<Self, RiakFilesError> {
+    /// The tables and logs of a partition, of which some tables may be in the tree `slow`.
+    pub(crate) fn open(directory: &Path, slow: Option<&Path>) -> Result<Self, RiakFilesError> {
         let mut damage = Vec::new();
         let version = current_version(directory, &mut damage)?;
         let mut logs: Vec<(u64, PathBuf)> = entries(directory)?
@@ -61,7 +76,12 @@ impl LevelDbScan {
         let mut runs = Vec::new();
         for (level, tables) in version.levels.iter().enumerate() {
             let path = |number: &u64| {
-                directory.join(format!("sst_{level}")).join(format!("{number:06}.sst"))
+                let in_tree = |tree: &Path| {
+                    tree.join(format!("sst_{level}")).join(format!("{number:06}.sst"))
+                };
+                let in_slow = slow.map(in_tree).filter(|path| path.is_file());
+                let own = in_tree(directory);
+                in_slow.filter(|_| !own.is_file()).unwrap_or(own)
             };
             let files = tables.iter().map(|table| path(&table.number));
             if level < FIRST_SORTED_LEVEL {
@@ -77,6 +97,11 @@ impl LevelDbScan {
             |number: u64| number >= version.log_number || number == version.previous_log_number;
         let logs = logs.into_iter().filter(|(number, _)| counts(*number)).map(|(_, path)| path);
         Ok(Self { logs: logs.collect(), runs, damage })
+    }
+
+    /// Tables of the manifest that are not there.
+    pub(crate) fn missing_tables(&self) -> usize {
+        self.runs.iter().flatten().filter(|path| !path.is_file()).count()
     }
 
     pub(crate) fn size_bytes(&self) -> u64 {
@@ -144,9 +169,9 @@ fn missing(table: &Path) -> &'static str {
     match table.parent().is_some_and(has_files) {
         true => "the manifest's table is missing",
         false => {
-            "the manifest's table is missing, as all of its level: with leveldb.tiered, put the directories \
-             sst_N of the slow path in place of the empty ones (links will do), or move the data of this \
-             node by replication (quoit import plan)"
+            "the manifest's table is missing, as all of its level: with leveldb.tiered, give the directory \
+             of the slow path beside this one, or move the data of this node by replication (quoit import \
+             plan)"
         }
     }
 }

@@ -1,0 +1,47 @@
+//! Partitions of LevelDB whose tables lie in two trees (`leveldb.tiered`): the fast one has the manifest, the
+//! logs and the first levels, the slow one has nothing but the other levels.
+
+use crate::leveldb::{LevelDbScan, is_slow_tree};
+use crate::{Engine, Partition, RiakFilesError};
+
+/// Joins the directories of slow trees to the partitions whose tables they have: those of the same index that
+/// miss tables which are there. Slow trees that no partition misses stay as they are.
+///
+/// # Errors
+///
+/// When the system refuses to read a directory or a manifest.
+pub fn join_tiers(partitions: Vec<Partition>) -> Result<Vec<Partition>, RiakFilesError> {
+    let is_slow = |partition: &Partition| {
+        partition.engine == Engine::LevelDb && is_slow_tree(&partition.directory)
+    };
+    let (slow, mut joined): (Vec<_>, Vec<_>) = partitions.into_iter().partition(is_slow);
+    for slow in slow {
+        match missing_its_tables(&joined, &slow)? {
+            Some(place) => joined[place].slow_directory = Some(slow.directory),
+            None => joined.push(slow),
+        }
+    }
+    Ok(joined)
+}
+
+/// The partition that misses most of the tables which this slow tree has.
+fn missing_its_tables(
+    partitions: &[Partition],
+    slow: &Partition,
+) -> Result<Option<usize>, RiakFilesError> {
+    let mut best = (0, None);
+    for (place, partition) in partitions.iter().enumerate() {
+        let may_be = partition.engine == Engine::LevelDb
+            && partition.index == slow.index
+            && partition.slow_directory.is_none();
+        if may_be {
+            let alone = LevelDbScan::open(&partition.directory, None)?.missing_tables();
+            let both = LevelDbScan::open(&partition.directory, Some(&slow.directory))?;
+            let found = alone.saturating_sub(both.missing_tables());
+            if found > best.0 {
+                best = (found, Some(place));
+            }
+        }
+    }
+    Ok(best.1)
+}
