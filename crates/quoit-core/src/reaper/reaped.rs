@@ -52,7 +52,14 @@ pub(crate) fn clock_of(tombstone: &Object) -> Object {
 pub(crate) fn rest_of(tombstone: &Object, object: &Object, rule: MergeRule) -> Option<Object> {
     let rest = match rule {
         MergeRule::Causal => merge(&clock_of(tombstone), object, rule),
-        // Clocks say nothing: the tombstone is a value as any other.
+        // It was written where the tombstone or its reap record was, by a node whose clock may be behind. That
+        // node keeps it, so the other replicas must not keep it out.
+        MergeRule::LastWriteWins
+            if object.clock != tombstone.clock && object.clock.descends(&tombstone.clock) =>
+        {
+            return Some(object.clone());
+        }
+        // Clocks that do not know of each other say nothing: the tombstone is a value as any other.
         MergeRule::LastWriteWins => merge(tombstone, object, rule),
     };
     if !rest.is_tombstone() {
@@ -246,6 +253,17 @@ mod tests {
         assert!(rest.clock.descends(&tombstone.clock));
         assert_eq!(rest.merge(&value).siblings, beside.siblings, "the old value comes too late");
         assert_eq!(beside.merge(&value).siblings.len(), 2, "without the clock it would not");
+    }
+
+    #[test]
+    fn a_write_after_the_tombstone_is_kept_where_the_last_wins_also_with_a_clock_behind() {
+        let value = written(None, b"a", 1, false);
+        let tombstone = written(Some(&value), b"a", 2, true);
+        let after = written(Some(&tombstone), b"b", 1, false);
+        assert_eq!(rest_of(&tombstone, &after, MergeRule::LastWriteWins), Some(after));
+        // One that knew nothing of the tombstone is judged by its time.
+        let beside = written(None, b"b", 1, false);
+        assert_eq!(rest_of(&tombstone, &beside, MergeRule::LastWriteWins), None);
     }
 
     #[test]
