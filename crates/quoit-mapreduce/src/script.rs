@@ -4,6 +4,7 @@ use crate::found::FoundObject;
 use crate::input::Input;
 use bytes::Bytes;
 use quoit_model::etf::Term;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// A function in JavaScript, with the argument of its phase.
@@ -69,6 +70,9 @@ pub trait ScriptEngine: Send + Sync + std::fmt::Debug {
 /// The scripts of one job, in a context of their own. Calls take time: they belong on a thread that may be
 /// kept busy.
 pub trait ScriptSession: Send {
+    /// Ends the call under way from another thread, and refuses further ones.
+    fn ender(&self) -> Arc<dyn Fn() + Send + Sync>;
+
     /// Does calls of the script of a phase: a JSON list for each, one for all of a reduction.
     ///
     /// # Errors

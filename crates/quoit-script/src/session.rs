@@ -49,6 +49,11 @@ impl Session {
 }
 
 impl ScriptSession for Session {
+    fn ender(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let watch = Arc::clone(&self.watch);
+        Arc::new(move || watch.end())
+    }
+
     fn call(&mut self, phase: usize, call: ScriptCall) -> Result<Vec<Bytes>, ScriptFault> {
         let ended = || ScriptFault {
             phase,

@@ -15,6 +15,8 @@ use tokio::runtime::Handle;
 
 /// Bytes of objects after which a batch ends, whatever was asked for.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
+/// Objects that scripts are given for one batch: they are to end well before whoever waits gives up.
+const SCRIPT_COUNT_MAX: usize = 64;
 /// Objects that are read before other threads have their turn.
 const AT_ONCE_COUNT: usize = 64;
 
@@ -26,7 +28,12 @@ impl ReplicatedStore {
         };
         tokio::spawn(async move {
             let store = Arc::clone(&self);
-            let mapped = self.settings.blocking.behind(move || store.map_keys(keys)).await;
+            let has_scripts = keys.work.as_ref().is_some_and(|work| work.has_scripts);
+            let (blocking, map) = (self.settings.blocking, move || store.map_keys(keys));
+            let mapped = match has_scripts {
+                true => blocking.aside(map).await,
+                false => blocking.behind(map).await,
+            };
             self.sweep_sessions_later();
             match mapped {
                 Ok(mapped) => reply.send(&mapped, b""),
@@ -50,10 +57,12 @@ impl ReplicatedStore {
         let MapKeys { work, inputs, bytes_max, .. } = keys;
         let work = NodeWork::of_wire(work.unwrap_or_default())?;
         let bytes_max = bytes_max.min(BATCH_BYTES_MAX);
+        let count_max = if work.sent.has_scripts { SCRIPT_COUNT_MAX } else { usize::MAX };
         let mut mapper = NodeMapper::open(self, &work);
         let mut done_count = 0;
         for sent in inputs {
-            if mapper.has_failed() || mapper.read_bytes() as u64 >= bytes_max {
+            let is_full = mapper.read_bytes() as u64 >= bytes_max || done_count >= count_max;
+            if mapper.has_failed() || is_full {
                 break;
             }
             let input = input_of_wire(sent)?;

@@ -1,7 +1,7 @@
 //! Records of a bucket that a phase of a MapReduce job maps, each at a node that has it.
 
 use super::map_node::NodeMapper;
-use super::scan::{Chunk, Held, READ_COST};
+use super::scan::{Chunk, Held, READ_COST, SCRIPT_COST};
 use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::map_work::NodeWork;
@@ -69,6 +69,7 @@ impl ReplicatedStore {
         let (bucket_type, bucket) = (&scan.bucket_type, &scan.bucket);
         let state = self.control.read();
         let props = object_props(&state, BucketRef { bucket_type, bucket })?;
+        let cost = if work.sent.has_scripts { SCRIPT_COST } else { READ_COST };
         let mut mapper = NodeMapper::open(self, &work);
         let mut take = |chunk: &mut Chunk, encoded: &Bytes, key: &[u8], _: &RecordMeta| {
             if let Some(filter) = &filter {
@@ -85,7 +86,7 @@ impl ReplicatedStore {
                     Input::new(bucket_type.clone(), bucket.clone(), key)
                 })?;
             }
-            chunk.looked_at_count += READ_COST;
+            chunk.looked_at_count += cost;
             chunk.hold(mapper.read_bytes(), mapper.has_failed());
             Ok(())
         };

@@ -27,6 +27,9 @@ const READ_COUNT: usize = 256;
 const LOOKED_AT_COUNT_MAX: usize = 32 * CHUNK_COUNT;
 /// Cost of reading a record, counted in keys that are passed over.
 pub(super) const READ_COST: usize = 32;
+/// Cost of reading a record for a script, likewise: the scripts of a chunk are to end well before the node
+/// that waits for it gives up.
+pub(super) const SCRIPT_COST: usize = LOOKED_AT_COUNT_MAX / 64;
 
 /// A chunk that is being put together.
 pub(super) struct Chunk {
@@ -95,6 +98,14 @@ fn is_query(scan: &Scan) -> bool {
     }
 }
 
+/// Whether scripts run for the scan.
+fn runs_scripts(scan: &Scan) -> bool {
+    match &scan.span {
+        Some(ScanSpan::Maps(span)) => span.work.as_ref().is_some_and(|work| work.has_scripts),
+        _ => false,
+    }
+}
+
 /// Whether tombstones are to be reaped that the scan meets.
 fn reaps(scan: &Scan) -> bool {
     match &scan.span {
@@ -121,12 +132,13 @@ impl ReplicatedStore {
             return Ok(None);
         }
         let (store, layout_version) = (Arc::clone(self), scan.layout_version);
-        let is_query = is_query(&scan);
+        let is_query = is_query(&scan) || runs_scripts(&scan);
         let blocking = self.settings.blocking;
         let read = move || store.read_span(&scan);
         let scanned = match is_query {
             true => blocking.aside(read).await?,
-            // Whole buckets: other requests go first.
+            // Whole buckets: other requests go first. Scripts have threads of their own, and would keep those
+            // few from others.
             false => blocking.behind(read).await?,
         };
         Ok(self.unless_moved(scanned, layout_version))

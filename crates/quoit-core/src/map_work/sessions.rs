@@ -26,11 +26,15 @@ pub(crate) struct MapSessions {
     kept: Mutex<KeptSessions>,
 }
 
+type SessionEnder = Arc<dyn Fn() + Send + Sync>;
+
 #[derive(Default)]
 struct KeptSessions {
     /// By their phases, with the time of last use.
     idle: BTreeMap<MapWork, (u64, Box<dyn ScriptSession>)>,
     in_use_count: usize,
+    /// How sessions in use are ended, with their jobs.
+    enders: Vec<(Bytes, SessionEnder)>,
     /// Whether a task drops what is not used any more.
     is_swept: bool,
 }
@@ -66,6 +70,10 @@ impl Drop for SessionInUse<'_> {
         let now_us = self.clock.monotonic_us();
         let mut kept = self.sessions.kept.lock();
         kept.in_use_count -= 1;
+        let ender = kept.enders.iter().position(|(job, _)| *job == self.work.sent.job);
+        if let Some(place) = ender {
+            kept.enders.swap_remove(place);
+        }
         if let Some(session) = self.session.take() {
             kept.idle.insert(self.work.sent.clone(), (now_us, session));
         }
@@ -94,15 +102,20 @@ impl MapSessions {
             kept.in_use_count += 1;
             SessionInUse { sessions: self, clock, work, session: idle }
         };
-        if in_use.session.is_none() {
-            in_use.session = Some(engine.open(work.scripts())?);
-        }
+        let session = match in_use.session.take() {
+            Some(session) => session,
+            None => engine.open(work.scripts())?,
+        };
+        self.kept.lock().enders.push((work.sent.job.clone(), session.ender()));
+        in_use.session = Some(session);
         Ok(Some(in_use))
     }
 
-    /// Drops the sessions of a job.
+    /// Drops the sessions of a job, and ends the calls that are under way in others of its.
     pub(crate) fn end(&self, job: &[u8]) {
-        self.kept.lock().idle.retain(|work, _| *work.job != *job);
+        let mut kept = self.kept.lock();
+        kept.idle.retain(|work, _| *work.job != *job);
+        kept.enders.iter().filter(|(of, _)| **of == *job).for_each(|(_, end)| end());
     }
 
     /// Lets the engine run scripts. Once; later calls change nothing.

@@ -63,7 +63,10 @@ impl NodeWork {
             }
             _ => None,
         };
+        let is_script = matches!(kind, PhaseKind::Map(MapFunction::Script(_)));
+        let reduces_by_script = matches!(reduce, Some(ReduceFunction::Script { .. }));
         let sent = MapWork {
+            has_scripts: is_script || reduces_by_script,
             job: job.clone(),
             phase: place as u32,
             function: term_of(kind.clone()),

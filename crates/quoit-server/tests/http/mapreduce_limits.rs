@@ -137,3 +137,22 @@ fn a_job_that_is_not_read_waits_and_one_whose_client_leaves_ends() {
         job_once(&node, |seen| seen["active"] == 0);
     }
 }
+
+#[test]
+fn a_script_ends_with_its_job_wherever_it_runs() {
+    let limits =
+        ScriptLimits { call_time_max: PATIENCE, job_time_max: PATIENCE, ..ScriptLimits::default() };
+    let node =
+        node_with(MapReduceSettings { javascript: Some(limits), ..MapReduceSettings::default() });
+    node.put("/buckets/b/keys/a", "A");
+    let query =
+        json!([{"map": {"language": "javascript", "source": "function() { for (;;) {} }"}}]);
+    let document = json!({"inputs": "b", "query": query, "timeout": 200}).to_string();
+    let begun = Instant::now();
+    assert_eq!(node.send_json("POST", "/mapred", &document).json(), json!({"error": "timeout"}));
+    let store = &node.context.store;
+    while store.script_session_count() > 0 {
+        assert!(begun.elapsed() < PATIENCE / 2, "the call goes on");
+        std::thread::yield_now();
+    }
+}

@@ -29,6 +29,9 @@ pub struct MapWork {
     /// The reduce phase behind it, if the node is to reduce what it has mapped, likewise.
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub reduce: Option<Bytes>,
+    /// Whether one of them is a script, which may take long.
+    #[prost(bool, tag = "5")]
+    pub has_scripts: bool,
 }
 
 /// Records of a bucket that are mapped: in the place of positions the answer has a [`MapOutput`] each.
