@@ -60,6 +60,10 @@ const BENCHMARKS: &[Benchmark] = &[
         "engines",
         "profiles of load over all storage engines side by side; --list tells them",
     ),
+    comparison("tls", "server processor time of get and put over TLS 1.3 beside plain"),
+    comparison("node-tls", "get and put of three nodes, mutual TLS between them beside plain"),
+    comparison("handshakes", "processor time of handshakes; p99 of requests beside many of them"),
+    comparison("rights", "instructions of the check of a right, under callgrind"),
     comparison("ec2", "the HTTP configuration of a published measurement, beside its figures"),
     Benchmark {
         name: "engine-memory",
@@ -102,11 +106,6 @@ const BENCHMARKS: &[Benchmark] = &[
         "quoit-cluster",
         "internode",
     ),
-    Benchmark {
-        name: "node-tls",
-        about: "gets and puts of three nodes over mutual TLS beside plain, and their ratios",
-        program: Program::Example { package: "quoit-core", example: "bench_node_tls" },
-    },
     Benchmark {
         name: "mapreduce",
         about: "objects a second of a job that counts a million values of a KiB, on one thread",

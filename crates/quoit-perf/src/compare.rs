@@ -3,6 +3,7 @@
 use crate::Common;
 use crate::drive::{Load, Measured, Target, ask, drive};
 use crate::echo::Sizes;
+use crate::link::Transport;
 use crate::protocol::Exchange;
 use crate::report::{Row, interleave, median, print, spread};
 use crate::servers::{self, Running};
@@ -86,7 +87,7 @@ pub(crate) fn one(common: &Common, address: SocketAddr, pid: u32, named: Named) 
     let sequential = matches!(named, Named::Fill);
     let operations = if sequential { common.keys } else { common.operations };
     let load = Load { sequential, operations, ..common.load(exchange) };
-    let target = Target { addresses: vec![address], pids: vec![pid] };
+    let target = Target { addresses: vec![address], pids: vec![pid], transport: Transport::Plain };
     let run = drive(&target, &load)?;
     println!(
         "{:.2} us/op, {:.0} op/s, p50 {} us, p99 {} us",

@@ -1,6 +1,7 @@
 //! A cluster on this machine, as a child process that ends with its handle.
 
 use crate::drive::Target;
+use crate::link::Transport;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -69,6 +70,7 @@ impl DevCluster {
         Target {
             addresses: self.nodes.iter().map(|node| node.pb).collect(),
             pids: self.nodes.iter().map(|node| node.pid).collect(),
+            transport: Transport::Plain,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! server pays for waking the driver. A server that is faster than its driver would be spared that cost, a
 //! slower one not, and on a virtual machine it is larger than that of the exchange.
 
+use crate::link::{Link, Transport};
 use crate::places;
 use crate::protocol::Exchange;
 use anyhow::{Context, Result, bail};
@@ -91,6 +92,7 @@ pub(crate) fn cpu_of(pid: u32) -> Result<Duration> {
 pub(crate) struct Target {
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) pids: Vec<u32>,
+    pub(crate) transport: Transport,
 }
 
 impl Target {
@@ -102,7 +104,7 @@ impl Target {
 
 /// Runs a load against a server.
 pub(crate) fn drive(target: &Target, load: &Load) -> Result<Measured> {
-    let mut driver = Driver::connect(&target.addresses, load)?;
+    let mut driver = Driver::connect(target, load)?;
     let cpu_before = target.cpu()?;
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -155,7 +157,7 @@ fn check(exchange: &Exchange, answer: &[u8], value_bytes: usize) -> Result<()> {
 }
 
 struct DrivenClient {
-    stream: TcpStream,
+    link: Link,
     input: Vec<u8>,
     /// When the request in flight was due.
     due: Instant,
@@ -174,16 +176,14 @@ struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    fn connect(addresses: &[SocketAddr], load: &'a Load) -> Result<Self> {
+    fn connect(target: &Target, load: &'a Load) -> Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut clients = Vec::new();
-        for (id, address) in (0..load.connections).zip(addresses.iter().cycle()) {
-            let stream = TcpStream::connect(address).context("connecting")?;
-            stream.set_nodelay(true)?;
-            stream.set_nonblocking(true)?;
+        for (id, address) in (0..load.connections).zip(target.addresses.iter().cycle()) {
+            let link = Link::connect(*address, &target.transport)?;
             let data = epoll::EventData::new_u64(id as u64);
-            epoll::add(&poll, &stream, data, epoll::EventFlags::IN)?;
-            clients.push(DrivenClient { stream, input: Vec::new(), due: Instant::now() });
+            epoll::add(&poll, link.socket(), data, epoll::EventFlags::IN)?;
+            clients.push(DrivenClient { link, input: Vec::new(), due: Instant::now() });
         }
         Ok(Self {
             load,
@@ -259,7 +259,7 @@ impl<'a> Driver<'a> {
         let client = &mut self.clients[id];
         client.due = due;
         // A request fits into the socket's buffer: the connection was idle.
-        client.stream.write_all(&self.out).context("sending a request")?;
+        client.link.send(&self.out).context("sending a request")?;
         self.sent += 1;
         Ok(())
     }
@@ -267,7 +267,7 @@ impl<'a> Driver<'a> {
     /// Reads what has come; says whether the answer is complete.
     fn receive(&mut self, id: usize, buffer: &mut [u8]) -> Result<bool> {
         let client = &mut self.clients[id];
-        let count = match client.stream.read(buffer) {
+        let count = match client.link.receive(buffer) {
             Ok(0) => bail!("the server closed the connection"),
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),

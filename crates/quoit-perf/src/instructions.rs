@@ -7,9 +7,9 @@
 //! depends on how long a run takes.
 
 use crate::Common;
-use crate::drive::{Load, drive};
+use crate::drive::{Load, Target, drive};
 use crate::protocol::Exchange;
-use crate::servers;
+use crate::servers::{self, Running};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -66,40 +66,53 @@ pub(crate) fn instructions(options: &InstructionOptions) -> Result<()> {
     Ok(())
 }
 
-/// Instructions of one request.
-fn count(common: &Common, binary: &Path, request: &Request) -> Result<f64> {
-    let once = count_of_load(common, binary, request, common.operations)?;
-    let twice = count_of_load(common, binary, request, 2 * common.operations)?;
-    Ok((twice as f64 - once as f64) / common.operations as f64)
+/// A load whose instructions are counted.
+pub(crate) struct CountedLoad<'a> {
+    pub(crate) binary: &'a Path,
+    /// Settings of the node, besides those that counting needs.
+    pub(crate) set: Vec<String>,
+    /// The load of one connection; how many operations it has is chosen by the count.
+    pub(crate) load: Load,
+    /// Makes a node that is filled ready, and tells how it is reached; the path is its data directory.
+    pub(crate) reach: &'a dyn Fn(&Running, &Path) -> Result<Target>,
 }
 
-/// Instructions of a node that is filled, has so many requests and stops.
-fn count_of_load(
-    common: &Common,
-    binary: &Path,
-    request: &Request,
-    operations: u64,
-) -> Result<u64> {
-    let dir = tempfile::tempdir_in(&common.dir)?;
-    let counts = dir.path().join(COUNTS);
-    let mut set = common.set.clone();
-    set.extend(["worker_threads=1", "log.level=error"].map(str::to_owned));
-    let node = servers::quoit_counted(binary, &dir.path().join("data"), &set, &counts)?;
-    common.fill(&node, node.address, common.put(Some(0)))?;
-    let address = match request.exchange {
-        Exchange::HttpGet => node.http.context("the address for HTTP")?,
-        _ => node.address,
-    };
+impl CountedLoad<'_> {
+    /// Instructions of one request.
+    pub(crate) fn count(&self, common: &Common) -> Result<f64> {
+        let once = self.count_of(common, common.operations)?;
+        let twice = self.count_of(common, 2 * common.operations)?;
+        Ok((twice as f64 - once as f64) / common.operations as f64)
+    }
+
+    /// Instructions of a node that is filled, has so many requests and stops.
+    fn count_of(&self, common: &Common, operations: u64) -> Result<u64> {
+        let dir = tempfile::tempdir_in(&common.dir)?;
+        let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));
+        let mut set = self.set.clone();
+        set.extend(["worker_threads=1", "log.level=error"].map(str::to_owned));
+        let node = servers::quoit_counted(self.binary, &data, &set, &counts)?;
+        common.fill(&node, node.address, common.put(Some(0)))?;
+        let target = (self.reach)(&node, &data)?;
+        drive(&target, &Load { connections: 1, operations, ..self.load.clone() })?;
+        node.stop()?;
+        busiest_thread(dir.path())
+    }
+}
+
+/// Instructions of one request.
+fn count(common: &Common, binary: &Path, request: &Request) -> Result<f64> {
     let load = Load {
-        connections: 1,
-        operations,
         first_key: if request.on_new_keys { common.keys } else { 0 },
         sequential: request.on_new_keys,
         ..common.load(request.exchange.clone())
     };
-    drive(&node.at(address), &load).context(request.name)?;
-    node.stop()?;
-    busiest_thread(dir.path())
+    let reach = |node: &Running, _: &Path| match request.exchange {
+        Exchange::HttpGet => Ok(node.at(node.http.context("the address for HTTP")?)),
+        _ => Ok(node.target()),
+    };
+    let counted = CountedLoad { binary, set: common.set.clone(), load, reach: &reach };
+    counted.count(common).context(request.name)
 }
 
 /// The sum in a file of callgrind's.

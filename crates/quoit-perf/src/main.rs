@@ -21,6 +21,7 @@ mod growth;
 mod import;
 mod instructions;
 mod ladder;
+mod link;
 mod listing;
 mod live;
 mod mesh;
@@ -30,6 +31,7 @@ mod reaping;
 mod report;
 mod servers;
 mod start;
+mod tls;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -114,6 +116,14 @@ enum Command {
     Reaping(reaping::ReapingOptions),
     /// Rate of `quoit import run` for directories of each engine of Riak.
     Import(import::ImportOptions),
+    /// Processor time of gets and puts over TLS beside plain.
+    Tls(Common),
+    /// Processor time of gets and puts of three nodes with mutual TLS between them, beside plain.
+    NodeTls(Common),
+    /// Processor time of handshakes, and what requests notice of them.
+    Handshakes(tls::HandshakeOptions),
+    /// Instructions of the check of a right, counted by callgrind.
+    Rights(Common),
     /// The load generator's own processor time of a get, beside redis-benchmark's.
     Client(client::ClientOptions),
     /// One exchange against a node that runs already: for profilers.
@@ -159,10 +169,14 @@ impl Command {
             | Self::DataTypes(common)
             | Self::Listing(common)
             | Self::Cluster(common)
+            | Self::Tls(common)
+            | Self::NodeTls(common)
+            | Self::Rights(common)
             | Self::Start { common }
             | Self::Drive { common, .. } => Some(common),
             Self::Instructions(options) => Some(options.common()),
             Self::Reaping(options) => Some(options.common()),
+            Self::Handshakes(options) => Some(options.common()),
             // The load generator has threads of its own, and shares the processors.
             Self::Ec2(_)
             | Self::Engines(_)
@@ -205,6 +219,10 @@ fn main() -> Result<()> {
         Command::Instructions(options) => instructions::instructions(&options),
         Command::Reaping(options) => reaping::reaping(&options),
         Command::Ec2(options) => ec2::ec2(&options),
+        Command::Tls(common) => tls::tls(&common),
+        Command::NodeTls(common) => tls::nodes(&common),
+        Command::Handshakes(options) => tls::handshakes(&options),
+        Command::Rights(common) => tls::rights(&common),
         Command::Client(options) => client::client(&options),
         Command::Drive { common, address, pid, exchange } => {
             compare::one(&common, address, pid, exchange)

@@ -7,6 +7,7 @@
 
 use crate::drive::Target;
 use crate::echo::Sizes;
+use crate::link::Transport;
 use anyhow::{Context, Result};
 use rustix::event::epoll;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -58,6 +59,7 @@ impl Mesh {
         Target {
             addresses: self.ports.iter().map(address).collect(),
             pids: self.children.iter().map(Child::id).collect(),
+            transport: Transport::Plain,
         }
     }
 }

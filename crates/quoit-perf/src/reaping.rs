@@ -3,6 +3,7 @@
 use crate::Common;
 use crate::dev_cluster::DevCluster;
 use crate::drive::{Load, Measured, Target, drive};
+use crate::link::Transport;
 use crate::protocol::Exchange;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -85,6 +86,7 @@ pub(crate) fn reaping(options: &ReapingOptions) -> Result<()> {
     let target = Target {
         addresses: here.iter().map(|node| node.pb).collect(),
         pids: here.iter().map(|node| node.pid).collect(),
+        transport: Transport::Plain,
     };
     let http: Vec<SocketAddr> = here.iter().map(|node| node.http).collect();
     println!("{} nodes, {} of them away, {GET_RATE} gets a second", options.nodes, options.away);

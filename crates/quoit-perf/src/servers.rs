@@ -2,6 +2,7 @@
 
 use crate::drive::Target;
 use crate::echo::Sizes;
+use crate::link::Transport;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -18,12 +19,19 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     /// Quoit's second listener, for HTTP.
     pub(crate) http: Option<SocketAddr>,
+    /// Quoit's listener for Protocol Buffers over TLS.
+    pub(crate) pb_tls: Option<SocketAddr>,
 }
 
 impl Running {
     /// The server, to be driven at one of its addresses.
     pub(crate) fn at(&self, address: SocketAddr) -> Target {
-        Target { addresses: vec![address], pids: vec![self.pid()] }
+        self.over(address, Transport::Plain)
+    }
+
+    /// The server, to be driven at one of its addresses over a transport.
+    pub(crate) fn over(&self, address: SocketAddr, transport: Transport) -> Target {
+        Target { addresses: vec![address], pids: vec![self.pid()], transport }
     }
 
     /// The server, to be driven at its first address.
@@ -135,7 +143,8 @@ fn start(mut command: Command, data: &Path, set: &[String]) -> Result<(Running, 
         Ok(record[name].as_str().context("an address in the ready file")?.parse()?)
     };
     let http = Some(address("http")?);
-    Ok((Running { address: address("pb")?, http, child }, took))
+    let pb_tls = address("pb_tls").ok();
+    Ok((Running { address: address("pb")?, http, pb_tls, child }, took))
 }
 
 /// Starts the echo; with a log file, the log writer.
@@ -152,7 +161,8 @@ pub(crate) fn echo(sizes: Sizes, log: Option<PathBuf>) -> Result<Running> {
     let mut line = String::new();
     BufReader::new(output).read_line(&mut line)?;
     let port: u16 = line.trim().parse().context("the echo's port")?;
-    Ok(Running { child, address: SocketAddr::from(([127, 0, 0, 1], port)), http: None })
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    Ok(Running { child, address, http: None, pb_tls: None })
 }
 
 /// Starts Redis with an append-only file synced every second; `None` when it is not installed.
@@ -167,7 +177,7 @@ pub(crate) fn redis(dir: &Path) -> Result<Option<Running>> {
         .stdout(Stdio::null())
         .spawn();
     let Ok(child) = spawned else { return Ok(None) };
-    let running = Running { child, address, http: None };
+    let running = Running { child, address, http: None, pb_tls: None };
     let started = Instant::now();
     while std::net::TcpStream::connect(address).is_err() {
         if started.elapsed() > START_LIMIT {

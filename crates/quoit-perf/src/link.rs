@@ -1,0 +1,138 @@
+//! A client's connection, in clear or over TLS.
+
+use anyhow::{Context, Result, bail, ensure};
+use bytes::{Bytes, BytesMut};
+use quoit_tls::rustls::{ClientConnection, HandshakeKind};
+use quoit_tls::{rustls, server_name};
+use quoit_wire::MessageCode;
+use quoit_wire::frame::append_message;
+use quoit_wire::messages::RpbAuthReq;
+use rustls::ClientConfig;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A server that says nothing for so long while a connection begins has failed.
+const BEGIN_LIMIT: Duration = Duration::from_secs(60);
+
+/// How connections to a server are made.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Transport {
+    /// In clear.
+    #[default]
+    Plain,
+    /// TLS from the first byte, and a login if there is one.
+    Tls(Arc<ClientConfig>, Option<Login>),
+}
+
+/// A user and a password.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Login {
+    pub(crate) user: &'static str,
+    pub(crate) password: &'static str,
+}
+
+/// A connection that is ready for requests. Reads and writes do not wait.
+#[derive(Debug)]
+pub(crate) struct Link {
+    stream: TcpStream,
+    tls: Option<Box<ClientConnection>>,
+}
+
+impl Link {
+    /// Connects, does the handshake and logs in, as far as the transport asks for it.
+    pub(crate) fn connect(address: SocketAddr, transport: &Transport) -> Result<Self> {
+        let stream = TcpStream::connect(address).context("connecting")?;
+        stream.set_nodelay(true)?;
+        let mut link = Self { stream, tls: None };
+        if let Transport::Tls(config, login) = transport {
+            link.begin_tls(config, address)?;
+            if let Some(login) = login {
+                link.log_in(login)?;
+            }
+        }
+        link.stream.set_nonblocking(true)?;
+        Ok(link)
+    }
+
+    fn begin_tls(&mut self, config: &Arc<ClientConfig>, address: SocketAddr) -> Result<()> {
+        self.stream.set_read_timeout(Some(BEGIN_LIMIT))?;
+        let name = server_name(&address.ip().to_string())?;
+        let mut tls = Box::new(ClientConnection::new(Arc::clone(config), name)?);
+        while tls.is_handshaking() {
+            tls.complete_io(&mut self.stream).context("the handshake")?;
+        }
+        self.tls = Some(tls);
+        Ok(())
+    }
+
+    fn log_in(&mut self, login: &Login) -> Result<()> {
+        let request = RpbAuthReq {
+            user: Bytes::from_static(login.user.as_bytes()),
+            password: Bytes::from_static(login.password.as_bytes()),
+        };
+        let mut out = BytesMut::new();
+        append_message(&mut out, &request)?;
+        self.send(&out)?;
+        let tls = self.tls.as_mut().context("a login needs TLS")?;
+        let mut answer = [0; 5];
+        let mut stream = rustls::Stream::new(&mut **tls, &mut self.stream);
+        stream.read_exact(&mut answer).context("the answer to the login")?;
+        ensure!(answer[4] == MessageCode::AuthResp as u8, "the login was refused");
+        Ok(())
+    }
+
+    /// The socket, to wait for.
+    pub(crate) const fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Sends a request. It has to fit into the socket's buffer.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return self.stream.write_all(bytes) };
+        tls.writer().write_all(bytes)?;
+        while tls.wants_write() {
+            tls.write_tls(&mut self.stream)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what has come, 0 at the end of the stream. Over TLS it has to fit into the buffer: what stays
+    /// behind would not wake anybody.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else { return self.stream.read(buffer) };
+        if tls.read_tls(&mut self.stream)? == 0 {
+            return Ok(0);
+        }
+        tls.process_new_packets().map_err(io::Error::other)?;
+        let mut filled = 0;
+        loop {
+            match tls.reader().read(&mut buffer[filled..]) {
+                Err(fault) if fault.kind() == ErrorKind::WouldBlock && filled > 0 => {
+                    return Ok(filled);
+                }
+                Ok(0) if filled == buffer.len() => {
+                    return Err(io::Error::other("an answer over TLS is too large"));
+                }
+                Ok(0) => return Ok(filled),
+                Ok(count) => filled += count,
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+}
+
+/// Does one handshake, takes the tickets for later ones, and closes. Tells whether the session was resumed.
+pub(crate) fn shake_hands(address: SocketAddr, config: &Arc<ClientConfig>) -> Result<bool> {
+    let mut link = Link { stream: TcpStream::connect(address).context("connecting")?, tls: None };
+    link.stream.set_nodelay(true)?;
+    link.begin_tls(config, address)?;
+    let Some(tls) = &mut link.tls else { bail!("there is no TLS") };
+    // The server sends its tickets of TLS 1.3 when it has the client's last message.
+    tls.read_tls(&mut link.stream).context("the tickets")?;
+    tls.process_new_packets().context("the tickets")?;
+    tls.send_close_notify();
+    tls.write_tls(&mut link.stream).context("closing")?;
+    Ok(tls.handshake_kind() == Some(HandshakeKind::Resumed))
+}
