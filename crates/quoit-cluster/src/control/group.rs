@@ -7,12 +7,13 @@ use super::file::ControlFile;
 use super::link::ControlLink;
 use super::log::Log;
 use super::machine::{Machine, Published};
+use super::network::RaftPeers;
+use super::part_metrics::PartMetrics;
 use super::types::{Raft, RaftId, TypeConfig};
 use crate::command::Change;
 use crate::departure::Departure;
 use crate::error::{ChangeError, StoreError};
 use crate::state::State;
-use arc_swap::ArcSwapOption;
 use openraft::error::{CheckIsLeaderError, ClientWriteError, Fatal, RaftError};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
 use openraft::{Config, LogIdOptionExt as _, RaftMetrics, SnapshotPolicy};
@@ -21,7 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Mutex, RwLock as AsyncRwLock, oneshot, watch};
+use tokio::sync::{Mutex, RwLock as AsyncRwLock, oneshot};
 use tokio::time::Instant;
 
 /// Time between signs of life of the leader, in milliseconds.
@@ -30,7 +31,7 @@ const HEARTBEAT_MS: u64 = 250;
 /// milliseconds.
 const ELECTION_MS_MIN: u64 = 1_000;
 /// The end of those times, in milliseconds.
-const ELECTION_MS_MAX: u64 = 2_000;
+pub(super) const ELECTION_MS_MAX: u64 = 2_000;
 /// A part that has ended is started again no sooner than this after its last start.
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
 /// A node that has heard nothing of a leader for so long is led by nobody.
@@ -95,9 +96,11 @@ pub(crate) struct Group {
     /// Whether a failure has left the control file in a state that has to be read again.
     is_suspect: AtomicBool,
     /// Metrics of the running part.
-    metrics: ArcSwapOption<watch::Receiver<Metrics>>,
+    metrics: PartMetrics,
     /// When a leader has last been heard of.
     led_at: RwLock<Option<Instant>>,
+    /// When a leader has last been heard of that had the answers of a majority.
+    agreed_at: RwLock<Option<Instant>>,
     /// When the running part was last started.
     started_at: RwLock<Option<Instant>>,
     /// Changes that hold on every state, and who waits for them.
@@ -132,9 +135,9 @@ impl Group {
         link: ControlLink,
         gate: Gate,
     ) -> Self {
-        let (raft, metrics) = (Mutex::new(None), ArcSwapOption::empty());
+        let (raft, metrics) = (Mutex::new(None), PartMetrics::default());
         let (gate, is_suspect) = (RwLock::new(gate), AtomicBool::new(false));
-        let led_at = RwLock::new(None);
+        let (led_at, agreed_at) = (RwLock::new(None), RwLock::new(None));
         let started_at = RwLock::new(None);
         let (told, telling, log_end) = Default::default();
         Self {
@@ -146,6 +149,7 @@ impl Group {
             is_suspect,
             metrics,
             led_at,
+            agreed_at,
             started_at,
             told,
             telling,
@@ -173,7 +177,7 @@ impl Group {
             if running.with_raft_state(|_| ()).await.is_ok() {
                 return Ok(running.clone());
             }
-            self.metrics.store(None);
+            self.metrics.set(None);
             self.is_suspect.store(true, Ordering::Relaxed);
         }
         if self.is_suspect.load(Ordering::Relaxed) {
@@ -191,19 +195,19 @@ impl Group {
         let started = self.start().await;
         self.is_suspect.store(started.is_err(), Ordering::Relaxed);
         let started = started?;
-        self.metrics.store(Some(Arc::new(started.metrics())));
+        self.metrics.set(Some(started.metrics()));
         *raft = Some(started.clone());
         Ok(started)
     }
 
     /// The metrics of the running part; `None` when it does not run.
     pub(crate) fn metrics(&self) -> Option<Metrics> {
-        self.metrics.load().as_ref().map(|metrics| metrics.borrow().clone())
+        self.metrics.now()
     }
 
     /// The leader, as far as the node knows.
     pub(crate) fn leader(&self) -> Option<RaftId> {
-        self.metrics.load().as_ref().and_then(|metrics| metrics.borrow().current_leader)
+        self.metrics.now().and_then(|metrics| metrics.current_leader)
     }
 
     /// A leader of this group has just been heard of.
@@ -218,16 +222,11 @@ impl Group {
             || self.metrics().is_some_and(|metrics| metrics.state.is_leader())
     }
 
-    /// Whether the node learns of what a majority of the voters agrees on: it has heard of its leader lately,
-    /// or leads, and a majority has answered it lately.
+    /// Whether the node learns of what a majority of the voters agrees on: lately it has heard of a leader
+    /// that a majority had answered lately, or it is such a leader.
     pub(crate) fn reaches_majority(&self) -> bool {
-        let led_at = *self.led_at.read();
-        let is_answered = |metrics: Metrics| {
-            let silent_ms = metrics.millis_since_quorum_ack;
-            metrics.state.is_leader() && silent_ms.is_some_and(|ms| ms <= ELECTION_MS_MAX)
-        };
-        led_at.is_some_and(|at| at.elapsed() <= LED_WITHIN)
-            || self.metrics().is_some_and(is_answered)
+        let agreed_at = *self.agreed_at.read();
+        agreed_at.is_some_and(|at| at.elapsed() <= LED_WITHIN) || self.metrics.leads_majority()
     }
 
     /// Ends the running part, has the control file changed, and reads it again. The next call starts a new
@@ -237,7 +236,7 @@ impl Group {
         change: impl FnOnce(&ControlFile) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let mut raft = self.raft.lock().await;
-        self.metrics.store(None);
+        self.metrics.set(None);
         if let Some(running) = raft.take() {
             // Fails only if it has ended already.
             let _ = running.shutdown().await;
@@ -275,8 +274,9 @@ impl Group {
         };
         let own = RaftId(state.node_id());
         let log = Log { file: Arc::clone(&self.file) };
+        let peers = RaftPeers { link: self.link.clone(), metrics: self.metrics.clone() };
         let machine = Machine::new(Arc::clone(&self.file), Arc::clone(&self.published));
-        let raft = Raft::new(own, Arc::new(config), self.link.clone(), log, machine).await;
+        let raft = Raft::new(own, Arc::new(config), peers, log, machine).await;
         let raft = raft.map_err(|fault| self.fatal(&fault))?;
         let elects_itself = raft.with_raft_state(move |state| {
             let electorate = state.membership_state.effective().membership();
@@ -367,16 +367,20 @@ impl Group {
         }
     }
 
-    /// Takes entries of a leader.
+    /// Takes entries of a leader. `has_majority` says whether a majority has answered it lately.
     pub(crate) async fn take(
         &self,
         request: AppendEntriesRequest<TypeConfig>,
+        has_majority: bool,
     ) -> Result<AppendEntriesResponse<RaftId>, GroupError> {
         let raft = self.raft().await?;
         let _unchanged = self.log_end.read().await;
         let taken = raft.append_entries(request).await.map_err(|fault| self.failed(&fault))?;
         if !matches!(taken, AppendEntriesResponse::HigherVote(_)) {
             self.note_led();
+            if has_majority {
+                *self.agreed_at.write() = Some(Instant::now());
+            }
         }
         Ok(taken)
     }
@@ -398,7 +402,7 @@ impl Group {
 
     /// Ends the node's part, so that nothing is written any more.
     pub(crate) async fn stop(&self) {
-        self.metrics.store(None);
+        self.metrics.set(None);
         let raft = self.raft.lock().await.take();
         if let Some(raft) = raft
             && let Err(fault) = raft.shutdown().await

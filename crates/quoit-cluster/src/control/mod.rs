@@ -12,6 +12,7 @@ pub(crate) mod link;
 pub(crate) mod log;
 pub(crate) mod machine;
 pub(crate) mod network;
+pub(crate) mod part_metrics;
 pub(crate) mod raft_codec;
 pub(crate) mod runtime;
 pub(crate) mod service;

@@ -1,6 +1,7 @@
 //! How `openraft` reaches other nodes.
 
 use super::link::{ControlLink, LinkError};
+use super::part_metrics::PartMetrics;
 use super::raft_codec::{
     decode_log_id, decode_optional_log_id, decode_vote, encode_entry, encode_log_id,
     encode_stored_membership, encode_vote,
@@ -22,11 +23,18 @@ use tokio::time::{Instant, sleep_until};
 
 type RpcError<E = RaftError<RaftId>> = RPCError<RaftId, (), E>;
 
-impl RaftNetworkFactory<TypeConfig> for ControlLink {
+/// The ways to all nodes.
+pub(crate) struct RaftPeers {
+    pub(crate) link: ControlLink,
+    /// Metrics of the part that sends.
+    pub(crate) metrics: PartMetrics,
+}
+
+impl RaftNetworkFactory<TypeConfig> for RaftPeers {
     type Network = RaftPeer;
 
     async fn new_client(&mut self, target: RaftId, (): &()) -> RaftPeer {
-        RaftPeer { target, link: self.clone() }
+        RaftPeer { target, link: self.link.clone(), metrics: self.metrics.clone() }
     }
 }
 
@@ -34,6 +42,7 @@ impl RaftNetworkFactory<TypeConfig> for ControlLink {
 pub(crate) struct RaftPeer {
     target: RaftId,
     link: ControlLink,
+    metrics: PartMetrics,
 }
 
 impl RaftPeer {
@@ -70,6 +79,7 @@ impl RaftNetwork<TypeConfig> for RaftPeer {
             previous: request.prev_log_id.as_ref().map(encode_log_id),
             committed: request.leader_commit.as_ref().map(encode_log_id),
             entries: request.entries.iter().map(encode_entry).collect(),
+            lacks_majority: !self.metrics.leads_majority(),
         };
         self.call(METHOD_APPEND, &header, &[], option.soft_ttl(), decode_appended).await
     }

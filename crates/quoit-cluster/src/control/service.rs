@@ -131,6 +131,7 @@ async fn answer(plane: &ControlPlane, request: &IncomingRequest, reply: Responde
 
 async fn append(group: &Group, header: &Bytes) -> Result<Appended, Refusal> {
     let request: Append = decode(header)?;
+    let has_majority = !request.lacks_majority;
     let read = || {
         Ok(AppendEntriesRequest::<TypeConfig> {
             vote: decode_vote(request.ballot.as_ref())?,
@@ -140,7 +141,7 @@ async fn append(group: &Group, header: &Bytes) -> Result<Appended, Refusal> {
         })
     };
     let request = read().map_err(|reason: String| Refusal::malformed(reason))?;
-    let (outcome, higher, partial) = match group.take(request).await? {
+    let (outcome, higher, partial) = match group.take(request, has_majority).await? {
         AppendEntriesResponse::Success => (AppendOutcome::Success, None, None),
         AppendEntriesResponse::Conflict => (AppendOutcome::Conflict, None, None),
         AppendEntriesResponse::HigherVote(vote) => {

@@ -165,6 +165,31 @@ async fn node_without_a_majority_knows_that_it_is_cut_off_even_if_it_was_the_lea
 }
 
 #[tokio::test(start_paused = true)]
+async fn follower_of_a_leader_that_has_lost_its_majority_knows_that_it_is_cut_off() {
+    let cluster = TestCluster::joined(4).await;
+    cluster.until("three vote", || voters(&cluster, 1).len() == 3).await;
+    let is_cut_off = |number: u8| cluster.control(number).is_cut_off();
+    cluster.until("all reach a majority", || !(1..=4).any(is_cut_off)).await;
+    let leader = leader(&cluster, 1).unwrap();
+    let learner = (1..=4).find(|number| !voters(&cluster, 1).contains(number)).unwrap();
+    let alone = [leader, learner];
+    for from in alone {
+        for to in (1..=4).filter(|number| !alone.contains(number)) {
+            cluster.network.silence(&format!("n{from}"), &format!("n{to}"));
+            cluster.network.silence(&format!("n{to}"), &format!("n{from}"));
+        }
+    }
+    cluster.until("both know it", || alone.into_iter().all(is_cut_off)).await;
+    // The old leader goes on with its signs of life, and its follower hears them.
+    for _ in 0..20 {
+        sleep(Duration::from_millis(500)).await;
+        assert!(alone.into_iter().all(is_cut_off), "a majority is out of reach");
+    }
+    let others = || (1..=4).filter(|number| !alone.contains(number));
+    cluster.until("the others do not think so", || !others().any(is_cut_off)).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn node_that_was_away_for_long_gets_a_snapshot() {
     let mut cluster = TestCluster::joined(3).await;
     cluster.until("three vote", || voters(&cluster, 1).len() == 3).await;

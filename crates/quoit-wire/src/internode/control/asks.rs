@@ -22,6 +22,9 @@ pub struct Append {
     /// The entries; none = only a sign of life.
     #[prost(message, repeated, tag = "4")]
     pub entries: Vec<LogEntry>,
+    /// Whether no majority of the voters has answered the leader lately. Older programs do not say so.
+    #[prost(bool, tag = "5")]
+    pub lacks_majority: bool,
 }
 
 /// Answer to [`Append`].
