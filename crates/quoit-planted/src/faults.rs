@@ -208,6 +208,8 @@ faults! {
         "a member that leaves can't be marked as absent";
     ClaimsVersions, "claims-versions", ControlPlane,
         "a node tells the cluster that it speaks a newer version than it does";
+    KeepsEpoch, "keeps-epoch", ControlPlane,
+        "changed rights have the epoch of those before, so that connections do not look at them";
     ForgetsSyncs, "forgets-syncs", Engine,
         "a commit of the log does not sync its segments";
     SyncsActiveOnly, "syncs-active-only", Engine,

@@ -21,6 +21,7 @@ use crate::random::Random;
 use crate::registers::{self, RegisterClient, RegisterHistory};
 use crate::replica_counts::ReplicaCounts;
 use crate::rest::come_to_rest;
+use crate::rights::Rights;
 use crate::run::Settings;
 use crate::time::SimTime;
 use crate::trace::Trace;
@@ -58,7 +59,7 @@ const REGISTER_CLIENT_COUNT: u64 = 3;
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Stage {
     /// The cluster comes together.
     Form,
     /// Clients work and things go wrong.
@@ -306,7 +307,7 @@ async fn departure(store: &ReplicatedStore) -> Departure {
     }
 }
 
-fn broken(error: JoinError) -> Violation {
+pub(crate) fn broken(error: JoinError) -> Violation {
     Violation::new(check::Fault::Broken, error.to_string())
 }
 
@@ -362,8 +363,13 @@ async fn drive(
     if has_registers {
         registers::create_type(&ground).await?;
     }
+    let rights = settings.has_rights().then(Rights::default);
+    if let Some(rights) = &rights {
+        rights.begin(&ground).await?;
+    }
     *stage.lock() = Stage::Work;
     let clients = start_clients(&ground, &settings, seed);
+    let watched = rights.as_ref().map(|rights| rights.watch_all(seed, &ground, &stage));
     let operator = has_operator.then(|| {
         let stage = Arc::clone(&stage);
         let operator = Operator::new(seed, ground.clone(), settings.family);
@@ -388,6 +394,9 @@ async fn drive(
     lift_limits(&ground).await;
     until_done(operator, "members").await?;
     until_done(buckets, "buckets").await?;
+    if let (Some(rights), Some(watched)) = (rights, watched) {
+        rights.come_to_rest(&ground, watched).await?;
+    }
     if let Some(upgrades) = upgrades {
         upgrades.await.map_err(broken)??;
         use_new_things(&ground).await?;

@@ -33,11 +33,13 @@ pub enum Family {
     Clusters,
     /// There are clients of registers, which conditional writes alone change.
     Registers,
+    /// An operator grants a right and revokes it, and the network is cut for longer than otherwise.
+    Rights,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Former,
         Self::HungDisks,
         Self::CleanStops,
@@ -50,6 +52,7 @@ impl Family {
         Self::PassedOnOnce,
         Self::Clusters,
         Self::Registers,
+        Self::Rights,
     ];
 
     /// Its name on the command line.
@@ -68,6 +71,7 @@ impl Family {
             Self::PassedOnOnce => "passed-on-once",
             Self::Clusters => "clusters",
             Self::Registers => "registers",
+            Self::Rights => "rights",
         }
     }
 
@@ -78,6 +82,7 @@ impl Family {
             Self::CleanStops | Self::ReplicaCounts => &[Trouble::CleanStop],
             Self::LostFiles => &[Trouble::LostFiles],
             Self::OlderData => &[Trouble::OlderData],
+            Self::Rights => &[Trouble::LongCut],
             Self::PassedOnOnce => &[Trouble::Stall, Trouble::Partition],
             Self::Registers
             | Self::Former

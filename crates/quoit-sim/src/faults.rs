@@ -95,6 +95,7 @@ pub(crate) enum Trouble {
     CleanStop,
     LostFiles,
     OlderData,
+    LongCut,
 }
 
 impl Trouble {
@@ -118,13 +119,13 @@ impl Trouble {
 
     /// Whether runs have it by chance: not yet where the store has a fault that it shows.
     const fn is_in_the_mix(self) -> bool {
-        !matches!(self, Self::LostFiles | Self::OlderData)
+        !matches!(self, Self::LostFiles | Self::OlderData | Self::LongCut)
     }
 
     /// Machines that it takes at least: what one machine alone has lost is nowhere else.
     const fn machines_needed(self) -> usize {
         match self {
-            Self::Partition | Self::OneWay | Self::SlowNetwork => 2,
+            Self::Partition | Self::OneWay | Self::SlowNetwork | Self::LongCut => 2,
             Self::Rot => 3,
             _ => 1,
         }
@@ -142,6 +143,8 @@ pub const LATENCY_US: u64 = 10_000;
 const HANGS_US: Range<u64> = 20_000..60_000_000;
 /// How long a machine is switched off that lost its power, or was stopped, in microseconds.
 const OFF_US: Range<u64> = 10_000..5_000_000;
+/// How long the network is cut where rights change, in microseconds: longer than a change may take to count.
+const LONG_CUTS_US: Range<u64> = 12_000_000..20_000_000;
 /// By then a process that was told to stop has done so, in microseconds.
 const STOPPED_US: u64 = 3_500_000;
 /// How old a copy of the data is when it is restored, in microseconds.
@@ -217,6 +220,12 @@ pub fn plan_later(
                 let age_us = planner.random.within_by_magnitude(COPY_AGES_US);
                 let place = planner.add_loss(at_us + age_us, MachineFault::RestoreData);
                 planner.put(copy_us, MachineFault::CopyData(place));
+            }
+            Trouble::LongCut => {
+                let machine = planner.machine();
+                let other = planner.other_than(machine);
+                let end_us = at_us + planner.random.within(LONG_CUTS_US);
+                planner.cut_apart(at_us, end_us, |place| place == machine || place == other);
             }
             trouble => {
                 let end_us = at_us + planner.random.within_by_magnitude(OFF_US);
@@ -300,7 +309,7 @@ impl Planner<'_> {
             }
             Trouble::HungDisk => return self.add_hang(at_us),
             Trouble::CleanStop => return self.add_clean_stop(at_us),
-            Trouble::LostFiles | Trouble::OlderData => return,
+            Trouble::LostFiles | Trouble::OlderData | Trouble::LongCut => return,
         };
         self.planned.push(Planned { at_us, fault: begin });
         self.planned.extend(end.map(|fault| Planned { at_us: end_us, fault }));
@@ -366,9 +375,14 @@ impl Planner<'_> {
         if self.random.percent(40) {
             is_here.iter_mut().for_each(|here| *here |= self.random.percent(40));
         }
+        self.cut_apart(at_us, end_us, |place| is_here[place]);
+    }
+
+    /// Cuts the machines of one side off from the others.
+    fn cut_apart(&mut self, at_us: u64, end_us: u64, is_here: impl Fn(usize) -> bool) {
         for from in 0..self.machine_count {
             for to in 0..self.machine_count {
-                if is_here[from] != is_here[to] {
+                if is_here(from) != is_here(to) {
                     let cut = |at_us, is_cut| Planned {
                         at_us,
                         fault: MachineFault::Cut(from, to, is_cut),

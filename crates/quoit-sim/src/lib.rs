@@ -45,6 +45,7 @@ mod registers;
 mod replica_counts;
 mod requests;
 mod rest;
+mod rights;
 mod run;
 mod time;
 mod trace;

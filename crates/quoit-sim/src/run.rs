@@ -68,6 +68,7 @@ impl Settings {
         let counts: &[usize] = match self.family {
             _ if self.is_large => &LARGE_MACHINE_COUNTS,
             Some(Family::ReplicaCounts) => &[3, 4, 5, 5],
+            Some(Family::Rights) => &[4, 5, 5],
             Some(Family::LostFiles | Family::OlderData) => &[3, 3, 4],
             Some(Family::RotAndMembers | Family::LeaverDies) => &[3, 4, 4, 5],
             _ => &MACHINE_COUNTS,
@@ -112,7 +113,7 @@ impl Settings {
 
     /// Whether a seed's machines run programs of two versions at first.
     pub(crate) fn mixes_versions(&self, seed: u64) -> bool {
-        !matches!(self.family, Some(Family::Registers | Family::Clusters))
+        !matches!(self.family, Some(Family::Registers | Family::Clusters | Family::Rights))
             && Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
     }
 
@@ -133,6 +134,11 @@ impl Settings {
                     && Random::new(seed, "registers", 0).percent(REGISTERS_PERCENT)
             }
         }
+    }
+
+    /// Whether an operator of a seed's run changes rights.
+    pub(crate) fn has_rights(&self) -> bool {
+        self.family == Some(Family::Rights)
     }
 
     /// Whether the records of a seed's buckets have different numbers of replicas, which change under load.
@@ -171,8 +177,13 @@ impl Settings {
     }
 
     /// Requests of each client.
-    pub(crate) const fn operations(&self) -> u64 {
-        self.operation_count * if self.is_large { LARGE_TIME_FACTOR } else { 1 }
+    pub(crate) fn operations(&self) -> u64 {
+        let factor = match self.is_large {
+            true => LARGE_TIME_FACTOR,
+            false if self.has_rights() => RIGHTS_TIME_FACTOR,
+            false => 1,
+        };
+        self.operation_count * factor
     }
 
     /// How soon a seed's nodes reap tombstones.
@@ -210,6 +221,8 @@ impl Settings {
 /// Large worlds have so many times as many keys, and last so many times as long.
 const LARGE_KEY_FACTOR: u64 = 5;
 const LARGE_TIME_FACTOR: u64 = 15;
+/// Clients work for so many times as long where rights change: revoked rights end within seconds.
+const RIGHTS_TIME_FACTOR: u64 = 3;
 /// So many runs of a hundred have an operator who changes the cluster.
 const OPERATOR_PERCENT: u64 = 40;
 /// In so many runs of a hundred, which have no operator then, rot may be among the kinds of trouble.

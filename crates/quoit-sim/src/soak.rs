@@ -59,6 +59,10 @@ const DATA_TYPE_SEEDS: Range<u64> = 0..40;
 /// Seeds that it runs with several clusters. The thirteenth once found entries of a source queue that no node of
 /// the other cluster called synced, since the object had been reaped there.
 const CLUSTER_SEEDS: Range<u64> = 0..14;
+/// Seeds that it runs with an operator who changes rights.
+const RIGHTS_SEEDS: Range<u64> = 0..20;
+/// Planted faults that it looks for among them.
+const PLANTED_RIGHTS: [PlantedFault; 1] = [PlantedFault::KeepsEpoch];
 /// Seeds of which the same story is asked for twice.
 const REPEATED_SEEDS: Range<u64> = 0..10;
 /// Planted faults that it looks for: some of those that few seeds are enough for.
@@ -170,7 +174,14 @@ pub(crate) fn check() -> ExitCode {
     for seed in &of_clusters.failed {
         println!("failed: cargo xtask soak --seed {seed} --family clusters --trace");
     }
-    let failed_count = of_data_types.failed.len() + of_clusters.failed.len();
+    let rights = Extremes { family: Some(Family::Rights), ..Extremes::default() };
+    let of_rights = run_all(RIGHTS_SEEDS, None, None, rights, None);
+    passed += of_rights.passed;
+    for seed in &of_rights.failed {
+        println!("failed: cargo xtask soak --seed {seed} --family rights --trace");
+    }
+    let failed_count =
+        of_data_types.failed.len() + of_clusters.failed.len() + of_rights.failed.len();
     for (seed, found) in REGRESSIONS {
         let former = Extremes { family: Some(Family::Former), ..Extremes::default() };
         let output = run_seed(seed, None, former);
@@ -192,10 +203,11 @@ pub(crate) fn check() -> ExitCode {
         }
     }
     let mut missed_count = 0;
-    for fault in PLANTED {
+    let planted = PLANTED.map(|fault| (fault, Extremes::default()));
+    for (fault, extremes) in planted.into_iter().chain(PLANTED_RIGHTS.map(|fault| (fault, rights)))
+    {
         let mut seeds = PLANTED_SEEDS;
-        match seeds.find(|seed| !run_seed(*seed, Some(fault), Extremes::default()).status.success())
-        {
+        match seeds.find(|seed| !run_seed(*seed, Some(fault), extremes).status.success()) {
             Some(seed) => {
                 println!("planted fault {}: found with seed {seed}", fault.name());
                 passed += 1;

@@ -35,6 +35,8 @@ pub enum Fault {
     WrongListing,
     /// A feature may be used that some member would misunderstand.
     TooNew,
+    /// A node keeps rights that were changed, and does not say that it is cut off.
+    StaleRights,
     /// Something grows without bound.
     Grows,
     /// A machine could not start, or a thread panicked.
