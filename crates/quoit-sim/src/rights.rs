@@ -244,8 +244,8 @@ struct Look {
     is_excused: bool,
 }
 
-/// Looks at the rules as a connection does before each request, for so many buckets, and asks whether the node
-/// is cut off.
+/// Looks at the rules as a connection does before each request, for so many buckets, and asks whether the
+/// node is cut off.
 async fn look(machine: &Machine, mut connection: Connection, count: u32) -> Asked<Look> {
     let look = move |store: Arc<ReplicatedStore>| async move {
         let control = store.control();
