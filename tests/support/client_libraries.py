@@ -50,7 +50,7 @@ def python_environment(root):
 
 
 def kubernetes_validate(root):
-    """The program that holds manifests against the schemas of Kubernetes; its environment is made if not there."""
+    """The program that holds manifests against the schemas of Kubernetes; made if it is not there."""
     version = "%d.%d" % sys.version_info[:2]
     folder = os.path.join(root, ".test-env", "kubernetes-" + version)
 

@@ -56,8 +56,8 @@ const REGRESSIONS: [(u64, &str); 20] = [
 ];
 /// Seeds that it runs with clients of data types beside the others.
 const DATA_TYPE_SEEDS: Range<u64> = 0..40;
-/// Seeds that it runs with several clusters. The thirteenth once found entries of a source queue that no node of
-/// the other cluster called synced, since the object had been reaped there.
+/// Seeds that it runs with several clusters. The thirteenth once found entries of a source queue that no node
+/// of the other cluster called synced, since the object had been reaped there.
 const CLUSTER_SEEDS: Range<u64> = 0..14;
 /// Seeds that it runs with an operator who changes rights.
 const RIGHTS_SEEDS: Range<u64> = 0..20;

@@ -11,7 +11,7 @@ pub trait OpeningWatch: Sync + std::fmt::Debug {
     /// So many bytes of the log were read, of so many. Told about once for each [`TOLD_BYTES`].
     fn log_read(&self, done_bytes: u64, total_bytes: u64);
 
-    /// What is derived from records was made again for so many partitions, of so many.
+    /// Names, index entries and counts were made again from records for so many partitions, of so many.
     fn partitions_rebuilt(&self, done_count: u64, total_count: u64);
 }
 

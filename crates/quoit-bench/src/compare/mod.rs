@@ -145,13 +145,13 @@ pub struct ComparedSide {
 /// The comparison of two sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedSides {
-    /// What is compared with.
+    /// The side that the other is compared with.
     pub base: ComparedSide,
-    /// What is compared.
+    /// The side that is compared.
     pub other: ComparedSide,
     /// The figures, the rate first.
     pub figures: Vec<ComparedFigure>,
-    /// What comes of them.
+    /// The verdict that they give.
     pub verdict: SideVerdict,
 }
 

@@ -77,10 +77,10 @@ impl RunFigures {
     }
 }
 
-type Figures = (Vec<f64>, BTreeMap<String, OperationSeconds>);
+type SecondFigures = (Vec<f64>, BTreeMap<String, OperationSeconds>);
 
 /// The figures of the seconds whose distributions were kept.
-fn of_intervals(directory: &Path, results: &Results) -> Result<Figures, CompareError> {
+fn of_intervals(directory: &Path, results: &Results) -> Result<SecondFigures, CompareError> {
     let mut counts: BTreeMap<Duration, (f64, f64)> = BTreeMap::new();
     let mut operations = BTreeMap::new();
     for operation in &results.operations {
@@ -111,7 +111,7 @@ fn of_intervals(directory: &Path, results: &Results) -> Result<Figures, CompareE
 }
 
 /// The figures of the rows of the tables, each of some seconds.
-fn of_rows(results: &Results) -> Figures {
+fn of_rows(results: &Results) -> SecondFigures {
     let longest_s = results.summary.iter().map(|row| row.window_s).fold(0.0, f64::max);
     let whole = results.summary.iter().filter(|row| row.window_s > longest_s / 2.0);
     let rates = whole.map(|row| row.successful / row.window_s).collect();

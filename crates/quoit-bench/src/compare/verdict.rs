@@ -13,10 +13,10 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 const USUAL_RUNS: f64 = 20.0;
 /// The interval that is shown.
 const SHOWN_LEVEL: f64 = 0.95;
-/// What makes a difference certain: between single runs, and between several.
+/// Beyond these intervals a difference is certain: between single runs, and between several.
 const CERTAIN_LEVEL_SINGLE: f64 = 0.97;
 const CERTAIN_LEVEL: f64 = 0.95;
-/// What makes a difference probable, where each side has at least [`PROBABLE_RUNS`] runs.
+/// Beyond this one it is probable, where each side has at least [`PROBABLE_RUNS`] runs.
 const PROBABLE_LEVEL: f64 = 0.85;
 const PROBABLE_RUNS: usize = 3;
 

@@ -52,8 +52,8 @@ pub(crate) fn clock_of(tombstone: &Object) -> Object {
 pub(crate) fn rest_of(tombstone: &Object, object: &Object, rule: MergeRule) -> Option<Object> {
     let rest = match rule {
         MergeRule::Causal => merge(&clock_of(tombstone), object, rule),
-        // It was written where the tombstone or its reap record was, by a node whose clock may be behind. That
-        // node keeps it, so the other replicas must not keep it out.
+        // It was written where the tombstone or its reap record was, by a node whose clock may be behind.
+        // That node keeps it, so the other replicas must not keep it out.
         MergeRule::LastWriteWins
             if object.clock != tombstone.clock && object.clock.descends(&tombstone.clock) =>
         {
