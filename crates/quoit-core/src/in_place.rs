@@ -20,7 +20,7 @@ use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{Layouts, WriteNeed, WriteTally};
-use crate::write_replicas::{Made, OwnCopy, SentForm};
+use crate::write_replicas::{Made, OwnWrite, SentForm};
 use arc_swap::Guard;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
@@ -298,7 +298,7 @@ impl ReplicatedStore {
             Some(replicated) => {
                 let (key, partition) = (Bytes::copy_from_slice(&encoded), at.partition);
                 let sent = SentForm::Object(replicated);
-                let own = OwnCopy::Logged(ticket);
+                let own = OwnWrite::Logged(ticket);
                 let made = Made { key, partition, sent, own, quorums, sloppy, timeout_ms };
                 Wants::Replicas(Guard::into_inner(topology), layouts, made)
             }

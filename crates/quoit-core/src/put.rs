@@ -10,7 +10,7 @@ use crate::request_log::{AskedNodes, Finished, RequestCourse, RequestKind};
 use crate::store::{ReplicatedStore, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{WriteNeed, WriteTally};
-use crate::write_replicas::{GrantedObject, Made, OwnCopy, SentForm};
+use crate::write_replicas::{GrantedObject, Made, OwnWrite, SentForm};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
@@ -503,7 +503,7 @@ impl ReplicatedStore {
             (Some(ticket), Some(sent)) => {
                 let (sloppy, timeout_ms) = (options.is_sloppy(), options.timeout_ms);
                 let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
-                let own = OwnCopy::Logged(ticket);
+                let own = OwnWrite::Logged(ticket);
                 let made = Made { key, partition, sent, own, quorums, sloppy, timeout_ms };
                 let layouts = topology.writers(partition, quorums.n_val, sloppy, &[]);
                 self.write_replicas(topology, layouts, &made, asked).await?;

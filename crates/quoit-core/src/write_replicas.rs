@@ -46,7 +46,7 @@ pub(crate) struct Made {
     /// The form in which the other replicas get the write.
     pub(crate) sent: SentForm,
     /// This node's own copy.
-    pub(crate) own: OwnCopy,
+    pub(crate) own: OwnWrite,
     /// Quorums that the write waits for.
     pub(crate) quorums: WriteQuorums,
     /// Whether fallbacks may stand in for dead primaries.
@@ -57,7 +57,7 @@ pub(crate) struct Made {
 
 /// The copy of a write on the node that takes it to the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OwnCopy {
+pub(crate) enum OwnWrite {
     /// The node is none of those that should have the write.
     None,
     /// It has the write, which is synced when the ticket is.
@@ -272,13 +272,13 @@ impl<'a> WriteRun<'a> {
             failed: SmallVec::new(),
             wanting: SmallVec::new(),
             sends_until,
-            syncing: made.quorums.dw > 0 && matches!(made.own, OwnCopy::Logged(_)),
+            syncing: made.quorums.dw > 0 && matches!(made.own, OwnWrite::Logged(_)),
             replies: Replies::new(),
         };
-        if let Some(own) = run.topology.own().filter(|_| made.own != OwnCopy::None) {
+        if let Some(own) = run.topology.own().filter(|_| made.own != OwnWrite::None) {
             run.sent.push(own);
             run.tally.accept(own);
-            if made.own == OwnCopy::Settled || planted!(CountsOwnCopySynced) {
+            if made.own == OwnWrite::Settled || planted!(CountsOwnWriteSynced) {
                 run.tally.sync(own);
             }
         }
@@ -462,7 +462,7 @@ impl<'a> WriteRun<'a> {
                 return Poll::Ready(Ok(WriteEvent::Reply(node, reply)));
             }
             if syncing
-                && let OwnCopy::Logged(ticket) = own
+                && let OwnWrite::Logged(ticket) = own
                 && let Poll::Ready(synced) = store.engine.poll_durable(ticket, context.waker())
             {
                 return Poll::Ready(

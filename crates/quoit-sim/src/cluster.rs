@@ -23,6 +23,7 @@ use crate::replica_counts::ReplicaCounts;
 use crate::rest::come_to_rest;
 use crate::rights::Rights;
 use crate::run::Settings;
+use crate::stage::{Stage, broken};
 use crate::time::SimTime;
 use crate::trace::Trace;
 use crate::upgrade::{plan_upgrades, try_new_things, use_new_things};
@@ -34,7 +35,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use turmoil::Sim;
 
@@ -56,19 +57,6 @@ const ANSWERED_LIMIT: Duration = Duration::from_secs(1);
 const CHANGES_LIMIT: Duration = Duration::from_secs(60);
 /// Clients of registers.
 const REGISTER_CLIENT_COUNT: u64 = 3;
-
-/// Where a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// The cluster comes together.
-    Form,
-    /// Clients work and things go wrong.
-    Work,
-    /// Clients are done; everything has to be mended.
-    Mend,
-    /// Nothing is wrong any more.
-    Calm,
-}
 
 /// The world of one run.
 pub struct Cluster {
@@ -305,10 +293,6 @@ async fn departure(store: &ReplicatedStore) -> Departure {
             pending::<()>().await;
         }
     }
-}
-
-pub(crate) fn broken(error: JoinError) -> Violation {
-    Violation::new(check::Fault::Broken, error.to_string())
 }
 
 /// Waits until an operator has made its changes, now that nothing is wrong any more.

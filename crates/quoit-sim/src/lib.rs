@@ -47,6 +47,7 @@ mod requests;
 mod rest;
 mod rights;
 mod run;
+mod stage;
 mod time;
 mod trace;
 mod upgrade;

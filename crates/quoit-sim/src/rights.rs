@@ -1,15 +1,15 @@
-//! Users and rights: an operator grants one right after the other and revokes it while nodes are away, and each
-//! node is looked at all the time.
+//! Users and rights: an operator grants one right after the other and revokes it while nodes are away, and
+//! each node is looked at all the time.
 //!
 //! A connection of a client keeps what was decided for it until the epoch of the rules is another one; the
 //! watch of a node does the same, by the same number. A node may be behind, if it says that it is.
 
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
-use crate::cluster::{Stage, broken};
 use crate::finish::{answer, insist};
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
+use crate::stage::{Stage, broken};
 use parking_lot::Mutex;
 use quoit_core::ReplicatedStore;
 use quoit_security::{Command, Permission};
@@ -195,7 +195,7 @@ impl Watch {
         Ok(())
     }
 
-    fn judge(&mut self, look: Look, asked_at_us: u64) -> Result<(), Violation> {
+    fn judge(&mut self, look: RightsLook, asked_at_us: u64) -> Result<(), Violation> {
         let now_us = self.ground.time.now_us();
         let has_paused =
             now_us - asked_at_us > LOOK_US_MAX || asked_at_us - self.looked_at_us > LOOK_US_MAX;
@@ -238,7 +238,7 @@ struct Connection {
 
 /// A look at a node.
 #[derive(Debug)]
-struct Look {
+struct RightsLook {
     connection: Connection,
     /// Whether the node says that it is cut off, or has not joined the cluster.
     is_excused: bool,
@@ -246,7 +246,7 @@ struct Look {
 
 /// Looks at the rules as a connection does before each request, for so many buckets, and asks whether the
 /// node is cut off.
-async fn look(machine: &Machine, mut connection: Connection, count: u32) -> Asked<Look> {
+async fn look(machine: &Machine, mut connection: Connection, count: u32) -> Asked<RightsLook> {
     let look = move |store: Arc<ReplicatedStore>| async move {
         let control = store.control();
         let epoch = control.security_epoch().load(Ordering::Acquire);
@@ -261,7 +261,7 @@ async fn look(machine: &Machine, mut connection: Connection, count: u32) -> Aske
             connection.allowed = (0..count).filter(may_get).collect();
         }
         let is_alone = state.members().count() < 2;
-        Look { connection, is_excused: is_alone || control.is_cut_off() }
+        RightsLook { connection, is_excused: is_alone || control.is_cut_off() }
     };
     machine.ask(look).await
 }

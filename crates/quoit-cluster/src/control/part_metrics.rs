@@ -20,8 +20,8 @@ impl PartMetrics {
         self.0.load().as_ref().map(|metrics| metrics.borrow().clone())
     }
 
-    /// Whether the node leads, and a majority has answered it lately. A leader that has lost its majority goes
-    /// on until it hears of another one, which may be never.
+    /// Whether the node leads, and a majority has answered it lately. A leader that has lost its majority
+    /// goes on until it hears of another one, which may be never.
     pub(crate) fn leads_majority(&self) -> bool {
         self.0.load().as_ref().is_some_and(|metrics| {
             let metrics = metrics.borrow();

@@ -12,7 +12,7 @@ use crate::stats::Counter;
 use crate::store::{ReplicatedStore, object_props, record_at, wait_if_blocked};
 use crate::topology::Topology;
 use crate::votes::{WriteNeed, WriteTally};
-use crate::write_replicas::{Made, OwnCopy, SentForm};
+use crate::write_replicas::{Made, OwnWrite, SentForm};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
@@ -126,16 +126,16 @@ impl ReplicatedStore {
         if !topology.is_alone() {
             WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
         }
-        let (mut own, mut is_news) = (OwnCopy::None, true);
+        let (mut own, mut is_news) = (OwnWrite::None, true);
         if is_own {
             let before = self.records.head(at)?.map(|meta| meta.digest);
             let taken = wait_if_blocked(self.settings.blocking, |access| {
                 self.take_copy(at, replicated, quorums.dw > 0, access)
             })?;
             // Without a quorum of synced copies nothing waits for one that is known.
-            own = OwnCopy::Settled;
+            own = OwnWrite::Settled;
             if let ApplyOutcome::Written(ticket, meta) = taken {
-                own = OwnCopy::Logged(ticket);
+                own = OwnWrite::Logged(ticket);
                 // What is stored is neither what was there nor what came: both had news.
                 if before.is_some_and(|before| before != meta.digest)
                     && meta.digest != replicated.meta.digest
@@ -150,8 +150,8 @@ impl ReplicatedStore {
         }
         if topology.is_alone() {
             let ticket = match own {
-                OwnCopy::Logged(ticket) => Some(ticket),
-                OwnCopy::None | OwnCopy::Settled => None,
+                OwnWrite::Logged(ticket) => Some(ticket),
+                OwnWrite::None | OwnWrite::Settled => None,
             };
             self.confirm(&quorums, ticket, None).await?;
             return Ok(is_news);
