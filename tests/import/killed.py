@@ -14,6 +14,8 @@ WRITER = os.path.join(os.path.dirname(BINARY), "quoit-perf")
 COPIES = 3
 PARTITIONS = 8
 LIMIT_SECONDS = 180
+# Records a second of the imports that are killed: slow enough to be met in the midst of a partition.
+KILLED_RATE = 8000
 # Read by a process beside the files: programs, /proc, answers of the node, and buffers beyond the position.
 OVERHEAD_BYTES = 8 << 20
 
@@ -32,9 +34,10 @@ class Killed(unittest.TestCase):
                         str(cls.VALUE_BYTES), "--records-max", str(cls.RECORDS)], check=True,
                        timeout=LIMIT_SECONDS, stdout=subprocess.DEVNULL)
 
-    def start(self, engine, node):
+    def start(self, engine, node, *options):
         source = os.path.join(self.folder.name, "%s-%d" % (engine, self.VALUE_BYTES))
-        return subprocess.Popen([BINARY, "import", "run", source, "--to", node.url, "--format", "json"],
+        return subprocess.Popen([BINARY, "import", "run", source, "--to", node.url, "--format", "json",
+                                *options],
                                 cwd=node.folder.name, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.DEVNULL, text=True, preexec_fn=die_with_parent)
 
@@ -91,7 +94,8 @@ class Killed(unittest.TestCase):
                         for folder, _, names in os.walk(source) for name in names)
         with TemporaryNode(BINARY, ["ring_size=8"]) as node:
             for look, is_inside in ((0, True), (0, False), (1, False)):
-                self.kill_when_the_position_moves(self.start(engine, node), node, look, is_inside)
+                process = self.start(engine, node, "--rate", str(KILLED_RATE))
+                self.kill_when_the_position_moves(process, node, look, is_inside)
             before = self.journal(node)
             process = self.start(engine, node)
             out = process.stdout.read()

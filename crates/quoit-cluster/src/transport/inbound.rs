@@ -3,7 +3,7 @@
 use super::Window;
 use super::error::Fault;
 use super::greeting::Greeted;
-use super::outbox::{Inner, Outbox, Urgency};
+use super::outbox::{FailedWrite, Inner, Outbox, Urgency};
 use super::statistics::{MethodCounts, ServiceStatistics};
 use parking_lot::MutexGuard;
 use prost::Message;
@@ -250,7 +250,8 @@ impl Inbound {
 
     /// Takes the connection into use.
     pub(super) fn open(&self, writer: super::outbox::BoxWriter) {
-        self.outbox.lock().open(writer);
+        // Nobody asks which answers have left.
+        self.outbox.lock().open(writer, FailedWrite::MaySend);
     }
 
     /// Ends the connection.

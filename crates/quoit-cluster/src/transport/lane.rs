@@ -2,7 +2,7 @@
 
 use super::calls::{Calls, Delivery, Status};
 use super::error::CallError;
-use super::outbox::{BoxWriter, Outbox};
+use super::outbox::{BoxWriter, FailedWrite, Outbox};
 use super::settings::Limits;
 use super::statistics::PeerStatistics;
 use super::{Lane, Window};
@@ -56,11 +56,17 @@ impl LaneState {
     }
 
     /// Takes a connection into use. What waited for it is sent.
-    pub(super) fn open(&self, frame_bytes_max: u32, peer_window: Window, writer: BoxWriter) {
+    pub(super) fn open(
+        &self,
+        frame_bytes_max: u32,
+        peer_window: Window,
+        writer: BoxWriter,
+        failed_write: FailedWrite,
+    ) {
         self.frame_bytes_max.store(frame_bytes_max, Ordering::Relaxed);
         let mut inner = self.outbox.lock();
         inner.state.opened(self.own_window.min(peer_window));
-        inner.open(writer);
+        inner.open(writer, failed_write);
     }
 
     /// The longest frame that both ends accept.

@@ -6,9 +6,10 @@ use super::context::Context;
 use super::error::Fault;
 use super::greeting::Greeted;
 use super::lane::LaneState;
-use super::outbox::Urgency;
+use super::outbox::{FailedWrite, Urgency};
 use super::peer::Peer;
 use super::read_room;
+use super::security::Proven;
 use super::settings::InternodeSettings;
 use bytes::BytesMut;
 use quoit_wire::internode::{FrameKind, FramePrefix, InternodeDecoder};
@@ -61,7 +62,12 @@ impl<'a> OutboundDriver<'a> {
             Lane::Large => settings.limits.idle_timeout / 4,
         };
         let lane = peer.lane(lane);
-        lane.open(greeted.frame_bytes_max, greeted.window, greeted.stream.writer);
+        let failed_write = match greeted.proven {
+            Proven::Nothing => FailedWrite::SendsNothing,
+            _ => FailedWrite::MaySend,
+        };
+        let Greeted { frame_bytes_max, window, .. } = greeted;
+        lane.open(frame_bytes_max, window, greeted.stream.writer, failed_write);
         OutboundDriver {
             settings,
             peer,

@@ -29,6 +29,15 @@ pub(super) enum Urgency {
     Now,
 }
 
+/// What a writer that fails has sent of the bytes that it was given last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FailedWrite {
+    /// Nothing: a system call that fails sends nothing.
+    SendsNothing,
+    /// Nobody knows: TLS may have sent some records of what it took.
+    MaySend,
+}
+
 /// The buffer of a connection, with what else the same lock guards.
 pub(super) struct Outbox<T> {
     inner: Mutex<Inner<T>>,
@@ -51,6 +60,7 @@ pub(super) struct Inner<T> {
     pub(super) traffic: Traffic,
     /// Position in the stream of all frames ever appended up to which bytes have left, or may have.
     left_bytes: u64,
+    failed_write: FailedWrite,
 }
 
 enum Writer {
@@ -82,6 +92,7 @@ impl<T> Outbox<T> {
                 corked: false,
                 traffic: Traffic::default(),
                 left_bytes: 0,
+                failed_write: FailedWrite::SendsNothing,
             }),
         }
     }
@@ -173,8 +184,8 @@ impl<T> Outbox<T> {
         if inner.epoch != epoch {
             return inner;
         }
-        if !matches!(outcome, Poll::Ready(Err(_))) {
-            // A writer that fails does not tell how far it came: TLS may have sent records of what it took.
+        let is_failed = matches!(outcome, Poll::Ready(Err(_)));
+        if !is_failed || inner.failed_write == FailedWrite::SendsNothing {
             inner.left_bytes -= (bytes.len() - from) as u64;
         }
         match outcome {
@@ -202,8 +213,9 @@ impl<T> Outbox<T> {
 
 impl<T> Inner<T> {
     /// Takes a new connection into use; what is pending is written to it.
-    pub(super) fn open(&mut self, writer: BoxWriter) {
+    pub(super) fn open(&mut self, writer: BoxWriter, failed_write: FailedWrite) {
         self.epoch += 1;
+        self.failed_write = failed_write;
         // Frames of the connection before this one that never left were dropped with it.
         self.left_bytes = self.appended_bytes() - self.pending.len() as u64;
         self.writer = Writer::Free(writer);
@@ -336,4 +348,46 @@ fn poll_write_all(
         }
     }
     Pin::new(writer).poll_flush(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_wire::internode::FrameKind;
+
+    /// Takes nothing and fails.
+    struct Broken;
+
+    impl AsyncWrite for Broken {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn a_frame_given_to_tls_that_fails_may_have_left() {
+        for (failed_write, is_unsent) in
+            [(FailedWrite::SendsNothing, true), (FailedWrite::MaySend, false)]
+        {
+            let outbox = Outbox::new(());
+            let mut inner = outbox.lock();
+            inner.open(Box::new(Broken), failed_write);
+            let begins_at = inner.appended_bytes();
+            inner.append_small(FramePrefix::new(FrameKind::Ping, 0), &(), &[]);
+            outbox.flush(inner, Urgency::Now);
+            assert_eq!(outbox.lock().is_unsent(begins_at), is_unsent, "{failed_write:?}");
+        }
+    }
 }

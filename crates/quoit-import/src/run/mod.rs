@@ -8,6 +8,7 @@
 
 mod journal;
 mod known_types;
+mod pace;
 mod recent;
 mod report;
 mod sender;
@@ -22,6 +23,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use journal::{Contents, Journal};
 use known_types::KnownTypes;
+use pace::Pace;
 use quoit_model::bitcask_key::BitcaskKey;
 use quoit_model::record_batch::put_record;
 use quoit_model::riak_object::decode_riak_object;
@@ -30,6 +32,7 @@ use quoit_riak_files::{Partition, Position, Seen, StoredRecord};
 use recent::RecentCopies;
 use sender::{Batch, Sender, Stretch};
 use std::fmt::{self, Display, Formatter};
+use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,6 +84,10 @@ pub struct RunArgs {
     /// Batches that are sent at the same time.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     connections: u8,
+    /// Most records that are sent, or looked up afterwards, in a second: so many that the clients of the
+    /// cluster do not notice [default: as many as it takes].
+    #[arg(long, value_name = "RECORDS")]
+    rate: Option<NonZeroU32>,
     /// Do not read everything a second time to see that the cluster has it.
     #[arg(long)]
     no_verify: bool,
@@ -94,6 +101,7 @@ struct Import<'a> {
     args: &'a RunArgs,
     types: KnownTypes,
     sender: Sender,
+    pace: Pace,
     journal: Journal,
     recent: RecentCopies,
     progress: Progress,
@@ -114,7 +122,8 @@ pub(crate) fn import(args: &RunArgs) -> Result<()> {
     let mut journal = send_all(args, &api, &found.partitions, journal, oldest_secs)?;
     let is_wanted = |record: &StoredRecord| !is_expired(record, oldest_secs);
     if !args.no_verify {
-        verify::verify(&api, &found.partitions, &is_wanted, &mut journal)?;
+        let pace = Pace::new(args.rate);
+        verify::verify(&api, &found.partitions, &is_wanted, pace, &mut journal)?;
     }
     let Contents { tally, verified, .. } = std::mem::take(&mut journal.contents);
     let verified = Some(verified).filter(|_| !args.no_verify);
@@ -163,6 +172,7 @@ fn send_all(
         args,
         types: KnownTypes::new(api.clone(), !args.no_types),
         sender: Sender::start(api, usize::from(args.connections), args.skip_damaged),
+        pace: Pace::new(args.rate),
         journal,
         recent,
         progress: Progress::on_stderr("importing", Unit::Bytes, Some(sizes.iter().sum()))
@@ -283,6 +293,7 @@ impl Import<'_> {
     }
 
     fn send(&mut self, batch: Batch) -> Result<()> {
+        self.pace.wait(batch.places.len());
         self.sender.send(batch)?;
         self.refused()
     }

@@ -1,6 +1,7 @@
 //! The second look: whether the cluster has every record that was read.
 
 use super::journal::Journal;
+use super::pace::Pace;
 use super::recent::RecentCopies;
 use super::sender::{Batch, deliver};
 use super::{BATCH_BYTES, BATCH_RECORDS_MAX, NAMED_MAX, Place};
@@ -79,6 +80,7 @@ struct SecondLook<'a> {
     api: &'a Api,
     journal: &'a mut Journal,
     recent: RecentCopies,
+    pace: Pace,
     batch: Batch,
 }
 
@@ -113,6 +115,7 @@ impl SecondLook<'_> {
     /// Asks for the batch, and takes what comes of it into the journal, which is not stored yet.
     fn compare(&mut self, partition: &Partition) -> Result<()> {
         let Batch { body, places, stretch } = std::mem::take(&mut self.batch);
+        self.pace.wait(places.len());
         self.journal.contents.verified.compare(self.api, body, places)?;
         self.recent.keep(&stretch.hashes)?;
         let checked = &mut self.journal.contents.checked;
@@ -132,13 +135,14 @@ pub(super) fn verify(
     api: &Api,
     partitions: &[Partition],
     is_wanted: &dyn Fn(&StoredRecord) -> bool,
+    pace: Pace,
     journal: &mut Journal,
 ) -> Result<()> {
     let sizes: Vec<u64> = partitions.iter().map(Partition::size_bytes).collect();
     let mut progress = Progress::on_stderr("comparing", Unit::Bytes, Some(sizes.iter().sum()));
     let index_log = journal.index_log();
     let recent = RecentCopies::open(journal.beside(".checked"), journal.contents.checked.copies())?;
-    let mut check = SecondLook { api, journal, recent, batch: Batch::default() };
+    let mut check = SecondLook { api, journal, recent, pace, batch: Batch::default() };
     let mut done_bytes = 0;
     for (number, (partition, size)) in partitions.iter().zip(&sizes).enumerate() {
         if !check.journal.contents.checked.is_done(partition) {

@@ -110,7 +110,7 @@ const NODE: &[Key] = &[
     key(
         "internode.version.maximum",
         Kind::Integer(VersionRange::CURRENT.min as i64, VersionRange::CURRENT.max as i64),
-        "12",
+        "13",
         "Newest version of the protocol between nodes that the node speaks. Hold it at the version of \
          the older nodes while a cluster is upgraded, as long as you may want to go back; features that need \
          a newer version wait until all members speak it (2: data types), or are not answered (4: index \
