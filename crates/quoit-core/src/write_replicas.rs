@@ -278,7 +278,7 @@ impl<'a> WriteRun<'a> {
         if let Some(own) = run.topology.own().filter(|_| made.own != OwnWrite::None) {
             run.sent.push(own);
             run.tally.accept(own);
-            if made.own == OwnWrite::Settled || planted!(CountsOwnWriteSynced) {
+            if made.own == OwnWrite::Settled || planted!(CountsOwnCopySynced) {
                 run.tally.sync(own);
             }
         }
