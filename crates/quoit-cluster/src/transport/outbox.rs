@@ -29,7 +29,7 @@ pub(super) enum Urgency {
     Now,
 }
 
-/// What a writer that fails has sent of the bytes that it was given last.
+/// The part of the bytes given to a writer last that has left when it fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FailedWrite {
     /// Nothing: a system call that fails sends nothing.
