@@ -424,6 +424,7 @@ class OneNode(unittest.TestCase):
                 # Help is for a command that there is; what isn't one has no words for it.
                 _, out, words = quoit(program, *command, "--help")
                 self.assertNotIn("no such command", out + words, command)
+        self.assertFalse(os.path.exists("--help"), "help was taken for the name of a file")
 
     def test_a_riak_conf_becomes_a_configuration_that_a_node_takes(self):
         source = os.path.join(self.folder, "riak.conf")

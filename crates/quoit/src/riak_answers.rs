@@ -81,8 +81,26 @@ impl Line {
     }
 }
 
+/// Help for a command that is answered here.
+const fn usage(question: Question) -> &'static str {
+    match question {
+        Question::VnodeStatus => {
+            "Usage: vnode-status\n\nPrints the partitions of the node and their engines."
+        }
+        Question::Diag => "Usage: diag\n\nPrints findings about the machine and the node.",
+        Question::Top => "Usage: top\n\nPrints what the node does now.",
+        Question::ClusterInfo => {
+            "Usage: cluster-info FILE\n\nWrites all that the node and its cluster tell into FILE, as HTML if its \
+             name ends so."
+        }
+    }
+}
+
 /// The answer to a question, as text.
 pub(crate) fn answer(question: Question, words: &[String]) -> Result<String> {
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        return Ok(usage(question).to_owned());
+    }
     let line = Line::new(words)?;
     match question {
         Question::VnodeStatus => vnode_status(&line),
