@@ -90,8 +90,8 @@ const fn usage(question: Question) -> &'static str {
         Question::Diag => "Usage: diag\n\nPrints findings about the machine and the node.",
         Question::Top => "Usage: top\n\nPrints what the node does now.",
         Question::ClusterInfo => {
-            "Usage: cluster-info FILE\n\nWrites all that the node and its cluster tell into FILE, as HTML if its \
-             name ends so."
+            "Usage: cluster-info FILE\n\nWrites all that the node and its cluster tell into FILE, as HTML \
+             if its name ends so."
         }
     }
 }
