@@ -77,8 +77,8 @@ struct CompareArgs {
     /// Directories of runs, or with --repeat configurations; the first is what the others are compared with.
     #[arg(required = true, num_args = 2.., value_name = "SIDE")]
     sides: Vec<PathBuf>,
-    /// Run each configuration so often, one of each in turn, and compare these runs; five find a difference
-    /// of a twentieth on most machines.
+    /// Run each configuration so often, one of each in turn, and compare these runs; five mostly find a
+    /// difference of a twentieth where runs of one server differ by 3 %.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
     /// Accepted: runs of --repeat always alternate.
@@ -90,9 +90,9 @@ struct CompareArgs {
     /// Directory for the runs of --repeat [default: ./tests].
     #[arg(short = 'd', long, value_name = "DIR", requires = "repeat")]
     results_dir: Option<PathBuf>,
-    /// Usual spread from run to run in percent: what single runs are judged by.
-    #[arg(long, value_name = "PERCENT", default_value_t = 3.0)]
-    spread: f64,
+    /// Usual spread from run to run in percent, which single runs are judged by [default: 3].
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    spread: Option<f64>,
     /// Page to write, with the latencies of both sides in one chart.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -110,6 +110,14 @@ enum AnswerFormat {
     Json,
 }
 
+/// A spread of runs in percent.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.0..=1000.0).contains(&percent) => Ok(percent),
+        _ => Err("wanted a number of percent from 0 to 1000".to_owned()),
+    }
+}
+
 impl CompareArgs {
     fn options(&self) -> CompareOptions {
         CompareOptions {
@@ -117,7 +125,7 @@ impl CompareArgs {
             repeat: self.repeat,
             duration: self.duration.clone(),
             results_dir: self.results_dir.clone(),
-            spread_percent: Some(self.spread),
+            spread_percent: self.spread,
             output: self.output.clone(),
             json: self.format == AnswerFormat::Json,
         }
