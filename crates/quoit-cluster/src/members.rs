@@ -3,7 +3,7 @@
 use crate::NodeId;
 use quoit_model::layout::LayoutMember;
 use quoit_wire::internode::VersionRange;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -127,7 +127,8 @@ impl Member {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Members {
     by_id: BTreeMap<NodeId, Arc<Member>>,
-    removed: BTreeSet<NodeId>,
+    /// Names of the nodes that were removed for ever; empty where it is not known.
+    removed: BTreeMap<NodeId, Arc<str>>,
 }
 
 impl Members {
@@ -154,24 +155,26 @@ impl Members {
         self.by_id.values()
     }
 
-    /// The name of a node: its identity when it is no member.
+    /// The name of a node, also of one that was removed: its identity when no name is known.
     #[must_use]
     pub fn name_of(&self, id: NodeId) -> Arc<str> {
-        match self.get(id) {
-            Some(member) => Arc::clone(&member.name),
-            None => id.to_string().into(),
-        }
+        let name = match self.get(id) {
+            Some(member) => Some(&member.name),
+            None => self.removed.get(&id).filter(|name| !name.is_empty()),
+        };
+        name.map_or_else(|| id.to_string().into(), Arc::clone)
     }
 
     /// Whether a node was removed for ever.
     #[must_use]
     pub fn is_removed(&self, id: NodeId) -> bool {
-        self.removed.contains(&id)
+        self.removed.contains_key(&id)
     }
 
-    /// Nodes that were removed for ever, by identity.
-    pub(crate) fn removed(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.removed.iter().copied()
+    /// Nodes that were removed for ever, by identity, each with the name that it had, which is empty where
+    /// it is not known.
+    pub fn removed(&self) -> impl Iterator<Item = (NodeId, &Arc<str>)> {
+        self.removed.iter().map(|(id, name)| (*id, name))
     }
 
     pub(crate) fn same_removed(&self, later: &Self) -> bool {
@@ -183,9 +186,18 @@ impl Members {
     }
 
     pub(crate) fn remove(&mut self, id: NodeId, for_ever: bool) {
-        self.by_id.remove(&id);
+        let member = self.by_id.remove(&id);
         if for_ever {
-            self.removed.insert(id);
+            let name = member.map_or_else(Arc::default, |member| Arc::clone(&member.name));
+            self.note_removed(id, name);
+        }
+    }
+
+    /// Notes a node that was removed for ever; `name` is empty where it is not known.
+    pub(crate) fn note_removed(&mut self, id: NodeId, name: Arc<str>) {
+        let known = self.removed.entry(id).or_default();
+        if known.is_empty() {
+            *known = name;
         }
     }
 }

@@ -108,8 +108,8 @@ pub(super) fn decode_served(message: &Serves) -> Result<(NodeId, Served), String
 }
 
 /// Encodes the parts of a cluster's state beside members, layouts and buckets.
-pub(crate) fn encode_cluster(
-    removed: impl Iterator<Item = NodeId>,
+pub(crate) fn encode_cluster<'a>(
+    removed: impl Iterator<Item = (NodeId, &'a Arc<str>)>,
     staged: &[StagedChange],
     layouts: &Layouts,
     raises: &[RaisedCount],
@@ -119,8 +119,11 @@ pub(crate) fn encode_cluster(
     for (partition, node) in layouts.incomplete() {
         incomplete.entry(node).or_default().push(partition);
     }
+    let (removed, removed_names) =
+        removed.map(|(id, name)| (id_bytes(id), name.to_string())).unzip();
     ClusterMessage {
-        removed: Some(NodeSet { nodes: removed.map(id_bytes).collect() }),
+        removed: Some(NodeSet { nodes: removed }),
+        removed_names,
         staged: Some(encode_staged(staged)),
         n_val: layouts.n_val(),
         incomplete: incomplete.iter().map(|(node, copies)| encode_copies(*node, copies)).collect(),
@@ -186,7 +189,8 @@ fn decode_lost(message: &LostMessage) -> Result<LostCopies, String> {
 
 /// [`encode_cluster`]'s parts.
 pub(crate) struct Cluster {
-    pub(crate) removed: Vec<NodeId>,
+    /// Each with its name, empty where it is not known.
+    pub(crate) removed: Vec<(NodeId, Arc<str>)>,
     pub(crate) staged: Vec<StagedChange>,
     /// `None` while the cluster has no layouts of its own, as before its first commit.
     pub(crate) layouts: Option<Layouts>,
@@ -200,6 +204,9 @@ pub(crate) fn decode_cluster(
     layouts: Vec<Arc<Layout>>,
 ) -> Result<Cluster, String> {
     let removed = message.removed.iter().flat_map(|set| &set.nodes);
+    // Older members tell no names.
+    let names = message.removed_names.iter().map(String::as_str).chain(std::iter::repeat(""));
+    let removed = removed.zip(names).map(|(id, name)| Ok((node_id(id)?, Arc::from(name))));
     let mut incomplete = BTreeSet::new();
     for copies in &message.incomplete {
         let (node, partitions) = decode_copies(copies)?;
@@ -211,7 +218,7 @@ pub(crate) fn decode_cluster(
         false => Some(Layouts::restored(layouts, message.n_val, incomplete, acknowledged)),
     };
     Ok(Cluster {
-        removed: removed.map(|id| node_id(id)).collect::<Result<_, _>>()?,
+        removed: removed.collect::<Result<_, String>>()?,
         staged: message.staged.as_ref().map(decode_staged).transpose()?.unwrap_or_default(),
         layouts,
         lost: message.lost.as_ref().map(decode_lost).transpose()?.unwrap_or_default(),

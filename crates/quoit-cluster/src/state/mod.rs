@@ -96,8 +96,8 @@ impl State {
         _ = state.buckets.take_raised();
         state.raises = Arc::new(whole.cluster.raises);
         state.trust = Arc::new(whole.cluster.trust);
-        for id in whole.cluster.removed {
-            state.members.remove(id, true);
+        for (id, name) in whole.cluster.removed {
+            state.members.note_removed(id, name);
         }
         state.staged = Arc::new(whole.cluster.staged);
         if let Some(layouts) = whole.cluster.layouts {

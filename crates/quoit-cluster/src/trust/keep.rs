@@ -147,7 +147,7 @@ fn link_trust(security: &LinkSecurity, state: &State) -> LinkTrust {
     let good = trust.tokens.iter().filter(|(_, token)| token.uses_left > 0);
     LinkTrust {
         authorities: trust.authorities.iter().map(|one| one.certificate().clone()).collect(),
-        removed: state.members().removed().map(|node| node.to_string()).collect(),
+        removed: state.members().removed().map(|(node, _)| node.to_string()).collect(),
         tokens: good.map(|(id, token)| (*id, token.expires)).collect(),
         secret: security.secret().cloned(),
     }

@@ -82,6 +82,11 @@ async fn dead_node_is_removed_by_force() {
     cluster.until_equal().await;
     assert_eq!((nodes(&cluster, 2), members(&cluster, 2)), (vec![1, 2, 4], vec![1, 2, 4]));
     cluster.move_all().await;
+    // Its name outlives it, also on the disk of a node that starts.
+    cluster.crash(2);
+    cluster.start(2).await;
+    assert!(cluster.state(2).members().is_removed(id(3)));
+    assert_eq!(*cluster.state(2).members().name_of(id(3)), *name(3));
 }
 
 #[tokio::test(start_paused = true)]

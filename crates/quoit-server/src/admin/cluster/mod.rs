@@ -88,6 +88,7 @@ fn view(context: &ServerContext) -> ClusterView {
     let members = state.members().iter().map(|each| member(control, each));
     let mut members: Vec<MemberView> = members.collect();
     members.sort_by(|one, other| one.name.cmp(&other.name));
+    let removed = state.members().removed().map(|(id, name)| (id, Arc::clone(name)));
     let layouts = state.layouts();
     let newest = layouts.newest();
     // A node alone decides by itself, also before it was asked for the first time.
@@ -103,6 +104,7 @@ fn view(context: &ServerContext) -> ClusterView {
         next: layouts.is_moving().then(|| Arc::clone(newest)),
         n_val_max: state.placements().iter().map(|each| each.n_val).max().unwrap_or(1),
         incomplete: layouts.incomplete().collect(),
+        removed: removed.collect(),
         members,
     }
 }

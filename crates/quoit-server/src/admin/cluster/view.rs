@@ -4,7 +4,7 @@ use quoit_model::hash::{Partition, RingSize};
 use quoit_model::layout::{Layout, Movement, Transfer};
 use quoit_model::node::NodeId;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A member.
@@ -34,6 +34,8 @@ pub(super) struct ClusterView {
     pub(super) claimant: Option<NodeId>,
     /// By name.
     pub(super) members: Vec<MemberView>,
+    /// Nodes that were removed for ever, which layouts may still name, each with the name that it had.
+    pub(super) removed: BTreeMap<NodeId, Arc<str>>,
     /// The layout that is complete.
     pub(super) current: Arc<Layout>,
     /// The layout that data is being moved to, if it is another.
@@ -63,9 +65,15 @@ impl ClusterView {
         self.members.iter().find(|member| member.id == id)
     }
 
-    /// A node's name; its id, and that it was removed, if it is no member any more.
+    /// A node's name, and that it was removed if it is no member any more; its id where no name is known.
     pub(super) fn name(&self, id: NodeId) -> String {
-        self.member(id).map_or_else(|| format!("removed node {id}"), |member| member.name.clone())
+        if let Some(member) = self.member(id) {
+            return member.name.clone();
+        }
+        match self.removed.get(&id).filter(|name| !name.is_empty()) {
+            Some(name) => format!("{name} (removed)"),
+            None => format!("removed node {id}"),
+        }
     }
 
     pub(super) fn named(&self, name: &str) -> Option<&MemberView> {
@@ -262,6 +270,7 @@ pub(super) mod tests {
             cluster_id: "c".to_owned(),
             claimant: Some(NodeId([2; 16])),
             members: vec![up(1), up(2), up(3), member(4, "joining", true)],
+            removed: BTreeMap::from([(NodeId([5; 16]), "n5@h".into())]),
             current: Arc::new(current),
             next: Some(Arc::new(next)),
             n_val_max: 4,
@@ -275,6 +284,13 @@ pub(super) mod tests {
         let of = |status, is_up| member(1, status, is_up).availability();
         let all = [of("valid", true), of("valid", false), of("down", true), of("down", false)];
         assert_eq!(all, ["up", "down!", "up!", "down"]);
+    }
+
+    #[test]
+    fn nodes_that_were_removed_keep_their_names() {
+        let name = |number| view().name(NodeId([number; 16]));
+        assert_eq!([name(4), name(5)], ["n4@h", "n5@h (removed)"]);
+        assert_eq!(name(6), format!("removed node {}", "06".repeat(16)));
     }
 
     #[test]

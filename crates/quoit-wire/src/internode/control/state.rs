@@ -199,6 +199,9 @@ pub struct ClusterMessage {
     /// Buckets with more replicas than have been filled.
     #[prost(message, repeated, tag = "7")]
     pub raised: Vec<RaisedMessage>,
+    /// For each of `removed` the name that it had, empty where it is not known. Older members do not tell.
+    #[prost(string, repeated, tag = "8")]
+    pub removed_names: Vec<String>,
     /// Trust that members hold each other's certificates against; none while there is no authority.
     #[prost(message, optional, tag = "40")]
     pub trust: Option<TrustMessage>,
