@@ -113,10 +113,10 @@ fn sizes(nodes: &[Value]) -> String {
         return "none in the last minute".to_owned();
     }
     format!(
-        "99 % up to {} and {} siblings; at most {} and {} siblings",
+        "99 % up to {}, at most {}; siblings: 99 % up to {}, at most {}",
         size(&of("object_bytes_p99").into()),
-        of("siblings_p99"),
         size(&of("object_bytes_max").into()),
+        of("siblings_p99"),
         of("siblings_max"),
     )
 }
@@ -192,7 +192,7 @@ mod tests {
             "a@h   up     0.1.0    2 h 5 min  1 234 567  1.0 GB  40.0 GB of 80.0 GB  12.5   3.0    48 us \
              / 23 ms",
             "b@h   down!  -",
-            "99 % up to 2.0 KB and 1 siblings; at most 1.0 MB and 3 siblings",
+            "99 % up to 2.0 KB, at most 1.0 MB; siblings: 99 % up to 1, at most 3",
             "nothing moves",
             "replication   queue q: nothing waits",
             "12 records for b@h at a@h",

@@ -120,17 +120,19 @@ impl ClusterView {
     /// Which nodes have how many copies to hand over, and what is on its way. `told` has what each member
     /// that answers knows of its own.
     pub(super) fn transfers(&self, told: &Told) -> Value {
-        let mut waiting: BTreeMap<String, Waiting> = BTreeMap::new();
+        let mut waiting: BTreeMap<NodeId, Waiting> = BTreeMap::new();
         for each in self.moves().iter().filter(|each| !self.is_complete(each)) {
-            waiting.entry(self.name(each.from)).or_default().ownership += 1;
+            waiting.entry(each.from).or_default().ownership += 1;
         }
         for (node, told) in told.iter().filter(|(_, told)| told.stats.stray_partition_count > 0) {
-            waiting.entry(self.name(*node)).or_default().hinted += told.stats.stray_partition_count;
+            waiting.entry(*node).or_default().hinted += told.stats.stray_partition_count;
         }
         let waiting = waiting.into_iter().map(|(node, Waiting { ownership, hinted })| {
-            json!({"node": node, "partitions": ownership + hinted,
-                   "ownership": ownership, "hinted": hinted})
+            json!({"node": self.name(node), "is_removed": self.is_removed(node),
+                   "partitions": ownership + hinted, "ownership": ownership, "hinted": hinted})
         });
+        let mut waiting: Vec<Value> = waiting.collect();
+        waiting.sort_by(|one, other| one["node"].as_str().cmp(&other["node"].as_str()));
         let away = self.members.iter().filter(|member| !member.is_up);
         let away = away
             .map(|member| json!({"node": member.name, "partitions": self.held(member.id).len()}));
@@ -154,7 +156,7 @@ impl ClusterView {
         });
         let silent = self.members.iter().filter(|member| !told.contains_key(&member.id));
         json!({
-            "waiting": waiting.collect::<Vec<_>>(),
+            "waiting": waiting,
             "away": away.collect::<Vec<_>>(),
             "hints": hints.collect::<Vec<_>>(),
             "active": active.collect::<Vec<_>>(),

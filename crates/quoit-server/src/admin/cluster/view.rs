@@ -76,6 +76,11 @@ impl ClusterView {
         }
     }
 
+    /// Whether a node that layouts name is no member any more: it hands over nothing itself.
+    pub(super) fn is_removed(&self, id: NodeId) -> bool {
+        self.member(id).is_none()
+    }
+
     pub(super) fn named(&self, name: &str) -> Option<&MemberView> {
         self.members.iter().find(|member| member.name == name)
     }

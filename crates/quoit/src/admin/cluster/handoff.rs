@@ -306,7 +306,11 @@ fn transfers_page(document: &Value) -> String {
     let mut lines = Vec::new();
     for each in list("waiting") {
         let (node, partitions) = (plain(&each["node"]), &each["partitions"]);
-        lines.push(format!("{node} waiting to handoff {partitions} partitions"));
+        // Its place is taken by copies that other replicas are the source of.
+        lines.push(match each["is_removed"] == true {
+            true => format!("{partitions} copies of {node} are made anew from other replicas"),
+            false => format!("{node} waiting to handoff {partitions} partitions"),
+        });
     }
     for each in list("away") {
         let (node, partitions) = (plain(&each["node"]), &each["partitions"]);
@@ -372,7 +376,11 @@ mod tests {
 
     fn moving() -> Value {
         json!({
-            "waiting": [{"node": "a@h", "partitions": 5, "ownership": 3, "hinted": 2}],
+            "waiting": [
+                {"node": "a@h", "is_removed": false, "partitions": 5, "ownership": 3, "hinted": 2},
+                {"node": "d@h (removed)", "is_removed": true, "partitions": 4, "ownership": 4,
+                 "hinted": 0},
+            ],
             "away": [{"node": "c@h", "partitions": 8}],
             "silent": ["c@h"],
             "reap_records": {"records": 7, "maximum": 9, "away": ["c@h"], "unsettled": []},
@@ -386,6 +394,7 @@ mod tests {
     fn transfers_tell_who_waits_who_is_away_and_how_far_each_is() {
         let expected = "\
 a@h waiting to handoff 5 partitions
+4 copies of d@h (removed) are made anew from other replicas
 c@h does not have 8 primary partitions running
 7 reap records (at most 9) wait for members that are away: c@h
 
@@ -410,7 +419,8 @@ Each cell is what is active of what is known.
 
 node               total  ownership  resize  hinted  repair
 a@h                1 / 5  1 / 3      0 / 0   0 / 2   0 / 0
-(unreachable) c@h  --     --         --      --      --";
+(unreachable) c@h  --     --         --      --      --
+d@h (removed)      0 / 4  0 / 4      0 / 0   0 / 0   0 / 0";
         assert_eq!(summary_page(&moving()), expected);
         assert_eq!(summary_page(&json!({})), "No handoff is known");
     }
