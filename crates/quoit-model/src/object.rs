@@ -6,6 +6,7 @@
 
 use crate::clock::{Dot, VersionVector};
 use crate::index_integer::IndexInteger;
+use crate::sibling_order;
 use crate::vtag::clock_tag;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -59,7 +60,7 @@ pub struct Metadata {
 }
 
 /// A link from one record to another.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Link {
     /// Bucket of the target; links name untyped buckets only.
     pub bucket: Bytes,
@@ -149,56 +150,11 @@ impl Object {
         self.siblings.iter().all(|sibling| sibling.deleted)
     }
 
-    /// Puts the siblings into the order in which Riak shows them: by value, then by the number of parts of
+    /// Puts the siblings into the order in which Riak shows them: by value, then by the number of entries of
     /// their metadata, then by these.
     pub fn sort_for_clients(&mut self) {
         if self.siblings.len() > 1 {
-            self.siblings
-                .sort_by(|one, other| one.place_for_clients().cmp(&other.place_for_clients()));
+            sibling_order::sort(self);
         }
-    }
-}
-
-impl Sibling {
-    fn place_for_clients(&self) -> (&[u8], usize, [&[u8]; 4], u64) {
-        let meta = &self.meta;
-        let given = [&meta.content_type, &meta.charset, &meta.content_encoding]
-            .map(|part| part.as_deref().unwrap_or_default());
-        let part_count = given.iter().filter(|part| !part.is_empty()).count()
-            + usize::from(!meta.links.is_empty())
-            + usize::from(!meta.user_meta.is_empty())
-            + usize::from(!meta.indexes.is_empty())
-            + usize::from(!self.vtag.is_empty())
-            + usize::from(self.last_modified_us > 0)
-            + usize::from(self.deleted)
-            + meta.other.len();
-        let [content_type, charset, encoding] = given;
-        let parts = [charset, encoding, content_type, &self.vtag];
-        (&self.value, part_count, parts, self.last_modified_us)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn siblings_are_shown_by_value_and_then_by_the_number_of_parts_of_their_metadata() {
-        let sibling =
-            |value: &'static str, content_type: Option<&'static str>, vtag: &'static str| {
-                let content_type = content_type.map(|text| Bytes::from_static(text.as_bytes()));
-                let meta = Metadata { content_type, ..Metadata::default() };
-                Sibling { value: value.into(), vtag: vtag.into(), meta, ..Sibling::default() }
-            };
-        let written = [
-            sibling("b", None, "1"),
-            sibling("a", Some("text/plain"), "2"),
-            sibling("a", None, "4"),
-            sibling("a", None, "3"),
-        ];
-        let mut object = Object { siblings: written.into_iter().collect(), ..Object::default() };
-        object.sort_for_clients();
-        let shown: Vec<&[u8]> = object.siblings.iter().map(|sibling| &*sibling.vtag).collect();
-        assert_eq!(shown, [b"3", b"4", b"2", b"1"]);
     }
 }

@@ -1,0 +1,167 @@
+//! The order in which clients see siblings: that of Riak's terms.
+//!
+//! Riak orders siblings by value and then by metadata, which is an Erlang `dict` of 16 slots: the number of
+//! its entries comes first, then its slots from the first to the last. The hash of a name gives its slot
+//! (`erlang:phash(Name, 16)`), so that the order of the parts below is fixed. A part that is absent comes
+//! before one that is there.
+
+use crate::object::{IndexEntry, Link, Object, Sibling, UserMeta, UserMetaForm};
+use std::cmp::Ordering;
+
+/// Metadata by slots, each with the names that it has.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Slots<'a> {
+    /// Slot 3.
+    links: &'a [Link],
+    /// Slot 4.
+    content_encoding: Option<&'a [u8]>,
+    /// Slot 5: actor, counter and time of the dot.
+    dot: Option<(&'a [u8], u64, u64)>,
+    /// Slot 11 has the content type before the entity tag, if there is one.
+    content_type: Option<&'a [u8]>,
+    vtag: &'a [u8],
+    /// Slot 12.
+    indexes: &'a [IndexEntry],
+    /// Slot 13.
+    deleted: bool,
+    /// Slot 14.
+    last_modified_us: u64,
+    /// Slot 16 has the character set before the user's pairs. A slot with only the latter comes before one
+    /// that has both, since `X-Riak-Meta` is less than `charset`.
+    last: (u8, Option<&'a [u8]>, Vec<UserPair<'a>>),
+    /// Names that only foreign writers know.
+    other: &'a [(bytes::Bytes, bytes::Bytes)],
+}
+
+/// A pair as a term: strings, which Erlang keeps as lists, come before binaries.
+type UserPair<'a> = (bool, &'a [u8], Option<&'a [u8]>);
+
+/// Compares two siblings of an object.
+fn compare(one: &Sibling, other: &Sibling) -> Ordering {
+    one.value
+        .cmp(&other.value)
+        .then_with(|| entry_count(one).cmp(&entry_count(other)))
+        .then_with(|| slots(one).cmp(&slots(other)))
+}
+
+/// Puts the siblings into the order in which clients see them.
+pub(crate) fn sort(object: &mut Object) {
+    object.siblings.sort_by(compare);
+}
+
+/// Number of the entries that not every sibling has: index entries have one in Riak also when there are none.
+fn entry_count(sibling: &Sibling) -> usize {
+    let meta = &sibling.meta;
+    let given = [&meta.content_type, &meta.charset, &meta.content_encoding];
+    given.into_iter().flatten().count()
+        + usize::from(!meta.links.is_empty())
+        + usize::from(!meta.user_meta.is_empty())
+        + usize::from(!sibling.vtag.is_empty())
+        + usize::from(sibling.last_modified_us > 0)
+        + usize::from(sibling.deleted)
+        + usize::from(sibling.dot.is_some())
+        + meta.other.len()
+}
+
+fn slots(sibling: &Sibling) -> Slots<'_> {
+    let meta = &sibling.meta;
+    let charset = meta.charset.as_deref();
+    let last_rank = match (charset, meta.user_meta.is_empty()) {
+        (None, true) => 0,
+        (None, false) => 1,
+        (Some(_), _) => 2,
+    };
+    Slots {
+        links: &meta.links,
+        content_encoding: meta.content_encoding.as_deref(),
+        dot: sibling.dot.as_ref().map(|dot| (dot.actor.0.as_ref(), dot.counter, dot.time_secs)),
+        content_type: meta.content_type.as_deref(),
+        vtag: &sibling.vtag,
+        indexes: &meta.indexes,
+        deleted: sibling.deleted,
+        last_modified_us: sibling.last_modified_us,
+        last: (last_rank, charset, meta.user_meta.iter().map(user_pair).collect()),
+        other: &meta.other,
+    }
+}
+
+fn user_pair(pair: &UserMeta) -> UserPair<'_> {
+    (pair.form == UserMetaForm::Binary, &pair.name, pair.value.as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Actor, Dot};
+    use bytes::Bytes;
+
+    /// A sibling with the tag `name`, changed as told.
+    fn sibling(name: &'static str, change: impl FnOnce(&mut Sibling)) -> Sibling {
+        let mut sibling = Sibling { value: "v".into(), vtag: name.into(), ..Sibling::default() };
+        change(&mut sibling);
+        sibling
+    }
+
+    fn shown(mut siblings: Vec<Sibling>) -> Vec<Bytes> {
+        siblings.reverse();
+        let mut object = Object { siblings: siblings.into_iter().collect(), ..Object::default() };
+        sort(&mut object);
+        object.siblings.iter().map(|sibling| sibling.vtag.clone()).collect()
+    }
+
+    fn text(text: &'static str) -> Option<Bytes> {
+        Some(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn values_come_first_then_the_number_of_entries() {
+        let siblings = vec![
+            sibling("3", |_| {}),
+            sibling("4", |_| {}),
+            sibling("2", |it| it.meta.content_type = text("text/plain")),
+            sibling("1", |it| it.value = "w".into()),
+        ];
+        assert_eq!(shown(siblings), ["3", "4", "2", "1"]);
+    }
+
+    #[test]
+    fn slots_decide_from_the_first_to_the_last() {
+        let link = Link { bucket: "b".into(), key: "k".into(), tag: "t".into() };
+        let pair = UserMeta { name: "n".into(), value: text("v"), form: UserMetaForm::Binary };
+        let dot = |actor: &[u8], counter| {
+            let actor = Actor(actor.iter().copied().collect());
+            Some(Dot { actor, counter, time_secs: 0 })
+        };
+        // Each has one entry beside the tag; a later slot that is there is less than an earlier one.
+        let siblings = vec![
+            sibling("f", |it| it.meta.user_meta.push(pair)),
+            sibling("e", |it| it.meta.charset = text("utf-8")),
+            sibling("d", |it| it.last_modified_us = 7),
+            sibling("c", |it| it.deleted = true),
+            sibling("b", |it| it.meta.content_type = text("a/b")),
+            sibling("9", |it| it.dot = dot(b"a", 2)),
+            sibling("8", |it| it.dot = dot(b"b", 1)),
+            sibling("7", |it| it.meta.content_encoding = text("gzip")),
+            sibling("6", |it| it.meta.links.push(link)),
+        ];
+        // The tag shares a slot with the content type and comes before what is in later slots.
+        assert_eq!(shown(siblings), ["c", "d", "e", "f", "b", "9", "8", "7", "6"]);
+    }
+
+    #[test]
+    fn index_entries_decide_where_all_before_them_is_equal() {
+        let with = |value: u64, field: &'static str| {
+            sibling("t", move |it| {
+                it.last_modified_us = value;
+                let term = crate::object::IndexTerm::integer(1);
+                it.meta.indexes.push(IndexEntry { field: field.into(), term });
+            })
+        };
+        let mut object = Object {
+            siblings: vec![with(1, "b_int"), with(2, "a_int")].into(),
+            ..Object::default()
+        };
+        sort(&mut object);
+        assert_eq!(object.siblings[0].last_modified_us, 2);
+    }
+}
