@@ -1,4 +1,8 @@
 """Operations of both protocols: the permission that each needs, where, and the answer with it."""
+import base64
+import json
+import re
+from urllib.parse import quote
 
 
 def field(number, value):
@@ -82,67 +86,107 @@ TEXT = {"Content-Type": "text/plain"}
 JSON = {"Content-Type": "application/json"}
 PROPS = '{"props":{"n_val":2}}'
 SET = '{"add":"m"}'
+OPERATE = json.dumps({"command": "queue_add", "name": "walked", "filter": "any"})
+# The clock of a pushed record is that of a recorded object.
+PUSHED = json.dumps({"keys-clocks": [{"bucket": "b", "key": "k", "clock":
+                                      "a85hYGBgzGDKBVIcickl+UWOjo4ZTImMeawMjPP3PODLAgA="}]})
 
-# Method, path with its template where they differ, headers, body, permission, where, and the statuses that
-# tell that the operation was served.
-HTTP = [
-    ("GET", "/buckets/b/keys/k", {}, None, "riak_kv.get", "default/b", (200,)),
-    ("PUT", "/buckets/b/keys/k8", TEXT, "v", "riak_kv.put", "default/b", (204,)),
-    ("POST", "/buckets/b/keys/k8", TEXT, "v", "riak_kv.put", "default/b", (204,)),
-    ("DELETE", "/buckets/b/keys/none", {}, None, "riak_kv.delete", "default/b", (204, 404)),
-    ("GET", "/types/sibs/buckets/b/keys/k", {}, None, "riak_kv.get", "sibs/b", (200,)),
-    ("PUT", "/types/sibs/buckets/b/keys/k8", TEXT, "v", "riak_kv.put", "sibs/b", (204,)),
-    ("DELETE", "/types/sibs/buckets/b/keys/none", {}, None, "riak_kv.delete", "sibs/b", (204, 404)),
-    ("GET", "/riak/b/k", {}, None, "riak_kv.get", "default/b", (200,)),
-    ("PUT", "/riak/b/k8", TEXT, "v", "riak_kv.put", "default/b", (204,)),
-    ("DELETE", "/riak/b/none", {}, None, "riak_kv.delete", "default/b", (204, 404)),
-    ("GET", "/buckets?buckets=true", {}, None, "riak_kv.list_buckets", "default", (200,)),
-    ("GET", "/types/sibs/buckets?buckets=true", {}, None, "riak_kv.list_buckets", "sibs", (200,)),
-    ("GET", "/riak?buckets=true", {}, None, "riak_kv.list_buckets", "default", (200,)),
-    ("GET", "/buckets/b/keys?keys=true", {}, None, "riak_kv.list_keys", "default/b", (200,)),
-    ("GET", "/types/sibs/buckets/b/keys?keys=true", {}, None, "riak_kv.list_keys", "sibs/b", (200,)),
-    ("GET", "/riak/b?keys=true", {}, None, "riak_kv.list_keys", "default/b", (200,)),
-    ("POST", "/buckets/b/keys", TEXT, "v", "riak_kv.put", "default/b", (201,)),
-    ("POST", "/riak/b", TEXT, "v", "riak_kv.put", "default/b", (201,)),
-    ("GET", "/riak/b", {}, None, "riak_core.get_bucket", "default/b", (200,)),
-    ("PUT", "/riak/b9", JSON, PROPS, "riak_core.set_bucket", "default/b9", (204,)),
-    ("GET", "/buckets/b/props", {}, None, "riak_core.get_bucket", "default/b", (200,)),
-    ("PUT", "/buckets/b9/props", JSON, PROPS, "riak_core.set_bucket", "default/b9", (204,)),
-    ("DELETE", "/buckets/b9/props", {}, None, "riak_core.set_bucket", "default/b9", (204,)),
-    ("GET", "/types/sibs/props", {}, None, "riak_core.get_bucket_type", "sibs", (200,)),
-    ("PUT", "/types/sibs/props", JSON, '{"props":{"r":2}}', "riak_core.set_bucket_type", "sibs", (204,)),
-    ("GET", "/buckets/b/keys/k/preflist", {}, None, "riak_kv.get_preflist", "default/b", (200,)),
-    # The buckets have no feed.
-    ("GET", "/buckets/b/changes", {}, None, "quoit.changes", "default/b", (404,)),
-    ("GET", "/types/sets/buckets/b/changes", {}, None, "quoit.changes", "sets/b", (404,)),
-    ("GET", "/buckets/b/index/f_bin/x", {}, None, "riak_kv.index", "default/b", (200,)),
-    ("GET", "/buckets/b/index/f_bin/a/z", {}, None, "riak_kv.index", "default/b", (200,)),
-    ("GET", "/types/sets/buckets/b/datatypes/k", {}, None, "riak_kv.get", "sets/b", (200,)),
-    ("POST", "/types/sets/buckets/b/datatypes/k", JSON, SET, "riak_kv.put", "sets/b", (204,)),
-    ("POST", "/types/sets/buckets/b/datatypes", JSON, SET, "riak_kv.put", "sets/b", (201,)),
-    ("GET", "/buckets/cnt/counters/k", {}, None, "riak_kv.get", "default/cnt", (200,)),
-    ("POST", "/buckets/cnt/counters/k", TEXT, "1", "riak_kv.put", "default/cnt", (204,)),
-    ("POST", "/mapred", JSON, JOB, "riak_kv.mapreduce", "default/b", (200,)),
-    ("GET", "/aaebucketlist", {}, None, "quoit.fold", "any", (200,)),
-    ("GET", "/cachedtrees/nvals/3/root", {}, None, "quoit.fold", "any", (200,)),
-    ("GET", "/cachedtrees/nvals/3/branch?filter=WzFd", {}, None, "quoit.fold", "any", (200, 400)),
-    ("GET", "/cachedtrees/nvals/3/keysclocks?filter=WzFd", {}, None, "quoit.fold", "any", (200, 400)),
-    ("GET", "/rangetrees/buckets/b/trees/small", {}, None, "quoit.fold", "default/b", (200,)),
-    ("GET", "/rangetrees/types/sibs/buckets/b/keysclocks", {}, None, "quoit.fold", "sibs/b", (200,)),
-    ("GET", "/rangerepl/buckets/b/queuename/q1_ttaaefs", {}, None, "quoit.replicate", "any", (200,)),
-    ("GET", "/rangerepair/buckets/b", {}, None, "quoit.erase", "default/b", (200,)),
-    ("GET", "/siblings/buckets/b/counts/5", {}, None, "quoit.fold", "default/b", (200,)),
-    ("GET", "/objectsizes/buckets/b/sizes/5", {}, None, "quoit.fold", "default/b", (200,)),
-    ("GET", "/objectstats/buckets/b", {}, None, "quoit.fold", "default/b", (200,)),
-    ("GET", "/tombs/buckets/b", {}, None, "quoit.fold", "default/b", (200,)),
-    ("GET", "/reap/buckets/gone", {}, None, "quoit.erase", "default/gone", (200, 400)),
-    ("GET", "/erase/buckets/gone", {}, None, "quoit.erase", "default/gone", (200, 400)),
-    ("GET", "/queuename/q1_ttaaefs", {}, None, "quoit.replicate", "any", (200,)),
-    ("POST", "/queuename/none", JSON, '{"keys-clocks":[]}', "quoit.replicate", "any", (400,)),
-    ("GET", "/membership_request", {}, None, "quoit.replicate", "any", (200,)),
-    ("GET", "/admin/v1/status", {}, None, "quoit.observe", "any", (200,)),
-    ("PUT", "/admin/v1/repl/none", JSON, "{}", "quoit.operate", "any", (400, 404, 405)),
+
+def filtered(**members):
+    """The parameter of a fold that restricts it."""
+    return "?filter=" + quote(base64.b64encode(json.dumps(members).encode()))
+
+
+COUNTS = filtered(change_method="count")
+NUMBERS = "?filter=" + quote(base64.b64encode(b"[1]"))
+
+# Paths below a bucket, for the forms `/buckets/B...` and `/types/T/buckets/B...`: method, rest of the path,
+# headers, body, permission, and the status that tells that the operation was served. A DELETE finds the
+# record of the PUT before it.
+OF_BUCKET = [
+    ("GET", "b/keys/k", {}, None, "riak_kv.get", 200),
+    ("PUT", "b/keys/k8", TEXT, "v", "riak_kv.put", 204),
+    ("POST", "b/keys/k8", TEXT, "v", "riak_kv.put", 204),
+    ("DELETE", "b/keys/k8", {}, None, "riak_kv.delete", 204),
+    ("GET", "b/keys?keys=true", {}, None, "riak_kv.list_keys", 200),
+    ("POST", "b/keys", TEXT, "v", "riak_kv.put", 201),
+    ("GET", "b/props", {}, None, "riak_core.get_bucket", 200),
+    ("PUT", "b9/props", JSON, PROPS, "riak_core.set_bucket", 204),
+    ("DELETE", "b9/props", {}, None, "riak_core.set_bucket", 204),
+    ("GET", "b/keys/k/preflist", {}, None, "riak_kv.get_preflist", 200),
+    ("GET", "fed/changes", {}, None, "quoit.changes", 200),
+    ("GET", "b/index/f_bin/x", {}, None, "riak_kv.index", 200),
+    ("GET", "b/index/f_bin/a/z", {}, None, "riak_kv.index", 200),
 ]
+# The same for paths whose first part names a fold.
+OF_FOLD = [
+    ("rangetrees", "b/trees/small", "quoit.fold"),
+    ("rangetrees", "b/keysclocks", "quoit.fold"),
+    ("rangerepair", "b", "quoit.erase"),
+    ("siblings", "b/counts/5", "quoit.fold"),
+    ("objectsizes", "b/sizes/5", "quoit.fold"),
+    ("objectstats", "b", "quoit.fold"),
+    ("tombs", "b", "quoit.fold"),
+    ("reap", "gone" + COUNTS, "quoit.erase"),
+    ("erase", "gone" + COUNTS, "quoit.erase"),
+]
+# Method, path, headers, body, permission, where it is asked for, and the status that tells that the
+# operation was served.
+ALONE = [
+    ("GET", "/riak/b/k", {}, None, "riak_kv.get", "default/b", 200),
+    ("PUT", "/riak/b/k8", TEXT, "v", "riak_kv.put", "default/b", 204),
+    ("POST", "/riak/b/k8", TEXT, "v", "riak_kv.put", "default/b", 204),
+    ("DELETE", "/riak/b/k8", {}, None, "riak_kv.delete", "default/b", 204),
+    ("GET", "/buckets?buckets=true", {}, None, "riak_kv.list_buckets", "default", 200),
+    ("GET", "/types/sibs/buckets?buckets=true", {}, None, "riak_kv.list_buckets", "sibs", 200),
+    ("GET", "/riak?buckets=true", {}, None, "riak_kv.list_buckets", "default", 200),
+    ("GET", "/riak/b?keys=true", {}, None, "riak_kv.list_keys", "default/b", 200),
+    ("POST", "/riak/b", TEXT, "v", "riak_kv.put", "default/b", 201),
+    ("GET", "/riak/b", {}, None, "riak_core.get_bucket", "default/b", 200),
+    ("PUT", "/riak/b9", JSON, PROPS, "riak_core.set_bucket", "default/b9", 204),
+    ("GET", "/types/sibs/props", {}, None, "riak_core.get_bucket_type", "sibs", 200),
+    ("PUT", "/types/sibs/props", JSON, '{"props":{"r":2}}', "riak_core.set_bucket_type", "sibs", 204),
+    ("GET", "/types/sets/buckets/b/datatypes/k", {}, None, "riak_kv.get", "sets/b", 200),
+    ("POST", "/types/sets/buckets/b/datatypes/k", JSON, SET, "riak_kv.put", "sets/b", 204),
+    ("POST", "/types/sets/buckets/b/datatypes", JSON, SET, "riak_kv.put", "sets/b", 201),
+    ("GET", "/buckets/cnt/counters/k", {}, None, "riak_kv.get", "default/cnt", 200),
+    ("POST", "/buckets/cnt/counters/k", TEXT, "1", "riak_kv.put", "default/cnt", 204),
+    ("POST", "/mapred", JSON, JOB, "riak_kv.mapreduce", "default/b", 200),
+    ("GET", "/aaebucketlist", {}, None, "quoit.fold", "any", 200),
+    ("GET", "/cachedtrees/nvals/3/root", {}, None, "quoit.fold", "any", 200),
+    ("GET", "/cachedtrees/nvals/3/branch" + NUMBERS, {}, None, "quoit.fold", "any", 200),
+    ("GET", "/cachedtrees/nvals/3/keysclocks" + NUMBERS, {}, None, "quoit.fold", "any", 200),
+    ("GET", "/rangerepl/buckets/b/queuename/q1_ttaaefs", {}, None, "quoit.replicate", "any", 200),
+    ("GET", "/rangerepl/types/sibs/buckets/b/queuename/q1_ttaaefs", {}, None, "quoit.replicate", "any", 200),
+    ("GET", "/queuename/q1_ttaaefs", {}, None, "quoit.replicate", "any", 200),
+    ("POST", "/queuename/q1_ttaaefs", JSON, PUSHED, "quoit.replicate", "any", 200),
+    ("GET", "/membership_request", {}, None, "quoit.replicate", "any", 200),
+    ("GET", "/admin/v1/status", {}, None, "quoit.observe", "any", 200),
+    ("POST", "/admin/v1/repl", JSON, OPERATE, "quoit.operate", "any", 200),
+    ("PUT", "/admin/v1/bucket-types/walked", JSON, PROPS, "quoit.operate", "any", 200),
+    ("DELETE", "/admin/v1/types/sibs/buckets/b9/props", {}, None, "quoit.operate", "any", 200),
+]
+
+
+def of_both_forms():
+    for above, bucket_type in (("", "default"), ("/types/sibs", "sibs")):
+        for method, path, headers, body, permission, status in OF_BUCKET:
+            where = bucket_type + "/" + re.split("[/?]", path)[0]
+            yield method, above + "/buckets/" + path, headers, body, permission, where, status
+        for fold, path, permission in OF_FOLD:
+            where = bucket_type + "/" + re.split("[/?]", path)[0]
+            yield "GET", "/" + fold + above + "/buckets/" + path, {}, None, permission, where, 200
+
+
+def with_head(rows):
+    """The rows, and HEAD for each GET."""
+    for row in rows:
+        yield row
+        if row[0] == "GET":
+            yield ("HEAD",) + row[1:]
+
+
+HTTP = list(with_head(list(of_both_forms()) + ALONE))
 # Paths that are open to everybody, and those that need a login alone.
 OPEN = ["/ping", "/livez", "/readyz"]
 FOR_USERS = ["/", "/stats", "/metrics"]

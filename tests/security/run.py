@@ -63,7 +63,10 @@ class World:
                 ("POST", "/buckets/cnt/counters/k", "1", {}),
                 ("POST", "/types/sets/buckets/b/datatypes/k", '{"add":"m"}',
                  {"Content-Type": "application/json"}),
-                ("PUT", "/types/sibs/buckets/b/keys/k", "v", {})]:
+                ("PUT", "/types/sibs/buckets/b/keys/k", "v", {}),
+                *((method, path + "/fed/props", '{"props":{"change_feed":1}}',
+                   {"Content-Type": "application/json"})
+                  for method, path in [("PUT", "/buckets"), ("PUT", "/types/sibs/buckets")])]:
             done = request(self.addresses, self.certificates, {
                 "scheme": "http", "method": method, "path": path, "body": body,
                 "headers": {"Content-Type": "text/plain", **headers}})
@@ -317,7 +320,6 @@ def main():
             "ssl.crlfile=" + certificates.path("ca.crl"),
             "listener.https.test=127.0.0.1:0",
             "listener.protobuf_tls.test=127.0.0.1:0",
-            "storage_backend=memory",
             "security.failure_delay=%dms" % (DELAY * 1000),
             # Hashes of passwords as cheap as they may be.
             "security.hashing.memory=8KB",
