@@ -20,6 +20,7 @@ sys.path[:0] = [os.path.dirname(HERE), HERE]
 
 from certificates import Certificates, is_possible  # noqa: E402
 from operations import field  # noqa: E402
+from refused import Files, check_refused_certificates  # noqa: E402
 from rights import check_rights  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 from talk import Operator, Pb, error_of, request  # noqa: E402
@@ -329,8 +330,8 @@ def main():
             world.write_data()
             passed, failed = replay_cases(world, names)
             if not names:
-                more = check_rights(world)
-                passed, failed = passed + more[0], failed + more[1]
+                for more in (check_rights(world), check_refused_certificates(Files(certificates.folder))):
+                    passed, failed = passed + more[0], failed + more[1]
             if node.process.poll() is not None:
                 failed += 1
                 print("FAIL the node has ended: %s" % node.log_tail())

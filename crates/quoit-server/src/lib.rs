@@ -18,6 +18,7 @@ mod memory;
 mod pace;
 pub mod pb;
 mod readiness;
+mod refusal_rate;
 mod riak_queue;
 mod security;
 mod socket;

@@ -173,13 +173,20 @@ async fn secured(context: &ServerContext, stream: Stream, protocol: Protocol) ->
     if matches!(protocol, Protocol::Pb | Protocol::Http) {
         return Some(stream);
     }
-    let _stranger = context.gate.admit_stranger(stream.address())?;
+    let address = stream.address();
+    let _stranger = context.gate.admit_stranger(address)?;
     let Stream::Tcp(stream) = stream else { return Some(stream) };
-    let accepted = match protocol {
-        Protocol::PbTls => context.gate.accept_pb(stream).await,
-        _ => context.gate.accept_http(stream).await,
+    let (via, accepted) = match protocol {
+        Protocol::PbTls => ("pb", context.gate.accept_pb(stream).await),
+        _ => ("http", context.gate.accept_http(stream).await),
     };
-    accepted.ok().map(Stream::Tls)
+    match accepted {
+        Ok(stream) => Some(Stream::Tls(stream)),
+        Err(fault) => {
+            context.audit.record_failed_handshake(via, &fault, address);
+            None
+        }
+    }
 }
 
 /// Waits until there is memory for one more connection.

@@ -4,8 +4,9 @@ use crate::error::FileFault;
 use crate::instant::Instant;
 use rustls_pki_types::CertificateDer;
 use std::net::IpAddr;
+use x509_parser::asn1_rs::oid;
 use x509_parser::extensions::GeneralName;
-use x509_parser::oid_registry as oid;
+use x509_parser::oid_registry as known;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::X509Version;
@@ -39,6 +40,27 @@ pub struct Certificate {
     version: u32,
     signature: Signature,
     key: Key,
+    /// The purposes that it is restricted to; `None` = it is not.
+    purposes: Option<Vec<Purpose>>,
+}
+
+/// A side of connections that a certificate is presented on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// That of servers.
+    Server,
+    /// That of clients.
+    Client,
+}
+
+impl Purpose {
+    /// The name of the purpose in configurations of OpenSSL.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Purpose::Server => "serverAuth",
+            Purpose::Client => "clientAuth",
+        }
+    }
 }
 
 /// How the certificate is signed.
@@ -70,6 +92,14 @@ impl Certificate {
         if !rest.is_empty() {
             return Err(malformed(format!("{} bytes follow its end", rest.len())));
         }
+        for (what, name) in [("subject", parsed.subject()), ("issuer", parsed.issuer())] {
+            if !crate::names::is_sound(name) {
+                return Err(malformed(format!("the name of its {what} is broken")));
+            }
+        }
+        if parsed.raw_serial().is_empty() {
+            return Err(malformed("its serial number is empty".to_owned()));
+        }
         let mut certificate = Certificate {
             subject: parsed.subject().to_string(),
             common_name: common_name(parsed.subject()),
@@ -84,6 +114,7 @@ impl Certificate {
             version: parsed.version().0.saturating_add(1),
             signature: signature(&parsed),
             key: key(&parsed),
+            purposes: purposes(&parsed),
         };
         if let Ok(Some(names)) = parsed.subject_alternative_name() {
             for name in &names.value.general_names {
@@ -138,6 +169,21 @@ impl Certificate {
         self.check_time(now)
     }
 
+    /// Whether the certificate may be presented on this side of connections.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault::WrongPurpose`], where its extended key usage names others alone.
+    pub fn check_purpose(&self, purpose: Purpose) -> Result<(), FileFault> {
+        match &self.purposes {
+            Some(purposes) if !purposes.contains(&purpose) => {
+                let subject = self.subject.clone();
+                Err(FileFault::WrongPurpose { subject, wanted: purpose.name() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether certificates can be held against this one, as that of an authority, at the time `now`. Its own
     /// signature counts for nothing, nor does its version: the operator trusts it by naming it.
     ///
@@ -186,27 +232,35 @@ fn is_authority(certificate: &X509Certificate<'_>) -> bool {
     certificate.basic_constraints().ok().flatten().is_some_and(|extension| extension.value.ca)
 }
 
+fn purposes(certificate: &X509Certificate<'_>) -> Option<Vec<Purpose>> {
+    let usage = certificate.extended_key_usage().ok().flatten()?.value;
+    let named = [(usage.server_auth, Purpose::Server), (usage.client_auth, Purpose::Client)];
+    let named = named.iter().filter(|(is_named, _)| *is_named).map(|(_, purpose)| *purpose);
+    Some(named.collect())
+}
+
 fn signature(certificate: &X509Certificate<'_>) -> Signature {
     let algorithm = &certificate.signature_algorithm.algorithm;
     let sound = [
-        oid::OID_PKCS1_SHA256WITHRSA,
-        oid::OID_PKCS1_SHA384WITHRSA,
-        oid::OID_PKCS1_SHA512WITHRSA,
-        oid::OID_PKCS1_RSASSAPSS,
-        oid::OID_SIG_ECDSA_WITH_SHA256,
-        oid::OID_SIG_ECDSA_WITH_SHA384,
-        oid::OID_SIG_ED25519,
+        known::OID_PKCS1_SHA256WITHRSA,
+        known::OID_PKCS1_SHA384WITHRSA,
+        known::OID_PKCS1_SHA512WITHRSA,
+        known::OID_PKCS1_RSASSAPSS,
+        known::OID_SIG_ECDSA_WITH_SHA256,
+        known::OID_SIG_ECDSA_WITH_SHA384,
+        known::OID_SIG_ED25519,
     ];
     if sound.contains(algorithm) {
         return Signature::Sound;
     }
     let name = [
-        (oid::OID_PKCS1_SHA1WITHRSA, "SHA-1 and RSA"),
-        (oid::OID_PKCS1_MD5WITHRSAENC, "MD5 and RSA"),
-        (oid::OID_SIG_ECDSA_WITH_SHA512, "SHA-512 and ECDSA"),
+        (known::OID_PKCS1_SHA1WITHRSA, "SHA-1 and RSA"),
+        (known::OID_PKCS1_MD5WITHRSAENC, "MD5 and RSA"),
+        (oid!(1.2.840.10045.4.1), "SHA-1 and ECDSA"),
+        (known::OID_SIG_ECDSA_WITH_SHA512, "SHA-512 and ECDSA"),
     ];
-    let known = name.iter().find(|(known, _)| known == algorithm);
-    Signature::Refused(known.map_or_else(|| algorithm.to_id_string(), |(_, name)| (*name).into()))
+    let named = name.iter().find(|(number, _)| number == algorithm);
+    Signature::Refused(named.map_or_else(|| algorithm.to_id_string(), |(_, name)| (*name).into()))
 }
 
 fn key(certificate: &X509Certificate<'_>) -> Key {
@@ -214,15 +268,17 @@ fn key(certificate: &X509Certificate<'_>) -> Key {
     match info.parsed() {
         Ok(PublicKey::RSA(rsa)) if RSA_BITS.contains(&rsa.key_size()) => Key::Sound,
         Ok(PublicKey::RSA(rsa)) => Key::Refused(format!("RSA with {} bits", rsa.key_size())),
-        Ok(PublicKey::EC(point)) => {
-            let bits = point.key_size();
-            if [256, 384].contains(&bits) {
-                Key::Sound
-            } else {
-                Key::Refused(format!("an elliptic curve with {bits} bits"))
+        Ok(PublicKey::EC(_)) => {
+            let curve = info.algorithm.parameters.as_ref().and_then(|named| named.as_oid().ok());
+            match curve {
+                Some(curve) if [known::OID_EC_P256, known::OID_NIST_EC_P384].contains(&curve) => {
+                    Key::Sound
+                }
+                Some(curve) => Key::Refused(format!("the elliptic curve {curve}")),
+                None => Key::Refused("an elliptic curve without a name".to_owned()),
             }
         }
-        _ if info.algorithm.algorithm == oid::OID_SIG_ED25519 => Key::Sound,
+        _ if info.algorithm.algorithm == known::OID_SIG_ED25519 => Key::Sound,
         _ => Key::Refused(format!("the algorithm {}", info.algorithm.algorithm)),
     }
 }

@@ -1,5 +1,6 @@
 //! The configuration of a client: whom it trusts, what it presents, and the name that it expects.
 
+use crate::certificate::Purpose;
 use crate::ciphers::CipherList;
 use crate::error::TlsError;
 use crate::files::{load_authorities, load_usable_lists};
@@ -50,7 +51,7 @@ pub fn client_config(
         .with_custom_certificate_verifier(server_verifier(settings, now)?);
     let mut config = match &settings.identity {
         Some((certificate, key)) => {
-            let identity = Identity::load(certificate, key, &[], now)?;
+            let identity = Identity::load(certificate, key, &[], Purpose::Client, now)?;
             builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity.key())))
         }
         None => builder.with_no_client_auth(),

@@ -224,6 +224,17 @@ pub enum FileFault {
         /// The key in words.
         key: String,
     },
+    /// A certificate whose extended key usage leaves its place in a connection out.
+    #[error(
+        "the certificate of '{subject}' is not for this side of connections, and the other side refuses it: \
+         have it issued with `extendedKeyUsage = {wanted}`, or without that extension"
+    )]
+    WrongPurpose {
+        /// Whose certificate.
+        subject: String,
+        /// The missing usage.
+        wanted: &'static str,
+    },
     /// An authority that may not issue.
     #[error(
         "the certificate of '{subject}' is that of no authority (basic constraints: CA false): name the file \

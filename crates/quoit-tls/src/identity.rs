@@ -1,6 +1,6 @@
 //! A certificate with its private key: what one side of a connection presents.
 
-use crate::certificate::Certificate;
+use crate::certificate::{Certificate, Purpose};
 use crate::error::{FileFault, Place, TlsError};
 use crate::files::{LoadedCertificate, load_certificates, load_private_key};
 use crate::instant::Instant;
@@ -21,7 +21,8 @@ pub struct Identity {
 impl Identity {
     /// Loads the chain of `certificate` and the key of `key`, which may be one file. `more` are further
     /// files of the chain: certificates of authorities between the leaf and one that is known to peers. A
-    /// certificate of `more` that issued none of the chain is left out.
+    /// certificate of `more` that issued none of the chain is left out. `purpose` is the side of connections
+    /// that presents it.
     ///
     /// # Errors
     ///
@@ -31,6 +32,7 @@ impl Identity {
         certificate: &Path,
         key: &Path,
         more: &[&Path],
+        purpose: Purpose,
         now: Instant,
     ) -> Result<Identity, TlsError> {
         let mut loaded = load_certificates(certificate)?;
@@ -39,6 +41,10 @@ impl Identity {
                 .check_presentable(now)
                 .map_err(|fault| TlsError::file(certificate, *place, fault))?;
         }
+        let faulty = |place, fault| TlsError::file(certificate, place, fault);
+        let of_leaf = loaded[0].certificate.check_purpose(purpose);
+        of_leaf.map_err(|fault| faulty(loaded[0].place, fault))?;
+        let place = loaded[0].place;
         for file in more {
             extend_chain(&mut loaded, load_certificates(file)?);
         }
@@ -50,9 +56,15 @@ impl Identity {
         let leaf = loaded[0].certificate.clone();
         let chain: Vec<_> = loaded.into_iter().map(|loaded| loaded.der).collect();
         let certified = CertifiedKey::new(chain.clone(), signing);
-        certified.keys_match().map_err(|_| TlsError::KeyMismatch {
-            certificate: certificate.to_owned(),
-            key: key.to_owned(),
+        certified.keys_match().map_err(|fault| match fault {
+            rustls::Error::InconsistentKeys(_) => {
+                TlsError::KeyMismatch { certificate: certificate.to_owned(), key: key.to_owned() }
+            }
+            // The TLS library is stricter about the structure than the parser before.
+            fault => {
+                let detail = fault.to_string();
+                faulty(place, FileFault::Malformed { what: "certificate", detail })
+            }
         })?;
         Ok(Identity { certificate: leaf, chain, key: Arc::new(certified) })
     }

@@ -40,6 +40,7 @@ mod files;
 pub mod https;
 mod identity;
 mod instant;
+mod names;
 pub mod nodes;
 mod peer;
 mod sections;
@@ -49,7 +50,7 @@ mod versions;
 #[cfg(test)]
 mod tests;
 
-pub use certificate::Certificate;
+pub use certificate::{Certificate, Purpose};
 pub use ciphers::CipherList;
 pub use client::{ClientSettings, client_config, server_name};
 pub use error::{FileFault, Place, TlsError};
@@ -60,7 +61,7 @@ pub use files::{
 };
 pub use identity::Identity;
 pub use instant::Instant;
-pub use peer::{failure_words, peer_certificate};
+pub use peer::{failure_words, is_refused_certificate, peer_certificate};
 pub use sections::FILE_BYTES_MAX;
 pub use server::{ClientCertificates, SESSIONS_MAX, ServerSettings, ServerTls};
 pub use versions::Versions;

@@ -11,6 +11,13 @@ pub fn peer_certificate(shown: Option<&[CertificateDer<'_>]>) -> Option<Certific
     Certificate::parse(shown?.first()?).ok()
 }
 
+/// Whether a handshake has failed for the certificate that the peer has shown.
+#[must_use]
+pub fn is_refused_certificate(fault: &std::io::Error) -> bool {
+    let inner = fault.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    matches!(inner, Some(Error::InvalidCertificate(_)))
+}
+
 /// Why a handshake has failed, and what to do, for the log of this side.
 #[must_use]
 pub fn failure_words(fault: &std::io::Error) -> String {
@@ -65,6 +72,36 @@ fn certificate_words(fault: &CertificateError) -> String {
              alternative names: the common name does not count ({fault})"
             )
         }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            format!(
+                "the certificate of the other side is not for its side of connections: have it issued with \
+                 the right extendedKeyUsage, or without one ({fault})"
+            )
+        }
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. } => {
+            "the certificate of the other side is signed with an algorithm that is refused: have it issued \
+             with SHA-256 or better"
+                .into()
+        }
+        CertificateError::BadEncoding => {
+            "the certificate of the other side can't be decoded: have it issued anew".into()
+        }
+        CertificateError::Other(other) => other_words(&other.to_string()),
         _ => format!("the certificate of the other side is refused: {fault}"),
     }
+}
+
+/// Faults that the TLS library passes on from the library of certificates, by the names that they have there.
+fn other_words(fault: &str) -> String {
+    let (reason, remedy) = if fault.contains("UnsupportedCertVersion") {
+        ("is X.509 version 1", "have it issued as version 3 (openssl x509 -req needs -extfile)")
+    } else if fault.contains("CaUsedAsEndEntity") {
+        (
+            "is that of an authority itself",
+            "have one issued by it, with basicConstraints = CA:FALSE",
+        )
+    } else {
+        return format!("the certificate of the other side is refused: {fault}");
+    };
+    format!("the certificate of the other side {reason}: {remedy}")
 }

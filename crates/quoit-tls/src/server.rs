@@ -1,5 +1,6 @@
 //! The configuration of a listener, from files, loaded anew without an end to its connections.
 
+use crate::certificate::Purpose;
 use crate::ciphers::CipherList;
 use crate::error::TlsError;
 use crate::expiry::Expiry;
@@ -122,13 +123,23 @@ impl fmt::Debug for ServerTls {
 
 fn load(settings: &ServerSettings, now: Instant) -> Result<Loaded, TlsError> {
     let more: Vec<_> = settings.authorities.as_deref().into_iter().collect();
-    let identity = Identity::load(&settings.certificate, &settings.key, &more, now)?;
+    let identity =
+        Identity::load(&settings.certificate, &settings.key, &more, Purpose::Server, now)?;
     let mut expiry = vec![Expiry::of(&settings.certificate, identity.certificate())];
     let mut warnings = Vec::new();
     if identity.certificate().has_only_a_common_name() {
         warnings.push(format!(
             "{}: the certificate of '{}' names its host only in the common name, and clients that follow \
              RFC 6125 refuse it: have it issued with the names as subject alternative names",
+            settings.certificate.display(),
+            identity.certificate().subject,
+        ));
+    }
+    if identity.certificate().is_authority {
+        warnings.push(format!(
+            "{}: the certificate of '{}' is that of an authority itself (CA true, as `openssl req -x509` \
+             makes it), and clients that follow RFC 5280 refuse it from a server: have one issued by it, \
+             with `basicConstraints = CA:FALSE`",
             settings.certificate.display(),
             identity.certificate().subject,
         ));

@@ -15,7 +15,7 @@ use quoit_tls::nodes::{
 use quoit_tls::rustls::pki_types::CertificateDer;
 use quoit_tls::rustls::{ClientConfig, ServerConfig};
 use quoit_tls::tokio_rustls::{TlsAcceptor, TlsConnector};
-use quoit_tls::{Identity, TlsError, failure_words, peer_certificate};
+use quoit_tls::{Identity, Purpose, TlsError, failure_words, peer_certificate};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -151,7 +151,8 @@ impl LinkSecurity {
     /// When it is there and can't be used: [`TlsError`] names it.
     pub fn with_file(mut self, file: PathBuf) -> Result<LinkSecurity, TlsError> {
         if file.exists() {
-            let identity = Identity::load(&file, &file, &[], quoit_tls::Instant::now())?;
+            let now = quoit_tls::Instant::now();
+            let identity = Identity::load(&file, &file, &[], Purpose::Server, now)?;
             let authorities = identity.chain()[1..].to_vec();
             self.set_first_keys(identity, authorities)?;
         }

@@ -19,21 +19,17 @@ pub use buckets::{AuditedBuckets, AuditedBucketsError};
 pub use entry::{AuditEntry, AuditOutcome};
 pub(crate) use of_clients::PropsChange;
 
+use crate::refusal_rate::RefusalRate;
 use file::RotatedFile;
 use parking_lot::Mutex;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 /// Bytes of a file after which the next one is begun, by default.
 pub const AUDIT_FILE_BYTES: u64 = 16 << 20;
 /// Older files that are kept, by default.
 pub const AUDIT_FILES_KEPT: u32 = 10;
-/// Refused logins that are recorded within a second, and as many operations refused for a missing right.
-/// Others are counted.
-const REFUSALS_PER_SEC_MAX: u32 = 10;
-
 /// Settings of an audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditSettings {
@@ -100,8 +96,7 @@ impl AuditLog {
     /// Refused logins and operations that were too many to be recorded, since the start.
     #[must_use]
     pub fn passed_over_count(&self) -> u64 {
-        let of = |rate: &RefusalRate| rate.passed_over_count.load(Ordering::Relaxed);
-        of(&self.logins) + of(&self.operations)
+        self.logins.passed_over_count() + self.operations.passed_over_count()
     }
 
     /// Lines that were written, and lines that could not be, since the start.
@@ -109,30 +104,6 @@ impl AuditLog {
     pub fn counts(&self) -> (u64, u64) {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (count(&self.recorded_count), count(&self.lost_count))
-    }
-}
-
-/// Bounds the lines of refusals of one kind.
-#[derive(Debug, Default)]
-struct RefusalRate {
-    /// The beginning of a second, and the refusals recorded since.
-    recorded: Mutex<Option<(Instant, u32)>>,
-    passed_over_count: AtomicU64,
-}
-
-impl RefusalRate {
-    /// Whether there is room for one more line. Counts those for which there is none.
-    fn has_room(&self, now: Instant) -> bool {
-        let second = Duration::from_secs(1);
-        let mut recorded = self.recorded.lock();
-        let same = recorded.filter(|(began, _)| now.saturating_duration_since(*began) < second);
-        let (began, count) = same.unwrap_or((now, 0));
-        let has_room = count < REFUSALS_PER_SEC_MAX;
-        *recorded = Some((began, count + u32::from(has_room)));
-        if !has_room {
-            self.passed_over_count.fetch_add(1, Ordering::Relaxed);
-        }
-        has_room
     }
 }
 
@@ -155,19 +126,6 @@ mod tests {
             from: Some([10, 0, 0, 1].into()),
             ..AuditEntry::new("http", what)
         }
-    }
-
-    #[test]
-    fn refusals_of_strangers_are_recorded_few_a_second_and_the_others_counted() {
-        let rate = RefusalRate::default();
-        let began = Instant::now();
-        let recorded = (0..100).filter(|_| rate.has_room(began)).count();
-        assert_eq!(recorded, REFUSALS_PER_SEC_MAX as usize);
-        assert_eq!(
-            rate.passed_over_count.load(Ordering::Relaxed),
-            100 - u64::from(REFUSALS_PER_SEC_MAX)
-        );
-        assert!(rate.has_room(began + Duration::from_secs(1)), "the next second has room");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use quoit_model::key::BucketRef;
 use quoit_model::props::PropUpdates;
 use quoit_security::{NAME_BYTES_MAX, Permission};
 use serde_json::{Value, json};
+use std::io;
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -96,6 +97,23 @@ impl AuditLog {
             _ => return,
         };
         self.record(&AuditEntry { outcome, details: subject(need), ..by });
+    }
+
+    /// Records a handshake that failed for the certificate of the client. Others are mostly of programs that
+    /// do not speak TLS.
+    pub(crate) fn record_failed_handshake(&self, via: &str, fault: &io::Error, address: IpAddr) {
+        if !self.is_on()
+            || !quoit_tls::is_refused_certificate(fault)
+            || !self.logins.has_room(Instant::now())
+        {
+            return;
+        }
+        let reason = quoit_tls::failure_words(fault);
+        self.record(&AuditEntry {
+            from: Some(address),
+            outcome: AuditOutcome::Refused(&reason),
+            ..AuditEntry::new(via, "handshake")
+        });
     }
 
     /// Records a login that was refused. The name is as it was sent, shortened to the longest possible one.

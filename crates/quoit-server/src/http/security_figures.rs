@@ -43,6 +43,11 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
         "TLS handshakes that failed.",
         figures.failed_handshakes,
     );
+    text.counter(
+        "quoit_tls_refused_certificates",
+        "TLS handshakes that failed for the certificate of the client.",
+        figures.refused_certificates,
+    );
     let now = Instant::now();
     let days = context.gate.expiry().iter().map(|expiry| expiry.days_left(now)).min();
     if let Some(days) = days {

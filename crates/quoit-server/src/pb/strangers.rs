@@ -88,9 +88,16 @@ impl PbConnection {
         let Stream::Tcp(stream) = self.socket.take_stream() else {
             return Ok(StrangerMessage::Last);
         };
-        let stream = self.context.gate.accept_pb(stream).await?;
-        self.socket.put_stream(Stream::Tls(stream));
-        Ok(StrangerMessage::Answered)
+        match self.context.gate.accept_pb(stream).await {
+            Ok(stream) => {
+                self.socket.put_stream(Stream::Tls(stream));
+                Ok(StrangerMessage::Answered)
+            }
+            Err(fault) => {
+                self.context.audit.record_failed_handshake("pb", &fault, self.address);
+                Err(fault)
+            }
+        }
     }
 
     /// Checks a login. A refused one is answered late, and the third closes the connection.

@@ -4,6 +4,7 @@ use super::cut_off::{CutOff, CutOffChange};
 use super::handshake::Handshakes;
 use super::login::KnownPasswords;
 use super::strangers::{StrangerConnection, Strangers};
+use crate::refusal_rate::RefusalRate;
 use arc_swap::ArcSwapOption;
 use quoit_security::Cost;
 use quoit_tls::rustls::ServerConfig;
@@ -96,6 +97,7 @@ pub(super) struct Counts {
     turned_away: AtomicU64,
     handshakes: AtomicU64,
     failed_handshakes: AtomicU64,
+    refused_certificates: AtomicU64,
 }
 
 /// Figures of logins and handshakes since the start.
@@ -113,6 +115,8 @@ pub struct GateFigures {
     pub handshakes: u64,
     /// TLS handshakes that failed.
     pub failed_handshakes: u64,
+    /// Those of them that failed for the certificate that the client has shown.
+    pub refused_certificates: u64,
     /// Connections that have not logged in, now.
     pub strangers: usize,
 }
@@ -133,6 +137,8 @@ pub struct Gate {
     pub(super) known: KnownPasswords,
     cut_off: CutOff,
     pub(super) counts: Counts,
+    /// Bounds the lines in the log.
+    refused_certificates: RefusalRate,
 }
 
 impl Gate {
@@ -163,6 +169,7 @@ impl Gate {
             known: KnownPasswords::default(),
             cut_off: CutOff::default(),
             counts: Counts::default(),
+            refused_certificates: RefusalRate::default(),
         }
     }
 
@@ -252,6 +259,7 @@ impl Gate {
             turned_away: read(&counts.turned_away),
             handshakes: read(&counts.handshakes),
             failed_handshakes: read(&counts.failed_handshakes),
+            refused_certificates: read(&counts.refused_certificates),
             strangers: self.strangers.count(),
         }
     }
@@ -315,6 +323,17 @@ impl Gate {
         self.accept(stream, |tls| tls.http.config()).await
     }
 
+    fn note_failed_handshake(&self, fault: &io::Error, from: Option<IpAddr>) {
+        let reason = quoit_tls::failure_words(fault);
+        let is_refused = quoit_tls::is_refused_certificate(fault);
+        self.counts.refused_certificates.fetch_add(u64::from(is_refused), Ordering::Relaxed);
+        if is_refused && self.refused_certificates.has_room(std::time::Instant::now()) {
+            tracing::info!(?from, reason, "the certificate of a client is refused");
+        } else {
+            tracing::debug!(?from, reason, "a handshake failed");
+        }
+    }
+
     async fn accept(
         &self,
         stream: TcpStream,
@@ -323,13 +342,14 @@ impl Gate {
         let tls =
             self.tls.load_full().ok_or_else(|| io::Error::other("there is no certificate"))?;
         let _ = stream.set_nodelay(true);
+        let from = stream.peer_addr().ok().map(|address| address.ip());
         let accepting = tls.handshakes.accept(config(&tls), stream);
         let accepted = tokio::time::timeout(self.settings.handshake_timeout, accepting).await;
         let accepted = accepted.map_err(io::Error::from).and_then(|accepted| accepted);
         match &accepted {
             Ok(_) => self.counts.handshakes.fetch_add(1, Ordering::Relaxed),
             Err(fault) => {
-                tracing::debug!(reason = quoit_tls::failure_words(fault), "a handshake failed");
+                self.note_failed_handshake(fault, from);
                 self.counts.failed_handshakes.fetch_add(1, Ordering::Relaxed)
             }
         };

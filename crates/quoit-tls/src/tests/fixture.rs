@@ -3,7 +3,7 @@
 use crate::{Instant, TlsError};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, SigningKey,
 };
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -83,6 +83,11 @@ impl Authority {
             "revoked.pem",
             list.signed_by(&*self.issuer.lock().unwrap()).unwrap().pem().unwrap(),
         )
+    }
+
+    /// The authority's signature of `bytes`.
+    pub(super) fn sign(&self, bytes: &[u8]) -> Vec<u8> {
+        self.issuer.lock().unwrap().key().sign(bytes).unwrap()
     }
 
     /// A file that only its owner reads.

@@ -2,7 +2,7 @@
 
 use super::fixture::{Authority, NOW, kept, params, private_file};
 use crate::{
-    Identity, load_authorities, load_certificates, load_private_key, load_revocation_lists,
+    Identity, Purpose, load_authorities, load_certificates, load_private_key, load_revocation_lists,
 };
 use std::fs;
 use std::path::PathBuf;
@@ -23,7 +23,13 @@ fn keys_are_taken_as_pkcs8_pkcs1_and_sec1_in_pem_and_der() {
         ("ec.pem", "ec-sec1.pem"),
         ("ec.pem", "ec-sec1.der"),
     ] {
-        let identity = Identity::load(&kept(certificate), &key(&folder, name), &[], NOW_OF_KEPT);
+        let identity = Identity::load(
+            &kept(certificate),
+            &key(&folder, name),
+            &[],
+            Purpose::Server,
+            NOW_OF_KEPT,
+        );
         assert!(identity.is_ok(), "{name}: {}", identity.unwrap_err());
     }
 }
@@ -36,7 +42,7 @@ fn one_file_may_have_the_certificate_and_its_key() {
     let folder = tempfile::tempdir().unwrap();
     let both = [fs::read(kept("rsa.pem")).unwrap(), fs::read(kept("rsa-pkcs1.pem")).unwrap()];
     let file = private_file(folder.path(), "both.pem", both.concat());
-    let identity = Identity::load(&file, &file, &[], NOW_OF_KEPT).unwrap();
+    let identity = Identity::load(&file, &file, &[], Purpose::Server, NOW_OF_KEPT).unwrap();
     assert_eq!(identity.certificate().subject, "C=GB, O=Example, CN=localhost");
     assert_eq!(identity.certificate().common_name.as_deref(), Some("localhost"));
     assert_eq!(identity.certificate().dns_names, ["localhost"]);
@@ -67,7 +73,7 @@ fn the_chain_is_completed_from_the_file_of_authorities() {
     let bundle = [fs::read(&other.file).unwrap(), fs::read(&authority.file).unwrap()].concat();
     let bundle = authority.write("bundle.pem", bundle);
     assert_eq!(load_authorities(&bundle, NOW).unwrap().len(), 2);
-    let identity = Identity::load(&file, &key, &[&bundle], NOW).unwrap();
+    let identity = Identity::load(&file, &key, &[&bundle], Purpose::Server, NOW).unwrap();
     assert_eq!(identity.chain().len(), 2, "the leaf and its issuer, not the other one");
     assert_eq!(identity.chain()[1], load_certificates(&authority.file).unwrap()[0].der);
 }

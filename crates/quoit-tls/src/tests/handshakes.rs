@@ -15,21 +15,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// A certificate that is valid while the test runs: handshakes go by the machine's clock.
-fn now_params(name: &str, hosts: &[&str]) -> CertificateParams {
+pub(super) fn now_params(name: &str, hosts: &[&str]) -> CertificateParams {
     let mut params = params(name, hosts);
     params.not_before = OffsetDateTime::now_utc() - time::Duration::days(1);
     params.not_after = OffsetDateTime::now_utc() + time::Duration::days(40);
     params
 }
 
-struct Both {
-    authority: Authority,
-    server: ServerSettings,
-    client: ClientSettings,
+pub(super) struct Both {
+    pub(super) authority: Authority,
+    pub(super) server: ServerSettings,
+    pub(super) client: ClientSettings,
 }
 
 impl Both {
-    fn new(hosts: &[&str]) -> Both {
+    pub(super) fn new(hosts: &[&str]) -> Both {
         let authority = Authority::new("authority");
         let mut own = now_params("authority", &[]);
         own.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -52,7 +52,7 @@ impl Both {
         Both { authority, server, client }
     }
 
-    fn client_certificate(&self, name: &str, serial: u64) -> (PathBuf, PathBuf) {
+    pub(super) fn client_certificate(&self, name: &str, serial: u64) -> (PathBuf, PathBuf) {
         let mut params = now_params(name, &[]);
         params.serial_number = Some(SerialNumber::from(serial));
         self.authority.issue(name, &params)
@@ -61,15 +61,15 @@ impl Both {
 
 /// How a handshake has ended, on the server's side.
 #[derive(Debug)]
-struct Shaken {
-    name: Option<String>,
+pub(super) struct Shaken {
+    pub(super) name: Option<String>,
     version: Option<ProtocolVersion>,
     protocol: Option<Vec<u8>>,
     kind: Option<HandshakeKind>,
 }
 
 /// One handshake and a byte each way.
-async fn shake(
+pub(super) async fn shake(
     server: &ServerTls,
     client: &Arc<rustls::ClientConfig>,
     host: &str,
@@ -99,11 +99,11 @@ async fn shake(
     tokio::join!(serving, asking)
 }
 
-fn open(settings: &ServerSettings) -> ServerTls {
+pub(super) fn open(settings: &ServerSettings) -> ServerTls {
     ServerTls::open(settings.clone(), Instant::now()).unwrap()
 }
 
-fn dial(settings: &ClientSettings) -> Arc<rustls::ClientConfig> {
+pub(super) fn dial(settings: &ClientSettings) -> Arc<rustls::ClientConfig> {
     client_config(settings, Instant::now()).unwrap()
 }
 

@@ -1,7 +1,9 @@
 //! Certificates that are damaged in each field: an error, or another certificate, and never a panic.
 
 use super::fixture::{Authority, NOW, params};
-use crate::{Certificate, Identity, load_certificates, load_private_key, load_revocation_lists};
+use crate::{
+    Certificate, Identity, Purpose, load_certificates, load_private_key, load_revocation_lists,
+};
 use std::fs;
 
 /// Each byte of a certificate, key and list in DER, replaced by several others, and each length cut short.
@@ -34,7 +36,7 @@ fn each_damaged_byte_of_each_field_is_an_error_or_another_value() {
             damaged[at] ^= 0xff;
             let damaged = authority.write("damaged", damaged);
             if is_key {
-                let outcome = Identity::load(&file, &damaged, &[], NOW);
+                let outcome = Identity::load(&file, &damaged, &[], Purpose::Server, NOW);
                 assert!(outcome.is_err(), "a key damaged at {at} is another key, or none");
             } else {
                 let _ = load_revocation_lists(&damaged);

@@ -1,5 +1,7 @@
 //! Files as operators have them, right and wrong in each respect; and handshakes over pipes in memory.
 
+mod der;
+mod fields;
 mod fixture;
 mod formats;
 mod handshakes;

@@ -2,10 +2,11 @@
 
 use super::fixture::{Authority, DAY, NOW, kept, params, private_file, refusal};
 use crate::{
-    CipherList, ClientCertificates, FileFault, Identity, Place, ServerSettings, ServerTls,
+    CipherList, ClientCertificates, FileFault, Identity, Place, Purpose, ServerSettings, ServerTls,
     TlsError, Versions, load_authorities, load_certificates, load_private_key,
     load_revocation_lists, server_name,
 };
+use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, IsCa};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
@@ -13,15 +14,21 @@ use std::os::unix::fs::PermissionsExt;
 fn a_certificate_outside_of_its_time_is_refused_with_both_times() {
     let authority = Authority::new("authority");
     let (file, key) = authority.issue("host", &params("host", &["host"]));
-    let late = refusal(Identity::load(&file, &key, &[], NOW.plus_secs(100 * DAY)));
+    let late = refusal(Identity::load(&file, &key, &[], Purpose::Server, NOW.plus_secs(100 * DAY)));
     assert!(late.starts_with(&format!(
         "{}:1: the certificate of 'CN=host' has expired on",
         file.display()
     )));
     assert!(late.contains("2026-04-10 00:00:00 UTC") && late.contains("renew it"), "{late}");
-    let early = refusal(Identity::load(&file, &key, &[], NOW.plus_secs(-2 * DAY)));
+    let early = refusal(Identity::load(&file, &key, &[], Purpose::Server, NOW.plus_secs(-2 * DAY)));
     assert!(early.contains("is valid from 2025-12-31 00:00:00 UTC"), "{early}");
-    let off = refusal(Identity::load(&file, &key, &[], crate::Instant::from_unix_secs(5)));
+    let off = refusal(Identity::load(
+        &file,
+        &key,
+        &[],
+        Purpose::Server,
+        crate::Instant::from_unix_secs(5),
+    ));
     assert!(off.contains("the clock of this machine is far off"), "{off}");
 }
 
@@ -30,7 +37,7 @@ fn a_key_of_another_certificate_is_refused_with_both_files() {
     let authority = Authority::new("authority");
     let (file, _) = authority.issue("host", &params("host", &["host"]));
     let (_, key) = authority.issue("other", &params("other", &["other"]));
-    let fault = Identity::load(&file, &key, &[], NOW).unwrap_err();
+    let fault = Identity::load(&file, &key, &[], Purpose::Server, NOW).unwrap_err();
     assert!(matches!(fault, TlsError::KeyMismatch { .. }));
     let words = fault.to_string();
     assert!(words.contains("host.pem") && words.contains("other.key"), "{words}");
@@ -97,6 +104,38 @@ fn weak_and_old_certificates_are_refused_by_name() {
 }
 
 #[test]
+fn a_certificate_for_the_other_side_of_connections_is_refused() {
+    let authority = Authority::new("authority");
+    for (usage, wrong, wanted) in [
+        (ExtendedKeyUsagePurpose::ClientAuth, Purpose::Server, "serverAuth"),
+        (ExtendedKeyUsagePurpose::ServerAuth, Purpose::Client, "clientAuth"),
+    ] {
+        let mut params = params("host", &["host"]);
+        params.extended_key_usages = vec![usage.clone()];
+        let (file, key) = authority.issue("host", &params);
+        let words = refusal(Identity::load(&file, &key, &[], wrong, NOW));
+        assert!(words.contains(&format!("extendedKeyUsage = {wanted}")), "{words}");
+        assert!(words.contains("host.pem:1: "), "{words}");
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let (file, key) = authority.issue("host", &params);
+        assert!(Identity::load(&file, &key, &[], wrong, NOW).is_ok(), "{usage:?} beside the other");
+    }
+}
+
+#[test]
+fn the_certificate_of_an_authority_itself_is_warned_of() {
+    let authority = Authority::new("authority");
+    let mut params = params("host", &["host"]);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let (certificate, key) = authority.issue("host", &params);
+    let tls =
+        ServerTls::open(ServerSettings { certificate, key, ..ServerSettings::default() }, NOW);
+    let warnings = tls.unwrap().warnings();
+    assert!(warnings[0].contains("is that of an authority itself"), "{warnings:?}");
+}
+
+#[test]
 fn a_certificate_of_no_authority_is_no_authority() {
     let authority = Authority::new("authority");
     let (file, _) = authority.issue("host", &params("host", &["host"]));
@@ -111,7 +150,7 @@ fn the_second_of_two_certificates_is_named_by_its_line() {
     let line = first.lines().count() + 3;
     let broken = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
     let both = authority.write("both.pem", format!("{first}# a remark\n\n{broken}"));
-    let fault = Identity::load(&both, &key, &[], NOW).unwrap_err();
+    let fault = Identity::load(&both, &key, &[], Purpose::Server, NOW).unwrap_err();
     let TlsError::File { place, .. } = &fault else { panic!("{fault}") };
     assert_eq!(*place, Place::Line(line), "{fault}");
 }
