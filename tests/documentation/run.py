@@ -66,7 +66,7 @@ NOT_HERE = {
 # Pages that a test of their own walks through.
 WALKED = {"docs/tutorial-cluster.md"}
 # Parts of commands that are made shorter.
-SHORTER = {"--duration 30s": "--duration 1s", "--duration 60s": "--duration 1s"}
+SHORTER = {"-t 30s": "-t 1s", "--duration 30s": "--duration 1s", "--duration 60s": "--duration 1s"}
 # What a page supposes to be there.
 BEFORE = {
     "docs/replication.md": [

@@ -3,12 +3,17 @@
 use clap::{Args, Subcommand, ValueEnum};
 use quoit_bench::cli::{BenchOptions, check, convert, run};
 use quoit_bench::compare::{CompareOptions, compare_command};
+use quoit_bench::config::{KeySpread, LineOptions, is_url};
 use quoit_bench::growth::{GrowthKind, GrowthOptions, crdt_growth};
 use quoit_bench::report::{ChartOptions, ReportOptions, report};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Runs configurations of basho_bench, or the same in TOML, and shows what came out.
+///
+/// Without a file, a URL and a few options are a load:
+///
+/// quoit bench pb://127.0.0.1:8087 --get 80 --put 20 --workers 50 --rate 5k -t 30s
 ///
 /// Exit code 0 when the run ended as planned, 1 when it could not start or was stopped by an error, 2 when
 /// it was stopped by crashes of workers. A file that is called like a command is written `./check`.
@@ -197,15 +202,103 @@ struct ReportArgs {
 /// Effects of a run.
 #[derive(Args, Debug)]
 struct PlanArgs {
-    /// Configuration files; where two set one key, the later file wins.
-    #[arg(required = true, value_name = "CONFIG")]
-    configs: Vec<PathBuf>,
-    /// Duration instead of the configuration's: 500ms, 60s, 2m, 1.5h, infinity, or minutes.
-    #[arg(long)]
+    /// Configuration files, where two set one key the later file wins; or servers as URLs: pb, http, https or
+    /// redis, host, port, and as the path BUCKET or TYPE/BUCKET.
+    #[arg(required = true, value_name = "CONFIG|URL")]
+    sources: Vec<String>,
+    /// Duration instead of the configuration's: 500ms, 60s, 2m, 1.5h, infinity, or minutes [default of a URL:
+    /// 30s].
+    #[arg(short = 't', long)]
     duration: Option<String>,
     /// Server instead of the configuration's; may be repeated.
     #[arg(long = "target", value_name = "HOST:PORT")]
     targets: Vec<String>,
+    #[command(flatten)]
+    line: LineArgs,
+}
+
+/// The load of URLs.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Load of a URL")]
+struct LineArgs {
+    /// Weight of reads; a key that is not there counts as read [default: 80, with --put 20, when no weight is
+    /// given].
+    #[arg(long, value_name = "WEIGHT")]
+    get: Option<u32>,
+    /// Weight of writes.
+    #[arg(long, value_name = "WEIGHT")]
+    put: Option<u32>,
+    /// Weight of reads with a write of the same key after each.
+    #[arg(long, value_name = "WEIGHT")]
+    update: Option<u32>,
+    /// Weight of deletes.
+    #[arg(long, value_name = "WEIGHT")]
+    delete: Option<u32>,
+    /// Workers, each with one operation in flight [default: 20].
+    #[arg(long, value_name = "N")]
+    workers: Option<u32>,
+    /// Operations a second of all workers together, such as 500 or 5k, whether or not earlier ones are
+    /// answered [default: as many as the workers can].
+    #[arg(long, value_name = "N", value_parser = rate)]
+    rate: Option<f64>,
+    /// Number of different keys, such as 100k or 2M [default: 100k].
+    #[arg(long, value_name = "N", value_parser = count)]
+    keys: Option<u64>,
+    /// How the keys are drawn [default: uniform].
+    #[arg(long, value_enum, value_name = "SPREAD")]
+    spread: Option<Spread>,
+    /// Bytes of each value, such as 500 or 2k [default: 1000].
+    #[arg(long, value_name = "N", value_parser = count)]
+    value_size: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Spread {
+    /// All alike.
+    Uniform,
+    /// Four fifths of the draws among the first fifth.
+    EightyTwenty,
+    /// By a Pareto distribution.
+    Pareto,
+}
+
+/// A number above 0 with k (thousands) or M (millions) behind it, or nothing.
+fn rate(text: &str) -> Result<f64, String> {
+    let (number, factor) = match text.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1e3),
+        None => text.strip_suffix('M').map_or((text, 1.0), |number| (number, 1e6)),
+    };
+    let value = number.parse::<f64>().ok().map(|number| number * factor);
+    value
+        .filter(|value| value.is_finite() && *value > 0.0)
+        .ok_or_else(|| "wanted a number above 0, such as 500, 5k or 1.5M".to_owned())
+}
+
+/// A whole number above 0, as [`rate`] reads it.
+fn count(text: &str) -> Result<u64, String> {
+    let value = rate(text)?;
+    let is_whole = value.fract() == 0.0 && value <= 1e15;
+    is_whole.then_some(value as u64).ok_or_else(|| "wanted a whole number".to_owned())
+}
+
+impl LineArgs {
+    fn options(&self) -> LineOptions {
+        LineOptions {
+            get: self.get,
+            put: self.put,
+            update: self.update,
+            delete: self.delete,
+            workers: self.workers,
+            rate_per_s: self.rate,
+            keys: self.keys,
+            spread: self.spread.map(|spread| match spread {
+                Spread::Uniform => KeySpread::Uniform,
+                Spread::EightyTwenty => KeySpread::EightyTwenty,
+                Spread::Pareto => KeySpread::Pareto,
+            }),
+            value_bytes: self.value_size,
+        }
+    }
 }
 
 /// A run and where it leaves its results.
@@ -261,8 +354,12 @@ pub(crate) fn command(args: &BenchArgs) -> ExitCode {
 
 impl PlanArgs {
     fn options(&self) -> BenchOptions {
+        let (urls, files): (Vec<_>, Vec<_>) =
+            self.sources.iter().cloned().partition(|source| is_url(source));
         BenchOptions {
-            config_paths: self.configs.clone(),
+            config_paths: files.into_iter().map(PathBuf::from).collect(),
+            urls,
+            line: self.line.options(),
             duration: self.duration.clone(),
             targets: self.targets.clone(),
             ..BenchOptions::default()
@@ -322,17 +419,36 @@ mod tests {
     fn files_without_a_command_are_run() {
         let args = parse("bench -n x a.config ./check --duration 5s -d out").expect("a run");
         assert!(args.command.is_none());
-        assert_eq!(args.run.plan.configs, [PathBuf::from("a.config"), "./check".into()]);
+        assert_eq!(args.run.plan.sources, ["a.config", "./check"]);
         assert_eq!(args.run.name.as_deref(), Some("x"));
         let old = parse("bench -N bb@127.0.0.1 -C secret a.config").expect("basho_bench's options");
         assert_eq!(old.run.options().passed_over, ["--node", "--cookie"]);
     }
 
     #[test]
+    fn a_url_is_run_as_a_load_of_its_own() {
+        let line = "bench pb://h:1/b --get 80 --put 20 --workers 50 --rate 5k --keys 2M -t 30s";
+        let options = parse(line).expect("a run").run.options();
+        assert_eq!((options.urls, options.config_paths), (vec!["pb://h:1/b".to_owned()], vec![]));
+        let expected = LineOptions {
+            get: Some(80),
+            put: Some(20),
+            workers: Some(50),
+            rate_per_s: Some(5e3),
+            keys: Some(2_000_000),
+            ..LineOptions::default()
+        };
+        assert_eq!((options.line, options.duration.as_deref()), (expected, Some("30s")));
+        for wrong in ["--rate 0", "--rate x", "--keys 1.5", "--value-size -1", "--rate nan"] {
+            parse(&format!("bench pb://h {wrong}")).expect_err(wrong);
+        }
+    }
+
+    #[test]
     fn a_command_stands_beside_a_run() {
         let args = parse("bench check a.config b.config --target h:1").expect("a check");
         let Some(BenchCommand::Check(plan)) = args.command else { panic!("{args:?}") };
-        assert_eq!(plan.configs.len(), 2);
+        assert_eq!(plan.sources.len(), 2);
         assert_eq!(plan.targets, ["h:1"]);
         for line in ["bench", "bench check"] {
             assert!(parse(line).is_err(), "{line}");

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::{Config, ConfigError, LogLevel, RunLength, Target, run_hook};
+use crate::config::{
+    Config, ConfigError, LINE_FILE, LineError, LineOptions, LogLevel, RunLength, Target, run_hook,
+};
 use crate::driver::{Driver, DriverTask, with_named};
 use crate::notices::Notices;
 use crate::output::environment::Environment;
@@ -30,6 +32,10 @@ const FILES_BESIDES: u64 = 100;
 pub struct BenchOptions {
     /// The configuration files; where two set one key, the later file wins.
     pub config_paths: Vec<PathBuf>,
+    /// Servers as URLs, instead of configuration files, for the load that `line` describes.
+    pub urls: Vec<String>,
+    /// Parts of the load of `urls`.
+    pub line: LineOptions,
     /// Base directory of results (`-d`); the configuration's `test_dir`, else `tests`.
     pub results_dir: Option<PathBuf>,
     /// Name of the run's directory (`-n`); the local time when not given.
@@ -119,9 +125,28 @@ pub(crate) fn failed(error: &dyn Display) -> ExitStatus {
 const SHORT_RUN: Duration = Duration::from_secs(300);
 const SHORT_RUN_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The configuration that the command line's URLs stand for, if there are any.
+fn text_of_line(options: &BenchOptions) -> Result<Option<String>, ConfigError> {
+    match (options.urls.first(), options.config_paths.first()) {
+        (Some(url), Some(file)) => {
+            let file = file.display().to_string();
+            Err(ConfigError::Line(LineError::Mixed { url: url.clone(), file }))
+        }
+        (None, _) if options.line != LineOptions::default() => {
+            Err(ConfigError::Line(LineError::OptionsOfFiles))
+        }
+        (None, _) => Ok(None),
+        (Some(_), None) => Config::text_of_line(&options.urls, &options.line).map(Some),
+    }
+}
+
 /// The configuration of the files with what the command line says instead.
 fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
-    let mut config = Config::load(&options.config_paths)?;
+    let text = text_of_line(options)?;
+    let mut config = match &text {
+        Some(text) => Config::of_toml(LINE_FILE, text)?,
+        None => Config::load(&options.config_paths)?,
+    };
     if let Some(duration) = &options.duration {
         config.length = RunLength::parse(duration)?;
         let is_short = matches!(config.length, RunLength::For(length) if length <= SHORT_RUN);
@@ -161,7 +186,10 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     let directory = RunDirectory::create(base, options.name.as_deref())?;
     directory.path().clone_into(&mut config.run_directory);
     let log = Arc::new(RunLog::create(directory.path(), config.log_level)?);
-    let configurations = directory.copy_configs(&options.config_paths)?;
+    let configurations = match text_of_line(options)? {
+        Some(text) => vec![directory.write_config(LINE_FILE, &text)?],
+        None => directory.copy_configs(&options.config_paths)?,
+    };
     for warning in &config.warnings {
         log.warning(warning);
         terminal.line(&format!("warning: {warning}"));

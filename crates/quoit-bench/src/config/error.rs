@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::load_line::LineError;
 use super::toml_form::TomlError;
 use crate::keygen::GeneratorError;
 use crate::term::{SyntaxError, Term};
@@ -41,8 +42,13 @@ impl Display for Place {
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// No configuration file was named.
-    #[error("no configuration file was named: quoit bench CONFIG...")]
+    #[error(
+        "no configuration file was named: quoit bench CONFIG..., or a URL such as pb://127.0.0.1:8087"
+    )]
     NoFile,
+    /// A command line that describes no load.
+    #[error(transparent)]
+    Line(LineError),
     /// A file cannot be read.
     #[error("{}: the configuration cannot be read: {error}", .path.display())]
     Read {

@@ -6,6 +6,7 @@ mod error;
 mod generators;
 mod hooks;
 mod known;
+mod load_line;
 mod operations;
 mod pacing;
 mod settings;
@@ -24,6 +25,8 @@ pub use error::{ConfigError, Place};
 use generators::Generators;
 pub use hooks::Hooks;
 pub(crate) use hooks::run_hook;
+pub(crate) use load_line::LINE_FILE;
+pub use load_line::{KeySpread, LineError, LineOptions, is_url};
 pub use operations::OperationEntry;
 pub(crate) use operations::file_label;
 pub use pacing::{Arrivals, KneePlan, Pacing};
@@ -123,6 +126,29 @@ impl Config {
         let config = Self::from_settings(Settings::load(paths)?)?;
         config.open_files()?;
         Ok(config)
+    }
+
+    /// The text of the configuration of a load that the command line describes.
+    ///
+    /// # Errors
+    ///
+    /// When a URL is none of a server, or the options don't fit it.
+    pub(crate) fn text_of_line(
+        urls: &[String],
+        options: &LineOptions,
+    ) -> Result<String, ConfigError> {
+        load_line::configuration(urls, options).map_err(ConfigError::Line)
+    }
+
+    /// Reads a configuration in TOML that is in no file; `name` stands for it in messages.
+    ///
+    /// # Errors
+    ///
+    /// When a value is not of its key's form.
+    pub(crate) fn of_toml(name: &str, text: &str) -> Result<Self, ConfigError> {
+        let mut settings = Settings::default();
+        settings.add(name.as_ref(), text.as_bytes())?;
+        Self::from_settings(settings)
     }
 
     /// Opens the files that keys and values are read from.
