@@ -4,7 +4,7 @@ mod check;
 mod convert;
 
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -182,13 +182,16 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     let mut config = load(options)?;
     // Nothing is left behind by a configuration that cannot be run.
     let asks = check::look(&config)?;
+    // A path through `current` leads elsewhere as soon as the run has its directory.
+    let config_paths: Vec<PathBuf> =
+        options.config_paths.iter().map(|path| through_links(path)).collect();
     let base = options.results_dir.as_ref().unwrap_or(&config.results_dir);
     let directory = RunDirectory::create(base, options.name.as_deref())?;
     directory.path().clone_into(&mut config.run_directory);
     let log = Arc::new(RunLog::create(directory.path(), config.log_level)?);
     let configurations = match text_of_line(options)? {
         Some(text) => vec![directory.write_config(LINE_FILE, &text)?],
-        None => directory.copy_configs(&options.config_paths)?,
+        None => directory.copy_configs(&config_paths)?,
     };
     for warning in &config.warnings {
         log.warning(warning);
@@ -231,6 +234,15 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
         Err(error) => log.write(LogLevel::Error, &error.to_string()),
     }
     ran
+}
+
+/// The path of a file whose directory is named without links; its own name stays.
+fn through_links(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let resolved = parent.and_then(|parent| parent.canonicalize().ok());
+    resolved
+        .zip(path.file_name())
+        .map_or_else(|| path.to_owned(), |(parent, name)| parent.join(name))
 }
 
 /// Runs the command after a run. Its failure is told only: the results are there already.

@@ -3,8 +3,9 @@
 use std::fs;
 
 use crate::support::{run, try_run};
-use quoit_bench::cli::{ExitStatus, status_of};
+use quoit_bench::cli::{BenchOptions, ExitStatus, run_on, status_of};
 use quoit_bench::measure::intervals;
+use quoit_bench::output::Terminal;
 use quoit_bench::run::{RunEnd, RunError, RunSummary};
 
 const FINITE: &str = "{mode, max}. {concurrent, 3}. {driver, basho_bench_driver_null}.
@@ -365,4 +366,23 @@ fn printing_and_writing_keys_ends_with_the_keys() {
         .flat_map(|worker| keys_of(worker).lines().map(str::to_owned).collect::<Vec<_>>())
         .collect();
     assert_eq!(keys, (0..1000).map(|number| number.to_string()).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_configuration_that_the_last_run_kept_can_be_run_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("null.config");
+    fs::write(&config, format!("{FINITE} {{operations, [{{do_something, 1}}]}}.")).unwrap();
+    let results = folder.path().join("results");
+    for (name, path) in [("first", config), ("second", results.join("current/null.config"))] {
+        let options = BenchOptions {
+            config_paths: vec![path],
+            results_dir: Some(results.clone()),
+            name: Some(name.to_owned()),
+            ..BenchOptions::default()
+        };
+        let report = run_on(&options, &mut Terminal::stdout()).unwrap();
+        assert_eq!(report.total.success_count(), 1000);
+        assert!(results.join(name).join("null.config").is_file());
+    }
 }
