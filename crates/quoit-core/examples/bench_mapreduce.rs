@@ -4,8 +4,9 @@
 //! cargo xtask bench mapreduce [OBJECTS] [VALUE_BYTES] [RUNS] [ENGINE]
 //! ```
 //!
-//! One node in this process holds OBJECTS (one million) objects of VALUE_BYTES (1024) in ENGINE (`bitcask`,
-//! in the directory of temporary files, or `memory`). Each job runs RUNS (5) times over the whole bucket:
+//! One node in this process holds OBJECTS (one million) objects of VALUE_BYTES (1024) in ENGINE (`bitcask` or
+//! `leveldb`, in the directory of temporary files, or `memory`). Each job runs RUNS (5) times over the
+//! whole bucket:
 //!
 //! - `count`: `map_object_value`, then `reduce_count_inputs`;
 //! - `script`: a map function in JavaScript that gives the length of the value, then `reduce_sum`;
@@ -34,6 +35,7 @@ use quoit_script::{QuickJs, ScriptLimits};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::Engine;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
+use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
 use quoit_store::seam::{Clock, Disk, FaultyDisk, RealDisk, SystemClock, Threads};
 use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
@@ -240,7 +242,12 @@ fn open(engine: &str, directory: &std::path::Path) -> Result<Arc<ReplicatedStore
             let settings = BitcaskSettings { ring_size, ..BitcaskSettings::new(1) };
             Arc::new(BitcaskEngine::open(disk, Arc::clone(&clock), &Threads, settings)?.0)
         }
-        other => return Err(format!("no engine {other}: bitcask or memory").into()),
+        "leveldb" => {
+            let common = OrderedSettings { ring_size, ..OrderedSettings::new(1) };
+            let (clock, trees) = (Arc::clone(&clock), LsmSettings::default());
+            Arc::new(OrderedEngine::open_leveldb(directory, clock, &Threads, common, trees)?.0)
+        }
+        other => return Err(format!("no engine {other}: bitcask, leveldb or memory").into()),
     };
     let host = MemoryNetwork::default().host("n1");
     let internode = Internode::new(InternodeSettings::new(id, "bench@test", 1, 1), host);

@@ -45,7 +45,7 @@ pub use json::{NotText, append_json, term_from_json};
 pub use map::{MapFunction, WhenMissing, follow_links};
 pub use pipeline::{MAP_BATCH_COUNT, Outputs, Pipeline, Work};
 pub use print::print_term;
-pub use reduce::ReduceFunction;
+pub use reduce::{ReduceFunction, Reduction};
 pub use script::{
     Script, ScriptCall, ScriptEngine, ScriptFault, ScriptKind, ScriptSession, ScriptSource,
     ScriptText,

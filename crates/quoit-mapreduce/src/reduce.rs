@@ -9,6 +9,7 @@ mod pairs;
 use crate::datum::Datum;
 use crate::order::compare;
 use crate::script::Script;
+use bytes::Bytes;
 use number::Number;
 use pairs::PairSums;
 use quoit_model::etf::Term;
@@ -48,23 +49,51 @@ impl ReduceFunction {
         matches!(self, Self::SetUnion | Self::Sum | Self::PlistSum | Self::CountInputs)
     }
 
-    /// Reduces some of the inputs: the outputs stand for them among those of the phase. `None` for scripts.
+    /// Begins to reduce some of the inputs where they are made. `None` for scripts.
+    #[must_use]
+    pub fn begin(&self) -> Option<Reduction> {
+        Some(Reduction { reducer: Reducer::of(self)?, outputs: Vec::new() })
+    }
+}
+
+/// A reduction of some of the inputs of a phase, under way. Its outputs stand for them.
+#[derive(Debug)]
+pub struct Reduction {
+    reducer: Reducer,
+    outputs: Vec<Datum>,
+}
+
+impl Reduction {
+    /// Takes an input.
     ///
     /// # Errors
     ///
     /// Why the phase fails, in words.
-    #[must_use]
-    pub fn reduced(&self, inputs: Vec<Datum>) -> Option<Result<Vec<Datum>, String>> {
-        let mut reducer = Reducer::of(self)?;
-        let mut outputs = Vec::new();
-        for input in inputs {
-            match reducer.push(input) {
-                Ok(output) => outputs.extend(output),
-                Err(fault) => return Some(Err(fault)),
+    pub fn push(&mut self, input: Datum) -> Result<(), String> {
+        self.outputs.extend(self.reducer.push(input)?);
+        Ok(())
+    }
+
+    /// Takes an input that is a binary. Functions that only count inputs copy none of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reduction::push`].
+    pub fn push_binary(&mut self, input: &[u8]) -> Result<(), String> {
+        match &mut self.reducer {
+            Reducer::Count(count) => {
+                *count += 1;
+                Ok(())
             }
+            _ => self.push(Datum::binary(Bytes::copy_from_slice(input))),
         }
-        outputs.extend(reducer.finish());
-        Some(Ok(outputs))
+    }
+
+    /// The outputs.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Datum> {
+        self.outputs.extend(self.reducer.finish());
+        self.outputs
     }
 }
 

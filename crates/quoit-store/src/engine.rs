@@ -10,6 +10,7 @@
 mod pages;
 mod record;
 mod transaction;
+mod visit;
 
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
@@ -27,6 +28,8 @@ pub use pages::{DataPlace, IndexPage, KeyPage, KeyRange, RecordPage, Verified};
 pub use record::{Record, RecordAt, RecordMeta, RecordRef};
 pub(crate) use transaction::Interruption;
 pub use transaction::{BatchWrite, Body, Interrupted, Transaction};
+pub use visit::{RecordPlace, RecordVisitor, VisitBounds, Visited};
+pub(crate) use visit::{visit_listed, visit_one};
 
 /// Whether a call may wait for the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -254,6 +257,19 @@ pub trait Engine: Send + Sync {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<KeyPage, StoreError>;
+
+    /// Shows a visitor those of the next live records of a range that it wants, within bounds. As
+    /// [`Engine::list_keys`] and a look at each record, where an engine has no cheaper way. Answers what the
+    /// next call is to be given as `after`; `None` when the walk is complete. May wait for the disk.
+    fn visit_records(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        bounds: VisitBounds,
+        visitor: &mut dyn RecordVisitor,
+    ) -> Result<Option<Bytes>, StoreError> {
+        visit_listed(self, range, after, bounds, visitor)
+    }
 
     /// The next `limit` or fewer entries of a secondary index, of the records of some partitions, in order of
     /// term and key. `after` is a former page's `next`, or any other position: entries at it and before are

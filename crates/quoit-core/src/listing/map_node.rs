@@ -1,22 +1,19 @@
 //! A map phase at a node: its own copies are read, mapped, and maybe reduced.
 
+use super::map_outputs::{NodeOutputs, encoded_kind};
 use crate::error::RequestError;
 use crate::get::resolve;
 use crate::map_work::{
-    ForScript, NodeWork, SessionInUse, apply, datum_to_wire, elements, failure, input_to_wire,
-    list_of,
+    ForScript, NodeWork, SessionInUse, apply, elements, failure, input_to_wire, list_of,
 };
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
-use prost::Message;
-use quoit_mapreduce::{
-    Datum, Input, MapFunction, PhaseFault, PhaseKind, ReduceFunction, ScriptCall,
-};
+use quoit_mapreduce::{Input, MapFunction, PhaseFault, PhaseKind, ScriptCall};
 use quoit_model::plain::PlainObject;
 use quoit_model::props::BucketProps;
-use quoit_store::engine::{Access, RecordAt, Shown};
+use quoit_store::engine::{Access, RecordAt, RecordRef, Shown};
 use quoit_store::error::StoreError;
-use quoit_wire::internode::maps::{MapCounts, MapFailure, MapOutput, MapOutputKind};
+use quoit_wire::internode::maps::{MapCounts, MapFailure, MapOutputKind};
 
 /// One batch of a phase.
 pub(crate) struct NodeMapper<'w> {
@@ -25,7 +22,7 @@ pub(crate) struct NodeMapper<'w> {
     counts: MapCounts,
     /// Bytes of the objects that were read.
     read_bytes: usize,
-    outputs: Vec<Datum>,
+    outputs: NodeOutputs,
     /// Inputs whose objects could not be read here.
     unread: Vec<Input>,
     /// Objects for a script.
@@ -36,14 +33,6 @@ pub(crate) struct NodeMapper<'w> {
     failed: Option<MapFailure>,
 }
 
-/// A copy that was found.
-enum FoundCopy {
-    /// The value of a plain object, where that is enough.
-    Value(Bytes),
-    /// The stored form.
-    Stored(Bytes),
-}
-
 impl<'w> NodeMapper<'w> {
     pub(crate) fn open(store: &'w ReplicatedStore, work: &'w NodeWork) -> Self {
         let mut mapper = Self {
@@ -51,7 +40,7 @@ impl<'w> NodeMapper<'w> {
             work,
             counts: MapCounts::default(),
             read_bytes: 0,
-            outputs: Vec::new(),
+            outputs: NodeOutputs::new(work),
             unread: Vec::new(),
             whole: Vec::new(),
             session: None,
@@ -74,6 +63,11 @@ impl<'w> NodeMapper<'w> {
     /// Bytes of the objects that were read.
     pub(crate) const fn read_bytes(&self) -> usize {
         self.read_bytes
+    }
+
+    /// Records that the phase was given.
+    pub(crate) const fn input_count(&self) -> usize {
+        self.counts.inputs as usize
     }
 
     /// Whether the phase has failed: what else there is does not matter.
@@ -104,67 +98,90 @@ impl<'w> NodeMapper<'w> {
         at: &RecordAt<'_>,
         input: impl Fn() -> Input,
     ) -> Result<(), RequestError> {
+        if self.leaves_all {
+            self.leave(input());
+            return Ok(());
+        }
+        let store = self.store;
+        let mut taken = Ok(());
+        let shown = store.records.show(at, Access::Wait, &mut |record| {
+            taken = self.take(props, record, &input);
+        });
+        match shown {
+            Ok(Shown::Found) => taken,
+            Ok(Shown::Missing | Shown::WouldBlock) => {
+                self.leave(input());
+                Ok(())
+            }
+            Err(StoreError::Corrupt { .. }) => {
+                store.note_damaged(&Bytes::copy_from_slice(at.encoded));
+                self.leave(input());
+                Ok(())
+            }
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    /// Whether nothing is read here.
+    pub(crate) const fn leaves_all(&self) -> bool {
+        self.leaves_all
+    }
+
+    /// Leaves an input to the node that runs the job.
+    pub(crate) fn leave(&mut self, input: Input) {
         self.counts.inputs += 1;
-        let found = match self.leaves_all {
-            true => None,
-            false => self.read(at)?,
-        };
+        self.unread.push(input);
+    }
+
+    /// Maps a record that is no root of one in pages.
+    ///
+    /// # Errors
+    ///
+    /// Objects whose stored form can't be read.
+    pub(crate) fn take(
+        &mut self,
+        props: &BucketProps,
+        record: &RecordRef<'_>,
+        input: impl Fn() -> Input,
+    ) -> Result<(), RequestError> {
+        self.counts.inputs += 1;
+        self.counts.reads += 1;
         let kind = &self.work.kind;
-        let applied = match found {
-            None => {
-                self.unread.push(input());
-                return Ok(());
+        let takes_value = match kind {
+            PhaseKind::Map(function) => !function.needs_object(),
+            _ => true,
+        };
+        let plain = takes_value.then(|| PlainObject::read(record.value)).flatten();
+        let applied = match (plain, kind) {
+            (Some(plain), PhaseKind::Map(MapFunction::ObjectValue(_))) => {
+                self.read_bytes += plain.value.len();
+                self.outputs.add_value(plain.value)
             }
-            Some(FoundCopy::Value(value)) => {
-                self.counts.reads += 1;
-                self.read_bytes += value.len();
-                match kind {
-                    PhaseKind::Map(function) => function
-                        .apply_to_value(value)
-                        .map(|made| self.outputs.extend(made))
-                        .map_err(|error| {
-                            PhaseFault::new(self.work.phase, error, Some(&input().to_term()))
-                        }),
-                    // A plain object has no links.
-                    _ => Ok(()),
-                }
+            (Some(plain), PhaseKind::Map(function)) => {
+                self.read_bytes += plain.value.len();
+                let made = function.apply_to_value(Bytes::copy_from_slice(plain.value));
+                let made = made.map_err(|error| {
+                    PhaseFault::new(self.work.phase, error, Some(&input().to_term()))
+                });
+                made.and_then(|made| self.outputs.add(made))
             }
-            Some(FoundCopy::Stored(stored)) => {
-                self.counts.reads += 1;
-                self.read_bytes += stored.len();
-                let object = resolve(decode(&stored)?, props);
-                let (outputs, whole) = (&mut self.outputs, &mut self.whole);
-                apply(kind, self.work.phase, input(), Some(object), outputs, whole)
+            // A plain object has no links.
+            (Some(plain), _) => {
+                self.read_bytes += plain.value.len();
+                Ok(())
+            }
+            (None, kind) => {
+                self.read_bytes += record.value.len();
+                let object = resolve(decode(&record.to_bytes())?, props);
+                let (mut made, whole) = (Vec::new(), &mut self.whole);
+                apply(kind, self.work.phase, input(), Some(object), &mut made, whole)
+                    .and_then(|()| self.outputs.add(made))
             }
         };
         if let Err(fault) = applied {
             self.fail(fault);
         }
         Ok(())
-    }
-
-    fn read(&self, at: &RecordAt<'_>) -> Result<Option<FoundCopy>, RequestError> {
-        let takes_value = match &self.work.kind {
-            PhaseKind::Map(function) => !function.needs_object(),
-            _ => true,
-        };
-        let mut found = None;
-        let shown = self.store.records.show(at, Access::Wait, &mut |record| {
-            let plain = takes_value.then(|| PlainObject::read(record.value)).flatten();
-            found = Some(match plain {
-                Some(plain) => FoundCopy::Value(Bytes::copy_from_slice(plain.value)),
-                None => FoundCopy::Stored(record.to_bytes()),
-            });
-        });
-        match shown {
-            Ok(Shown::Found) => Ok(found),
-            Ok(Shown::Missing | Shown::WouldBlock) => Ok(None),
-            Err(StoreError::Corrupt { .. }) => {
-                self.store.note_damaged(&Bytes::copy_from_slice(at.encoded));
-                Ok(None)
-            }
-            Err(fault) => Err(fault.into()),
-        }
     }
 
     /// Runs scripts, reduces, and tells what came of it all.
@@ -174,16 +191,15 @@ impl<'w> NodeMapper<'w> {
             let call = ScriptCall::Map(std::mem::take(&mut self.whole));
             lists = self.called(self.work.phase, call).unwrap_or_default();
         }
-        if self.failed.is_none() && self.work.reduce.is_some() {
+        if self.failed.is_none() {
             lists = self.reduced(lists);
         }
-        let counts = MapOutputKind::Counts(self.counts);
-        let outputs = self.outputs.into_iter().map(datum_to_wire);
         let lists = lists.into_iter().map(MapOutputKind::List);
         let unread = self.unread.iter().map(|input| MapOutputKind::Unread(input_to_wire(input)));
         let failed = self.failed.map(MapOutputKind::Failed);
-        let all = std::iter::once(counts).chain(outputs).chain(lists).chain(unread).chain(failed);
-        all.map(|kind| MapOutput { kind: Some(kind) }.encode_to_vec().into()).collect()
+        let others = std::iter::once(MapOutputKind::Counts(self.counts));
+        let others = others.chain(lists).chain(unread).chain(failed).map(encoded_kind);
+        self.outputs.finish().into_iter().chain(others).collect()
     }
 
     /// The lists that a call of scripts gives; `None` when it has failed.
@@ -192,41 +208,36 @@ impl<'w> NodeMapper<'w> {
         called.map_err(|fault| self.fail(failure(phase, fault))).ok()
     }
 
-    /// Reduces the outputs and lists: what is left are outputs, or the list of a script.
+    /// Reduces lists of a script as other outputs, and all outputs by a script that reduces: what is left
+    /// are outputs, or the list of that script.
     fn reduced(&mut self, lists: Vec<Bytes>) -> Vec<Bytes> {
-        let Some(function) = &self.work.reduce else { return lists };
-        let phase = self.work.phase + 1;
-        let is_script = matches!(function, ReduceFunction::Script { .. });
-        if is_script && self.session.is_none() {
+        let reduces = match &self.outputs {
+            NodeOutputs::Encoded(_) => false,
+            NodeOutputs::Reduced(..) => true,
+            NodeOutputs::ForScript(_) => self.session.is_some(),
+        };
+        if !reduces {
             return lists;
         }
         for list in lists {
-            match elements(self.work.phase, &list) {
-                Ok(elements) => self.outputs.extend(elements),
-                Err(fault) => {
-                    self.fail(fault);
-                    return Vec::new();
-                }
+            let added = elements(self.work.phase, &list).and_then(|list| self.outputs.add(list));
+            if let Err(fault) = added {
+                self.fail(fault);
+                return Vec::new();
             }
         }
-        if self.outputs.is_empty() {
+        let phase = self.work.phase + 1;
+        let NodeOutputs::ForScript(outputs) = &mut self.outputs else { return Vec::new() };
+        let outputs = std::mem::take(outputs);
+        if outputs.is_empty() {
             return Vec::new();
         }
-        let outputs = std::mem::take(&mut self.outputs);
-        if is_script {
-            return match list_of(phase, &outputs) {
-                Ok(list) => self.called(phase, ScriptCall::Reduce(list)).unwrap_or_default(),
-                Err(fault) => {
-                    self.fail(fault);
-                    Vec::new()
-                }
-            };
+        match list_of(phase, &outputs) {
+            Ok(list) => self.called(phase, ScriptCall::Reduce(list)).unwrap_or_default(),
+            Err(fault) => {
+                self.fail(fault);
+                Vec::new()
+            }
         }
-        match function.reduced(outputs) {
-            Some(Ok(reduced)) => self.outputs = reduced,
-            Some(Err(error)) => self.fail(PhaseFault::new(phase, error, None)),
-            None => unreachable!("scripts are called"),
-        }
-        Vec::new()
     }
 }

@@ -1,7 +1,7 @@
 //! Records of a bucket that a phase of a MapReduce job maps, each at a node that has it.
 
 use super::map_node::NodeMapper;
-use super::scan::{Chunk, Held, READ_COST, SCRIPT_COST};
+use super::scan::{CHUNK_BYTES, CHUNK_COUNT, Held, LOOKED_AT_COUNT_MAX, key_range, place_after};
 use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::map_work::NodeWork;
@@ -11,13 +11,19 @@ use crate::store::{ReplicatedStore, object_props};
 use bytes::Bytes;
 use prost::Message;
 use quoit_mapreduce::{BucketName, Input, KeyFilter};
+use quoit_model::data_type::pages::PagedObject;
 use quoit_model::etf::{Limits, Term};
-use quoit_model::key::BucketRef;
-use quoit_store::engine::RecordMeta;
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::props::BucketProps;
+use quoit_store::engine::{RecordMeta, RecordPlace, RecordVisitor, VisitBounds, Visited};
+use quoit_store::seam::give_way;
 use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned};
 use quoit_wire::internode::maps::{MapOutput, MapOutputKind, MapSpan, MapWork};
 use std::sync::Arc;
 
+/// Records that are mapped by scripts for one chunk: they are to end well before the node that waits for it
+/// gives up.
+const SCRIPT_COUNT_MAX: usize = 64;
 /// Outputs that are taken at once.
 const OUTPUT_COUNT: usize = 1_000;
 
@@ -66,34 +72,110 @@ impl ReplicatedStore {
         let work = NodeWork::of_wire(span.work.clone().unwrap_or_default())?;
         let filter = span.filter.as_ref().map(filter_of).transpose()?;
         let keys = span.keys.clone().unwrap_or_default();
-        let (bucket_type, bucket) = (&scan.bucket_type, &scan.bucket);
         let state = self.control.read();
-        let props = object_props(&state, BucketRef { bucket_type, bucket })?;
-        let cost = if work.sent.has_scripts { SCRIPT_COST } else { READ_COST };
+        let props = object_props(&state, held.bucket)?;
         let mut mapper = NodeMapper::open(self, &work);
-        let mut take = |chunk: &mut Chunk, encoded: &Bytes, key: &[u8], _: &RecordMeta| {
-            if let Some(filter) = &filter {
-                match filter.accepts(&encoded.slice_ref(key)) {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(()),
-                    Err(fault) => mapper.fail_filter(fault.to_string()),
-                }
+        let (range, mut after) = (key_range(held.bucket, &keys), place_after(&held, scan)?);
+        let count_max = if work.sent.has_scripts { SCRIPT_COUNT_MAX } else { CHUNK_COUNT };
+        let mut passed_count = 0;
+        loop {
+            let input_count = mapper.input_count();
+            let bounds = VisitBounds {
+                count_max: count_max - input_count,
+                bytes_max: (CHUNK_BYTES - mapper.read_bytes()) as u64,
+            };
+            let mut visitor = MapVisitor {
+                mapper: &mut mapper,
+                held: &held,
+                props,
+                keys: &keys,
+                filter: filter.as_ref(),
+                looked_at_count: 0,
+                aside: Vec::new(),
+                fault: Ok(()),
+            };
+            let next = self.engine.visit_records(range, after.as_deref(), bounds, &mut visitor)?;
+            passed_count += visitor.looked_at_count;
+            visitor.finish()?;
+            let is_full = mapper.input_count() >= count_max
+                || mapper.read_bytes() >= CHUNK_BYTES
+                || passed_count >= LOOKED_AT_COUNT_MAX
+                || mapper.has_failed();
+            if next.is_none() || is_full {
+                let place = |next: Bytes| Some(next.slice_ref(KeyRef::decode(&next).ok()?.key));
+                return Ok(Scanned { next: next.and_then(place), positions: mapper.finish() });
             }
-            if !mapper.has_failed() {
-                let place = Place::new(encoded, held.partition(encoded))?;
-                mapper.map(props, &place.at(), || {
-                    let key = Bytes::copy_from_slice(key);
-                    Input::new(bucket_type.clone(), bucket.clone(), key)
-                })?;
-            }
-            chunk.looked_at_count += cost;
-            chunk.hold(mapper.read_bytes(), mapper.has_failed());
-            Ok(())
-        };
-        let mut scanned = self.each_key(scan, &keys, &held, Chunk::new(scan), &mut take)?;
-        scanned.positions = mapper.finish();
-        Ok(scanned)
+            after = next;
+            give_way();
+        }
     }
+}
+
+/// Maps the records that a walk shows.
+struct MapVisitor<'v, 'w> {
+    mapper: &'v mut NodeMapper<'w>,
+    held: &'v Held<'v>,
+    props: &'v BucketProps,
+    keys: &'v KeySpan,
+    filter: Option<&'v KeyFilter>,
+    /// Keys that were looked at, wanted or not.
+    looked_at_count: usize,
+    /// Records that a look at the one record does not do for, by their encoded names.
+    aside: Vec<Bytes>,
+    /// The first fault.
+    fault: Result<(), RequestError>,
+}
+
+impl RecordVisitor for MapVisitor<'_, '_> {
+    fn wants(&mut self, encoded: &[u8], meta: &RecordMeta) -> Option<RecordPlace> {
+        self.looked_at_count += 1;
+        let key = KeyRef::decode(encoded).ok()?.key;
+        let is_within = self.keys.end.as_deref().is_none_or(|end| key < end);
+        if self.mapper.has_failed() || !is_within || meta.tombstone && !self.keys.with_tombstones {
+            return None;
+        }
+        let place = self.held.held_place(encoded)?;
+        match self.filter.map(|filter| filter.accepts(&Bytes::copy_from_slice(key))) {
+            None | Some(Ok(true)) => Some(place),
+            Some(Ok(false)) => None,
+            Some(Err(fault)) => {
+                self.mapper.fail_filter(fault.to_string());
+                None
+            }
+        }
+    }
+
+    fn visit(&mut self, encoded: &[u8], record: Visited<'_>) {
+        match record {
+            _ if self.mapper.has_failed() || self.fault.is_err() => {}
+            Visited::Found(record)
+                if !self.mapper.leaves_all() && !PagedObject::is_one(record.value) =>
+            {
+                let input = || input_of(self.held.bucket, encoded);
+                self.fault = self.mapper.take(self.props, record, input);
+            }
+            _ => self.aside.push(Bytes::copy_from_slice(encoded)),
+        }
+    }
+}
+
+impl MapVisitor<'_, '_> {
+    /// Maps what was put aside: the engine may be called again.
+    fn finish(self) -> Result<(), RequestError> {
+        self.fault?;
+        for encoded in self.aside {
+            let place = Place::new(&encoded, self.held.partition(&encoded))?;
+            self.mapper.map(self.props, &place.at(), || input_of(self.held.bucket, &encoded))?;
+        }
+        Ok(())
+    }
+}
+
+fn input_of(bucket: BucketRef<'_>, encoded: &[u8]) -> Input {
+    let key = KeyRef::decode(encoded)
+        .map_or_else(|_| Bytes::new(), |key| Bytes::copy_from_slice(key.key));
+    let [bucket_type, bucket] = [bucket.bucket_type, bucket.bucket].map(Bytes::copy_from_slice);
+    Input::new(bucket_type, bucket, key)
 }
 
 fn filter_of(encoded: &Bytes) -> Result<KeyFilter, RequestError> {

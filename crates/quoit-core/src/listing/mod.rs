@@ -12,6 +12,7 @@ mod index;
 mod keys;
 mod map_keys;
 mod map_node;
+mod map_outputs;
 mod maps;
 mod older;
 mod pattern;

@@ -11,7 +11,7 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use quoit_model::segments::Segments;
 use quoit_planted::planted;
-use quoit_store::engine::{KeyPage, KeyRange, RecordMeta};
+use quoit_store::engine::{KeyPage, KeyRange, RecordMeta, RecordPlace};
 use quoit_store::seam::give_way;
 use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned, TermSpan};
 use std::sync::Arc;
@@ -19,17 +19,14 @@ use std::sync::Arc;
 /// Positions that a chunk has at most.
 pub(super) const CHUNK_COUNT: usize = 1_000;
 /// Bytes after which a chunk ends, whatever its count: one position more may go beyond.
-const CHUNK_BYTES: usize = 1024 * 1024;
+pub(super) const CHUNK_BYTES: usize = 1024 * 1024;
 /// Positions that are read from the engine at once: the longest, of 64 KiB each, take 16 MiB.
 const READ_COUNT: usize = 256;
 /// Positions that are looked at for a chunk. Where few are wanted, an answer without any says how far it got,
 /// so that nobody waits for a node that is only looking.
-const LOOKED_AT_COUNT_MAX: usize = 32 * CHUNK_COUNT;
+pub(super) const LOOKED_AT_COUNT_MAX: usize = 32 * CHUNK_COUNT;
 /// Cost of reading a record, counted in keys that are passed over.
 pub(super) const READ_COST: usize = 32;
-/// Cost of reading a record for a script, likewise: the scripts of a chunk are to end well before the node
-/// that waits for it gives up.
-pub(super) const SCRIPT_COST: usize = LOOKED_AT_COUNT_MAX / 64;
 
 /// A chunk that is being put together.
 pub(super) struct Chunk {
@@ -38,8 +35,6 @@ pub(super) struct Chunk {
     /// Of [`LOOKED_AT_COUNT_MAX`].
     pub(super) looked_at_count: usize,
     bytes: usize,
-    /// Whether nothing further is wanted.
-    is_over: bool,
 }
 
 /// Takes a key: its encoded name, the key itself, the engine's metadata of the record.
@@ -49,13 +44,7 @@ pub(super) type TakeKey<'f> =
 impl Chunk {
     pub(super) fn new(scan: &Scan) -> Self {
         let count_max = (scan.count_max as usize).clamp(1, CHUNK_COUNT);
-        Self {
-            scanned: Scanned::default(),
-            count_max,
-            looked_at_count: 0,
-            bytes: 0,
-            is_over: false,
-        }
+        Self { scanned: Scanned::default(), count_max, looked_at_count: 0, bytes: 0 }
     }
 
     pub(super) fn push(&mut self, position: Bytes) {
@@ -63,15 +52,9 @@ impl Chunk {
         self.scanned.positions.push(position);
     }
 
-    /// Notes how much is held for the answer beside positions; with `is_over` nothing further is wanted.
-    pub(super) const fn hold(&mut self, bytes: usize, is_over: bool) {
-        self.bytes = bytes;
-        self.is_over |= is_over;
-    }
-
     /// Whether the keys that were read already have to wait for the next chunk.
     const fn has_ended(&self) -> bool {
-        self.is_over || self.bytes >= CHUNK_BYTES
+        self.bytes >= CHUNK_BYTES
     }
 
     /// How many positions to read next.
@@ -195,13 +178,7 @@ impl ReplicatedStore {
     ) -> Result<Scanned, RequestError> {
         let bucket = held.bucket;
         let range = key_range(bucket, span);
-        let mut after = match scan.after.as_deref() {
-            None => None,
-            Some(key) => {
-                bucket.key(key).check()?;
-                Some(Bytes::copy_from_slice(&bucket.key(key).encoded()))
-            }
-        };
+        let mut after = place_after(held, scan)?;
         loop {
             let KeyPage { entries, next } =
                 self.engine.list_keys(range, after.as_deref(), chunk.read_count())?;
@@ -292,13 +269,29 @@ impl<'s> Held<'s> {
         self.has_all || self.partitions.contains(self.partition(encoded)) || planted!(ListsTwice)
     }
 
+    /// The place of a record, if it is one of those that are asked for.
+    pub(super) fn held_place(&self, encoded: &[u8]) -> Option<RecordPlace> {
+        let hash = KeyHash::of(encoded, self.bucket, self.rule);
+        let partition = self.store.ring_size().partition(hash.placement);
+        let has = self.has_all || self.partitions.contains(partition) || planted!(ListsTwice);
+        has.then_some(RecordPlace { identity: hash.identity, partition })
+    }
+
     pub(super) fn partition(&self, encoded: &[u8]) -> Partition {
         let placement = KeyHash::of(encoded, self.bucket, self.rule).placement;
         self.store.ring_size().partition(placement)
     }
 }
 
-fn key_range<'a>(bucket: BucketRef<'a>, span: &'a KeySpan) -> KeyRange<'a> {
+/// The encoded name of the key behind which a scan goes on.
+pub(super) fn place_after(held: &Held<'_>, scan: &Scan) -> Result<Option<Bytes>, RequestError> {
+    let Some(key) = scan.after.as_deref() else { return Ok(None) };
+    let key = held.bucket.key(key);
+    key.check()?;
+    Ok(Some(Bytes::copy_from_slice(&key.encoded())))
+}
+
+pub(super) fn key_range<'a>(bucket: BucketRef<'a>, span: &'a KeySpan) -> KeyRange<'a> {
     if span.from.is_empty() && span.end.is_none() {
         return KeyRange::Bucket(bucket);
     }

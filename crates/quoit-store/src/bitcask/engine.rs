@@ -9,8 +9,8 @@ use super::store::LogStore;
 use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
-    IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, SizeBound,
-    Ticket, Verified,
+    IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor,
+    Shown, SizeBound, Ticket, Verified, VisitBounds,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -238,6 +238,16 @@ impl Engine for BitcaskEngine {
         limit: usize,
     ) -> Result<KeyPage, StoreError> {
         self.store.mending(|| self.store.list_keys(range, after, limit))
+    }
+
+    fn visit_records(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        bounds: VisitBounds,
+        visitor: &mut dyn RecordVisitor,
+    ) -> Result<Option<Bytes>, StoreError> {
+        self.store.visit_records(range, after, bounds, visitor)
     }
 
     fn query_index(

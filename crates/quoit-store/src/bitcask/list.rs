@@ -17,10 +17,10 @@ use quoit_model::key::BucketRef;
 
 /// A listing looks at so many keys for each one that it was asked for, then hands over what it has:
 /// removed keys must not make a chunk take for ever.
-const LOOKED_AT_PER_KEY: usize = 16;
+pub(super) const LOOKED_AT_PER_KEY: usize = 16;
 
 /// A listing lets others go first after so many keys: those of about a hundred microseconds.
-const LOOKED_AT_AT_ONCE: usize = 64;
+pub(super) const LOOKED_AT_AT_ONCE: usize = 64;
 
 /// A fold that wants few records of many looks at so many entries of the index at least, and at no more than
 /// that while it holds the lock of their partition: for some ten microseconds.
@@ -28,7 +28,7 @@ const FOLDED_MIN: usize = 4_096;
 
 impl LogStore {
     /// Everything that knows keys. A key that is there throughout is in one of them.
-    fn key_sources(&self) -> Vec<KeySource> {
+    pub(super) fn key_sources(&self) -> Vec<KeySource> {
         // In this order: a segment is closed, gets its key file, and only then leaves memory.
         let in_memory = self.log.keys();
         let files: Vec<_> = self.key_files.lock().values().cloned().collect();
@@ -76,6 +76,15 @@ impl LogStore {
 
     /// The index's metadata of a key that a key file names; `None` when the key is no longer there.
     fn live_meta(&self, merged: &MergedEntry<'_>) -> Result<Option<RecordMeta>, StoreError> {
+        Ok(self.live_entry(merged)?.map(|(meta, _)| meta))
+    }
+
+    /// As [`LogStore::live_meta`], with the record's entry of the index where the record is still where the
+    /// key file says.
+    pub(super) fn live_entry(
+        &self,
+        merged: &MergedEntry<'_>,
+    ) -> Result<Option<(RecordMeta, Option<IndexEntry>)>, StoreError> {
         let facts = &merged.entry.facts;
         if facts.kind != WriteKind::Put || usize::from(facts.partition.0) >= self.stripes.len() {
             return Ok(None);
@@ -89,9 +98,12 @@ impl LogStore {
             entry.location.segment() == merged.segment
                 && entry.location.offset_bytes() == facts.offset_bytes
         };
-        if entries.is_empty() || entries.iter().any(is_here) {
-            let is_live = !entries.is_empty() && !self.is_expired(&facts.meta);
-            return Ok(is_live.then_some(facts.meta));
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        if let Some(entry) = entries.iter().find(|entry| is_here(entry)) {
+            let is_live = !self.is_expired(&facts.meta);
+            return Ok(is_live.then_some((facts.meta, Some(*entry))));
         }
         // It was written again, or moved by a merge, since the sources were put together; or it was
         // removed and shares its tag with another key.
@@ -104,11 +116,11 @@ impl LogStore {
         match self.reader.find(&table, &entries, &at, ReadPart::Key, Access::Wait)? {
             Lookup::Present(_, stored) => {
                 let meta = stored.header.meta;
-                Ok((!self.is_expired(&meta)).then_some(meta))
+                Ok((!self.is_expired(&meta)).then_some((meta, None)))
             }
             Lookup::Damaged(entry, error) => {
                 self.note_damaged(facts.partition, entry.tag, &error);
-                Ok(Some(meta_of(&entry)))
+                Ok(Some((meta_of(&entry), None)))
             }
             Lookup::Absent | Lookup::WouldBlock => Ok(None),
         }

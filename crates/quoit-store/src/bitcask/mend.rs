@@ -15,7 +15,7 @@ impl LogStore {
     /// Runs a listing, again whenever a key file turns out to be damaged and could be written again.
     pub(super) fn mending<T>(
         &self,
-        list: impl Fn() -> Result<T, StoreError>,
+        mut list: impl FnMut() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         for _ in 0..MENDED_MAX {
             match list() {

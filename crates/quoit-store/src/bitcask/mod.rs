@@ -61,6 +61,7 @@ mod store;
 mod synced;
 mod transact;
 mod verify;
+mod visit;
 
 pub use directory::is_store;
 pub use engine::{BitcaskEngine, COMMIT_WORKER, MERGE_WORKER, SEAL_WORKER, SNAPSHOT_WORKER};

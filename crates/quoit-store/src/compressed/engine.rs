@@ -5,8 +5,8 @@ use super::transact::Packing;
 use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
-    Fetch, IndexPage, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef,
-    Shown, SizeBound, Ticket, Verified,
+    Fetch, IndexPage, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordPlace,
+    RecordRef, RecordVisitor, Shown, SizeBound, Ticket, Verified, VisitBounds, Visited,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -133,6 +133,29 @@ fn show_unpacked(
     Ok(())
 }
 
+/// Shows records as they were given to be stored.
+struct UnpackingVisitor<'v> {
+    visitor: &'v mut dyn RecordVisitor,
+}
+
+impl RecordVisitor for UnpackingVisitor<'_> {
+    fn wants(&mut self, encoded: &[u8], meta: &RecordMeta) -> Option<RecordPlace> {
+        self.visitor.wants(encoded, meta)
+    }
+
+    fn visit(&mut self, encoded: &[u8], record: Visited<'_>) {
+        let Visited::Found(stored) = record else { return self.visitor.visit(encoded, record) };
+        if !frame::is_framed(stored.value) {
+            return self.visitor.visit(encoded, record);
+        }
+        let mut look = |record: &RecordRef<'_>| self.visitor.visit(encoded, Visited::Found(record));
+        if let Err(fault) = show_unpacked(stored, &mut look) {
+            tracing::error!(key = %encoded.escape_ascii(), %fault, "a compressed record is damaged");
+            self.visitor.visit(encoded, Visited::Damaged);
+        }
+    }
+}
+
 impl Engine for CompressedEngine {
     fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
         match self.engine.get(at, access)? {
@@ -251,6 +274,16 @@ impl Engine for CompressedEngine {
         limit: usize,
     ) -> Result<KeyPage, StoreError> {
         self.engine.list_keys(range, after, limit)
+    }
+
+    fn visit_records(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        bounds: VisitBounds,
+        visitor: &mut dyn RecordVisitor,
+    ) -> Result<Option<Bytes>, StoreError> {
+        self.engine.visit_records(range, after, bounds, &mut UnpackingVisitor { visitor })
     }
 
     fn query_index(

@@ -11,7 +11,7 @@ use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
     IndexPage, Interrupted, Interruption, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage,
-    RecordRef, Shown, SizeBound, Ticket, Verified,
+    RecordRef, RecordVisitor, Shown, SizeBound, Ticket, Verified, VisitBounds, visit_listed,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -283,6 +283,24 @@ impl Engine for MultiEngine {
             return engine.list_keys(range, after, limit);
         }
         Ok(merge::keys(self.all(|engine| engine.list_keys(range, after, limit))?, limit))
+    }
+
+    fn visit_records(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        bounds: VisitBounds,
+        visitor: &mut dyn RecordVisitor,
+    ) -> Result<Option<Bytes>, StoreError> {
+        let (KeyRange::Bucket(bucket)
+        | KeyRange::Prefix(bucket, _)
+        | KeyRange::Between(bucket, ..)) = range
+        else {
+            return visit_listed(self, range, after, bounds, visitor);
+        };
+        let routes = self.routes();
+        let engine = self.engine(routes.of_bucket(bucket_of(bucket)));
+        engine.visit_records(range, after, bounds, visitor)
     }
 
     fn query_index(

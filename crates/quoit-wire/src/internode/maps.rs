@@ -8,6 +8,7 @@
 
 use super::data::KeySpan;
 use bytes::Bytes;
+use prost::encoding::{WireType, encode_varint, encoded_len_varint};
 
 /// Maps records of the receiver: [`MapKeys`] -> [`MappedKeys`].
 pub const METHOD_MAP: u16 = 0x0190;
@@ -178,4 +179,37 @@ pub struct MapCounts {
     /// Objects that were read.
     #[prost(uint64, tag = "2")]
     pub reads: u64,
+}
+
+impl MapOutput {
+    /// An encoded output that is a binary, with one copy of it.
+    #[must_use]
+    pub fn encoded_value(value: &[u8]) -> Bytes {
+        let (tag, length) = (key_byte(1), value.len() as u64);
+        let mut encoded = Vec::with_capacity(1 + encoded_len_varint(length) + value.len());
+        encoded.push(tag);
+        encode_varint(length, &mut encoded);
+        encoded.extend_from_slice(value);
+        encoded.into()
+    }
+}
+
+/// The first byte of a field of bytes.
+const fn key_byte(tag: u8) -> u8 {
+    tag << 3 | WireType::LengthDelimited as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prost::Message;
+
+    #[test]
+    fn a_value_is_encoded_as_any_output() {
+        for size in [0, 1, 127, 128, 20_000] {
+            let value = Bytes::from(vec![7; size]);
+            let output = MapOutput { kind: Some(MapOutputKind::Value(value.clone())) };
+            assert_eq!(MapOutput::encoded_value(&value), output.encode_to_vec(), "{size}");
+        }
+    }
 }

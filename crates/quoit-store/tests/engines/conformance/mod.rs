@@ -8,6 +8,7 @@ mod digests;
 mod indexes;
 mod model;
 mod program;
+mod visits;
 
 pub use beside_writes::{
     buckets_of_one_key_are_listed_beside_others, folds_beside_writes_are_right,

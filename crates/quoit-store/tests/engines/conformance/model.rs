@@ -7,7 +7,7 @@ use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_store::engine::{
     Access, Applied, BatchWrite, Before, Body, Decision, Engine, FRONT_BYTES, Fetch, Interrupted,
-    KeyRange, Record, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
+    KeyRange, Record, RecordAt, RecordMeta, RecordPlace, RecordRef, Shown, Ticket,
 };
 use quoit_store::seam::Clock;
 use std::collections::BTreeMap;
@@ -425,6 +425,7 @@ impl Model {
                 KeyRange::Between(bucket(from.bucket), &prefix, to.map(|_| &last[..]))
             }
         };
+        let mut placed = BTreeMap::new();
         let expected: Vec<(Bytes, RecordMeta)> = self
             .records
             .iter()
@@ -441,9 +442,15 @@ impl Model {
                 }
             })
             .map(|(name, record)| {
-                (Bytes::from(place_of(self.identities, name.clone()).encoded), record.meta)
+                let Place { encoded, identity, partition, .. } =
+                    place_of(self.identities, name.clone());
+                let encoded = Bytes::from(encoded);
+                let place = RecordPlace { identity, partition };
+                placed.insert(encoded.clone(), (place, record.clone()));
+                (encoded, record.meta)
             })
             .collect();
+        super::visits::check(engine, range, limit, &placed);
         let mut found = Vec::new();
         let mut after: Option<Bytes> = None;
         loop {

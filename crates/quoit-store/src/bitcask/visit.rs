@@ -1,0 +1,204 @@
+//! Walks over the records of a range with their values.
+//!
+//! A piece of a walk takes the names of some records from the key files, where each lies from the index, and
+//! then reads them in the order of the log. Records that lie close together come by one read: so do names
+//! that were written in order, whatever was written in between.
+
+use super::list::{LOOKED_AT_AT_ONCE, LOOKED_AT_PER_KEY};
+use super::read::Reader;
+use super::record::{self, HEADER_BYTES, Position};
+use super::segment::SegmentTable;
+use super::store::LogStore;
+use crate::engine::{
+    Access, KeyRange, RecordPlace, RecordRef, RecordVisitor, VisitBounds, Visited, listing_place,
+    visit_one,
+};
+use crate::error::StoreError;
+use crate::index::{IndexEntry, Location};
+use crate::keyfile::KeyListing;
+use crate::seam::give_way;
+use bytes::Bytes;
+use std::ops::Range;
+
+/// Bytes of the log that are read at once, unless one record is larger.
+const WINDOW_BYTES: u64 = 256 << 10;
+
+/// Bytes between two records that are read rather than read around.
+const GAP_BYTES_MAX: u64 = 4 << 10;
+
+/// A record that a visitor wants, and where it is.
+struct WantedRecord {
+    location: Location,
+    /// Where it ends at most.
+    end_bytes_max: u64,
+    place: RecordPlace,
+    /// Its encoded name among those of the piece.
+    name: Range<usize>,
+}
+
+/// The records of one piece of a walk.
+#[derive(Default)]
+struct WantedRecords {
+    names: Vec<u8>,
+    placed: Vec<WantedRecord>,
+    /// Records that have to be looked up again: names and places.
+    others: Vec<(Range<usize>, RecordPlace)>,
+    bytes: u64,
+    next: Option<Bytes>,
+}
+
+impl WantedRecords {
+    fn count(&self) -> usize {
+        self.placed.len() + self.others.len()
+    }
+
+    fn name(&mut self, encoded: &[u8]) -> Range<usize> {
+        let start = self.names.len();
+        self.names.extend_from_slice(encoded);
+        start..self.names.len()
+    }
+}
+
+impl LogStore {
+    pub(super) fn visit_records(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        bounds: VisitBounds,
+        visitor: &mut dyn RecordVisitor,
+    ) -> Result<Option<Bytes>, StoreError> {
+        self.check_open()?;
+        // Its files stay readable as long as it is held, and a record never changes its place within one.
+        // So a place that the index tells from here on is in it, or was made since and is looked up again.
+        let table = self.table.load_full();
+        let wanted = self.mending(|| self.wanted_records(range, after, bounds, visitor))?;
+        let WantedRecords { names, mut placed, mut others, next, .. } = wanted;
+        placed.sort_unstable_by_key(|record| record.location);
+        let mut window = Vec::new();
+        let mut rest = placed.as_slice();
+        while let Some(first) = rest.first() {
+            let (run, later) = rest.split_at(run_length(rest));
+            rest = later;
+            let start = first.location.offset_bytes();
+            let end = run.iter().map(|record| record.end_bytes_max).max().unwrap_or(start);
+            let read = read_run(&table, first.location.segment(), start..end, &mut window)?;
+            for record in run {
+                let offset = (record.location.offset_bytes() - start) as usize;
+                let bytes = read.get(offset..).unwrap_or_default();
+                let encoded = &names[record.name.clone()];
+                match checked(&self.reader, bytes, record, encoded) {
+                    Some(found) if self.is_expired(&found.meta) => {
+                        visitor.visit(encoded, Visited::Missing);
+                    }
+                    Some(found) => visitor.visit(encoded, Visited::Found(&found)),
+                    None => others.push((record.name.clone(), record.place)),
+                }
+            }
+            give_way();
+        }
+        for (name, place) in others {
+            visit_one(|at, look| self.show(at, Access::Wait, look), &names[name], place, visitor)?;
+        }
+        Ok(next)
+    }
+
+    /// The records of the next piece of a walk.
+    fn wanted_records(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        bounds: VisitBounds,
+        visitor: &mut dyn RecordVisitor,
+    ) -> Result<WantedRecords, StoreError> {
+        let after = listing_place(after)?;
+        let mut listing = KeyListing::new(self.key_sources(), range, after)?;
+        let mut wanted = WantedRecords::default();
+        let looked_at_max = bounds.count_max.saturating_mul(LOOKED_AT_PER_KEY).max(1_024);
+        let mut looked_at = 0;
+        while let Some(merged) = listing.next_entry()? {
+            looked_at += 1;
+            if looked_at % LOOKED_AT_AT_ONCE == 0 {
+                give_way();
+            }
+            let (encoded, facts) = (merged.entry.encoded, &merged.entry.facts);
+            if let Some((meta, entry)) = self.live_entry(&merged)?
+                && let Some(place) = visitor.wants(encoded, &meta)
+            {
+                let name = wanted.name(encoded);
+                match entry.filter(|_| {
+                    place.partition == facts.partition && place.identity == facts.identity
+                }) {
+                    Some(IndexEntry { location, size_class, .. }) => {
+                        let size_bytes = size_class.size_bytes_max().max(HEADER_BYTES as u64);
+                        wanted.bytes += size_bytes;
+                        wanted.placed.push(WantedRecord {
+                            location,
+                            end_bytes_max: location.offset_bytes() + size_bytes,
+                            place,
+                            name,
+                        });
+                    }
+                    None => wanted.others.push((name, place)),
+                }
+            }
+            let is_full = wanted.count() >= bounds.count_max || wanted.bytes >= bounds.bytes_max;
+            if is_full || looked_at >= looked_at_max {
+                wanted.next = Some(Bytes::copy_from_slice(encoded));
+                break;
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+/// How many of these records, which are in order, are read at once: at least one.
+fn run_length(records: &[WantedRecord]) -> usize {
+    let Some(first) = records.first() else { return 0 };
+    let start = first.location.offset_bytes();
+    let mut end = first.end_bytes_max;
+    let mut count = 1;
+    for record in &records[1..] {
+        let is_near = record.location.segment() == first.location.segment()
+            && record.location.offset_bytes() <= end + GAP_BYTES_MAX
+            && record.end_bytes_max <= start + WINDOW_BYTES;
+        if !is_near {
+            break;
+        }
+        end = end.max(record.end_bytes_max);
+        count += 1;
+    }
+    count
+}
+
+/// Reads a stretch of a segment; less where it ends earlier or is not there.
+fn read_run<'w>(
+    table: &SegmentTable,
+    segment: u32,
+    stretch: Range<u64>,
+    window: &'w mut Vec<u8>,
+) -> Result<&'w [u8], StoreError> {
+    let Some(segment) = table.get(segment) else { return Ok(&[]) };
+    let size_bytes = (stretch.end - stretch.start) as usize;
+    if window.len() < size_bytes {
+        window.resize(size_bytes, 0);
+    }
+    let count = segment.file.read_at(&mut window[..size_bytes], stretch.start)?;
+    Ok(&window[..count])
+}
+
+/// The record at the front of these bytes, if it is the one that is wanted and whole.
+fn checked<'b>(
+    reader: &Reader,
+    bytes: &'b [u8],
+    wanted: &WantedRecord,
+    encoded: &[u8],
+) -> Option<RecordRef<'b>> {
+    let (segment, offset) = (wanted.location.segment(), wanted.location.offset_bytes());
+    let position = Position { store_id: reader.store_id, segment, offset };
+    let (header, check) = record::decode(bytes, &position)?;
+    let body = bytes.get(HEADER_BYTES..header.record_bytes() as usize)?;
+    let (key, value) = body.split_at(usize::from(header.key_bytes));
+    let is_it = header.identity == wanted.place.identity && key == encoded;
+    let is_whole = is_it && record::body_check(reader.store_id, body) == check;
+    is_whole.then_some(RecordRef { meta: header.meta, value, is_whole, owner: None })
+}
