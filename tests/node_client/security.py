@@ -22,7 +22,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="quoit-test-") as folder:
         files = Certificates(folder)
         with secured_node(files, CLIENTS) as node:
-            environment = dict(os.environ, TEST_PB=node.record["pb"], TEST_FILES=folder)
+            environment = dict(os.environ, TEST_PB=node.record["pb"], TEST_FILES=folder,
+                               TEST_LOG=node.log_path)
             done = subprocess.run(["node", "--no-deprecation", os.path.join(HERE, "security.js")],
                                   env=environment, stdin=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS)
             if done.returncode:
