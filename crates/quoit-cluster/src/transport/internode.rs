@@ -146,12 +146,11 @@ impl Internode {
         &self.context.settings.security
     }
 
-    /// Ends all connections without TLS, on both sides; those that the mode allows are made anew.
-    pub fn end_plain(&self) {
+    /// Ends all connections without TLS that other nodes have made to this one; those that the mode allows
+    /// are made anew. The keeper of this node's certificate ends its own one after the other: without all of
+    /// them at once, its writes would reach no other replica.
+    pub fn end_plain_inbound(&self) {
         self.context.inbounds.close_plain();
-        for peer in self.context.peers.load().values().filter(|peer| peer.is_plain()) {
-            peer.hang_up();
-        }
     }
 
     fn add_service(&self, methods: RangeInclusive<u16>, takes: Caller, service: Arc<dyn Service>) {
@@ -167,7 +166,8 @@ impl Internode {
     }
 
     /// Tells which cluster the node belongs to. Without one, no member is let in. When it changes, all
-    /// connections end.
+    /// connections end at once: a node changes its cluster while it is the only member of its own, and has
+    /// no other replica that its writes could miss.
     pub fn set_cluster(&self, cluster_id: Option<ClusterId>) {
         let mut identity = self.context.identity.write();
         let earlier = std::mem::replace(&mut identity.cluster_id, cluster_id);

@@ -214,10 +214,10 @@ impl LinkSecurity {
         }
     }
 
-    /// Changes the mode for connections that are made from now on; [`Internode::end_plain`] ends those that a
-    /// stricter mode forbids.
+    /// Changes the mode for connections that are made from now on. Those that a stricter mode forbids are
+    /// ended by [`ControlPlane::set_link_mode`] and in its wake.
     ///
-    /// [`Internode::end_plain`]: super::Internode::end_plain
+    /// [`ControlPlane::set_link_mode`]: crate::ControlPlane::set_link_mode
     pub fn set_mode(&self, mode: LinkMode) {
         self.mode.store(mode as u8, Ordering::Release);
     }

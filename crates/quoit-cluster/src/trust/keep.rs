@@ -2,7 +2,7 @@
 //! as the cluster has agreed, and tells how far it has come.
 
 use super::commands::TrustCommand;
-use super::redials::{Linked, Redials};
+use super::redials::{Demand, Linked, Redials};
 use super::state::{Holder, Trust};
 use crate::plane::ControlPlane;
 use crate::state::State;
@@ -94,12 +94,15 @@ impl TrustKeeper {
     }
 
     /// Dials a member anew that has a certificate, and that this node is connected to without TLS since
-    /// before it had one.
+    /// before it had one; where TLS is required, each member that it is connected to without.
     pub(crate) fn secure_plain(&mut self, internode: &Internode, state: &State) {
         let security = internode.security();
-        if security.mode() == LinkMode::Plain || security.keys().is_none() {
-            return;
-        }
+        let demand = match security.mode() {
+            LinkMode::Plain => return,
+            LinkMode::Both if security.keys().is_none() => return,
+            LinkMode::Both => Demand::Certified,
+            LinkMode::Required => Demand::All,
+        };
         let peers = internode.peers();
         let linked = |peer: &Arc<Peer>| {
             let node = peer.node_id();
@@ -108,7 +111,7 @@ impl TrustKeeper {
             Linked { node, is_plain: peer.is_plain(), is_up: peer.is_up(), expires_secs }
         };
         let members: Vec<Linked> = peers.iter().map(linked).collect();
-        let next = self.redials.next(&members, tokio::time::Instant::now());
+        let next = self.redials.next(&members, demand, tokio::time::Instant::now());
         if let Some(peer) = peers.iter().find(|peer| Some(peer.node_id()) == next) {
             peer.hang_up();
         }

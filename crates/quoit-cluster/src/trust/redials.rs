@@ -20,6 +20,15 @@ pub(super) struct Linked {
     pub(super) expires_secs: Option<i64>,
 }
 
+/// The plain connections that are to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Demand {
+    /// Those to members with certificates, each once for each certificate.
+    Certified,
+    /// All: none may be plain, and none is made plain again.
+    All,
+}
+
 /// Chooses the members to be dialed anew, one at a time: while a node redials all others at once, it is the
 /// only replica that its own writes can reach, and a sloppy quorum would count it several times.
 #[derive(Default)]
@@ -32,7 +41,12 @@ pub(super) struct Redials {
 
 impl Redials {
     /// The member whose connections are to be ended now. Each certificate of a member is tried once.
-    pub(super) fn next(&mut self, members: &[Linked], now: Instant) -> Option<NodeId> {
+    pub(super) fn next(
+        &mut self,
+        members: &[Linked],
+        demand: Demand,
+        now: Instant,
+    ) -> Option<NodeId> {
         if let Some((node, since)) = self.under_way {
             let is_back = members.iter().all(|member| member.node != node || member.is_up);
             if !is_back && now.duration_since(since) < PATIENCE {
@@ -40,14 +54,17 @@ impl Redials {
             }
             self.under_way = None;
         }
-        let (node, expires_secs) = members
-            .iter()
-            .filter(|member| member.is_plain && member.is_up)
-            .filter_map(|member| Some((member.node, member.expires_secs?)))
-            .find(|one| !self.dialed.contains(one))?;
-        self.dialed.insert((node, expires_secs));
-        self.under_way = Some((node, now));
-        Some(node)
+        let mut plain = members.iter().filter(|member| member.is_plain && member.is_up);
+        let chosen = plain.find(|member| match (demand, member.expires_secs) {
+            (Demand::All, _) => true,
+            (Demand::Certified, Some(expires)) => !self.dialed.contains(&(member.node, expires)),
+            (Demand::Certified, None) => false,
+        })?;
+        if let Some(expires_secs) = chosen.expires_secs {
+            self.dialed.insert((chosen.node, expires_secs));
+        }
+        self.under_way = Some((chosen.node, now));
+        Some(chosen.node)
     }
 }
 
@@ -65,15 +82,18 @@ mod tests {
         let now = Instant::now();
         let mut redials = Redials::default();
         let mut members = [1, 2, 3].map(linked);
-        assert_eq!(redials.next(&members, now), Some(members[0].node));
+        assert_eq!(redials.next(&members, Demand::Certified, now), Some(members[0].node));
         members[0].is_up = false;
-        assert_eq!(redials.next(&members, now), None);
+        assert_eq!(redials.next(&members, Demand::Certified, now), None);
         (members[0].is_up, members[0].is_plain) = (true, false);
-        assert_eq!(redials.next(&members, now), Some(members[1].node));
+        assert_eq!(redials.next(&members, Demand::Certified, now), Some(members[1].node));
         members[1].is_up = false;
-        assert_eq!(redials.next(&members, now + PATIENCE / 2), None);
+        assert_eq!(redials.next(&members, Demand::Certified, now + PATIENCE / 2), None);
         // It does not come back; the others do not wait for it for ever.
-        assert_eq!(redials.next(&members, now + PATIENCE), Some(members[2].node));
+        assert_eq!(
+            redials.next(&members, Demand::Certified, now + PATIENCE),
+            Some(members[2].node)
+        );
     }
 
     #[tokio::test]
@@ -81,11 +101,25 @@ mod tests {
         let now = Instant::now();
         let mut redials = Redials::default();
         let mut members = [linked(1)];
-        assert_eq!(redials.next(&members, now), Some(members[0].node));
+        assert_eq!(redials.next(&members, Demand::Certified, now), Some(members[0].node));
         // It answered without TLS.
-        assert_eq!(redials.next(&members, now), None);
+        assert_eq!(redials.next(&members, Demand::Certified, now), None);
         members[0].expires_secs = Some(8);
-        assert_eq!(redials.next(&members, now), Some(members[0].node));
+        assert_eq!(redials.next(&members, Demand::Certified, now), Some(members[0].node));
+    }
+
+    #[tokio::test]
+    async fn all_plain_connections_end_one_after_the_other_where_none_is_allowed() {
+        let now = Instant::now();
+        let mut redials = Redials::default();
+        let mut members = [1, 2].map(linked);
+        members[0].expires_secs = None;
+        assert_eq!(redials.next(&members, Demand::Certified, now), Some(members[1].node));
+        // It answered without TLS, and counts as tried.
+        assert_eq!(redials.next(&members, Demand::All, now), Some(members[0].node));
+        members[0].is_up = false;
+        assert_eq!(redials.next(&members, Demand::All, now), None, "one at a time");
+        assert_eq!(redials.next(&members, Demand::All, now + PATIENCE), Some(members[1].node));
     }
 
     #[tokio::test]
@@ -96,7 +130,11 @@ mod tests {
             Linked { expires_secs: None, ..plain },
             Linked { is_up: false, ..plain },
         ] {
-            assert_eq!(Redials::default().next(&[member], Instant::now()), None, "{member:?}");
+            assert_eq!(
+                Redials::default().next(&[member], Demand::Certified, Instant::now()),
+                None,
+                "{member:?}"
+            );
         }
     }
 }

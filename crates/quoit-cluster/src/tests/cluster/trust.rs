@@ -172,6 +172,34 @@ async fn an_open_cluster_is_closed_step_by_step() {
     cluster.until("the old one is gone", || cluster.links(1).authorities.len() == 1).await;
 }
 
+/// A node that is the only replica that its writes reach acknowledges what others may lose.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_requires_tls_from_now_on_is_never_without_all_others() {
+    let mut cluster = TestCluster::machines(3);
+    for number in 1..=3 {
+        cluster.start_secured(number, LinkMode::Plain).await;
+    }
+    cluster.join(2, 1).await.unwrap();
+    cluster.join(3, 1).await.unwrap();
+    cluster.commit(1).await;
+    cluster.move_all().await;
+    for number in 2..=3 {
+        cluster.control(number).set_link_mode(LinkMode::Both);
+    }
+    cluster.until("all hold certificates", || (1..=3).all(|n| cluster.holds(n).is_some())).await;
+    let others = [2, 3].map(|number| cluster.state(number).node_id());
+    let reachable =
+        || others.iter().filter(|other| cluster.control(1).is_reachable(**other)).count();
+    cluster.until("all are reachable", || reachable() == 2).await;
+    let is_plain = || cluster.links(1).members.iter().any(|member| member.is_plain == Some(true));
+    assert!(is_plain(), "it is connected without TLS before");
+    cluster.control(1).set_link_mode(LinkMode::Required);
+    while is_plain() || reachable() < 2 {
+        assert!(reachable() > 0, "it reaches none of the others");
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
 /// A token is no way to become a member that there is already.
 #[tokio::test(start_paused = true)]
 async fn a_token_brings_no_certificate_of_a_present_member() {

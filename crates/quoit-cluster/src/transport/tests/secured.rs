@@ -94,7 +94,8 @@ async fn both_serves_plain_nodes_counts_them_and_required_ends_them() {
     let links = one.security().plain_links();
     assert_eq!(links.keys().collect::<Vec<_>>(), ["n3"]);
     one.security().set_mode(LinkMode::Required);
-    one.end_plain();
+    one.end_plain_inbound();
+    open.hang_up();
     until("the plain node is shut out", || !of_plain.is_up() && !open.is_up()).await;
     assert_eq!(echo(&secured, b"still").await.unwrap(), "still");
 }
