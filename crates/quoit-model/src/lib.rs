@@ -30,7 +30,7 @@ pub mod riak_data_type;
 pub mod riak_object;
 pub mod secondary_index;
 pub mod segments;
-mod sibling_order;
+pub mod sibling_order;
 pub mod vtag;
 
 #[cfg(test)]

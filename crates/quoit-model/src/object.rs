@@ -6,7 +6,6 @@
 
 use crate::clock::{Dot, VersionVector};
 use crate::index_integer::IndexInteger;
-use crate::sibling_order;
 use crate::vtag::clock_tag;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -148,13 +147,5 @@ impl Object {
     #[must_use]
     pub fn is_tombstone(&self) -> bool {
         self.siblings.iter().all(|sibling| sibling.deleted)
-    }
-
-    /// Puts the siblings into the order in which Riak shows them: by value, then by the number of entries of
-    /// their metadata, then by these.
-    pub fn sort_for_clients(&mut self) {
-        if self.siblings.len() > 1 {
-            sibling_order::sort(self);
-        }
     }
 }

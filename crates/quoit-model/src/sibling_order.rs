@@ -44,9 +44,12 @@ fn compare(one: &Sibling, other: &Sibling) -> Ordering {
         .then_with(|| slots(one).cmp(&slots(other)))
 }
 
-/// Puts the siblings into the order in which clients see them.
-pub(crate) fn sort(object: &mut Object) {
-    object.siblings.sort_by(compare);
+/// Puts the siblings of an object into the order in which Riak shows them: by value, then by the number of
+/// entries of their metadata, then by these.
+pub fn sort_for_clients(object: &mut Object) {
+    if object.siblings.len() > 1 {
+        object.siblings.sort_by(compare);
+    }
 }
 
 /// Number of the entries that not every sibling has: index entries have one in Riak also when there are none.
@@ -105,7 +108,7 @@ mod tests {
     fn shown(mut siblings: Vec<Sibling>) -> Vec<Bytes> {
         siblings.reverse();
         let mut object = Object { siblings: siblings.into_iter().collect(), ..Object::default() };
-        sort(&mut object);
+        sort_for_clients(&mut object);
         object.siblings.iter().map(|sibling| sibling.vtag.clone()).collect()
     }
 
@@ -161,7 +164,7 @@ mod tests {
             siblings: vec![with(1, "b_int"), with(2, "a_int")].into(),
             ..Object::default()
         };
-        sort(&mut object);
+        sort_for_clients(&mut object);
         assert_eq!(object.siblings[0].last_modified_us, 2);
     }
 }

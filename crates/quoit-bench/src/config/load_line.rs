@@ -83,7 +83,7 @@ pub enum LineError {
     Url {
         /// The text.
         url: String,
-        /// What is wrong.
+        /// The fault.
         problem: String,
     },
     /// Two servers with different protocols or buckets.
@@ -141,7 +141,7 @@ impl Protocol {
 
 /// A server of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Server {
+struct LineServer {
     protocol: Protocol,
     host: String,
     port: u16,
@@ -149,7 +149,7 @@ struct Server {
     bucket: String,
 }
 
-impl Server {
+impl LineServer {
     fn parse(text: &str) -> Result<Self, LineError> {
         let fault = |problem: String| LineError::Url { url: text.to_owned(), problem };
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
@@ -197,8 +197,8 @@ pub fn is_url(argument: &str) -> bool {
 ///
 /// When a URL is none of a server, or the options don't fit it.
 pub(crate) fn configuration(urls: &[String], options: &LineOptions) -> Result<String, LineError> {
-    let servers: Vec<Server> =
-        urls.iter().map(|url| Server::parse(url)).collect::<Result<_, _>>()?;
+    let servers: Vec<LineServer> =
+        urls.iter().map(|url| LineServer::parse(url)).collect::<Result<_, _>>()?;
     let first = &servers[0];
     if let Some(other) = servers.iter().position(|server| !server.is_like(first)) {
         return Err(LineError::Differ { first: urls[0].clone(), other: urls[other].clone() });
@@ -232,8 +232,8 @@ pub(crate) fn configuration(urls: &[String], options: &LineOptions) -> Result<St
 }
 
 /// The keys that name the bucket, and whether TLS is spoken.
-fn place(server: &Server) -> Vec<(&'static str, String)> {
-    let Server { bucket_type, bucket, .. } = server;
+fn place(server: &LineServer) -> Vec<(&'static str, String)> {
+    let LineServer { bucket_type, bucket, .. } = server;
     match server.protocol {
         Protocol::Pb => {
             let binary = |name: &str| format!("{{ binary = {name:?} }}");

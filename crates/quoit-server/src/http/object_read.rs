@@ -10,6 +10,7 @@ use super::response::{MULTIPART, TEXT, reply};
 use super::route::RecordName;
 use crate::memory::READ_COPIES;
 use quoit_model::object::{Object, Sibling};
+use quoit_model::sibling_order::sort_for_clients;
 
 const US_PER_SEC: u64 = 1_000_000;
 /// The forms in which siblings can be had, the default first.
@@ -31,7 +32,7 @@ impl HttpConnection {
         let found = store.get(name.as_ref(), &params.read_options()).await?;
         drop(admitted);
         let Some(mut object) = found else { return Err(Refusal::not_found()) };
-        object.sort_for_clients();
+        sort_for_clients(&mut object);
         if object.is_tombstone() {
             self.write_tombstone(&object);
             return Ok(());

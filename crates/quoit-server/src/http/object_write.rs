@@ -17,6 +17,7 @@ use quoit_core::{DeleteRequest, Deleted, Precondition, PutRequest, ReadOptions, 
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::{IndexEntry, Metadata, Object, UserMeta, UserMetaForm};
+use quoit_model::sibling_order::sort_for_clients;
 
 const US_PER_SEC: u64 = 1_000_000;
 const INDEX_PREFIX: &str = "x-riak-index-";
@@ -102,7 +103,7 @@ impl HttpConnection {
             })?;
         match stored {
             Some(mut object) => {
-                object.sort_for_clients();
+                sort_for_clients(&mut object);
                 self.hold_answer(answer_bytes(&object))?;
                 self.write_stored(head, bucket.form, key, &object, generated.is_some());
             }

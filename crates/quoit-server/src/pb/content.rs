@@ -4,13 +4,14 @@ use super::text;
 use crate::index_entries::{self, IndexFault};
 use bytes::Bytes;
 use quoit_model::object::{Link, Metadata, Object, Sibling, UserMeta, UserMetaForm};
+use quoit_model::sibling_order::sort_for_clients;
 use quoit_wire::messages::{RpbContent, RpbLink, RpbPair};
 
 pub(super) const US_PER_SEC: u64 = 1_000_000;
 
 /// The siblings of an object as a message has them, values blanked if only the head is wanted.
 pub(super) fn contents(mut object: Object, head: bool) -> Vec<RpbContent> {
-    object.sort_for_clients();
+    sort_for_clients(&mut object);
     object.siblings.into_iter().map(|sibling| content(sibling, head)).collect()
 }
 
