@@ -48,6 +48,8 @@ mod replication_figures;
 mod response;
 mod ring_figures;
 mod route;
+#[cfg(test)]
+mod route_table;
 mod security_figures;
 mod server;
 mod stats;
