@@ -69,6 +69,19 @@ pub struct Pending {
     wants: Wants,
 }
 
+impl Pending {
+    /// The write of a node that is alone, which waits for the device at most.
+    pub(crate) const fn of_lone_node(
+        started_us: u64,
+        quorums: WriteQuorums,
+        ticket: Ticket,
+        name: Option<Bytes>,
+    ) -> Self {
+        let wants = Wants::Device { quorums, ticket, timeout_ms: None, name };
+        Self { started_us, size_bytes: 0, wants }
+    }
+}
+
 impl fmt::Debug for Pending {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

@@ -174,7 +174,10 @@ impl ReplicatedStore {
     /// faults. A write whose quorum was not met may be stored nevertheless.
     pub async fn put(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
         let _entered = self.admit_put()?;
-        self.check_precommit(&request)?;
+        // An object from elsewhere was checked where it was written.
+        if request.given.is_none() {
+            self.check_precommit(&request)?;
+        }
         let topology = self.settled_topology(request.options.timeout_ms).await;
         if topology.is_alone() {
             return self.timed_put_here(topology, request).await;
@@ -274,7 +277,7 @@ impl ReplicatedStore {
     }
 
     /// Everything of a put but waiting for the device and for other nodes.
-    fn accept_put<'a>(
+    pub(crate) fn accept_put<'a>(
         &self,
         topology: &Topology,
         request: PutRequest<'a>,

@@ -4,10 +4,15 @@ use super::{allow, error, no_such_path};
 use crate::context::ServerContext;
 use crate::http::{Method, Refusal, Request, query_value};
 use bytes::Bytes;
-use quoit_core::{FoldKind, PutRequest, ReadOptions, RecordRange, ReplicatedStore, RequestError};
+use quoit_core::{
+    FoldKind, GivenInPlace, Pending, PutRequest, ReadOptions, RecordRange, ReplicatedStore,
+    RequestError,
+};
+use quoit_model::bitcask_key::BitcaskKey;
 use quoit_model::context::decode_context;
 use quoit_model::etf::Limits;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
+use quoit_model::object::Object;
 use quoit_model::record_batch::{BatchRecord, read_records, version_digest};
 use quoit_model::riak_clock::decode_riak_clock;
 use quoit_model::riak_object::decode_riak_object;
@@ -21,6 +26,9 @@ const CONTENT_TYPE: &[u8] = b"application/octet-stream";
 /// Most records of a batch that are written at the same time: enough to share a sync, few enough to leave
 /// room for clients.
 const WRITES_AT_ONCE: usize = 64;
+
+/// Records that are written one after the other before other tasks have their turn.
+const WRITES_WITHOUT_PAUSE: usize = 32;
 
 /// A record that was not stored.
 struct NotStored {
@@ -78,11 +86,18 @@ async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal
     let records =
         read_records(body).map_err(|fault| error(400, "invalid_batch", &fault.to_string()))?;
     let record_count = records.len();
+    let BegunBatch { pending, declined, mut refused } = begin(&context.store, records).await;
     let store_one = {
         let store = Arc::clone(&context.store);
-        move |number, record| store_object(Arc::clone(&store), number, record)
+        move |record| store_object(Arc::clone(&store), record)
     };
-    let refused = for_each(records, store_one).await;
+    refused.extend(for_each(declined, store_one).await);
+    for (record, write) in pending {
+        refused.extend(
+            context.store.finish(write).await.map_err(|fault| not_stored(record, &fault)).err(),
+        );
+    }
+    refused.sort_by_key(|one| one.record);
     let stored_count = record_count - refused.len();
     let refused: Vec<Value> = refused
         .into_iter()
@@ -91,15 +106,60 @@ async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal
     Ok(json!({"stored": stored_count, "refused": refused}))
 }
 
-/// Deals with records, several at the same time; those that failed, by their numbers. Each task deals with
-/// many of them: the state of a write is large, and a task for each would move it several times.
-async fn for_each<F, D>(records: Vec<BatchRecord>, deal: F) -> Vec<NotStored>
+/// Records of a batch after the first step.
+#[derive(Default)]
+struct BegunBatch {
+    /// Those in the log, which wait for a sync.
+    pending: Vec<(usize, Pending)>,
+    /// Those that other nodes have a part in.
+    declined: Vec<GivenRecord>,
+    refused: Vec<NotStored>,
+}
+
+/// An object that was made elsewhere.
+struct GivenRecord {
+    /// Its number in the batch, from 0.
+    record: usize,
+    key: BitcaskKey,
+    object: Object,
+}
+
+/// Begins to store records: on a node that is alone, all of them are in the log before anything waits.
+async fn begin(store: &ReplicatedStore, records: Vec<BatchRecord>) -> BegunBatch {
+    let mut begun = BegunBatch::default();
+    for (record, BatchRecord { key, object }) in records.into_iter().enumerate() {
+        if record % WRITES_WITHOUT_PAUSE == WRITES_WITHOUT_PAUSE - 1 {
+            tokio::task::yield_now().await;
+        }
+        let object = match decode_riak_object(&object) {
+            Ok(object) => object,
+            Err(fault) => {
+                begun.refused.push(NotStored { record, message: fault.to_string(), again: false });
+                continue;
+            }
+        };
+        match store.put_given_in_place(key.as_key_ref(), object) {
+            Ok(GivenInPlace::Stored) => {}
+            Ok(GivenInPlace::Pending(write)) => begun.pending.push((record, write)),
+            Ok(GivenInPlace::Declined(object)) => {
+                begun.declined.push(GivenRecord { record, key, object });
+            }
+            Err(fault) => begun.refused.push(not_stored(record, &fault)),
+        }
+    }
+    begun
+}
+
+/// Deals with records, several at the same time; those that failed. Each task deals with many of them: the
+/// state of a write is large, and a task for each would move it several times.
+async fn for_each<R, F, D>(records: Vec<R>, deal: F) -> Vec<NotStored>
 where
-    F: Fn(usize, BatchRecord) -> D + Clone + Send + 'static,
+    R: Send + 'static,
+    F: Fn(R) -> D + Clone + Send + 'static,
     D: Future<Output = Result<(), NotStored>> + Send,
 {
     let task_count = records.len().min(WRITES_AT_ONCE);
-    let left = Arc::new(Mutex::new(records.into_iter().enumerate()));
+    let left = Arc::new(Mutex::new(records.into_iter()));
     let mut tasks = JoinSet::new();
     for _ in 0..task_count {
         let (left, deal) = (Arc::clone(&left), deal.clone());
@@ -107,8 +167,8 @@ where
             let mut failed = Vec::new();
             loop {
                 let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some((number, record)) = next else { return failed };
-                failed.extend(deal(number, record).await.err());
+                let Some(record) = next else { return failed };
+                failed.extend(deal(record).await.err());
             }
         });
     }
@@ -117,25 +177,19 @@ where
     while let Some(joined) = tasks.join_next().await {
         failed.extend(joined.unwrap_or_default());
     }
-    failed.sort_by_key(|one: &NotStored| one.record);
     failed
 }
 
 async fn store_object(
     store: Arc<ReplicatedStore>,
-    record: usize,
-    BatchRecord { key, object }: BatchRecord,
+    GivenRecord { record, key, object }: GivenRecord,
 ) -> Result<(), NotStored> {
-    let object = decode_riak_object(&object).map_err(|fault| NotStored {
-        record,
-        message: fault.to_string(),
-        again: false,
-    })?;
     let put = store.put(PutRequest::given(key.as_key_ref(), object)).await;
-    put.map(drop).map_err(|fault| {
-        let again = !is_for_good(&fault);
-        NotStored { record, message: fault.to_string(), again }
-    })
+    put.map(drop).map_err(|fault| not_stored(record, &fault))
+}
+
+fn not_stored(record: usize, fault: &RequestError) -> NotStored {
+    NotStored { record, message: fault.to_string(), again: !is_for_good(fault) }
 }
 
 /// Whether a write would fail again.
@@ -159,9 +213,10 @@ async fn check(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal> 
     let checked = records.len();
     let compare_one = {
         let store = Arc::clone(&context.store);
-        move |number, record| compare(Arc::clone(&store), number, record)
+        move |(number, record)| compare(Arc::clone(&store), number, record)
     };
-    let behind = for_each(records, compare_one).await;
+    let mut behind = for_each(records.into_iter().enumerate().collect(), compare_one).await;
+    behind.sort_by_key(|one| one.record);
     let behind: Vec<Value> = behind
         .into_iter()
         .map(|one| json!({"record": one.record, "message": one.message, "again": one.again}))
