@@ -59,6 +59,7 @@ pub const TARGETS: &[Target] = &[
     targets::riak_files::BITCASK,
     targets::riak_files::LEVELDB,
     targets::riak_files::LEVELED,
+    targets::riak_directories::TARGET,
     targets::riak_keys::TARGET,
     targets::external_terms::TARGET,
     targets::erlang_terms::TARGET,

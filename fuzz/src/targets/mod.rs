@@ -22,6 +22,7 @@ pub(crate) mod pb_frames;
 pub(crate) mod reap_records;
 pub(crate) mod record_keys;
 pub(crate) mod riak_data_types;
+pub(crate) mod riak_directories;
 pub(crate) mod riak_files;
 pub(crate) mod riak_keys;
 pub(crate) mod riak_objects;
