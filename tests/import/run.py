@@ -22,6 +22,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(HERE), HERE]
 
 import bitcask_files  # noqa: E402
+from behind import Behind  # noqa: E402,F401
 from killed import Killed  # noqa: E402,F401
 from large_types import LargeTypes  # noqa: E402,F401
 import riak_pages  # noqa: E402
@@ -266,6 +267,15 @@ class OneNode(unittest.TestCase):
         self.assertEqual(status, 0, out + words)
         self.assertEqual(get(self.node, "/buckets/latest/keys/k")[2], b"new")
         self.assertEqual(get(self.node, "/buckets/latest/keys/gone")[0], 404)
+
+    def test_objects_that_were_checked_when_they_were_written_are_not_checked_again(self):
+        self.node.create_bucket_type("checked", {"precommit": [{"mod": "quoit", "fun": "valid_json"}]})
+        record = bitcask_files.record(b"b", b"k", bitcask_files.riak_object(b"no JSON"),
+                                      bucket_type=b"checked")
+        bitcask_files.write_partition(self.folder, 0, [record])
+        status, out, words = self.run_import()
+        self.assertEqual(status, 0, out + words)
+        self.assertEqual(get(self.node, "/types/checked/buckets/b/keys/k")[2], b"no JSON")
 
     def test_a_new_node_does_not_start_on_a_directory_of_riaks(self):
         bitcask_files.write_partition(self.folder, 0, self.records(b"b", 1))

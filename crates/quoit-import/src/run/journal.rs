@@ -1,12 +1,13 @@
 //! The file that tells how far an import is.
 
-use super::recent::{KeptCopies, RecentCopies};
+use super::recent::{KeptCopies, RecentCopies, name_hash};
 use super::tally::Tally;
 use super::verify::Verified;
 use anyhow::{Context, Result, bail};
-use quoit_riak_files::{Partition, Position};
+use quoit_model::bitcask_key::BitcaskKey;
+use quoit_riak_files::{Partition, Position, StoredRecord};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,6 +16,9 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_millis(250);
 /// Share of the time that writing it takes at most: a journal of very many buckets is written less often.
 const SHARE: u32 = 10;
+
+/// Most records that are remembered to be sent again. When more are behind, the next run sends everything.
+const AGAIN_MAX: usize = 100_000;
 
 /// How far one partition is.
 #[derive(Clone, Serialize, Deserialize, Default)]
@@ -50,6 +54,11 @@ impl Walked {
         self.partitions.entry(name_of(partition)).or_default().done = true;
     }
 
+    /// Begins anew in this partition.
+    fn forget(&mut self, partition: &str) {
+        self.partitions.remove(partition);
+    }
+
     pub(super) fn copies(&self) -> &[KeptCopies] {
         &self.copies
     }
@@ -71,6 +80,42 @@ pub(super) struct Contents {
     /// Records of which the cluster was asked.
     pub(super) checked: Walked,
     pub(super) verified: Verified,
+    /// Records that the last run has found behind: this one deals with them alone. `None` while all are dealt
+    /// with.
+    #[serde(default)]
+    again: Option<Again>,
+}
+
+/// Records that are to be sent again, and the partitions that have them.
+#[derive(Clone, Serialize, Deserialize, Default)]
+pub(super) struct Again {
+    /// By the hashes of their names. Another record with the same hash is sent as well, without harm.
+    names: BTreeSet<u64>,
+    partitions: BTreeSet<String>,
+    is_too_many: bool,
+}
+
+impl Again {
+    /// Takes note of a record that is behind.
+    pub(super) fn note(&mut self, partition: &Partition, key: &BitcaskKey) {
+        self.partitions.insert(name_of(partition));
+        match self.names.len() < AGAIN_MAX {
+            true => drop(self.names.insert(name_hash(key))),
+            false => self.is_too_many = true,
+        }
+    }
+
+    /// Whether the record is one of those.
+    pub(super) fn has(&self, record: &StoredRecord) -> bool {
+        self.names.contains(&name_hash(&record.key))
+    }
+}
+
+impl Contents {
+    /// The records that this run deals with, if it is not with all.
+    pub(super) fn again(&self) -> Option<Again> {
+        self.again.clone()
+    }
 }
 
 /// How far an import is, in a file that is replaced as a whole.
@@ -163,6 +208,21 @@ impl Journal {
         write().with_context(|| format!("the journal {} can't be written", self.path.display()))?;
         (self.written_at, self.writing_took) = (Instant::now(), began.elapsed());
         Ok(())
+    }
+
+    /// Leaves for the next run the records alone that the second look has found behind; everything, if there
+    /// are too many of them.
+    pub(super) fn begin_again(mut self) -> Result<()> {
+        let again = self.contents.verified.begin_again();
+        if again.is_too_many {
+            return self.remove();
+        }
+        for partition in &again.partitions {
+            self.contents.sent.forget(partition);
+            self.contents.checked.forget(partition);
+        }
+        self.contents.again = Some(again);
+        self.store()
     }
 
     /// Deletes the file of an import that is done.

@@ -6,6 +6,7 @@
 //! records of a second or two once more, which the cluster merges. Copies of a record that are the same to
 //! the byte are sent once: its partitions follow each other.
 
+mod batch_size;
 mod journal;
 mod known_types;
 mod pace;
@@ -21,7 +22,7 @@ use crate::inspect::open;
 use crate::output::{note, shown};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use journal::{Contents, Journal};
+use journal::{Again, Contents, Journal};
 use known_types::KnownTypes;
 use pace::Pace;
 use quoit_model::bitcask_key::BitcaskKey;
@@ -40,7 +41,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Size from which a batch is sent, in bytes; a larger object goes by itself.
 const BATCH_BYTES: usize = 1 << 20;
-/// Most records of a batch.
+/// Most records of a batch, of a fast cluster.
 const BATCH_RECORDS_MAX: usize = 1000;
 /// End of the words about a record or piece at which the import ends.
 const SKIP_HINT: &str = "; give --skip-damaged to go on without what is damaged or refused";
@@ -104,6 +105,8 @@ struct Import<'a> {
     pace: Pace,
     journal: Journal,
     recent: RecentCopies,
+    /// The records that are to be sent, if not all are.
+    again: Option<Again>,
     progress: Progress,
     /// Bytes of the partitions that are done.
     done_bytes: u64,
@@ -119,28 +122,30 @@ pub(crate) fn import(args: &RunArgs) -> Result<()> {
     let oldest_secs = args.expire_after.map(|secs| now_secs.saturating_sub(secs));
     let began = Instant::now();
     let is_resumed = journal.is_resumed();
+    let again = journal.contents.again();
     let mut journal = send_all(args, &api, &found.partitions, journal, oldest_secs)?;
-    let is_wanted = |record: &StoredRecord| !is_expired(record, oldest_secs);
+    let is_wanted = |record: &StoredRecord| {
+        !is_expired(record, oldest_secs) && again.as_ref().is_none_or(|again| again.has(record))
+    };
     if !args.no_verify {
         let pace = Pace::new(args.rate);
         verify::verify(&api, &found.partitions, &is_wanted, pace, &mut journal)?;
     }
-    let Contents { tally, verified, .. } = std::mem::take(&mut journal.contents);
+    let Contents { tally, verified, .. } = &journal.contents;
     let verified = Some(verified).filter(|_| !args.no_verify);
     let figures = report::Figures {
-        tally,
-        verified: verified.as_ref(),
+        tally: tally.clone(),
+        verified,
         is_resumed,
         secs: began.elapsed().as_secs_f64(),
     };
     let damaged_count = figures.tally.damaged_count;
+    let behind_count = verified.map_or(0, |verified| verified.behind_count);
     report::report(figures, args.format);
-    if let Some(verified) = verified.filter(|verified| verified.behind_count > 0) {
-        // The next run sends everything once more.
-        journal.remove()?;
+    if behind_count > 0 {
+        journal.begin_again()?;
         bail!(
-            "{} records are not stored as they should be; start the same import again",
-            verified.behind_count
+            "{behind_count} records are not stored as they should be; start the same import again"
         );
     }
     journal.remove()?;
@@ -173,6 +178,7 @@ fn send_all(
         types: KnownTypes::new(api.clone(), !args.no_types),
         sender: Sender::start(api, usize::from(args.connections), args.skip_damaged),
         pace: Pace::new(args.rate),
+        again: journal.contents.again(),
         journal,
         recent,
         progress: Progress::on_stderr("importing", Unit::Bytes, Some(sizes.iter().sum()))
@@ -239,11 +245,14 @@ impl Import<'_> {
     ) -> Result<()> {
         match seen {
             Seen::Damage(damage) => self.damaged(damage.to_string(), batch)?,
-            Seen::Record(record) => self.record(&record, batch)?,
-            Seen::Nothing => {}
+            Seen::Record(record) if self.again.as_ref().is_none_or(|again| again.has(&record)) => {
+                self.record(&record, batch)?;
+            }
+            Seen::Record(_) | Seen::Nothing => {}
         }
         batch.stretch.end = Some(position.clone());
-        let is_full = batch.body.len() >= BATCH_BYTES || batch.places.len() >= BATCH_RECORDS_MAX;
+        let records_max = self.sender.batch_size().records_max();
+        let is_full = batch.body.len() >= BATCH_BYTES || batch.places.len() >= records_max;
         let is_due = self.journal.is_due();
         if is_full || is_due {
             self.send(std::mem::take(batch))?;

@@ -1,6 +1,7 @@
 //! Copies of records that were sent a short while ago.
 
 use anyhow::{Context, Result};
+use quoit_model::bitcask_key::BitcaskKey;
 use quoit_riak_files::StoredRecord;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashSet, VecDeque};
@@ -17,6 +18,20 @@ const COPIES_MAX: usize = 12_000_000;
 
 /// Bytes of a hash.
 const HASH_BYTES: usize = 16;
+
+/// A hash of a record's name.
+pub(super) fn name_hash(key: &BitcaskKey) -> u64 {
+    let mut hasher = Xxh3::new();
+    update_with_name(&mut hasher, key);
+    hasher.digest()
+}
+
+fn update_with_name(hasher: &mut Xxh3, key: &BitcaskKey) {
+    for part in [&key.bucket_type, &key.bucket, &key.key] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+}
 
 /// A file of hashes, and how much of it counts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -83,10 +98,7 @@ impl RecentCopies {
     /// The hash of a copy that is not the same as one of those partitions; it is remembered then.
     pub(super) fn take_new(&mut self, record: &StoredRecord) -> Result<Option<u128>> {
         let mut hasher = Xxh3::new();
-        for part in [&record.key.bucket_type, &record.key.bucket, &record.key.key] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part);
-        }
+        update_with_name(&mut hasher, &record.key);
         hasher.update(&record.object);
         let hash = hasher.digest128();
         if self.partitions.iter().any(|copies| copies.known.contains(&hash)) {
@@ -182,7 +194,6 @@ fn remove(path: &Path) -> Result<()> {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use quoit_model::bitcask_key::BitcaskKey;
 
     fn record(key: &'static str) -> StoredRecord {
         let part = Bytes::from_static;

@@ -1,5 +1,6 @@
 //! Threads that send batches of records and wait for the cluster's acknowledgement.
 
+use super::batch_size::BatchSize;
 use super::tally::Tally;
 use super::{Place, SKIP_HINT};
 use crate::api::{Api, FIRST_PAUSE, LAST_PAUSE, PATIENCE};
@@ -8,7 +9,7 @@ use quoit_model::record_batch::read_records;
 use quoit_riak_files::Position;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{self, Display, Formatter};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -60,6 +61,7 @@ struct State {
     acknowledged: Stretch,
     refused: Vec<String>,
     fault: Option<String>,
+    batch_size: BatchSize,
 }
 
 impl State {
@@ -131,6 +133,11 @@ impl Sender {
         std::mem::take(&mut self.shared.state().acknowledged)
     }
 
+    /// Size of the next batch.
+    pub(super) fn batch_size(&self) -> BatchSize {
+        self.shared.state().batch_size
+    }
+
     /// Why the import can't go on.
     pub(super) fn fault(&self) -> Option<String> {
         self.shared.state().fault.clone()
@@ -146,14 +153,17 @@ fn work(api: &Api, shared: &Shared, queued: &Mutex<Receiver<(u64, Batch)>>, skip
     loop {
         let next = queued.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((number, Batch { body, places, mut stretch })) = next else { return };
+        let (record_count, began) = (places.len(), Instant::now());
         let sent = deliver(api, "admin/v1/import/objects", "refused", body, places);
         let mut state = shared.state();
+        state.batch_size.took(record_count, began.elapsed());
         match sent {
             // The journal must not go beyond it: started again, the import has to come to it once more.
             Ok(refused) if !refused.is_empty() && !skips_refused => {
                 state.fault = Some(format!("{}{SKIP_HINT}", refused[0]));
             }
             Ok(refused) => {
+                let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
                 refused.iter().for_each(|what| stretch.tally.damaged(what.clone()));
                 state.refused.extend(refused);
                 state.acknowledge(number, stretch);
@@ -164,14 +174,27 @@ fn work(api: &Api, shared: &Shared, queued: &Mutex<Receiver<(u64, Batch)>>, skip
     }
 }
 
-/// Sends records until the cluster has answered for each; those that it names for good, with its words.
+/// A record that the cluster names for good, with its words.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct NamedRecord<P = Place> {
+    pub(super) place: P,
+    message: String,
+}
+
+impl<P: Display> Display for NamedRecord<P> {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.place, self.message)
+    }
+}
+
+/// Sends records until the cluster has answered for each; those that it names for good.
 pub(super) fn deliver(
     api: &Api,
     path: &str,
     named: &str,
     mut body: Vec<u8>,
     mut places: Vec<Place>,
-) -> Result<Vec<String>> {
+) -> Result<Vec<NamedRecord>> {
     let mut for_good = Vec::new();
     let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
     while !places.is_empty() {
@@ -209,11 +232,11 @@ fn words(named: &Value) -> &str {
 }
 
 /// Leaves in the batch what is to be sent again, and how many records that are.
-fn sort_out<P: Display + Clone>(
+fn sort_out<P: Clone>(
     named: &Value,
     body: &mut Vec<u8>,
     places: &mut Vec<P>,
-    for_good: &mut Vec<String>,
+    for_good: &mut Vec<NamedRecord<P>>,
 ) -> Result<usize> {
     let records = named.as_array().map_or(&[][..], Vec::as_slice);
     let mut again = Vec::new();
@@ -224,11 +247,10 @@ fn sort_out<P: Display + Clone>(
             number.ok_or_else(|| anyhow!("the cluster names a record that was not sent"))?;
         match record["again"].as_bool() {
             Some(true) => again.push(number),
-            _ => for_good.push(format!(
-                "{}: {}",
-                places[number],
-                record["message"].as_str().unwrap_or_default()
-            )),
+            _ => for_good.push(NamedRecord {
+                place: places[number].clone(),
+                message: record["message"].as_str().unwrap_or_default().to_owned(),
+            }),
         }
     }
     let sent = read_records(&std::mem::take(body).into())?;
@@ -279,6 +301,7 @@ mod tests {
         ]);
         let left = sort_out(&named, &mut body, &mut places, &mut for_good).expect("sorted out");
         assert_eq!((left, places), (1, vec!["c".to_owned()]));
+        let for_good: Vec<String> = for_good.iter().map(ToString::to_string).collect();
         assert_eq!(for_good, ["a: too large"]);
         let records = read_records(&body.into()).expect("own form");
         assert_eq!(records[0].key.key, "c");

@@ -1,10 +1,11 @@
 //! The second look: whether the cluster has every record that was read.
 
-use super::journal::Journal;
+use super::batch_size::BatchSize;
+use super::journal::{Again, Journal};
 use super::pace::Pace;
 use super::recent::RecentCopies;
 use super::sender::{Batch, deliver};
-use super::{BATCH_BYTES, BATCH_RECORDS_MAX, NAMED_MAX, Place};
+use super::{BATCH_BYTES, NAMED_MAX, Place};
 use crate::api::{Api, segment};
 use anyhow::Result;
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use quoit_riak_files::{Partition, Position, Seen, StoredRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::time::Instant;
 
 /// Findings of the second look.
 #[derive(Default, Serialize, Deserialize)]
@@ -24,6 +26,9 @@ pub(super) struct Verified {
     pub(super) behind_count: u64,
     /// The first of the records that are missing or of an older version.
     pub(super) behind: Vec<String>,
+    /// All of them, for the next run.
+    #[serde(default)]
+    again: Again,
     /// Live records and the sum of their versions' digests, by type and bucket.
     #[serde(with = "by_bucket")]
     buckets: BTreeMap<(Vec<u8>, Vec<u8>), (u64, String)>,
@@ -65,13 +70,27 @@ impl Verified {
     }
 
     /// Asks the cluster for what is in the batch.
-    fn compare(&mut self, api: &Api, body: Vec<u8>, places: Vec<Place>) -> Result<()> {
+    fn compare(
+        &mut self,
+        api: &Api,
+        partition: &Partition,
+        body: Vec<u8>,
+        places: Vec<Place>,
+    ) -> Result<()> {
         self.checked_count += places.len() as u64;
         let behind = deliver(api, "admin/v1/import/check", "behind", body, places)?;
         self.behind_count += behind.len() as u64;
+        behind.iter().for_each(|record| self.again.note(partition, &record.place.key));
         let room = NAMED_MAX.saturating_sub(self.behind.len());
-        self.behind.extend(behind.into_iter().take(room));
+        self.behind.extend(behind.iter().take(room).map(ToString::to_string));
         Ok(())
+    }
+
+    /// Forgets which records are behind, which are returned: they are sent and checked again.
+    pub(super) fn begin_again(&mut self) -> Again {
+        self.checked_count -= std::mem::take(&mut self.behind_count);
+        self.behind.clear();
+        std::mem::take(&mut self.again)
     }
 }
 
@@ -82,6 +101,7 @@ struct SecondLook<'a> {
     recent: RecentCopies,
     pace: Pace,
     batch: Batch,
+    batch_size: BatchSize,
 }
 
 impl SecondLook<'_> {
@@ -100,8 +120,8 @@ impl SecondLook<'_> {
             }
         }
         self.batch.stretch.end = Some(position.clone());
-        let is_full =
-            self.batch.body.len() >= BATCH_BYTES || self.batch.places.len() >= BATCH_RECORDS_MAX;
+        let is_full = self.batch.body.len() >= BATCH_BYTES
+            || self.batch.places.len() >= self.batch_size.records_max();
         let is_due = self.journal.is_due();
         if is_full || is_due {
             self.compare(partition)?;
@@ -116,7 +136,9 @@ impl SecondLook<'_> {
     fn compare(&mut self, partition: &Partition) -> Result<()> {
         let Batch { body, places, stretch } = std::mem::take(&mut self.batch);
         self.pace.wait(places.len());
-        self.journal.contents.verified.compare(self.api, body, places)?;
+        let (record_count, began) = (places.len(), Instant::now());
+        self.journal.contents.verified.compare(self.api, partition, body, places)?;
+        self.batch_size.took(record_count, began.elapsed());
         self.recent.keep(&stretch.hashes)?;
         let checked = &mut self.journal.contents.checked;
         checked.keep(&self.recent);
@@ -142,7 +164,14 @@ pub(super) fn verify(
     let mut progress = Progress::on_stderr("comparing", Unit::Bytes, Some(sizes.iter().sum()));
     let index_log = journal.index_log();
     let recent = RecentCopies::open(journal.beside(".checked"), journal.contents.checked.copies())?;
-    let mut check = SecondLook { api, journal, recent, pace, batch: Batch::default() };
+    let mut check = SecondLook {
+        api,
+        journal,
+        recent,
+        pace,
+        batch: Batch::default(),
+        batch_size: BatchSize::default(),
+    };
     let mut done_bytes = 0;
     for (number, (partition, size)) in partitions.iter().zip(&sizes).enumerate() {
         if !check.journal.contents.checked.is_done(partition) {
