@@ -12,6 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(HERE), HERE]
 
+from recorded_queue import LiveQueue, PagesByReplication  # noqa: E402,F401
 from recorded_riak import RecordedRiak  # noqa: E402
 from support import unittest_runner  # noqa: E402
 from support.cluster import Cluster, wait_until  # noqa: E402

@@ -38,9 +38,9 @@ def default_props():
     return without_rules(recorded("props/pb-get-type-default.json")[0]["expect"][0]["fields"])
 
 
-def member():
+def member(port=8087):
     """The one member, in the form that the recorded answers have."""
-    inner = b"\x0a\x09127.0.0.1" + b"\x10" + replay.put_varint(8087)
+    inner = b"\x0a\x09127.0.0.1" + b"\x10" + replay.put_varint(port)
     return b"\x0a" + replay.put_varint(len(inner)) + inner
 
 
@@ -52,29 +52,9 @@ class _Pb(socketserver.StreamRequestHandler):
                 return
             size, code = struct.unpack(">IB", head)
             body = self.rfile.read(size - 1)
-            code, answer = self.answer(code, body)
+            code, answer = self.server.riak.answer(code, body)
             self.wfile.write(struct.pack(">IB", len(answer) + 1, code) + answer)
             self.wfile.flush()
-
-    def answer(self, code, body):
-        if code == MEMBERS_REQUEST:
-            return MEMBERS_ANSWER, member()
-        if code == PUSH_REQUEST:
-            # The queue's name comes back, and that there is none.
-            size = body[1]
-            return PUSH_ANSWER, body[:2 + size] + b"\x10\x00"
-        if code == LIST_BUCKETS_REQUEST:
-            return self.named("RpbErrorResp", {"errmsg": b"{error,not_supported}", "errcode": 0})
-        name = replay.NAMES[code]
-        if name == "RpbGetServerInfoReq":
-            return self.named("RpbGetServerInfoResp", SERVER_INFO)
-        if name == "RpbGetBucketTypeReq":
-            return self.named("RpbGetBucketResp", default_props())
-        return self.named("RpbErrorResp", {"errmsg": b"unknown message", "errcode": 0})
-
-    @staticmethod
-    def named(name, fields):
-        return replay.CODES[name], replay.encode(name, fields)
 
 
 class _Http(http.server.BaseHTTPRequestHandler):
@@ -100,6 +80,7 @@ class RecordedRiak:
                         for handler in (_Pb, _Http)]
         for server in self.servers:
             server.daemon_threads = True
+            server.riak = self
             threading.Thread(target=server.serve_forever, daemon=True).start()
         self.pb, self.http = ("127.0.0.1:%d" % server.server_address[1] for server in self.servers)
         return self
@@ -108,3 +89,25 @@ class RecordedRiak:
         for server in self.servers:
             server.shutdown()
             server.server_close()
+
+    def answer(self, code, body):
+        if code == MEMBERS_REQUEST:
+            return MEMBERS_ANSWER, member()
+        if code == PUSH_REQUEST:
+            # The queue's name comes back, and that there is none.
+            size = body[1]
+            return PUSH_ANSWER, body[:2 + size] + b"\x10\x00"
+        if code == LIST_BUCKETS_REQUEST:
+            return self.named("RpbErrorResp", {"errmsg": b"{error,not_supported}", "errcode": 0})
+        if code not in replay.NAMES:
+            return self.named("RpbErrorResp", {"errmsg": b"Unknown message code: %d" % code, "errcode": 0})
+        name = replay.NAMES[code]
+        if name == "RpbGetServerInfoReq":
+            return self.named("RpbGetServerInfoResp", SERVER_INFO)
+        if name == "RpbGetBucketTypeReq":
+            return self.named("RpbGetBucketResp", default_props())
+        return self.named("RpbErrorResp", {"errmsg": b"unknown message", "errcode": 0})
+
+    @staticmethod
+    def named(name, fields):
+        return replay.CODES[name], replay.encode(name, fields)

@@ -1,10 +1,7 @@
 """Moves from Riak, with real processes: recorded directories of a Riak node, imports that are killed,
 damage, types, comparisons, and Riak's own commands."""
-import base64
-import email
 import glob
 import gzip
-import hashlib
 import json
 import os
 import subprocess
@@ -13,8 +10,6 @@ import tarfile
 import tempfile
 import time
 import unittest
-import urllib.error
-import urllib.parse
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -25,6 +20,7 @@ import bitcask_files  # noqa: E402
 from behind import Behind  # noqa: E402,F401
 from killed import Killed  # noqa: E402,F401
 from large_types import LargeTypes  # noqa: E402,F401
+from recorded_answers import RecordedAnswers, get  # noqa: E402
 import riak_pages  # noqa: E402
 from support import unittest_runner  # noqa: E402
 from support.cluster import Cluster, wait_until  # noqa: E402
@@ -47,96 +43,8 @@ def quoit(*arguments, cwd=None, binary=BINARY):
     return done.returncode, done.stdout, done.stderr
 
 
-def get(node, path, accept="*/*"):
-    """Status, headers and body of a path."""
-    request = urllib.request.Request(node.url + path, headers={"Accept": accept, "Accept-Encoding": "*"})
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, answer.headers, answer.read()
-    except urllib.error.HTTPError as error:
-        return error.code, error.headers, error.read()
-
-
-def path_of(record, folder):
-    """The path of a record of expected.json, whose names are in base64."""
-    def part(name):
-        return urllib.parse.quote_from_bytes(base64.b64decode(record[name]), safe="")
-    start = "/types/%s" % part("type") if record["type"] else ""
-    return "%s/buckets/%s/%s/%s" % (start, part("bucket"), folder, part("key"))
-
-
-def parts_of(headers, body):
-    """(headers, body) of each sibling of an answer."""
-    kind = headers.get("Content-Type", "")
-    if not kind.startswith("multipart/mixed"):
-        return [(headers, body)]
-    message = email.message_from_bytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body)
-    return [(part, part.get_payload(decode=True)) for part in message.get_payload()]
-
-
-def indexes_of(headers):
-    """The index entries of an answer."""
-    found = []
-    for name, value in headers.items():
-        if name.lower().startswith("x-riak-index-"):
-            # Headers are read as Latin-1, whatever they are.
-            terms = value.encode("latin-1").decode().split(",")
-            found += [(name.lower()[len("x-riak-index-"):], term.strip()) for term in terms]
-    return sorted(found)
-
-
-def in_order(value):
-    """A data type's value with the elements of its sets sorted: large ones come in page order."""
-    if isinstance(value, dict):
-        return {name: in_order(field) for name, field in value.items()}
-    return sorted(value) if isinstance(value, list) else value
-
-
-class Recorded(unittest.TestCase):
+class Recorded(RecordedAnswers, unittest.TestCase):
     """Directories that a real Riak node wrote, on every engine."""
-
-    def check_object(self, node, record):
-        told = [one for one in record["siblings"] if not one.get("deleted")]
-        path = path_of(record, "keys")
-        status, headers, body = get(node, path)
-        if not told:
-            self.assertEqual(status, 404, path)
-            return
-        if status == 300:
-            status, headers, body = get(node, path, "multipart/mixed")
-        self.assertIn(status, (200, 300), path)
-        found = parts_of(headers, body)
-        self.assertEqual(len([one for one in found if one[0].get("X-Riak-Deleted") is None]), len(told), path)
-        for sibling in told:
-            def is_it(part, sibling=sibling):
-                headers, body = part
-                if "value" in sibling:
-                    return body == base64.b64decode(sibling["value"])
-                return hashlib.sha256(body).hexdigest() == sibling["value_sha256"]
-            same = [part for part in found if is_it(part)]
-            self.assertTrue(same, "%s: no sibling has the value" % path)
-            if len(told) > 1:
-                continue
-            headers = same[0][0]
-            self.assertEqual(headers["ETag"].strip('"'), sibling["vtag"], path)
-            self.assertEqual(indexes_of(headers), sorted(map(tuple, sibling["indexes"])), path)
-            # Names that are no ASCII have no agreed form in a header.
-            for name, value in filter(lambda pair: pair[0].isascii(), sibling["usermeta"].items()):
-                found = headers.get(name) or headers.get("X-Riak-Meta-" + name)
-                self.assertEqual(found.encode("latin-1").decode(), value, path)
-
-    def check_data_type(self, node, record):
-        path = "/types/%s/buckets/%s/datatypes/%s" % tuple(
-            urllib.parse.quote(record[part], safe="") for part in ("type", "bucket", "key"))
-        status, _, body = get(node, path)
-        self.assertEqual(status, 200, path)
-        value = json.loads(body)
-        told = record["value"]["value"]
-        if value["type"] == "hll":
-            # Registers are the same; Riak corrects its estimate by tables, which ours does without.
-            self.assertLessEqual(abs(value["value"] - told), told // 100, path)
-        else:
-            self.assertEqual(in_order(value["value"]), in_order(told), path)
 
     def imported(self, archive, engine):
         with gzip.open(os.path.join(GOLDEN, archive + ".expected.json.gz")) as file:
@@ -325,6 +233,14 @@ class OneNode(unittest.TestCase):
             urllib.request.urlopen(request, timeout=30).close()
             status, out, _ = quoit(*compare)
             self.assertEqual((status, json.loads(out)["buckets"][0]["only_riak"]), (1, ["k000003"]))
+
+    def test_a_comparison_with_a_riak_that_does_not_answer_fails(self):
+        dead = "127.0.0.1:1"
+        for options in (["--riak-pb", dead, "--here-pb", self.node.record["pb"]],
+                        ["--riak-pb", self.node.record["pb"], "--here-pb", dead]):
+            status, out, words = quoit("import", "compare", self.node.url, self.node.url, *options)
+            self.assertEqual(status, 1, out)
+            self.assertIn("no connection to " + dead, words)
 
     def names_are_found(self, riak):
         """Types are named by a report, by a directory, and by Riak where it has data of them."""
