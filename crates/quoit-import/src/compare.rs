@@ -7,7 +7,7 @@ use crate::output::{say, shown};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use clap::Args;
-use quoit_client::{Bucket, Client, Fetched, GetOptions, Location, Object};
+use quoit_client::{Bucket, Client, Error, Fetched, GetOptions, Location, Object};
 use quoit_model::context::decode_context;
 use quoit_model::record_batch::version_digest;
 use serde_json::{Value, json};
@@ -122,10 +122,16 @@ async fn buckets(
     for bucket_type in types {
         let listed_type = (bucket_type != "default").then_some(bucket_type.as_bytes());
         for client in [riak, here] {
-            let listing = client.list_buckets(listed_type, Some(REQUEST_TIMEOUT)).await;
-            // Riak may not have the type.
-            let Ok(listing) = listing else { continue };
-            let Ok(names) = listing.collect().await else { continue };
+            let listing = match client.list_buckets(listed_type, Some(REQUEST_TIMEOUT)).await {
+                Ok(listing) => listing.collect().await,
+                Err(fault) => Err(fault),
+            };
+            let names = match listing {
+                Ok(names) => names,
+                // Riak may not have the type.
+                Err(Error::Server(_)) if bucket_type != "default" => continue,
+                Err(fault) => return Err(fault.into()),
+            };
             found.extend(names.iter().map(|name| bucket_of(bucket_type.as_bytes(), name)));
         }
     }

@@ -4,6 +4,7 @@ use super::batch_size::BatchSize;
 use super::tally::Tally;
 use super::{Place, SKIP_HINT};
 use crate::api::{Api, FIRST_PAUSE, LAST_PAUSE, PATIENCE};
+use crate::output::note;
 use anyhow::{Result, anyhow};
 use quoit_model::record_batch::read_records;
 use quoit_riak_files::Position;
@@ -12,11 +13,14 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Batches on their way for each thread, those included that were acknowledged before an earlier one: when
 /// one has to be sent again for minutes, the others wait, so that a kill costs no minutes.
 const BATCHES_PER_THREAD: u64 = 4;
+
+/// Time after which it is told why records are sent again.
+const SILENT_FOR: Duration = Duration::from_secs(5);
 
 /// Records on their way.
 #[derive(Default)]
@@ -196,7 +200,7 @@ pub(super) fn deliver(
     mut places: Vec<Place>,
 ) -> Result<Vec<NamedRecord>> {
     let mut for_good = Vec::new();
-    let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
+    let (began, mut pause, mut is_told) = (Instant::now(), FIRST_PAUSE, false);
     while !places.is_empty() {
         let answer = api.post_records(path, &body);
         let fault = match answer {
@@ -220,6 +224,11 @@ pub(super) fn deliver(
         };
         if began.elapsed() > PATIENCE {
             return Err(fault);
+        }
+        if began.elapsed() > SILENT_FOR && !is_told {
+            let minutes = PATIENCE.as_secs() / 60;
+            note(format_args!("{fault:#}; they are sent again for up to {minutes} minutes"));
+            is_told = true;
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(LAST_PAUSE);
