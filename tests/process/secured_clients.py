@@ -304,9 +304,9 @@ class ChangedRights(WithCertificates, ClusterCase):
         for node in (cluster[0], cluster[1]):
             node.kill()
         wait_until(lambda: self.cut_off_seconds(cluster[2]) >= 3, "the node to be cut off for 3 s")
-        self.assertIn("reaches no majority of the voters", cluster[2].log_tail(1000))
         self.assertEqual(again.call(1), (2, b""), "who has logged in is served")
         self.assertEqual(error_of(self.log_in(cluster[2])[1][1])[0], "Authentication failed")
+        wait_until(lambda: "reaches no majority of the voters" in cluster[2].log_tail(1000), "its log")
         cluster[0].start()
         wait_until(lambda: self.log_in(cluster[2])[1] == (254, b""), "logins to be taken again")
         self.assertEqual(self.cut_off_seconds(cluster[2]), 0)
