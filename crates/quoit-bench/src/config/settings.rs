@@ -135,7 +135,9 @@ impl Settings {
         ConfigError::Value {
             place: self.place(key),
             key: key.to_owned(),
-            value: self.get(key).map(|value| self.spelled(key, value)).unwrap_or_default(),
+            value: self
+                .get(key)
+                .map_or_else(|| "not set".to_owned(), |value| self.spelled(key, value)),
             expected,
         }
     }

@@ -6,6 +6,7 @@ use crate::output::say;
 use anyhow::{Context, Result, bail};
 use quoit_cli::target::Target;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -17,9 +18,9 @@ const TELL_AFTER: Duration = Duration::from_secs(3);
 const AGREE_POLL: Duration = Duration::from_millis(50);
 
 /// Joins all nodes to the first, as far as they are not members, and waits until all are.
-pub(super) async fn join(records: &[Record]) -> Result<()> {
-    let records = records.to_vec();
-    let joined = tokio::task::spawn_blocking(move || join_now(&records));
+pub(super) async fn join(records: &[Record], base_dir: &Path) -> Result<()> {
+    let (records, base_dir) = (records.to_vec(), base_dir.to_owned());
+    let joined = tokio::task::spawn_blocking(move || join_now(&records, &base_dir));
     joined.await.context("joining the nodes")?
 }
 
@@ -30,7 +31,7 @@ pub(super) async fn members_known_to(record: &Record) -> Result<Vec<String>> {
     asked.await.context("asking for the members")?
 }
 
-fn join_now(records: &[Record]) -> Result<()> {
+fn join_now(records: &[Record], base_dir: &Path) -> Result<()> {
     let Some((first, others)) = records.split_first() else { return Ok(()) };
     let api = api_of(first);
     let known = members(&api, "status", "valid")?;
@@ -38,7 +39,11 @@ fn join_now(records: &[Record]) -> Result<()> {
         others.iter().filter(|other| !known.contains(&other.name)).cloned().collect();
     for stranger in &strangers {
         let body = json!({ "address": first.node });
-        let joined = document(api_of(stranger).post("cluster/join", Some(&body))?);
+        let answer = api_of(stranger).post("cluster/join", Some(&body))?;
+        if matches!(&answer, Answer::Refused { error, .. } if error == "already_member") {
+            bail!("{}", not_of_this_cluster(stranger, first, base_dir));
+        }
+        let joined = document(answer);
         joined.with_context(|| format!("joining {} to {}", stranger.name, first.name))?;
     }
     if !strangers.is_empty() {
@@ -58,6 +63,18 @@ fn join_now(records: &[Record]) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Why a node with the data of a member can't join, and the remedy.
+fn not_of_this_cluster(stranger: &Record, first: &Record, base_dir: &Path) -> String {
+    let name = &stranger.name;
+    let folder = name.split('@').next().unwrap_or(name);
+    format!(
+        "{name} was removed from the cluster of {} while it was away, or is a member of another one; `rm -r {}` \
+         deletes its data, and it joins anew",
+        first.name,
+        base_dir.join(folder).display()
+    )
 }
 
 /// Asks until something has come true.

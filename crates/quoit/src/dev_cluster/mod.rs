@@ -85,7 +85,7 @@ impl Cluster {
         let added = self.added_members(node::others(&args.base_dir, args.nodes)).await?;
         self.start(added.into_iter().map(place).collect::<Result<Vec<_>>>()?).await?;
         let records: Vec<_> = self.nodes.iter().map(|(node, _)| node.record.clone()).collect();
-        join::join(&records).await?;
+        join::join(&records, &args.base_dir).await?;
         self.announce();
         if let Some(path) = &args.ready_file {
             ready_file::write(path, &serde_json::json!({ "nodes": records }))?;

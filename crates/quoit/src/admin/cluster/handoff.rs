@@ -306,11 +306,12 @@ fn transfers_page(document: &Value) -> String {
     let mut lines = Vec::new();
     for each in list("waiting") {
         let (node, partitions) = (plain(&each["node"]), &each["partitions"]);
-        // Its place is taken by copies that other replicas are the source of.
-        lines.push(match each["is_removed"] == true {
-            true => format!("{partitions} copies of {node} are made anew from other replicas"),
-            false => format!("{node} waiting to handoff {partitions} partitions"),
-        });
+        // Scripts look for these words until nothing moves, so that they stay where the node is gone.
+        let source = match each["is_removed"] == true {
+            true => ": their copies are made anew from other replicas",
+            false => "",
+        };
+        lines.push(format!("{node} waiting to handoff {partitions} partitions{source}"));
     }
     for each in list("away") {
         let (node, partitions) = (plain(&each["node"]), &each["partitions"]);
@@ -394,7 +395,7 @@ mod tests {
     fn transfers_tell_who_waits_who_is_away_and_how_far_each_is() {
         let expected = "\
 a@h waiting to handoff 5 partitions
-4 copies of d@h (removed) are made anew from other replicas
+d@h (removed) waiting to handoff 4 partitions: their copies are made anew from other replicas
 c@h does not have 8 primary partitions running
 7 reap records (at most 9) wait for members that are away: c@h
 
