@@ -70,8 +70,8 @@ fn not_of_this_cluster(stranger: &Record, first: &Record, base_dir: &Path) -> St
     let name = &stranger.name;
     let folder = name.split('@').next().unwrap_or(name);
     format!(
-        "{name} was removed from the cluster of {} while it was away, or is a member of another one; `rm -r {}` \
-         deletes its data, and it joins anew",
+        "{name} was removed from the cluster of {} while it was away, or is a member of another one; \
+         `rm -r {}` deletes its data, and it joins anew",
         first.name,
         base_dir.join(folder).display()
     )
