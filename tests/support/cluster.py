@@ -40,7 +40,7 @@ class ClusterNode(Node):
         """Whether this node knows that all agree, and has nothing to hand over."""
         if not self.is_running() or self.admin("ringready").returncode != 0:
             return False
-        return "waiting to handoff" not in self.run("transfers")
+        return not self.json("transfers")["waiting"]
 
     def is_running(self):
         return self.process is not None and self.process.poll() is None
