@@ -5,6 +5,10 @@
     tests/run.py PART...      only these parts
     tests/run.py --list       the names of the parts
 
+Format and build come first, one after the other. The parts after them run in two lanes side by
+side: one for parts that keep the processors busy, one for tests of real processes, which mostly
+wait. Each line then begins with the name of its part.
+
 Needs Rust, Python 3.8 or later and nothing else; Node.js only for the tests of its client. What
 the client tests need is installed into `.test-env` the first time.
 """
@@ -15,7 +19,9 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
+import typing
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -26,12 +32,37 @@ from support import client_libraries  # noqa: E402
 
 
 class Count:
-    """What one part found out."""
+    """The passed and failed checks of one part."""
 
     def __init__(self, passed=0, failed=0, note=""):
         self.passed = passed
         self.failed = failed
         self.note = note
+
+
+class Result(typing.NamedTuple):
+    """The outcome of one part."""
+    name: str
+    count: Count
+    seconds: float
+    processor_seconds: float
+
+
+class Lane(threading.local):
+    """The part that a thread runs: the start of its lines, and the processor time of its programs."""
+    prefix = ""
+    processor_seconds = 0.0
+
+
+LANE = Lane()
+
+
+def say(text):
+    """Prints lines of the part that this thread runs."""
+    # One write for a line and its end, so that lines of two lanes do not run into each other.
+    for line in text.splitlines() or [""]:
+        sys.stdout.write("%s%s\n" % (LANE.prefix, line))
+    sys.stdout.flush()
 
 
 CARGO = os.environ.get("CARGO", "cargo")
@@ -46,10 +77,13 @@ def stream(command, env=None, on_line=None, hide=None):
     for raw in process.stdout:
         line = raw.decode("utf-8", "replace").rstrip("\n")
         if not hide or not re.search(hide, line):
-            print(line, flush=True)
+            say(line)
         if on_line:
             on_line(line)
-    return process.wait()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+    LANE.processor_seconds += used.ru_utime + used.ru_stime
+    return process.returncode
 
 
 def one_check(command):
@@ -85,15 +119,17 @@ BUILD = [CARGO, "build", "--workspace", "--all-targets"]
 
 def built(name):
     """The path of a program of the workspace. One build makes them all, and the Rust tests too."""
-    if not built.done and stream(BUILD + ["--quiet"]) != 0:
-        raise Impossible("the workspace does not build")
-    built.done = True
+    with built.lock:
+        if not built.done and stream(BUILD + ["--quiet"]) != 0:
+            raise Impossible("the workspace does not build")
+        built.done = True
     found = subprocess.run([CARGO, "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT,
                            stdout=subprocess.PIPE, check=True)
     return os.path.join(json.loads(found.stdout)["target_directory"], "debug", name)
 
 
 built.done = False
+built.lock = threading.Lock()
 
 
 class Impossible(Exception):
@@ -170,7 +206,7 @@ def part_python_client():
 def part_node_client():
     modules = client_libraries.node_modules(ROOT)
     if modules is None:
-        print("skipped: there is no node or npm on this machine, so the Node.js client was not "
+        say("skipped: there is no node or npm on this machine, so the Node.js client was not "
               "tested; install Node.js to test it")
         return Count(note="skipped: no node or npm on this machine")
     return total(counting([PYTHON, os.path.join(HERE, "node_client", name)], CLOSING_LINE,
@@ -187,13 +223,23 @@ def part_fuzz():
     return counting([built("quoit-fuzz")], CLOSING_LINE)
 
 
-PARTS = [
+# What the other parts rest on, in this order.
+FIRST = [
     ("format", "rustfmt", part_format),
-    ("clippy", "lints, every warning an error", part_clippy),
     ("build", "everything that the tests run", part_build),
     ("tidy", "rules of the code", part_tidy),
+]
+
+# Parts that keep all processors busy by themselves.
+BUSY = [
+    ("clippy", "lints, every warning an error", part_clippy),
     ("rust", "unit, property and crash tests of the crates", part_rust),
     ("simulation", "clusters in simulated worlds, hundreds of seeds", part_simulation),
+    ("fuzz", "fuzz targets: kept inputs and random mutations", part_fuzz),
+]
+
+# Parts that start nodes of their own, and mostly wait for them.
+PROCESSES = [
     ("process", "tests of the real process", with_nodes("process/run.py")),
     ("documentation", "the commands of README and of the pages, as they are written",
      with_nodes("documentation/run.py")),
@@ -242,33 +288,56 @@ PARTS = [
      with_nodes("golden/run.py", arguments=["--nodes", "5"])),
     ("python-client", "Riak's client for Python", part_python_client),
     ("node-client", "Riak's client for Node.js", part_node_client),
-    ("fuzz", "fuzz targets: kept inputs and random mutations", part_fuzz),
 ]
+
+PARTS = FIRST + BUSY + PROCESSES
 
 
 def run(name, about, part):
-    print("\n=== %s: %s" % (name, about), flush=True)
+    say("=== %s: %s" % (name, about))
     began = time.monotonic()
+    LANE.processor_seconds = 0.0
     try:
         count = part()
     except (Impossible, client_libraries.Unavailable) as error:
-        print("cannot run: %s" % error)
+        say("cannot run: %s" % error)
         count = Count(failed=1, note=str(error).splitlines()[0])
     seconds = time.monotonic() - began
-    print("--- %s: %d passed, %d failed, %.0f s" % (name, count.passed, count.failed, seconds),
-          flush=True)
-    return name, count, seconds
+    say("--- %s: %d passed, %d failed, %.0f s" % (name, count.passed, count.failed, seconds))
+    return Result(name, count, seconds, LANE.processor_seconds)
 
 
-def summarize(results):
+def run_lanes(lanes):
+    """Runs lanes of parts, the lanes side by side, the parts of each in order; their results."""
+    results = {}
+
+    def run_lane(lane):
+        for part in lane:
+            LANE.prefix = "%s | " % part[0] if len(lanes) > 1 else ""
+            results[part[0]] = run(*part)
+
+    threads = [threading.Thread(target=run_lane, args=(lane,)) for lane in lanes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lost = [part[0] for lane in lanes for part in lane if part[0] not in results]
+    if lost:
+        sys.exit("the lane of these parts broke down: %s" % ", ".join(lost))
+    return [results[part[0]] for lane in lanes for part in lane]
+
+
+def summarize(results, seconds):
     """Prints the table and the closing line; the exit status."""
-    print("\n=== summary")
-    for name, count, seconds in results:
-        note = "  (%s)" % count.note if count.note else ""
-        print("%-14s %5d passed  %3d failed  %4.0f s%s"
-              % (name, count.passed, count.failed, seconds, note))
-    passed = sum(count.passed for _, count, _ in results)
-    failed = sum(count.failed for _, count, _ in results)
+    print("\n=== summary: seconds that each part took, and of processors")
+    for each in results:
+        note = "  (%s)" % each.count.note if each.count.note else ""
+        print("%-21s %5d passed  %3d failed  %4.0f s  %4.0f s%s"
+              % (each.name, each.count.passed, each.count.failed, each.seconds,
+                 each.processor_seconds, note))
+    print("all together %.0f s" % seconds)
+    passed = sum(each.count.passed for each in results)
+    failed = sum(each.count.failed for each in results)
     print("%d passed, %d failed" % (passed, failed), flush=True)
     return 0 if failed == 0 and passed > 0 else 1
 
@@ -281,14 +350,21 @@ def main():
     args = parser.parse_args()
     if args.list:
         for name, about, _ in PARTS:
-            print("%-14s %s" % (name, about))
+            print("%-21s %s" % (name, about))
         return 0
     unknown = set(args.parts) - {name for name, _, _ in PARTS}
     if unknown:
         parser.error("no such part: %s (see --list)" % ", ".join(sorted(unknown)))
     if not shutil.which(CARGO):
         sys.exit("cargo is not there; install Rust (https://rustup.rs)")
-    return summarize([run(*part) for part in PARTS if not args.parts or part[0] in args.parts])
+    began = time.monotonic()
+    first, busy, processes = ([part for part in parts if not args.parts or part[0] in args.parts]
+                              for parts in (FIRST, BUSY, PROCESSES))
+    results = [run(*part) for part in first]
+    lanes = [lane for lane in (busy, processes) if lane]
+    if lanes:
+        results += run_lanes(lanes)
+    return summarize(results, time.monotonic() - began)
 
 
 if __name__ == "__main__":
