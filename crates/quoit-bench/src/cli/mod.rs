@@ -226,7 +226,11 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     };
     match &mut ran {
         Ok(report) => {
-            write_after_run(report, terminal);
+            let of_run = report.directory.clone();
+            write_after_run(&of_run, report, terminal);
+            if of_run != directory.path() {
+                write_after_run(directory.path(), report, terminal);
+            }
             if let Some(command) = &config.hooks.after {
                 run_post_hook(command, &directory, &log, terminal);
             }

@@ -11,6 +11,7 @@ use tokio::time::{Instant, Sleep};
 use super::StartError;
 use crate::config::Target;
 use crate::login::login;
+use crate::measure::note_sent;
 use crate::term::Term;
 
 /// First pause before connecting anew; it doubles up to the greatest.
@@ -159,6 +160,7 @@ impl PbLink {
     ) -> Result<A, CallError> {
         let Some(connection) = &mut self.connection else { return Err(CallError::Disconnected) };
         self.timer.as_mut().reset(Instant::now() + timeout);
+        note_sent();
         let answer = tokio::select! {
             biased;
             answer = connection.call::<Q, A>(request) => answer,
@@ -180,6 +182,7 @@ impl PbLink {
     ) -> Result<(), CallError> {
         let Some(connection) = &mut self.connection else { return Err(CallError::Disconnected) };
         self.timer.as_mut().reset(Instant::now() + timeout);
+        note_sent();
         let exchange = async {
             connection.queue_encoded(frame);
             connection.flush().await?;
@@ -213,6 +216,7 @@ impl PbLink {
         timeout: Duration,
     ) -> Result<(), CallError> {
         let Some(connection) = &mut self.connection else { return Err(CallError::Disconnected) };
+        note_sent();
         match tokio::time::timeout(timeout, read_keys(connection, request)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(self.failed(error)),

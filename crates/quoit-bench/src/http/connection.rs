@@ -16,6 +16,7 @@ use super::HttpError;
 use super::body::{Body, Chunk};
 use crate::config::Target;
 use crate::login::HttpSecurity;
+use crate::measure::note_sent;
 
 /// How long a machine may be silent before it counts as gone. Slow answers are not silence.
 const DEAD_PEER_LIMIT: Duration = Duration::from_secs(1);
@@ -176,6 +177,7 @@ impl Connection {
     }
 
     async fn send(&mut self, mut head: &[u8], mut body: &[u8]) -> Result<(), HttpError> {
+        note_sent();
         while !head.is_empty() || !body.is_empty() {
             let sent = tokio::select! {
                 biased;

@@ -110,6 +110,8 @@ pub enum KeyGenerator {
         /// Reused for the text.
         scratch: Vec<u8>,
     },
+    /// The value in Erlang's external term format, as a binary.
+    ExternalTerm(Box<KeyGenerator>),
     /// Base64 with padding, as a binary.
     Base64 {
         /// Gives the bytes.
@@ -165,6 +167,7 @@ impl KeyGenerator {
             Self::Integers(_) => Kind::Integer,
             Self::IntegerToBinary { .. }
             | Self::Base64 { .. }
+            | Self::ExternalTerm(_)
             | Self::Digest(..)
             | Self::Lines(_)
             | Self::Uuid(None) => Kind::Binary,
@@ -190,6 +193,7 @@ impl KeyGenerator {
             | Self::IntegerToString(inner)
             | Self::Formatted { inner, .. }
             | Self::Digest(_, inner)
+            | Self::ExternalTerm(inner)
             | Self::Base64 { inner, .. } => inner.dimension(),
             Self::Joined { parts, .. } => match (parts.0.dimension(), parts.1.dimension()) {
                 (Some(a), Some(b)) => Some(a.min(b)),
@@ -235,6 +239,10 @@ impl KeyGenerator {
             Self::Digest(digest, inner) => {
                 inner.generate(random, key)?;
                 digest.apply(&mut key.bytes);
+            }
+            Self::ExternalTerm(inner) => {
+                inner.generate(random, key)?;
+                text::write_external_term(key, inner.kind());
             }
             Self::Base64 { inner, scratch } => {
                 inner.generate(random, key)?;

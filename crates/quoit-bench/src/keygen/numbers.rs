@@ -89,7 +89,14 @@ fn plain_integers(
         Ok(Some((start, range(term, count, &two_forms())?)))
     };
     Some(match name {
-        "sequential_int" => max(1).map(|max| sequence(0, max.unsigned_abs(), false)),
+        "sequential_int" => match arguments {
+            [start, max] => {
+                start_to_max(term, start, max).map(|(start, count)| sequence(start, count, false))
+            }
+            _ => max(1).map(|max| sequence(0, max.unsigned_abs(), false)),
+        },
+        // Of forks of basho_bench; the same as uniform_int.
+        "random_int" => max(1).map(|max| Integers::Uniform { start: 1, count: max.unsigned_abs() }),
         "partitioned_sequential_int" => start_and_count().and_then(|given| match given {
             Some((start, count)) => Ok(sequence(start, count, true)),
             None => max(1).map(|max| sequence(0, max.unsigned_abs(), true)),
@@ -105,6 +112,21 @@ fn plain_integers(
             .map(|max| Integers::EightyTwenty { fifth: max.unsigned_abs() / 5 }),
         _ => return None,
     })
+}
+
+/// The start and the count of the integers from `start` up to the one before `max`.
+fn start_to_max(term: &Term, start: &Term, max: &Term) -> Result<(i64, u64), GeneratorError> {
+    let bound = |term: &Term| {
+        let integer = i64::try_from(term.as_integer()?).ok()?;
+        (integer.unsigned_abs() < 1 << 62).then_some(integer)
+    };
+    match (bound(start), bound(max)) {
+        (Some(start), Some(max)) if start < max => Ok((start, max.abs_diff(start))),
+        _ => Err(shape_error(
+            term,
+            "{sequential_int, Max} or {sequential_int, Start, Max} of integers, Start below Max",
+        )),
+    }
 }
 
 /// A count of at least 1.

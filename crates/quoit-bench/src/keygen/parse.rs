@@ -15,7 +15,7 @@ use crate::valgen::ValueGenerator;
 const INTEGER_BITS_MAX: i128 = 8192;
 
 /// Names of generators, for suggestions.
-const NAMES: [&str; 33] = [
+const NAMES: [&str; 35] = [
     "sequential_int",
     "partitioned_sequential_int",
     "uniform_int",
@@ -49,6 +49,8 @@ const NAMES: [&str; 33] = [
     "named_sequential_int",
     "named_partitioned_sequential_int",
     "modulo_format",
+    "random_int",
+    "term_to_bin",
 ];
 
 impl KeyGenerator {
@@ -114,6 +116,9 @@ fn parse_named(
             let inner = bytes_in(term, inner)?;
             Ok(KeyGenerator::Base64 { inner: Box::new(inner), scratch: String::new() })
         }
+        ("term_to_bin", [inner]) => {
+            Ok(KeyGenerator::ExternalTerm(Box::new(KeyGenerator::parse(inner)?)))
+        }
         ("concat_binary", [first, second]) => joined(term, Kind::Binary, first, second),
         ("concat_string", [first, second]) => joined(term, Kind::String, first, second),
         ("uuid_v4", []) => Ok(KeyGenerator::Uuid(None)),
@@ -149,6 +154,7 @@ fn form_of(name: &str) -> Option<String> {
         | "int_to_str"
         | "str_to_bin"
         | "bin_to_str"
+        | "term_to_bin"
         | "base64" => format!("{{{name}, Generator}}"),
         "to_binstr" | "to_str" => format!("{{{name}, \"Format\", Generator}}"),
         "concat_binary" | "concat_string" => format!("{{{name}, Generator, Generator}}"),

@@ -49,7 +49,30 @@ fn wrapped(format: &str, integer: i64) -> Vec<u8> {
 #[test]
 fn sequences_end() {
     assert_eq!(integers("{sequential_int, 3}", 10), [0, 1, 2]);
+    assert_eq!(integers("{sequential_int, 5, 8}", 10), [5, 6, 7]);
     assert_eq!(integers("{partitioned_sequential_int, 5, 3}", 10), [5, 6, 7]);
+    let error =
+        KeyGenerator::parse(&term_of("{sequential_int, 8, 5}")).expect_err("an empty range");
+    assert!(error.to_string().contains("Start below Max"), "{error}");
+}
+
+#[test]
+fn random_int_is_another_name_of_uniform_int() {
+    assert_eq!(integers("{random_int, 50}", 20), integers("{uniform_int, 50}", 20));
+}
+
+/// The expected bytes are those of `term_to_binary/1` of Erlang/OTP.
+#[test]
+fn external_terms_are_those_of_erlang() {
+    let of = |integer| wrapped("{term_to_bin, #}", integer);
+    assert_eq!(of(7), [131, 97, 7]);
+    assert_eq!(of(256), [131, 98, 0, 0, 1, 0]);
+    assert_eq!(of(-1), [131, 98, 255, 255, 255, 255]);
+    assert_eq!(of(1 << 32), [131, 110, 5, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(of(-(1 << 31) - 1), [131, 110, 4, 1, 1, 0, 0, 128]);
+    assert_eq!(first("{term_to_bin, \"ab\"}"), [131, 107, 0, 2, 97, 98]);
+    assert_eq!(first("{term_to_bin, \"\"}"), [131, 106]);
+    assert_eq!(first("{term_to_bin, <<\"ab\">>}"), [131, 109, 0, 0, 0, 2, 97, 98]);
 }
 
 #[test]

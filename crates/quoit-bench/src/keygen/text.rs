@@ -2,13 +2,59 @@
 
 use std::io::Write as _;
 
-use super::Key;
+use super::{Key, Kind};
 use crate::random::{Random, hex, mix};
 
 /// Replaces `bytes` by the decimal digits of `integer`.
 pub(super) fn write_decimal(bytes: &mut Vec<u8>, integer: i64) {
     bytes.clear();
     write!(bytes, "{integer}").expect("writing to a vector does not fail");
+}
+
+/// Replaces the bytes of a key by its external term, as Erlang's `term_to_binary` writes it: tags 97, 98 and
+/// 110 for integers, 107 and 108 for strings, 109 for binaries.
+pub(super) fn write_external_term(key: &mut Key, kind: Kind) {
+    let bytes = std::mem::take(&mut key.bytes);
+    let term = &mut key.bytes;
+    term.push(131);
+    // Configurations bound the sizes of keys far below 4 GiB.
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes();
+    match kind {
+        Kind::Integer => match (u8::try_from(key.integer), i32::try_from(key.integer)) {
+            (Ok(small), _) => term.extend([97, small]),
+            (_, Ok(integer)) => {
+                term.push(98);
+                term.extend(integer.to_be_bytes());
+            }
+            _ => {
+                let magnitude = key.integer.unsigned_abs();
+                let size = 8 - magnitude.leading_zeros() / 8;
+                let sign = u8::from(key.integer < 0);
+                term.extend([110, size as u8, sign]);
+                term.extend(&magnitude.to_le_bytes()[..size as usize]);
+            }
+        },
+        Kind::String if bytes.is_empty() => term.push(106),
+        Kind::String => match u16::try_from(bytes.len()) {
+            Ok(length) => {
+                term.push(107);
+                term.extend(length.to_be_bytes());
+                term.extend(bytes);
+            }
+            // A long string is a list of its characters, each an integer.
+            Err(_) => {
+                term.push(108);
+                term.extend(length);
+                term.extend(bytes.into_iter().flat_map(|byte| [97, byte]));
+                term.push(106);
+            }
+        },
+        Kind::Binary => {
+            term.push(109);
+            term.extend(length);
+            term.extend(bytes);
+        }
+    }
 }
 
 /// Splits `integer` by successive moduli: the first piece is the integer modulo the first of

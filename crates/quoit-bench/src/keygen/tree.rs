@@ -15,6 +15,7 @@ impl KeyGenerator {
             Self::IntegerToBinary { inner, .. }
             | Self::IntegerToString(inner)
             | Self::Retyped(_, inner)
+            | Self::ExternalTerm(inner)
             | Self::Formatted { inner, .. }
             | Self::Split { inner, .. }
             | Self::Digest(_, inner)
@@ -32,6 +33,7 @@ impl KeyGenerator {
             Self::IntegerToBinary { inner, .. }
             | Self::IntegerToString(inner)
             | Self::Retyped(_, inner)
+            | Self::ExternalTerm(inner)
             | Self::Formatted { inner, .. }
             | Self::Split { inner, .. }
             | Self::Digest(_, inner)

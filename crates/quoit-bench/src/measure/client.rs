@@ -9,6 +9,12 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::stats::Latencies;
+
+/// A percentile below this many times the same percentile of the canary is within the noise: half of it or
+/// more can be the load generator's own delay.
+const NOISE_FACTOR: u64 = 2;
+
 /// A thread is near saturation in a second of which it was busy, or waiting for a processor, for
 /// at least this share.
 pub const SATURATED_SHARE: f64 = 0.9;
@@ -97,15 +103,23 @@ pub struct ClientLoad {
     pub process_cpu_s: f64,
     /// Each thread that runs workers.
     pub threads: Vec<ThreadLoad>,
+    /// Latencies of the canaries, which ask no server. All 0 in summaries of older versions.
+    #[serde(default)]
+    pub noise_floor: Latencies,
 }
 
 impl ClientLoad {
     /// Sums up the threads of a run.
-    pub(crate) fn new(process_cpu: Duration, threads: Vec<ThreadLoad>) -> Self {
+    pub(crate) fn new(
+        process_cpu: Duration,
+        threads: Vec<ThreadLoad>,
+        noise_floor: Latencies,
+    ) -> Self {
         Self {
             client_bound: threads.iter().any(ThreadLoad::is_bound),
             process_cpu_s: process_cpu.as_secs_f64(),
             threads,
+            noise_floor,
         }
     }
 
@@ -121,6 +135,24 @@ impl ClientLoad {
                 worst * 100.0
             )
         })
+    }
+}
+
+impl Latencies {
+    /// The figures of the table, in its order; `self` is the noise floor of these latencies. Each is true when
+    /// it says more about the load generator than about the server.
+    #[must_use]
+    pub fn noisy_figures(&self, latencies: &Self) -> [bool; 7] {
+        let within = |us: u64, floor_us: u64| us < NOISE_FACTOR * floor_us;
+        [
+            within(latencies.min_us, self.min_us),
+            latencies.mean_us < NOISE_FACTOR as f64 * self.mean_us,
+            within(latencies.median_us, self.median_us),
+            within(latencies.p95_us, self.p95_us),
+            within(latencies.p99_us, self.p99_us),
+            within(latencies.p99_9_us, self.p99_9_us),
+            within(latencies.max_us, self.max_us),
+        ]
     }
 }
 
@@ -146,10 +178,21 @@ mod tests {
         assert!(load_of(300, 650).is_bound());
         assert!(!load_of(500, 300).is_bound());
         assert!(!ThreadLoad::default().is_bound());
-        let client = ClientLoad::new(second, vec![load_of(10, 0), load_of(950, 0)]);
+        let client =
+            ClientLoad::new(second, vec![load_of(10, 0), load_of(950, 0)], Latencies::default());
         assert!(client.client_bound);
         assert!(client.warning().expect("a warning").contains("10 %"), "{:?}", client.warning());
-        assert_eq!(ClientLoad::new(second, vec![load_of(10, 0)]).warning(), None);
+        let idle = ClientLoad::new(second, vec![load_of(10, 0)], Latencies::default());
+        assert_eq!(idle.warning(), None);
+    }
+
+    #[test]
+    fn figures_below_twice_the_noise_floor_are_noisy() {
+        let floor =
+            Latencies { median_us: 50, p99_us: 20_000, max_us: 30_000, ..Latencies::default() };
+        let latencies = Latencies { median_us: 100, p99_us: 21_000, max_us: 59_999, ..floor };
+        let noisy = floor.noisy_figures(&latencies);
+        assert_eq!(noisy, [false, false, false, false, true, false, true]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::client::ThreadLoad;
+use super::stalls::Gaps;
 use super::stats::Window;
 
 /// The shared windows of a run, by second. Threads touch it once a second.
@@ -22,6 +23,8 @@ struct CollectorState {
     /// For each thread how many seconds it has left behind; nothing once it has finished.
     passed_seconds: Vec<Option<u64>>,
     loads: Vec<ThreadLoad>,
+    /// For each thread that has finished, its gaps between successes.
+    gaps: Vec<Option<Gaps>>,
 }
 
 /// Counts that a thread delivers when a window is over.
@@ -52,6 +55,7 @@ impl Collector {
             windows: BTreeMap::new(),
             passed_seconds: vec![Some(0); thread_count],
             loads: vec![ThreadLoad::default(); thread_count],
+            gaps: vec![None; thread_count],
         };
         Self { operation_count, state: Mutex::new(state), changed: Notify::new() }
     }
@@ -77,6 +81,16 @@ impl Collector {
         state.loads[thread] = delivery.load;
         drop(state);
         self.changed.notify_one();
+    }
+
+    /// Takes the gaps of a thread whose workers have ended.
+    pub(super) fn deliver_gaps(&self, thread: usize, gaps: Gaps) {
+        self.state().gaps[thread] = Some(gaps);
+    }
+
+    /// The gaps of all threads that worked.
+    pub(crate) fn gaps(&self) -> Vec<Gaps> {
+        self.state().gaps.iter().flatten().cloned().collect()
     }
 
     /// Says that a thread adds nothing more.

@@ -6,16 +6,23 @@
 //!
 //! Nothing is kept in memory longer than it takes to write it: [`intervals`] has every second.
 
+mod breakdown;
 mod client;
 mod collector;
 pub mod intervals;
+mod moments;
 mod recorder;
+mod stalls;
 mod stats;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
+pub use breakdown::Breakdown;
 pub(crate) use client::process_cpu_time;
 pub use client::{CLIENT_BOUND_SHARE, ClientLoad, SATURATED_SHARE, ThreadLoad};
 pub(crate) use collector::Collector;
+pub(crate) use moments::{Moments, note_sent, noting_sent, take_sent};
 pub(crate) use recorder::Recorder;
-pub use stats::{Latencies, OperationStats, Window};
+pub use stalls::Stall;
+pub(crate) use stalls::{Gaps, stalls};
+pub use stats::{Attempts, Latencies, OperationStats, Window};

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::client::{ThreadLoad, ThreadTime};
 use super::collector::{Collector, Delivery};
+use super::moments::Moments;
+use super::stalls::GapsOfThread;
 use super::stats::Window;
 use crate::term::Term;
 
@@ -21,6 +23,7 @@ pub(crate) struct Recorder {
     window_end: Instant,
     release: Instant,
     load: ThreadLoad,
+    gaps: GapsOfThread,
     /// When the thread's own time was last asked for, and what it was.
     watched: (Instant, ThreadTime),
 }
@@ -38,27 +41,48 @@ impl Recorder {
             window_end: release + WINDOW,
             release,
             load: ThreadLoad::default(),
+            gaps: GapsOfThread::new(release),
             watched: (Instant::now(), ThreadTime::now()),
         }
     }
 
-    /// Counts a success that ended at `end`; no lock and no allocation except once a second.
+    /// Counts a success; no lock and no allocation except once a second.
     #[inline]
-    pub(crate) fn record(&mut self, operation: usize, latency: Duration, end: Instant) {
-        if end < self.release {
-            return;
+    pub(crate) fn record(&mut self, operation: usize, moments: &Moments) {
+        if self.begin(moments.ended) {
+            self.gaps.success(moments.ended);
+            self.window.record(operation, moments);
         }
-        self.roll(end);
-        self.window.record(operation, latency.as_nanos() as u64);
     }
 
-    /// Counts a failure that ended at `end`.
-    pub(crate) fn record_error(&mut self, operation: usize, reason: Term, end: Instant) {
+    /// Counts a failure that ended at `end`, `elapsed` after its operation should have begun.
+    pub(crate) fn record_error(
+        &mut self,
+        operation: usize,
+        reason: Term,
+        elapsed: Duration,
+        end: Instant,
+    ) {
+        if self.begin(end) {
+            self.window.record_error(operation, reason, elapsed);
+        }
+    }
+
+    /// Counts an operation of the canary, which took `elapsed` and ended at `end`.
+    pub(crate) fn record_canary(&mut self, elapsed: Duration, end: Instant) {
+        if self.begin(end) {
+            self.window.record_canary(elapsed);
+        }
+    }
+
+    /// Turns to the window of `end`; false when the measurement has not started then.
+    #[inline]
+    fn begin(&mut self, end: Instant) -> bool {
         if end < self.release {
-            return;
+            return false;
         }
         self.roll(end);
-        self.window.record_error(operation, reason);
+        true
     }
 
     /// Delivers the window when `now` is past its end.
@@ -97,5 +121,7 @@ impl Recorder {
     /// Delivers the last, partial window. The thread still has to say that it has finished.
     pub(crate) fn flush(&mut self) {
         self.hand_over(self.second);
+        let gaps = std::mem::replace(&mut self.gaps, GapsOfThread::new(self.release));
+        self.collector.deliver_gaps(self.thread, gaps.finish());
     }
 }

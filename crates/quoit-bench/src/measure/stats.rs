@@ -1,10 +1,13 @@
 //! Counts and latencies of operations in a span of time.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::breakdown::Breakdown;
+use super::moments::Moments;
 use crate::term::Term;
 
 /// Significant decimal digits of a recorded latency: its error is below 0.1 %.
@@ -42,6 +45,43 @@ pub struct Latencies {
     pub p99_9_us: u64,
     /// The greatest.
     pub max_us: u64,
+}
+
+impl Latencies {
+    /// The figures of a table in microseconds: least, mean, median, 95 %, 99 %, 99.9 %, greatest.
+    #[must_use]
+    pub fn figures_us(&self) -> [f64; 7] {
+        [
+            self.min_us as f64,
+            self.mean_us,
+            self.median_us as f64,
+            self.p95_us as f64,
+            self.p99_us as f64,
+            self.p99_9_us as f64,
+            self.max_us as f64,
+        ]
+    }
+}
+
+/// Latencies of all operations of a span. A failed operation counts with the time after which it failed: an
+/// answer would have taken longer, so percentiles that reach such a time are lower bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Attempts {
+    /// Successful and failed operations together.
+    pub latencies: Latencies,
+    /// The least time after which an operation failed, in microseconds: figures from this one on are lower
+    /// bounds.
+    pub least_failed_us: u64,
+}
+
+impl Attempts {
+    /// Whether the true value of each [figure](Latencies::figures_us) may be greater. A mean always may.
+    #[must_use]
+    pub fn lower_bounds(&self) -> [bool; 7] {
+        let mut bounds = self.latencies.figures_us().map(|us| us >= self.least_failed_us as f64);
+        bounds[1] = true;
+        bounds
+    }
 }
 
 impl Default for OperationStats {
@@ -118,7 +158,7 @@ impl OperationStats {
         self.error_count += other.error_count;
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.latencies_ns.reset();
         self.sum_ns = 0;
         self.min_ns = u64::MAX;
@@ -143,6 +183,17 @@ impl OperationStats {
             p99_9_us,
             max_us: to_us(self.max_ns),
         }
+    }
+
+    /// The latencies of these successes and of `failed`, the times after which others failed; nothing when
+    /// none did.
+    #[must_use]
+    pub fn attempts(&self, failed: &Self) -> Option<Attempts> {
+        (failed.count() > 0).then(|| {
+            let mut all = self.clone();
+            all.add(failed);
+            Attempts { latencies: all.latencies(), least_failed_us: to_us(failed.min_ns) }
+        })
     }
 
     /// Values at ascending quantiles, in one pass. The last element is exact, others are the
@@ -173,6 +224,7 @@ fn to_us(ns: u64) -> u64 {
 #[derive(Debug, Clone)]
 pub struct Window {
     operations: Vec<OperationStats>,
+    breakdown: Breakdown,
     errors: BTreeMap<(usize, Term), u64>,
     is_empty: bool,
 }
@@ -181,7 +233,13 @@ impl Window {
     /// An empty window for a number of operations.
     pub(crate) fn new(operation_count: usize) -> Self {
         let operations = (0..operation_count).map(|_| OperationStats::new()).collect();
-        Self { operations, errors: BTreeMap::new(), is_empty: true }
+        let breakdown = Breakdown::new(operation_count);
+        Self { operations, breakdown, errors: BTreeMap::new(), is_empty: true }
+    }
+
+    /// Where the time of the operations went.
+    pub fn breakdown(&self) -> &Breakdown {
+        &self.breakdown
     }
 
     /// One entry for each operation of the mix, in its order.
@@ -210,15 +268,23 @@ impl Window {
     }
 
     #[inline]
-    pub(super) fn record(&mut self, operation: usize, latency_ns: u64) {
+    pub(super) fn record(&mut self, operation: usize, moments: &Moments) {
         self.is_empty = false;
-        self.operations[operation].record(latency_ns);
+        self.operations[operation].record(moments.latency().as_nanos() as u64);
+        self.breakdown.record(operation, moments);
     }
 
-    pub(super) fn record_error(&mut self, operation: usize, reason: Term) {
+    /// Counts a failure `elapsed` after the operation should have begun.
+    pub(super) fn record_error(&mut self, operation: usize, reason: Term, elapsed: Duration) {
         self.is_empty = false;
         self.operations[operation].error_count += 1;
+        self.breakdown.record_failed(operation, elapsed);
         self.count_errors(operation, reason, 1);
+    }
+
+    pub(super) fn record_canary(&mut self, elapsed: Duration) {
+        self.is_empty = false;
+        self.breakdown.record_canary(elapsed);
     }
 
     fn count_errors(&mut self, operation: usize, reason: Term, count: u64) {
@@ -238,6 +304,7 @@ impl Window {
         for (mine, theirs) in self.operations.iter_mut().zip(&other.operations) {
             mine.add(theirs);
         }
+        self.breakdown.add(&other.breakdown);
         for ((operation, reason), count) in &other.errors {
             self.count_errors(*operation, reason.clone(), *count);
         }
@@ -247,6 +314,7 @@ impl Window {
     pub(crate) fn clear(&mut self) {
         if !self.is_empty {
             self.operations.iter_mut().for_each(OperationStats::clear);
+            self.breakdown.clear();
             self.errors.clear();
             self.is_empty = true;
         }

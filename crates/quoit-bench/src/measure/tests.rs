@@ -6,9 +6,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::term::Term;
 
+/// An operation of a closed loop that took `latency`, half of it before its request, and ended at `ended`.
+pub(crate) fn closed_loop(latency: Duration, ended: Instant) -> Moments {
+    let started = ended.checked_sub(latency).expect("a clock that has run for longer");
+    let sent = started + latency / 2;
+    Moments { due: None, free: started, started, sent, ended }
+}
+
 fn window_of(latencies_us: &[u64]) -> Window {
-    let mut window = Window::new(1);
-    latencies_us.iter().for_each(|us| window.record(0, us * 1000));
+    let (mut window, base) = (Window::new(1), Instant::now());
+    for us in latencies_us {
+        let latency = Duration::from_micros(*us);
+        window.record(0, &closed_loop(latency, base + latency));
+    }
     window
 }
 
@@ -35,9 +45,10 @@ fn quantiles_are_of_nearest_rank() {
 #[test]
 fn errors_have_reasons_and_no_latency() {
     let mut window = Window::new(2);
-    window.record_error(1, Term::atom("timeout"));
-    window.record_error(1, Term::atom("timeout"));
-    window.record(0, 1000);
+    let second = Duration::from_secs(1);
+    window.record_error(1, Term::atom("timeout"), second);
+    window.record_error(1, Term::atom("timeout"), second);
+    window.record(0, &closed_loop(Duration::ZERO, Instant::now()));
     assert_eq!((window.success_count(), window.error_count()), (1, 2));
     assert_eq!(window.errors().get(&(1, Term::atom("timeout"))), Some(&2));
     assert_eq!(window.operations()[1].latencies().count, 0);
@@ -46,7 +57,7 @@ fn errors_have_reasons_and_no_latency() {
 #[test]
 fn reasons_of_errors_are_bounded() {
     let mut window = Window::new(1);
-    (0..20_000).for_each(|reason| window.record_error(0, Term::Integer(reason)));
+    (0..20_000).for_each(|reason| window.record_error(0, Term::Integer(reason), Duration::ZERO));
     assert_eq!(window.errors().len(), 10_001);
     assert_eq!(window.errors().get(&(0, Term::atom("other"))), Some(&10_000));
     assert_eq!(window.error_count(), 20_000);
@@ -60,9 +71,9 @@ fn a_sample_is_counted_in_the_second_in_which_it_ended() {
     let mut first = Recorder::new(0, collector.clone(), release);
     let mut second = Recorder::new(1, collector.clone(), release);
     let latency = Duration::from_micros(10);
-    first.record(0, latency, at(999));
-    first.record(0, latency, at(1000));
-    second.record(0, latency, at(500));
+    first.record(0, &closed_loop(latency, at(999)));
+    first.record(0, &closed_loop(latency, at(1000)));
+    second.record(0, &closed_loop(latency, at(500)));
     assert_eq!(collector.take_completed().through_second, 0);
     // The second thread is idle until its clock ticks in second 3.
     second.roll(at(3001));
@@ -70,7 +81,7 @@ fn a_sample_is_counted_in_the_second_in_which_it_ended() {
     assert_eq!(completed.through_second, 1);
     assert_eq!(completed.windows.len(), 1);
     assert_eq!((completed.windows[0].0, completed.windows[0].1.success_count()), (0, 2));
-    first.record_error(0, Term::atom("late"), at(2500));
+    first.record_error(0, Term::atom("late"), latency, at(2500));
     first.flush();
     collector.finish(0);
     second.flush();
@@ -86,12 +97,45 @@ fn the_last_partial_window_is_delivered() {
     let collector = Arc::new(Collector::new(1, 1));
     let release = Instant::now();
     let mut recorder = Recorder::new(0, collector.clone(), release);
-    recorder.record(0, Duration::from_micros(10), release + Duration::from_millis(2300));
+    let ended = release + Duration::from_millis(2300);
+    recorder.record(0, &closed_loop(Duration::from_micros(10), ended));
     recorder.flush();
     collector.finish(0);
     let completed = collector.take_completed();
     assert_eq!(completed.windows.len(), 1);
     assert_eq!(completed.windows[0].0, 2);
+}
+
+/// Of ten operations nine succeed within 1 to 9 ms, and one times out after 5 ms.
+#[test]
+fn a_failure_is_a_lower_bound() {
+    let mut window = window_of(&[1000, 2000, 3000, 4000, 5000, 6000, 7000, 8000, 9000]);
+    assert_eq!(window.operations()[0].attempts(&window.breakdown().failed()[0]), None);
+    window.record_error(0, Term::atom("timeout"), Duration::from_millis(5));
+    let attempts = window.operations()[0].attempts(&window.breakdown().failed()[0]);
+    let attempts = attempts.expect("a failure");
+    assert_eq!(attempts.latencies.count, 10);
+    assert_eq!((attempts.latencies.median_us, attempts.least_failed_us), (5000, 5000));
+    // The least is exact; the others could be greater.
+    assert_eq!(attempts.lower_bounds(), [false, true, true, true, true, true, true]);
+}
+
+#[test]
+fn stalls_are_found_in_what_the_threads_deliver() {
+    let collector = Arc::new(Collector::new(2, 1));
+    let release = Instant::now();
+    for thread in 0..2 {
+        let mut recorder = Recorder::new(thread, collector.clone(), release);
+        for ms in (0..1000).chain(3000..4000) {
+            let ended = release + Duration::from_millis(ms);
+            recorder.record(0, &closed_loop(Duration::ZERO, ended));
+        }
+        recorder.flush();
+        collector.finish(thread);
+    }
+    let found = stalls(&collector.gaps(), Duration::from_secs(4), 4000, None);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].start_s, found[0].arrivals), (0.999, 4004));
 }
 
 proptest! {

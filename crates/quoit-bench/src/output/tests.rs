@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::config::LogLevel;
+use crate::measure::tests::closed_loop;
 use crate::measure::{Collector, Recorder, Window};
 use crate::run::ReportedOperation;
 use crate::term::Term;
@@ -24,10 +25,10 @@ fn window(latencies_us: &[u64], errors: &[&str]) -> Window {
     let release = Instant::now();
     let mut recorder = Recorder::new(0, collector.clone(), release);
     for us in latencies_us {
-        recorder.record(0, Duration::from_micros(*us), release);
+        recorder.record(0, &closed_loop(Duration::from_micros(*us), release));
     }
     for error in errors {
-        recorder.record_error(1, Term::atom(error), release);
+        recorder.record_error(1, Term::atom(error), Duration::from_secs(1), release);
     }
     recorder.flush();
     collector.finish(0);

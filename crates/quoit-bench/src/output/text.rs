@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::measure::Window;
+use crate::measure::{Latencies, OperationStats, Window};
 use crate::run::ReportedOperation;
 
 /// Minutes and seconds, with hours when there are any.
@@ -145,30 +145,92 @@ pub(super) fn summary_table(
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let rate = |count: u64| format!("{:.1}", count as f64 / elapsed.as_secs_f64().max(1e-6));
-    for (operation, stats) in operations.iter().zip(total.operations()) {
-        let latencies = stats.latencies();
-        let times = [
-            latencies.min_us as f64,
-            latencies.mean_us,
-            latencies.median_us as f64,
-            latencies.p95_us as f64,
-            latencies.p99_us as f64,
-            latencies.p99_9_us as f64,
-            latencies.max_us as f64,
-        ];
+    let noise_floor = total.breakdown().canary().latencies();
+    let mut marks = Marks::default();
+    let of_operations = operations.iter().zip(total.operations()).zip(total.breakdown().failed());
+    for ((operation, stats), failed) in of_operations {
         let mut row = vec![
             operation.name(),
-            latencies.count.to_string(),
-            rate(latencies.count),
+            stats.count().to_string(),
+            rate(stats.count()),
             stats.error_count().to_string(),
         ];
-        row.extend(times.map(|us| if latencies.count > 0 { ms_text(us) } else { "-".to_owned() }));
+        row.extend(marks.figures(stats, failed, &noise_floor));
         rows.push(row);
     }
     let mut all = vec!["all".to_owned(), total.success_count().to_string()];
     all.extend([rate(total.success_count()), total.error_count().to_string()]);
     rows.push(all);
-    aligned(&rows)
+    rows.extend(parts_of_latencies(total, &noise_floor));
+    aligned(&rows) + &marks.legend()
+}
+
+/// Rows of the load generator's own part of the latencies.
+fn parts_of_latencies(total: &Window, noise_floor: &Latencies) -> Vec<Vec<String>> {
+    let breakdown = total.breakdown();
+    let parts = [
+        ("queueing", breakdown.queueing().latencies()),
+        ("client delay", breakdown.client_delay().latencies()),
+        ("noise floor", *noise_floor),
+    ];
+    let row = |(name, latencies): (&str, Latencies)| {
+        let counts = [name.to_owned(), latencies.count.to_string(), String::new(), String::new()];
+        counts.into_iter().chain(latencies.figures_us().map(ms_text)).collect()
+    };
+    parts.into_iter().filter(|(_, latencies)| latencies.count > 0).map(row).collect()
+}
+
+/// Marks of figures that are no plain latencies, with what they mean.
+#[derive(Debug, Default)]
+struct Marks {
+    has_lower_bounds: bool,
+    has_noise: bool,
+}
+
+impl Marks {
+    /// The figures of one operation: over all attempts where some failed.
+    fn figures(
+        &mut self,
+        stats: &OperationStats,
+        failed: &OperationStats,
+        noise_floor: &Latencies,
+    ) -> Vec<String> {
+        let attempts = stats.attempts(failed);
+        let latencies = attempts.map_or_else(|| stats.latencies(), |attempts| attempts.latencies);
+        if latencies.count == 0 {
+            return vec!["-".to_owned(); 7];
+        }
+        let bounds = attempts.map_or([false; 7], |attempts| attempts.lower_bounds());
+        let noisy = noise_floor.noisy_figures(&latencies);
+        let figures = latencies.figures_us().into_iter().zip(bounds).zip(noisy);
+        let text = |((us, is_bound), is_noisy): ((f64, bool), bool)| {
+            let mark = match (is_bound, is_noisy) {
+                (true, _) => "≥",
+                (false, true) => "~",
+                (false, false) => "",
+            };
+            self.has_lower_bounds |= is_bound;
+            self.has_noise |= is_noisy && !is_bound;
+            format!("{mark}{}", ms_text(us))
+        };
+        figures.map(text).collect()
+    }
+
+    /// The meaning of the marks that were used.
+    fn legend(&self) -> String {
+        let mut legend = String::new();
+        if self.has_lower_bounds {
+            legend.push_str(
+                "\n≥ at least: failed operations count with the time after which they failed",
+            );
+        }
+        if self.has_noise {
+            legend.push_str(
+                "\n~ within the noise: less than twice that of operations that ask no server",
+            );
+        }
+        legend
+    }
 }
 
 /// Columns padded to their widest cell: the first to the left, the rest to the right.

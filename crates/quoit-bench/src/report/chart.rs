@@ -82,8 +82,8 @@ fn panels_of<'a>(results: &'a Results, options: &'a ChartOptions) -> Vec<Panel<'
     let throughput = Facet {
         name: None,
         series: vec![
-            PanelSeries { class: "ok", name: "ok", points: rates(|row| row.successful) },
-            PanelSeries { class: "error", name: "error", points: rates(|row| row.failed) },
+            rate_series("ok", rates(|row| row.successful)),
+            rate_series("error", rates(|row| row.failed)),
         ],
     };
     let mut panels =
@@ -91,18 +91,30 @@ fn panels_of<'a>(results: &'a Results, options: &'a ChartOptions) -> Vec<Panel<'
     for (title, columns) in LATENCY_PANELS {
         let facets = results.operations.iter().map(|operation| Facet {
             name: Some(&operation.name),
-            series: columns.iter().map(|column| series_of(column, &operation.rows)).collect(),
+            series: columns
+                .iter()
+                .map(|column| series_of(column, &operation.rows, results))
+                .collect(),
         });
         panels.push(Panel { title, y_label: "Latency (ms)", facets: facets.collect() });
     }
     panels
 }
 
-/// A column in milliseconds. A row without latencies has no point: it is not a latency of zero.
-fn series_of(column: &Column, rows: &[LatencyRow]) -> PanelSeries {
-    let rows = rows.iter().filter(|row| row.count > 0.0);
-    let points = rows.map(|row| (row.elapsed_s, column.value_ms(row))).collect();
-    PanelSeries { class: column.class, name: column.name, points }
+/// A rate, which is known in each window.
+fn rate_series(name: &'static str, points: Vec<(f64, f64)>) -> PanelSeries {
+    PanelSeries { class: name, name, points, gaps: Vec::new() }
+}
+
+/// A column in milliseconds. A row without latencies has no point: it is not a latency of zero. The line
+/// stops at a row in which operations failed or nothing at all succeeded.
+fn series_of(column: &Column, rows: &[LatencyRow], results: &Results) -> PanelSeries {
+    let (seen, unseen): (Vec<&LatencyRow>, Vec<&LatencyRow>) =
+        rows.iter().partition(|row| row.count > 0.0);
+    let points = seen.iter().map(|row| (row.elapsed_s, column.value_ms(row))).collect();
+    let is_gap = |row: &&&LatencyRow| row.error_count > 0.0 || results.is_silent_at(row.elapsed_s);
+    let gaps = unseen.iter().filter(is_gap).map(|row| row.elapsed_s).collect();
+    PanelSeries { class: column.class, name: column.name, points, gaps }
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use crate::cli::{ExitStatus, failed};
 use crate::output::Terminal;
 use crate::run::RunReport;
 
-use super::page::draw_growth_page;
-use super::{ChartOptions, Growth, ReportError, Results, draw_chart, draw_page};
+use super::page::{draw_growth_page, draw_knee_page};
+use super::{ChartOptions, Growth, KneeResults, ReportError, Results, draw_chart, draw_page};
 
 /// The chart and the page in the directory of their run.
 const NAMES: [&str; 2] = ["summary.svg", "report.html"];
@@ -46,6 +46,9 @@ pub fn write_reports(options: &ReportOptions) -> Result<Written, ReportError> {
     if Growth::is_in(&options.directory) {
         return write_growth_reports(options);
     }
+    if KneeResults::is_in(&options.directory) {
+        return write_knee_reports(options);
+    }
     let mut results = Results::read(&options.directory)?;
     if options.start_s.is_some() || options.end_s.is_some() {
         results.cut(options.start_s.unwrap_or(0.0), options.end_s.unwrap_or(f64::INFINITY))?;
@@ -58,12 +61,25 @@ pub fn write_reports(options: &ReportOptions) -> Result<Written, ReportError> {
 /// The same for an experiment with a growing data type.
 fn write_growth_reports(options: &ReportOptions) -> Result<Written, ReportError> {
     let mut growth = Growth::read(&options.directory)?;
-    if options.start_s.is_some() || options.end_s.is_some() {
-        growth.notes.push("rows have no elapsed time: --start and --end have no effect".to_owned());
-    }
+    growth.notes.extend(without_time(options));
     let page = || Ok(draw_growth_page(&growth));
     let files = write_files(options, || growth.draw_chart(&options.chart), page)?;
     Ok(Written { files, notes: growth.notes })
+}
+
+/// The same for a search for the knee.
+fn write_knee_reports(options: &ReportOptions) -> Result<Written, ReportError> {
+    let mut knee = KneeResults::read(&options.directory)?;
+    knee.notes.extend(without_time(options));
+    let page = || Ok(draw_knee_page(&knee));
+    let files = write_files(options, || knee.draw_chart(&options.chart), page)?;
+    Ok(Written { files, notes: knee.notes })
+}
+
+/// A note for a user who asks for a range of time of rows that have none.
+fn without_time(options: &ReportOptions) -> Option<String> {
+    let is_asked = options.start_s.is_some() || options.end_s.is_some();
+    is_asked.then(|| "rows have no elapsed time: --start and --end have no effect".to_owned())
 }
 
 fn write_files(
@@ -100,10 +116,10 @@ pub fn report(options: &ReportOptions) -> ExitStatus {
     }
 }
 
-/// Writes the reports of a run that is over and says where they are; what could not be written is
-/// told and added to what the run lost.
-pub(crate) fn write_after_run(report: &mut RunReport, terminal: &mut Terminal) {
-    let options = ReportOptions { directory: report.directory.clone(), ..Default::default() };
+/// Writes the reports of a run, or of a search for the knee, that is over and left its results in `directory`,
+/// and says where they are; what could not be written is told and added to what the run lost.
+pub(crate) fn write_after_run(directory: &Path, report: &mut RunReport, terminal: &mut Terminal) {
+    let options = ReportOptions { directory: directory.to_owned(), ..Default::default() };
     match write_reports(&options) {
         Ok(written) => {
             let files: Vec<String> =

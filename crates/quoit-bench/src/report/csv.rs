@@ -109,6 +109,15 @@ impl Row<'_> {
         })
     }
 
+    /// The truth value in a column.
+    pub(super) fn truth(&self, column: usize) -> Result<bool, String> {
+        let cell = self.cells.get(column).copied().unwrap_or_default();
+        cell.parse().map_err(|_| {
+            let name = self.columns.get(column).copied().unwrap_or_default();
+            format!("{name} is {cell:?} where true or false was expected")
+        })
+    }
+
     /// The first column: seconds that may not go back.
     pub(super) fn elapsed(&mut self) -> Result<f64, String> {
         let elapsed_s = self.number(0)?;

@@ -3,8 +3,8 @@
 
 use super::results::{LatencyRow, OperationRows};
 use super::{ReportError, Results};
-use crate::measure::intervals::{self, IntervalReader};
-use crate::measure::{Latencies, OperationStats};
+use crate::measure::intervals::{self, BREAKDOWN_FOLDER, EXTENSION, FOLDER, IntervalReader};
+use crate::measure::{Attempts, Latencies, OperationStats};
 
 /// One operation of the run.
 #[derive(Debug)]
@@ -20,6 +20,34 @@ pub(super) struct Figures {
     pub(super) latencies: Latencies,
     /// The whole distribution, where the run kept it.
     pub(super) distribution: Option<OperationStats>,
+    /// Latencies of successful and failed operations together, where some failed and the run kept when.
+    pub(super) attempts: Option<Attempts>,
+    /// From the first request of an operation to its last answer, where the run kept it.
+    pub(super) service: Option<OperationStats>,
+}
+
+/// The load generator's own part of the latencies, where the run kept it.
+#[derive(Debug)]
+pub(super) struct OwnParts {
+    /// Latencies of the canaries.
+    pub(super) canary: OperationStats,
+    pub(super) queueing: OperationStats,
+    pub(super) client_delay: OperationStats,
+}
+
+/// The load generator's own part of the latencies of a run; nothing for a run that kept none.
+pub(super) fn own_parts(results: &Results) -> Result<Option<OwnParts>, ReportError> {
+    let Some(canary) = part(results, "canary")? else { return Ok(None) };
+    let queueing = part(results, "queueing")?.unwrap_or_default();
+    let client_delay = part(results, "client-delay")?.unwrap_or_default();
+    Ok(Some(OwnParts { canary, queueing, client_delay }))
+}
+
+/// A distribution of the breakdown; nothing where the run kept none.
+fn part(results: &Results, name: &str) -> Result<Option<OperationStats>, ReportError> {
+    let label = format!("{BREAKDOWN_FOLDER}/{name}");
+    let path = results.directory.join(FOLDER).join(format!("{label}.{EXTENSION}"));
+    if path.exists() { distribution(results, &label).map(Some) } else { Ok(None) }
 }
 
 /// The figures of every operation, in the order of the results.
@@ -35,6 +63,10 @@ pub(super) fn figures(results: &Results) -> Result<Vec<Figures>, ReportError> {
         };
         let latencies =
             distribution.as_ref().map_or_else(|| of_rows(&operation.rows), |d| d.latencies());
+        let failed = part(results, &format!("failed-{}", operation.file_label))?;
+        let attempts =
+            distribution.as_ref().zip(failed).and_then(|(d, failed)| d.attempts(&failed));
+        let service = part(results, &format!("service-{}", operation.file_label))?;
         Ok(Figures {
             name: operation.name.clone(),
             count: latencies.count,
@@ -42,6 +74,8 @@ pub(super) fn figures(results: &Results) -> Result<Vec<Figures>, ReportError> {
             rate_per_s: latencies.count as f64 / span_s.max(1e-6),
             latencies,
             distribution,
+            attempts,
+            service,
         })
     };
     results.operations.iter().map(of).collect()

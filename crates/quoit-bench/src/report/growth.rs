@@ -101,6 +101,7 @@ impl Growth {
         value: impl Fn(&GrowthRow) -> f64,
     ) -> PanelSeries {
         let points = self.rows.iter().map(|row| (row.item_count as f64, value(row)));
-        PanelSeries { class, name, points: points.filter(|(_, value)| *value > 0.0).collect() }
+        let points = points.filter(|(_, value)| *value > 0.0).collect();
+        PanelSeries { class, name, points, gaps: Vec::new() }
     }
 }

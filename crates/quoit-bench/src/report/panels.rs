@@ -22,6 +22,21 @@ pub(super) struct PanelSeries {
     pub(super) class: &'static str,
     pub(super) name: &'static str,
     pub(super) points: Vec<(f64, f64)>,
+    /// Places at which the line stops, since nothing was there to be seen. A series with such places is not
+    /// smoothed: a smooth line would rise before a stop and fall after it.
+    pub(super) gaps: Vec<f64>,
+}
+
+impl PanelSeries {
+    /// The lines through the points.
+    fn lines(&self) -> Vec<Vec<(f64, f64)>> {
+        if self.gaps.is_empty() {
+            return vec![loess(&self.points, SMOOTH_COUNT)];
+        }
+        let gaps_before = |x: f64| self.gaps.partition_point(|gap| *gap < x);
+        let parts = self.points.chunk_by(|a, b| gaps_before(a.0) == gaps_before(b.0));
+        parts.map(<[_]>::to_vec).collect()
+    }
 }
 
 /// One plot of a panel.
@@ -144,13 +159,15 @@ fn draw_facet(canvas: &mut Canvas, frame: Frame, facet: &Facet<'_>, x_range: (f6
         canvas.dots(&format!("dot {}", series.class), &dots);
     }
     for series in &facet.series {
-        // The line may swing beyond the points, but not out of the plot.
-        let line: Vec<_> = loess(&series.points, SMOOTH_COUNT)
-            .iter()
-            .map(place)
-            .map(|(at, value)| (at, value.clamp(frame.top, frame.bottom)))
-            .collect();
-        canvas.polyline(&format!("line {}", series.class), &line);
+        for line in series.lines() {
+            // The line may swing beyond the points, but not out of the plot.
+            let line: Vec<_> = line
+                .iter()
+                .map(place)
+                .map(|(at, value)| (at, value.clamp(frame.top, frame.bottom)))
+                .collect();
+            canvas.polyline(&format!("line {}", series.class), &line);
+        }
     }
 }
 
@@ -176,7 +193,23 @@ fn shortened(name: &str, width: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::shortened;
+    use super::{PanelSeries, shortened};
+
+    #[test]
+    fn a_line_stops_where_nothing_was_seen_and_is_not_smoothed_around_it() {
+        let points: Vec<(f64, f64)> = (0..20).map(|x| (f64::from(x), f64::from(x % 3))).collect();
+        let series = |gaps: &[f64], points: &[(f64, f64)]| PanelSeries {
+            class: "ok",
+            name: "ok",
+            points: points.to_vec(),
+            gaps: gaps.to_vec(),
+        };
+        assert_eq!(series(&[], &points).lines().len(), 1);
+        assert_ne!(series(&[], &points).lines()[0], points, "it is smoothed");
+        let (before, after) = (&points[..8], &points[12..]);
+        let around = [before, after].concat();
+        assert_eq!(series(&[8.0, 9.0, 10.0, 11.0], &around).lines(), [before, after]);
+    }
 
     #[test]
     fn names_are_cut_in_the_middle() {

@@ -130,6 +130,12 @@ impl Results {
         (if start < end * 0.02 { 0.0 } else { start }, end)
     }
 
+    /// True for the end of a window in which nothing succeeded.
+    pub(super) fn is_silent_at(&self, elapsed_s: f64) -> bool {
+        let found = self.summary.binary_search_by(|row| row.elapsed_s.total_cmp(&elapsed_s));
+        found.is_ok_and(|index| self.summary[index].successful <= 0.0)
+    }
+
     /// Keeps the rows whose windows end between two times, in seconds since the release.
     ///
     /// # Errors

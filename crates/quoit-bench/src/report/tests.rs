@@ -277,7 +277,7 @@ fn long_runs_are_thinned_without_losing_counts_or_spikes() {
         .collect();
     let rows_a_point = thinned::rows_a_point(rows.len());
     assert_eq!(rows_a_point, 5);
-    let merged = thinned::latencies(&rows, rows_a_point);
+    let merged = thinned::latencies(&rows, rows_a_point, |_| false);
     assert_eq!(merged.len(), 400);
     let count = |rows: &[LatencyRow]| rows.iter().map(|row| row.count).sum::<f64>();
     assert_eq!(count(&merged), count(&rows));

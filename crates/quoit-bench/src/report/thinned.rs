@@ -22,11 +22,18 @@ pub(super) fn summary(rows: &[SummaryRow], rows_a_point: usize) -> Vec<SummaryRo
 }
 
 /// Windows that follow each other become one. Percentiles cannot be added up: the greatest stands
-/// for all, so that no spike is lost. Rows without latencies are left out.
-pub(super) fn latencies(rows: &[LatencyRow], rows_a_point: usize) -> Vec<LatencyRow> {
-    let merged = rows.chunks(rows_a_point).filter_map(|rows| {
-        let rows: Vec<&LatencyRow> = rows.iter().filter(|row| row.count > 0.0).collect();
-        let last = rows.last()?;
+/// for all, so that no spike is lost. Windows without latencies are left out, but for those in which
+/// operations failed or nothing at all succeeded (`is_silent`): these stay, with a count of 0, as gaps.
+pub(super) fn latencies(
+    rows: &[LatencyRow],
+    rows_a_point: usize,
+    is_silent: impl Fn(&LatencyRow) -> bool,
+) -> Vec<LatencyRow> {
+    let merged = rows.chunks(rows_a_point).filter_map(|all| {
+        let rows: Vec<&LatencyRow> = all.iter().filter(|row| row.count > 0.0).collect();
+        let Some(last) = rows.last() else {
+            return all.iter().find(|row| row.error_count > 0.0 || is_silent(row)).copied();
+        };
         let sum = |value: fn(&LatencyRow) -> f64| rows.iter().map(|row| value(row)).sum::<f64>();
         let max =
             |value: fn(&LatencyRow) -> f64| rows.iter().map(|row| value(row)).fold(0.0, f64::max);

@@ -20,14 +20,19 @@ use super::worker::Shared;
 use super::{RunEnd, RunError, RunReport, RunSetup, failures, verdict};
 use crate::config::{Config, Pacing, RunLength};
 use crate::driver::{Driver, StartError, check_verifies};
-use crate::measure::{ClientLoad, Collector, Window, process_cpu_time};
-use crate::output::{Reporter, RunDirectory};
+use crate::measure::{
+    ClientLoad, Collector, Gaps, Stall, ThreadLoad, Window, process_cpu_time, stalls,
+};
+use crate::output::{Reporter, RunDirectory, RunLog, Terminal};
 use crate::random::Random;
 use crate::valgen::{SourceError, Sources};
 use crate::verify::{Verifier, VerifyReport};
 
 /// How long a run goes on after the failure that ends it.
 const SHUTDOWN_PAUSE: Duration = Duration::from_millis(500);
+
+/// Stalls that are told; all of them are in `summary.json`.
+const STALLS_TOLD_MAX: usize = 5;
 
 /// Workers whose report of being connected may wait.
 const READY_QUEUE: usize = 1024;
@@ -83,12 +88,17 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     join(threads)?;
     let conducted = conducted?;
     let verification = finish_verification(&shared, &mut recording);
-    let client = ClientLoad::new(conducted.process_cpu, shared.collector.loads());
-    if let Some(warning) = client.warning() {
+    let measured = Measured {
+        process_cpu: conducted.process_cpu,
+        threads: shared.collector.loads(),
+        gaps: shared.collector.gaps(),
+    };
+    let report = conclude(config, directory, conducted, measured, verification, recording);
+    if let Some(warning) = report.client.warning() {
         shared.log.warning(&warning);
-        recording.notice(&warning);
+        terminal.line(&warning);
     }
-    let report = conclude(config, directory, conducted, client, verification, recording);
+    tell_stalls(&report.stalls, terminal, &shared.log);
     failures::tell(&report, terminal, &shared.log);
     if let Some(verification) = &report.verification {
         verdict::tell(verification, terminal, &shared.log);
@@ -101,7 +111,7 @@ fn conclude(
     config: &Config,
     directory: &RunDirectory,
     conducted: Conducted,
-    client: ClientLoad,
+    measured: Measured,
     verification: Option<VerifyReport>,
     mut recording: Recording<'_>,
 ) -> RunReport {
@@ -112,6 +122,14 @@ fn conclude(
         ));
     }
     let mut recorded = recording.finish(&rest, elapsed);
+    let Measured { process_cpu, threads, gaps } = measured;
+    let noise_floor = recorded.total.breakdown().canary().latencies();
+    let client = ClientLoad::new(process_cpu, threads, noise_floor);
+    let offered_per_s = match config.pacing {
+        Pacing::Open { rate_per_s, .. } => Some(rate_per_s),
+        Pacing::Max | Pacing::Rate(_) => None,
+    };
+    let stalls = stalls(&gaps, elapsed, recorded.total.success_count(), offered_per_s);
     let inputs = SummaryInputs {
         config,
         started_at,
@@ -120,6 +138,7 @@ fn conclude(
         recorded: &recorded,
         unstarted,
         client: &client,
+        stalls: &stalls,
         verification: verification.as_ref(),
     };
     if let Err(error) = inputs.summary().write(directory.path()) {
@@ -127,7 +146,38 @@ fn conclude(
     }
     let directory = directory.path().to_owned();
     let Recorded { operations, total, lost, .. } = recorded;
-    RunReport { directory, end, elapsed, operations, total, unstarted, client, verification, lost }
+    RunReport {
+        directory,
+        end,
+        elapsed,
+        operations,
+        total,
+        unstarted,
+        client,
+        stalls,
+        verification,
+        lost,
+    }
+}
+
+/// What the threads of the run measured of themselves.
+struct Measured {
+    process_cpu: Duration,
+    threads: Vec<ThreadLoad>,
+    gaps: Vec<Gaps>,
+}
+
+/// Tells a terminal and the log the longest times without a success.
+fn tell_stalls(stalls: &[Stall], terminal: &mut Terminal, log: &RunLog) {
+    let mut lines: Vec<String> = stalls.iter().take(STALLS_TOLD_MAX).map(Stall::text).collect();
+    let left = stalls.len().saturating_sub(STALLS_TOLD_MAX);
+    if left > 0 {
+        lines.push(format!("  and {left} shorter ones: summary.json has all of them"));
+    }
+    for line in lines {
+        log.warning(&line);
+        terminal.line(&line);
+    }
 }
 
 /// Makes the blocks of bytes that the generators draw from.

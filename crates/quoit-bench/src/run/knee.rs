@@ -1,10 +1,11 @@
 //! The highest rate of an open loop whose 99th percentile stays within a bound, found by runs of
-//! growing rate and then by halving the gap.
+//! growing rate and then by halving the gap. A rate is sampled again until the samples agree.
 
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::knee_table::{KNEE_COLUMNS, KNEE_FILE, KneeRow};
 use super::{RunEnd, RunError, RunReport, RunSetup};
 use crate::config::{Config, KneePlan, Pacing, RunLength};
 use crate::measure::OperationStats;
@@ -23,6 +24,15 @@ const PRECISION: f64 = 1.05;
 /// Most steps of a search.
 const STEP_COUNT_MAX: usize = 40;
 
+/// Samples by which one verdict has to be ahead of the other.
+const LEAD: usize = 2;
+
+/// Most samples of a step that count.
+const SAMPLE_COUNT_MAX: usize = 5;
+
+/// Client-bound samples after which a step is given up.
+const CLIENT_BOUND_COUNT_MAX: usize = 2;
+
 /// Share of the operations of a step that may fail or be left undone.
 const UNDONE_SHARE_MAX: f64 = 0.01;
 
@@ -34,18 +44,24 @@ struct Search {
     within: Option<f64>,
     /// The lowest rate beyond it.
     beyond: Option<f64>,
+    /// The lowest rate beyond was the load generator's limit.
+    is_bound_by_client: bool,
 }
 
 impl Search {
     fn from(rate_per_s: f64) -> Self {
-        Self { next: rate_per_s, within: None, beyond: None }
+        Self { next: rate_per_s, within: None, beyond: None, is_bound_by_client: false }
     }
 
     /// Notes how the last step went; false when nothing is left to try.
-    fn go_on(&mut self, is_within: bool) -> bool {
-        match is_within {
-            true => self.within = Some(self.next),
-            false => self.beyond = Some(self.next),
+    fn go_on(&mut self, verdict: Verdict) -> bool {
+        match verdict {
+            Verdict::Within => self.within = Some(self.next),
+            Verdict::Beyond | Verdict::ClientBound => {
+                self.beyond = Some(self.next);
+                // The lowest rate beyond decides what the limit was.
+                self.is_bound_by_client = verdict == Verdict::ClientBound;
+            }
         }
         self.next = match (self.within, self.beyond) {
             (Some(within), None) => within * GROWTH,
@@ -57,10 +73,9 @@ impl Search {
     }
 }
 
-/// Result of a step.
-#[derive(Debug)]
-struct Step {
-    offered_per_s: f64,
+/// One measurement of a step.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
     successful_per_s: f64,
     p99_us: u64,
     /// Failed, or due and never started.
@@ -69,8 +84,8 @@ struct Step {
     is_within: bool,
 }
 
-impl Step {
-    fn new(offered_per_s: f64, plan: KneePlan, report: &RunReport) -> Self {
+impl Sample {
+    fn new(plan: KneePlan, report: &RunReport) -> Self {
         let mut all = OperationStats::new();
         report.total.operations().iter().for_each(|stats| all.add(stats));
         let latencies = all.latencies();
@@ -79,7 +94,6 @@ impl Step {
         let is_quick = Duration::from_micros(latencies.p99_us) <= plan.p99_max;
         let is_done = undone as f64 <= UNDONE_SHARE_MAX * asked as f64;
         Self {
-            offered_per_s,
             successful_per_s: latencies.count as f64 / report.elapsed.as_secs_f64().max(1e-6),
             p99_us: latencies.p99_us,
             undone,
@@ -87,20 +101,82 @@ impl Step {
             is_within: is_quick && is_done && latencies.count > 0,
         }
     }
+}
 
-    fn row(&self) -> String {
-        let Self { offered_per_s, successful_per_s, p99_us, undone, client_bound, is_within } =
-            self;
-        format!(
-            "{offered_per_s:.1}, {successful_per_s:.1}, {p99_us}, {undone}, {client_bound}, \
-             {is_within}\n"
-        )
+/// What the samples of a step came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Within,
+    Beyond,
+    /// The load generator had no processor time left: the samples tell nothing of the server.
+    ClientBound,
+}
+
+/// A rate that was tried, with its samples.
+#[derive(Debug)]
+struct Step {
+    offered_per_s: f64,
+    samples: Vec<Sample>,
+}
+
+impl Step {
+    /// The verdict, once the samples suffice for one.
+    ///
+    /// A sequential test of the share of samples within the bound (Wald, "Sequential Tests of Statistical
+    /// Hypotheses", 1945): with 4/5 against 1/5 a lead of two is wrong in one of 17 cases. After five samples
+    /// the majority decides. A first sample within half of the bound is clear enough. Client-bound samples do
+    /// not count, unless two of them came.
+    fn verdict(&self, plan: KneePlan) -> Option<Verdict> {
+        let count = |test: fn(&Sample) -> bool| self.samples.iter().filter(|s| test(s)).count();
+        let within = count(|sample| !sample.client_bound && sample.is_within);
+        let beyond = count(|sample| !sample.client_bound && !sample.is_within);
+        if count(|sample| sample.client_bound) >= CLIENT_BOUND_COUNT_MAX {
+            return Some(Verdict::ClientBound);
+        }
+        let is_clear = |sample: &Sample| {
+            sample.is_within && Duration::from_micros(sample.p99_us) * 2 <= plan.p99_max
+        };
+        if (within, beyond) == (1, 0) && self.accepted().next().is_some_and(is_clear) {
+            return Some(Verdict::Within);
+        }
+        let is_decided = within.abs_diff(beyond) >= LEAD || within + beyond >= SAMPLE_COUNT_MAX;
+        is_decided.then_some(if within > beyond { Verdict::Within } else { Verdict::Beyond })
+    }
+
+    /// The samples that tell something of the server.
+    fn accepted(&self) -> impl Iterator<Item = &Sample> {
+        self.samples.iter().filter(|sample| !sample.client_bound)
+    }
+
+    /// The row of the step, with medians of its samples.
+    fn row(&self, verdict: Verdict) -> KneeRow {
+        let are_bound = verdict == Verdict::ClientBound;
+        let samples: Vec<&Sample> =
+            self.samples.iter().filter(|sample| sample.client_bound == are_bound).collect();
+        let sorted = |value: fn(&Sample) -> f64| {
+            let mut values: Vec<f64> = samples.iter().map(|sample| value(sample)).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let median = |values: &[f64]| values[(values.len() - 1) / 2];
+        let p99_us = sorted(|sample| sample.p99_us as f64);
+        KneeRow {
+            offered_per_s: self.offered_per_s,
+            successful_per_s: median(&sorted(|sample| sample.successful_per_s)),
+            p99_us: median(&p99_us),
+            undone: median(&sorted(|sample| sample.undone as f64)),
+            is_client_bound: are_bound,
+            is_within: verdict == Verdict::Within,
+            sample_count: self.samples.len() as u64,
+            p99_us_min: p99_us[0],
+            p99_us_max: p99_us[p99_us.len() - 1],
+        }
     }
 }
 
-/// Runs step after step, each in a directory of its own with a warm-up of its own; gives the report
-/// of the highest step within the bound, or of the last one when none was. The steps are told, and
-/// kept in `knee.csv`.
+/// Runs step after step, each with as many samples as its verdict takes; every sample has a directory and a
+/// warm-up of its own. Gives the report of the highest step within the bound, or of the last one when none
+/// was. The steps are told, kept in `knee.csv`, and drawn.
 ///
 /// # Errors
 ///
@@ -114,92 +190,169 @@ pub(crate) fn find_knee(
     run: impl Fn(RunSetup<'_>) -> Result<RunReport, RunError>,
 ) -> Result<RunReport, RunError> {
     let mut search = Search::from(plan.from_per_s);
-    let mut steps: Vec<Step> = Vec::new();
+    let mut rows: Vec<KneeRow> = Vec::new();
     let mut best = None;
     loop {
-        let rate_per_s = search.next;
-        let name = format!("step-{:02}", steps.len() + 1);
-        let place = RunDirectory::create(directory.path(), Some(&name))?;
-        terminal.line(&format!("\nStep {}: {rate_per_s:.1} op/s", steps.len() + 1));
-        let config = Config {
-            pacing: Pacing::Open { rate_per_s, arrivals: plan.arrivals },
-            length: RunLength::For(plan.step),
-            warmup: if config.warmup.is_zero() { WARMUP } else { config.warmup },
-            run_directory: place.path().to_owned(),
-            ..config.clone()
+        let mut step = Step { offered_per_s: search.next, samples: Vec::new() };
+        let (verdict, report) = loop {
+            let name = match step.samples.len() {
+                0 => format!("step-{:02}", rows.len() + 1),
+                before => format!("step-{:02}-{}", rows.len() + 1, before + 1),
+            };
+            let place = RunDirectory::create(directory.path(), Some(&name))?;
+            terminal.line(&format!("\nStep {}: {:.1} op/s", &name[5..], step.offered_per_s));
+            let config = step_config(plan, config, step.offered_per_s, &place);
+            let (log, shown) = (log.clone(), &mut *terminal);
+            let report =
+                run(RunSetup { config: &config, directory: &place, log, terminal: shown })?;
+            step.samples.push(Sample::new(plan, &report));
+            if report.end != RunEnd::Completed {
+                break (Verdict::Beyond, report);
+            }
+            if let Some(verdict) = step.verdict(plan) {
+                break (verdict, report);
+            }
         };
-        let (log, shown) = (log.clone(), &mut *terminal);
-        let report = run(RunSetup { config: &config, directory: &place, log, terminal: shown })?;
-        let step = Step::new(rate_per_s, plan, &report);
-        let (is_within, is_whole) = (step.is_within, report.end == RunEnd::Completed);
-        steps.push(step);
-        if is_within || best.is_none() {
+        let is_whole = report.end == RunEnd::Completed;
+        rows.push(step.row(verdict));
+        if verdict == Verdict::Within || best.is_none() {
             best = Some(report);
         }
-        if !is_whole || !search.go_on(is_within) || steps.len() >= STEP_COUNT_MAX {
+        if !is_whole || !search.go_on(verdict) || rows.len() >= STEP_COUNT_MAX {
             break;
         }
     }
-    write_steps(directory, &steps).map_err(OutputError::write(directory.path()))?;
-    tell(plan, search, &steps, log, terminal);
+    write_rows(directory, &rows).map_err(OutputError::write(directory.path()))?;
+    tell(plan, search, &rows, log, terminal);
     Ok(best.expect("there is a first step"))
 }
 
-fn write_steps(directory: &RunDirectory, steps: &[Step]) -> std::io::Result<()> {
-    let mut file = std::fs::File::create(directory.path().join("knee.csv"))?;
-    file.write_all(b"offered, successful, 99th, undone, client_bound, within\n")?;
-    steps.iter().try_for_each(|step| file.write_all(step.row().as_bytes()))
+fn step_config(plan: KneePlan, config: &Config, rate_per_s: f64, place: &RunDirectory) -> Config {
+    Config {
+        pacing: Pacing::Open { rate_per_s, arrivals: plan.arrivals },
+        length: RunLength::For(plan.step),
+        warmup: if config.warmup.is_zero() { WARMUP } else { config.warmup },
+        run_directory: place.path().to_owned(),
+        ..config.clone()
+    }
 }
 
-fn tell(plan: KneePlan, search: Search, steps: &[Step], log: &RunLog, terminal: &mut Terminal) {
-    terminal.line("\n     offered    successful  99%, ms");
-    for step in steps {
-        let remark = match (step.is_within, step.client_bound) {
-            (true, false) => "",
-            (true, true) => "  client-bound",
+fn write_rows(directory: &RunDirectory, rows: &[KneeRow]) -> std::io::Result<()> {
+    let mut file = std::fs::File::create(directory.path().join(KNEE_FILE))?;
+    writeln!(file, "{}", KNEE_COLUMNS.join(", "))?;
+    rows.iter().try_for_each(|row| writeln!(file, "{}", row.text()))
+}
+
+fn tell(plan: KneePlan, search: Search, rows: &[KneeRow], log: &RunLog, terminal: &mut Terminal) {
+    terminal.line("\n     offered    successful  99%, ms  samples");
+    for row in rows {
+        let remark = match (row.is_within, row.is_client_bound) {
+            (true, _) => "",
+            (false, true) => "  client-bound",
             (false, false) => "  beyond",
-            (false, true) => "  beyond, client-bound",
         };
         terminal.line(&format!(
-            "{:>12.1}  {:>12.1}  {:>7.2}{remark}",
-            step.offered_per_s,
-            step.successful_per_s,
-            step.p99_us as f64 / 1e3
+            "{:>12.1}  {:>12.1}  {:>7.2}  {:>7}{remark}",
+            row.offered_per_s,
+            row.successful_per_s,
+            row.p99_us / 1e3,
+            row.sample_count,
         ));
     }
     let bound = plan.p99_max;
-    let verdict = match (search.within, search.beyond) {
-        (Some(within), _) => {
-            format!("Knee: {within:.1} op/s with a 99th percentile up to {bound:?}")
-        }
-        (None, _) => format!("No rate that was tried has a 99th percentile up to {bound:?}"),
+    let verdict = match search.within {
+        Some(within) => format!("Knee: {within:.1} op/s with a 99th percentile up to {bound:?}"),
+        None => format!("No rate that was tried has a 99th percentile up to {bound:?}"),
     };
     log.info(&verdict);
     terminal.line(&verdict);
+    if search.is_bound_by_client {
+        let warning = "The load generator was the limit of the search: the server may bear more. Give \
+                       the load generator more cores (client_threads) or a machine of its own";
+        log.warning(warning);
+        terminal.line(warning);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const PLAN: KneePlan = KneePlan {
+        p99_max: Duration::from_millis(10),
+        from_per_s: 100.0,
+        step: Duration::from_secs(1),
+        arrivals: crate::config::Arrivals::Constant,
+    };
+
+    fn verdict_of(is_within: bool) -> Verdict {
+        if is_within { Verdict::Within } else { Verdict::Beyond }
+    }
+
+    /// The verdict on samples with these 99th percentiles in milliseconds; 0 stands for a client-bound one.
+    fn step(p99s_ms: &[u64]) -> Step {
+        let sample = |ms: &u64| Sample {
+            successful_per_s: 100.0,
+            p99_us: ms * 1000,
+            undone: 0,
+            client_bound: *ms == 0,
+            is_within: *ms <= 10,
+        };
+        Step { offered_per_s: 100.0, samples: p99s_ms.iter().map(sample).collect() }
+    }
+
+    #[test]
+    fn a_verdict_takes_as_many_samples_as_it_needs() {
+        let verdict = |p99s_ms: &[u64]| step(p99s_ms).verdict(PLAN);
+        assert_eq!(verdict(&[]), None);
+        assert_eq!(verdict(&[5]), Some(Verdict::Within), "half of the bound is clear");
+        assert_eq!(verdict(&[8]), None);
+        assert_eq!(verdict(&[500]), None, "one stall of the machine is not the knee");
+        assert_eq!(verdict(&[8, 9]), Some(Verdict::Within));
+        assert_eq!(verdict(&[500, 12]), Some(Verdict::Beyond));
+        assert_eq!(verdict(&[500, 5]), None);
+        assert_eq!(verdict(&[500, 5, 5, 5]), Some(Verdict::Within));
+        assert_eq!(verdict(&[12, 9, 12, 9, 12]), Some(Verdict::Beyond));
+        assert_eq!(verdict(&[0]), None);
+        assert_eq!(verdict(&[0, 5]), Some(Verdict::Within), "a client-bound sample does not count");
+        assert_eq!(verdict(&[0, 9, 0]), Some(Verdict::ClientBound));
+    }
+
+    #[test]
+    fn a_row_has_the_medians_of_the_samples_that_count() {
+        let row = step(&[500, 0, 7, 8]).row(Verdict::Within);
+        assert_eq!((row.p99_us, row.p99_us_min, row.p99_us_max), (8000.0, 7000.0, 500_000.0));
+        assert_eq!((row.sample_count, row.is_client_bound), (4, false));
+    }
+
     #[test]
     fn a_search_closes_in_on_the_knee_from_either_side() {
         for from in [1.0, 900.0, 1000.0, 1e6] {
             let mut search = Search::from(from);
             let mut count = 1;
-            while search.go_on(search.next <= 1000.0) {
+            while search.go_on(verdict_of(search.next <= 1000.0)) {
                 count += 1;
             }
             let within = search.within.expect("a rate within");
             assert!((1000.0 / PRECISION..=1000.0).contains(&within), "{within} from {from}");
             assert!(count <= STEP_COUNT_MAX, "{count} steps from {from}");
+            assert!(!search.is_bound_by_client);
         }
     }
 
     #[test]
     fn a_search_ends_where_nothing_is_within() {
         let mut search = Search::from(100.0);
-        while search.go_on(false) {}
+        while search.go_on(Verdict::Beyond) {}
         assert_eq!(search.within, None);
+    }
+
+    #[test]
+    fn the_limit_of_the_client_is_no_knee_of_the_server() {
+        let mut search = Search::from(100.0);
+        let verdict =
+            |rate: f64| if rate > 1000.0 { Verdict::ClientBound } else { Verdict::Within };
+        while search.go_on(verdict(search.next)) {}
+        assert!(search.is_bound_by_client);
     }
 }

@@ -1,10 +1,12 @@
 //! One run: workers on their threads, released together, stopped together, counted.
 
 mod alarm;
+mod canary;
 mod control;
 mod coordinator;
 mod failures;
 mod knee;
+mod knee_table;
 mod mix;
 mod pauses;
 mod read_back;
@@ -25,19 +27,21 @@ use std::time::Duration;
 
 pub(crate) use coordinator::run_driver;
 pub(crate) use knee::find_knee;
+pub use knee_table::KneeRow;
+pub(crate) use knee_table::{KNEE_COLUMNS, KNEE_FILE};
 pub use mix::ReportedOperation;
 pub(crate) use mix::build_mix;
 pub(crate) use signals::Signals;
 pub use summary::{
-    ErrorSummary, ModeSummary, OperationSummary, RunSummary, SUMMARY_FILE, SUMMARY_FORMAT,
-    SummaryError,
+    BreakdownSummary, ErrorSummary, ModeSummary, OperationSummary, RunSummary, SUMMARY_FILE,
+    SUMMARY_FORMAT, SummaryError,
 };
 use thiserror::Error;
 
 use crate::config::{Config, ConfigError};
 use crate::driver::StartError;
 use crate::measure::intervals::IntervalError;
-use crate::measure::{ClientLoad, Window};
+use crate::measure::{ClientLoad, Stall, Window};
 use crate::output::{OutputError, RunDirectory, RunLog, Terminal};
 use crate::valgen::SourceError;
 use crate::verify::VerifyReport;
@@ -115,6 +119,8 @@ pub struct RunReport {
     pub unstarted: u64,
     /// The load generator's own processor time.
     pub client: ClientLoad,
+    /// Times without a success, the longest first.
+    pub stalls: Vec<Stall>,
     /// Findings of the verification; nothing for a run that is not verified.
     pub verification: Option<VerifyReport>,
     /// Files of the results that could not be written, with what is missing of them.

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::RunEnd;
 use super::recording::Recorded;
 use crate::config::{Config, Pacing};
-use crate::measure::{ClientLoad, Latencies};
+use crate::measure::{Attempts, ClientLoad, Latencies, Stall};
 use crate::verify::VerifyReport;
 
 /// Name of the file in the directory of a run.
@@ -52,8 +52,14 @@ pub struct RunSummary {
     pub successful_per_s: f64,
     /// Failures by operation and reason, the most frequent first.
     pub errors: Vec<ErrorSummary>,
-    /// The load generator's own processor time.
+    /// The load generator's own processor time and its noise floor.
     pub client: ClientLoad,
+    /// Where the time of all operations went.
+    #[serde(default)]
+    pub breakdown: BreakdownSummary,
+    /// Times without a success, the longest first.
+    #[serde(default)]
+    pub stalls: Vec<Stall>,
     /// Findings of the verification; nothing for a run that was not verified.
     pub verification: Option<VerifyReport>,
 }
@@ -82,6 +88,21 @@ pub struct OperationSummary {
     pub successful_per_s: f64,
     /// Count and latencies of the successful operations.
     pub latencies: Latencies,
+    /// Latencies of all operations, where some failed; a failure is a lower bound.
+    #[serde(default)]
+    pub attempts: Option<Attempts>,
+    /// From the first request of an operation to its last answer.
+    #[serde(default)]
+    pub service: Latencies,
+}
+
+/// The load generator's part of the latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct BreakdownSummary {
+    /// How long arrivals of an open loop waited because all workers were busy.
+    pub queueing: Latencies,
+    /// How long the load generator took to begin operations and to send their first requests.
+    pub client_delay: Latencies,
 }
 
 /// One reason of failures.
@@ -159,12 +180,15 @@ pub(super) struct SummaryInputs<'a> {
     pub(super) recorded: &'a Recorded,
     pub(super) unstarted: u64,
     pub(super) client: &'a ClientLoad,
+    pub(super) stalls: &'a [Stall],
     pub(super) verification: Option<&'a VerifyReport>,
 }
 
 impl SummaryInputs<'_> {
     pub(super) fn summary(&self) -> RunSummary {
         let Recorded { operations, total, rates_per_s, .. } = self.recorded;
+        let breakdown = total.breakdown();
+        let parts = breakdown.service().iter().zip(breakdown.failed());
         RunSummary {
             format: SUMMARY_FORMAT,
             quoit_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -180,12 +204,15 @@ impl SummaryInputs<'_> {
                 .iter()
                 .zip(total.operations())
                 .zip(rates_per_s)
-                .map(|((operation, stats), rate_per_s)| OperationSummary {
+                .zip(parts)
+                .map(|(((operation, stats), rate_per_s), (service, failed))| OperationSummary {
                     name: operation.name(),
                     file_label: operation.file_label.clone(),
                     failed: stats.error_count(),
                     successful_per_s: *rate_per_s,
                     latencies: stats.latencies(),
+                    attempts: stats.attempts(failed),
+                    service: service.latencies(),
                 })
                 .collect(),
             successful: total.success_count(),
@@ -193,6 +220,11 @@ impl SummaryInputs<'_> {
             successful_per_s: rates_per_s.iter().sum(),
             errors: self.errors(),
             client: self.client.clone(),
+            breakdown: BreakdownSummary {
+                queueing: breakdown.queueing().latencies(),
+                client_delay: breakdown.client_delay().latencies(),
+            },
+            stalls: self.stalls.to_vec(),
             verification: self.verification.cloned(),
         }
     }

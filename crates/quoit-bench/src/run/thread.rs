@@ -17,9 +17,11 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::RunEnd;
 use super::alarm::Alarm;
+use super::canary::sing;
 use super::control::{ending, released};
 use super::worker::{Local, Shared, work};
 use crate::driver::Driver;
+use crate::measure::noting_sent;
 use crate::term::Term;
 
 /// Workers of one thread that connect at the same time.
@@ -66,6 +68,7 @@ struct Crew<D: Driver> {
 impl<D: Driver> Crew<D> {
     async fn run(&mut self, numbers: Vec<u32>) {
         let clock = tokio::task::spawn_local(tick(self.shared.clone(), self.local.clone()));
+        let canary = tokio::task::spawn_local(sing(self.shared.clone(), self.local.clone()));
         let of_alarm = self.local.clone();
         let alarm = tokio::task::spawn_local(async move { of_alarm.alarm.ring().await });
         numbers.into_iter().for_each(|number| self.spawn(number));
@@ -93,13 +96,14 @@ impl<D: Driver> Crew<D> {
             }
         }
         clock.abort();
+        canary.abort();
         alarm.abort();
     }
 
     fn spawn(&mut self, number: u32) {
         let at_operation = Rc::new(Cell::new(0));
         let work = work(self.shared.clone(), self.local.clone(), number, at_operation.clone());
-        let handle = self.set.spawn_local(work);
+        let handle = self.set.spawn_local(noting_sent(work));
         self.at.insert(handle.id(), (number, at_operation));
     }
 
@@ -115,7 +119,9 @@ impl<D: Driver> Crew<D> {
             self.shared.control.request_end(RunEnd::Crashed);
             return;
         };
-        recorder.borrow_mut().record_error(at_operation.get(), Term::atom("crash"), now);
+        // How long the operation went on before its worker crashed is not known.
+        let (operation, reason) = (at_operation.get(), Term::atom("crash"));
+        recorder.borrow_mut().record_error(operation, reason, Duration::ZERO, now);
         if !self.shared.control.may_restart(now) || self.shared.shutdown_on_error {
             self.shared.control.request_end(RunEnd::Crashed);
         }

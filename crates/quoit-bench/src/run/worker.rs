@@ -16,7 +16,7 @@ use super::schedule::Schedule;
 use crate::config::Pacing;
 use crate::driver::{Driver, Inputs, Outcome, StartError};
 use crate::keygen::KeyGenerator;
-use crate::measure::{Collector, Recorder};
+use crate::measure::{Collector, Moments, Recorder, take_sent};
 use crate::output::RunLog;
 use crate::random::{Random, RandomKind, Seed};
 use crate::valgen::{Sources, ValueGenerator};
@@ -100,6 +100,7 @@ pub(super) async fn work<D: Driver>(
             }
             (None, _) => None,
         };
+        let free = due.map(|_| now);
         if let Some(due) = due {
             wait(&local.alarm, due, release, &mut phases).await;
             now = Instant::now();
@@ -114,16 +115,19 @@ pub(super) async fn work<D: Driver>(
         }
         let entry = shared.mix.choose(inputs.random());
         at_operation.set(entry.reported);
-        let start = due.unwrap_or_else(Instant::now);
+        // Of an operation that was given up, the moment of sending may be left.
+        take_sent();
+        let started = Instant::now();
         let outcome = driver.perform(&shared.plan, entry.operation, &mut inputs).await;
         now = Instant::now();
+        let sent = take_sent().unwrap_or(started);
+        let moments = Moments { due, free: free.unwrap_or(started), started, sent, ended: now };
         match outcome {
-            Outcome::Success => {
-                recorder.borrow_mut().record(entry.reported, now.duration_since(start), now);
-            }
+            Outcome::Success => recorder.borrow_mut().record(entry.reported, &moments),
             Outcome::Silent => {}
             Outcome::Failure(reason) => {
-                recorder.borrow_mut().record_error(entry.reported, reason, now);
+                let elapsed = moments.latency();
+                recorder.borrow_mut().record_error(entry.reported, reason, elapsed, now);
                 if shared.shutdown_on_error {
                     shared.control.request_end(RunEnd::Failed);
                 }

@@ -6,7 +6,7 @@ impl ValueGenerator {
     /// The least size of a value that is cut from a source, in bytes.
     pub(crate) fn least_slice_bytes(&self) -> Option<u64> {
         match self.spec() {
-            ValueSpec::Fixed { size } => Some(*size),
+            ValueSpec::Fixed { size } | ValueSpec::HighlyCompressible { size } => Some(*size),
             ValueSpec::Exponential { min, .. } => Some(*min),
             ValueSpec::UniformSize { min, .. } => Some(min + 1),
             _ => None,
@@ -17,6 +17,7 @@ impl ValueGenerator {
     pub fn mean_bytes(&self) -> Option<f64> {
         match self.spec() {
             ValueSpec::Fixed { size }
+            | ValueSpec::HighlyCompressible { size }
             | ValueSpec::Printable { size }
             | ValueSpec::Seed { size } => Some(*size as f64),
             ValueSpec::Constant(bytes) => Some(bytes.len() as f64),
@@ -37,6 +38,7 @@ impl ValueGenerator {
         let mean_bytes = self.mean_bytes().unwrap_or(0.0);
         match self.spec() {
             ValueSpec::Fixed { size } | ValueSpec::Printable { size } => format!("{size} bytes"),
+            ValueSpec::HighlyCompressible { size } => format!("{size} bytes of text that repeats"),
             ValueSpec::Constant(_) | ValueSpec::Seed { .. } => {
                 format!("{mean_bytes} bytes, always the same")
             }

@@ -79,6 +79,11 @@ pub enum ValueSpec {
         /// Share of the larger values.
         large_share: f64,
     },
+    /// A fixed number of bytes of one line of text that repeats.
+    HighlyCompressible {
+        /// Size in bytes.
+        size: u64,
+    },
     /// Random bytes of Poisson-distributed size.
     Poisson(Poisson),
     /// One of a set of values that are made once.
@@ -140,6 +145,7 @@ impl ValueGenerator {
             | ValueSpec::Poisson(_)
             | ValueSpec::UniformSize { .. } => Some(SourceKind::Random),
             ValueSpec::SemiCompressible { .. } => Some(SourceKind::SemiCompressible),
+            ValueSpec::HighlyCompressible { .. } => Some(SourceKind::HighlyCompressible),
             ValueSpec::Set(set) => Some(SourceKind::Set(set.clone())),
             ValueSpec::Seed { size } => Some(SourceKind::Seed(*size)),
             ValueSpec::Constant(_)
@@ -207,7 +213,7 @@ impl ValueGenerator {
             ValueSpec::Seed { .. } => {
                 return Value::Bytes(source.map_or(&[][..], |source| source.bytes()));
             }
-            ValueSpec::Fixed { size } => size,
+            ValueSpec::Fixed { size } | ValueSpec::HighlyCompressible { size } => size,
             ValueSpec::Exponential { min, mean } => {
                 min.saturating_add(random.exponential(mean) as u64)
             }

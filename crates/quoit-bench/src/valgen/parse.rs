@@ -9,9 +9,11 @@ use crate::names::nearest;
 use crate::term::Term;
 
 /// Names of generators, for suggestions.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 14] = [
     "fixed_bin",
     "fixed_char",
+    "constant_bin",
+    "highly_compressible_bin",
     "exponential_bin",
     "uniform_bin",
     "uniform_int",
@@ -49,6 +51,13 @@ pub(super) fn parse_spec(term: &Term) -> Result<ValueSpec, GeneratorError> {
             (constant(arguments), "{fixed_bin, Size, Byte}, Size up to 64 MiB, Byte up to 255")
         }
         "fixed_bin" => (fixed(arguments), "{fixed_bin, Size}"),
+        "constant_bin" => (
+            constant_bytes(arguments),
+            "{constant_bin, <<\"bytes\">>}, or {constant_bin, Size} of zeros, Size up to 64 MiB",
+        ),
+        "highly_compressible_bin" => {
+            (highly_compressible(arguments), "{highly_compressible_bin, Size}")
+        }
         "fixed_char" => (printable(arguments), "{fixed_char, Size}, Size up to 64 MiB"),
         "exponential_bin" => {
             (exponential(arguments), "{exponential_bin, MinBytes, MeanExcessBytes}")
@@ -146,6 +155,22 @@ fn constant(arguments: &[Term]) -> Option<ValueSpec> {
     let size = usize::try_from(kept_size_of(arguments.first()?)?).ok()?;
     let byte = u8::try_from(arguments.get(1)?.as_integer()?).ok()?;
     Some(ValueSpec::Constant(vec![byte; size].into()))
+}
+
+/// The bytes that are written out, or so many zeros.
+fn constant_bytes(arguments: &[Term]) -> Option<ValueSpec> {
+    let [argument] = arguments else { return None };
+    let bytes = match argument {
+        Term::Binary(bytes) => bytes.clone(),
+        Term::Integer(_) => vec![0; usize::try_from(kept_size_of(argument)?).ok()?],
+        other => other.as_text()?.into_bytes(),
+    };
+    Some(ValueSpec::Constant(bytes.into()))
+}
+
+fn highly_compressible(arguments: &[Term]) -> Option<ValueSpec> {
+    let [size] = arguments else { return None };
+    Some(ValueSpec::HighlyCompressible { size: size_of(size)? })
 }
 
 /// A mean of at least 1 and the limit above which it is approximated, which is not below it.

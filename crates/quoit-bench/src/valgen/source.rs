@@ -39,6 +39,8 @@ pub enum SourceKind {
     Random,
     /// Half random bytes, half text that repeats.
     SemiCompressible,
+    /// One line of text over and over.
+    HighlyCompressible,
     /// The values of a set, one after the other.
     Set(Arc<BinSet>),
     /// So many random bytes.
@@ -220,7 +222,7 @@ fn make(settings: &SourceSettings, kind: &SourceKind) -> Result<Source, SourceEr
             Source { bytes: bytes.into(), ends: ends.into() }
         }
         (_, Some(bytes)) => bytes.into(),
-        (SourceKind::Random, None) => {
+        (SourceKind::Random | SourceKind::HighlyCompressible, None) => {
             let size_bytes = match settings.size_bytes {
                 None => RANDOM_SIZE_BYTES,
                 Some(size) => usize::try_from(size)
@@ -228,13 +230,25 @@ fn make(settings: &SourceSettings, kind: &SourceKind) -> Result<Source, SourceEr
                     .filter(|_| (1..=SIZE_BYTES_MAX).contains(&size))
                     .ok_or(SourceError::Size(size))?,
             };
-            random(size_bytes).into()
+            match kind {
+                SourceKind::HighlyCompressible => {
+                    highly_compressible(&random(LINE_BYTES), size_bytes)
+                }
+                _ => random(size_bytes),
+            }
+            .into()
         }
         (SourceKind::Seed(size), None) => {
             random(usize::try_from(*size).map_err(|_| SourceError::Size(*size))?).into()
         }
         (SourceKind::SemiCompressible, None) => semi_compressible(&mut strong, UNIT_COUNT).into(),
     })
+}
+
+/// A line of text, whose characters `line` decides, until there are so many bytes.
+fn highly_compressible(line: &[u8], size_bytes: usize) -> Vec<u8> {
+    let line = line.iter().map(|byte| b' ' + byte % 95);
+    line.cycle().take(size_bytes).collect()
 }
 
 /// Units of random bytes and of lines; line number x of a unit is one of the first x distinct

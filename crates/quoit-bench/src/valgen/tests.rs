@@ -219,6 +219,28 @@ fn a_seed_is_always_the_same_value() {
 }
 
 #[test]
+fn constant_values_are_what_is_written() {
+    let first = |text: &str| match parse(text).unwrap().generate(&mut random()) {
+        Value::Bytes(bytes) => bytes.to_vec(),
+        Value::Integer(integer) => panic!("{integer}"),
+    };
+    assert_eq!(first("{constant_bin, <<1, 2, 3>>}"), [1, 2, 3]);
+    assert_eq!(first("{constant_bin, \"abc\"}"), b"abc");
+    assert_eq!(first("{constant_bin, 4}"), [0; 4]);
+}
+
+#[test]
+fn highly_compressible_values_repeat_a_line() {
+    let values = distinct("{highly_compressible_bin, 1000}", 300);
+    assert!(values.len() > 50, "{} places of the line", values.len());
+    for value in values.keys() {
+        assert_eq!(value.len(), 1000);
+        assert_eq!(value[..872], value[128..]);
+        assert!(value.iter().all(|byte| (b' '..=b'~').contains(byte)));
+    }
+}
+
+#[test]
 fn key_generators_give_values_too() {
     let first_of = |text: &str, count: usize| -> Vec<String> {
         let (mut generator, mut random) = (parse(text).unwrap(), random());

@@ -214,6 +214,16 @@ fn a_document_is_awaited_in_the_second_cluster_but_not_for_ever() {
 }
 
 #[test]
+fn a_second_cluster_that_is_the_first_one_is_told() {
+    let notice = "of replpb_ips belongs to the cluster of pb_ips";
+    let cluster = Cluster::start();
+    let run = cluster.run("{put_unique_checkrepl, 1}, {get_pb, 1}", "");
+    assert!(run.shown.contains(notice), "{}", run.shown);
+    let run = cluster.run("{put_unique, 1}, {get_pb, 1}", "");
+    assert!(!run.shown.contains(notice), "{}", run.shown);
+}
+
+#[test]
 fn without_a_second_cluster_the_check_is_left_out_with_a_notice() {
     let cluster = Cluster::start();
     let rest = format!("{{replpb_ips, [{{\"127.0.0.1\", {}}}]}}.", closed_port().port());

@@ -165,13 +165,75 @@ fn an_open_loop_keeps_its_schedule_through_a_stall_and_a_closed_loop_hides_it() 
             assert_near("95th", latencies.p95_us as f64, 1.8e6, 0.03);
             assert_near("99th", latencies.p99_us as f64, 1.96e6, 0.03);
             assert!(latencies.min_us < 20_000, "{latencies:?}");
+            assert_stall_is_told(&run, 400.0);
+            // What waited is queueing; the 20 that had a worker are service.
+            let summary = RunSummary::read(&run.report.directory).unwrap();
+            let (queueing, service) = (summary.breakdown.queueing, summary.operations[0].service);
+            assert_near("queueing", queueing.p95_us as f64, 1.8e6, 0.05);
+            assert_near("service", service.max_us as f64, 2.0e6, 0.03);
+            assert!(service.p95_us < 200_000, "{service:?}");
         });
         scope.spawn(|| {
-            let latencies = latencies(&through_a_stall("{mode, max}. {concurrent, 4}."));
+            let run = through_a_stall("{mode, max}. {concurrent, 4}.");
+            let latencies = latencies(&run);
             let is_hidden = latencies.p95_us < 100_000 && latencies.max_us > 1_900_000;
             assert!(is_hidden, "{latencies:?}");
+            // The rate outside of the stall.
+            assert_stall_is_told(&run, latencies.count as f64);
         });
     });
+}
+
+/// A stall of two seconds from the first second on is told, with so many arrivals.
+fn assert_stall_is_told(run: &Run, arrivals: f64) {
+    let stall = run.report.stalls.first().expect("a stall");
+    assert_near("start", stall.start_s, 1.0, 0.1);
+    assert_near("length", stall.length_s, 2.0, 0.03);
+    assert_near("arrivals", stall.arrivals as f64, arrivals, 0.1);
+    assert!(run.shown.contains("s without a success, from second 1."), "{}", run.shown);
+    let page = std::fs::read_to_string(run.report.directory.join("report.html")).unwrap();
+    assert!(page.contains(&stall.arrivals.to_string()), "{stall:?}");
+}
+
+/// One request in five is never answered within the limit of half a second.
+#[test]
+fn timeouts_are_lower_bounds_of_percentiles() {
+    let (server, _) =
+        delaying(|number| Duration::from_millis(if number % 5 == 0 { 2000 } else { 10 }));
+    let rest = "{mode, max}. {concurrent, 10}. {http_raw_request_timeout, 500}.";
+    let run = try_run(&config(&server, rest), |options| options.duration = Some("2s".to_owned()));
+    let run = run.unwrap();
+    let summary = RunSummary::read(&run.report.directory).unwrap();
+    let operation = &summary.operations[0];
+    assert!(operation.failed > 5 && operation.latencies.max_us < 500_000, "{operation:?}");
+    let attempts = operation.attempts.expect("failures");
+    assert_eq!(attempts.latencies.count, operation.latencies.count + operation.failed);
+    assert_near("least", attempts.least_failed_us as f64, 500_000.0, 0.05);
+    assert!(attempts.latencies.p99_us >= attempts.least_failed_us, "{attempts:?}");
+    assert!(
+        run.shown.contains("≥") && run.shown.contains("failed operations count"),
+        "{}",
+        run.shown
+    );
+    let page = std::fs::read_to_string(run.report.directory.join("report.html")).unwrap();
+    assert!(page.contains("≥ 5"), "the page has the bound");
+}
+
+/// Against no server at all everything is noise, whatever the machine does.
+#[test]
+fn a_run_that_measures_the_client_says_so() {
+    let config =
+        "{driver, null}. {mode, {open_rate, 1000}}. {concurrent, 4}. {operations, [{get, 1}]}.";
+    let run = try_run(config, |options| options.duration = Some("2s".to_owned())).unwrap();
+    let summary = RunSummary::read(&run.report.directory).unwrap();
+    let floor = summary.client.noise_floor;
+    assert!(floor.count > 100 && floor.median_us > 0, "{floor:?}");
+    assert!(run.shown.contains("~ within the noise"), "{}", run.shown);
+    let page = std::fs::read_to_string(run.report.directory.join("report.html")).unwrap();
+    assert!(page.contains("class=\"noise\""), "grey figures");
+    let is_told =
+        page.contains("within the noise of the load generator") || page.contains(">client-bound<");
+    assert!(is_told && !page.contains("not client-bound"), "the badge");
 }
 
 #[test]
@@ -207,4 +269,12 @@ fn the_knee_of_a_server_is_found() {
     assert!(run.shown.contains(&format!("Knee: {knee:.1} op/s")), "{}", run.shown);
     let summary = RunSummary::read(&run.report.directory).unwrap();
     assert_near("rate", summary.mode.rate_per_s.unwrap(), knee, 0.001);
+    // What was beyond took two samples at least, each with a directory.
+    let beyond = rows.iter().position(|row| row[5] == "false").expect("a rate beyond");
+    assert!(rows[beyond][6].parse::<u32>().unwrap() >= 2, "{steps}");
+    assert!(base.join(format!("step-{:02}-2", beyond + 1)).is_dir(), "{steps}");
+    for name in ["summary.svg", "report.html"] {
+        let report = std::fs::read_to_string(base.join(name)).unwrap();
+        assert!(report.contains("99th percentile"), "{name}");
+    }
 }

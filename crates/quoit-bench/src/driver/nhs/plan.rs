@@ -27,6 +27,8 @@ pub(in crate::driver) struct NhsPlan {
     pub(super) repl_targets: Vec<Target>,
     pub(super) security: Option<Arc<HttpSecurity>>,
     pub(super) http_targets: Vec<Target>,
+    /// The run waits for documents in the second cluster.
+    pub(super) checks_replication: bool,
     pub(super) pb_timeout: Duration,
     pub(super) http_timeout: Duration,
     /// Bounds how long a document is waited for in the second cluster.
@@ -78,6 +80,10 @@ impl NhsPlan {
             pb_targets,
             repl_targets: of_file(config).targets("replpb_ips", "pb_port", 8087)?,
             http_targets,
+            checks_replication: config
+                .operations
+                .iter()
+                .any(|entry| entry.operation.as_atom() == Some("put_unique_checkrepl")),
             security,
             pb_timeout: milliseconds("pb_timeout_general", 30_000)?,
             http_timeout: milliseconds("http_timeout_general", 30_000)?,

@@ -19,12 +19,35 @@ pub(super) async fn prepare(plan: &NhsPlan) -> Vec<String> {
         notices.push(format!("{target} does not answer ({reason}): buckets stay as they are"));
     }
     let repl_target = target_of(&plan.repl_targets, first);
-    if let Err(error) = PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await {
-        notices.push(format!(
+    match PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await {
+        Err(error) => notices.push(format!(
             "no second cluster ({error}): put_unique_checkrepl is a plain put_unique"
-        ));
+        )),
+        Ok(second) if plan.checks_replication && is_first_cluster(plan, second).await => {
+            notices.push(format!(
+                "{repl_target} of replpb_ips belongs to the cluster of pb_ips: put_unique_checkrepl \
+                 measures no replication"
+            ));
+        }
+        Ok(_) => {}
     }
     notices
+}
+
+/// Whether the server of `second` belongs to the cluster that is written to: by its address, or by a node
+/// that the layouts of both have. Servers that know no layouts, such as Riak's, are told apart by address.
+async fn is_first_cluster(plan: &NhsPlan, mut second: PbLink) -> bool {
+    if plan.pb_targets.iter().any(|target| target.to_string() == second.address()) {
+        return true;
+    }
+    let target = target_of(&plan.pb_targets, WorkerPlace { number: 1, count: 1 });
+    let Ok(mut first) = PbLink::open(target, REPL_CONNECT_TIMEOUT).await else { return false };
+    let layouts = (
+        first.layout(None, REPL_CONNECT_TIMEOUT).await,
+        second.layout(None, REPL_CONNECT_TIMEOUT).await,
+    );
+    let (Ok(Some(first)), Ok(Some(second))) = layouts else { return false };
+    first.nodes().iter().any(|node| second.nodes().contains(node))
 }
 
 /// Sets the properties of both buckets; gives up at the first request that has no response.

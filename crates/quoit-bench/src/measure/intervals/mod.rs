@@ -33,6 +33,9 @@ use super::OperationStats;
 /// The folder of a run that holds the interval logs.
 pub const FOLDER: &str = "hdr";
 
+/// The folder below [`FOLDER`] with the distributions that latencies are made up of.
+pub const BREAKDOWN_FOLDER: &str = "breakdown";
+
 /// Ends the name of an interval log, after the label.
 pub const EXTENSION: &str = "hlog";
 

@@ -1,9 +1,10 @@
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::measure::Window;
+use crate::measure::tests::closed_loop;
 use crate::run::ReportedOperation;
 use crate::term::Term;
 
@@ -22,9 +23,12 @@ fn operations() -> Vec<ReportedOperation> {
 type Sample = (Vec<u64>, u64);
 
 fn window_of((latencies_us, failed): &Sample) -> Window {
-    let mut window = Window::new(2);
-    latencies_us.iter().for_each(|us| window.record(0, us * 1000));
-    (0..*failed).for_each(|_| window.record_error(1, Term::atom("timeout")));
+    let (mut window, base) = (Window::new(2), Instant::now());
+    for us in latencies_us {
+        let latency = Duration::from_micros(*us);
+        window.record(0, &closed_loop(latency, base + latency));
+    }
+    (0..*failed).for_each(|_| window.record_error(1, Term::atom("timeout"), SECOND));
     window
 }
 
@@ -57,6 +61,12 @@ fn a_log_gives_back_what_was_written() {
     let put = intervals(run.path(), "put");
     assert_eq!(put.len(), 1);
     assert_eq!((put[0].stats.count(), put[0].stats.error_count()), (0, 3));
+    let failed = intervals(run.path(), "breakdown/failed-put");
+    assert_eq!((failed[0].start, failed[0].stats.count()), (2 * SECOND, 3));
+    assert_eq!(failed[0].stats.latencies().min_us, 1_000_000);
+    let service = intervals(run.path(), "breakdown/service-get");
+    assert_eq!(service.iter().map(|one| one.stats.count()).sum::<u64>(), 4);
+    assert_eq!(service[0].stats.latencies().max_us, 2_000_000);
 }
 
 #[test]

@@ -7,14 +7,19 @@ use std::time::{Duration, SystemTime};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError};
 
-use super::{FOLDER, IntervalError, path_of};
-use crate::measure::{OperationStats, Window};
+use super::{BREAKDOWN_FOLDER, FOLDER, IntervalError, path_of};
+use crate::measure::{Breakdown, OperationStats, Window};
 use crate::output::ResultFile;
 use crate::run::ReportedOperation;
 
-/// The open logs of a run: one an operation. Nothing is kept in memory between intervals.
+/// The open logs of a run: one an operation, and one for each distribution of the breakdown. Nothing is kept
+/// in memory between intervals.
 pub(crate) struct IntervalWriter {
-    files: Vec<ResultFile>,
+    /// Labels of the operations, as they stand in file names.
+    labels: Vec<String>,
+    operations: Vec<ResultFile>,
+    /// In the order of [`Breakdown::by_file`].
+    breakdown: Vec<ResultFile>,
     serializer: V2DeflateSerializer,
     lines: Vec<u8>,
 }
@@ -30,24 +35,47 @@ impl IntervalWriter {
         operations: &[ReportedOperation],
         start: SystemTime,
     ) -> Result<Self, IntervalError> {
-        let folder = directory.join(FOLDER);
+        let folder = directory.join(FOLDER).join(BREAKDOWN_FOLDER);
         fs::create_dir_all(&folder).map_err(IntervalError::file(&folder))?;
-        let mut writer =
-            Self { files: Vec::new(), serializer: V2DeflateSerializer::new(), lines: Vec::new() };
-        for operation in operations {
-            let path = path_of(directory, &operation.file_label);
-            writer.lines.clear();
-            let begun = IntervalLogWriterBuilder::new()
-                .add_comment("[Histogram log format version 1.3]")
-                .add_comment("[Latencies of successful operations in nanoseconds]")
-                .with_start_time(start)
-                .with_base_time(start)
-                .begin_log_with(&mut writer.lines, &mut writer.serializer)
-                .map(drop);
-            let file = begun.and_then(|()| ResultFile::create(path.clone(), &writer.lines));
-            writer.files.push(file.map_err(IntervalError::file(&path))?);
+        let labels: Vec<String> =
+            operations.iter().map(|operation| operation.file_label.clone()).collect();
+        let mut writer = Self {
+            labels: labels.clone(),
+            operations: Vec::new(),
+            breakdown: Vec::new(),
+            serializer: V2DeflateSerializer::new(),
+            lines: Vec::new(),
+        };
+        for label in &labels {
+            let about = "[Latencies of successful operations in nanoseconds]";
+            let file = writer.file(&path_of(directory, label), about, start)?;
+            writer.operations.push(file);
+        }
+        for (name, _) in Breakdown::new(labels.len()).by_file(&labels) {
+            let path = path_of(directory, &format!("{BREAKDOWN_FOLDER}/{name}"));
+            let file = writer.file(&path, "[A part of the latencies in nanoseconds]", start)?;
+            writer.breakdown.push(file);
         }
         Ok(writer)
+    }
+
+    /// Makes one log with its header.
+    fn file(
+        &mut self,
+        path: &Path,
+        about: &str,
+        start: SystemTime,
+    ) -> Result<ResultFile, IntervalError> {
+        self.lines.clear();
+        let begun = IntervalLogWriterBuilder::new()
+            .add_comment("[Histogram log format version 1.3]")
+            .add_comment(about)
+            .with_start_time(start)
+            .with_base_time(start)
+            .begin_log_with(&mut self.lines, &mut self.serializer)
+            .map(drop);
+        let file = begun.and_then(|()| ResultFile::create(path.to_owned(), &self.lines));
+        file.map_err(IntervalError::file(path))
     }
 
     /// Appends what ended in an interval; an operation of which none did gets no line.
@@ -62,7 +90,9 @@ impl IntervalWriter {
         window: &Window,
     ) -> Result<(), IntervalError> {
         let mut written = Ok(());
-        for (file, stats) in self.files.iter_mut().zip(window.operations()) {
+        let parts = window.breakdown().by_file(&self.labels).map(|(_, stats)| stats);
+        let files = self.operations.iter_mut().chain(&mut self.breakdown);
+        for (file, stats) in files.zip(window.operations().iter().chain(parts)) {
             if stats.count() + stats.error_count() == 0 {
                 continue;
             }
@@ -77,7 +107,11 @@ impl IntervalWriter {
 
     /// Descriptions, for people, of data that could not be written.
     pub(crate) fn lost(&self) -> Vec<String> {
-        self.files.iter().filter_map(|file| file.lost("interval")).collect()
+        self.operations
+            .iter()
+            .chain(&self.breakdown)
+            .filter_map(|file| file.lost("interval"))
+            .collect()
     }
 }
 

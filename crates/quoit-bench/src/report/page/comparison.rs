@@ -3,7 +3,6 @@
 use super::{document, parts, spectrum};
 use crate::measure::OperationStats;
 use crate::plot::escape;
-use crate::report::figures::Figures;
 
 /// A comparison as the page shows it.
 pub(crate) struct ComparisonPage<'a> {
@@ -31,22 +30,11 @@ pub(crate) fn draw_comparison_page(page: ComparisonPage<'_>) -> String {
     );
     let table = format!("<div class=\"scroll\"><pre>{}</pre></div>\n", escape(table));
     let mut main = parts::section("figures", "Figures", "", &table);
-    let figures: Vec<Figures> = latencies.into_iter().map(figures_of).collect();
-    if let Some(plot) = spectrum::spectrum(&figures) {
+    let lines: Vec<(&str, &OperationStats)> =
+        latencies.iter().map(|(name, stats)| (name.as_str(), stats)).collect();
+    if let Some(plot) = spectrum::spectrum("spectrum", &lines) {
         let hint = "Each step to the right has a tenth of the operations of the step before.";
         main.push_str(&parts::section("spectrum", "Latency by percentile", hint, &plot.figure()));
     }
     document(title, &header, &main)
-}
-
-fn figures_of((name, stats): (String, OperationStats)) -> Figures {
-    let latencies = stats.latencies();
-    Figures {
-        name,
-        count: latencies.count,
-        error_count: stats.error_count(),
-        rate_per_s: 0.0,
-        latencies,
-        distribution: Some(stats),
-    }
 }

@@ -3,6 +3,7 @@
 mod comparison;
 mod configuration;
 mod growth;
+mod knee;
 mod parts;
 mod plot;
 mod spectrum;
@@ -15,13 +16,14 @@ use std::time::Duration;
 
 pub(crate) use self::comparison::{ComparisonPage, draw_comparison_page};
 pub(super) use self::growth::draw_growth_page;
-use super::figures::{Figures, figures};
+pub(super) use self::knee::draw_knee_page;
+use super::figures::{Figures, OwnParts, figures, own_parts};
 use super::{ReportError, Results, palette, thinned};
-use crate::measure::OperationStats;
+use crate::measure::{Latencies, OperationStats, Stall};
 use crate::output::environment::Environment;
 use crate::output::text::{clock_text, ms_text};
 use crate::plot::{escape, grouped};
-use crate::run::{RunSummary, SUMMARY_FILE};
+use crate::run::{OperationSummary, RunSummary, SUMMARY_FILE};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -52,10 +54,14 @@ pub fn draw_page(results: &Results) -> Result<String, ReportError> {
     if let Some(report) = summary.as_ref().and_then(|summary| summary.verification.as_ref()) {
         main.push_str(&verification::section(report));
     }
-    main.push_str(&operations_section(&figures));
+    let own_parts = own_parts(results)?;
+    let noise_floor = own_parts.as_ref().map(|parts| parts.canary.latencies()).unwrap_or_default();
+    main.push_str(&stalls_section(summary.as_ref()));
+    main.push_str(&operations_section(&figures, &noise_floor));
     main.push_str(&throughput_section(results));
     main.push_str(&latency_section(results));
     main.push_str(&spectrum_section(&figures));
+    main.push_str(&breakdown_section(own_parts.as_ref(), &figures));
     main.push_str(&errors_section(results));
     if let Some(environment) = &environment {
         let html = parts::environment(environment);
@@ -135,10 +141,7 @@ fn header(results: &Results, summary: Option<&RunSummary>) -> String {
             "interrupted" => ("warn", "interrupted".to_owned()),
             other => ("bad", format!("ended early: {other}")),
         });
-        badges.push(match summary.client.client_bound {
-            true => ("warn", "client-bound".to_owned()),
-            false => ("good", "not client-bound".to_owned()),
-        });
+        badges.push(client_badge(summary));
         badges.extend(summary.verification.as_ref().map(verification::badge));
         if summary.unstarted > 0 {
             badges
@@ -161,6 +164,22 @@ fn header(results: &Results, summary: Option<&RunSummary>) -> String {
         escape(&name),
         escape(&about)
     )
+}
+
+/// Whether the run could measure the server: its 99th percentiles are what most readers look at.
+fn client_badge(summary: &RunSummary) -> (&'static str, String) {
+    const P99: usize = 4;
+    let floor = &summary.client.noise_floor;
+    let is_noisy = |operation: &OperationSummary| floor.noisy_figures(&operation.latencies)[P99];
+    let mut measured = summary.operations.iter().filter(|o| o.latencies.count > 0);
+    if summary.client.client_bound {
+        ("warn", "client-bound".to_owned())
+    } else if measured.any(is_noisy) {
+        let ms = ms_text(floor.p99_us as f64);
+        ("warn", format!("99 % within the noise of the load generator ({ms} ms)"))
+    } else {
+        ("good", "not client-bound".to_owned())
+    }
 }
 
 /// A time stamp to the second.
@@ -202,7 +221,53 @@ fn client_bound() -> String {
     html.replacen("<section", "<section class=\"notice\"", 1)
 }
 
-fn operations_section(figures: &[Figures]) -> String {
+/// Stalls that are shown.
+const STALLS_SHOWN_MAX: usize = 20;
+
+fn stalls_section(summary: Option<&RunSummary>) -> String {
+    let stalls = summary.map_or(&[][..], |summary| &summary.stalls);
+    if stalls.is_empty() {
+        return String::new();
+    }
+    let texts: Vec<String> = stalls.iter().take(STALLS_SHOWN_MAX).map(Stall::text).collect();
+    let hint = "Times in which no operation succeeded, the longest first. In a closed loop the \
+                percentiles do not show them, since no operations begin while they last.";
+    parts::section("stalls", "Stalls", hint, &parts::list(&texts)).replacen(
+        "<section",
+        "<section class=\"notice\"",
+        1,
+    )
+}
+
+fn breakdown_section(own: Option<&OwnParts>, figures: &[Figures]) -> String {
+    let Some(own) = own else { return String::new() };
+    let mut rows = vec![
+        ("noise floor: operations that ask no server".to_owned(), own.canary.latencies()),
+        ("queueing: arrivals for which no worker was free".to_owned(), own.queueing.latencies()),
+        ("client delay: begin, and encode the request".to_owned(), own.client_delay.latencies()),
+    ];
+    rows.extend(figures.iter().filter_map(|figures| {
+        let service = figures.service.as_ref()?.latencies();
+        Some((format!("service of {}: request to answer", figures.name), service))
+    }));
+    rows.retain(|(_, latencies)| latencies.count > 0);
+    let hint = "In milliseconds. Queueing, client delay and service of an operation add up to its latency.";
+    let mut html = parts::distributions(&rows);
+    let lines: Vec<(&str, &OperationStats)> = [
+        ("noise floor", &own.canary),
+        ("queueing", &own.queueing),
+        ("client delay", &own.client_delay),
+    ]
+    .into_iter()
+    .chain(figures.iter().filter_map(|f| Some((f.name.as_str(), f.service.as_ref()?))))
+    .collect();
+    if let Some(plot) = spectrum::spectrum("breakdown", &lines) {
+        html.push_str(&plot.figure());
+    }
+    parts::section("breakdown", "Where the time went", hint, &html)
+}
+
+fn operations_section(figures: &[Figures], noise_floor: &Latencies) -> String {
     let is_exact = figures.iter().all(|f| f.distribution.is_some() || f.count == 0);
     let hint = if is_exact {
         "Latencies of the successful operations in milliseconds, from the whole distribution."
@@ -210,7 +275,20 @@ fn operations_section(figures: &[Figures]) -> String {
         "Latencies of the successful operations in milliseconds. The tables hold ready-made \
          percentiles of each row, which cannot be added up: shown is that of the median row."
     };
-    parts::section("operations", "Operations", hint, &parts::operations(figures))
+    let mut hint = hint.to_owned();
+    if figures.iter().any(|figures| figures.attempts.is_some()) {
+        hint.push_str(
+            " Where operations failed, they count with the time after which they failed, and ≥ \
+             marks lower bounds.",
+        );
+    }
+    if figures.iter().any(|f| noise_floor.noisy_figures(&f.latencies).contains(&true)) {
+        hint.push_str(
+            " Grey figures are within the noise: less than twice those of operations that ask no \
+             server.",
+        );
+    }
+    parts::section("operations", "Operations", &hint, &parts::operations(figures, noise_floor))
 }
 
 /// Explains the points that stand for more than one row; `rest` is appended for such points.
@@ -247,7 +325,8 @@ fn latency_section(results: &Results) -> String {
 fn spectrum_section(figures: &[Figures]) -> String {
     let hint = "How slow the slowest operations were: each step to the right has a tenth of the \
                 operations of the step before.";
-    let html = match spectrum::spectrum(figures) {
+    let known = figures.iter().filter_map(|f| Some((f.name.as_str(), f.distribution.as_ref()?)));
+    let html = match spectrum::spectrum("spectrum", &known.collect::<Vec<_>>()) {
         Some(plot) => plot.figure(),
         None => {
             "<p class=\"quiet\">The run kept no distribution of its latencies (hdr/*.hlog), or \

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::measure::Latencies;
 use crate::output::environment::{Environment, Server};
 use crate::output::text::{ms_text, size_text};
 use crate::plot::{escape, grouped};
@@ -36,47 +37,60 @@ pub(super) fn tiles(tiles: &[(&str, String, &str)]) -> String {
     html + "</dl>\n"
 }
 
-/// The table of operations, in milliseconds.
-pub(super) fn operations(figures: &[Figures]) -> String {
-    const HEADS: [&str; 11] = [
-        "operation",
-        "successful",
-        "op/s",
-        "failed",
-        "min",
-        "mean",
-        "median",
-        "95 %",
-        "99 %",
-        "99.9 %",
-        "max",
-    ];
-    let mut html = String::from("<div class=\"scroll\"><table class=\"sortable\">\n<thead><tr>");
-    for head in HEADS {
-        let _ = write!(html, "<th scope=\"col\">{head}</th>");
-    }
-    html.push_str("</tr></thead>\n<tbody>\n");
+/// Heads of the columns of latencies.
+const LATENCY_HEADS: [&str; 7] = ["min", "mean", "median", "95 %", "99 %", "99.9 %", "max"];
+
+/// The table of operations, in milliseconds. Figures within the noise of the load generator are greyed;
+/// `noise_floor` is 0 where it is not known.
+pub(super) fn operations(figures: &[Figures], noise_floor: &Latencies) -> String {
+    let mut html = table_head(&["operation", "successful", "op/s", "failed"]);
     for figures in figures {
-        let latencies = figures.latencies;
         let _ = write!(html, "<tr><td>{}</td>", escape(&figures.name));
         number(&mut html, figures.count as f64, &grouped(figures.count as f64, 0));
         number(&mut html, figures.rate_per_s, &grouped(figures.rate_per_s, 1));
         number(&mut html, figures.error_count as f64, &grouped(figures.error_count as f64, 0));
-        for us in [
-            latencies.min_us as f64,
-            latencies.mean_us,
-            latencies.median_us as f64,
-            latencies.p95_us as f64,
-            latencies.p99_us as f64,
-            latencies.p99_9_us as f64,
-            latencies.max_us as f64,
-        ] {
-            let text = if figures.count > 0 { ms_text(us) } else { "-".to_owned() };
-            number(&mut html, us, &text);
-        }
+        let attempts = figures.attempts;
+        let latencies = attempts.map_or(figures.latencies, |attempts| attempts.latencies);
+        let bounds = attempts.map_or([false; 7], |attempts| attempts.lower_bounds());
+        latency_cells(&mut html, &latencies, bounds, noise_floor.noisy_figures(&latencies));
         html.push_str("</tr>\n");
     }
     html + "</tbody></table></div>\n"
+}
+
+/// A table of distributions, in milliseconds.
+pub(super) fn distributions(rows: &[(String, Latencies)]) -> String {
+    let mut html = table_head(&["part", "count"]);
+    for (name, latencies) in rows {
+        let _ = write!(html, "<tr><td>{}</td>", escape(name));
+        number(&mut html, latencies.count as f64, &grouped(latencies.count as f64, 0));
+        latency_cells(&mut html, latencies, [false; 7], [false; 7]);
+        html.push_str("</tr>\n");
+    }
+    html + "</tbody></table></div>\n"
+}
+
+/// The beginning of a table whose last columns are latencies.
+fn table_head(first: &[&str]) -> String {
+    let mut html = String::from("<div class=\"scroll\"><table class=\"sortable\">\n<thead><tr>");
+    for head in first.iter().chain(&LATENCY_HEADS) {
+        let _ = write!(html, "<th scope=\"col\">{head}</th>");
+    }
+    html + "</tr></thead>\n<tbody>\n"
+}
+
+fn latency_cells(html: &mut String, latencies: &Latencies, bounds: [bool; 7], noisy: [bool; 7]) {
+    for ((us, is_bound), is_noisy) in latencies.figures_us().into_iter().zip(bounds).zip(noisy) {
+        if latencies.count == 0 {
+            number(html, 0.0, "-");
+        } else if is_bound {
+            number(html, us, &format!("≥ {}", ms_text(us)));
+        } else if is_noisy {
+            let _ = write!(html, "<td class=\"noise\" data-value=\"{us}\">{}</td>", ms_text(us));
+        } else {
+            number(html, us, &ms_text(us));
+        }
+    }
 }
 
 fn number(html: &mut String, value: f64, text: &str) {

@@ -4,8 +4,8 @@ use std::f64::consts::LOG10_2;
 
 use super::plot::{Plot, PlotSeries, YScale};
 use super::time_plots::ms;
+use crate::measure::OperationStats;
 use crate::plot::Tick;
-use crate::report::figures::Figures;
 
 /// Places between two powers of ten of the rest.
 const PLACES_A_DECADE: usize = 40;
@@ -29,29 +29,26 @@ const TICKS: [(f64, &str); 9] = [
     (7.0, "99.99999 %"),
 ];
 
-/// The latencies of each operation over percentiles. The x axis is logarithmic in what is above:
-/// each step to the right has a tenth of the operations. Nothing when no distribution was kept.
-pub(super) fn spectrum(figures: &[Figures]) -> Option<Plot> {
-    let known: Vec<(usize, &Figures)> = figures
-        .iter()
-        .enumerate()
-        .filter(|(_, f)| f.distribution.is_some() && f.count >= COUNT_MIN)
-        .collect();
-    let count_max = known.iter().map(|(_, figures)| figures.count).max()?;
+/// Named distributions over percentiles. The x axis is logarithmic in what is above: each step to
+/// the right has a tenth of the operations. Nothing when there are no distributions.
+pub(super) fn spectrum(id: &str, distributions: &[(&str, &OperationStats)]) -> Option<Plot> {
+    let known: Vec<(usize, &(&str, &OperationStats))> =
+        distributions.iter().enumerate().filter(|(_, (_, d))| d.count() >= COUNT_MIN).collect();
+    let count_max = known.iter().map(|(_, (_, distribution))| distribution.count()).max()?;
     // Of n operations the slowest one is above a share of 1/n.
     let end = (count_max as f64).log10();
     let place_count = (end * PLACES_A_DECADE as f64).ceil() as usize;
     let xs: Vec<f64> =
         (0..=place_count).map(|index| (index as f64 / PLACES_A_DECADE as f64).min(end)).collect();
     let series: Vec<PlotSeries> =
-        known.iter().map(|(index, f)| series_of(*index, f, &xs)).collect();
+        known.iter().map(|(index, (name, d))| series_of(*index, name, d, &xs)).collect();
     let values = series.iter().flat_map(|series| series.values.iter().flatten().copied());
     let y = YScale::logarithmic("milliseconds, logarithmic", values);
     let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
     let about = format!("Latency of {} over percentiles", names.join(", "));
     let tick = |(value, label): &(f64, &str)| Tick { value: *value, label: (*label).to_owned() };
     Some(Plot {
-        id: "spectrum".to_owned(),
+        id: id.to_owned(),
         about,
         size: (1120.0, 340.0),
         x_texts: xs.iter().map(|x| percentile_text(*x)).collect(),
@@ -64,18 +61,19 @@ pub(super) fn spectrum(figures: &[Figures]) -> Option<Plot> {
     })
 }
 
-fn series_of(index: usize, figures: &Figures, xs: &[f64]) -> PlotSeries {
-    let end = (figures.count as f64).log10();
+fn series_of(index: usize, name: &str, distribution: &OperationStats, xs: &[f64]) -> PlotSeries {
+    let end = (distribution.count() as f64).log10();
+    let most_ms = distribution.latencies().max_us as f64 / 1e3;
     let value = |x: &f64| {
-        let distribution = figures.distribution.as_ref().filter(|_| *x <= end + 1e-9)?;
-        let quantile = 1.0 - 10_f64.powf(-x);
-        let value_ns = distribution.histogram_ns().value_at_quantile(quantile);
-        let most_ms = figures.latencies.max_us as f64 / 1e3;
-        Some((value_ns as f64 / 1e6).min(most_ms.max(1e-6)))
+        (*x <= end + 1e-9).then(|| {
+            let quantile = 1.0 - 10_f64.powf(-x);
+            let value_ns = distribution.histogram_ns().value_at_quantile(quantile);
+            (value_ns as f64 / 1e6).min(most_ms.max(1e-6))
+        })
     };
     PlotSeries {
         class: format!("op{}", index % COLOUR_COUNT),
-        name: figures.name.clone(),
+        name: name.to_owned(),
         values: xs.iter().map(value).collect(),
     }
 }

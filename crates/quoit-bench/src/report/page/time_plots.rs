@@ -50,10 +50,13 @@ pub(super) fn latencies(results: &Results) -> Vec<(&str, Plot)> {
     let operations: Vec<(&str, Vec<LatencyRow>)> = results
         .operations
         .iter()
-        .map(|o| (o.name.as_str(), thinned::latencies(&o.rows, rows_a_point)))
-        .filter(|(_, rows)| !rows.is_empty())
+        .map(|o| {
+            let is_silent = |row: &LatencyRow| results.is_silent_at(row.elapsed_s);
+            (o.name.as_str(), thinned::latencies(&o.rows, rows_a_point, is_silent))
+        })
+        .filter(|(_, rows)| rows.iter().any(|row| row.count > 0.0))
         .collect();
-    let rows = operations.iter().flat_map(|(_, rows)| rows);
+    let rows = operations.iter().flat_map(|(_, rows)| rows).filter(|row| row.count > 0.0);
     let values = rows.flat_map(|row| COLUMNS.map(|column| column.value_ms(row)));
     let y = YScale::logarithmic("milliseconds, logarithmic", values);
     let size = if operations.len() == 1 { (1120.0, 320.0) } else { (552.0, 290.0) };
@@ -61,7 +64,10 @@ pub(super) fn latencies(results: &Results) -> Vec<(&str, Plot)> {
         let lines = COLUMNS.map(|column| PlotSeries {
             class: column.class.to_owned(),
             name: column.name.to_owned(),
-            values: rows.iter().map(|row| Some(column.value_ms(row))).collect(),
+            values: rows
+                .iter()
+                .map(|row| (row.count > 0.0).then(|| column.value_ms(row)))
+                .collect(),
         });
         let about = format!("Latencies of {name} over the time of the run, in milliseconds");
         let elapsed_s = rows.iter().map(|row| row.elapsed_s).collect();

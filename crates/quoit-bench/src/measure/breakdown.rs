@@ -1,0 +1,109 @@
+//! Where the time of operations went: distributions beside that of the latencies.
+
+use std::time::Duration;
+
+use super::moments::Moments;
+use super::stats::OperationStats;
+
+/// Distributions of a span of time that are parts of the latencies, or say how far to trust them.
+#[derive(Debug, Clone)]
+pub struct Breakdown {
+    canary: OperationStats,
+    queueing: OperationStats,
+    client_delay: OperationStats,
+    service: Vec<OperationStats>,
+    failed: Vec<OperationStats>,
+}
+
+impl Breakdown {
+    pub(super) fn new(operation_count: usize) -> Self {
+        let each = || (0..operation_count).map(|_| OperationStats::new()).collect();
+        Self {
+            canary: OperationStats::new(),
+            queueing: OperationStats::new(),
+            client_delay: OperationStats::new(),
+            service: each(),
+            failed: each(),
+        }
+    }
+
+    /// The canary: operations of the load generator that ask no server. Latencies like these tell nothing of
+    /// a server.
+    pub fn canary(&self) -> &OperationStats {
+        &self.canary
+    }
+
+    /// How long the arrivals of an open loop waited because all workers were busy; empty in a closed loop.
+    pub fn queueing(&self) -> &OperationStats {
+        &self.queueing
+    }
+
+    /// How long the load generator took to begin operations and to send their first requests.
+    pub fn client_delay(&self) -> &OperationStats {
+        &self.client_delay
+    }
+
+    /// From the first request to the last answer, for each operation of the mix.
+    pub fn service(&self) -> &[OperationStats] {
+        &self.service
+    }
+
+    /// How long failed operations went on before they failed, for each operation of the mix.
+    pub fn failed(&self) -> &[OperationStats] {
+        &self.failed
+    }
+
+    /// Each distribution with the name of its file.
+    pub(super) fn by_file<'a>(
+        &'a self,
+        labels: &'a [String],
+    ) -> impl Iterator<Item = (String, &'a OperationStats)> {
+        let of_run = [
+            ("canary".to_owned(), &self.canary),
+            ("queueing".to_owned(), &self.queueing),
+            ("client-delay".to_owned(), &self.client_delay),
+        ];
+        let each = |kind: &'static str, stats: &'a [OperationStats]| {
+            labels.iter().zip(stats).map(move |(label, stats)| (format!("{kind}-{label}"), stats))
+        };
+        let of_operations = each("service", &self.service).chain(each("failed", &self.failed));
+        of_run.into_iter().chain(of_operations)
+    }
+
+    #[inline]
+    pub(super) fn record(&mut self, operation: usize, moments: &Moments) {
+        if let Some(queueing) = moments.queueing() {
+            self.queueing.record(nanos(queueing));
+        }
+        self.client_delay.record(nanos(moments.client_delay()));
+        self.service[operation].record(nanos(moments.service()));
+    }
+
+    pub(super) fn record_failed(&mut self, operation: usize, elapsed: Duration) {
+        self.failed[operation].record(nanos(elapsed));
+    }
+
+    pub(super) fn record_canary(&mut self, elapsed: Duration) {
+        self.canary.record(nanos(elapsed));
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.canary.add(&other.canary);
+        self.queueing.add(&other.queueing);
+        self.client_delay.add(&other.client_delay);
+        let mine = self.service.iter_mut().chain(&mut self.failed);
+        mine.zip(other.service.iter().chain(&other.failed))
+            .for_each(|(mine, theirs)| mine.add(theirs));
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.canary.clear();
+        self.queueing.clear();
+        self.client_delay.clear();
+        self.service.iter_mut().chain(&mut self.failed).for_each(OperationStats::clear);
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

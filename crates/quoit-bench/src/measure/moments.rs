@@ -1,0 +1,132 @@
+//! The moments of one operation, and the parts of its latency between them.
+//!
+//! ```text
+//! open loop:    due ......... free ....... started ....... sent ............. ended
+//!                  queueing        client delay                  service
+//! closed loop:                             started ....... sent ............. ended
+//!                                             client delay       service
+//! ```
+//!
+//! The parts of an operation add up to its latency.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// The moments of one operation, in the order of time; only an arrival may have been due earlier or later
+/// than a worker was free.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moments {
+    /// When the schedule of an open loop had it due; nothing in a closed loop.
+    pub(crate) due: Option<Instant>,
+    /// When the worker was free to take it.
+    pub(crate) free: Instant,
+    /// When the worker began it.
+    pub(crate) started: Instant,
+    /// When its first request was given to the system; when it began, for drivers without requests.
+    pub(crate) sent: Instant,
+    /// When its last answer was there.
+    pub(crate) ended: Instant,
+}
+
+impl Moments {
+    /// From the moment when the operation should have begun to its end.
+    #[inline]
+    pub(crate) fn latency(&self) -> Duration {
+        self.ended.saturating_duration_since(self.due.unwrap_or(self.started))
+    }
+
+    /// How long an arrival waited because all workers were busy; nothing in a closed loop.
+    #[inline]
+    pub(crate) fn queueing(&self) -> Option<Duration> {
+        self.due.map(|due| self.free.saturating_duration_since(due))
+    }
+
+    /// How long the load generator itself took: to wake a free worker at the due time, to draw the key and
+    /// the value, and to encode the request.
+    #[inline]
+    pub(crate) fn client_delay(&self) -> Duration {
+        let ready = self.due.map_or(self.started, |due| due.max(self.free));
+        self.sent.saturating_duration_since(ready)
+    }
+
+    /// From the first request to the last answer: the server, the network, and the load generator's own time
+    /// to notice the answer.
+    #[inline]
+    pub(crate) fn service(&self) -> Duration {
+        self.ended.saturating_duration_since(self.sent)
+    }
+}
+
+tokio::task_local! {
+    /// When the operation that a worker's task is at gave its first request to the system.
+    static SENT: Cell<Option<Instant>>;
+}
+
+/// Runs the task of a worker, whose links [note](note_sent) when they send.
+pub(crate) async fn noting_sent<F: Future>(work: F) -> F::Output {
+    SENT.scope(Cell::new(None), work).await
+}
+
+/// Notes that a request is being sent now. Only the first one of an operation counts; outside of a worker's
+/// task nothing is noted.
+#[inline]
+pub(crate) fn note_sent() {
+    let _ = SENT.try_with(|sent| {
+        if sent.get().is_none() {
+            sent.set(Some(Instant::now()));
+        }
+    });
+}
+
+/// Takes the noted moment of the operation that has ended.
+#[inline]
+pub(crate) fn take_sent() -> Option<Instant> {
+    SENT.try_with(Cell::take).ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn parts_add_up_to_the_latency(
+            due in proptest::option::of(0_u64..100),
+            gaps in proptest::array::uniform4(0_u64..100),
+        ) {
+            let base = Instant::now();
+            let at = |ms: u64| base + Duration::from_millis(ms);
+            let free = gaps[0];
+            let started = free.max(due.unwrap_or(0)) + gaps[1];
+            let (sent, ended) = (started + gaps[2], started + gaps[2] + gaps[3]);
+            let moments = Moments {
+                due: due.map(at),
+                free: if due.is_some() { at(free) } else { at(started) },
+                started: at(started),
+                sent: at(sent),
+                ended: at(ended),
+            };
+            let queueing = moments.queueing().unwrap_or_default();
+            prop_assert_eq!(queueing + moments.client_delay() + moments.service(), moments.latency());
+            prop_assert_eq!(moments.queueing().is_some(), due.is_some());
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_request_of_each_operation_is_noted() {
+        note_sent();
+        assert_eq!(take_sent(), None);
+        noting_sent(async {
+            let before = Instant::now();
+            note_sent();
+            let after = Instant::now();
+            note_sent();
+            let sent = take_sent().expect("a moment");
+            assert!((before..=after).contains(&sent));
+            assert_eq!(take_sent(), None);
+        })
+        .await;
+    }
+}

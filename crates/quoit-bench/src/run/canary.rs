@@ -1,0 +1,106 @@
+//! The canary of a thread: operations that ask no server, which show how late the load generator itself is.
+//!
+//! An operation of the canary does what an operation of a worker does, without the server: in an open loop it
+//! is due at a time and waits for it by the same timer; it sends a byte and waits for it on the same event
+//! loop, between the same tasks. The byte comes back from the thread's own socket at once. So the latencies
+//! of the canary are the noise floor: latencies like these say nothing about a server.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::UnixStream;
+
+use super::control::{ending, released};
+use super::worker::{Local, Shared};
+use crate::driver::Driver;
+
+/// Time from one operation of a canary to the next: 100 a second cost less than a thousandth of a thread.
+const PERIOD: Duration = Duration::from_millis(10);
+
+/// Runs the canary of a thread until the workers have to stop.
+pub(super) async fn sing<D: Driver>(shared: Arc<Shared<D>>, local: Rc<Local>) {
+    // Without a socket there is no noise floor; the run goes on.
+    let Ok(echo) = Echo::new() else { return };
+    let mut phases = shared.control.phases();
+    let Some(release) = released(&mut phases).await else { return };
+    let recorder = local.recorder(&shared, release);
+    let is_open = shared.schedule.is_some();
+    let singing = async {
+        let mut due = release.at;
+        loop {
+            due = (due + PERIOD).max(Instant::now());
+            local.alarm.sleep_until(due).await;
+            let start = if is_open { due } else { Instant::now() };
+            if echo.ask().await.is_err() {
+                return;
+            }
+            let end = Instant::now();
+            recorder.borrow_mut().record_canary(end.duration_since(start), end);
+        }
+    };
+    tokio::select! {
+        () = singing => {}
+        () = ending(&mut phases) => {}
+    }
+}
+
+/// A socket whose other end the same task holds.
+struct Echo {
+    near: UnixStream,
+    far: UnixStream,
+}
+
+impl Echo {
+    fn new() -> io::Result<Self> {
+        let (near, far) = UnixStream::pair()?;
+        Ok(Self { near, far })
+    }
+
+    /// Sends a byte and takes it again, by way of the event loop.
+    async fn ask(&self) -> io::Result<()> {
+        let mut byte = [0];
+        // Read until nothing is left, so that the event loop, not what is known of the past, says that the
+        // byte is there.
+        while matches!(self.far.try_read(&mut byte), Ok(1..)) {}
+        self.near.try_write(&byte)?;
+        loop {
+            self.far.readable().await?;
+            match self.far.try_read(&mut byte) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_thread_delays_the_canary() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build_local(tokio::runtime::LocalOptions::default())
+            .expect("an event loop");
+        runtime.block_on(async {
+            let echo = Echo::new().expect("a socket");
+            for _ in 0..3 {
+                let busy = tokio::task::spawn_local(async {
+                    let until = Instant::now() + Duration::from_millis(30);
+                    while Instant::now() < until {
+                        std::hint::spin_loop();
+                    }
+                });
+                let start = Instant::now();
+                echo.ask().await.expect("an echo");
+                assert!(start.elapsed() >= Duration::from_millis(30), "{:?}", start.elapsed());
+                busy.await.expect("no panic");
+            }
+        });
+    }
+}
