@@ -6,24 +6,29 @@ use std::path::Path;
 use super::error::ConfigError;
 use super::settings::for_each_pair;
 use super::toml_form;
-use crate::term::{LocatedTerm, Term, parse_terms, text_of};
+use crate::term::{LocatedTerm, Term, is_left_out, parse_mending, text_of};
 
 /// The same configuration in TOML, with the comments that have lines of their own.
 ///
-/// Of a key that is set more than once the last value is kept, where it stands.
+/// Of a key that is set more than once the last value is kept, where it stands. A key whose value the file
+/// leaves out (`[ ... ]`) is left out.
 ///
 /// # Errors
 ///
 /// When the bytes are no sequence of Erlang terms, or a value is nested deeper than TOML can be.
 pub fn to_toml(path: &Path, bytes: &[u8]) -> Result<String, ConfigError> {
     let text = text_of(bytes);
-    let terms =
-        parse_terms(&text).map_err(|error| ConfigError::Syntax { path: path.to_owned(), error })?;
+    let terms = parse_mending(&text)
+        .map_err(|error| ConfigError::Syntax { path: path.to_owned(), error })?
+        .terms;
     let mut pairs: BTreeMap<String, (Term, usize)> = BTreeMap::new();
     let mut number = 0;
     let mut items: BTreeMap<(usize, usize), Item> = comments(&text);
     for LocatedTerm { term, places } in terms {
         for_each_pair(term, places, &mut |key, term, position, _| {
+            if is_left_out(&term) {
+                return;
+            }
             number += 1;
             let line = position.line as usize;
             items.insert((line, number), Item::Pair(key.clone(), number));

@@ -185,7 +185,8 @@ impl Config {
     ///
     /// When a value is not of its key's form.
     pub fn from_settings(settings: Settings) -> Result<Self, ConfigError> {
-        let mut warnings = known::warnings(&settings)?;
+        let mut warnings = settings.remarks().to_vec();
+        warnings.extend(known::warnings(&settings)?);
         let operations = operations::read_operations(&settings)?;
         let driver = settings.read(
             "driver",

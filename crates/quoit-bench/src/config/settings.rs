@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use super::error::{ConfigError, Place};
 use super::toml_form::{self, TomlEntry};
-use crate::term::{LocatedTerm, Places, Position, Term, parse_bytes};
+use crate::term::{
+    LocatedTerm, Places, Position, Term, is_left_out, left_out_remark, parse_bytes_mending,
+};
 
 /// All keys that the files set; the last setting of a key wins.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     entries: BTreeMap<String, Entry>,
+    remarks: Vec<String>,
 }
 
 /// One key of a file.
@@ -77,16 +80,27 @@ impl Settings {
             }
             return Ok(());
         }
-        let terms = parse_bytes(bytes)
+        let mended = parse_bytes_mending(bytes)
             .map_err(|error| ConfigError::Syntax { path: path.to_owned(), error })?;
-        for LocatedTerm { term, places } in terms {
+        let remark = |text: &str| format!("{}: {text}", path.display());
+        self.remarks.extend(mended.remarks.iter().map(|text| remark(text)));
+        for LocatedTerm { term, places } in mended.terms {
             for_each_pair(term, places, &mut |key, term, key_position, places| {
+                if is_left_out(&term) {
+                    self.remarks.push(remark(&left_out_remark(&key, key_position)));
+                    return;
+                }
                 let entry =
                     Entry { term, file: file.clone(), key_position, places, is_toml: false };
                 self.entries.insert(key, entry);
             });
         }
         Ok(())
+    }
+
+    /// Remarks on what was mended in the files.
+    pub(super) fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// Every key that is set, in order.

@@ -85,7 +85,7 @@ impl EngineWorker {
             EngineOperation::Put => {
                 let expires_at_secs = writing.expires_at_secs;
                 let meta = RecordMeta { n_val_class: 1, expires_at_secs, ..RecordMeta::default() };
-                let value = inputs.next_bytes();
+                let Ok(value) = inputs.next_bytes() else { return Outcome::Stop };
                 self.update(|buffer| {
                     buffer.extend_from_slice(value);
                     Decision::Put(meta)

@@ -17,7 +17,7 @@ use super::inputs::acknowledge;
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Target};
 use crate::http::{Response, multipart};
-use crate::keygen::{Key, Kind};
+use crate::keygen::{Exhausted, Key, Kind};
 use crate::login::HttpSecurity;
 use crate::random::mix;
 use crate::term::Term;
@@ -177,7 +177,8 @@ impl Driver for HttpRaw {
         }
         match done {
             Ok(()) => Outcome::Success,
-            Err(reason) => Outcome::Failure(reason),
+            Err(HttpObstacle::Failed(reason)) => Outcome::Failure(reason),
+            Err(HttpObstacle::Exhausted) => Outcome::Stop,
         }
     }
 
@@ -225,6 +226,27 @@ struct HttpRawAnswer {
     context: Option<Context>,
 }
 
+/// Why an operation did not come to its end.
+#[derive(Debug)]
+enum HttpObstacle {
+    /// It failed, for good.
+    Failed(Term),
+    /// A finite generator has ended.
+    Exhausted,
+}
+
+impl From<Term> for HttpObstacle {
+    fn from(reason: Term) -> Self {
+        Self::Failed(reason)
+    }
+}
+
+impl From<Exhausted> for HttpObstacle {
+    fn from(_: Exhausted) -> Self {
+        Self::Exhausted
+    }
+}
+
 /// The values of an answer: none, one, or those of its parts.
 fn values_of<'a>(status: u16, content_type: &[u8], body: &'a [u8]) -> Result<Vec<&'a [u8]>, Term> {
     match status {
@@ -264,7 +286,7 @@ impl HttpRaw {
         operation: HttpRawOperation,
         inputs: &mut Inputs,
         file: Option<&Path>,
-    ) -> Result<(), Term> {
+    ) -> Result<(), HttpObstacle> {
         let mut left = self.links.len();
         loop {
             let target = self.take_target();
@@ -284,7 +306,7 @@ impl HttpRaw {
         operation: HttpRawOperation,
         inputs: &mut Inputs,
         file: Option<&Path>,
-    ) -> Result<(), Term> {
+    ) -> Result<(), HttpObstacle> {
         let found: &[u16] = match operation {
             HttpRawOperation::GetExisting | HttpRawOperation::UpdateExisting => &[200, 300],
             _ => &[200, 300, 404],
@@ -292,19 +314,23 @@ impl HttpRaw {
         match operation {
             HttpRawOperation::Get | HttpRawOperation::GetExisting => {
                 let mut read = inputs.begin_read(self.key(plan));
-                self.get(plan, target, found, &mut read).await.map(drop)
+                self.get(plan, target, found, &mut read).await?;
+                Ok(())
             }
-            HttpRawOperation::Stat => self.get(plan, target, &[200], &mut None).await.map(drop),
+            HttpRawOperation::Stat => {
+                self.get(plan, target, &[200], &mut None).await?;
+                Ok(())
+            }
             HttpRawOperation::Update | HttpRawOperation::UpdateExisting => {
                 let mut read = inputs.begin_read(self.key(plan));
                 let answer = self.get(plan, target, found, &mut read).await?;
-                let (write, value) = inputs.begin_put(self.key(plan), answer.context.as_ref());
+                let (write, value) = inputs.begin_put(self.key(plan), answer.context.as_ref())?;
                 self.store(plan, target, Method::Put, answer.has_vclock, &value).await?;
                 acknowledge(write);
                 Ok(())
             }
             HttpRawOperation::Put => {
-                let (write, value) = inputs.begin_put(self.key(plan), None);
+                let (write, value) = inputs.begin_put(self.key(plan), None)?;
                 self.store(plan, target, Method::Put, false, &value).await?;
                 acknowledge(write);
                 Ok(())
@@ -313,7 +339,8 @@ impl HttpRaw {
                 self.path.clear();
                 self.path.extend_from_slice(&plan.bucket_path);
                 self.path.extend_from_slice(&plan.params);
-                self.store(plan, target, Method::Post, false, inputs.next_bytes()).await
+                self.store(plan, target, Method::Post, false, inputs.next_bytes()?).await?;
+                Ok(())
             }
             HttpRawOperation::Delete => {
                 let write = inputs.begin_delete(self.key(plan));
@@ -323,7 +350,8 @@ impl HttpRaw {
             }
             HttpRawOperation::PutFile => {
                 let value = file.map_or_else(|| Ok(Vec::new()), read_file)?;
-                self.store(plan, target, Method::Put, false, &value).await
+                self.store(plan, target, Method::Put, false, &value).await?;
+                Ok(())
             }
         }
     }

@@ -168,7 +168,12 @@ impl Driver for IndexQueries {
     ) -> Outcome {
         let Ok(key) = inputs.next_key() else { return Outcome::Stop };
         let key = key.integer();
-        match self.attempt(plan, operation, key, inputs).await {
+        let value = match operation {
+            IndexQueryOperation::Put { .. } => inputs.next_shared_bytes(),
+            _ => Ok(Bytes::new()),
+        };
+        let Ok(value) = value else { return Outcome::Stop };
+        match self.attempt(plan, operation, key, value).await {
             Ok(()) => Outcome::Success,
             Err(reason) => Outcome::Failure(reason),
         }
@@ -181,12 +186,12 @@ impl IndexQueries {
         plan: &IndexQueryPlan,
         operation: IndexQueryOperation,
         key: i64,
-        inputs: &mut Inputs,
+        value: Bytes,
     ) -> Result<(), Term> {
         match operation {
             IndexQueryOperation::Get => self.get(plan, key).await,
             IndexQueryOperation::Put { index_count } => {
-                self.put(plan, key, index_count, inputs.next_shared_bytes()).await
+                self.put(plan, key, index_count, value).await
             }
             IndexQueryOperation::QueryByPb { range } => {
                 let found = self.query_by_pb(plan, key, range).await?;

@@ -44,17 +44,21 @@ impl Inputs {
 
     /// Draws the next value. Where the run is verified it starts a put, whose value has the size
     /// of the one that was drawn.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted`] when a finite generator of values has ended; the worker then stops.
     #[inline]
     pub(crate) fn begin_put(
         &mut self,
         key: &[u8],
         context: Option<&Context>,
-    ) -> (Option<Write>, Bytes) {
-        let drawn = self.next_shared_bytes();
-        let Some(verifier) = &self.verifier else { return (None, drawn) };
+    ) -> Result<(Option<Write>, Bytes), Exhausted> {
+        let drawn = self.next_shared_bytes()?;
+        let Some(verifier) = &self.verifier else { return Ok((None, drawn)) };
         let write = verifier.begin_put(key, context);
         let value = write.value(drawn.len()).into();
-        (Some(write), value)
+        Ok((Some(write), value))
     }
 
     /// The worker's random stream.
@@ -74,23 +78,35 @@ impl Inputs {
     }
 
     /// Draws the next value.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted`] when a finite generator has ended; the worker then stops.
     #[inline]
-    pub fn next_value(&mut self) -> Value<'_> {
+    pub fn next_value(&mut self) -> Result<Value<'_>, Exhausted> {
         self.values.generate(&mut self.random)
     }
 
     /// Draws the next value of a generator that is known to give bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_value`](Self::next_value).
     #[inline]
-    pub fn next_bytes(&mut self) -> &[u8] {
-        match self.next_value() {
+    pub fn next_bytes(&mut self) -> Result<&[u8], Exhausted> {
+        Ok(match self.next_value()? {
             Value::Bytes(bytes) => bytes,
             Value::Integer(_) => &[],
-        }
+        })
     }
 
     /// As [`next_bytes`](Self::next_bytes), to be kept: a slice of the source is not copied.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_value`](Self::next_value).
     #[inline]
-    pub fn next_shared_bytes(&mut self) -> Bytes {
+    pub fn next_shared_bytes(&mut self) -> Result<Bytes, Exhausted> {
         self.values.generate_shared(&mut self.random)
     }
 }

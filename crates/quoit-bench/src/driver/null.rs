@@ -102,8 +102,8 @@ impl Driver for Null {
                 if inputs.next_key().is_err() {
                     return Outcome::Stop;
                 }
-                if with_value {
-                    std::hint::black_box(inputs.next_value());
+                if with_value && std::hint::black_box(inputs.next_value()).is_err() {
+                    return Outcome::Stop;
                 }
                 Outcome::Success
             }
@@ -117,8 +117,9 @@ impl Driver for Null {
                 }
                 if let Some(depth) = value {
                     let separator = if line.is_empty() { "" } else { " " };
+                    let Ok(value) = inputs.next_value() else { return Outcome::Stop };
                     line.push_str(separator);
-                    line.push_str(&term_of_value(inputs.next_value(), depth).to_string());
+                    line.push_str(&term_of_value(value, depth).to_string());
                 }
                 // A closed output is no reason to stop.
                 let _ = writeln!(std::io::stdout(), "{line}");

@@ -118,7 +118,10 @@ impl Driver for Redis {
             Err(_) => return Outcome::Stop,
         }
         let command = match operation {
-            RedisOperation::Set => Cmd::set(&self.key[..], inputs.next_bytes()),
+            RedisOperation::Set => match inputs.next_bytes() {
+                Ok(value) => Cmd::set(&self.key[..], value),
+                Err(_) => return Outcome::Stop,
+            },
             RedisOperation::Get => Cmd::get(&self.key[..]),
             RedisOperation::Delete => Cmd::del(&self.key[..]),
             RedisOperation::Invalid => redis::cmd(UNKNOWN_COMMAND),

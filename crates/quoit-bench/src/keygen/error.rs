@@ -36,12 +36,6 @@ pub enum GeneratorError {
         /// Alternative to it.
         remedy: &'static str,
     },
-    /// A generator that ends, where there must always be a next value.
-    #[error("`{term}` comes to an end, and values must not: use for instance uniform_int")]
-    Finite {
-        /// The term.
-        term: Box<Term>,
-    },
     /// A wrapper around a generator that gives something else.
     #[error("`{term}` wants a generator of {wanted} inside it")]
     Inner {

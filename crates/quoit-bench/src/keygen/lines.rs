@@ -45,11 +45,6 @@ impl Lines {
         &self.path
     }
 
-    /// True when it starts over at the end of the file.
-    pub(super) fn is_repeated(&self) -> bool {
-        self.is_repeated
-    }
-
     /// Replaces `bytes` by the next line, without its newline. A file that cannot be read further
     /// has ended.
     pub(super) fn next(&self, bytes: &mut Vec<u8>) -> Result<(), Exhausted> {

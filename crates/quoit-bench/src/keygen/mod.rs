@@ -267,7 +267,7 @@ impl KeyGenerator {
             Self::Inserter(inserter) => inserter.next(random, &mut key.bytes),
             Self::Values(values) => {
                 key.bytes.clear();
-                match values.generate(random) {
+                match values.generate(random)? {
                     Value::Bytes(bytes) => key.bytes.extend_from_slice(bytes),
                     Value::Integer(integer) => key.integer = integer,
                 }

@@ -88,16 +88,6 @@ impl KeyGenerator {
         self.inner().try_for_each(Self::open_files)
     }
 
-    /// True when there is always a next key.
-    pub(crate) fn is_endless(&self) -> bool {
-        let ends = match self {
-            Self::Integers(Integers::Sequence(_)) => true,
-            Self::Lines(lines) => !lines.is_repeated(),
-            _ => false,
-        };
-        !ends && self.inner().all(Self::is_endless)
-    }
-
     /// The sources of bytes that value generators inside need.
     pub(crate) fn source_kinds(&self) -> Vec<SourceKind> {
         let own = match self {

@@ -5,6 +5,7 @@
 
 mod binary;
 mod lexer;
+mod mending;
 mod parser;
 mod places;
 mod print;
@@ -14,6 +15,7 @@ mod tests;
 use std::cmp::Ordering;
 
 pub use lexer::Position;
+pub(crate) use mending::{is_left_out, left_out_remark, parse_bytes_mending, parse_mending};
 pub(crate) use parser::text_of;
 pub use parser::{LocatedTerm, NESTING_DEPTH_MAX, Problem, SyntaxError, parse_bytes, parse_terms};
 pub use places::Places;

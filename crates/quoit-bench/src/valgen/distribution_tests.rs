@@ -18,7 +18,7 @@ fn for_each_stream(text: &str, mut check: impl FnMut(&str, &mut dyn FnMut() -> V
                     .expect(text);
             generator.source = Some(source.clone());
             let mut random = Random::new(kind, Seed(seed), 1);
-            let mut next = || match generator.generate(&mut random) {
+            let mut next = || match generator.generate(&mut random).unwrap() {
                 Value::Bytes(bytes) => bytes.to_vec(),
                 Value::Integer(integer) => integer.to_be_bytes().to_vec(),
             };

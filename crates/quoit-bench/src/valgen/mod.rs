@@ -18,7 +18,7 @@ use bytes::Bytes;
 use poisson::Poisson;
 pub use source::{BinSet, Source, SourceError, SourceKind, SourceSettings, Sources};
 
-use crate::keygen::{GeneratorError, Key, KeyGenerator, Kind};
+use crate::keygen::{Exhausted, GeneratorError, Key, KeyGenerator, Kind};
 use crate::random::Random;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
@@ -185,33 +185,37 @@ impl ValueGenerator {
     }
 
     /// The next value. Allocates only while the buffer of printable values still grows.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted`] after the last value of a key generator that ends.
     #[inline]
-    pub fn generate(&mut self, random: &mut Random) -> Value<'_> {
+    pub fn generate(&mut self, random: &mut Random) -> Result<Value<'_>, Exhausted> {
         let source = self.source.as_ref();
         let size = match self.spec {
-            ValueSpec::Constant(ref bytes) => return Value::Bytes(bytes),
+            ValueSpec::Constant(ref bytes) => return Ok(Value::Bytes(bytes)),
             ValueSpec::Printable { size } => {
                 let characters = (0..size).map(|_| b' ' + (random.uniform(95) - 1) as u8);
-                return Value::Bytes(self.scratch.replace(characters));
+                return Ok(Value::Bytes(self.scratch.replace(characters)));
             }
             ValueSpec::UniformInteger { min, max } => {
                 let drawn = random.uniform(max.abs_diff(min));
-                return Value::Integer(min.wrapping_add_unsigned(drawn));
+                return Ok(Value::Integer(min.wrapping_add_unsigned(drawn)));
             }
             ValueSpec::Keys(ref mut keys) => {
                 let kind = keys.kind();
-                // Generators that end are refused when they are parsed.
-                let _ = keys.generate(random, &mut self.scratch);
-                return match kind {
+                keys.generate(random, &mut self.scratch)?;
+                return Ok(match kind {
                     Kind::Integer => Value::Integer(self.scratch.integer()),
                     _ => Value::Bytes(self.scratch.bytes()),
-                };
+                });
             }
             ValueSpec::Set(_) => {
-                return Value::Bytes(source.map_or(&[][..], |source| source.one_of_set(random)));
+                let value = source.map_or(&[][..], |source| source.one_of_set(random));
+                return Ok(Value::Bytes(value));
             }
             ValueSpec::Seed { .. } => {
-                return Value::Bytes(source.map_or(&[][..], |source| source.bytes()));
+                return Ok(Value::Bytes(source.map_or(&[][..], |source| source.bytes())));
             }
             ValueSpec::Fixed { size } | ValueSpec::HighlyCompressible { size } => size,
             ValueSpec::Exponential { min, mean } => {
@@ -226,22 +230,27 @@ impl ValueGenerator {
                 least.saturating_add(random.exponential(mean * factor) as u64)
             }
         };
-        Value::Bytes(slice_of(source.map_or(&[][..], |source| source.bytes()), size, random))
+        let source = source.map_or(&[][..], |source| source.bytes());
+        Ok(Value::Bytes(slice_of(source, size, random)))
     }
 
     /// The next value, to be kept: without a copy when it is a slice of the source. An integer
     /// gives no bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`generate`](Self::generate).
     #[inline]
-    pub fn generate_shared(&mut self, random: &mut Random) -> Bytes {
+    pub fn generate_shared(&mut self, random: &mut Random) -> Result<Bytes, Exhausted> {
         let source = match &self.source {
             Some(source) => source.bytes().clone(),
             None => Bytes::new(),
         };
-        match self.generate(random) {
+        Ok(match self.generate(random)? {
             Value::Bytes(bytes) if source.is_empty() => Bytes::copy_from_slice(bytes),
             Value::Bytes(bytes) => source.slice_ref(bytes),
             Value::Integer(_) => Bytes::new(),
-        }
+        })
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn parse_spec(term: &Term) -> Result<ValueSpec, GeneratorError> {
         "var_bin_set" => (variable_set(arguments), VAR_BIN_SET_FORMS),
         "bin_seed" => (seed(arguments), "{bin_seed, Size}, Size up to 64 MiB"),
         "keygen" => return keys(term, arguments),
-        "function" => return endless(term, parse_function(term, Role::Values)?),
+        "function" => return Ok(ValueSpec::Keys(Box::new(parse_function(term, Role::Values)?))),
         _ => {
             let nearest = nearest(name, &NAMES);
             return Err(GeneratorError::Unknown { term: Box::new(term.clone()), nearest });
@@ -233,13 +233,5 @@ fn keys(term: &Term, arguments: &[Term]) -> Result<ValueSpec, GeneratorError> {
     let [inner] = arguments else {
         return Err(shape_error(term, "{keygen, KeyGenerator}"));
     };
-    endless(term, KeyGenerator::parse(inner)?)
-}
-
-fn endless(term: &Term, keys: KeyGenerator) -> Result<ValueSpec, GeneratorError> {
-    if keys.is_endless() {
-        Ok(ValueSpec::Keys(Box::new(keys)))
-    } else {
-        Err(GeneratorError::Finite { term: Box::new(term.clone()) })
-    }
+    Ok(ValueSpec::Keys(Box::new(KeyGenerator::parse(inner)?)))
 }

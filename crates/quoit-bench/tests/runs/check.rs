@@ -13,6 +13,17 @@ fn line(config: &str, name: &str) -> String {
 }
 
 #[test]
+fn what_was_copied_out_of_a_mail_or_a_page_is_mended_with_a_remark() {
+    let text = try_check(
+        "{driver, null}. {operations, [{do_something, 1}]}.
+        {value\\_generator, {fixed\\_bin, 7}}.\n{pb_ips, [ ... ]}.",
+    )
+    .expect("a plan");
+    assert!(text.contains("is read as `_`") && text.contains("`pb_ips` is left out"), "{text}");
+    assert!(text.contains("7 bytes"), "{text}");
+}
+
+#[test]
 fn the_plan_tells_what_would_run() {
     let config = "{mode, {rate, 10}}. {concurrent, 20}. {duration, 2}. {client_threads, 1}.
         {driver, basho_bench_driver_riakc_pb}. {riakc_pb_replies, one}. {riakc_pb_dw, 2}.

@@ -27,6 +27,16 @@ fn a_finite_generator_ends_the_run_and_every_operation_is_counted_once() {
 }
 
 #[test]
+fn a_worker_ends_when_its_values_do() {
+    let run =
+        run("{mode, max}. {concurrent, 3}. {driver, null}. {key_generator, {uniform_int, 9}}.
+        {value_generator, {keygen, {partitioned_sequential_int, 1000}}}.
+        {operations, [{do_something_else, 1}]}.");
+    assert_eq!(run.report.end, RunEnd::Completed);
+    assert_eq!(run.report.total.success_count(), 1000);
+}
+
+#[test]
 fn the_tables_have_basho_benchs_shape() {
     let run = run(&format!(
         "{FINITE} {{operations, [{{do_something, 1}}, {{an_error, 1}},

@@ -119,7 +119,7 @@ impl Writer {
         match text {
             Text::Literal(bytes) => out.extend_from_slice(bytes),
             Text::Key => out.extend_from_slice(&key_bytes(self.key_kind, inputs.next_key()?)),
-            Text::Value => out.extend_from_slice(inputs.next_bytes()),
+            Text::Value => out.extend_from_slice(inputs.next_bytes()?),
             Text::Generated(index) => {
                 let mut key = Key::default();
                 let generator = &mut self.generators[*index];
@@ -135,7 +135,7 @@ impl Writer {
                         }
                         Filling::Key => key.clone_from(inputs.next_key()?),
                         Filling::Value => {
-                            key.replace(inputs.next_bytes().iter().copied());
+                            key.replace(inputs.next_bytes()?.iter().copied());
                         }
                     }
                 }

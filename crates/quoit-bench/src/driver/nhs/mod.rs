@@ -168,11 +168,15 @@ impl Driver for Nhs {
                 Err(_) => return Outcome::Stop,
             }
         }
+        let updates =
+            matches!(operation, NhsOperation::UpdateRecord { .. } | NhsOperation::UpdateGenerated);
+        let value = if updates { inputs.next_shared_bytes() } else { Ok(Bytes::new()) };
+        let Ok(value) = value else { return Outcome::Stop };
         let done = match operation {
             NhsOperation::GetRecord => self.get_record(plan, inputs).await,
             NhsOperation::GetRecordByHttp => self.get_record_by_http(plan, inputs).await,
             NhsOperation::UpdateRecord { with_indexes } => {
-                self.update_record(plan, inputs, with_indexes).await
+                self.update_record(plan, inputs, value, with_indexes).await
             }
             NhsOperation::PutDocument { with_check } => self.put_document(plan, with_check).await,
             NhsOperation::PutDocumentInLongBucket => self.put_in_long_bucket(plan).await,
@@ -183,7 +187,7 @@ impl Driver for Nhs {
                 self.get(plan, &plan.record_bucket.name, key).await.map(drop)
             }
             NhsOperation::UpdateGenerated => {
-                self.update_generated(plan, inputs, generated.unwrap_or_default()).await
+                self.update_generated(plan, inputs, generated.unwrap_or_default(), value).await
             }
             NhsOperation::QueryPostcodes => {
                 let query = indexes::postcode_path(inputs.random());
@@ -252,10 +256,10 @@ impl Nhs {
         &mut self,
         plan: &NhsPlan,
         inputs: &mut Inputs,
+        value: Bytes,
         with_indexes: bool,
     ) -> Result<(), Term> {
         let bucket = &plan.record_bucket.name;
-        let value = inputs.next_shared_bytes();
         if inputs.random().uniform(plan.records.count_max) > self.record_count {
             let key = self.record_key(plan, self.record_count + 1);
             let indexes = indexes_if(with_indexes, plan, inputs).unwrap_or_default();
@@ -280,11 +284,11 @@ impl Nhs {
         plan: &NhsPlan,
         inputs: &mut Inputs,
         key: Bytes,
+        value: Bytes,
     ) -> Result<(), Term> {
         let bucket = &plan.record_bucket.name;
         let answer = self.get(plan, bucket, key.clone()).await?;
         let kept = answer.content.into_iter().next().map(kept_metadata).unwrap_or_default();
-        let value = inputs.next_shared_bytes();
         let indexes =
             indexes::all_entries(inputs.random(), plan.postcode_count_max, DateForm::Digits);
         let content = RpbContent { value, indexes, ..kept };

@@ -19,18 +19,22 @@ pub(super) async fn prepare(plan: &NhsPlan) -> Vec<String> {
         notices.push(format!("{target} does not answer ({reason}): buckets stay as they are"));
     }
     let repl_target = target_of(&plan.repl_targets, first);
-    match PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await {
-        Err(error) => notices.push(format!(
-            "no second cluster ({error}): put_unique_checkrepl is a plain put_unique"
-        )),
-        Ok(second) if plan.checks_replication && is_first_cluster(plan, second).await => {
-            notices.push(format!(
-                "{repl_target} of replpb_ips belongs to the cluster of pb_ips: put_unique_checkrepl \
-                 measures no replication"
-            ));
+    let notice = match PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await {
+        Err(error) => {
+            Some(format!("no second cluster ({error}): put_unique_checkrepl is a plain put_unique"))
         }
-        Ok(_) => {}
-    }
+        Ok(second) if plan.checks_replication => {
+            let is_first = is_first_cluster(plan, second).await;
+            is_first.then(|| {
+                format!(
+                    "{repl_target} of replpb_ips belongs to the cluster of pb_ips: put_unique_checkrepl \
+                     measures no replication"
+                )
+            })
+        }
+        Ok(_) => None,
+    };
+    notices.extend(notice);
     notices
 }
 

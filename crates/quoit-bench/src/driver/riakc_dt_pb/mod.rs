@@ -14,6 +14,7 @@ use super::pb_link::{CallError, PbLink};
 use super::pb_replicas::{PbLinks, Routing};
 use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError};
+use crate::keygen::Exhausted;
 use crate::term::Term;
 use crate::valgen::Value;
 use crate::worker_place::WorkerPlace;
@@ -68,6 +69,12 @@ enum DtObstacle {
     Disconnected,
     /// A finite generator has ended.
     Exhausted,
+}
+
+impl From<Exhausted> for DtObstacle {
+    fn from(_: Exhausted) -> Self {
+        Self::Exhausted
+    }
 }
 
 impl From<CallError> for DtObstacle {
@@ -207,15 +214,15 @@ fn preloaded_key(number: u64) -> Bytes {
 }
 
 /// The next value; numbers in decimal digits.
-fn next_element(inputs: &mut Inputs) -> Bytes {
-    match inputs.next_value() {
+fn next_element(inputs: &mut Inputs) -> Result<Bytes, Exhausted> {
+    Ok(match inputs.next_value()? {
         Value::Bytes(bytes) => Bytes::copy_from_slice(bytes),
         Value::Integer(number) => number.to_string().into(),
-    }
+    })
 }
 
 fn generated_key(plan: &DtPlan, inputs: &mut Inputs) -> Result<Bytes, DtObstacle> {
-    let key = inputs.next_key().map_err(|_| DtObstacle::Exhausted)?;
+    let key = inputs.next_key()?;
     Ok(Bytes::copy_from_slice(&key_bytes(plan.key_kind, key)))
 }
 
@@ -261,11 +268,11 @@ impl RiakcDtPb {
         let is_named = plan.one_set || plan.preloaded_count.is_some();
         match operation {
             SetOperation::Insert if !is_named => {
-                let addition = change_set(adds(vec![next_element(inputs)]));
+                let addition = change_set(adds(vec![next_element(inputs)?]));
                 records.update(link, &key, None, addition).await?;
             }
             SetOperation::Insert | SetOperation::Modify => {
-                let addition = change_set(adds(vec![next_element(inputs)]));
+                let addition = change_set(adds(vec![next_element(inputs)?]));
                 let set = records.fetch(link, &key).await?;
                 let is_full = elements(&set).len() as u64 >= plan.preloaded_size_max;
                 let is_bounded = plan.preloaded_count.is_some() && !plan.one_set;
@@ -274,14 +281,15 @@ impl RiakcDtPb {
                 }
             }
             SetOperation::BatchInsert => {
-                let batch = (0..plan.batch_size).map(|_| next_element(inputs)).collect();
-                records.update(link, &key, None, change_set(adds(batch))).await?;
+                let batch: Result<Vec<Bytes>, Exhausted> =
+                    (0..plan.batch_size).map(|_| next_element(inputs)).collect();
+                records.update(link, &key, None, change_set(adds(batch?))).await?;
             }
             SetOperation::Read => {
                 records.fetch(link, &key).await?;
             }
             SetOperation::IsElement => {
-                let element = next_element(inputs);
+                let element = next_element(inputs)?;
                 let set = records.fetch(link, &key).await?;
                 std::hint::black_box(elements(&set).contains(&element));
             }
@@ -307,8 +315,9 @@ impl RiakcDtPb {
         match operation {
             DtOperation::MapChange { field, reads } => {
                 let fields = field.as_ref().map_or(&plan.multi[..], std::slice::from_ref);
-                let changes = fields.iter().map(|field| field_change(*field, inputs)).collect();
-                let change = change_map(changes);
+                let changes: Result<Vec<MapUpdate>, Exhausted> =
+                    fields.iter().map(|field| field_change(*field, inputs)).collect();
+                let change = change_map(changes?);
                 if reads || plan.one_map {
                     records.modify(link, &key, change).await?;
                 } else {
@@ -331,11 +340,11 @@ impl RiakcDtPb {
 }
 
 /// A change of the field of that kind, which is called by its kind.
-fn field_change(kind: FieldOperation, inputs: &mut Inputs) -> MapUpdate {
-    let value = next_element(inputs);
+fn field_change(kind: FieldOperation, inputs: &mut Inputs) -> Result<MapUpdate, Exhausted> {
+    let value = next_element(inputs)?;
     let register =
         |value| MapUpdate { register_op: Some(value), ..field("register", MapFieldType::Register) };
-    match kind {
+    Ok(match kind {
         FieldOperation::Set => field_of_set(SET_FIELD, adds(vec![value])),
         FieldOperation::Register => register(value),
         FieldOperation::Flag => {
@@ -347,5 +356,5 @@ fn field_change(kind: FieldOperation, inputs: &mut Inputs) -> MapUpdate {
             let map_op = Some(MapOp { updates: vec![register(value)], ..MapOp::default() });
             MapUpdate { map_op, ..field("map", MapFieldType::Map) }
         }
-    }
+    })
 }

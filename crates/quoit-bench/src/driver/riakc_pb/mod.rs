@@ -23,6 +23,7 @@ use super::pb_link::{CallError, kept_metadata};
 use super::pb_replicas::PbLinks;
 use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError};
+use crate::keygen::Exhausted;
 use crate::term::Term;
 use crate::valgen::Value;
 use crate::verify::Read;
@@ -78,6 +79,12 @@ enum PbObstacle {
     Disconnected,
     /// A finite generator has ended.
     Exhausted,
+}
+
+impl From<Exhausted> for PbObstacle {
+    fn from(_: Exhausted) -> Self {
+        Self::Exhausted
+    }
 }
 
 impl From<CallError> for PbObstacle {
@@ -214,7 +221,7 @@ impl RiakcPb {
         if !operation.draws_key() {
             return self.attempt_without_key(plan, operation, inputs).await;
         }
-        let key = inputs.next_key().map_err(|_| PbObstacle::Exhausted)?;
+        let key = inputs.next_key()?;
         if let PbOperation::DataType(operation) = operation {
             let key = Bytes::copy_from_slice(&key_bytes(plan.key_kind, key));
             return self.attempt_with_number(plan, operation, &key, inputs).await;
@@ -239,7 +246,7 @@ impl RiakcPb {
                 }
             }
             PbOperation::Put => {
-                let (write, value) = inputs.begin_put(&key, None);
+                let (write, value) = inputs.begin_put(&key, None)?;
                 self.put(plan, key, None, RpbContent { value, ..RpbContent::default() }).await?;
                 acknowledge(write);
             }
@@ -255,7 +262,7 @@ impl RiakcPb {
                     None => RpbContent::default(),
                     Some(first) => kept_metadata(first),
                 };
-                let (write, value) = inputs.begin_put(&key, context.as_ref());
+                let (write, value) = inputs.begin_put(&key, context.as_ref())?;
                 let mut content = RpbContent { value, ..content };
                 if operation == PbOperation::UpdateWithIndexes {
                     let (random, form) = (inputs.random(), DateForm::Dashes);
@@ -281,7 +288,7 @@ impl RiakcPb {
         key: &Bytes,
         inputs: &mut Inputs,
     ) -> Result<(), PbObstacle> {
-        let number = match operation.draws_number().then(|| inputs.next_value()) {
+        let number = match operation.draws_number().then(|| inputs.next_value()).transpose()? {
             Some(Value::Integer(number)) => number,
             _ => 0,
         };

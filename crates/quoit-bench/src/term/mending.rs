@@ -1,0 +1,111 @@
+//! Configurations that were copied out of a mail or a page: two of their faults can be mended.
+
+use super::parser::{LocatedTerm, SyntaxError, parse_terms, text_of};
+use super::{Position, Term};
+
+/// The value that takes the place of `[ ... ]`, by which a page leaves out what does not matter to it.
+const LEFT_OUT: &str = "...";
+
+/// The terms of a file, with remarks on what was mended in it.
+#[derive(Debug, Clone)]
+pub(crate) struct MendedTerms {
+    pub(crate) terms: Vec<LocatedTerm>,
+    pub(crate) remarks: Vec<&'static str>,
+}
+
+/// True for a value that the file leaves out.
+pub(crate) fn is_left_out(value: &Term) -> bool {
+    value.as_atom() == Some(LEFT_OUT)
+}
+
+/// Reads every term of a file as [`parse_bytes`](super::parse_bytes) does. A file that can't be read so is
+/// read once more with `_` for `\_`, as mail programs write it, and with a value that is [left
+/// out](is_left_out) for `[ ... ]`.
+///
+/// # Errors
+///
+/// The first syntax error of the file as it stands, with its place.
+pub(crate) fn parse_mending(text: &str) -> Result<MendedTerms, SyntaxError> {
+    let error = match parse_terms(text) {
+        Ok(terms) => return Ok(MendedTerms { terms, remarks: Vec::new() }),
+        Err(error) => error,
+    };
+    let mut remarks = Vec::new();
+    if text.contains("\\_") {
+        remarks.push("`\\_`, which mail programs write, is read as `_`");
+    }
+    let mended = without_ellipses(&text.replace("\\_", "_"));
+    match parse_terms(&mended) {
+        Ok(terms) => Ok(MendedTerms { terms, remarks }),
+        Err(_) => Err(error),
+    }
+}
+
+/// As [`parse_mending`], from the bytes of a file.
+///
+/// # Errors
+///
+/// As [`parse_mending`].
+pub(crate) fn parse_bytes_mending(bytes: &[u8]) -> Result<MendedTerms, SyntaxError> {
+    parse_mending(&text_of(bytes))
+}
+
+/// The remark on a key whose value is left out.
+pub(crate) fn left_out_remark(key: &str, position: Position) -> String {
+    format!(
+        "line {}: the value of `{key}` is left out (`[ ... ]`): its default is used",
+        position.line
+    )
+}
+
+/// The text with the atom `'...'` for each list of nothing but three dots.
+fn without_ellipses(text: &str) -> String {
+    let mut mended = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find('[') {
+        let (before, list) = rest.split_at(start);
+        mended.push_str(before);
+        let after = list[1..].trim_start().strip_prefix(LEFT_OUT);
+        rest = match after.and_then(|after| after.trim_start().strip_prefix(']')) {
+            Some(after) => {
+                mended.push_str("'...'");
+                after
+            }
+            None => {
+                mended.push('[');
+                &list[1..]
+            }
+        };
+    }
+    mended + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_mail_programs_and_pages_do_is_mended() {
+        let mended =
+            parse_mending("{key\\_generator, {uniform\\_int, 5}}.\n{http_raw_ips, [ ... ]}.")
+                .expect("two terms");
+        let plain = parse_terms("{key_generator, {uniform_int, 5}}.").expect("a term");
+        assert_eq!(mended.terms[0].term, plain[0].term);
+        assert!(mended.terms[1].term.as_tuple().is_some_and(|pair| is_left_out(&pair[1])));
+        assert_eq!(mended.remarks.len(), 1);
+    }
+
+    #[test]
+    fn a_file_without_fault_is_read_as_it_stands() {
+        let text = "{a, \"[ ... ] and \\\\_\"}.";
+        let read = parse_mending(text).expect("a term");
+        assert_eq!(read.terms[0].term, parse_terms(text).expect("a term")[0].term);
+        assert_eq!(read.remarks, [""; 0]);
+    }
+
+    #[test]
+    fn other_faults_are_told_of_the_file_as_it_stands() {
+        let error = parse_mending("{a\\_b, [ ... ], }.").expect_err("a comma too many");
+        assert_eq!((error.position.line, error.position.column), (1, 3));
+    }
+}
