@@ -4,17 +4,18 @@
 //! cargo xtask bench mapreduce [OBJECTS] [VALUE_BYTES] [RUNS] [ENGINE]
 //! ```
 //!
-//! One node in this process holds OBJECTS (one million) objects of VALUE_BYTES (1024) in ENGINE (`bitcask` or
-//! `leveldb`, in the directory of temporary files, or `memory`). Each job runs RUNS (5) times over the
-//! whole bucket:
+//! One node in this process holds OBJECTS (one million) objects of VALUE_BYTES (1024) in ENGINE (`bitcask`,
+//! `leveldb`, `leveled` or `innostore`, in the directory of temporary files, or `memory`). Each job runs RUNS
+//! (5) times over the whole bucket:
 //!
 //! - `count`: `map_object_value`, then `reduce_count_inputs`;
 //! - `script`: a map function in JavaScript that gives the length of the value, then `reduce_sum`;
 //! - `stream`: `map_object_value` alone; its outputs are encoded as JSON, as they are sent, and dropped.
 //!
 //! Printed are medians with the least and the greatest: objects for each second of processor time of the
-//! whole process, and of wall time; bytes of output; how much the memory of the process grew at most. Then
-//! gets of random keys, one each half millisecond, alone and beside repeated `count` jobs, in turns: their
+//! whole process, and of wall time; bytes of output; how much the memory of the process grew at most; and the
+//! longest time of the processor for which the job kept a thread that serves requests, which other programs
+//! of the machine do not change. Then gets of random keys, one each half millisecond, alone and beside repeated `count` jobs, in turns: their
 //! 50th and 99th percentiles, and the ratios.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
@@ -34,12 +35,16 @@ use quoit_model::props::Quorum;
 use quoit_script::{QuickJs, ScriptLimits};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::Engine;
+use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
+use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
 use quoit_store::seam::{Clock, Disk, FaultyDisk, RealDisk, SystemClock, Threads};
 use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
 use std::fs;
+use std::future::poll_fn;
+use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -65,6 +70,8 @@ struct Figures {
     output_bytes: u64,
     output_bytes_per_sec: f64,
     grown_kib: u64,
+    /// The longest processor time of one turn on a thread that serves requests.
+    longest_turn: Duration,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -114,6 +121,7 @@ fn show(name: &str, runs: &[Figures]) {
     print("bytes of output", |run| run.output_bytes as f64);
     print("bytes of output / s", |run| run.output_bytes_per_sec);
     print("KiB that memory grew at most", |run| run.grown_kib as f64);
+    print("us of the longest turn", |run| run.longest_turn.as_secs_f64() * 1e6);
 }
 
 /// Runs a job over the whole bucket.
@@ -138,7 +146,8 @@ async fn run(
     let (begun, cpu_begun) = (Instant::now(), cpu_secs());
     let mut job_run = store.begin_job(&job, JobInputs::Bucket(bucket, None), &settings).await?;
     let (mut output_bytes, mut json) = (0, Vec::new());
-    while let Some(more) = job_run.next().await? {
+    let mut longest_turn = Duration::ZERO;
+    while let Some(more) = turns(job_run.next(), &mut longest_turn).await? {
         for datum in more.iter().flat_map(|Outputs { data, .. }| data) {
             json.clear();
             append_json(&mut json, datum)?;
@@ -154,13 +163,30 @@ async fn run(
         output_bytes,
         output_bytes_per_sec: output_bytes as f64 / secs,
         grown_kib: memory_kib("VmHWM:")?.saturating_sub(resident_kib),
+        longest_turn,
     })
+}
+
+/// Runs a future, and notes the longest processor time of one of its turns.
+async fn turns<F: Future>(future: F, longest: &mut Duration) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let begun = cpu_time(ClockId::ThreadCPUTime);
+        let polled = future.as_mut().poll(context);
+        *longest = (*longest).max(cpu_time(ClockId::ThreadCPUTime).saturating_sub(begun));
+        polled
+    })
+    .await
 }
 
 /// Processor time of the whole process, in seconds.
 fn cpu_secs() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    cpu_time(ClockId::ProcessCPUTime).as_secs_f64()
+}
+
+fn cpu_time(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// A figure of the memory of the process, in KiB.
@@ -227,7 +253,7 @@ async fn timed_gets(
     Ok(times)
 }
 
-fn open(engine: &str, directory: &std::path::Path) -> Result<Arc<ReplicatedStore>, Box<dyn Error>> {
+fn open(engine: &str, directory: &Path) -> Result<Arc<ReplicatedStore>, Box<dyn Error>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let ring_size = RingSize::new(64).ok_or("a ring size")?;
     let id = NodeId([1; 16]);
@@ -242,12 +268,8 @@ fn open(engine: &str, directory: &std::path::Path) -> Result<Arc<ReplicatedStore
             let settings = BitcaskSettings { ring_size, ..BitcaskSettings::new(1) };
             Arc::new(BitcaskEngine::open(disk, Arc::clone(&clock), &Threads, settings)?.0)
         }
-        "leveldb" => {
-            let common = OrderedSettings { ring_size, ..OrderedSettings::new(1) };
-            let (clock, trees) = (Arc::clone(&clock), LsmSettings::default());
-            Arc::new(OrderedEngine::open_leveldb(directory, clock, &Threads, common, trees)?.0)
-        }
-        other => return Err(format!("no engine {other}: bitcask, leveldb or memory").into()),
+        "leveldb" | "leveled" | "innostore" => ordered(engine, directory, &clock, ring_size)?,
+        other => return Err(format!("no engine {other}").into()),
     };
     let host = MemoryNetwork::default().host("n1");
     let internode = Internode::new(InternodeSettings::new(id, "bench@test", 1, 1), host);
@@ -259,4 +281,24 @@ fn open(engine: &str, directory: &std::path::Path) -> Result<Arc<ReplicatedStore
         DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(Unreserved)),
         StoreSettings { blocking: Blocking::Pool, ..StoreSettings::default() },
     )))
+}
+
+fn ordered(
+    engine: &str,
+    directory: &Path,
+    clock: &Arc<dyn Clock>,
+    ring_size: RingSize,
+) -> Result<Arc<dyn Engine>, StoreError> {
+    let common = OrderedSettings { ring_size, ..OrderedSettings::new(1) };
+    let (clock, trees) = (Arc::clone(clock), LsmSettings::default());
+    let (opened, _) = match engine {
+        "leveldb" => OrderedEngine::open_leveldb(directory, clock, &Threads, common, trees)?,
+        "leveled" => OrderedEngine::open_leveled(directory, clock, &Threads, common, trees)?,
+        _ => {
+            let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory)?);
+            let of_tree = TreeSettings::default();
+            OrderedEngine::open_innostore(&disk, clock, &Threads, common, of_tree)?
+        }
+    };
+    Ok(Arc::new(opened))
 }

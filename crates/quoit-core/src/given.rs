@@ -37,9 +37,11 @@ impl ReplicatedStore {
         if !topology.is_alone() {
             return Ok(GivenInPlace::Declined(object));
         }
+        let request = PutRequest::given(key, object);
+        self.check_index_integers(&request)?;
         let started_us = self.clock.monotonic_us();
         let encoded = key.encoded();
-        let accepted = self.accept_put(&topology, PutRequest::given(key, object), &encoded);
+        let accepted = self.accept_put(&topology, request, &encoded);
         let unwritten = match accepted {
             Ok(Accepted { quorums, ticket: Some(ticket), .. }) => {
                 let name = (quorums.dw > 0).then(|| bytes::Bytes::copy_from_slice(&encoded));

@@ -28,6 +28,7 @@ mod listing;
 mod losses;
 mod map_work;
 mod node_figures;
+mod older_members;
 mod options;
 mod precommit;
 mod put;
@@ -66,8 +67,8 @@ pub use in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
 pub use jobs::{JobError, JobInputs, JobProgress, JobRun, JobSettings};
 pub use listing::{
     BucketFold, BucketListing, CoverageEntry, CoverageError, CoverageRequest, Deadline, IndexMatch,
-    IndexQuery, IndexResults, IndexSelection, InvalidContext, InvalidContinuation, KeyBounds,
-    KeyListing, PATTERN_BYTES_MAX, Pattern, PatternError, RecordRange,
+    IndexQuery, IndexResults, IndexSelection, InvalidContext, InvalidContinuation, KeyListing,
+    PATTERN_BYTES_MAX, Pattern, PatternError, RecordRange,
 };
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};

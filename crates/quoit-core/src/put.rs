@@ -18,7 +18,6 @@ use quoit_model::object::{Metadata, Object};
 use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
 use quoit_store::engine::{RecordAt, Ticket};
 use quoit_store::error::StoreError;
-use quoit_wire::internode::{VERSION_WHOLE_OBJECTS, VersionRange};
 use std::sync::Arc;
 
 /// A write.
@@ -178,6 +177,7 @@ impl ReplicatedStore {
         if request.given.is_none() {
             self.check_precommit(&request)?;
         }
+        self.check_index_integers(&request)?;
         let topology = self.settled_topology(request.options.timeout_ms).await;
         if topology.is_alone() {
             return self.timed_put_here(topology, request).await;
@@ -197,20 +197,6 @@ impl ReplicatedStore {
             };
         }
         self.forward_put(topology, request).await
-    }
-
-    /// Refuses whole objects while a member would take a part of one for the whole.
-    fn check_whole_objects(&self) -> Result<(), RequestError> {
-        let state = self.control.read();
-        let is_old = |versions: VersionRange| versions.max < VERSION_WHOLE_OBJECTS;
-        match state.members().iter().find(|member| is_old(member.versions)) {
-            None => Ok(()),
-            Some(member) => Err(RequestError::Vetoed(format!(
-                "{} speaks a version of the protocol between nodes that has no whole objects; upgrade it \
-                 first",
-                member.name
-            ))),
-        }
     }
 
     /// A put that this node coordinates.

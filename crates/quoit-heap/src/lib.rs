@@ -1,6 +1,7 @@
-//! How the C library's allocator gives memory back to the system.
+//! Memory of the process: how the C library's allocator gives it back to the system, and a count of what
+//! JavaScript runtimes have of it ([`CountedAllocator`]).
 //!
-//! Its thresholds grow with the largest block that was ever freed: after one answer of 20 MB, blocks of
+//! The allocator's thresholds grow with the largest block that was ever freed: after one answer of 20 MB, blocks of
 //! that size are cut from the heap of the thread that wants one, and each thread keeps its own for the next
 //! time. A node would hold such an answer once for each of its threads. With fixed thresholds large blocks
 //! are asked of the system and given back to it.
@@ -8,6 +9,10 @@
 //! And it makes up to eight heaps for each processor, for threads that come and go: what one thread allocates
 //! and another frees leaves holes in all of them. As many heaps as processors are enough for threads not to
 //! wait for each other. `docs/decisions/` says why not another allocator.
+
+mod counted;
+
+pub use counted::{CountedAllocator, MemoryBudget};
 
 /// Variables by which an operator sets the C library's allocator.
 const SETTINGS: [&str; 6] = [

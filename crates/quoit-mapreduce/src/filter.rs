@@ -1,5 +1,6 @@
 //! Key filters: a chain of steps that a key goes through; the last one says whether it is an input.
 
+mod bounds;
 mod parse;
 mod value;
 
@@ -138,17 +139,10 @@ impl KeyFilter {
 
 impl Step {
     fn apply(&self, value: FilterValue) -> Result<FilterValue, FilterFault> {
-        match self {
-            Self::IntToString
-            | Self::StringToInt
-            | Self::FloatToString
-            | Self::StringToFloat
-            | Self::ToUpper
-            | Self::ToLower
-            | Self::Tokenize { .. }
-            | Self::UrlDecode => self.change(value),
-            predicate => Ok(FilterValue::Boolean(predicate.test(value)?)),
+        if self.changes() {
+            return self.change(value);
         }
+        Ok(FilterValue::Boolean(self.test(value)?))
     }
 
     fn change(&self, value: FilterValue) -> Result<FilterValue, FilterFault> {

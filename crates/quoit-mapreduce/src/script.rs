@@ -56,13 +56,15 @@ pub enum ScriptCall {
 
 /// Runs scripts. One for a node.
 pub trait ScriptEngine: Send + Sync + std::fmt::Debug {
-    /// A session for the scripts of one job, by the places of their phases. It has no access to anything.
+    /// A session for scripts of a job, by the places of their phases. It has no access to anything. Sessions of
+    /// one job share its limits: its name is unique among the jobs of all nodes.
     ///
     /// # Errors
     ///
     /// Sources that do not compile, and names of no function.
     fn open(
         &self,
+        job: &Bytes,
         scripts: Vec<(usize, ScriptText, Term)>,
     ) -> Result<Box<dyn ScriptSession>, ScriptFault>;
 }

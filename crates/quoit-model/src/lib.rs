@@ -16,6 +16,7 @@ pub mod hash;
 pub mod hll;
 pub mod index_integer;
 pub mod key;
+pub mod key_bounds;
 pub mod layout;
 pub mod merge;
 pub mod node;

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-/// Limits of the scripts of one job.
+/// Limits of scripts at a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScriptLimits {
     /// Time of one call (`mapreduce.javascript.call_timeout`).
     pub call_time_max: Duration,
-    /// Time of all calls of a job together (`mapreduce.javascript.job_timeout`).
+    /// Time of all calls of a job together, in all of its sessions (`mapreduce.javascript.job_timeout`).
     pub job_time_max: Duration,
-    /// Memory in bytes of all that the scripts of a job have (`mapreduce.javascript.maximum_memory`).
+    /// Memory in bytes of all that the scripts of a job have, in all of its sessions
+    /// (`mapreduce.javascript.maximum_memory`).
     pub memory_bytes_max: usize,
+    /// Memory in bytes of all that the scripts of all jobs have (`mapreduce.javascript.jobs.maximum_memory`).
+    pub jobs_memory_bytes_max: usize,
     /// Bytes of the outputs of one batch of calls (`mapreduce.javascript.maximum_output`).
     pub output_bytes_max: usize,
 }
@@ -21,6 +24,7 @@ impl Default for ScriptLimits {
             call_time_max: Duration::from_secs(5),
             job_time_max: Duration::from_secs(60),
             memory_bytes_max: 64 << 20,
+            jobs_memory_bytes_max: 256 << 20,
             output_bytes_max: 16 << 20,
         }
     }

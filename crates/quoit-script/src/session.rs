@@ -1,6 +1,6 @@
 //! A session as its job has it: the near end of the worker's thread.
 
-use crate::limits::ScriptLimits;
+use crate::shares::JobShare;
 use crate::worker::{Called, Order, Watch, run};
 use bytes::Bytes;
 use quoit_mapreduce::{ScriptCall, ScriptFault, ScriptSession, ScriptText};
@@ -12,7 +12,7 @@ use std::thread;
 /// Stack of a worker's thread. The engine uses [`STACK_BYTES_MAX`](crate::worker::STACK_BYTES_MAX) of it.
 const THREAD_STACK_BYTES: usize = 2 << 20;
 
-/// Scripts of one job. Dropping it ends the call under way, and the thread.
+/// Scripts of a job. Dropping it ends the call under way, and the thread.
 pub(crate) struct Session {
     orders: Sender<Order>,
     answers: Receiver<Called>,
@@ -21,7 +21,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn open(
-        limits: ScriptLimits,
+        share: Arc<JobShare>,
         scripts: Vec<(usize, ScriptText, Term)>,
     ) -> Result<Self, ScriptFault> {
         let first_phase = scripts.first().map_or(0, |(phase, ..)| *phase);
@@ -31,7 +31,7 @@ impl Session {
             stack: String::new(),
             input: String::new(),
         };
-        let watch = Arc::new(Watch::new(limits));
+        let watch = Arc::new(Watch::new(share));
         let (orders, ordered) = channel();
         let (answer, answers) = channel();
         let of_worker = Arc::clone(&watch);

@@ -9,13 +9,18 @@ fn limits() -> ScriptLimits {
         call_time_max: Duration::from_millis(300),
         job_time_max: Duration::from_millis(700),
         memory_bytes_max: 8 << 20,
+        jobs_memory_bytes_max: 12 << 20,
         output_bytes_max: 64 << 10,
     }
 }
 
+fn job(number: u8) -> Bytes {
+    vec![number].into()
+}
+
 fn open(text: ScriptText, argument: &str) -> Result<Box<dyn ScriptSession>, ScriptFault> {
     let argument = term_from_json(&argument.parse::<serde_json::Value>().expect("JSON"));
-    QuickJs::new(limits()).open(vec![(3, text, argument)])
+    QuickJs::new(limits()).open(&job(1), vec![(3, text, argument)])
 }
 
 fn source(text: &str) -> ScriptText {
@@ -163,6 +168,81 @@ fn memory_bombs_end_at_the_limit_of_memory() {
             .any(|word| fault.message.contains(word));
         assert!(is_told, "{text}: {fault}");
     }
+}
+
+fn null() -> Term {
+    term_from_json(&serde_json::Value::Null)
+}
+
+/// A session of a job whose function has made a text of so many mebibytes and keeps it.
+fn holding(
+    engine: &QuickJs,
+    number: u8,
+    mebibytes: usize,
+) -> Result<Box<dyn ScriptSession>, ScriptFault> {
+    let text = format!("function() {{ kept = 'x'.repeat({mebibytes} << 20); return []; }}");
+    let mut session = engine.open(&job(number), vec![(3, source(&text), null())])?;
+    session.call(3, ScriptCall::Reduce("[]".into()))?;
+    Ok(session)
+}
+
+#[test]
+fn the_sessions_of_a_job_have_one_memory() {
+    let engine = QuickJs::new(limits());
+    let first = holding(&engine, 1, 5).expect("there is room");
+    let fault = holding(&engine, 1, 5).err().expect("there is no more room");
+    assert!(fault.message.contains("out of memory"), "{fault}");
+    assert!(fault.message.contains("mapreduce.javascript.maximum_memory is 8388608"), "{fault}");
+    drop(first);
+    wait_for_memory(&engine);
+    holding(&engine, 1, 5).expect("there is room again");
+}
+
+#[test]
+fn outputs_count_as_memory_until_the_next_call() {
+    let engine = QuickJs::new(ScriptLimits { output_bytes_max: 8 << 20, ..limits() });
+    // Of little text, and many values that each take some memory when they are read.
+    let text = "function(values) { return new Array(values[0]).fill(0); }";
+    let mut session = engine.open(&job(1), vec![(3, source(text), null())]).expect("it compiles");
+    for _ in 0..5 {
+        session.call(3, ScriptCall::Reduce("[40000]".into())).expect("there is room for one");
+    }
+    let fault = session.call(3, ScriptCall::Reduce("[100000]".into())).expect_err("too many");
+    assert!(fault.message.contains("mapreduce.javascript.maximum_memory"), "{fault}");
+}
+
+#[test]
+fn all_jobs_have_one_memory_together() {
+    let engine = QuickJs::new(limits());
+    let held: Vec<_> = (1..=2).map(|job| holding(&engine, job, 5).expect("room")).collect();
+    let fault = holding(&engine, 3, 5).err().expect("there is no more room");
+    assert!(fault.message.contains("mapreduce.javascript.jobs.maximum_memory"), "{fault}");
+    drop(held);
+    wait_for_memory(&engine);
+    holding(&engine, 3, 5).expect("there is room again");
+}
+
+/// Waits until no session has memory any more: threads of sessions end after these.
+fn wait_for_memory(engine: &QuickJs) {
+    let begun = Instant::now();
+    while engine.shares.used_bytes() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it is given back");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn calls_of_several_sessions_of_a_job_have_a_time_together() {
+    let engine = QuickJs::new(limits());
+    let text =
+        "function() { var until = Date.now() + 250; while (Date.now() < until) {} return []; }";
+    let call = || {
+        let mut session = engine.open(&job(1), vec![(3, source(text), null())])?;
+        session.call(3, ScriptCall::Reduce("[]".into())).map(|_| session)
+    };
+    let _sessions = [call().expect("there is time"), call().expect("there is time")];
+    let fault = call().err().expect("there is no more time");
+    assert!(fault.message.contains("mapreduce.javascript.job_timeout"), "{fault}");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! The thread of a session: a runtime, its functions, and their calls.
 
 use crate::limits::ScriptLimits;
+use crate::shares::{JobShare, SessionMemory};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use quoit_heap::{CountedAllocator, MemoryBudget};
 use quoit_mapreduce::{
     Datum, FoundObject, Input, NotText, ScriptCall, ScriptFault, ScriptText, append_json,
     print_term,
@@ -17,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Stack that scripts may use, in bytes.
 pub(crate) const STACK_BYTES_MAX: usize = 512 << 10;
+/// Memory that an output takes beside its text, for each value in it.
+const VALUE_BYTES: usize = 80;
 /// Characters of an exception's text.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
@@ -33,25 +37,31 @@ pub(crate) type Called = Result<Vec<Bytes>, ScriptFault>;
 
 /// The clock of a session, which ends calls that take too long.
 pub(crate) struct Watch {
-    limits: ScriptLimits,
+    share: Arc<JobShare>,
     state: Mutex<WatchState>,
+    /// Memory of the outputs of the last batch, until the next one begins: its caller has them.
+    outputs: Mutex<SessionMemory>,
     is_ended: AtomicBool,
 }
 
 struct WatchState {
     /// When the present call ends at the latest.
     deadline: Instant,
-    /// Time that calls may still take together.
-    job_time_left: Duration,
     was_interrupted: bool,
 }
 
 impl Watch {
-    pub(crate) fn new(limits: ScriptLimits) -> Self {
-        let deadline = Instant::now() + limits.call_time_max;
-        let job_time_left = limits.job_time_max;
-        let state = WatchState { deadline, job_time_left, was_interrupted: false };
-        Self { limits, state: Mutex::new(state), is_ended: AtomicBool::new(false) }
+    pub(crate) fn new(share: Arc<JobShare>) -> Self {
+        let deadline = Instant::now() + share.limits().call_time_max;
+        let state = WatchState { deadline, was_interrupted: false };
+        let outputs = Mutex::new(SessionMemory::new(Arc::clone(&share)));
+        Self { share, outputs, state: Mutex::new(state), is_ended: AtomicBool::new(false) }
+    }
+
+    /// Counts outputs as they become terms, until the next batch; `false` if there is no memory for them.
+    fn count_output(&self, json: &str) -> bool {
+        let bytes = json.len() + value_count(json.as_bytes()) * VALUE_BYTES;
+        self.outputs.lock().take(bytes)
     }
 
     /// Ends the present call and refuses further ones.
@@ -72,12 +82,12 @@ impl Watch {
         let begun = Instant::now();
         {
             let mut state = self.state.lock();
-            state.deadline = begun + self.limits.call_time_max.min(state.job_time_left);
+            let limits = self.share.limits();
+            state.deadline = begun + limits.call_time_max.min(self.share.time_left());
             state.was_interrupted = false;
         }
         let done = call();
-        let mut state = self.state.lock();
-        state.job_time_left = state.job_time_left.saturating_sub(begun.elapsed());
+        self.share.use_time(begun.elapsed());
         done
     }
 
@@ -87,10 +97,10 @@ impl Watch {
         if !state.was_interrupted {
             return None;
         }
-        let ScriptLimits { call_time_max, job_time_max, .. } = self.limits;
+        let ScriptLimits { call_time_max, job_time_max, .. } = *self.share.limits();
         Some(if self.is_ended.load(Ordering::Relaxed) {
             "the job was stopped".into()
-        } else if state.job_time_left.is_zero() {
+        } else if self.share.time_left().is_zero() {
             format!(
                 "the scripts of the job took longer than {} ms (mapreduce.javascript.job_timeout)",
                 job_time_max.as_millis()
@@ -116,17 +126,26 @@ pub(crate) fn run(
         // Nobody is there to hear it if the job has ended.
         let _ = answers.send(Err(fault(phase, message)));
     };
-    let runtime = match Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => return refuse(format!("no runtime for scripts could be made: {error}")),
+    let memory = SessionMemory::new(Arc::clone(&watch.share));
+    let lacks = |what: &str, error: rquickjs::Error| match error {
+        rquickjs::Error::Allocation => {
+            format!(
+                "no {what} for scripts could be made: out of memory ({})",
+                watch.share.memory_limit()
+            )
+        }
+        error => format!("no {what} for scripts could be made: {error}"),
     };
-    runtime.set_memory_limit(watch.limits.memory_bytes_max);
+    let runtime = match Runtime::new_with_alloc(CountedAllocator::new(memory)) {
+        Ok(runtime) => runtime,
+        Err(error) => return refuse(lacks("runtime", error)),
+    };
     runtime.set_max_stack_size(STACK_BYTES_MAX);
     let of_engine = Arc::clone(watch);
     runtime.set_interrupt_handler(Some(Box::new(move || of_engine.is_over())));
     let context = match Context::full(&runtime) {
         Ok(context) => context,
-        Err(error) => return refuse(format!("no context for scripts could be made: {error}")),
+        Err(error) => return refuse(lacks("context", error)),
     };
     context.with(|ctx| {
         let functions = match compile_all(watch, &ctx, scripts) {
@@ -230,6 +249,7 @@ fn parse<'js>(
 impl<'js> Compiled<'js> {
     /// Does a batch of calls. The outputs of all of them together have one limit.
     fn call(&self, watch: &Watch, ctx: &Ctx<'js>, call: ScriptCall) -> Called {
+        watch.outputs.lock().give_all_back();
         match call {
             ScriptCall::Reduce(values) => {
                 let values = parse(watch, ctx, self.phase, &values)?;
@@ -310,7 +330,7 @@ impl<'js> Compiled<'js> {
         let text = watch.timed(|| ctx.json_stringify(made)).catch(ctx).map_err(failed)?;
         let text = text.map(|text| text.to_string()).transpose().catch(ctx).map_err(failed)?;
         let text = text.unwrap_or_default();
-        let limit = watch.limits.output_bytes_max;
+        let limit = watch.share.limits().output_bytes_max;
         if output_bytes + text.len() > limit {
             return Err(fault(
                 self.phase,
@@ -319,8 +339,27 @@ impl<'js> Compiled<'js> {
                 ),
             ));
         }
+        if !watch.count_output(&text) {
+            let limit = watch.share.memory_limit();
+            return Err(fault(self.phase, format!("out of memory for the outputs ({limit})")));
+        }
         Ok(text.into())
     }
+}
+
+/// The values in a JSON text, about.
+fn value_count(json: &[u8]) -> usize {
+    let (mut count, mut is_text, mut is_escaped) = (0, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b',' | b':' | b'[' | b'{' if !is_text => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// Describes the error of a script.
@@ -349,10 +388,7 @@ fn describe(watch: &Watch, phase: usize, error: &CaughtError<'_>) -> ScriptFault
     let cut = |text: String| text.chars().take(MESSAGE_CHARS_MAX).collect::<String>();
     let mut message = cut(message);
     if message.contains("out of memory") {
-        message.push_str(&format!(
-            " (mapreduce.javascript.maximum_memory is {} bytes)",
-            watch.limits.memory_bytes_max
-        ));
+        message.push_str(&format!(" ({})", watch.share.memory_limit()));
     }
     ScriptFault { phase, message, stack: cut(stack), input: String::new() }
 }

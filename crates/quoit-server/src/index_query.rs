@@ -4,10 +4,9 @@ use crate::index_entries::{FieldKind, IndexFault, lower_case};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use quoit_core::{
-    IndexQuery, IndexSelection, InvalidContinuation, KeyBounds, Pattern, PatternError,
-};
+use quoit_core::{IndexQuery, IndexSelection, InvalidContinuation, Pattern, PatternError};
 use quoit_model::index_integer::IndexInteger;
+use quoit_model::key_bounds::KeyBounds;
 use quoit_model::object::IndexTerm;
 
 /// A query for keys rather than for terms of a field.

@@ -28,7 +28,7 @@ pub use pages::{DataPlace, IndexPage, KeyPage, KeyRange, RecordPage, Verified};
 pub use record::{Record, RecordAt, RecordMeta, RecordRef};
 pub(crate) use transaction::Interruption;
 pub use transaction::{BatchWrite, Body, Interrupted, Transaction};
-pub use visit::{RecordPlace, RecordVisitor, VisitBounds, Visited};
+pub use visit::{RecordPlace, RecordVisitor, RecordWalk, Visited};
 pub(crate) use visit::{visit_listed, visit_one};
 
 /// Whether a call may wait for the disk.
@@ -258,17 +258,15 @@ pub trait Engine: Send + Sync {
         limit: usize,
     ) -> Result<KeyPage, StoreError>;
 
-    /// Shows a visitor those of the next live records of a range that it wants, within bounds. As
+    /// Shows a visitor those of the next live records of a walk that it wants, within the walk's bounds. As
     /// [`Engine::list_keys`] and a look at each record, where an engine has no cheaper way. Answers what the
     /// next call is to be given as `after`; `None` when the walk is complete. May wait for the disk.
     fn visit_records(
         &self,
-        range: KeyRange<'_>,
-        after: Option<&[u8]>,
-        bounds: VisitBounds,
+        walk: RecordWalk<'_>,
         visitor: &mut dyn RecordVisitor,
     ) -> Result<Option<Bytes>, StoreError> {
-        visit_listed(self, range, after, bounds, visitor)
+        visit_listed(self, walk, visitor)
     }
 
     /// The next `limit` or fewer entries of a secondary index, of the records of some partitions, in order of

@@ -18,6 +18,9 @@ const HEADING: [&str; 10] = [
     "p99 get / put",
 ];
 
+/// Characters of the inputs of a job.
+const INPUTS_CHARS_MAX: usize = 40;
+
 /// The screen as text.
 pub(super) fn of(overview: &Value, found: &[Finding]) -> String {
     let nodes = list(&overview["nodes"]);
@@ -38,6 +41,7 @@ pub(super) fn of(overview: &Value, found: &[Finding]) -> String {
         ["transfers".to_owned(), transfers(&overview["transfers"])],
         ["hints".to_owned(), hints(&overview["transfers"])],
         ["replication".to_owned(), links(&overview["replication"])],
+        ["jobs".to_owned(), jobs(&overview["mapreduce"], node(overview))],
     ]));
     text.push_str("\n\n");
     if found.is_empty() {
@@ -163,6 +167,20 @@ fn links(replication: &Value) -> String {
     if told.is_empty() { "no links".to_owned() } else { told }
 }
 
+/// MapReduce jobs of the node that was asked, and how far the oldest is.
+fn jobs(jobs: &Value, node: &str) -> String {
+    let running = list(&jobs["jobs"]);
+    let Some(oldest) = running.first() else { return "none".to_owned() };
+    let inputs: String = text(&oldest["inputs"]).chars().take(INPUTS_CHARS_MAX).collect();
+    format!(
+        "{} MapReduce at {node}; the oldest, {}: {inputs}, {} objects read in {} s",
+        running.len(),
+        oldest["id"],
+        count(&oldest["read_count"]),
+        oldest["elapsed_secs"],
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +201,7 @@ mod tests {
                 {"name": "b@h", "status": "valid", "availability": "down!", "figures": null},
             ],
             "replication": {"links": [{"name": "queue q", "state": "nothing waits"}]},
+            "mapreduce": {"jobs": [{"id": 7, "inputs": "bucket t/b", "read_count": 12_000, "elapsed_secs": 1.5}]},
             "transfers": {"hints": [{"from": "a@h", "to": "b@h", "records": 12, "partitions": 0}]},
         });
         let found = [Finding { problem: "b@h can't be reached".into(), remedy: "start it".into() }];
@@ -196,6 +215,7 @@ mod tests {
             "nothing moves",
             "replication   queue q: nothing waits",
             "12 records for b@h at a@h",
+            "jobs          1 MapReduce at a@h; the oldest, 7: bucket t/b, 12 000 objects read in 1.5 s",
             "  ! b@h can't be reached\n      start it",
         ] {
             assert!(shown.contains(expected), "{expected}\nin\n{shown}");

@@ -2,12 +2,13 @@
 
 use super::JobError;
 use crate::error::RequestError;
-use crate::listing::{IndexQuery, IndexResults, KeyListing, MapScan};
+use crate::listing::{IndexQuery, IndexResults, KeyListing, MapScan, MappedRecords};
 use crate::map_work::NodeWork;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_mapreduce::{BucketName, Input, KeyFilter};
 use quoit_model::key::BucketRef;
+use quoit_model::key_bounds::KeyBounds;
 use quoit_wire::internode::maps::MapOutputKind;
 use std::sync::Arc;
 
@@ -25,6 +26,27 @@ pub enum JobInputs {
     Query(Box<IndexQuery>),
 }
 
+impl JobInputs {
+    /// Which records of a bucket these are, if they are a range of its keys.
+    fn mapped(&self) -> Option<(BucketName, MappedRecords<'_>)> {
+        match self {
+            Self::Keys(_) => None,
+            Self::Bucket(bucket, filter) => {
+                let bounds = filter.as_ref().map_or(KeyBounds::ALL, KeyFilter::bounds);
+                let filter = filter.as_ref();
+                Some((bucket.clone(), MappedRecords { bounds, filter, with_tombstones: true }))
+            }
+            Self::Query(query) => {
+                let bounds = query.whole_range()?.clone();
+                let IndexQuery { bucket_type, bucket, .. } = &**query;
+                let (bucket_type, bucket) = (bucket_type.clone(), bucket.clone());
+                let wanted = MappedRecords { bounds, filter: None, with_tombstones: false };
+                Some((BucketName { bucket_type, bucket }, wanted))
+            }
+        }
+    }
+}
+
 /// Inputs as they come.
 pub(super) enum InputStream {
     Keys(std::vec::IntoIter<Input>),
@@ -33,7 +55,7 @@ pub(super) enum InputStream {
         bucket: BucketName,
         filter: Option<KeyFilter>,
     },
-    /// Records of a bucket that nodes map as they list them.
+    /// Records of a bucket that nodes map as they walk through them.
     Mapped(Box<MapScan>),
     Query {
         results: Box<IndexResults>,
@@ -53,14 +75,15 @@ impl InputStream {
         inputs: JobInputs,
         first: Option<&NodeWork>,
     ) -> Result<Self, RequestError> {
+        // Nodes map records as they walk through them.
+        if let Some(work) = first.filter(|_| store.topology_now().all_run_maps())
+            && let Some((bucket, wanted)) = inputs.mapped()
+        {
+            let scan = store.scan_maps(&bucket, wanted, &work.sent).await?;
+            return Ok(Self::Mapped(Box::new(scan)));
+        }
         Ok(match inputs {
             JobInputs::Keys(keys) => Self::Keys(keys.into_iter()),
-            JobInputs::Bucket(bucket, filter)
-                if let Some(work) = first.filter(|_| store.topology_now().all_run_maps()) =>
-            {
-                let scan = store.scan_maps(&bucket, filter.as_ref(), &work.sent).await?;
-                Self::Mapped(Box::new(scan))
-            }
             JobInputs::Bucket(bucket, filter) => {
                 let BucketName { bucket_type, bucket: name } = &bucket;
                 let listing = store.list_keys(BucketRef { bucket_type, bucket: name }).await?;

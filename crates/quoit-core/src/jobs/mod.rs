@@ -120,8 +120,8 @@ impl ReplicatedStore {
         inputs: JobInputs,
         settings: &JobSettings,
     ) -> Result<JobRun, JobError> {
-        let scripts = Scripts::open(self, job, settings).await?;
         let id = self.new_job_id();
+        let scripts = Scripts::open(self, &id, job, settings).await?;
         let no_texts = ScriptTexts::default();
         let texts = scripts.as_ref().map_or(&no_texts, Scripts::texts);
         let places = 0..job.phases.len();

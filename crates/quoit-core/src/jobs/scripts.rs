@@ -5,6 +5,7 @@ use crate::error::RequestError;
 use crate::map_work::{ForScript, ScriptTexts, elements, failure, list_of};
 use crate::options::ReadOptions;
 use crate::store::ReplicatedStore;
+use bytes::Bytes;
 use quoit_mapreduce::{Datum, Job, JobFault, ScriptCall, ScriptSession, ScriptSource, ScriptText};
 use quoit_model::etf::Term;
 
@@ -22,6 +23,7 @@ impl Scripts {
     /// Compiles the scripts of a job; `None` if it has none.
     pub(super) async fn open(
         store: &ReplicatedStore,
+        id: &Bytes,
         job: &Job,
         settings: &JobSettings,
     ) -> Result<Option<Self>, JobError> {
@@ -38,7 +40,8 @@ impl Scripts {
         };
         let text = |(phase, text, _): &(usize, ScriptText, Term)| (*phase, text.clone());
         let texts = ScriptTexts::new(sources.iter().map(text).collect());
-        let opened = busy(move || engine.open(sources)).await?;
+        let id = id.clone();
+        let opened = busy(move || engine.open(&id, sources)).await?;
         let session = opened
             .map_err(|fault| JobFault::Phase { phase: fault.phase, error: fault.to_string() })?;
         Ok(Some(Self { texts, session: Some(session) }))

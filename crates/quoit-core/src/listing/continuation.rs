@@ -95,10 +95,10 @@ impl IndexQuery {
 
 #[cfg(test)]
 mod tests {
-    use super::super::index::KeyBounds;
     use super::super::pattern::Pattern;
     use super::*;
     use proptest::prelude::*;
+    use quoit_model::key_bounds::KeyBounds;
     use quoit_model::object::IndexTerm;
 
     fn query(selection: IndexSelection) -> IndexQuery {

@@ -8,60 +8,12 @@ use crate::error::RequestError;
 use crate::stats::{LongRequest, UnderWay};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
+use quoit_model::key_bounds::KeyBounds;
 use quoit_model::object::IndexTerm;
 use quoit_model::secondary_index::IndexPosition;
 use quoit_wire::internode::data::{KeySpan, ScanSpan, TermSpan};
 use std::sync::Arc;
 use tokio::time::Instant;
-
-/// A range of keys, from one on to another that is not in it any more.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeyBounds {
-    /// The first key; empty: from the beginning.
-    pub from: Bytes,
-    /// The first key that is beyond; `None`: to the end.
-    pub end: Option<Bytes>,
-}
-
-impl KeyBounds {
-    /// All keys.
-    pub const ALL: Self = Self { from: Bytes::new(), end: None };
-
-    /// The keys between two, both inclusive.
-    #[must_use]
-    pub fn between(first: Bytes, last: &[u8]) -> Self {
-        // No key lies between one and itself with a zero byte behind.
-        Self { from: first, end: Some([last, &[0]].concat().into()) }
-    }
-
-    /// The keys that begin with a prefix.
-    #[must_use]
-    pub fn of_prefix(prefix: Bytes) -> Self {
-        let ones = prefix.iter().rev().take_while(|byte| **byte == u8::MAX).count();
-        let mut end = prefix[..prefix.len() - ones].to_vec();
-        let end = end.pop().map(|last| {
-            end.push(last + 1);
-            Bytes::from(end)
-        });
-        Self { from: prefix, end }
-    }
-
-    /// The keys that are in both ranges.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        let end = match (self.end, other.end) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
-        Self { from: self.from.max(other.from), end }
-    }
-
-    /// Whether no key can be in the range.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| *end <= self.from)
-    }
-}
 
 /// Terms or keys that an index query looks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -126,6 +78,18 @@ impl IndexQuery {
         }
     }
 
+    /// The range of keys whose matches are wanted in no order and all at once, if they are that.
+    pub(crate) fn whole_range(&self) -> Option<&KeyBounds> {
+        let IndexSelection::Keys(bounds) = &self.selection else { return None };
+        let is_whole = self.pattern.is_none() && self.partitions.is_none() && !self.is_sorted();
+        is_whole.then_some(bounds)
+    }
+
+    /// Whether matches come in order.
+    const fn is_sorted(&self) -> bool {
+        self.sorted || self.max_results.is_some() || self.after.is_some()
+    }
+
     fn wanted(&self) -> WantedRecords {
         let bounds = |term| IndexPosition::of(term, b"").as_bytes().clone();
         let span = match &self.selection {
@@ -140,7 +104,6 @@ impl IndexQuery {
                 max: bounds(max),
             }),
         };
-        let is_sorted = self.sorted || self.max_results.is_some() || self.after.is_some();
         WantedRecords {
             bucket_type: self.bucket_type.clone(),
             bucket: self.bucket.clone(),
@@ -148,7 +111,7 @@ impl IndexQuery {
             pattern: self.pattern.as_ref().map(|pattern| pattern.text().clone()),
             after: self.after.clone(),
             partitions: self.partitions.clone(),
-            order: if is_sorted { Order::Sorted } else { Order::Arrival },
+            order: if self.is_sorted() { Order::Sorted } else { Order::Arrival },
         }
     }
 }
@@ -271,31 +234,4 @@ fn matched(position: Bytes, is_key: bool) -> Result<IndexMatch, RequestError> {
         .map_err(|fault| RequestError::Damaged(fault.to_string()))?;
     let (term, key) = position.parts();
     Ok(IndexMatch { term: Some(term), key })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn has(bounds: &KeyBounds, key: &[u8]) -> bool {
-        key >= &bounds.from[..] && bounds.end.as_deref().is_none_or(|end| key < end)
-    }
-
-    fn key() -> impl Strategy<Value = Vec<u8>> {
-        prop::collection::vec(prop_oneof![Just(0), Just(1), Just(254), Just(255)], 0..4)
-    }
-
-    proptest! {
-        #[test]
-        fn bounds_have_the_keys_that_they_say(key in key(), one in key(), other in key()) {
-            let prefix = KeyBounds::of_prefix(Bytes::copy_from_slice(&one));
-            prop_assert_eq!(has(&prefix, &key), key.starts_with(&one));
-            let between = KeyBounds::between(Bytes::copy_from_slice(&one), &other);
-            prop_assert_eq!(has(&between, &key), one <= key && key <= other);
-            prop_assert_eq!(between.is_empty(), one > other);
-            let both = prefix.clone().and(between.clone());
-            prop_assert_eq!(has(&both, &key), has(&prefix, &key) && has(&between, &key));
-        }
-    }
 }

@@ -14,8 +14,9 @@ use quoit_mapreduce::{BucketName, Input, KeyFilter};
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::etf::{Limits, Term};
 use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::key_bounds::KeyBounds;
 use quoit_model::props::BucketProps;
-use quoit_store::engine::{RecordMeta, RecordPlace, RecordVisitor, VisitBounds, Visited};
+use quoit_store::engine::{RecordMeta, RecordPlace, RecordVisitor, RecordWalk, Visited};
 use quoit_store::seam::give_way;
 use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned};
 use quoit_wire::internode::maps::{MapOutput, MapOutputKind, MapSpan, MapWork};
@@ -33,8 +34,17 @@ pub(crate) struct MapScan {
     _under_way: UnderWay,
 }
 
+/// Records of a bucket that are mapped.
+pub(crate) struct MappedRecords<'f> {
+    /// The range of their keys.
+    pub(crate) bounds: KeyBounds,
+    /// Only those whose keys the filter accepts.
+    pub(crate) filter: Option<&'f KeyFilter>,
+    pub(crate) with_tombstones: bool,
+}
+
 impl ReplicatedStore {
-    /// Begins to map the records of a bucket, or those whose keys a filter accepts, tombstones included.
+    /// Begins to map records of a bucket.
     ///
     /// # Errors
     ///
@@ -42,15 +52,17 @@ impl ReplicatedStore {
     pub(crate) async fn scan_maps(
         self: &Arc<Self>,
         name: &BucketName,
-        filter: Option<&KeyFilter>,
+        wanted: MappedRecords<'_>,
         work: &MapWork,
     ) -> Result<MapScan, RequestError> {
+        let MappedRecords { bounds, filter, with_tombstones } = wanted;
         let filter = filter.map(|filter| {
             let mut encoded = Vec::new();
             filter.to_term().encode_into(&mut encoded);
             encoded.into()
         });
-        let keys = KeySpan { with_tombstones: true, ..KeySpan::default() };
+        let KeyBounds { from, end } = bounds;
+        let keys = KeySpan { from, end, with_tombstones };
         let span = MapSpan { keys: Some(keys), work: Some(work.clone()), filter };
         let wanted = WantedRecords {
             bucket_type: name.bucket_type.clone(),
@@ -80,7 +92,9 @@ impl ReplicatedStore {
         let mut passed_count = 0;
         loop {
             let input_count = mapper.input_count();
-            let bounds = VisitBounds {
+            let walk = RecordWalk {
+                range,
+                after: after.as_deref(),
                 count_max: count_max - input_count,
                 bytes_max: (CHUNK_BYTES - mapper.read_bytes()) as u64,
             };
@@ -94,7 +108,7 @@ impl ReplicatedStore {
                 aside: Vec::new(),
                 fault: Ok(()),
             };
-            let next = self.engine.visit_records(range, after.as_deref(), bounds, &mut visitor)?;
+            let next = self.engine.visit_records(walk, &mut visitor)?;
             passed_count += visitor.looked_at_count;
             visitor.finish()?;
             let is_full = mapper.input_count() >= count_max

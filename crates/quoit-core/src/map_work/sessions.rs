@@ -104,7 +104,7 @@ impl MapSessions {
         };
         let session = match in_use.session.take() {
             Some(session) => session,
-            None => engine.open(work.scripts())?,
+            None => engine.open(&work.sent.job, work.scripts())?,
         };
         self.kept.lock().enders.push((work.sent.job.clone(), session.ender()));
         in_use.session = Some(session);

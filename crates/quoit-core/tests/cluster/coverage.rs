@@ -4,9 +4,10 @@ use crate::fixture::{Cluster, RING_SIZE, host, key, put_of};
 use bytes::Bytes;
 use quoit_core::{
     CoverageEntry, CoverageError, CoverageRequest, IndexQuery, IndexSelection, InvalidContext,
-    KeyBounds, RequestError, WriteOptions,
+    RequestError, WriteOptions,
 };
 use quoit_model::key::BucketRef;
+use quoit_model::key_bounds::KeyBounds;
 use quoit_model::props::Quorum;
 use quoit_wire::internode::{VERSION_SCANS, VersionRange};
 use std::collections::BTreeSet;

@@ -3,10 +3,10 @@
 use crate::fixture::{Cluster, key, put_of};
 use bytes::Bytes;
 use quoit_core::{
-    Counter, FoldKind, IndexQuery, IndexSelection, KeyBounds, LongRequest, RecordRange,
-    RequestError,
+    Counter, FoldKind, IndexQuery, IndexSelection, LongRequest, RecordRange, RequestError,
 };
 use quoit_model::key::BucketRef;
+use quoit_model::key_bounds::KeyBounds;
 use quoit_model::props::Quorum;
 use quoit_wire::internode::{VERSION_SCANS, VersionRange};
 use serde_json::json;

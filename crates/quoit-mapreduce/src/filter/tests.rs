@@ -1,6 +1,7 @@
 use super::*;
 use crate::json::term_from_json;
 use proptest::prelude::*;
+use quoit_model::key_bounds::KeyBounds;
 use serde_json::{Value, json};
 
 fn filter(steps: Value) -> Result<KeyFilter, FilterFault> {
@@ -106,4 +107,50 @@ proptest! {
         let strictly = of(json!(["greater_than", low])) && of(json!(["less_than", high]));
         prop_assert_eq!(of(json!(["between", low, high, false])), strictly);
     }
+}
+
+/// Filters of one or two steps, and filters of those.
+fn any_filter() -> impl Strategy<Value = Value> {
+    let text = || "[ab]{0,2}";
+    let one = prop_oneof![
+        text().prop_map(|text| json!([["starts_with", text]])),
+        text().prop_map(|text| json!([["ends_with", text]])),
+        text().prop_map(|text| json!([["eq", text]])),
+        text().prop_map(|text| json!([["neq", text]])),
+        (text(), text(), any::<bool>()).prop_map(|(low, high, is_inclusive)| {
+            json!([["between", low, high, is_inclusive]])
+        }),
+        ("(greater|less)_than(_eq)?", text()).prop_map(|(name, text)| json!([[name, text]])),
+        Just(json!([["less_than", 7]])),
+        Just(json!([["string_to_int"], ["less_than", 7]])),
+        text().prop_map(|text| json!([["to_upper"], ["eq", text]])),
+        text().prop_map(|text| json!([["starts_with", text], ["eq", true]])),
+    ];
+    one.prop_recursive(2, 12, 3, |inner| {
+        ("and|or|not", prop::collection::vec(inner, 1..3))
+            .prop_map(|(name, filters)| json!([[Value::from(name), filters[0], filters.last()]]))
+    })
+}
+
+proptest! {
+    #[test]
+    fn bounds_of_a_filter_have_all_keys_that_it_does_not_reject(
+        steps in any_filter(),
+        key in "[abA7]{0,3}",
+    ) {
+        let filter = filter(steps).expect("a filter");
+        let key = Bytes::from(key);
+        prop_assert!(filter.bounds().has(&key) || filter.accepts(&key) == Ok(false));
+    }
+}
+
+#[test]
+fn a_filter_with_a_prefix_has_its_bounds() {
+    let of = |steps| filter(steps).expect("a filter").bounds();
+    let prefix = KeyBounds::of_prefix("user-".into());
+    let starts = json!([["starts_with", "user-"]]);
+    assert_eq!(of(starts.clone()), prefix);
+    assert_eq!(of(json!([["and", starts, [["matches", "9$"]]]])), prefix);
+    assert_eq!(of(json!([["and", starts, [["string_to_int"]]]])), KeyBounds::ALL, "it may fail");
+    assert_eq!(of(json!([["between", "a", "b"]])), KeyBounds::between("a".into(), b"b"));
 }

@@ -8,6 +8,7 @@ use crate::input::{Input, bucket_of};
 use crate::json::member;
 use bytes::Bytes;
 use quoit_model::etf::Term;
+use quoit_model::index_integer::IndexInteger;
 
 const SEARCH: &str = "Search, which was taken out of Riak with version 3, is not part of this server: \
                       name a bucket, keys or an index";
@@ -139,6 +140,10 @@ fn term_text(term: &Term) -> Result<Bytes, JobFault> {
     match term {
         Term::Binary(text) => Ok(text.clone()),
         Term::Integer(number) => Ok(number.to_string().into()),
+        Term::BigInteger { negative, magnitude } => {
+            let number = IndexInteger::from_sign_and_magnitude(*negative, magnitude);
+            number.map(|number| number.to_string().into()).ok_or_else(|| unrecognized(term))
+        }
         other => Err(unrecognized(other)),
     }
 }
@@ -164,6 +169,7 @@ fn generator(module: &Term, function: &Term, argument: &Term) -> Result<Inputs, 
                 )),
             }
         }
+        ("yokozuna" | "riak_search", "mapred_search") => Err(fault(SEARCH)),
         _ => Err(fault(&format!(
             "This server has no function {module}:{function} that makes inputs; it has \
              quoit:keys_with_prefix, and takes buckets, keys, key filters and indexes"

@@ -58,8 +58,14 @@ fn what_is_no_input_is_shown_with_the_forms_there_are() {
     }
     assert!(inputs(json!([["b", "k"], "x"])).is_err());
     assert!(inputs(json!([["b", 1]])).is_err());
-    let search = inputs(json!({"bucket": "b", "query": "q"})).expect_err("search");
-    assert!(search.to_string().contains("Search"), "{search}");
+    for search in [
+        json!({"bucket": "b", "query": "q"}),
+        json!({"index": "i", "query": "q"}),
+        json!({"module": "yokozuna", "function": "mapred_search", "arg": ["i", "q"]}),
+    ] {
+        let fault = inputs(search).expect_err("search");
+        assert!(fault.to_string().contains("Search"), "{fault}");
+    }
     let unknown = inputs(json!({"module": "m", "function": "f", "arg": 1})).expect_err("unknown");
     assert!(unknown.to_string().contains("m:f"), "{unknown}");
 }

@@ -11,9 +11,7 @@ impl HttpConnection {
         let jobs = &self.context.jobs;
         let [id] = names else {
             allow(method, &[Method::Get, Method::Head])?;
-            let mut document = figures(jobs);
-            document["jobs"] = jobs.all().iter().map(|entry| shown(entry)).collect();
-            return Ok(document);
+            return Ok(document(jobs));
         };
         let number = std::str::from_utf8(id).ok().and_then(|id| id.parse().ok());
         let entry = number.and_then(|id| jobs.get(id)).ok_or_else(|| {
@@ -32,6 +30,13 @@ impl HttpConnection {
 pub(super) fn figures(jobs: &Jobs) -> Value {
     let (begun, failed, refused) = jobs.counts();
     json!({"active": jobs.active_count(), "begun": begun, "failed": failed, "refused": refused})
+}
+
+/// The figures, and the jobs that run.
+pub(super) fn document(jobs: &Jobs) -> Value {
+    let mut document = figures(jobs);
+    document["jobs"] = jobs.all().iter().map(|entry| shown(entry)).collect();
+    document
 }
 
 fn shown(entry: &JobEntry) -> Value {

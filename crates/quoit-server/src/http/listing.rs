@@ -13,10 +13,11 @@ use crate::index_query;
 use crate::security::Need;
 use bytes::Bytes;
 use quoit_core::{
-    BucketListing, Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds,
-    KeyListing, RequestError,
+    BucketListing, Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyListing,
+    RequestError,
 };
 use quoit_model::key::BucketRef;
+use quoit_model::key_bounds::KeyBounds;
 use serde_json::{Map, Value, json};
 
 const BUCKETS_TIMEOUT_MS: u32 = 300_000;

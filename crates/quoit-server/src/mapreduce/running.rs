@@ -5,10 +5,9 @@ use super::registry::Place;
 use crate::context::ServerContext;
 use crate::index_query::{self, Terms};
 use crate::memory::{Account, Room};
-use quoit_core::{
-    Deadline, IndexQuery, IndexSelection, JobInputs, JobRun, KeyBounds, RequestError,
-};
+use quoit_core::{Deadline, IndexQuery, IndexSelection, JobInputs, JobRun, RequestError};
 use quoit_mapreduce::{BucketName, Generator, IndexTerms, Inputs, Job, Outputs};
+use quoit_model::key_bounds::KeyBounds;
 use std::sync::Arc;
 
 /// A job under way, in its place among those of the node. Dropping it ends it.

@@ -9,10 +9,10 @@ use crate::index_query::{self, QueryFault, Terms};
 use bytes::Bytes;
 use prost::Message;
 use quoit_core::{
-    Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds, ReadOptions,
-    RequestError,
+    Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection, ReadOptions, RequestError,
 };
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
+use quoit_model::key_bounds::KeyBounds;
 use quoit_model::object::IndexTerm;
 use quoit_wire::messages::{
     IndexQueryType, RpbCSBucketReq, RpbCSBucketResp, RpbIndexBodyResp, RpbIndexObject, RpbIndexReq,

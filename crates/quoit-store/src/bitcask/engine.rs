@@ -10,7 +10,7 @@ use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
     IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor,
-    Shown, SizeBound, Ticket, Verified, VisitBounds,
+    RecordWalk, Shown, SizeBound, Ticket, Verified,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -242,12 +242,10 @@ impl Engine for BitcaskEngine {
 
     fn visit_records(
         &self,
-        range: KeyRange<'_>,
-        after: Option<&[u8]>,
-        bounds: VisitBounds,
+        walk: RecordWalk<'_>,
         visitor: &mut dyn RecordVisitor,
     ) -> Result<Option<Bytes>, StoreError> {
-        self.store.visit_records(range, after, bounds, visitor)
+        self.store.visit_records(walk, visitor)
     }
 
     fn query_index(

@@ -10,8 +10,7 @@ use super::record::{self, HEADER_BYTES, Position};
 use super::segment::SegmentTable;
 use super::store::LogStore;
 use crate::engine::{
-    Access, KeyRange, RecordPlace, RecordRef, RecordVisitor, VisitBounds, Visited, listing_place,
-    visit_one,
+    Access, RecordPlace, RecordRef, RecordVisitor, RecordWalk, Visited, listing_place, visit_one,
 };
 use crate::error::StoreError;
 use crate::index::{IndexEntry, Location};
@@ -62,16 +61,14 @@ impl WantedRecords {
 impl LogStore {
     pub(super) fn visit_records(
         &self,
-        range: KeyRange<'_>,
-        after: Option<&[u8]>,
-        bounds: VisitBounds,
+        walk: RecordWalk<'_>,
         visitor: &mut dyn RecordVisitor,
     ) -> Result<Option<Bytes>, StoreError> {
         self.check_open()?;
         // Its files stay readable as long as it is held, and a record never changes its place within one.
         // So a place that the index tells from here on is in it, or was made since and is looked up again.
         let table = self.table.load_full();
-        let wanted = self.mending(|| self.wanted_records(range, after, bounds, visitor))?;
+        let wanted = self.mending(|| self.wanted_records(walk, visitor))?;
         let WantedRecords { names, mut placed, mut others, next, .. } = wanted;
         placed.sort_unstable_by_key(|record| record.location);
         let mut window = Vec::new();
@@ -105,15 +102,13 @@ impl LogStore {
     /// The records of the next piece of a walk.
     fn wanted_records(
         &self,
-        range: KeyRange<'_>,
-        after: Option<&[u8]>,
-        bounds: VisitBounds,
+        walk: RecordWalk<'_>,
         visitor: &mut dyn RecordVisitor,
     ) -> Result<WantedRecords, StoreError> {
-        let after = listing_place(after)?;
-        let mut listing = KeyListing::new(self.key_sources(), range, after)?;
+        let after = listing_place(walk.after)?;
+        let mut listing = KeyListing::new(self.key_sources(), walk.range, after)?;
         let mut wanted = WantedRecords::default();
-        let looked_at_max = bounds.count_max.saturating_mul(LOOKED_AT_PER_KEY).max(1_024);
+        let looked_at_max = walk.count_max.saturating_mul(LOOKED_AT_PER_KEY).max(1_024);
         let mut looked_at = 0;
         while let Some(merged) = listing.next_entry()? {
             looked_at += 1;
@@ -141,7 +136,7 @@ impl LogStore {
                     None => wanted.others.push((name, place)),
                 }
             }
-            let is_full = wanted.count() >= bounds.count_max || wanted.bytes >= bounds.bytes_max;
+            let is_full = wanted.count() >= walk.count_max || wanted.bytes >= walk.bytes_max;
             if is_full || looked_at >= looked_at_max {
                 wanted.next = Some(Bytes::copy_from_slice(encoded));
                 break;

@@ -6,7 +6,7 @@ use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
     Fetch, IndexPage, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordPlace,
-    RecordRef, RecordVisitor, Shown, SizeBound, Ticket, Verified, VisitBounds, Visited,
+    RecordRef, RecordVisitor, RecordWalk, Shown, SizeBound, Ticket, Verified, Visited,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -278,12 +278,10 @@ impl Engine for CompressedEngine {
 
     fn visit_records(
         &self,
-        range: KeyRange<'_>,
-        after: Option<&[u8]>,
-        bounds: VisitBounds,
+        walk: RecordWalk<'_>,
         visitor: &mut dyn RecordVisitor,
     ) -> Result<Option<Bytes>, StoreError> {
-        self.engine.visit_records(range, after, bounds, &mut UnpackingVisitor { visitor })
+        self.engine.visit_records(walk, &mut UnpackingVisitor { visitor })
     }
 
     fn query_index(

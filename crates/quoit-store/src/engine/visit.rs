@@ -36,30 +36,32 @@ pub trait RecordVisitor {
     fn visit(&mut self, encoded: &[u8], record: Visited<'_>);
 }
 
-/// How much a piece of a walk has at most.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct VisitBounds {
-    /// Records that are wanted.
+/// A piece of a walk over records.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordWalk<'w> {
+    /// The records.
+    pub range: KeyRange<'w>,
+    /// Where the last piece has ended; `None` at the beginning.
+    pub after: Option<&'w [u8]>,
+    /// Records that are shown, at most.
     pub count_max: usize,
-    /// Bytes of records, about: the walk stops at the first record that goes beyond.
+    /// Bytes of records, about: the piece ends with the first record that goes beyond.
     pub bytes_max: u64,
 }
 
 /// As [`Engine::visit_records`], by a listing and a look at each record.
 pub(crate) fn visit_listed<E: Engine + ?Sized>(
     engine: &E,
-    range: KeyRange<'_>,
-    after: Option<&[u8]>,
-    bounds: VisitBounds,
+    walk: RecordWalk<'_>,
     visitor: &mut dyn RecordVisitor,
 ) -> Result<Option<Bytes>, StoreError> {
-    let KeyPage { entries, next } = engine.list_keys(range, after, bounds.count_max)?;
+    let KeyPage { entries, next } = engine.list_keys(walk.range, walk.after, walk.count_max)?;
     let (last, mut shown_bytes) = (entries.len().saturating_sub(1), 0);
     for (place, (encoded, meta)) in entries.iter().enumerate() {
         let Some(at) = visitor.wants(encoded, meta) else { continue };
         shown_bytes +=
             visit_one(|at, look| engine.show(at, Access::Wait, look), encoded, at, visitor)?;
-        if shown_bytes >= bounds.bytes_max && place < last {
+        if shown_bytes >= walk.bytes_max && place < last {
             return Ok(Some(encoded.clone()));
         }
     }

@@ -11,7 +11,7 @@ use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
     IndexPage, Interrupted, Interruption, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage,
-    RecordRef, RecordVisitor, Shown, SizeBound, Ticket, Verified, VisitBounds, visit_listed,
+    RecordRef, RecordVisitor, RecordWalk, Shown, SizeBound, Ticket, Verified, visit_listed,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -287,20 +287,17 @@ impl Engine for MultiEngine {
 
     fn visit_records(
         &self,
-        range: KeyRange<'_>,
-        after: Option<&[u8]>,
-        bounds: VisitBounds,
+        walk: RecordWalk<'_>,
         visitor: &mut dyn RecordVisitor,
     ) -> Result<Option<Bytes>, StoreError> {
         let (KeyRange::Bucket(bucket)
         | KeyRange::Prefix(bucket, _)
-        | KeyRange::Between(bucket, ..)) = range
+        | KeyRange::Between(bucket, ..)) = walk.range
         else {
-            return visit_listed(self, range, after, bounds, visitor);
+            return visit_listed(self, walk, visitor);
         };
         let routes = self.routes();
-        let engine = self.engine(routes.of_bucket(bucket_of(bucket)));
-        engine.visit_records(range, after, bounds, visitor)
+        self.engine(routes.of_bucket(bucket_of(bucket))).visit_records(walk, visitor)
     }
 
     fn query_index(

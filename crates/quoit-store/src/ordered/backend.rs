@@ -52,6 +52,20 @@ pub(crate) trait OrderedStore: Send + Sync {
     /// The value of a key.
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
+    /// Looks up values of keys, each with its place, and hands them over with those places, in the same order.
+    /// Ascending keys cost least.
+    fn get_each(
+        &self,
+        space: Space,
+        keys: &mut dyn Iterator<Item = (usize, &Bytes)>,
+        take: &mut dyn FnMut(usize, Option<Bytes>),
+    ) -> Result<(), StoreError> {
+        for (place, key) in keys {
+            take(place, self.get(space, key)?);
+        }
+        Ok(())
+    }
+
     /// Shows the entries from a key on.
     fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError>;
 

@@ -13,8 +13,8 @@ use crate::bitcask::Meta;
 use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
-    IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, SizeBound,
-    Ticket, Verified,
+    IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor,
+    RecordWalk, Shown, SizeBound, Ticket, Verified,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -299,6 +299,14 @@ impl Engine for OrderedEngine {
         limit: usize,
     ) -> Result<KeyPage, StoreError> {
         self.store.list_keys(range, after, limit)
+    }
+
+    fn visit_records(
+        &self,
+        walk: RecordWalk<'_>,
+        visitor: &mut dyn RecordVisitor,
+    ) -> Result<Option<Bytes>, StoreError> {
+        self.store.visit_records(walk, visitor)
     }
 
     fn query_index(

@@ -109,7 +109,11 @@ impl StoreShared {
     }
 
     /// A name as it is stored, and what is known of its record.
-    fn named(&self, stored: &[u8], value: &[u8]) -> Result<(NameKey, RecordMeta), StoreError> {
+    pub(super) fn named(
+        &self,
+        stored: &[u8],
+        value: &[u8],
+    ) -> Result<(NameKey, RecordMeta), StoreError> {
         let name = NameKey::read(stored);
         name.zip(read_meta(value)).ok_or_else(|| {
             let error = self.damaged("a name can't be read");
@@ -119,7 +123,7 @@ impl StoreShared {
     }
 
     /// Whether a name is one of a record that is there and has not expired.
-    fn is_live(&self, name: &NameKey, meta: &RecordMeta) -> bool {
+    pub(super) fn is_live(&self, name: &NameKey, meta: &RecordMeta) -> bool {
         let state = self.partitions.get(usize::from(name.partition.0));
         state.is_some_and(|state| state.epoch() == name.epoch) && !self.is_expired(meta)
     }

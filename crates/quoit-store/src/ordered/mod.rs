@@ -13,7 +13,8 @@
 //! - `keys`, `value`: the formats; `tallies`: counts and digests.
 //! - `overlay`: writes that wait for the store, and reads of both together.
 //! - `cache`: records that were read or written lately.
-//! - `store`: the state that the parts share; `point`, `change`, `list`, `compare`, `verify`: the requests.
+//! - `store`: the state that the parts share; `point`, `change`, `list`, `visit`, `compare`, `verify`: the
+//!   requests.
 //! - `salvage`: reading files that can't be opened any more.
 //! - `commit`, `upkeep`: the workers; `rebuild`: recovery after a loss; `agree`: comparison of names and
 //!   index entries with records.
@@ -52,6 +53,7 @@ mod tree;
 mod upkeep;
 mod value;
 mod verify;
+mod visit;
 
 pub(crate) use backend::{Figures, OrderedStore, Space, Visit};
 pub use engine::{OrderedEngine, UPKEEP_WORKER, WRITE_WORKER};

@@ -4,6 +4,7 @@ use super::backend::{OrderedStore, Space};
 use crate::error::StoreError;
 use bytes::Bytes;
 use parking_lot::RwLock;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -170,21 +171,61 @@ impl Overlay {
         }
     }
 
+    /// Looks up values of keys, each with its place, and hands them over with those places, in no order. Keys
+    /// that are not wanted any more when their turn comes are left out. May wait for the disk.
+    pub(crate) fn get_each(
+        &self,
+        space: Space,
+        mut keys: Vec<(usize, &Bytes)>,
+        is_wanted: &dyn Fn(usize) -> bool,
+        take: &mut dyn FnMut(usize, Option<Bytes>),
+    ) -> Result<(), StoreError> {
+        // First what waits: what leaves it meanwhile is in the store by then.
+        let mut waiting = Vec::new();
+        {
+            let pending = self.pending.read();
+            let batches = [Some(&pending.young), pending.leaving.as_deref()];
+            let batches = batches.into_iter().flatten().map(|batch| &batch.spaces[space as usize]);
+            let batches: SmallVec<[&OverlayEntries; 2]> =
+                batches.filter(|batch| !batch.is_empty()).collect();
+            if !batches.is_empty() {
+                keys.retain(|(place, key)| {
+                    let value = batches.iter().find_map(|batch| batch.get(*key).cloned());
+                    waiting.extend(value.clone().map(|value| (*place, value)));
+                    value.is_none()
+                });
+            }
+        }
+        for (place, value) in waiting {
+            if is_wanted(place) {
+                take(place, value);
+            }
+        }
+        let mut keys = keys.into_iter().filter(|(place, _)| is_wanted(*place));
+        self.backend.get_each(space, &mut keys, take)
+    }
+
     /// The first entries of a range, `limit` of them or some less or more. May wait for the disk.
     pub(crate) fn scan(&self, range: Range<'_>, limit: usize) -> Result<ScanPage, StoreError> {
         let limit = limit.max(1);
         // First what waits: what leaves it meanwhile is in the store by then.
-        let (mut merged, mut last) = self.waiting_from(range, limit);
+        let (waiting, mut last) = self.waiting_from(range, limit);
+        let mut waiting = waiting.into_iter().peekable();
         let cut =
             |value: &[u8]| Bytes::copy_from_slice(&value[..value.len().min(range.value_bytes_max)]);
+        let mut entries = Vec::new();
         let mut stored_count = 0;
         let mut visit = |key: &[u8], value: &[u8]| {
             let is_behind = |end: &[u8]| key > end;
             if range.to.is_some_and(|to| key >= to) || last.as_deref().is_some_and(is_behind) {
                 return ControlFlow::Break(());
             }
-            if !merged.contains_key(key) {
-                merged.insert(Bytes::copy_from_slice(key), Some(cut(value)));
+            while let Some((before, value)) = waiting.next_if(|(before, _)| before[..] < *key) {
+                entries.extend(value.map(|value| (before, value)));
+            }
+            match waiting.next_if(|(same, _)| same[..] == *key) {
+                Some((same, value)) => entries.extend(value.map(|value| (same, value))),
+                None => entries.push((Bytes::copy_from_slice(key), cut(value))),
             }
             stored_count += 1;
             if stored_count < limit {
@@ -195,11 +236,8 @@ impl Overlay {
         };
         self.backend.scan(range.space, range.from, &mut visit)?;
         let within = |key: &Bytes| last.as_ref().is_none_or(|last| key <= last);
-        let entries = merged
-            .into_iter()
-            .take_while(|(key, _)| within(key))
-            .filter_map(|(key, value)| Some((key, value?)))
-            .collect();
+        let behind = waiting.take_while(|(key, _)| within(key));
+        entries.extend(behind.filter_map(|(key, value)| Some((key, value?))));
         // The lowest key above the last.
         let next = last.map(|last| Bytes::from([&last[..], &[0]].concat()));
         Ok(ScanPage { entries, next })

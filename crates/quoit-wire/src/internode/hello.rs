@@ -43,6 +43,8 @@ pub const VERSION_SECURITY: u32 = 12;
 pub const VERSION_WHOLE_OBJECTS: u32 = 12;
 /// The first version whose nodes run map phases of jobs for others.
 pub const VERSION_MAPS: u32 = 13;
+/// The first version whose nodes read objects with index entries of integers beyond 128 bits.
+pub const VERSION_LARGE_INTEGERS: u32 = 13;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");

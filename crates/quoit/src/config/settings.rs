@@ -522,6 +522,10 @@ impl Settings {
                 "mapreduce.javascript.maximum_memory",
                 scripts.memory_bytes_max,
             ),
+            jobs_memory_bytes_max: bytes(
+                "mapreduce.javascript.jobs.maximum_memory",
+                scripts.jobs_memory_bytes_max,
+            ),
             output_bytes_max: bytes(
                 "mapreduce.javascript.maximum_output",
                 scripts.output_bytes_max,

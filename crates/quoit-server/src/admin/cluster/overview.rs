@@ -1,5 +1,6 @@
 //! The whole cluster on one screen.
 
+use super::super::jobs;
 use super::super::losses::losses;
 use super::super::status::{reap_records, tombstones};
 use super::{replication_links, view};
@@ -34,6 +35,7 @@ impl HttpConnection {
         }
         let state = context.store.control().read();
         overview["nodes"] = members;
+        overview["mapreduce"] = jobs::document(&context.jobs);
         overview["node"] = context.node_name.as_str().into();
         overview["waits"] = context.readiness.refusal().as_deref().into();
         overview["staged_changes"] = state.staged().len().into();

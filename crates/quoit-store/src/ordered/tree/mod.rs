@@ -357,6 +357,22 @@ impl OrderedStore for TreeStore {
         })
     }
 
+    fn get_each(
+        &self,
+        space: Space,
+        keys: &mut dyn Iterator<Item = (usize, &Bytes)>,
+        take: &mut dyn FnMut(usize, Option<Bytes>),
+    ) -> Result<(), StoreError> {
+        self.read(|transaction| {
+            let table = transaction.open_table(table_of(space))?;
+            for (place, key) in keys {
+                let found = table.get(&key[..])?;
+                take(place, found.map(|value| Bytes::copy_from_slice(value.value())));
+            }
+            Ok(())
+        })
+    }
+
     fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
         self.read(|transaction| {
             for entry in transaction.open_table(table_of(space))?.range(from..)? {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use quoit_store::engine::{
-    Engine, KeyRange, Record, RecordMeta, RecordPlace, RecordVisitor, VisitBounds, Visited,
+    Engine, KeyRange, Record, RecordMeta, RecordPlace, RecordVisitor, RecordWalk, Visited,
 };
 use std::collections::BTreeMap;
 
@@ -49,8 +49,8 @@ pub fn check(
         let mut after: Option<Bytes> = None;
         loop {
             let before = visitor.found.len();
-            let bounds = VisitBounds { count_max: limit, bytes_max };
-            after = engine.visit_records(range, after.as_deref(), bounds, &mut visitor).unwrap();
+            let walk = RecordWalk { range, after: after.as_deref(), count_max: limit, bytes_max };
+            after = engine.visit_records(walk, &mut visitor).unwrap();
             let count = visitor.found.len() - before;
             assert!(count <= limit, "{count} records at once");
             let filled =

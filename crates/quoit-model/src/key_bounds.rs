@@ -1,0 +1,81 @@
+//! Ranges of keys of a bucket.
+
+use bytes::Bytes;
+
+/// A range of keys, from one on to another that is not in it any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyBounds {
+    /// The first key; empty: from the beginning.
+    pub from: Bytes,
+    /// The first key that is beyond; `None`: to the end.
+    pub end: Option<Bytes>,
+}
+
+impl KeyBounds {
+    /// All keys.
+    pub const ALL: Self = Self { from: Bytes::new(), end: None };
+
+    /// The keys between two, both inclusive.
+    #[must_use]
+    pub fn between(first: Bytes, last: &[u8]) -> Self {
+        // No key lies between one and itself with a zero byte behind.
+        Self { from: first, end: Some([last, &[0]].concat().into()) }
+    }
+
+    /// The keys that begin with a prefix.
+    #[must_use]
+    pub fn of_prefix(prefix: Bytes) -> Self {
+        let ones = prefix.iter().rev().take_while(|byte| **byte == u8::MAX).count();
+        let mut end = prefix[..prefix.len() - ones].to_vec();
+        let end = end.pop().map(|last| {
+            end.push(last + 1);
+            Bytes::from(end)
+        });
+        Self { from: prefix, end }
+    }
+
+    /// The keys that are in both ranges.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let end = match (self.end, other.end) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self { from: self.from.max(other.from), end }
+    }
+
+    /// Whether a key is in the range.
+    #[must_use]
+    pub fn has(&self, key: &[u8]) -> bool {
+        *key >= self.from[..] && self.end.as_deref().is_none_or(|end| key < end)
+    }
+
+    /// Whether no key can be in the range.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| *end <= self.from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop_oneof![Just(0), Just(1), Just(254), Just(255)], 0..4)
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_have_the_keys_that_they_say(key in key(), one in key(), other in key()) {
+            let prefix = KeyBounds::of_prefix(Bytes::copy_from_slice(&one));
+            prop_assert_eq!(prefix.has(&key), key.starts_with(&one));
+            let between = KeyBounds::between(Bytes::copy_from_slice(&one), &other);
+            prop_assert_eq!(between.has(&key), one <= key && key <= other);
+            prop_assert_eq!(between.is_empty(), one > other);
+            let both = prefix.clone().and(between.clone());
+            prop_assert_eq!(both.has(&key), prefix.has(&key) && between.has(&key));
+        }
+    }
+}

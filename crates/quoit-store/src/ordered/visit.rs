@@ -1,0 +1,346 @@
+//! Walks over the records of a range with their values.
+//!
+//! Names are in their order, records in that of their hashes. So a walk goes piece by piece: the names of some
+//! records, in one pass, and then their records, each looked up once, in the order in which they lie. How
+//! large a piece may be for its bytes is told by the records before it; the first few are read in the order
+//! of their names, so that a walk over large ones reads none that it does not show.
+
+use super::backend::Space;
+use super::keys::{names_after, names_from};
+use super::overlay::Range;
+use super::point::FoundRecord;
+use super::store::StoreShared;
+use super::value::{HEAD_BYTES, ValueHead};
+use crate::engine::{
+    KeyRange, RecordAt, RecordPlace, RecordRef, RecordVisitor, RecordWalk, Shown, Visited,
+    listing_place, visit_one,
+};
+use crate::error::StoreError;
+use crate::range::{range_contains, range_start};
+use crate::seam::give_way;
+use bytes::Bytes;
+use quoit_model::key::KeyRef;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// Records of the first piece.
+const FIRST_COUNT: usize = 8;
+
+/// Names that are looked at, wanted or not, for each record that a call may show.
+const LOOKED_AT_PER_RECORD: usize = 8;
+
+/// Names that a call looks at, if it may show few records.
+const LOOKED_AT_MIN: usize = 1_024;
+
+/// Names that are read at once.
+const NAMES_AT_ONCE: usize = 1_024;
+
+/// Records that are read before other threads have their turn.
+const READ_AT_ONCE: usize = 32;
+
+/// A record that a visitor wants.
+struct WantedRecord {
+    encoded: Bytes,
+    place: RecordPlace,
+    /// Key of its record.
+    key: Bytes,
+}
+
+/// Names of some records.
+struct WantedNames {
+    wanted: Vec<WantedRecord>,
+    looked_at_count: usize,
+    /// The last name; `None` when there are no more.
+    next: Option<Bytes>,
+}
+
+/// A record as the ordered store has it.
+enum StoredRecord {
+    /// With a body that may have to be read yet.
+    Present {
+        head: ValueHead,
+        body: Option<Bytes>,
+    },
+    Missing,
+    /// To be looked up by itself.
+    Unclear,
+}
+
+/// The records of a piece, those with the lowest names within a bound on their bytes.
+struct PieceRecords {
+    by_place: BTreeMap<usize, StoredRecord>,
+    bytes: u64,
+    bytes_max: u64,
+    /// Records from here on are left to a later piece.
+    end: usize,
+}
+
+impl PieceRecords {
+    fn take(&mut self, place: usize) -> Option<StoredRecord> {
+        let record = self.by_place.remove(&place)?;
+        self.bytes -= body_bytes(&record);
+        Some(record)
+    }
+
+    /// Adds a record, and gives up those with the highest names that there is no room for then.
+    fn add(&mut self, place: usize, record: StoredRecord) {
+        if place >= self.end {
+            return;
+        }
+        self.bytes += body_bytes(&record);
+        self.by_place.insert(place, record);
+        while self.bytes > self.bytes_max && self.by_place.len() > 1 {
+            let Some((place, last)) = self.by_place.pop_last() else { break };
+            self.bytes -= body_bytes(&last);
+            self.end = place;
+        }
+    }
+}
+
+const fn body_bytes(record: &StoredRecord) -> u64 {
+    match record {
+        StoredRecord::Present { head, .. } => head.body_bytes(),
+        StoredRecord::Missing | StoredRecord::Unclear => 0,
+    }
+}
+
+impl StoreShared {
+    pub(super) fn visit_records(
+        &self,
+        walk: RecordWalk<'_>,
+        visitor: &mut dyn RecordVisitor,
+    ) -> Result<Option<Bytes>, StoreError> {
+        self.check_open()?;
+        let RecordWalk { range, after, bytes_max, .. } = walk;
+        let count_max = walk.count_max.max(1);
+        let looked_at_max = count_max.saturating_mul(LOOKED_AT_PER_RECORD).max(LOOKED_AT_MIN);
+        let (mut shown_count, mut shown_bytes, mut looked_at_count) = (0, 0, 0);
+        let mut after = after.map(Bytes::copy_from_slice);
+        loop {
+            let left_bytes = bytes_max.saturating_sub(shown_bytes);
+            let count = match shown_count {
+                0 => FIRST_COUNT,
+                // As many as fit if they are like those before.
+                _ => (left_bytes.saturating_mul(shown_count as u64) / shown_bytes.max(1)) as usize,
+            };
+            let count = count.clamp(1, count_max - shown_count);
+            let names = self.wanted_names(range, after.as_deref(), count, visitor)?;
+            let in_order = shown_count == 0;
+            let piece = self.read_piece(&names.wanted, left_bytes, in_order)?;
+            let end = piece.end;
+            shown_bytes += self.show_piece(&names.wanted, piece, visitor)?;
+            shown_count += end;
+            looked_at_count += names.looked_at_count;
+            if end < names.wanted.len() {
+                return Ok(Some(names.wanted[end - 1].encoded.clone()));
+            }
+            let is_full = shown_count >= count_max || shown_bytes >= bytes_max;
+            if names.next.is_none() || is_full || looked_at_count >= looked_at_max {
+                return Ok(names.next);
+            }
+            after = names.next;
+        }
+    }
+
+    /// The names of the next records that a visitor wants, `count` of them or less, and at least one live
+    /// name, wanted or not, unless there are no more.
+    fn wanted_names(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        count: usize,
+        visitor: &mut dyn RecordVisitor,
+    ) -> Result<WantedNames, StoreError> {
+        let start = range_start(range);
+        let mut from = Bytes::from(match listing_place(after)? {
+            Some(after) if after >= start => names_after(after),
+            _ => names_from(start),
+        });
+        let mut names = WantedNames { wanted: Vec::new(), looked_at_count: 0, next: None };
+        let mut last: Option<Bytes> = None;
+        loop {
+            let stored =
+                Range { space: Space::Names, from: &from, to: None, value_bytes_max: usize::MAX };
+            let scanned = self.overlay.scan(stored, count.min(NAMES_AT_ONCE))?;
+            names.looked_at_count += scanned.entries.len();
+            for (stored, value) in &scanned.entries {
+                let (name, meta) = self.named(stored, value)?;
+                let key = name.key();
+                if !range_contains(range, key) {
+                    return Ok(names);
+                }
+                if !self.is_live(&name, &meta) {
+                    continue;
+                }
+                let encoded = key.encoded();
+                // Rules of placement may change: one name may be in two partitions.
+                if last.as_deref() == Some(&encoded[..]) {
+                    continue;
+                }
+                let encoded = Bytes::copy_from_slice(&encoded);
+                last = Some(encoded.clone());
+                if let Some(place) = visitor.wants(&encoded, &meta) {
+                    let at = at(key, &encoded, place);
+                    let key = self.key_of(&at);
+                    names.wanted.push(WantedRecord { encoded, place, key });
+                }
+                if names.wanted.len() >= count {
+                    names.next = last;
+                    return Ok(names);
+                }
+            }
+            // Between live names may be those of dropped partitions.
+            match (scanned.next, &last) {
+                (None, _) => return Ok(names),
+                (Some(_), Some(_)) if names.looked_at_count >= LOOKED_AT_MIN => {
+                    names.next = last;
+                    return Ok(names);
+                }
+                (Some(next), _) => from = next,
+            }
+            give_way();
+        }
+    }
+
+    /// Reads the records of a piece: those that lie side by side one after the other, or all in the order of
+    /// their names.
+    fn read_piece(
+        &self,
+        wanted: &[WantedRecord],
+        bytes_max: u64,
+        in_order: bool,
+    ) -> Result<PieceRecords, StoreError> {
+        let mut places: Vec<usize> = (0..wanted.len()).collect();
+        if !in_order {
+            places.sort_unstable_by(|one, other| wanted[*one].key.cmp(&wanted[*other].key));
+        }
+        let end = wanted.len();
+        let mut piece = PieceRecords { by_place: BTreeMap::new(), bytes: 0, bytes_max, end };
+        self.read_each(Space::Records, wanted, &places, &mut piece, |_, key, value| {
+            let Some(value) = value else { return StoredRecord::Missing };
+            match ValueHead::read(key, &value) {
+                Ok(head) if head.is_apart => StoredRecord::Present { head, body: None },
+                Ok(head) => StoredRecord::Present { head, body: Some(value.slice(HEAD_BYTES..)) },
+                Err(_) => StoredRecord::Unclear,
+            }
+        })?;
+        places.retain(|place| {
+            let record = piece.by_place.get(place);
+            matches!(record, Some(StoredRecord::Present { body: None, .. }))
+        });
+        if !places.is_empty() {
+            self.read_each(Space::Bodies, wanted, &places, &mut piece, |record, _, body| {
+                match record {
+                    Some(StoredRecord::Present { head, .. }) => {
+                        StoredRecord::Present { head, body }
+                    }
+                    _ => StoredRecord::Unclear,
+                }
+            })?;
+        }
+        Ok(piece)
+    }
+
+    /// Looks up the values of records at these places in a space, and has each made a record of: from what is
+    /// known of it, its key, and the value if there is one.
+    fn read_each(
+        &self,
+        space: Space,
+        wanted: &[WantedRecord],
+        places: &[usize],
+        piece: &mut PieceRecords,
+        make: impl Fn(Option<StoredRecord>, &[u8], Option<Bytes>) -> StoredRecord,
+    ) -> Result<(), StoreError> {
+        let piece = RefCell::new(piece);
+        let keys = places.iter().map(|place| (*place, &wanted[*place].key)).collect();
+        let count = Cell::new(0);
+        let is_wanted = |place: usize| {
+            count.set(count.get() + 1);
+            if count.get() % READ_AT_ONCE == 0 {
+                give_way();
+            }
+            place < piece.borrow().end
+        };
+        let mut take = |place: usize, value: Option<Bytes>| {
+            let mut piece = piece.borrow_mut();
+            let known = piece.take(place);
+            piece.add(place, make(known, &wanted[place].key, value));
+        };
+        match self.overlay.get_each(space, keys, &is_wanted, &mut take) {
+            // Which record it is shows when each is looked up by itself.
+            Err(StoreError::Corrupt { .. }) => {
+                piece.borrow_mut().by_place.retain(|_, record| is_complete(record));
+                Ok(())
+            }
+            read => read,
+        }
+    }
+
+    /// Shows the records of a piece. The bytes of their values.
+    fn show_piece(
+        &self,
+        wanted: &[WantedRecord],
+        mut piece: PieceRecords,
+        visitor: &mut dyn RecordVisitor,
+    ) -> Result<u64, StoreError> {
+        let mut shown_bytes = 0;
+        for (place, WantedRecord { encoded, place: at, .. }) in
+            wanted.iter().enumerate().take(piece.end)
+        {
+            match piece.by_place.remove(&place) {
+                Some(StoredRecord::Missing) => visitor.visit(encoded, Visited::Missing),
+                Some(StoredRecord::Present { head, .. }) if self.is_expired(&head.meta) => {
+                    visitor.visit(encoded, Visited::Missing);
+                }
+                Some(StoredRecord::Present { head, body: Some(body) }) if head.has_body(&body) => {
+                    let record = RecordRef {
+                        meta: head.meta,
+                        value: &body,
+                        is_whole: true,
+                        owner: Some(&body),
+                    };
+                    shown_bytes += body.len() as u64;
+                    visitor.visit(encoded, Visited::Found(&record));
+                }
+                _ => {
+                    let show = |at: &RecordAt<'_>, look: &mut dyn FnMut(&RecordRef<'_>)| {
+                        self.show_in_passing(at, look)
+                    };
+                    shown_bytes += visit_one(show, encoded, *at, visitor)?;
+                }
+            }
+        }
+        Ok(shown_bytes)
+    }
+
+    /// Shows one record, which is not kept for that.
+    fn show_in_passing(
+        &self,
+        at: &RecordAt<'_>,
+        look: &mut dyn FnMut(&RecordRef<'_>),
+    ) -> Result<Shown, StoreError> {
+        match self.find_in_passing(at)? {
+            FoundRecord::Present(record) if !self.is_expired(&record.meta) => {
+                look(&RecordRef::shared(&record));
+                Ok(Shown::Found)
+            }
+            FoundRecord::Damaged(error) => Err(error),
+            FoundRecord::Present(_) | FoundRecord::Absent | FoundRecord::WouldBlock => {
+                Ok(Shown::Missing)
+            }
+        }
+    }
+}
+
+const fn is_complete(record: &StoredRecord) -> bool {
+    match record {
+        StoredRecord::Present { body, .. } => body.is_some(),
+        StoredRecord::Missing => true,
+        StoredRecord::Unclear => false,
+    }
+}
+
+fn at<'a>(key: KeyRef<'a>, encoded: &'a [u8], place: RecordPlace) -> RecordAt<'a> {
+    let RecordPlace { identity, partition } = place;
+    RecordAt { key, encoded, identity, partition }
+}

@@ -1,0 +1,251 @@
+"""Tests of MapReduce jobs with real processes: nodes that die in the midst of a job, and functions that want
+all memory.
+
+A job is long by its data: while the client has read only the beginning of it, the job waits, as most of its
+outputs have no room on the way. A job whose outputs are few takes its time for each byte of its values.
+"""
+import http.client
+import json
+import os
+import sys
+import tempfile
+import threading
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE)]
+
+from support import unittest_runner  # noqa: E402
+from support.cluster_case import ClusterCase  # noqa: E402
+from support.cluster import Cluster, wait_until  # noqa: E402
+from support.node import TemporaryNode, binary_from_environment  # noqa: E402
+from support.pb import Connection, Refused  # noqa: E402
+
+BUCKET = "jobs"
+COUNT = 1200
+VALUE_BYTES = 40_000
+NODES = 4
+SETTINGS = ("ring_size=8", "mapreduce.javascript=on", "mapreduce.javascript.call_timeout=60s")
+VALUES = {"map": {"language": "erlang", "module": "riak_kv_mapreduce", "function": "map_object_value"}}
+SUM = {"reduce": {"language": "erlang", "module": "riak_kv_mapreduce", "function": "reduce_sum"}}
+# Looks at each character of a value, and gives one number.
+LENGTHS = {"map": {"language": "javascript", "source": """function(object) {
+    var data = object.values[0].data, count = 0;
+    for (var at = 0; at < data.length; at++) { count += data.charCodeAt(at) > 0 ? 1 : 0; }
+    return [count]; }"""}}
+
+
+def key_of(number):
+    return "k%05d" % number
+
+
+def value_of(number):
+    return key_of(number).ljust(VALUE_BYTES, ".")
+
+
+EXPECTED = [value_of(number) for number in range(COUNT)]
+
+
+def job(query, inputs=BUCKET):
+    return json.dumps({"inputs": inputs, "query": query, "timeout": 120_000})
+
+
+def listed():
+    return [[BUCKET, key_of(number)] for number in range(COUNT)]
+
+
+class JobsOfDyingNodes(ClusterCase):
+    """Each test kills one of the nodes with SIGKILL in the midst of a job, and starts it again."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.nodes = Cluster(folder.name, NODES, SETTINGS)
+        cls.addClassCleanup(cls.nodes.__exit__)
+        cls.nodes.__enter__()
+        with Connection(cls.nodes[0].pb) as pb:
+            for number in range(COUNT):
+                pb.put(BUCKET, key_of(number), value_of(number), w="all", dw=0)
+
+    def setUp(self):
+        super().setUp()
+        for node in self.nodes:
+            if not node.is_running():
+                node.start()
+        self.nodes.settle()
+        wait_until(lambda: all(self.sees_all(node) for node in self.nodes), "all nodes to be seen as up")
+
+    def sees_all(self, node):
+        members = node.json("cluster", "status")["members"]
+        return all(member["availability"] == "up" for member in members)
+
+    def post(self, node, document, chunked=False):
+        connection = http.client.HTTPConnection(*node.http, timeout=120)
+        self.addCleanup(connection.close)
+        connection.request("POST", "/mapred" + ("?chunked=true" if chunked else ""), document,
+                           {"Content-Type": "application/json"})
+        return connection.getresponse()
+
+    def assert_all(self, values):
+        self.assertEqual(len(values), COUNT)
+        self.assertEqual(sorted(values), EXPECTED)
+
+    def pb_values(self, inputs, dies):
+        """The outputs of a job over Protocol Buffers whose node dies after the first frame."""
+        values, is_first = [], True
+        with Connection(self.nodes[0].pb, timeout=120) as pb:
+            pb.send("RpbMapRedReq", request=job([VALUES], inputs), content_type="application/json")
+            while True:
+                fields = pb.receive()
+                if fields.get("response"):
+                    values += json.loads(fields["response"])
+                if fields.get("done"):
+                    return values
+                if is_first and values:
+                    dies.kill()
+                    is_first = False
+
+    def test_protocol_buffers_with_a_bucket(self):
+        self.assert_all(self.pb_values(BUCKET, self.nodes[1]))
+
+    def test_protocol_buffers_with_listed_keys(self):
+        self.assert_all(self.pb_values(listed(), self.nodes[2]))
+
+    def test_http_in_one_piece(self):
+        answer = self.post(self.nodes[0], job([VALUES]))
+        self.assertEqual(answer.status, 200)
+        beginning = answer.read(1000)
+        self.nodes[3].kill()
+        self.assert_all(json.loads(beginning + answer.read()))
+
+    def test_http_in_parts(self):
+        answer = self.post(self.nodes[0], job([VALUES], listed()), chunked=True)
+        self.assertEqual(answer.status, 200)
+        beginning = answer.read(1000)
+        self.nodes[1].kill()
+        self.assert_all(values_of_parts(answer, beginning + answer.read()))
+
+    def test_functions_in_javascript_that_run_at_the_node(self):
+        ended = []
+        document = job([LENGTHS, SUM])
+        client = threading.Thread(target=lambda: ended.append(self.post(self.nodes[0], document).read()))
+        client.start()
+        wait_until(lambda: self.read_count() > 0, "the job to read")
+        self.nodes[2].kill()
+        self.assertLess(self.read_count(), COUNT, "the node dies in the midst of the job")
+        client.join()
+        self.assertEqual(json.loads(ended[0]), [COUNT * VALUE_BYTES])
+
+    def read_count(self):
+        jobs = self.nodes[0].json("jobs")["jobs"]
+        return jobs[0]["read_count"] if jobs else 0
+
+    def test_a_dead_coordinator_leaves_no_answer_that_looks_whole(self):
+        whole = self.post(self.nodes[3], job([VALUES]))
+        parts = self.post(self.nodes[3], job([VALUES]), chunked=True)
+        pb = Connection(self.nodes[3].pb, timeout=120)
+        self.addCleanup(pb.wire.close)
+        pb.send("RpbMapRedReq", request=job([VALUES]), content_type="application/json")
+        beginnings = [whole.read(1000), parts.read(1000)]
+        pb.receive()
+        self.nodes[3].kill()
+        with self.assertRaises((http.client.IncompleteRead, ConnectionError)):
+            self.fail("a whole answer of %d bytes" % len(beginnings[0] + whole.read()))
+        with self.assertRaises((http.client.IncompleteRead, ConnectionError)):
+            self.fail("a whole answer of %d bytes" % len(beginnings[1] + parts.read()))
+        # Frames end with the connection.
+        with self.assertRaises(Exception) as ended:
+            while not pb.receive().get("done"):
+                pass
+        self.assertNotIsInstance(ended.exception, (Refused, AssertionError))
+
+
+def values_of_parts(answer, body):
+    """The outputs in the parts of a chunked answer."""
+    boundary = answer.getheader("Content-Type").split("boundary=")[1].encode()
+    parts = body.split(b"--" + boundary)
+    assert parts[-1].startswith(b"--"), "the last part has its end"
+    documents = [json.loads(part.split(b"\r\n\r\n", 1)[1]) for part in parts[1:-1]]
+    return [value for document in documents for value in document["data"]]
+
+
+HELD = "var held = []; while (true) { held.push(%s); }"
+BOMBS = [
+    "function(values) { %s }" % HELD % "new Array(1000).fill(held.length)",
+    "function(values) { %s }" % HELD % "'x'.repeat(1 << 20) + held.length",
+    "function(values) { %s }" % HELD % "new Uint8Array(1 << 20).fill(1)",
+    "function(values) { var s = 'x'; while (true) { s += s + s.length; } }",
+    # Outputs of little text and many values.
+    "function(values) { return new Array(4 << 20).fill(0); }",
+    "function(values) { var deep = []; for (var i = 0; i < 1e5; i++) deep.push([[[[i]]]]); return deep; }",
+]
+
+
+class MemoryBombs(unittest.TestCase):
+    JOBS = 16
+    LIMIT_MB = 64
+    # Beside the memory of the functions: batches, answers, stacks of threads, holes of the allocator.
+    REST_MB = 48
+
+    def test_the_functions_of_all_jobs_have_one_memory(self):
+        settings = ["mapreduce.javascript=on", "mapreduce.javascript.maximum_memory=%dMB" % self.LIMIT_MB,
+                    "mapreduce.javascript.jobs.maximum_memory=%dMB" % self.LIMIT_MB]
+        with TemporaryNode(binary_from_environment(), settings) as node:
+            with Connection(node.pb) as pb:
+                pb.put("b", "k", "v")
+            for source in BOMBS:
+                self.assert_bounded(node, source)
+
+    def assert_bounded(self, node, source):
+        before_kb = memory_kb(node, "VmRSS:")
+        with open("/proc/%d/clear_refs" % node.process.pid, "w", encoding="ascii") as handle:
+            handle.write("5")
+        said = [None] * self.JOBS
+        phase = {"language": "javascript", "source": source}
+        document = json.dumps({"inputs": [["b", "k"]], "query": [{"map": phase}, {"reduce": phase}]})
+        begins = threading.Barrier(self.JOBS)
+
+        def run(place):
+            begins.wait()
+            with Connection(node.pb, timeout=120) as pb:
+                try:
+                    pb.send("RpbMapRedReq", request=document, content_type="application/json")
+                    while not pb.receive().get("done"):
+                        pass
+                    said[place] = "done"
+                except Refused as refused:
+                    said[place] = str(refused)
+
+        clients = [threading.Thread(target=run, args=(place,)) for place in range(self.JOBS)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        grown_mb = (memory_kb(node, "VmHWM:") - before_kb) / 1024
+        self.assertIsNone(node.process.poll(), node.log_tail())
+        for text in said:
+            self.assertTrue(is_told(text), "%s: %s" % (source, text))
+        self.assertLess(grown_mb, self.LIMIT_MB + self.REST_MB, "%s: %s" % (source, said))
+
+
+def is_told(text):
+    """Whether a job has ended with Riak's form of an error, which names a limit."""
+    try:
+        fault = json.loads(text)
+    except ValueError:
+        return False
+    return set(fault) >= {"phase", "error", "input", "type", "stack"} and "mapreduce." in fault["error"]
+
+
+def memory_kb(node, name):
+    with open("/proc/%d/status" % node.process.pid, encoding="ascii") as handle:
+        for line in handle:
+            if line.startswith(name):
+                return int(line.split()[1])
+    raise AssertionError("no figure %s" % name)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest_runner.run(sys.modules[__name__]))
