@@ -23,7 +23,9 @@ from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 from support.pb import Connection, Refused  # noqa: E402
 
 BUCKET = "jobs"
-COUNT = 1200
+# Its records have one replica.
+SINGLE = "single"
+COUNT = 800
 VALUE_BYTES = 40_000
 NODES = 4
 SETTINGS = ("ring_size=8", "mapreduce.javascript=on", "mapreduce.javascript.call_timeout=60s")
@@ -68,6 +70,9 @@ class JobsOfDyingNodes(ClusterCase):
         with Connection(cls.nodes[0].pb) as pb:
             for number in range(COUNT):
                 pb.put(BUCKET, key_of(number), value_of(number), w="all", dw=0)
+            cls.nodes[0].create_bucket_type(SINGLE, {"n_val": 1})
+            for number in range(COUNT):
+                pb.put(BUCKET, key_of(number), value_of(number), type=SINGLE, dw=0)
 
     def setUp(self):
         super().setUp()
@@ -126,6 +131,14 @@ class JobsOfDyingNodes(ClusterCase):
         beginning = answer.read(1000)
         self.nodes[1].kill()
         self.assert_all(values_of_parts(answer, beginning + answer.read()))
+
+    def test_records_that_die_with_their_node_end_the_job_in_words(self):
+        with self.assertRaises(Refused) as ended:
+            self.pb_values([SINGLE, BUCKET], self.nodes[1])
+        self.assertTrue(str(ended.exception))
+        answer = self.post(self.nodes[0], job([VALUES], [SINGLE, BUCKET]))
+        self.assertEqual(answer.status, 500)
+        self.assertTrue(json.loads(answer.read())["error"])
 
     def test_functions_in_javascript_that_run_at_the_node(self):
         ended = []
@@ -195,11 +208,11 @@ class MemoryBombs(unittest.TestCase):
         with TemporaryNode(binary_from_environment(), settings) as node:
             with Connection(node.pb) as pb:
                 pb.put("b", "k", "v")
+            idle_kb = memory_kb(node, "VmRSS:")
             for source in BOMBS:
-                self.assert_bounded(node, source)
+                self.assert_bounded(node, source, idle_kb)
 
-    def assert_bounded(self, node, source):
-        before_kb = memory_kb(node, "VmRSS:")
+    def assert_bounded(self, node, source, idle_kb):
         with open("/proc/%d/clear_refs" % node.process.pid, "w", encoding="ascii") as handle:
             handle.write("5")
         said = [None] * self.JOBS
@@ -223,7 +236,7 @@ class MemoryBombs(unittest.TestCase):
             client.start()
         for client in clients:
             client.join()
-        grown_mb = (memory_kb(node, "VmHWM:") - before_kb) / 1024
+        grown_mb = (memory_kb(node, "VmHWM:") - idle_kb) / 1024
         self.assertIsNone(node.process.poll(), node.log_tail())
         for text in said:
             self.assertTrue(is_told(text), "%s: %s" % (source, text))
@@ -231,11 +244,12 @@ class MemoryBombs(unittest.TestCase):
 
 
 def is_told(text):
-    """Whether a job has ended with Riak's form of an error, which names a limit."""
+    """Whether a job has ended with Riak's form of an error, which names a limit. One that could not begin has
+    no such form."""
     try:
         fault = json.loads(text)
     except ValueError:
-        return False
+        return "no runtime for scripts could be made: out of memory" in text
     return set(fault) >= {"phase", "error", "input", "type", "stack"} and "mapreduce." in fault["error"]
 
 

@@ -6,7 +6,7 @@
 use crate::limits::ScriptLimits;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use quoit_heap::MemoryBudget;
+use quoit_heap::{MemoryBudget, give_back_free};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -14,6 +14,12 @@ use std::time::Duration;
 
 /// Memory that a session takes at once.
 const STEP_BYTES: usize = 256 << 10;
+
+/// A session that had so much memory leaves heaps full of free pages.
+const LARGE_BYTES: usize = 16 << 20;
+
+/// Memory that a runtime takes with its context and the built-in functions, at most.
+pub(crate) const RUNTIME_BYTES: usize = 768 << 10;
 
 /// Limits of memory that may have ended a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,11 +136,27 @@ pub(crate) struct SessionMemory {
     taken_bytes: usize,
     /// Bytes of them that blocks have.
     used_bytes: usize,
+    /// The most that it had.
+    taken_bytes_max: usize,
+    /// Bytes that it keeps, whether blocks have them or not.
+    reserved_bytes: usize,
 }
 
 impl SessionMemory {
     pub(crate) const fn new(job: Arc<JobShare>) -> Self {
-        Self { job, taken_bytes: 0, used_bytes: 0 }
+        Self { job, taken_bytes: 0, used_bytes: 0, taken_bytes_max: 0, reserved_bytes: 0 }
+    }
+
+    /// Memory of a session whose runtime is still to be made; `None` if there is none for that. A runtime that
+    /// runs out of memory while it is made may do anything.
+    pub(crate) fn for_runtime(job: &Arc<JobShare>) -> Option<Self> {
+        let mut memory = Self::new(Arc::clone(job));
+        if !memory.take(RUNTIME_BYTES) {
+            return None;
+        }
+        memory.reserved_bytes = RUNTIME_BYTES;
+        memory.give_back(RUNTIME_BYTES);
+        Some(memory)
     }
 
     pub(crate) fn give_all_back(&mut self) {
@@ -154,7 +176,10 @@ impl MemoryBudget for SessionMemory {
                 Err(_) => self.job.take(least).map(|()| least),
             };
             match taken {
-                Ok(taken) => self.taken_bytes += taken,
+                Ok(taken) => {
+                    self.taken_bytes += taken;
+                    self.taken_bytes_max = self.taken_bytes_max.max(self.taken_bytes);
+                }
                 Err(limit) => {
                     *self.job.refused_by.lock() = Some(limit);
                     return false;
@@ -168,7 +193,7 @@ impl MemoryBudget for SessionMemory {
     fn give_back(&mut self, bytes: usize) {
         // No panic may leave this call: it would go through the runtime's code.
         self.used_bytes = self.used_bytes.saturating_sub(bytes);
-        let spare = self.taken_bytes - self.used_bytes;
+        let spare = self.taken_bytes - self.used_bytes.max(self.reserved_bytes);
         if spare > 2 * STEP_BYTES {
             self.job.give_back(spare - STEP_BYTES);
             self.taken_bytes -= spare - STEP_BYTES;
@@ -179,5 +204,9 @@ impl MemoryBudget for SessionMemory {
 impl Drop for SessionMemory {
     fn drop(&mut self) {
         self.give_all_back();
+        // The runtime has freed its blocks before.
+        if self.reserved_bytes > 0 && self.taken_bytes_max >= LARGE_BYTES {
+            give_back_free();
+        }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use bytes::Bytes;
+use crate::shares::RUNTIME_BYTES;
 use quoit_mapreduce::{FoundObject, Input, ScriptCall, term_from_json};
 use quoit_model::object::{Object, Sibling};
 use std::time::{Duration, Instant};
@@ -196,6 +196,25 @@ fn the_sessions_of_a_job_have_one_memory() {
     drop(first);
     wait_for_memory(&engine);
     holding(&engine, 1, 5).expect("there is room again");
+}
+
+#[test]
+fn a_runtime_fits_into_what_is_reserved_for_it() {
+    let engine = QuickJs::new(limits());
+    let _session = engine.open(&job(1), vec![(3, named("Riak.mapValues"), null())]).expect("room");
+    assert!(engine.shares.used_bytes() <= RUNTIME_BYTES, "{}", engine.shares.used_bytes());
+}
+
+#[test]
+fn no_runtime_is_made_without_memory_for_it() {
+    let engine = QuickJs::new(limits());
+    let _held: Vec<_> = (1..=2).map(|job| holding(&engine, job, 5).expect("room")).collect();
+    let open = |number| engine.open(&job(number), vec![(3, source("function() {}"), null())]);
+    let more: Vec<_> = (3..=9).map(open).collect();
+    let fault = more.into_iter().find_map(Result::err);
+    let message = fault.expect("there is no room for all").message;
+    assert!(message.contains("no runtime"), "{message}");
+    assert!(message.contains("mapreduce.javascript.jobs.maximum_memory"), "{message}");
 }
 
 #[test]

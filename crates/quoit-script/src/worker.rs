@@ -15,7 +15,7 @@ use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Runtime, Val
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Stack that scripts may use, in bytes.
 pub(crate) const STACK_BYTES_MAX: usize = 512 << 10;
@@ -126,26 +126,20 @@ pub(crate) fn run(
         // Nobody is there to hear it if the job has ended.
         let _ = answers.send(Err(fault(phase, message)));
     };
-    let memory = SessionMemory::new(Arc::clone(&watch.share));
-    let lacks = |what: &str, error: rquickjs::Error| match error {
-        rquickjs::Error::Allocation => {
-            format!(
-                "no {what} for scripts could be made: out of memory ({})",
-                watch.share.memory_limit()
-            )
-        }
-        error => format!("no {what} for scripts could be made: {error}"),
+    let Some(memory) = SessionMemory::for_runtime(&watch.share) else {
+        let limit = watch.share.memory_limit();
+        return refuse(format!("no runtime for scripts could be made: out of memory ({limit})"));
     };
     let runtime = match Runtime::new_with_alloc(CountedAllocator::new(memory)) {
         Ok(runtime) => runtime,
-        Err(error) => return refuse(lacks("runtime", error)),
+        Err(error) => return refuse(format!("no runtime for scripts could be made: {error}")),
     };
     runtime.set_max_stack_size(STACK_BYTES_MAX);
     let of_engine = Arc::clone(watch);
     runtime.set_interrupt_handler(Some(Box::new(move || of_engine.is_over())));
     let context = match Context::full(&runtime) {
         Ok(context) => context,
-        Err(error) => return refuse(lacks("context", error)),
+        Err(error) => return refuse(format!("no context for scripts could be made: {error}")),
     };
     context.with(|ctx| {
         let functions = match compile_all(watch, &ctx, scripts) {

@@ -1,8 +1,9 @@
 //! MapReduce jobs that run where the replicas are, while nodes fail.
 
 use crate::fixture::{Cluster, key};
-use quoit_core::{JobError, JobInputs, JobSettings};
-use quoit_mapreduce::{Datum, Inputs, Job, Outputs, ScriptEngine, append_json};
+use quoit_core::{DeleteRequest, IndexQuery, IndexSelection, JobError, JobInputs, JobSettings};
+use quoit_mapreduce::{Datum, IndexTerms, Inputs, Job, Outputs, ScriptEngine, append_json};
+use quoit_model::key_bounds::KeyBounds;
 use quoit_script::{QuickJs, ScriptLimits};
 use quoit_wire::internode::{VERSION_MAPS, VersionRange};
 use serde_json::{Value, json};
@@ -47,6 +48,16 @@ async fn run_till(
         Inputs::Keys(keys) => JobInputs::Keys(keys),
         Inputs::Bucket(bucket) => JobInputs::Bucket(bucket, None),
         Inputs::Filtered(bucket, filter) => JobInputs::Bucket(bucket, Some(filter)),
+        Inputs::Index { bucket, field, terms } => {
+            let bounds = match (&field[..], terms) {
+                (b"$bucket", _) => KeyBounds::ALL,
+                (_, IndexTerms::One(key)) => KeyBounds::between(key.clone(), &key),
+                (_, IndexTerms::Range(first, last)) => KeyBounds::between(first, &last),
+            };
+            let selection = IndexSelection::Keys(bounds);
+            let query = IndexQuery::new(bucket.bucket_type, bucket.bucket, selection);
+            JobInputs::Query(Box::new(query))
+        }
         other => panic!("{other:?}"),
     };
     let mut running = cluster.nodes[0].store.begin_job(&job, inputs, &settings()).await?;
@@ -70,7 +81,11 @@ fn keys_of(bucket_type: &str, keys: &[&str]) -> Value {
 
 /// Three nodes, and records of a bucket type with one replica each whose values are their keys.
 async fn with_single_copies() -> Cluster {
-    let cluster = Cluster::of(3).await;
+    with_single_copies_of([VersionRange::CURRENT; 3]).await
+}
+
+async fn with_single_copies_of(versions: [VersionRange; 3]) -> Cluster {
+    let cluster = Cluster::of_versions(&versions).await;
     cluster.create_type("single", json!({"n_val": 1})).await;
     for name in KEYS {
         cluster.nodes[0].put(key("single", name), name).await;
@@ -181,13 +196,38 @@ async fn faults_at_other_nodes_name_the_phase_and_the_record() {
 async fn nodes_of_an_older_version_have_their_records_mapped_by_the_coordinator() {
     let older = VersionRange { min: 1, max: VERSION_MAPS - 1 };
     let cluster =
-        Cluster::of_versions(&[VersionRange::CURRENT, older, VersionRange::CURRENT]).await;
-    cluster.create_type("single", json!({"n_val": 1})).await;
-    for name in KEYS {
-        cluster.nodes[0].put(key("single", name), name).await;
-    }
+        with_single_copies_of([VersionRange::CURRENT, older, VersionRange::CURRENT]).await;
     for inputs in [json!(["single", "bucket"]), keys_of("single", &KEYS)] {
         assert_eq!(run(&cluster, inputs, values("")).await.unwrap(), KEYS);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_range_of_keys_is_mapped_whatever_says_which() {
+    let older = VersionRange { min: 1, max: VERSION_MAPS - 1 };
+    for second in [VersionRange::CURRENT, older] {
+        let cluster =
+            with_single_copies_of([VersionRange::CURRENT, second, VersionRange::CURRENT]).await;
+        let bucket = json!(["single", "bucket"]);
+        let between = |first: &str, last: &str| json!({"bucket": bucket, "index": "$key", "start": first, "end": last});
+        let filtered = |filter: Value| json!({"bucket": bucket, "key_filters": [filter]});
+        let starts = json!([["starts_with", "k1"]]);
+        for (inputs, expected) in [
+            (between("k05", "k11"), &KEYS[5..12]),
+            (between("k11", "k05"), &[]),
+            (json!({"bucket": bucket, "index": "$key", "key": "k07"}), &KEYS[7..8]),
+            (json!({"bucket": bucket, "index": "$bucket", "key": "bucket"}), &KEYS),
+            (filtered(json!(["starts_with", "k1"])), &KEYS[10..20]),
+            (filtered(json!(["and", starts, [["ends_with", "7"]]])), &KEYS[17..18]),
+            (filtered(json!(["between", "k22", "z"])), &KEYS[22..]),
+            (filtered(json!(["less_than", "k02"])), &KEYS[..2]),
+        ] {
+            let found = run(&cluster, inputs.clone(), values("")).await.unwrap();
+            assert_eq!(found, *expected, "{inputs}");
+        }
+        cluster.nodes[0].store.delete(DeleteRequest::of(key("single", "k07"))).await.unwrap();
+        let found = run(&cluster, between("k06", "k08"), values("")).await.unwrap();
+        assert_eq!(found, [KEYS[6], KEYS[8]], "deleted records have no entries");
     }
 }
 

@@ -50,7 +50,7 @@ impl Step {
     }
 
     /// Whether the step makes another value of the key, instead of a decision.
-    const fn changes(&self) -> bool {
+    pub(super) const fn changes(&self) -> bool {
         matches!(
             self,
             Self::IntToString

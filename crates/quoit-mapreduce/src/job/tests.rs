@@ -205,6 +205,15 @@ fn jobs_in_terms_say_the_same() {
     let terms = IndexTerms::Range("1".into(), "5".into());
     let expected = Inputs::Index { bucket: name("default", "b"), field: "n_int".into(), terms };
     assert_eq!(inputs(index), Ok(expected));
+    let large = Term::BigInteger {
+        negative: true,
+        magnitude: vec![0; 17].into_iter().chain([1]).collect(),
+    };
+    let index = tuple(&[atom("index"), binary("b"), binary("n_int"), large]);
+    let Ok(Inputs::Index { terms: IndexTerms::One(term), .. }) = inputs(index) else {
+        panic!("an index")
+    };
+    assert_eq!(term, "-87112285931760246646623899502532662132736");
     let filter = Term::List(vec![Term::List(vec![binary("eq"), binary("x")])]);
     assert!(matches!(inputs(tuple(&[binary("b"), filter])), Ok(Inputs::Filtered(..))));
     assert!(inputs(tuple(&[atom("search"), binary("i"), binary("q")])).is_err());

@@ -63,9 +63,8 @@ pub(super) fn record_key(
     identity: Identity,
     encoded: &[u8],
 ) -> Bytes {
-    let mut key = records_from(partition, epoch, identity);
-    key.extend_from_slice(encoded);
-    Bytes::from(key)
+    let parts = [&partition.0.to_be_bytes()[..], &epoch.0.to_be_bytes(), &identity.0.to_be_bytes()];
+    Bytes::from([parts[0], parts[1], parts[2], encoded].concat())
 }
 
 /// A record's key, read.

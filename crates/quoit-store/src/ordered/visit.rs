@@ -21,7 +21,6 @@ use crate::seam::give_way;
 use bytes::Bytes;
 use quoit_model::key::KeyRef;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 
 /// Records of the first piece.
 const FIRST_COUNT: usize = 8;
@@ -68,31 +67,41 @@ enum StoredRecord {
 
 /// The records of a piece, those with the lowest names within a bound on their bytes.
 struct PieceRecords {
-    by_place: BTreeMap<usize, StoredRecord>,
+    /// By the places of their names, as far as they were read. Those behind the end are left to a later piece.
+    records: Vec<Option<StoredRecord>>,
+    read_count: usize,
     bytes: u64,
     bytes_max: u64,
-    /// Records from here on are left to a later piece.
-    end: usize,
 }
 
 impl PieceRecords {
+    fn new(count: usize, bytes_max: u64) -> Self {
+        let records = std::iter::repeat_with(|| None).take(count).collect();
+        Self { records, read_count: 0, bytes: 0, bytes_max }
+    }
+
+    fn count(&self) -> usize {
+        self.records.len()
+    }
+
     fn take(&mut self, place: usize) -> Option<StoredRecord> {
-        let record = self.by_place.remove(&place)?;
+        let record = self.records.get_mut(place)?.take()?;
+        self.read_count -= 1;
         self.bytes -= body_bytes(&record);
         Some(record)
     }
 
     /// Adds a record, and gives up those with the highest names that there is no room for then.
     fn add(&mut self, place: usize, record: StoredRecord) {
-        if place >= self.end {
-            return;
-        }
+        let Some(free) = self.records.get_mut(place) else { return };
         self.bytes += body_bytes(&record);
-        self.by_place.insert(place, record);
-        while self.bytes > self.bytes_max && self.by_place.len() > 1 {
-            let Some((place, last)) = self.by_place.pop_last() else { break };
-            self.bytes -= body_bytes(&last);
-            self.end = place;
+        self.read_count += 1;
+        *free = Some(record);
+        while self.bytes > self.bytes_max && self.read_count > 1 {
+            if let Some(last) = self.records.pop().flatten() {
+                self.bytes -= body_bytes(&last);
+                self.read_count -= 1;
+            }
         }
     }
 }
@@ -127,12 +136,12 @@ impl StoreShared {
             let names = self.wanted_names(range, after.as_deref(), count, visitor)?;
             let in_order = shown_count == 0;
             let piece = self.read_piece(&names.wanted, left_bytes, in_order)?;
-            let end = piece.end;
-            shown_bytes += self.show_piece(&names.wanted, piece, visitor)?;
-            shown_count += end;
+            let (count, wanted) = (piece.count(), &names.wanted);
+            shown_bytes += self.show_piece(wanted, piece, visitor)?;
+            shown_count += count;
             looked_at_count += names.looked_at_count;
-            if end < names.wanted.len() {
-                return Ok(Some(names.wanted[end - 1].encoded.clone()));
+            if count < wanted.len() {
+                return Ok(Some(wanted[count - 1].encoded.clone()));
             }
             let is_full = shown_count >= count_max || shown_bytes >= bytes_max;
             if names.next.is_none() || is_full || looked_at_count >= looked_at_max {
@@ -214,8 +223,7 @@ impl StoreShared {
         if !in_order {
             places.sort_unstable_by(|one, other| wanted[*one].key.cmp(&wanted[*other].key));
         }
-        let end = wanted.len();
-        let mut piece = PieceRecords { by_place: BTreeMap::new(), bytes: 0, bytes_max, end };
+        let mut piece = PieceRecords::new(wanted.len(), bytes_max);
         self.read_each(Space::Records, wanted, &places, &mut piece, |_, key, value| {
             let Some(value) = value else { return StoredRecord::Missing };
             match ValueHead::read(key, &value) {
@@ -225,8 +233,8 @@ impl StoreShared {
             }
         })?;
         places.retain(|place| {
-            let record = piece.by_place.get(place);
-            matches!(record, Some(StoredRecord::Present { body: None, .. }))
+            let record = piece.records.get(*place);
+            matches!(record, Some(Some(StoredRecord::Present { body: None, .. })))
         });
         if !places.is_empty() {
             self.read_each(Space::Bodies, wanted, &places, &mut piece, |record, _, body| {
@@ -259,7 +267,7 @@ impl StoreShared {
             if count.get() % READ_AT_ONCE == 0 {
                 give_way();
             }
-            place < piece.borrow().end
+            place < piece.borrow().count()
         };
         let mut take = |place: usize, value: Option<Bytes>| {
             let mut piece = piece.borrow_mut();
@@ -269,7 +277,9 @@ impl StoreShared {
         match self.overlay.get_each(space, keys, &is_wanted, &mut take) {
             // Which record it is shows when each is looked up by itself.
             Err(StoreError::Corrupt { .. }) => {
-                piece.borrow_mut().by_place.retain(|_, record| is_complete(record));
+                for record in &mut piece.borrow_mut().records {
+                    *record = record.take().filter(is_complete);
+                }
                 Ok(())
             }
             read => read,
@@ -280,14 +290,12 @@ impl StoreShared {
     fn show_piece(
         &self,
         wanted: &[WantedRecord],
-        mut piece: PieceRecords,
+        piece: PieceRecords,
         visitor: &mut dyn RecordVisitor,
     ) -> Result<u64, StoreError> {
         let mut shown_bytes = 0;
-        for (place, WantedRecord { encoded, place: at, .. }) in
-            wanted.iter().enumerate().take(piece.end)
-        {
-            match piece.by_place.remove(&place) {
+        for (WantedRecord { encoded, place, .. }, record) in wanted.iter().zip(piece.records) {
+            match record {
                 Some(StoredRecord::Missing) => visitor.visit(encoded, Visited::Missing),
                 Some(StoredRecord::Present { head, .. }) if self.is_expired(&head.meta) => {
                     visitor.visit(encoded, Visited::Missing);
@@ -306,7 +314,7 @@ impl StoreShared {
                     let show = |at: &RecordAt<'_>, look: &mut dyn FnMut(&RecordRef<'_>)| {
                         self.show_in_passing(at, look)
                     };
-                    shown_bytes += visit_one(show, encoded, *at, visitor)?;
+                    shown_bytes += visit_one(show, encoded, *place, visitor)?;
                 }
             }
         }

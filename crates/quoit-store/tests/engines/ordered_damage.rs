@@ -4,7 +4,12 @@
 use crate::support::files::copy;
 use crate::support::ordered::open_ordered;
 use crate::support::{Name, mix, try_put};
-use quoit_store::engine::{Access, Engine, Fetch, RecordMeta};
+use bytes::Bytes;
+use quoit_model::key::KeyRef;
+use quoit_store::engine::{
+    Access, Engine, Fetch, KeyRange, RecordAt, RecordMeta, RecordPlace, RecordVisitor, RecordWalk,
+    Visited,
+};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
 use quoit_store::seam::{ManualClock, ManualExecution};
@@ -59,29 +64,90 @@ fn damage(directory: &Path, seed: u64) -> PathBuf {
     path
 }
 
+/// The outcome of a look at a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    Right,
+    Lost,
+    Damaged,
+}
+
+/// Looks at all records, and keeps what it has seen of each.
+struct OutcomeVisitor<'d> {
+    seen: Vec<(u64, Outcome)>,
+    damaged: &'d Path,
+}
+
+impl RecordVisitor for OutcomeVisitor<'_> {
+    fn wants(&mut self, encoded: &[u8], _meta: &RecordMeta) -> Option<RecordPlace> {
+        let name = Name::new(&format!("key{}", number_of(encoded)));
+        let RecordAt { identity, partition, .. } = name.at();
+        Some(RecordPlace { identity, partition })
+    }
+
+    fn visit(&mut self, encoded: &[u8], record: Visited<'_>) {
+        let number = number_of(encoded);
+        let outcome = match record {
+            Visited::Found(record) => {
+                let is_right = record.value == value_of(number);
+                assert!(is_right, "wrong bytes of {number}: damage of {}", self.damaged.display());
+                Outcome::Right
+            }
+            Visited::Missing => Outcome::Lost,
+            Visited::Damaged => Outcome::Damaged,
+        };
+        self.seen.push((number, outcome));
+    }
+}
+
+fn number_of(encoded: &[u8]) -> u64 {
+    let key = KeyRef::decode(encoded).unwrap().key;
+    std::str::from_utf8(&key[3..]).unwrap().parse().unwrap()
+}
+
+/// Walks over all records; how each was found that has a name. `None` where the names can't be read.
+fn walk_all(engine: &OrderedEngine, damaged: &Path) -> Option<Vec<(u64, Outcome)>> {
+    let mut visitor = OutcomeVisitor { seen: Vec::new(), damaged };
+    let mut after: Option<Bytes> = None;
+    loop {
+        let range = KeyRange::All;
+        let walk = RecordWalk { range, after: after.as_deref(), count_max: 64, bytes_max: 1 << 16 };
+        after = engine.visit_records(walk, &mut visitor).ok()?;
+        if after.is_none() {
+            return Some(visitor.seen);
+        }
+    }
+}
+
 /// Reads all there is; how many records were right, lost and told to be damaged.
 fn read_all(engine: &OrderedEngine, damaged: &Path) -> [u64; 3] {
-    let mut counts = [0; 3];
+    let mut outcomes = Vec::new();
     for number in 0..RECORD_COUNT {
         let name = Name::new(&format!("key{number}"));
-        match engine.get(&name.at(), Access::Wait) {
+        outcomes.push(match engine.get(&name.at(), Access::Wait) {
             Ok(Fetch::Found(record)) => {
                 let is_right = record.value == value_of(number);
                 assert!(is_right, "wrong bytes of {number} after damage of {}", damaged.display());
-                counts[0] += 1;
+                Outcome::Right
             }
-            Ok(Fetch::Missing) => counts[1] += 1,
+            Ok(Fetch::Missing) => Outcome::Lost,
             Ok(Fetch::WouldBlock) => panic!("a read that may wait would block"),
-            Err(_) => counts[2] += 1,
-        }
+            Err(_) => Outcome::Damaged,
+        });
     }
+    for (number, outcome) in walk_all(engine, damaged).unwrap_or_default() {
+        let expected = outcomes[number as usize];
+        assert_eq!(outcome, expected, "{number} after damage of {}", damaged.display());
+    }
+    let counts = [Outcome::Right, Outcome::Lost, Outcome::Damaged]
+        .map(|of| outcomes.iter().filter(|outcome| **outcome == of).count() as u64);
     // What else is read may fail, and must not panic.
     let partitions = (0..64).map(quoit_model::hash::Partition);
     for partition in partitions {
         let _ = engine.fold(partition, quoit_model::hash::Identity(0), 1_000, false);
         let _ = engine.compared().unwrap().digests(partition, 0);
     }
-    let _ = engine.list_keys(quoit_store::engine::KeyRange::All, None, 1_000);
+    let _ = engine.list_keys(KeyRange::All, None, 1_000);
     let _ = engine.verify(None, 1 << 30);
     counts
 }
@@ -100,6 +166,7 @@ fn survives_damage(engine: &str) {
     drop(made);
     let reopened = open(engine, sound.path()).unwrap();
     assert_eq!(read_all(&reopened, sound.path()), [RECORD_COUNT, 0, 0]);
+    assert_eq!(walk_all(&reopened, sound.path()).unwrap().len() as u64, RECORD_COUNT);
     reopened.close().unwrap();
     drop(reopened);
     let mut noticed_count = 0;
