@@ -247,7 +247,7 @@ PROCESSES = [
     ("packages", "packages: made, installed, started", with_nodes("process/packages.py")),
     ("cluster", "real processes as a cluster, killed, stalled, restarted",
      with_nodes("process/cluster.py")),
-    ("failover", "loads and MapReduce jobs whose nodes die, over both protocols; functions that want all memory",
+    ("failover", "loads and jobs whose nodes die, over both protocols; functions that want all memory",
      with_nodes("process/failover.py", "process/jobs.py")),
     ("moving", "data that moves between real processes: seen, stopped, interrupted",
      with_nodes("process/moving.py")),

@@ -11,8 +11,8 @@ const BLOCK_OVERHEAD_BYTES: usize = 8;
 /// Sizes of blocks are rounded up to a multiple of this.
 const BLOCK_ALIGN_BYTES: usize = 8;
 
-/// A budget of memory. A runtime asks it before it takes memory, and tells it of what it gives back. The calls
-/// come from code in C, so they must not panic.
+/// A budget of memory. A runtime asks it before it takes memory, and tells it of what it gives back. The
+/// calls come from code in C, so they must not panic.
 pub trait MemoryBudget {
     /// Takes so many bytes; `false` if there are not so many left.
     fn take(&mut self, bytes: usize) -> bool;
@@ -32,7 +32,8 @@ impl<B: MemoryBudget> CountedAllocator<B> {
         Self(budget)
     }
 
-    /// A new block, if there is budget for it. `make` allocates one of at least `size` bytes, or returns null.
+    /// A new block, if there is budget for it. `make` allocates one of at least `size` bytes, or returns
+    /// null.
     fn counted(&mut self, size: usize, make: impl FnOnce() -> *mut u8) -> *mut u8 {
         let least = size.saturating_add(BLOCK_OVERHEAD_BYTES);
         if !self.0.take(least) {

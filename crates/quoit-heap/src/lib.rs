@@ -1,9 +1,9 @@
 //! Memory of the process: how the C library's allocator gives it back to the system, and a count of what
 //! JavaScript runtimes have of it ([`CountedAllocator`]).
 //!
-//! The allocator's thresholds grow with the largest block that was ever freed: after one answer of 20 MB, blocks of
-//! that size are cut from the heap of the thread that wants one, and each thread keeps its own for the next
-//! time. A node would hold such an answer once for each of its threads. With fixed thresholds large blocks
+//! The allocator's thresholds grow with the largest block that was ever freed: after one answer of 20 MB,
+//! blocks of that size are cut from the heap of the thread that wants one, and each thread keeps its own for
+//! the next time. A node would hold such an answer once for each of its threads. With fixed thresholds large blocks
 //! are asked of the system and given back to it.
 //!
 //! And it makes up to eight heaps for each processor, for threads that come and go: what one thread allocates
@@ -32,9 +32,9 @@ pub fn keep_little() -> bool {
     !is_set && set::all()
 }
 
-/// Gives pages back to the system that are free in the middle of heaps: for after many small blocks were freed.
-/// Takes about a millisecond for each 100 MB, and keeps allocations waiting meanwhile. Does nothing where the C
-/// library is not glibc.
+/// Gives pages back to the system that are free in the middle of heaps, for use after many small blocks were
+/// freed. Goes through all heaps, and keeps allocations waiting meanwhile. Does nothing where the C library is
+/// not glibc.
 pub fn give_back_free() {
     set::give_back_free();
 }
@@ -59,8 +59,8 @@ mod set {
 
     #[expect(unsafe_code, reason = "the C library has no other way to it")]
     pub(super) fn give_back_free() {
-        // SAFETY: `malloc_trim` takes an integer, keeps no pointer, takes the allocator's own locks, and gives
-        // back only pages in which no block is.
+        // SAFETY: `malloc_trim` takes an integer, keeps no pointer, takes the allocator's own locks, and
+        // gives back only pages in which no block is.
         unsafe { libc::malloc_trim(0) };
     }
 

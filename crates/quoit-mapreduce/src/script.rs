@@ -56,8 +56,8 @@ pub enum ScriptCall {
 
 /// Runs scripts. One for a node.
 pub trait ScriptEngine: Send + Sync + std::fmt::Debug {
-    /// A session for scripts of a job, by the places of their phases. It has no access to anything. Sessions of
-    /// one job share its limits: its name is unique among the jobs of all nodes.
+    /// A session for scripts of a job, by the places of their phases. It has no access to anything. Sessions
+    /// of one job share its limits: its name is unique among the jobs of all nodes.
     ///
     /// # Errors
     ///

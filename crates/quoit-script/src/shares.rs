@@ -147,8 +147,8 @@ impl SessionMemory {
         Self { job, taken_bytes: 0, used_bytes: 0, taken_bytes_max: 0, reserved_bytes: 0 }
     }
 
-    /// Memory of a session whose runtime is still to be made; `None` if there is none for that. A runtime that
-    /// runs out of memory while it is made may do anything.
+    /// Memory of a session whose runtime is still to be made; `None` if there is none for that. A runtime
+    /// that runs out of memory while it is made may do anything.
     pub(crate) fn for_runtime(job: &Arc<JobShare>) -> Option<Self> {
         let mut memory = Self::new(Arc::clone(job));
         if !memory.take(RUNTIME_BYTES) {

@@ -201,7 +201,9 @@ mod tests {
                 {"name": "b@h", "status": "valid", "availability": "down!", "figures": null},
             ],
             "replication": {"links": [{"name": "queue q", "state": "nothing waits"}]},
-            "mapreduce": {"jobs": [{"id": 7, "inputs": "bucket t/b", "read_count": 12_000, "elapsed_secs": 1.5}]},
+            "mapreduce": {"jobs": [
+                {"id": 7, "inputs": "bucket t/b", "read_count": 12_000, "elapsed_secs": 1.5},
+            ]},
             "transfers": {"hints": [{"from": "a@h", "to": "b@h", "records": 12, "partitions": 0}]},
         });
         let found = [Finding { problem: "b@h can't be reached".into(), remedy: "start it".into() }];

@@ -52,8 +52,8 @@ pub(crate) trait OrderedStore: Send + Sync {
     /// The value of a key.
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
-    /// Looks up values of keys, each with its place, and hands them over with those places, in the same order.
-    /// Ascending keys cost least.
+    /// Looks up values of keys, each with its place, and hands them over with those places, in the same
+    /// order. Ascending keys cost least.
     fn get_each(
         &self,
         space: Space,

@@ -1,9 +1,9 @@
 //! Walks over the records of a range with their values.
 //!
-//! Names are in their order, records in that of their hashes. So a walk goes piece by piece: the names of some
-//! records, in one pass, and then their records, each looked up once, in the order in which they lie. How
-//! large a piece may be for its bytes is told by the records before it; the first few are read in the order
-//! of their names, so that a walk over large ones reads none that it does not show.
+//! Names are in their order, records in that of their hashes. So a walk goes piece by piece: the names of
+//! some records, in one pass, and then their records, each looked up once, in the order in which they lie.
+//! How large a piece may be for its bytes is told by the records before it; the first few are read in the
+//! order of their names, so that a walk over large ones reads none that it does not show.
 
 use super::backend::Space;
 use super::keys::{names_after, names_from};
@@ -67,7 +67,8 @@ enum StoredRecord {
 
 /// The records of a piece, those with the lowest names within a bound on their bytes.
 struct PieceRecords {
-    /// By the places of their names, as far as they were read. Those behind the end are left to a later piece.
+    /// By the places of their names, as far as they were read. Those behind the end are left to a later
+    /// piece.
     records: Vec<Option<StoredRecord>>,
     read_count: usize,
     bytes: u64,

@@ -113,8 +113,8 @@ const NODE: &[Key] = &[
         "13",
         "Newest version of the protocol between nodes that the node speaks. Hold it at the version of \
          the older nodes while a cluster is upgraded, as long as you may want to go back; features that need \
-         a newer version wait until all members speak it (2: data types; 13: index integers beyond 128 bits), \
-         or are not answered (4: index queries).",
+         a newer version wait until all members speak it (2: data types; 13: index integers beyond 128 \
+         bits), or are not answered (4: index queries).",
     ),
     key(
         "cluster.seeds",
@@ -498,8 +498,8 @@ const SERVICE: &[Key] = &[
         "mapreduce.javascript.jobs.maximum_memory",
         Kind::Size(MB, 64 * GB),
         "256MB",
-        "Memory of the functions in JavaScript of all jobs at the node together. The job whose function asks for \
-         more ends with an error.",
+        "Memory of the functions in JavaScript of all jobs at the node together. The job whose function asks \
+         for more ends with an error.",
     ),
     key(
         "mapreduce.javascript.maximum_output",
