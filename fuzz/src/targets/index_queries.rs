@@ -2,7 +2,8 @@
 
 use crate::Target;
 use bytes::Bytes;
-use quoit_core::{IndexQuery, IndexSelection, KeyBounds, Pattern};
+use quoit_core::{IndexQuery, IndexSelection, Pattern};
+use quoit_model::key_bounds::KeyBounds;
 use quoit_model::object::IndexTerm;
 use quoit_model::secondary_index::IndexPosition;
 
