@@ -184,6 +184,24 @@ class LargeTypes(unittest.TestCase):
                 pb.call("RpbPutReq", bucket="b", key="put", type=name, content=content, vclock=self.vclock(),
                         asis=True)
                 self.check_paged(kind, "/types/%s/buckets/b/datatypes/put" % name)
+            with self.subTest(form=number, by="plain put"):
+                self.check_plain(kind, name, value)
+
+    def check_plain(self, kind, name, value):
+        """A client that restores a data type writes it as any value; what it has not read stays beside it."""
+        path = "/types/%s/buckets/b/datatypes/plain" % name
+        with Connection(self.node.pb) as pb:
+            place = {"bucket": "b", "key": "plain", "type": name}
+            content = {"value": value, "content_type": "application/riak_" + kind}
+            pb.call("RpbPutReq", content=content, **place)
+            self.check_paged(kind, path)
+            size = self.ask(path + "?size=true")["size"]
+            pb.call("RpbPutReq", content=content, **place)
+            self.assertEqual(self.ask(path + "?size=true")["size"], size)
+            # It takes the place of all that its writer has read; what was removed is there again.
+            read = pb.call("RpbGetReq", **place)["vclock"]
+            pb.call("RpbPutReq", content=content, vclock=read, **place)
+            self.assertEqual(self.ask(path + "?size=true")["size"], COUNT)
 
     def vclock(self):
         """The clock of the object, as Riak gives it to clients."""

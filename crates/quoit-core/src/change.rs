@@ -11,6 +11,7 @@ use crate::store::{ReplicatedStore, decode, wait_if_blocked};
 use crate::write_clock::time_after;
 use bytes::Bytes;
 use quoit_model::clock::{Dot, VersionVector};
+use quoit_model::data_type::claims_to_be_riaks;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::key::KeyRef;
 use quoit_model::merge::{NewValue, WritePolicy};
@@ -40,6 +41,17 @@ pub(crate) struct ObjectChange<'a> {
     pub(crate) returns_object: bool,
     /// Why nothing may be written, if it comes to that.
     pub(crate) refused: Option<RequestError>,
+}
+
+impl ObjectChange<'_> {
+    /// Whether the value of a plain write claims to be a data type in Riak's form, which becomes a state, as
+    /// one that is imported.
+    pub(super) fn may_be_riak_data_type(&self, policy: WritePolicy, props: &BucketProps) -> bool {
+        let content_type = self.meta.content_type.as_deref();
+        policy == WritePolicy::Siblings
+            && !self.deleted
+            && claims_to_be_riaks(&self.value, content_type, props.datatype)
+    }
 }
 
 /// State that a change finds under its name.
@@ -254,7 +266,18 @@ impl ReplicatedStore {
         let Some(NewWrite { context, new, dot, now_us }) = made else { return Ok(None) };
         let object = match (change.as_is, present) {
             (false, present) => {
-                Object::write(present.into_base().as_ref(), &context, new, dot, policy)
+                let base = present.into_base();
+                match change.may_be_riak_data_type(policy, props) {
+                    true => Object::write_riak_data_type(
+                        base.as_ref(),
+                        &context,
+                        &new,
+                        &dot,
+                        props.datatype,
+                    ),
+                    false => None,
+                }
+                .unwrap_or_else(|| Object::write(base.as_ref(), &context, new, dot, policy))
             }
             (true, present) => {
                 let given = given_value(context, new, props);
@@ -346,7 +369,7 @@ impl ReplicatedStore {
     }
 
     /// Refuses too many siblings.
-    pub(super) fn check_siblings(&self, object: &Object) -> Result<(), RequestError> {
+    pub(crate) fn check_siblings(&self, object: &Object) -> Result<(), RequestError> {
         let sibling_count = object.siblings.len() as u32;
         match sibling_count > self.settings.limits.sibling_count_max {
             true => Err(RequestError::TooManySiblings(sibling_count)),
@@ -441,7 +464,7 @@ impl ReplicatedStore {
         Ok(())
     }
 
-    pub(super) fn warn_if_many(&self, key: KeyRef<'_>, object: &Object) {
+    pub(crate) fn warn_if_many(&self, key: KeyRef<'_>, object: &Object) {
         let limits = &self.settings.limits;
         if object.siblings.len() as u32 > limits.sibling_count_warning {
             tracing::warn!(

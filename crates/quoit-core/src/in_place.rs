@@ -24,6 +24,7 @@ use crate::write_replicas::{Made, OwnWrite, SentForm};
 use arc_swap::Guard;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
+use quoit_model::data_type::claims_to_be_riaks;
 use quoit_model::key::KeyRef;
 use quoit_model::merge::WritePolicy;
 use quoit_model::object::Object;
@@ -260,7 +261,9 @@ impl ReplicatedStore {
         self.check_context(&write.context)?;
         let state = self.control.read();
         let props = object_props(&state, write.key.bucket)?;
-        if has_checks(props) {
+        // The general way makes a state of a data type of Riak's.
+        if has_checks(props) || claims_to_be_riaks(write.value, write.content_type, props.datatype)
+        {
             return Ok(None);
         }
         let encoded = write.key.encoded();

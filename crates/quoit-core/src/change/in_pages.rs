@@ -87,6 +87,9 @@ impl ReplicatedStore {
             let merged = merged.unwrap_or_else(|| PagesMerged::Paged(Box::new(paged)));
             return self.written_over(at, props, change, replicates, (merged, 0, None), pages);
         }
+        if !change.as_is && change.may_be_riak_data_type(policy, props) {
+            return Ok(None);
+        }
         let stored = paged.object();
         let replaced_us = stored.last_modified_us();
         let write = match self.new_write(at, props, policy, change, Some(stored), replaced_us) {

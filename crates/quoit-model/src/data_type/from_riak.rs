@@ -22,6 +22,7 @@ use super::object::{Life, content_type};
 use super::{CausalClock, EventSet, FieldName, MAP_DEPTH_MAX, Run, State};
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::hll::HyperLogLog;
+use crate::merge::NewValue;
 use crate::object::{Object, Sibling};
 use crate::props::Datatype;
 use crate::riak_data_type::{
@@ -77,11 +78,49 @@ impl Object {
         &mut self,
         datatype: Option<Datatype>,
     ) -> Result<bool, RiakDataTypeError> {
+        self.adopt(datatype, None)
+    }
+
+    /// As [`Object::write`], for a plain write of a data type in Riak's form to a bucket with siblings. As in
+    /// Riak, the new state replaces what its writer had seen, and is merged with what is there beside that.
+    /// `None` where the value is none of the bucket's data type, or is damaged: it is a value as any other.
+    #[must_use]
+    pub fn write_riak_data_type(
+        stored: Option<&Self>,
+        context: &VersionVector,
+        new: &NewValue,
+        dot: &Dot,
+        datatype: Option<Datatype>,
+    ) -> Option<Self> {
+        if !claims_to_be_riaks(&new.value, new.meta.content_type.as_deref(), datatype) {
+            return None;
+        }
+        let mut given = Self::given(context.clone(), new.clone());
+        if !given.adopt(datatype, Some(dot)).unwrap_or(false) {
+            return None;
+        }
+        let written = stored.map_or_else(|| given.clone(), |stored| stored.merge(&given));
+        // The events of its actor before this one are known here.
+        Some(written.advanced_to(dot))
+    }
+
+    /// `written_by` is the event of a write here, which the object's clock does not have yet.
+    fn adopt(
+        &mut self,
+        datatype: Option<Datatype>,
+        written_by: Option<&Dot>,
+    ) -> Result<bool, RiakDataTypeError> {
         let is_one = |sibling: &Sibling| looks_like_riaks(sibling, datatype);
         if !self.siblings.iter().any(is_one) || self.has_data_type() {
             return Ok(false);
         }
-        let events = clock_in_riak(&self.clock);
+        let mut events =
+            Events { read: clock_in_riak(&self.clock), all: clock_in_riak(&self.clock) };
+        let mut clock = CausalClock::from(self.clock.clone());
+        if let Some(dot) = written_by {
+            events.all.advance(dot);
+            clock.add(dot);
+        }
         let mut adopted: Option<Adopted> = None;
         let mut places = Vec::new();
         for (place, sibling) in self.siblings.iter().enumerate().filter(|(_, one)| is_one(one)) {
@@ -99,10 +138,9 @@ impl Object {
         let Some(Adopted { datatype, mut content, clock: seen, life }) = adopted else {
             return Ok(false);
         };
-        let mut clock = CausalClock::from(self.clock.clone());
         clock.merge(&seen);
         content.settle(&clock);
-        let presence = Item::from_parts(writes(&events, ()).into(), EventSet::default());
+        let presence = Item::from_parts(writes(&events.all, ()).into(), EventSet::default());
         let record = MapField { presence, content, deferred: EventSet::default() };
         let mut place = 0;
         self.siblings.retain(|sibling| {
@@ -115,13 +153,31 @@ impl Object {
     }
 }
 
+/// Events of an object's clock.
+struct Events {
+    /// Those that its writer had read: all of an object from elsewhere.
+    read: VersionVector,
+    /// Those, and the event of the write.
+    all: VersionVector,
+}
+
 /// Whether a sibling claims to be a data type of the bucket in Riak's form.
 fn looks_like_riaks(sibling: &Sibling, datatype: Option<Datatype>) -> bool {
-    let claimed = content_type(datatype.unwrap_or(Datatype::Counter));
+    let content_type = sibling.meta.content_type.as_deref();
     !sibling.deleted
         && !sibling.is_data_type()
-        && sibling.value.first() == Some(&RIAK_DATA_TYPE)
-        && sibling.meta.content_type.as_deref() == Some(claimed.as_bytes())
+        && claims_to_be_riaks(&sibling.value, content_type, datatype)
+}
+
+/// Whether a value claims to be a data type of the bucket in Riak's form.
+#[must_use]
+pub fn claims_to_be_riaks(
+    value: &[u8],
+    content_type: Option<&[u8]>,
+    datatype: Option<Datatype>,
+) -> bool {
+    let claimed = || self::content_type(datatype.unwrap_or(Datatype::Counter));
+    value.first() == Some(&RIAK_DATA_TYPE) && content_type == Some(claimed().as_bytes())
 }
 
 fn is_for(value: &RiakDataType, datatype: Option<Datatype>) -> bool {
@@ -145,25 +201,20 @@ struct Adopted {
 }
 
 impl Adopted {
-    /// `events` is the clock of the object.
-    fn of(
-        value: RiakDataType,
-        events: &VersionVector,
-        life: Life,
-    ) -> Result<Self, RiakDataTypeError> {
+    fn of(value: RiakDataType, events: &Events, life: Life) -> Result<Self, RiakDataTypeError> {
         let (datatype, (content, clock)) = match value {
             RiakDataType::Counter(counts) | RiakDataType::LegacyCounter(counts) => {
-                (Datatype::Counter, counter(&counts, events))
+                (Datatype::Counter, counter(&counts, &events.read))
             }
             RiakDataType::Set(value) => (Datatype::Set, set(value)),
             RiakDataType::Gset(elements) => {
-                let item = || Item::from_parts(writes(events, ()).into(), EventSet::default());
+                let item = || Item::from_parts(writes(&events.all, ()).into(), EventSet::default());
                 let elements = elements.into_iter().map(|element| (element, item()));
                 (Datatype::Gset, (Content::Set(elements.collect()), CausalClock::default()))
             }
             RiakDataType::Map(value) => (Datatype::Map, map(value, 1)?),
             RiakDataType::Hll(value) => {
-                let live = writes(events, Arc::new(value)).into();
+                let live = writes(&events.all, Arc::new(value)).into();
                 let item = Item::from_parts(live, EventSet::default());
                 (Datatype::Hll, (Content::Hll(item), CausalClock::default()))
             }

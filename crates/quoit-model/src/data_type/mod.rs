@@ -31,7 +31,7 @@ pub use codec::{DELTA_FORMAT_1, STATE_FORMAT_1};
 pub use error::StoredFormError;
 pub use events::{EventSet, Run};
 pub use field::{FieldKind, FieldName};
-pub use from_riak::clock_in_riak;
+pub use from_riak::{claims_to_be_riaks, clock_in_riak};
 pub use object::{UpdateError, content_type};
 pub use operation::{
     FieldOperation, FieldUpdate, MAP_DEPTH_MAX, MapOperation, Operation, OperationError, SetChange,

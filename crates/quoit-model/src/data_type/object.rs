@@ -365,10 +365,8 @@ impl Object {
             return None;
         }
         state.merge(&mut clock, &theirs.state, &theirs.clock);
-        let mut merged = rest.merge(&theirs.rest);
-        merged.clock = clock.vector().clone();
-        merged.push_state(&state, &clock, life.merge(theirs.life));
-        Some(merged)
+        let merged = rest.merge(&theirs.rest);
+        Some(merged.with_state(&state, &clock, life.merge(theirs.life)))
     }
 
     /// As [`Object::write`] where a state is stored, which the new value replaces as far as its writer had
@@ -383,12 +381,24 @@ impl Object {
         let Taken { rest, mut state, mut clock, life } = self.split()?;
         let seen = CausalClock::from(context.clone());
         state.merge(&mut clock, &State::empty(state.datatype()), &seen);
-        let mut object = Self::write(Some(&rest), context, new.clone(), dot.clone(), policy);
+        let object = Self::write(Some(&rest), context, new.clone(), dot.clone(), policy);
         // The new event, and what the writer's context closes gaps with.
         clock.merge(&CausalClock::from(object.clock.clone()));
-        object.clock = clock.vector().clone();
-        object.push_state(&state, &clock, life);
-        Some(object)
+        Some(object.with_state(&state, &clock, life))
+    }
+
+    /// The object, of whose state all events of an actor up to this one are known.
+    pub(super) fn advanced_to(self, dot: &Dot) -> Self {
+        let Some(Taken { rest, state, mut clock, life }) = self.split() else { return self };
+        clock.merge(&VersionVector::from_entries([dot.clone()]).into());
+        rest.with_state(&state, &clock, life)
+    }
+
+    /// An object without a state, together with one.
+    fn with_state(mut self, state: &State, clock: &CausalClock, life: Life) -> Self {
+        self.clock = clock.vector().clone();
+        self.push_state(state, clock, life);
+        self
     }
 }
 

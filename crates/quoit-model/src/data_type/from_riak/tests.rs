@@ -244,3 +244,84 @@ fn maps_nested_too_deeply_are_refused() {
     let refused = object.adopt_riak_data_type(Some(Datatype::Map));
     assert_eq!(refused, Err(RiakDataTypeError::TooDeep));
 }
+
+/// A coordinated write of a data type in Riak's form; `written_by` is its event here.
+fn written(
+    before: Option<&Object>,
+    context: &VersionVector,
+    form: &RiakDataType,
+    written_by: Dot,
+    datatype: Datatype,
+) -> Option<Object> {
+    let sibling = stored(&[], std::slice::from_ref(form)).siblings.remove(0);
+    let new = NewValue {
+        meta: sibling.meta,
+        value: sibling.value,
+        deleted: false,
+        last_modified_us: 8,
+        vtag: Bytes::new(),
+    };
+    Object::write_riak_data_type(before, context, &new, &written_by, Some(datatype))
+}
+
+fn own(counter: u64) -> Dot {
+    Dot { actor: Actor([9; INCARNATION_BYTES].as_slice().into()), counter, time_secs: 0 }
+}
+
+#[test]
+fn a_plain_write_of_a_state_is_one_and_replaces_what_its_writer_has_seen() {
+    let nothing = VersionVector::default();
+    let both = riak_set(&[(1, 2)], &[("a", (1, 1)), ("b", (1, 2))]);
+    let first = written(None, &nothing, &both, own(5), Datatype::Set).expect("a state");
+    assert_eq!(value(&first), Value::Set(texts(&["a", "b"]).into_iter().collect()));
+    assert!(first.clock.contains(&own(5)), "{:?}", first.clock);
+    let other = riak_set(&[(2, 1)], &[("c", (2, 1))]);
+    let blind = written(Some(&first), &nothing, &other, own(9), Datatype::Set).expect("a state");
+    assert_eq!(
+        value(&blind),
+        Value::Set(texts(&["a", "b", "c"]).into_iter().collect()),
+        "a writer that has read nothing takes nothing away"
+    );
+    let after = written(Some(&blind), &blind.clock, &other, own(12), Datatype::Set);
+    let after = after.expect("a state");
+    assert_eq!(value(&after), Value::Set(texts(&["c"]).into_iter().collect()));
+    assert_eq!(after.siblings.len(), 1);
+    assert_eq!(after.merge(&first).digest(), after.digest(), "an older copy brings nothing back");
+}
+
+#[test]
+fn plain_writes_of_types_without_events_need_no_context() {
+    let nothing = VersionVector::default();
+    let gset = |element| RiakDataType::Gset(texts(&[element]));
+    let one = written(None, &nothing, &gset("a"), own(3), Datatype::Gset).expect("a state");
+    let two = written(Some(&one), &nothing, &gset("b"), own(4), Datatype::Gset).expect("a state");
+    assert_eq!(value(&two), Value::Set(texts(&["a", "b"]).into_iter().collect()));
+    assert_eq!(two.merge(&one).digest(), two.digest());
+    let counts = vec![RiakCount { actor: actor(1), increments: 7, decrements: 2 }];
+    let counter = RiakDataType::Counter(counts);
+    let one = written(None, &nothing, &counter, own(3), Datatype::Counter).expect("a state");
+    let two = written(Some(&one), &nothing, &counter, own(4), Datatype::Counter).expect("a state");
+    assert_eq!((value(&one), value(&two)), (Value::Counter(5), Value::Counter(5)));
+}
+
+#[test]
+fn a_plain_write_of_anything_else_is_no_state() {
+    let nothing = VersionVector::default();
+    let set = riak_set(&[(1, 1)], &[("a", (1, 1))]);
+    assert_eq!(written(None, &nothing, &set, own(1), Datatype::Map), None);
+    let mut new = NewValue {
+        meta: stored(&[], std::slice::from_ref(&set)).siblings.remove(0).meta,
+        value: Bytes::from_static(&[RIAK_DATA_TYPE, 2, 0]),
+        deleted: false,
+        last_modified_us: 8,
+        vtag: Bytes::new(),
+    };
+    let write = |new: &NewValue| {
+        Object::write_riak_data_type(None, &nothing, new, &own(1), Some(Datatype::Set))
+    };
+    assert_eq!(write(&new), None, "it is damaged");
+    new.value = stored(&[], &[set]).siblings.remove(0).value;
+    assert!(write(&new).is_some());
+    new.meta.content_type = Some("application/octet-stream".into());
+    assert_eq!(write(&new), None);
+}
