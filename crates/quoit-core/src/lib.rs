@@ -60,7 +60,7 @@ pub use dots::{CounterReserve, DotSequence, Unreserved};
 pub use error::{DataTypeError, QuorumKind, RequestError, Unmet};
 pub use exchange::{ExchangeSettings, ExchangeStats, PartitionExchanges};
 pub use folds::{Fold, FoldFound, FoldKind, FoldProgress, Method};
-pub use given::GivenInPlace;
+pub use given::{BegunBatch, GivenInPlace, GivenObject, PendingBatch};
 pub use hints::{fuzz_hint_file, hint_file_samples};
 pub use in_flight::AdmittedRequests;
 pub use in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};

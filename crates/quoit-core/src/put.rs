@@ -283,7 +283,8 @@ impl ReplicatedStore {
             self.check_read(topology, at.partition, &read.resolve(props)?, true)?;
         }
         let quorums = self.write_quorums(topology, &at, props, &request.options);
-        let given = request.given.map(|object| self.adopted(object, props)).transpose()?;
+        let mut given = request.given;
+        given.as_mut().map_or(Ok(()), |object| self.adopt(object, props))?;
         let change = ObjectChange {
             given,
             precondition: &request.precondition,
@@ -316,9 +317,13 @@ impl ReplicatedStore {
         Ok(Accepted { at, quorums: quorums?, object, ticket, sent })
     }
 
-    /// An object that was made elsewhere, as the bucket stores it: data types in Riak's form become states,
+    /// Makes an object from elsewhere what the bucket stores of it: data types in Riak's form become states,
     /// and values that never expire get the life of the bucket's, from their own time on.
-    fn adopted(&self, mut object: Object, props: &BucketProps) -> Result<Object, RequestError> {
+    pub(crate) fn adopt(
+        &self,
+        object: &mut Object,
+        props: &BucketProps,
+    ) -> Result<(), RequestError> {
         object
             .adopt_riak_data_type(props.datatype)
             .map_err(|fault| RequestError::Vetoed(fault.to_string()))?;
@@ -328,7 +333,7 @@ impl ReplicatedStore {
                 sibling.meta.expires_at_secs.get_or_insert(expires);
             }
         }
-        Ok(object)
+        Ok(())
     }
 
     /// The quorums of a write, if they can be met with the nodes that are up.

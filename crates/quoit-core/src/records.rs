@@ -19,6 +19,7 @@ mod together;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::data_type::pages::PagedObject;
+use quoit_model::hash::Partition;
 use quoit_model::key::{BucketRef, PIECE_TYPE};
 use quoit_model::object::Object;
 use quoit_store::engine::{
@@ -174,6 +175,28 @@ impl Records {
             tracing::warn!(%fault, "a large set or map could not be divided into pages");
         }
         Ok(updated)
+    }
+
+    /// Stores those of several records of one partition under whose names nothing is stored, all or none of
+    /// them. The places of the others are left in `is_there`. None of them may be a data type, and no two of
+    /// them the same record.
+    pub(crate) fn insert(
+        &self,
+        partition: Partition,
+        access: Access,
+        records: &[(RecordAt<'_>, RecordMeta, &[u8])],
+        is_there: &mut Vec<usize>,
+    ) -> Result<Applied, StoreError> {
+        self.engine.transact(partition, access, &mut |transaction| {
+            is_there.clear();
+            for (place, (at, meta, value)) in records.iter().enumerate() {
+                match transaction.get(at)? {
+                    None => transaction.put(at, *meta, value)?,
+                    Some(_) => is_there.push(place),
+                }
+            }
+            Ok(())
+        })
     }
 
     /// As [`Engine::update`] with [`Before::Skip`], of a record that is damaged: its pages go as well,

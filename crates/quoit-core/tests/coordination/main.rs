@@ -5,6 +5,7 @@ mod conditions;
 mod data_types;
 mod deletes;
 mod fixture;
+mod given;
 mod in_place;
 mod life;
 mod overload;

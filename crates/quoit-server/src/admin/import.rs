@@ -5,14 +5,12 @@ use crate::context::ServerContext;
 use crate::http::{Method, Refusal, Request, query_value};
 use bytes::Bytes;
 use quoit_core::{
-    FoldKind, GivenInPlace, Pending, PutRequest, ReadOptions, RecordRange, ReplicatedStore,
-    RequestError,
+    BegunBatch, FoldKind, GivenInPlace, GivenObject, Pending, PutRequest, ReadOptions, RecordRange,
+    ReplicatedStore, RequestError,
 };
-use quoit_model::bitcask_key::BitcaskKey;
 use quoit_model::context::decode_context;
 use quoit_model::etf::Limits;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
-use quoit_model::object::Object;
 use quoit_model::record_batch::{BatchRecord, read_records, version_digest};
 use quoit_model::riak_clock::decode_riak_clock;
 use quoit_model::riak_object::decode_riak_object;
@@ -27,8 +25,8 @@ const CONTENT_TYPE: &[u8] = b"application/octet-stream";
 /// room for clients.
 const WRITES_AT_ONCE: usize = 64;
 
-/// Records that are written one after the other before other tasks have their turn.
-const WRITES_WITHOUT_PAUSE: usize = 32;
+/// Records that are read or written one after the other before other tasks have their turn.
+const RECORDS_WITHOUT_PAUSE: usize = 32;
 
 /// A record that was not stored.
 struct NotStored {
@@ -86,16 +84,22 @@ async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal
     let records =
         read_records(body).map_err(|fault| error(400, "invalid_batch", &fault.to_string()))?;
     let record_count = records.len();
-    let BegunBatch { pending, declined, mut refused } = begin(&context.store, records).await;
+    let store = &context.store;
+    let (given, mut refused) = decode(records).await;
+    let BegunBatch { pending: together, left } = store.begin_given(given).await;
+    let BegunSingly { pending, declined } = begin_singly(store, left, &mut refused).await;
     let store_one = {
-        let store = Arc::clone(&context.store);
+        let store = Arc::clone(store);
         move |record| store_object(Arc::clone(&store), record)
     };
     refused.extend(for_each(declined, store_one).await);
+    if let Some(batch) = together
+        && let Err(fault) = store.finish_given(&batch).await
+    {
+        refused.extend(batch.numbers.iter().map(|record| not_stored(*record, &fault)));
+    }
     for (record, write) in pending {
-        refused.extend(
-            context.store.finish(write).await.map_err(|fault| not_stored(record, &fault)).err(),
-        );
+        refused.extend(store.finish(write).await.map_err(|fault| not_stored(record, &fault)).err());
     }
     refused.sort_by_key(|one| one.record);
     let stored_count = record_count - refused.len();
@@ -106,45 +110,51 @@ async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal
     Ok(json!({"stored": stored_count, "refused": refused}))
 }
 
-/// Records of a batch after the first step.
+/// The objects of records, and those that are none.
+async fn decode(records: Vec<BatchRecord>) -> (Vec<GivenObject>, Vec<NotStored>) {
+    let (mut given, mut refused) = (Vec::with_capacity(records.len()), Vec::new());
+    for (number, BatchRecord { key, object }) in records.into_iter().enumerate() {
+        if number % RECORDS_WITHOUT_PAUSE == RECORDS_WITHOUT_PAUSE - 1 {
+            tokio::task::yield_now().await;
+        }
+        match decode_riak_object(&object) {
+            Ok(object) => given.push(GivenObject { number, key, object }),
+            Err(fault) => {
+                let message = fault.to_string();
+                refused.push(NotStored { record: number, message, again: false });
+            }
+        }
+    }
+    (given, refused)
+}
+
+/// Records that were begun one by one.
 #[derive(Default)]
-struct BegunBatch {
+struct BegunSingly {
     /// Those in the log, which wait for a sync.
     pending: Vec<(usize, Pending)>,
     /// Those that other nodes have a part in.
-    declined: Vec<GivenRecord>,
-    refused: Vec<NotStored>,
-}
-
-/// An object that was made elsewhere.
-struct GivenRecord {
-    /// Its number in the batch, from 0.
-    record: usize,
-    key: BitcaskKey,
-    object: Object,
+    declined: Vec<GivenObject>,
 }
 
 /// Begins to store records: on a node that is alone, all of them are in the log before anything waits.
-async fn begin(store: &ReplicatedStore, records: Vec<BatchRecord>) -> BegunBatch {
-    let mut begun = BegunBatch::default();
-    for (record, BatchRecord { key, object }) in records.into_iter().enumerate() {
-        if record % WRITES_WITHOUT_PAUSE == WRITES_WITHOUT_PAUSE - 1 {
+async fn begin_singly(
+    store: &ReplicatedStore,
+    records: Vec<GivenObject>,
+    refused: &mut Vec<NotStored>,
+) -> BegunSingly {
+    let mut begun = BegunSingly::default();
+    for (done, GivenObject { number, key, object }) in records.into_iter().enumerate() {
+        if done % RECORDS_WITHOUT_PAUSE == RECORDS_WITHOUT_PAUSE - 1 {
             tokio::task::yield_now().await;
         }
-        let object = match decode_riak_object(&object) {
-            Ok(object) => object,
-            Err(fault) => {
-                begun.refused.push(NotStored { record, message: fault.to_string(), again: false });
-                continue;
-            }
-        };
         match store.put_given_in_place(key.as_key_ref(), object) {
             Ok(GivenInPlace::Stored) => {}
-            Ok(GivenInPlace::Pending(write)) => begun.pending.push((record, write)),
+            Ok(GivenInPlace::Pending(write)) => begun.pending.push((number, write)),
             Ok(GivenInPlace::Declined(object)) => {
-                begun.declined.push(GivenRecord { record, key, object });
+                begun.declined.push(GivenObject { number, key, object });
             }
-            Err(fault) => begun.refused.push(not_stored(record, &fault)),
+            Err(fault) => refused.push(not_stored(number, &fault)),
         }
     }
     begun
@@ -182,10 +192,10 @@ where
 
 async fn store_object(
     store: Arc<ReplicatedStore>,
-    GivenRecord { record, key, object }: GivenRecord,
+    GivenObject { number, key, object }: GivenObject,
 ) -> Result<(), NotStored> {
     let put = store.put(PutRequest::given(key.as_key_ref(), object)).await;
-    put.map(drop).map_err(|fault| not_stored(record, &fault))
+    put.map(drop).map_err(|fault| not_stored(number, &fault))
 }
 
 fn not_stored(record: usize, fault: &RequestError) -> NotStored {
