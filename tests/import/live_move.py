@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
@@ -181,13 +182,31 @@ class LiveMove(unittest.TestCase):
             return {check["what"] for check in plan["checks"]
                     if check["for_both_ways"] and check["verdict"] != "good"}
         own = {"the cluster's delete_mode"}
-        self.assertEqual(bad(conf=False), own | {"Riak's delete_mode", "expiry of Riak's engines"})
+        unknown = {"Riak's delete_mode", "Riak's repl_reap", "expiry of Riak's engines"}
+        self.assertEqual(bad(conf=False), own | unknown)
         self.assertEqual(bad(), own | {"Riak's delete_mode"})
         self.keep_tombstones()
         self.assertEqual(bad(), own)
-        with open(self.conf, "a", encoding="utf-8") as file:
-            file.write("bitcask.expiry = 1d\n")
-        self.assertEqual(bad(), own | {"expiry of Riak's engines"})
+        for line, what in (("bitcask.expiry = 1d", "expiry of Riak's engines"),
+                           ("repl_reap = enabled", "Riak's repl_reap")):
+            with open(self.conf, encoding="utf-8") as file:
+                before = file.read()
+            with open(self.conf, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+            self.assertEqual(bad(), own | {what})
+            with open(self.conf, "w", encoding="utf-8") as file:
+                file.write(before)
+        # What lets records go in the cluster: its own settings, its types and single buckets.
+        write(riak, "plain", ["a"], b"1")
+        request = urllib.request.Request(here[0].url + "/buckets/plain/props", method="PUT",
+                                         headers={"Content-Type": "application/json"},
+                                         data=b'{"props": {"ttl": 60}}')
+        urllib.request.urlopen(request, timeout=30).close()
+        self.assertEqual(bad(), own | {"expiry in the cluster"})
+        here[0].stop()
+        here[0].settings += ["delete_mode=keep", "repl_reap=enabled", "bitcask.expiry=1d"]
+        here[0].start()
+        self.assertEqual(bad(), {"the cluster's repl_reap", "expiry in the cluster"})
 
     def test_one_way_names_nothing_that_writes_to_riak(self):
         riak = self.cluster("riak", 1, ["ring_size=8"])

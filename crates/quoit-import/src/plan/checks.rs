@@ -132,12 +132,16 @@ fn version(facts: &Facts) -> Check {
     )
 }
 
+/// Remedy where reaps go from one cluster to the other.
+const SENT_REAPS_REMEDY: &str = "a reap that is sent on removes a tombstone for which the other side may still have the value: set \
+     repl_reap = disabled on every node and reap no tombstones until the move is over";
+
 /// Whether Riak removes tombstones or old records by itself: only its files tell.
-fn riaks_deletes(facts: &Facts) -> [Check; 2] {
+fn riaks_deletes(facts: &Facts) -> [Check; 3] {
     let ask = "give --riak-conf FILE for each node (advanced.config is read beside it): Riak tells this to \
                nobody over the network";
     if facts.confs.is_empty() {
-        return ["Riak's delete_mode", "expiry of Riak's engines"]
+        return ["Riak's delete_mode", "Riak's repl_reap", "expiry of Riak's engines"]
             .map(|what| Check::new(what, Verdict::Unknown, "not known").both_ways(ask));
     }
     let modes: Vec<String> = facts
@@ -163,10 +167,15 @@ fn riaks_deletes(facts: &Facts) -> [Check; 2] {
         .both_ways(
             "what expired in one cluster would come back from the other: switch it off, or move one way",
         );
-    [mode, expiry]
+    let reaping = facts.confs.iter().filter(|(_, conf)| conf.sends_reaps());
+    let reaping: Vec<String> = reaping.map(|(file, _)| format!("enabled in {file}")).collect();
+    let found = if reaping.is_empty() { "off".to_owned() } else { reaping.join(", ") };
+    let reap = Check::new("Riak's repl_reap", good_if(reaping.is_empty()), found)
+        .both_ways(SENT_REAPS_REMEDY);
+    [mode, reap, expiry]
 }
 
-fn own_deletes(facts: &Facts) -> [Check; 2] {
+fn own_deletes(facts: &Facts) -> [Check; 3] {
     let mode = &facts.here_delete_mode;
     let mode = Check::new("the cluster's delete_mode", good_if(mode == "keep"), mode.clone())
         .both_ways(
@@ -178,16 +187,21 @@ fn own_deletes(facts: &Facts) -> [Check; 2] {
         .filter(|(_, one)| one.here_ttl_secs > 0)
         .map(|(name, one)| format!("ttl of type {name}: {} s", one.here_ttl_secs))
         .collect();
+    let buckets = facts.here_ttl_buckets.iter();
+    expiring.extend(buckets.map(|(name, secs)| format!("ttl of bucket {name}: {secs} s")));
     expiring.extend(facts.here_expires_after_secs.map(|secs| format!("bitcask.expiry: {secs} s")));
     let found = if expiring.is_empty() { "off".to_owned() } else { expiring.join(", ") };
     let expiry = Check::new("expiry in the cluster", good_if(expiring.is_empty()), found)
         .both_ways("switch bitcask.expiry off and set ttl to 0 until the move is over");
-    [mode, expiry]
+    let found = if facts.here_sends_reaps { "enabled" } else { "off" };
+    let reap = Check::new("the cluster's repl_reap", good_if(!facts.here_sends_reaps), found)
+        .both_ways(SENT_REAPS_REMEDY);
+    [mode, reap, expiry]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::facts::SideFacts;
+    use super::super::facts::{SideFacts, TypeFacts};
     use super::super::riak_conf::RiakConf;
     use super::*;
 
@@ -212,12 +226,33 @@ mod tests {
     fn both_ways_need_tombstones_that_stay_on_both_sides() {
         assert_eq!(forbidding(&facts(Some("delete_mode = keep"), "keep")), [""; 0]);
         assert_eq!(forbidding(&facts(Some(""), "keep")), ["Riak's delete_mode"]);
-        let unknown = ["Riak's delete_mode", "expiry of Riak's engines"];
+        let unknown = ["Riak's delete_mode", "Riak's repl_reap", "expiry of Riak's engines"];
         assert_eq!(forbidding(&facts(None, "keep")), unknown);
         let own = forbidding(&facts(Some("delete_mode = keep"), "3000"));
         assert_eq!(own, ["the cluster's delete_mode"]);
         let expiring = "delete_mode = keep\nbitcask.expiry = 1d";
         assert_eq!(forbidding(&facts(Some(expiring), "keep")), ["expiry of Riak's engines"]);
+        let reaping = "delete_mode = keep\nrepl_reap = enabled";
+        assert_eq!(forbidding(&facts(Some(reaping), "keep")), ["Riak's repl_reap"]);
+    }
+
+    #[test]
+    fn both_ways_need_a_cluster_where_nothing_expires_or_is_reaped_for_others() {
+        let good = facts(Some("delete_mode = keep"), "keep");
+        let own = |change: &dyn Fn(&mut Facts)| {
+            let mut facts = good.clone();
+            change(&mut facts);
+            forbidding(&facts)
+        };
+        assert_eq!(own(&|facts| facts.here_sends_reaps = true), ["the cluster's repl_reap"]);
+        let expiring = ["expiry in the cluster"];
+        assert_eq!(own(&|facts| facts.here_expires_after_secs = Some(60)), expiring);
+        assert_eq!(own(&|facts| facts.here_ttl_buckets = vec![("t/b".to_owned(), 5)]), expiring);
+        let typed = TypeFacts { here_ttl_secs: 5, ..TypeFacts::default() };
+        let type_expires = |facts: &mut Facts| {
+            facts.types.insert("t".to_owned(), typed);
+        };
+        assert_eq!(own(&type_expires), expiring);
     }
 
     #[test]

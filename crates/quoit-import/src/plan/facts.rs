@@ -3,7 +3,7 @@
 use super::PlanArgs;
 use super::riak_conf::RiakConf;
 use crate::api::{Api, segment};
-use crate::names::DEFAULT_TYPE;
+use crate::names::{DEFAULT_TYPE, bucket_name};
 use crate::output::shown;
 use crate::riak_node::RiakNode;
 use anyhow::{Context, Result};
@@ -48,6 +48,10 @@ pub(super) struct Facts {
     /// Deletes of the cluster: the mode, and seconds after which records expire by default.
     pub(super) here_delete_mode: String,
     pub(super) here_expires_after_secs: Option<u64>,
+    /// Whether the cluster sends reaps to others.
+    pub(super) here_sends_reaps: bool,
+    /// Buckets of the cluster with a life of records of their own, in seconds.
+    pub(super) here_ttl_buckets: Vec<(String, u64)>,
     /// Whether the cluster queues writes for others, by the node that was asked.
     pub(super) here_queues: bool,
     /// Riak's files, with their names.
@@ -72,6 +76,7 @@ impl Facts {
             here_delete_mode: text_of(&status["deletes"]["delete_mode"]),
             here_queues: repl["result"]["source"]["enabled"] == true,
             here_expires_after_secs: status["deletes"]["expires_after_secs"].as_u64(),
+            here_sends_reaps: status["deletes"]["sends_reaps"] == true,
             ..Self::default()
         };
         for path in &args.riak_conf {
@@ -86,6 +91,7 @@ impl Facts {
         // After a fault the connection may be of no use.
         let mut riak = RiakNode::connect(&riak_pb)?;
         facts.types = types(args, &facts, &mut riak, &here_api)?;
+        facts.here_ttl_buckets = ttl_buckets(&facts, &here_api)?;
         Ok(facts)
     }
 
@@ -164,6 +170,25 @@ fn types(
         );
     }
     Ok(types)
+}
+
+/// Those buckets of Riak's to which the cluster gives a life of records that is not their type's.
+fn ttl_buckets(facts: &Facts, here: &Api) -> Result<Vec<(String, u64)>> {
+    let mut found = Vec::new();
+    for bucket in &facts.buckets {
+        let name = bucket.bucket_type.as_deref().unwrap_or(DEFAULT_TYPE.as_bytes());
+        let Some(of_type) = facts.types.get(&shown(name)).filter(|one| one.is_here) else {
+            continue;
+        };
+        let (of, bucket_segment) = (segment(name), segment(&bucket.name));
+        let path = format!("admin/v1/types/{of}/buckets/{bucket_segment}/props");
+        let document = here.done(here.get(&path)?)?;
+        let ttl_secs = document["props"]["ttl"].as_u64().unwrap_or(0);
+        if ttl_secs > 0 && ttl_secs != of_type.here_ttl_secs {
+            found.push((bucket_name(bucket), ttl_secs));
+        }
+    }
+    Ok(found)
 }
 
 /// A word or a number as text.

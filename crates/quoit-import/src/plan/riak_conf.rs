@@ -51,6 +51,11 @@ impl RiakConf {
         self.get("delete_mode").unwrap_or("3000")
     }
 
+    /// Whether reaps are sent to other clusters.
+    pub(super) fn sends_reaps(&self) -> bool {
+        self.get("repl_reap").is_some_and(|value| ["enabled", "on", "true"].contains(&value))
+    }
+
     /// Settings by which an engine removes what is old, as `name = value`.
     pub(super) fn expiry(&self) -> Vec<String> {
         let is_expiry = |key: &str| {

@@ -6,7 +6,7 @@ use super::names;
 use crate::context::{RIAK_KV_VERSION, ServerContext};
 use crate::http::{query_value, statistics};
 use crate::memory::MemoryFigures;
-use quoit_core::{DeleteMode, ReplicatedStore, StoreSettings, TombstonesHeldUp};
+use quoit_core::{DeleteMode, ReplicatedStore, TombstonesHeldUp};
 use quoit_store::engine::EngineStats;
 use quoit_tls::Instant;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ pub(super) fn status(context: &ServerContext) -> Value {
         "engine": engine(context.storage_backend, &context.store.engine().stats()),
         "reap_records": reap_records(&context.store),
         "tombstones": tombstones(&context.store.tombstones_held_up()),
-        "deletes": deletes(context.store.settings()),
+        "deletes": deletes(&context.store),
         "mapreduce": super::jobs::figures(&context.jobs),
         "change_feeds": change_feeds(&context.store),
         "security": security(context),
@@ -97,15 +97,20 @@ pub(super) fn tombstones(held_up: &TombstonesHeldUp) -> Value {
     })
 }
 
-/// How long deleted and expiring records stay: the word or the milliseconds of `delete_mode`, and the seconds
-/// after which records expire by default.
-fn deletes(settings: &StoreSettings) -> Value {
+/// How long deleted and expiring records stay: the word or the milliseconds of `delete_mode`, the seconds after
+/// which records expire by default, and whether reaps are sent to other clusters.
+fn deletes(store: &ReplicatedStore) -> Value {
+    let settings = store.settings();
     let delete_mode = match settings.delete_mode {
         DeleteMode::Keep => json!("keep"),
         DeleteMode::Immediate => json!("immediate"),
         DeleteMode::AfterMs(delay_ms) => json!(delay_ms),
     };
-    json!({"delete_mode": delete_mode, "expires_after_secs": settings.ttl_secs_default})
+    json!({
+        "delete_mode": delete_mode,
+        "expires_after_secs": settings.ttl_secs_default,
+        "sends_reaps": store.source_queues().settings().queues_reaps,
+    })
 }
 
 fn texts(names: &[Arc<str>]) -> Vec<String> {
