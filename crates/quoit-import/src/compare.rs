@@ -71,13 +71,23 @@ impl Compared {
 pub(crate) fn compare(args: &CompareArgs) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let compared = runtime.block_on(compare_all(args))?;
-    let is_same = compared.iter().all(Compared::is_same);
+    // A script that goes by the exit status must not switch over because of a wrong address.
+    let is_same = !compared.is_empty() && compared.iter().all(Compared::is_same);
     match args.format {
         Format::Json => {
             let buckets: Vec<Value> = compared.iter().map(document).collect();
             say!("{}", json!({"same": is_same, "buckets": buckets}));
         }
         Format::Human => compared.iter().for_each(print),
+    }
+    if compared.is_empty() {
+        bail!(
+            "nothing was compared: neither {} nor {} has a bucket of {}; see that both addresses are right, \
+             or name buckets (--only TYPE/BUCKET)",
+            args.riak,
+            args.here,
+            if args.only.is_empty() { "any type".to_owned() } else { args.only.join(", ") },
+        );
     }
     if is_same { Ok(()) } else { bail!("Riak and the cluster differ as printed") }
 }
