@@ -261,6 +261,8 @@ PROCESSES = [
      with_nodes("import/run.py")),
     ("live-move", "the plan of a live move from Riak, carried out command by command",
      with_nodes("import/live_move.py")),
+    ("import-disks", "imports into a node whose disk is full, and from a read-only medium",
+     with_nodes("import/disks.py")),
     ("healing", "what comes back to real nodes that were away, and what must not",
      with_nodes("process/healing.py")),
     ("changes", "change feeds of real nodes, which die, as their readers do",

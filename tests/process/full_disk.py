@@ -14,9 +14,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(HERE)]
 
-from support import unittest_runner  # noqa: E402
+from support import mounting  # noqa: E402
 from support.cluster import wait_until  # noqa: E402
 from support.filling import fill  # noqa: E402
+from support.mounting import mount  # noqa: E402
 from support.node import Node, binary_from_environment  # noqa: E402
 from support.pb import Connection, Refused  # noqa: E402
 
@@ -103,10 +104,6 @@ class FullDisk(unittest.TestCase):
         self.reads_and_goes_on("innostore", ORDERED_MEBIBYTES)
 
 
-def mount(*arguments):
-    subprocess.run(["mount", *arguments], check=True)
-
-
 def value(number):
     # No engine compresses it.
     return random.Random(number).randbytes(VALUE_BYTES)
@@ -125,21 +122,5 @@ def is_accepted(node):
             return False
 
 
-def main():
-    if os.environ.get("TEST_FULL_DISK_INSIDE"):
-        return unittest_runner.run(sys.modules[__name__])
-    inside = ["unshare", "-rm"]
-    try:
-        subprocess.run(inside + ["mount", "-t", "tmpfs", "none", tempfile.gettempdir()], check=True,
-                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    except (OSError, subprocess.CalledProcessError) as error:
-        print("skipped: this machine lets nobody mount a file system of their own (%s), so full disks were "
-              "not tested" % error)
-        print("0 passed, 0 failed")
-        return 0
-    command = inside + [sys.executable, os.path.abspath(__file__)] + sys.argv[1:]
-    return subprocess.run(command, env={**os.environ, "TEST_FULL_DISK_INSIDE": "1"}).returncode
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(mounting.run(sys.modules[__name__], __file__))

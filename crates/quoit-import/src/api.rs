@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 /// Longest wait for an answer: that of a bucket's digest is as long as the bucket.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a cluster is asked again that can't answer at the moment.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+/// How long a cluster is asked again that can't answer at the moment, where nothing else is said.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// First pause before it is asked again; doubled each time, up to the last.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) const LAST_PAUSE: Duration = Duration::from_secs(5);
@@ -19,6 +19,7 @@ pub(crate) const LAST_PAUSE: Duration = Duration::from_secs(5);
 pub(crate) struct Api {
     base: String,
     agent: ureq::Agent,
+    patience: Duration,
 }
 
 /// A path segment, percent-encoded.
@@ -36,7 +37,17 @@ impl Api {
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .http_status_as_error(false)
             .build();
-        Self { base, agent: config.into() }
+        Self { base, agent: config.into(), patience: PATIENCE }
+    }
+
+    /// The same, asking a cluster again for so long that can't answer at the moment.
+    pub(crate) fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// How long a cluster is asked again that can't answer at the moment.
+    pub(crate) const fn patience(&self) -> Duration {
+        self.patience
     }
 
     pub(crate) fn base(&self) -> &str {
@@ -59,12 +70,12 @@ impl Api {
         self.read(self.agent.get(&url).call())
     }
 
-    /// The same, asked again for some minutes while no node answers: in the midst of an import.
+    /// The same, asked again for some time while no node answers: in the midst of an import.
     pub(crate) fn get_patiently(&self, path: &str) -> Result<(u16, Value)> {
         let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
         loop {
             match self.get(path) {
-                Err(_) if began.elapsed() < PATIENCE => {}
+                Err(_) if began.elapsed() < self.patience => {}
                 answer => return answer,
             }
             std::thread::sleep(pause);

@@ -37,7 +37,7 @@ use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Size from which a batch is sent, in bytes; a larger object goes by itself.
 const BATCH_BYTES: usize = 1 << 20;
@@ -89,6 +89,10 @@ pub struct RunArgs {
     /// cluster do not notice [default: as many as it takes].
     #[arg(long, value_name = "RECORDS")]
     rate: Option<NonZeroU32>,
+    /// Time for which records are sent again that the cluster can't take at the moment: a node is away, or a
+    /// disk is full.
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    patience: u64,
     /// Do not read everything a second time to see that the cluster has it.
     #[arg(long)]
     no_verify: bool,
@@ -115,7 +119,7 @@ struct Import<'a> {
 
 pub(crate) fn import(args: &RunArgs) -> Result<()> {
     let found = open(&args.directories)?;
-    let api = Api::new(&args.to);
+    let api = Api::new(&args.to).with_patience(Duration::from_secs(args.patience));
     api.done(api.get("admin/v1/ping")?)?;
     let journal = Journal::open(&args.journal, api.base())?;
     let now_secs = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

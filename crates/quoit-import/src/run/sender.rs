@@ -3,7 +3,7 @@
 use super::batch_size::BatchSize;
 use super::tally::Tally;
 use super::{Place, SKIP_HINT};
-use crate::api::{Api, FIRST_PAUSE, LAST_PAUSE, PATIENCE};
+use crate::api::{Api, FIRST_PAUSE, LAST_PAUSE};
 use crate::output::note;
 use anyhow::{Result, anyhow};
 use quoit_model::record_batch::read_records;
@@ -222,12 +222,12 @@ pub(super) fn deliver(
             Ok(answer) => return api.done(answer).map(|_| for_good),
             Err(fault) => fault,
         };
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > api.patience() {
             return Err(fault);
         }
         if began.elapsed() > SILENT_FOR && !is_told {
-            let minutes = PATIENCE.as_secs() / 60;
-            note(format_args!("{fault:#}; they are sent again for up to {minutes} minutes"));
+            let secs = api.patience().as_secs();
+            note(format_args!("{fault:#}; they are sent again for up to {secs} seconds"));
             is_told = true;
         }
         std::thread::sleep(pause);

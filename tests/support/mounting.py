@@ -1,0 +1,29 @@
+"""Test programs that mount file systems of their own, for themselves alone. Where the machine lets nobody do
+that, that is said and nothing is tested."""
+import os
+import subprocess
+import sys
+import tempfile
+
+from support import unittest_runner
+
+
+def mount(*arguments):
+    subprocess.run(["mount", *arguments], check=True)
+
+
+def run(module, path):
+    """Runs the tests of a module where it may mount."""
+    if os.environ.get("TEST_MAY_MOUNT"):
+        return unittest_runner.run(module)
+    inside = ["unshare", "-rm"]
+    try:
+        subprocess.run(inside + ["mount", "-t", "tmpfs", "none", tempfile.gettempdir()], check=True,
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print("skipped: this machine lets nobody mount a file system of their own (%s), so full and read-only "
+              "disks were not tested" % error)
+        print("0 passed, 0 failed")
+        return 0
+    command = inside + [sys.executable, os.path.abspath(path)] + sys.argv[1:]
+    return subprocess.run(command, env={**os.environ, "TEST_MAY_MOUNT": "1"}).returncode
