@@ -118,19 +118,46 @@ const NEAREST: [(&str, &str, &str); 8] = [
     ("repair", "copies are repaired by anti-entropy", "quoit admin aae-exchange [PARTITION]"),
 ];
 
-/// Translates a line of riak-admin.
+/// Translates a line of riak-admin. `--url` may stand anywhere in it.
 #[must_use]
 pub fn riak_admin(words: &[String]) -> Translated {
-    let Some(first) = words.first() else { return help_of_admin(true) };
+    let (words, url) = without_url(words);
+    let at = url.clone().into_iter().flat_map(|url| ["--url".to_owned(), url]);
+    match translated(&words, url.as_deref()) {
+        // Behind the command the address could be taken for one of its words.
+        Translated::Run(mut line) if ["admin", "repl"].contains(&line[0].as_str()) => {
+            line.splice(1..1, at);
+            Translated::Run(line)
+        }
+        Translated::Ask(question, words) => {
+            Translated::Ask(question, words.into_iter().chain(at).collect())
+        }
+        other => other,
+    }
+}
+
+/// The words of a line without the address of a node, and that.
+fn without_url(words: &[String]) -> (Vec<String>, Option<String>) {
+    let (mut left, mut url) = (Vec::new(), None);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.strip_prefix("--url") {
+            Some("") => url = words.next().cloned(),
+            Some(given) if given.starts_with('=') => url = Some(given[1..].to_owned()),
+            _ => left.push(word.clone()),
+        }
+    }
+    (left, url)
+}
+
+fn translated(words: &[String], url: Option<&str>) -> Translated {
+    let Some(first) = words.first() else { return help_of_admin(None) };
     // Both spellings are in scripts.
     let command = first.trim_start_matches("--").replace('_', "-");
     let rest = &words[1..];
     match command.as_str() {
-        "help" | "-h" => help_of_admin(true),
-        "test" => {
-            let url = rest.iter().skip_while(|word| *word != "--url").nth(1);
-            Translated::Test(url.map_or(DEFAULT_URL, String::as_str).to_owned())
-        }
+        "help" | "-h" => help_of_admin(None),
+        "test" => Translated::Test(url.unwrap_or(DEFAULT_URL).to_owned()),
         "cluster" if rest.first().is_some_and(|word| word.replace('_', "-") == "resize-ring") => {
             say(
                 "the number of partitions is for life; a cluster of another size is filled by replication or \
@@ -140,6 +167,7 @@ pub fn riak_admin(words: &[String]) -> Translated {
             )
         }
         "describe" => config("describe", rest),
+        "show" if is_about_limits(rest) => run(&["admin", "handoff", "config"], &[]),
         "show" => config("show", &[]),
         "set" if is_limit(rest) => limits(rest),
         "repl" => run(&["repl"], rest),
@@ -161,7 +189,7 @@ pub fn riak_admin(words: &[String]) -> Translated {
             if let Some((_, what, nearest)) = NEAREST.iter().find(|(name, ..)| *name == command) {
                 return say(&format!("{command}: {what}; nearest: {nearest}"), false);
             }
-            help_of_admin(false)
+            help_of_admin(Some(first))
         }
     }
 }
@@ -169,7 +197,7 @@ pub fn riak_admin(words: &[String]) -> Translated {
 /// Translates a line of the command `riak`.
 #[must_use]
 pub fn riak(words: &[String]) -> Translated {
-    let Some(first) = words.first() else { return help_of_riak(true) };
+    let Some(first) = words.first() else { return help_of_riak(None) };
     let rest = &words[1..];
     match first.as_str() {
         "admin" => riak_admin(rest),
@@ -209,8 +237,8 @@ pub fn riak(words: &[String]) -> Translated {
             "quoit debug bundle",
         ),
         "ertspath" => nearest("ertspath", "there is no Erlang runtime", "quoit --version"),
-        "help" | "-h" | "--help" => help_of_riak(true),
-        _ => help_of_riak(false),
+        "help" | "-h" | "--help" => help_of_riak(None),
+        _ => help_of_riak(Some(first)),
     }
 }
 
@@ -269,10 +297,19 @@ fn config(command: &str, words: &[String]) -> Translated {
     run(&["config", command], &keys)
 }
 
+/// Settings that can be changed while the node runs.
+const LIMITS: [&str; 3] = ["transfer_limit", "handoff.inbound", "handoff.outbound"];
+
 /// Whether the one setting to be set is one that can be changed while the node runs.
 fn is_limit(words: &[String]) -> bool {
-    let settings = ["transfer_limit=", "handoff.inbound=", "handoff.outbound="];
-    words.first().is_some_and(|word| settings.iter().any(|setting| word.starts_with(setting)))
+    let name = words.first().and_then(|word| word.split_once('='));
+    name.is_some_and(|(name, _)| LIMITS.contains(&name))
+}
+
+/// Whether all settings that are to be shown are those of which the nodes themselves tell.
+fn is_about_limits(words: &[String]) -> bool {
+    let mut keys = words.iter().filter(|word| !word.starts_with('-')).peekable();
+    keys.peek().is_some() && keys.all(|key| LIMITS.contains(&key.as_str()))
 }
 
 fn limits(words: &[String]) -> Translated {
@@ -286,7 +323,8 @@ fn limits(words: &[String]) -> Translated {
     }
 }
 
-fn help_of_admin(is_success: bool) -> Translated {
+/// The commands that there are; a failure where a word was none of them.
+fn help_of_admin(unknown: Option<&str>) -> Translated {
     let others =
         NOTHING_TO_DO.iter().map(|(name, _)| *name).chain(NEAREST.iter().map(|(name, ..)| *name));
     let questions = QUESTIONS.iter().map(|(name, _)| *name);
@@ -296,19 +334,23 @@ fn help_of_admin(is_success: bool) -> Translated {
         .chain(questions)
         .chain(others)
         .collect();
-    let begins = if is_success { "" } else { "there is no such command of riak-admin. " };
+    let begins = begins(unknown, "riak-admin");
     say(
         &format!("{begins}Commands of riak-admin that are answered: {}", names.join(", ")),
-        is_success,
+        unknown.is_none(),
     )
 }
 
-fn help_of_riak(is_success: bool) -> Translated {
-    let begins = if is_success { "" } else { "there is no such command of riak. " };
+fn begins(unknown: Option<&str>, program: &str) -> String {
+    unknown.map_or(String::new(), |word| format!("{word} is no command of {program}. "))
+}
+
+fn help_of_riak(unknown: Option<&str>) -> Translated {
+    let begins = begins(unknown, "riak");
     let text = "Commands of riak that are answered: admin, repl, ping, console, foreground, version, \
         chkconfig, config, start, daemon, stop, restart, reboot, getpid, pid, attach, remote_console, top, \
         debug, ertspath";
-    say(&format!("{begins}{text}"), is_success)
+    say(&format!("{begins}{text}"), unknown.is_none())
 }
 
 #[cfg(test)]
@@ -335,13 +377,13 @@ mod tests {
             let spelled = [command.to_owned(), command.replace('-', "_")];
             for command in spelled {
                 if let Translated::Say { text, .. } = riak_admin(&words(&command)) {
-                    assert!(!text.contains("no such command"), "{command}: {text}");
+                    assert!(!text.contains("is no command of"), "{command}: {text}");
                 }
             }
         }
         for command in RIAK.split_whitespace() {
             if let Translated::Say { text, .. } = riak(&words(command)) {
-                assert!(!text.contains("no such command"), "{command}: {text}");
+                assert!(!text.contains("is no command of"), "{command}: {text}");
             }
         }
     }
@@ -364,6 +406,23 @@ mod tests {
     }
 
     #[test]
+    fn the_address_of_a_node_may_stand_anywhere() {
+        let cases = [
+            ("--url h:1 member-status", "admin --url h:1 member-status"),
+            ("security status --url h:1", "admin --url h:1 security status"),
+            ("--url=h:1 repl status", "repl --url h:1 status"),
+            ("set transfer_limit=4 --url h:1", "admin --url h:1 transfer-limit 4"),
+            ("describe transfer_limit --url h:1", "config describe transfer_limit"),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(riak_admin(&words(line)), Translated::Run(words(expected)), "{line}");
+        }
+        let asked = riak_admin(&words("--url h:1 diag disk"));
+        assert_eq!(asked, Translated::Ask(Question::Diag, words("disk --url h:1")));
+        assert_eq!(riak_admin(&words("test --url h:1")), Translated::Test("h:1".to_owned()));
+    }
+
+    #[test]
     fn lines_that_scripts_use_become_lines_of_quoit() {
         let cases = [
             ("cluster join riak@10.0.0.1", "admin cluster join riak@10.0.0.1"),
@@ -375,6 +434,8 @@ mod tests {
             ("set transfer_limit=4", "admin transfer-limit 4"),
             ("set handoff.inbound=off", "admin handoff disable inbound"),
             ("describe transfer_limit --node n", "config describe transfer_limit"),
+            ("show transfer_limit handoff.inbound --all", "admin handoff config"),
+            ("show ring_size", "config show"),
             ("handoff disable both --all", "admin handoff disable both --all"),
         ];
         for (line, expected) in cases {
@@ -394,5 +455,6 @@ mod tests {
             panic!("not run");
         };
         assert!(!is_success && text.contains("member-status"), "{text}");
+        assert!(text.starts_with("frobnicate is no command of riak-admin."), "{text}");
     }
 }
