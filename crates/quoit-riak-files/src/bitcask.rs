@@ -224,7 +224,11 @@ fn scan(
             Some(record) => Ok(record),
             None => {
                 let len = whole_record_behind(source, at)? - at;
-                let what = match at + len < source.len() {
+                source.seek(at)?;
+                let header = source.array::<HEADER_BYTES>()?;
+                let told = header.map(|header| sizes(&header));
+                let told = told.map(|(key, value)| at + (HEADER_BYTES + key + value) as u64);
+                let what = match at + len < source.len() || told == Some(source.len()) {
                     true => "a record is damaged: its checksum is another",
                     false => "the file ends in the midst of a record",
                 };
@@ -249,7 +253,7 @@ fn sizes(header: &[u8]) -> (usize, usize) {
 /// The record that begins where the source stands; `None` if there is no whole one.
 fn next(source: &mut Source) -> Result<Option<Record>, RiakFilesError> {
     let at = source.at();
-    let Some(header) = source.take(HEADER_BYTES)? else { return Ok(None) };
+    let Some(header) = source.array::<HEADER_BYTES>()? else { return Ok(None) };
     let (key_len, value_len) = sizes(&header);
     if value_len > OBJECT_BYTES_MAX {
         return Ok(None);

@@ -340,7 +340,7 @@ fn next(
     end: u64,
 ) -> Result<Result<Option<LedgerRecord>, Broken>, RiakFilesError> {
     let at = source.at();
-    let Some(header) = source.take(HEADER_BYTES)? else { return Ok(Err(Broken::NoEnd)) };
+    let Some(header) = source.array::<HEADER_BYTES>()? else { return Ok(Err(Broken::NoEnd)) };
     let size = |place: usize| {
         u32::from_le_bytes([header[place], header[place + 1], header[place + 2], header[place + 3]])
             as usize

@@ -2,6 +2,7 @@
 
 use crate::RiakFilesError;
 use crate::index_log::{Change, IndexLog};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
@@ -16,7 +17,7 @@ pub(crate) const KEYS_MAX: usize = 80_000_000;
 /// of the process.
 #[derive(Default)]
 pub(crate) struct Newest {
-    places: HashMap<u128, (u32, u64)>,
+    places: HashMap<u128, (u32, u64), RandomState>,
     log: Option<IndexLog>,
 }
 

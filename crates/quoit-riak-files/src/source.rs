@@ -48,23 +48,38 @@ impl Source {
         Ok(())
     }
 
+    /// The next bytes, of a fixed number; `None` when there are not so many.
+    pub(crate) fn array<const LEN: usize>(&mut self) -> Result<Option<[u8; LEN]>, RiakFilesError> {
+        let mut bytes = [0; LEN];
+        Ok(self.fill(&mut bytes)?.then_some(bytes))
+    }
+
     /// The next bytes; `None` when there are not so many.
     pub(crate) fn take(&mut self, len: usize) -> Result<Option<Vec<u8>>, RiakFilesError> {
+        // A length of damaged bytes must not take memory.
         if (len as u64) > self.left() {
             return Ok(None);
         }
         let mut bytes = vec![0; len];
-        match self.reader.read_exact(&mut bytes) {
+        Ok(self.fill(&mut bytes)?.then_some(bytes))
+    }
+
+    /// Reads as many bytes as there is room for; whether there were so many.
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<bool, RiakFilesError> {
+        if (bytes.len() as u64) > self.left() {
+            return Ok(false);
+        }
+        match self.reader.read_exact(bytes) {
             Ok(()) => {
-                self.at += len as u64;
-                Ok(Some(bytes))
+                self.at += bytes.len() as u64;
+                Ok(true)
             }
             // The file has become shorter.
             Err(fault) if fault.kind() == std::io::ErrorKind::UnexpectedEof => {
                 let end = self.reader.seek(SeekFrom::End(0));
                 self.len = end.map_err(RiakFilesError::io(&self.path))?;
                 self.at = self.len;
-                Ok(None)
+                Ok(false)
             }
             Err(source) => Err(RiakFilesError::Io { path: self.path.clone(), source }),
         }

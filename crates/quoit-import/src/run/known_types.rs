@@ -4,6 +4,7 @@ use crate::api::{Api, segment};
 use crate::output::{note, shown};
 use anyhow::{Result, bail};
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::riak_object::decode_riak_object;
 use quoit_riak_files::StoredRecord;
@@ -14,12 +15,12 @@ use std::collections::HashSet;
 pub(super) struct KnownTypes {
     api: Api,
     creates: bool,
-    known: HashSet<Bytes>,
+    known: HashSet<Bytes, RandomState>,
 }
 
 impl KnownTypes {
     pub(super) fn new(api: Api, creates: bool) -> Self {
-        let known = HashSet::from([Bytes::from_static(DEFAULT_BUCKET_TYPE)]);
+        let known = HashSet::from_iter([Bytes::from_static(DEFAULT_BUCKET_TYPE)]);
         Self { api, creates, known }
     }
 

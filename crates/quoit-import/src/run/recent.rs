@@ -1,6 +1,7 @@
 //! Copies of records that were sent a short while ago.
 
 use anyhow::{Context, Result};
+use foldhash::fast::RandomState;
 use quoit_model::bitcask_key::BitcaskKey;
 use quoit_riak_files::StoredRecord;
 use serde::{Deserialize, Serialize};
@@ -8,13 +9,16 @@ use std::collections::{HashSet, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 /// Partitions of which copies are remembered: a record's copies lie in as many that follow each other.
 const PARTITIONS_MAX: usize = 4;
 /// Most copies that are remembered, some 400 MiB of memory. Beyond it copies are sent once more, which the
 /// cluster merges.
 const COPIES_MAX: usize = 12_000_000;
+
+/// Objects up to this size are copied behind their names to be hashed.
+const HASHED_TOGETHER_BYTES: usize = 4 << 10;
 
 /// Bytes of a hash.
 const HASH_BYTES: usize = 16;
@@ -44,7 +48,7 @@ pub(super) struct KeptCopies {
 /// The copies of one partition.
 struct Copies {
     number: usize,
-    known: HashSet<u128>,
+    known: HashSet<u128, RandomState>,
     /// The file of those that the cluster has acknowledged, once there are any.
     file: Option<File>,
     kept_bytes: u64,
@@ -58,12 +62,14 @@ pub(super) struct RecentCopies {
     /// Path of the files, without a partition's number.
     base: PathBuf,
     partitions: VecDeque<Copies>,
+    /// The bytes of the record that is looked at.
+    hashed: Vec<u8>,
 }
 
 impl RecentCopies {
     /// The copies that are kept. A file that is missing or too short is left out: its copies are sent again.
     pub(super) fn open(base: PathBuf, kept: &[KeptCopies]) -> Result<Self> {
-        let mut recent = Self { base, partitions: VecDeque::new() };
+        let mut recent = Self { base, partitions: VecDeque::new(), hashed: Vec::new() };
         for kept in kept {
             let path = recent.path(kept.number);
             let copies = read(&path, kept).with_context(|| path.display().to_string())?;
@@ -97,10 +103,7 @@ impl RecentCopies {
 
     /// The hash of a copy that is not the same as one of those partitions; it is remembered then.
     pub(super) fn take_new(&mut self, record: &StoredRecord) -> Result<Option<u128>> {
-        let mut hasher = Xxh3::new();
-        update_with_name(&mut hasher, &record.key);
-        hasher.update(&record.object);
-        let hash = hasher.digest128();
+        let hash = self.hash(record);
         if self.partitions.iter().any(|copies| copies.known.contains(&hash)) {
             return Ok(None);
         }
@@ -114,6 +117,24 @@ impl RecentCopies {
             copies.known.insert(hash);
         }
         Ok(Some(hash))
+    }
+
+    /// A hash of name and object.
+    fn hash(&mut self, record: &StoredRecord) -> u128 {
+        if record.object.len() > HASHED_TOGETHER_BYTES {
+            let mut hasher = Xxh3::new();
+            update_with_name(&mut hasher, &record.key);
+            hasher.update(&record.object);
+            return hasher.digest128();
+        }
+        // The same number at once: a hasher that takes pieces has a large state to begin with.
+        self.hashed.clear();
+        for part in [&record.key.bucket_type, &record.key.bucket, &record.key.key] {
+            self.hashed.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            self.hashed.extend_from_slice(part);
+        }
+        self.hashed.extend_from_slice(&record.object);
+        xxh3_128(&self.hashed)
     }
 
     /// Writes hashes of the present partition's copies that are dealt with, and syncs them.
@@ -144,7 +165,7 @@ impl RecentCopies {
 
 impl Copies {
     fn new(number: usize) -> Self {
-        Self { number, known: HashSet::new(), file: None, kept_bytes: 0 }
+        Self { number, known: HashSet::default(), file: None, kept_bytes: 0 }
     }
 
     fn keep(&mut self, path: &Path, hashes: &[u128]) -> std::io::Result<()> {
@@ -223,6 +244,10 @@ mod tests {
             recent.begin(number).expect("begun");
         }
         assert!(recent.take_new(&record("a")).expect("taken").is_some(), "it is too long ago");
+        let mut in_pieces = Xxh3::new();
+        update_with_name(&mut in_pieces, &record("a").key);
+        in_pieces.update(&record("a").object);
+        assert_eq!(recent.hash(&record("a")), in_pieces.digest128());
         recent.remove().expect("removed");
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
