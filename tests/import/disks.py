@@ -1,4 +1,4 @@
-"""Imports at the edge of disks: into a node whose disk is full, and from a directory on a read-only medium."""
+"""Imports at the edge of disks: into a node whose disk is full, and from a read-only medium."""
 import json
 import os
 import random

@@ -21,8 +21,8 @@ def run(module, path):
         subprocess.run(inside + ["mount", "-t", "tmpfs", "none", tempfile.gettempdir()], check=True,
                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except (OSError, subprocess.CalledProcessError) as error:
-        print("skipped: this machine lets nobody mount a file system of their own (%s), so full and read-only "
-              "disks were not tested" % error)
+        print("skipped: this machine lets nobody mount a file system of their own (%s), so full and "
+              "read-only disks were not tested" % error)
         print("0 passed, 0 failed")
         return 0
     command = inside + [sys.executable, os.path.abspath(path)] + sys.argv[1:]

@@ -1,8 +1,8 @@
 //! Whole objects that were made elsewhere, many of them at once.
 //!
-//! On a node that is alone, those of a batch of which nothing is stored yet are written together, partition by
-//! partition: one step of the engine and one write of its log for many records. All others are written one by
-//! one, as the puts of clients are; a caller with several has them in the log before it waits for one sync.
+//! On a node that is alone, those of a batch of which nothing is stored yet are written together, partition
+//! by partition: one step of the engine and one write of its log for many records. All others are written one
+//! by one, as the puts of clients are; a caller with several has them in the log before it waits for a sync.
 
 use crate::error::RequestError;
 use crate::in_place::Pending;

@@ -117,8 +117,8 @@ pub enum RiakFilesError {
     },
     /// More keys than the memory that the walk may use has room for.
     #[error(
-        "{path} has more than {keys_max} keys, and an import takes no larger partition: move the data of this \
-         node by replication (quoit import plan)", path = .path.display()
+        "{path} has more than {keys_max} keys, and an import takes no larger partition: move the data of \
+         this node by replication (quoit import plan)", path = .path.display()
     )]
     TooManyKeys {
         /// Directory of the partition.

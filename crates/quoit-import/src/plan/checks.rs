@@ -133,8 +133,9 @@ fn version(facts: &Facts) -> Check {
 }
 
 /// Remedy where reaps go from one cluster to the other.
-const SENT_REAPS_REMEDY: &str = "a reap that is sent on removes a tombstone for which the other side may still have the value: set \
-     repl_reap = disabled on every node and reap no tombstones until the move is over";
+const SENT_REAPS_REMEDY: &str = "a reap that is sent on removes a tombstone for which \
+    the other side may still have the value: set repl_reap = disabled on every node and reap no \
+    tombstones until the move is over";
 
 /// Whether Riak removes tombstones or old records by itself: only its files tell.
 fn riaks_deletes(facts: &Facts) -> [Check; 3] {

@@ -97,8 +97,8 @@ pub(super) fn tombstones(held_up: &TombstonesHeldUp) -> Value {
     })
 }
 
-/// How long deleted and expiring records stay: the word or the milliseconds of `delete_mode`, the seconds after
-/// which records expire by default, and whether reaps are sent to other clusters.
+/// How long deleted and expiring records stay: the word or the milliseconds of `delete_mode`, the seconds
+/// after which records expire by default, and whether reaps are sent to other clusters.
 fn deletes(store: &ReplicatedStore) -> Value {
     let settings = store.settings();
     let delete_mode = match settings.delete_mode {
