@@ -13,6 +13,9 @@ use crate::term::Term;
 /// Significant decimal digits of a recorded latency: its error is below 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
+/// Greatest error of a percentile, as a share of it.
+const PERCENTILE_ERROR: f64 = 0.001;
+
 /// Distinct reasons of errors that are counted apart; further ones are counted as `other`.
 const ERROR_REASONS_MAX: usize = 10_000;
 
@@ -78,7 +81,9 @@ impl Attempts {
     /// Whether the true value of each [figure](Latencies::figures_us) may be greater. A mean always may.
     #[must_use]
     pub fn lower_bounds(&self) -> [bool; 7] {
-        let mut bounds = self.latencies.figures_us().map(|us| us >= self.least_failed_us as f64);
+        // A percentile is known within the error of the histogram.
+        let least_us = self.least_failed_us as f64 * (1.0 - PERCENTILE_ERROR);
+        let mut bounds = self.latencies.figures_us().map(|us| us >= least_us);
         bounds[1] = true;
         bounds
     }

@@ -115,7 +115,8 @@ fn a_failure_is_a_lower_bound() {
     let attempts = window.operations()[0].attempts(&window.breakdown().failed()[0]);
     let attempts = attempts.expect("a failure");
     assert_eq!(attempts.latencies.count, 10);
-    assert_eq!((attempts.latencies.median_us, attempts.least_failed_us), (5000, 5000));
+    assert_eq!(attempts.least_failed_us, 5000);
+    assert!((4995..=5005).contains(&attempts.latencies.median_us), "{attempts:?}");
     // The least is exact; the others could be greater.
     assert_eq!(attempts.lower_bounds(), [false, true, true, true, true, true, true]);
 }

@@ -197,7 +197,7 @@ impl Marks {
     ) -> Vec<String> {
         let attempts = stats.attempts(failed);
         let latencies = attempts.map_or_else(|| stats.latencies(), |attempts| attempts.latencies);
-        if latencies.count == 0 {
+        if stats.count() == 0 {
             return vec!["-".to_owned(); 7];
         }
         let bounds = attempts.map_or([false; 7], |attempts| attempts.lower_bounds());

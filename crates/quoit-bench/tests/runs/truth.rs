@@ -222,8 +222,8 @@ fn timeouts_are_lower_bounds_of_percentiles() {
 /// Against no server at all everything is noise, whatever the machine does.
 #[test]
 fn a_run_that_measures_the_client_says_so() {
-    let config =
-        "{driver, null}. {mode, {open_rate, 1000}}. {concurrent, 4}. {operations, [{get, 1}]}.";
+    let config = "{driver, null}. {mode, {open_rate, 1000}}. {concurrent, 4}.
+        {operations, [{do_something, 1}]}.";
     let run = try_run(config, |options| options.duration = Some("2s".to_owned())).unwrap();
     let summary = RunSummary::read(&run.report.directory).unwrap();
     let floor = summary.client.noise_floor;

@@ -49,7 +49,7 @@ pub(super) fn operations(figures: &[Figures], noise_floor: &Latencies) -> String
         number(&mut html, figures.count as f64, &grouped(figures.count as f64, 0));
         number(&mut html, figures.rate_per_s, &grouped(figures.rate_per_s, 1));
         number(&mut html, figures.error_count as f64, &grouped(figures.error_count as f64, 0));
-        let attempts = figures.attempts;
+        let attempts = figures.attempts.filter(|_| figures.count > 0);
         let latencies = attempts.map_or(figures.latencies, |attempts| attempts.latencies);
         let bounds = attempts.map_or([false; 7], |attempts| attempts.lower_bounds());
         latency_cells(&mut html, &latencies, bounds, noise_floor.noisy_figures(&latencies));
