@@ -1,4 +1,6 @@
 """Tests of clients of secured nodes: audit log, new certificates, tools and clusters that log in."""
+import base64
+import http.client
 import json
 import os
 import re
@@ -10,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.error
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -63,8 +66,8 @@ class SecuredClients(WithCertificates, unittest.TestCase):
         self.folder = folder.name
         self.files = Certificates(folder.name)
 
-    def node(self, commands, settings=()):
-        node = secured_node(self.files, commands, settings)
+    def node(self, commands, settings=(), flags=()):
+        node = secured_node(self.files, commands, settings, flags)
         self.addCleanup(node.__exit__, None, None, None)
         return node.__enter__()
 
@@ -156,6 +159,66 @@ class SecuredClients(WithCertificates, unittest.TestCase):
         self.assertEqual(self.serial(node), before)
         self.files.issue("server", "server", "ca", names="IP:127.0.0.1,DNS:localhost")
         wait_until(lambda: self.serial(node) != before, "the next certificate to be shown")
+
+    def test_clients_move_to_tls_one_by_one_while_those_in_clear_are_served(self):
+        config = self.written("quoit.conf", "listener.tls = both\n")
+        node = self.node((*USERS, "grant %s on default b to u" % ALL), (), ("--config", config))
+        clear = Pb(node.pb, self.files)
+        self.addCleanup(clear.close)
+        self.assertEqual(clear.call(1), (2, b""))
+        done = node.admin("security", "enable")
+        self.assertEqual((done.returncode, done.stdout.split()[-1]), (0, "Enabled"))
+        # Clients in clear go on, everywhere; those that begin TLS log in and are checked.
+        put = field(1, "other") + field(2, "k") + field(4, field(1, "v"))
+        self.assertEqual(clear.call(11, put)[0], 12)
+        self.assertEqual(self.clear_status(node, "/types/default/buckets/other/keys/k"), 200)
+        pb, done = self.log_in(node)
+        self.assertEqual(done, (254, b""))
+        self.assertIn("Permission denied", error_of(pb.call(11, put)[1])[0])
+        self.assertEqual(self.https(node, "GET", "/buckets/other/keys/k", ("u", "pw"))["status"], 403)
+        self.assertEqual(self.clear_status(node, "/admin/v1/status"), 426, "administration is not for all")
+        # The operator is told who is left.
+        status = node.admin("security", "status").stdout
+        self.assertRegex(status, r"(?m)^Enabled$")
+        self.assertRegex(status, r"\d connections in clear from 127\.0\.0\.1, the last \d+ s ago")
+        with urllib.request.urlopen(node.url + "/metrics", timeout=10) as answer:
+            metrics = answer.read().decode()
+        self.assertIn("\nquoit_clear_clients_served 1\n", metrics)
+        self.assertIn("\nquoit_clear_client_hosts 1\n", metrics)
+        wait_until(lambda: "listener.tls = both: clients in clear" in node.log_tail(100), "the warning")
+        self.written("quoit.conf", "listener.tls = required\n")
+        node.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: clear.call(1)[0] == 0, "clients in clear to be refused")
+        self.assertEqual(error_of(clear.call(11, put)[1])[0], "Security is enabled, please STARTTLS first")
+        self.assertEqual(self.clear_status(node, "/buckets/other/keys/k"), 426)
+        self.assertEqual(pb.call(1), (2, b""), "clients that have logged in go on")
+        self.assertRegex(node.log_tail(100), "listener.tls = required: .*hosts=.?127.0.0.1")
+        self.assertEqual(node.admin("security", "status").stdout.strip(), "Enabled")
+
+    def clear_status(self, node, path):
+        try:
+            with urllib.request.urlopen(node.url + path, timeout=10) as answer:
+                return answer.status
+        except urllib.error.HTTPError as refused:
+            return refused.code
+
+    def test_a_changed_password_ends_the_old_one_on_open_connections_of_https(self):
+        node = self.node((*USERS, "grant %s on any to u" % ALL, "enable"))
+        host, port = node.record["https"].rsplit(":", 1)
+        context = ssl.create_default_context(cafile=self.files.path("ca.pem"))
+        client = http.client.HTTPSConnection(host, int(port), timeout=20, context=context)
+        self.addCleanup(client.close)
+
+        def status(password):
+            token = base64.b64encode(("u:" + password).encode()).decode()
+            client.request("GET", "/buckets/b/keys/k", headers={"Authorization": "Basic " + token})
+            answer = client.getresponse()
+            answer.read()
+            return answer.status
+
+        self.assertEqual([status("pw"), status("pw")], [404, 404])
+        self.assertEqual(node.admin("security", "alter-user", "u", "password=new").returncode, 0)
+        self.assertEqual([status("pw"), status("new")], [401, 404])
 
     def serial(self, node):
         host, port = node.record["https"].rsplit(":", 1)

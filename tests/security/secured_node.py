@@ -13,14 +13,14 @@ CLIENTS = (
 
 
 @contextlib.contextmanager
-def secured_node(files, commands, settings=()):
+def secured_node(files, commands, settings=(), flags=()):
     """A node with the certificates of these files, after these commands of `quoit admin security`."""
     node = TemporaryNode(binary_from_environment(), [
         "ssl.certfile=" + files.path("server.pem"), "ssl.keyfile=" + files.path("server.key"),
         "ssl.cacertfile=" + files.path("ca.pem"), "ssl.crlfile=" + files.path("ca.crl"),
         "listener.https.test=127.0.0.1:0", "listener.protobuf_tls.test=127.0.0.1:0",
         "storage_backend=memory", "security.failure_delay=200ms", "security.hashing.memory=8KB",
-        *settings])
+        *settings], flags)
     with node:
         for words in commands:
             done = node.admin("security", *words.split())

@@ -34,6 +34,7 @@
 mod buckets;
 mod command;
 mod control;
+mod cut_off;
 mod departure;
 mod error;
 mod join;
@@ -57,6 +58,7 @@ mod versions;
 
 pub use command::{BUCKET_TYPES_MAX, BUCKETS_WITH_PROPS_MAX, Change, Command};
 pub use control::seed_elections;
+pub use cut_off::CutOff;
 pub use departure::Departure;
 pub use error::{ChangeError, NoSuchType, OpenError, StoreError};
 pub use join::JoinError;
@@ -75,8 +77,8 @@ pub use state::{ChosenBackend, Placements, RaisedCount, State, TypeStatus};
 pub use transport::{
     Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings,
     JoinProof, Lane, LateFaults, Limits, LinkMode, LinkSecurity, Listener, MethodCounts, Network,
-    Newcomer, NotAdmitted, Peer, PeerStatistics, PlainLink, Proven, Replies, Reply, Responder,
-    Service, ServiceStatistics, Stream, TokioNetwork, Traffic, memory_network,
+    Newcomer, NotAdmitted, Peer, PeerStatistics, PlainLink, PlainLinks, Proven, Replies, Reply,
+    Responder, Service, ServiceStatistics, Stream, TokioNetwork, Traffic, memory_network,
 };
 pub use trust::{
     Holder, IssuedToken, LinkView, MemberLink, TOKENS_MAX, TokenView, Trust, TrustError, TrustToken,

@@ -7,6 +7,7 @@ use crate::control::keeper::keep;
 use crate::control::link::ControlLink;
 use crate::control::machine::Published;
 use crate::control::service::ControlService;
+use crate::cut_off::{CutOff, CutOffWatch, watch_cut_off};
 use crate::departure::Departure;
 use crate::error::{ChangeError, NoSuchType, OpenError, StoreError};
 use crate::members::{Addresses, Introduction};
@@ -30,6 +31,7 @@ use quoit_wire::internode::control::{
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -93,6 +95,7 @@ pub struct ControlPlane {
     departure: watch::Sender<Option<Departure>>,
     /// The layout by which nothing on this node belongs to others only.
     clear_by: AtomicU64,
+    cut_off: CutOffWatch,
     keeper: Mutex<Option<AbortHandle>>,
     /// Let go after everything else.
     _lock: Box<dyn DiskLock>,
@@ -168,6 +171,7 @@ impl ControlPlane {
             joining: tokio::sync::Mutex::new(()),
             departure: watch::Sender::new(None),
             clear_by: AtomicU64::new(u64::MAX),
+            cut_off: CutOffWatch::default(),
             keeper: Mutex::new(None),
             _lock: lock,
         })
@@ -197,7 +201,9 @@ impl ControlPlane {
         internode.set_admission(service);
         // Before the first connection.
         TrustKeeper::default().refresh(internode.security(), &self.state());
-        let keeping = tokio::spawn(keep(Arc::downgrade(self), Arc::clone(internode)));
+        let (keeping, watching) = (Arc::downgrade(self), Arc::downgrade(self));
+        let keeping = keep(keeping, Arc::clone(internode));
+        let keeping = tokio::spawn(async { tokio::join!(keeping, watch_cut_off(watching)) });
         if let Some(earlier) = self.keeper.lock().replace(keeping.abort_handle()) {
             earlier.abort();
         }
@@ -277,6 +283,22 @@ impl ControlPlane {
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         self.read().members().count() > 1 && !self.group.reaches_majority()
+    }
+
+    /// Since when the node has been cut off; `None` = it is not, or has been for less than a second.
+    #[must_use]
+    pub fn cut_off(&self) -> Option<CutOff> {
+        self.cut_off.current().filter(|_| self.is_cut_off())
+    }
+
+    /// How long the node has been cut off; `None` as for [`ControlPlane::cut_off`].
+    #[must_use]
+    pub fn cut_off_for(&self) -> Option<Duration> {
+        self.cut_off().map(|cut_off| cut_off.since.elapsed())
+    }
+
+    pub(crate) const fn cut_off_watch(&self) -> &CutOffWatch {
+        &self.cut_off
     }
 
     /// Entries of the replicated log that this node keeps. A snapshot every 256 entries and the removal of

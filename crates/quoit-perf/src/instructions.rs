@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 
 /// Beginning of the names of callgrind's files.
 const COUNTS: &str = "counts";
+/// Part of the names of functions that only a thread which serves requests runs.
+const SERVING: &str = "PbConnection";
 
 /// The arguments of the comparison.
 #[derive(Args, Clone, Debug)]
@@ -87,17 +89,30 @@ impl CountedLoad<'_> {
 
     /// Instructions of a node that is filled, has so many requests and stops.
     fn count_of(&self, common: &Common, operations: u64) -> Result<u64> {
-        let dir = tempfile::tempdir_in(&common.dir)?;
-        let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));
-        let mut set = self.set.clone();
-        set.extend(["worker_threads=1", "log.level=error"].map(str::to_owned));
-        let node = servers::quoit_counted(self.binary, &data, &set, &counts)?;
-        common.fill(&node, node.address, common.put(Some(0)))?;
-        let target = (self.reach)(&node, &data)?;
-        drive(&target, &Load { connections: 1, operations, ..self.load.clone() })?;
-        node.stop()?;
-        busiest_thread(dir.path())
+        count_work(common, self.binary, &self.set, &|node, data| {
+            let target = (self.reach)(node, data)?;
+            drive(&target, &Load { connections: 1, operations, ..self.load.clone() })?;
+            Ok(())
+        })
     }
+}
+
+/// Instructions of the thread that serves requests of a node which is filled, does some work and stops.
+pub(crate) fn count_work(
+    common: &Common,
+    binary: &Path,
+    set: &[String],
+    work: &dyn Fn(&Running, &Path) -> Result<()>,
+) -> Result<u64> {
+    let dir = tempfile::tempdir_in(&common.dir)?;
+    let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));
+    let mut set = set.to_vec();
+    set.extend(["worker_threads=1", "log.level=error"].map(str::to_owned));
+    let node = servers::quoit_counted(binary, &data, &set, &counts)?;
+    common.fill(&node, node.address, common.put(Some(0)))?;
+    work(&node, &data)?;
+    node.stop()?;
+    serving_thread(dir.path())
 }
 
 /// Instructions of one request.
@@ -123,14 +138,17 @@ fn total(text: &str) -> Option<u64> {
     sum?.trim().parse().ok()
 }
 
-/// Instructions of the thread that had most of them: with one worker, that is the one that serves.
-fn busiest_thread(dir: &Path) -> Result<u64> {
+/// Instructions of the thread that serves requests, the only worker: the busiest of those that have run this
+/// code.
+fn serving_thread(dir: &Path) -> Result<u64> {
     let mut most = None;
     for entry in std::fs::read_dir(dir).context("looking for callgrind's files")? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with(COUNTS) {
             let text = std::fs::read_to_string(entry.path()).context("reading callgrind's file")?;
-            most = most.max(total(&text));
+            if text.contains(SERVING) {
+                most = most.max(total(&text));
+            }
         }
     }
     most.context("a sum in callgrind's files")

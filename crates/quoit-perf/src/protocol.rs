@@ -23,6 +23,8 @@ pub(crate) enum Exchange {
     Data(DataExchange),
     /// Quoit, HTTP GET.
     HttpGet,
+    /// The same with this line of credentials.
+    HttpGetAs(&'static str),
     /// Redis GET.
     RedisGet,
     /// Redis SET.
@@ -78,10 +80,15 @@ impl Exchange {
                 append_message(out, &message).expect("a small message fits a frame");
             }
             Self::Data(exchange) => exchange.request(&key, out),
-            Self::HttpGet => {
+            Self::HttpGet | Self::HttpGetAs(_) => {
                 out.extend_from_slice(b"GET /buckets/test/keys/");
                 out.extend_from_slice(&key);
-                out.extend_from_slice(b" HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n\r\n");
+                out.extend_from_slice(b" HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n");
+                if let Self::HttpGetAs(credentials) = self {
+                    out.extend_from_slice(credentials.as_bytes());
+                    out.extend_from_slice(b"\r\n");
+                }
+                out.extend_from_slice(b"\r\n");
             }
             Self::RedisGet => {
                 out.extend_from_slice(b"*2\r\n$3\r\nGET\r\n$16\r\n");
@@ -105,7 +112,7 @@ impl Exchange {
             Self::PbGet | Self::PbPut { .. } | Self::PbDelete | Self::Data(_) => {
                 4 + u32::from_be_bytes(*bytes.first_chunk::<4>()?) as usize
             }
-            Self::HttpGet => {
+            Self::HttpGet | Self::HttpGetAs(_) => {
                 let head = find(bytes, b"\r\n\r\n")? + 4;
                 let name = b"content-length: ";
                 let lower = bytes[..head].to_ascii_lowercase();
@@ -132,7 +139,9 @@ impl Exchange {
             Self::PbPut { .. } => bytes.get(4) == Some(&12),
             Self::PbDelete => bytes.get(4) == Some(&14),
             Self::Data(exchange) => bytes.get(4) == Some(&exchange.answer_code()),
-            Self::HttpGet => bytes.starts_with(b"HTTP/1.1 200") && bytes.len() > value_bytes,
+            Self::HttpGet | Self::HttpGetAs(_) => {
+                bytes.starts_with(b"HTTP/1.1 200") && bytes.len() > value_bytes
+            }
             Self::RedisGet => bytes.starts_with(b"$") && bytes.len() > value_bytes,
             Self::RedisSet { .. } => bytes.starts_with(b"+OK"),
         }

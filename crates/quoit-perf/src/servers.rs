@@ -21,6 +21,8 @@ pub(crate) struct Running {
     pub(crate) http: Option<SocketAddr>,
     /// Quoit's listener for Protocol Buffers over TLS.
     pub(crate) pb_tls: Option<SocketAddr>,
+    /// Quoit's listener for HTTPS.
+    pub(crate) https: Option<SocketAddr>,
 }
 
 impl Running {
@@ -143,8 +145,8 @@ fn start(mut command: Command, data: &Path, set: &[String]) -> Result<(Running, 
         Ok(record[name].as_str().context("an address in the ready file")?.parse()?)
     };
     let http = Some(address("http")?);
-    let pb_tls = address("pb_tls").ok();
-    Ok((Running { address: address("pb")?, http, pb_tls, child }, took))
+    let (pb_tls, https) = (address("pb_tls").ok(), address("https").ok());
+    Ok((Running { address: address("pb")?, http, pb_tls, https, child }, took))
 }
 
 /// Starts the echo; with a log file, the log writer.
@@ -162,7 +164,7 @@ pub(crate) fn echo(sizes: Sizes, log: Option<PathBuf>) -> Result<Running> {
     BufReader::new(output).read_line(&mut line)?;
     let port: u16 = line.trim().parse().context("the echo's port")?;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
-    Ok(Running { child, address, http: None, pb_tls: None })
+    Ok(Running { child, address, http: None, pb_tls: None, https: None })
 }
 
 /// Starts Redis with an append-only file synced every second; `None` when it is not installed.
@@ -177,7 +179,7 @@ pub(crate) fn redis(dir: &Path) -> Result<Option<Running>> {
         .stdout(Stdio::null())
         .spawn();
     let Ok(child) = spawned else { return Ok(None) };
-    let running = Running { child, address, http: None, pb_tls: None };
+    let running = Running { child, address, http: None, pb_tls: None, https: None };
     let started = Instant::now();
     while std::net::TcpStream::connect(address).is_err() {
         if started.elapsed() > START_LIMIT {

@@ -41,6 +41,7 @@ mod security;
 mod source;
 #[cfg(test)]
 mod tests;
+mod while_cut_off;
 mod words;
 
 pub use change::{Change, DecodeError};
@@ -56,3 +57,4 @@ pub use security::{
     GRANTS_MAX, GROUPS_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, SOURCES_MAX, Scope, Security, USERS_MAX,
 };
 pub use source::{Source, SourceKey, SourceKind};
+pub use while_cut_off::WhileCutOff;

@@ -10,8 +10,6 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Time between two looks at the files.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// Time between two looks at whether the node is cut off.
-const CUT_OFF_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two warnings of the same.
 const WARNING_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
@@ -31,15 +29,6 @@ fn stamps(files: &[PathBuf], context: &ServerContext) -> Stamps {
     let state = context.store.control().read();
     let ciphers = state.security().ciphers().map(str::to_owned);
     (files.iter().map(stamp).collect(), ciphers)
-}
-
-/// Looks each second whether the node still learns of changed rights. Never ends.
-pub(crate) async fn watch_cut_off(context: Arc<ServerContext>) {
-    let mut looks = tokio::time::interval(CUT_OFF_INTERVAL);
-    loop {
-        looks.tick().await;
-        context.gate.note_cut_off(context.store.control().is_cut_off());
-    }
 }
 
 /// Loads certificates again when a file or the list of ciphers has changed, and at SIGHUP; tells of

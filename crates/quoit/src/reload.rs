@@ -5,18 +5,20 @@ use anyhow::{Context, Result};
 use quoit::config::{Settings, keys};
 use quoit_cluster::LinkMode;
 use quoit_core::{LimitChange, ReplicatedStore};
+use quoit_server::ServerContext;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Keys that take effect at once; all others wait for the next start.
-const AT_ONCE: [&str; 6] = [
+const AT_ONCE: [&str; 7] = [
     "log.level",
     "transfer_limit",
     "transfer_rate",
     "handoff.inbound",
     "handoff.outbound",
     "internode.tls",
+    "listener.tls",
 ];
 
 /// The signals of operators that do not end a node.
@@ -44,7 +46,7 @@ impl OperatorSignals {
         mut running: Settings,
         load: L,
         log: &Log,
-        store: &OnceLock<Arc<ReplicatedStore>>,
+        opened: &OnceLock<Arc<ServerContext>>,
     ) -> !
     where
         L: Fn() -> Result<Settings>,
@@ -62,7 +64,7 @@ impl OperatorSignals {
             match load() {
                 Ok(settings) => {
                     let change = Change::between(&running, &settings);
-                    change.apply(&settings, log, store.get().map(|store| &**store));
+                    change.apply(&settings, log, opened.get().map(|context| &**context));
                     change.tell();
                     running = settings;
                 }
@@ -97,7 +99,7 @@ impl Change {
 
     /// Takes up what takes effect at once, and nothing that has not changed: limits that an operator has
     /// changed meanwhile by a command stay.
-    fn apply(&self, settings: &Settings, log: &Log, store: Option<&ReplicatedStore>) {
+    fn apply(&self, settings: &Settings, log: &Log, context: Option<&ServerContext>) {
         let has = |name: &str| self.at_once.contains(&name);
         if has("log.level") {
             log.set_level(settings);
@@ -109,7 +111,11 @@ impl Change {
             inbound: has("handoff.inbound").then_some(limits.inbound),
             outbound: has("handoff.outbound").then_some(limits.outbound),
         };
-        if let Some(store) = store {
+        if let Some(context) = context {
+            let store = &context.store;
+            if has("listener.tls") {
+                change_clear(context, settings.serves_clear());
+            }
             if has("internode.tls") {
                 change_link_mode(store, settings.link_mode());
             }
@@ -144,6 +150,20 @@ fn change_link_mode(store: &ReplicatedStore, mode: LinkMode) {
             hosts = hosts.join(" "),
             "internode.tls = required: these hosts have had connections without TLS, and are shut out if \
              they still do; internode.tls = both lets them in again"
+        );
+    }
+}
+
+/// Takes up whether clients in clear are served while security is on, and warns where the step to `required`
+/// shuts somebody out.
+fn change_clear(context: &ServerContext, serves: bool) {
+    let hosts = context.serve_clear(serves);
+    tracing::info!(mode = if serves { "both" } else { "required" }, "listener.tls has changed");
+    if !hosts.is_empty() {
+        tracing::warn!(
+            hosts = hosts.join(" "),
+            "listener.tls = required: clients of these addresses have connected in clear, and are told to \
+             begin TLS and to log in; listener.tls = both serves them again"
         );
     }
 }

@@ -144,7 +144,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
 async fn serve(
     args: &ServeArgs,
     settings: &Settings,
-    opened_store: &OnceLock<Arc<ReplicatedStore>>,
+    opened_context: &OnceLock<Arc<ServerContext>>,
 ) -> Result<()> {
     if let Some(path) = &args.ready_file {
         ready_file::remove_stale(path)?;
@@ -160,10 +160,10 @@ async fn serve(
     let reachable = listeners.reachable(&node_name);
     let opened = open::open(&data_dir, &node_name, reachable.clone(), settings)?;
     let (store, internode) = (opened.store, opened.internode);
-    opened_store.get_or_init(|| Arc::clone(&store));
     internode.set_address(&*reachable.node);
     store.control().connect(&internode);
     let context = server_context(&store, settings, gate, descriptor_limit, &data_dir, &listeners)?;
+    opened_context.get_or_init(|| Arc::clone(&context));
     warn_of_new_cluster(opened.is_new_node, settings, &data_dir);
     let readiness = store.control().readiness(settings.seeds());
     // Before a client can ask.
@@ -234,10 +234,9 @@ fn server_context(
 /// Starts the tasks that run beside the requests until the node stops.
 fn spawn_background(context: &Arc<ServerContext>, reserve: Reserve) -> JoinHandle<()> {
     let certificates = certificates::keep(Arc::clone(context));
-    let cut_off = certificates::watch_cut_off(Arc::clone(context));
     let background = background(Arc::clone(&context.store), reserve);
     tokio::spawn(async {
-        tokio::join!(background, certificates, cut_off);
+        tokio::join!(background, certificates);
     })
 }
 

@@ -5,6 +5,7 @@
 //! counts among those that have not said who they are.
 
 use super::network::Stream;
+use super::plain_links::{PlainLink, PlainLinks};
 use super::{Fault, Services};
 use crate::NodeId;
 use arc_swap::ArcSwapOption;
@@ -24,14 +25,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::io::AsyncReadExt;
 
 /// The first byte of every TLS connection: a record of the handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
-
-/// Hosts with plain connections that are told apart; those that come later are counted together.
-const PLAIN_HOSTS_MAX: usize = 256;
 
 /// How connections between nodes are secured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,17 +99,6 @@ impl LinkKeys {
     }
 }
 
-/// Plain connections of one host, to it or from it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PlainLink {
-    /// Connections that were made.
-    pub connection_count: u64,
-    /// The last of them, seconds since 1970.
-    pub last_unix_secs: u64,
-    /// Why the last one that this node dialed came without TLS; none where the other side dialed.
-    pub reason: Option<String>,
-}
-
 /// The security of a node's connections to other nodes. Shared by the transport, which uses it, and the
 /// control plane, which keeps the keys as the cluster has agreed.
 #[derive(Default)]
@@ -125,7 +111,7 @@ pub struct LinkSecurity {
     joins: Mutex<Option<Fingerprint>>,
     /// The file of a certificate that a token has brought, until the cluster's agreements are known.
     file: Option<PathBuf>,
-    plain: Mutex<BTreeMap<String, PlainLink>>,
+    plain: PlainLinks,
 }
 
 impl fmt::Debug for LinkSecurity {
@@ -239,19 +225,12 @@ impl LinkSecurity {
     /// The plain connections since the start, by host.
     #[must_use]
     pub fn plain_links(&self) -> BTreeMap<String, PlainLink> {
-        self.plain.lock().clone()
+        self.plain.by_host()
     }
 
     fn note_plain(&self, address: &str, reason: Option<String>) {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-        let mut plain = self.plain.lock();
-        let is_new = !plain.contains_key(host);
-        let host = if is_new && plain.len() >= PLAIN_HOSTS_MAX { "others" } else { host };
-        let link = plain.entry(host.to_owned()).or_default();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        link.connection_count += 1;
-        link.last_unix_secs = now.as_secs();
-        link.reason = reason;
+        self.plain.note(host, reason);
     }
 
     /// Secures a connection that another node has made, or finds that it is plain and may be.

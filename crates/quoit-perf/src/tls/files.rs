@@ -41,12 +41,13 @@ impl TlsFiles {
         })
     }
 
-    /// Settings of a node with these files and a listener for TLS from the first byte.
+    /// Settings of a node with these files and listeners for TLS from the first byte.
     pub(super) fn node_settings(&self) -> Vec<String> {
         vec![
             format!("ssl.certfile={}", self.certificate.display()),
             format!("ssl.keyfile={}", self.key.display()),
             "listener.protobuf_tls.bench=127.0.0.1:0".to_owned(),
+            "listener.https.bench=127.0.0.1:0".to_owned(),
         ]
     }
 

@@ -1,8 +1,10 @@
-//! Handshakes: processor time of full and resumed ones, and what requests notice of many.
+//! Handshakes: processor time of full and resumed ones, what requests notice of many, and how long one holds
+//! the thread that serves requests.
 
 use super::files::TlsFiles;
 use crate::Common;
 use crate::drive::{Load, Target, drive};
+use crate::instructions::count_work;
 use crate::link::shake_hands;
 use crate::protocol::Exchange;
 use crate::report::{median, spread};
@@ -20,6 +22,8 @@ use std::time::{Duration, Instant};
 const PACED_RATE: u32 = 200;
 /// Threads that keep that rate.
 const PACED_THREADS: u32 = 4;
+/// Handshakes whose instructions are counted.
+const COUNTED_HANDSHAKES: u64 = 200;
 /// The lowest priority: handshakes are made with the processor's time that no server wants.
 const LOWEST_PRIORITY: i32 = 19;
 
@@ -60,7 +64,43 @@ pub(crate) fn handshakes(options: &HandshakeOptions) -> Result<()> {
     let (full, resumed) = (files.client(false)?, files.client(true)?);
     cost(options, &node, &full, &resumed)?;
     println!();
-    latencies(options, &node, &full)
+    latencies(options, &node, &full)?;
+    drop(node);
+    println!();
+    held(options, &files)
+}
+
+/// Instructions that the thread which serves requests spends on a handshake: by so many a request may have to
+/// wait for it. They repeat where latencies on a shared machine do not. A get beside them.
+fn held(options: &HandshakeOptions, files: &TlsFiles) -> Result<()> {
+    let common = &options.common;
+    let mut set = common.set.clone();
+    set.extend(files.node_settings());
+    let count = |config: &Arc<ClientConfig>, handshakes: u64, gets: u64| {
+        count_work(common, &common.quoit, &set, &|node, _| {
+            let address = node.pb_tls.context("the address for TLS")?;
+            (0..handshakes).try_for_each(|_| shake_hands(address, config).map(drop))?;
+            if gets > 0 {
+                let load =
+                    Load { connections: 1, operations: gets, ..common.load(Exchange::PbGet) };
+                drive(&node.target(), &load)?;
+            }
+            Ok(())
+        })
+    };
+    let each = |more: u64, fewer: u64, by: u64| (more as f64 - fewer as f64) / by as f64;
+    let many = COUNTED_HANDSHAKES;
+    println!("| on the thread that serves requests | instructions |\n|---|---|");
+    for (name, resumes) in [("full handshake", false), ("resumed handshake", true)] {
+        let config = files.client(resumes)?;
+        let held = each(count(&config, 2 * many, 0)?, count(&config, many, 0)?, many);
+        println!("| {name} | {held:.0} |");
+    }
+    let config = files.client(false)?;
+    let gets = common.operations;
+    let get = each(count(&config, 0, 2 * gets)?, count(&config, 0, gets)?, gets);
+    println!("| get in clear | {get:.0} |");
+    Ok(())
 }
 
 /// Processor time of the node for a handshake, with accepting and closing the connection.

@@ -12,6 +12,8 @@ use std::path::Path;
 use std::process::Command;
 
 const USER: Login = Login { user: "bench", password: "" };
+/// The same over HTTP.
+const CREDENTIALS: &str = "Authorization: Basic YmVuY2g6";
 
 /// A user with grants on its bucket, its neighbours, the type, and by groups, so that the check has rules to
 /// choose from.
@@ -26,39 +28,54 @@ const COMMANDS: [&str; 8] = [
     "enable",
 ];
 
-/// Instructions of a get of a user with a grant, beside one on a node where security is off, both over TLS,
-/// and one in clear.
+/// Instructions of a get of a user with a grant, beside one on a node where security is off, over both
+/// protocols.
 pub(crate) fn rights(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let files = TlsFiles::make(dir.path())?;
     let client = files.client(true)?;
     let mut set = common.set.clone();
     set.extend(files.node_settings());
-    let over_tls = |node: &Running, login: Option<Login>| -> Result<Target> {
+    let over_pb = |node: &Running, login: Option<Login>| -> Result<Target> {
         let address = node.pb_tls.context("the address for TLS")?;
         Ok(node.over(address, Transport::Tls(client.clone(), login)))
     };
-    let in_clear = |node: &Running, _: &Path| Ok(node.target());
-    let unchecked = |node: &Running, _: &Path| over_tls(node, None);
-    let checked = |node: &Running, data: &Path| {
-        secure(&common.quoit, data)?;
-        over_tls(node, Some(USER))
+    let over_http = |node: &Running| -> Result<Target> {
+        let address = node.https.context("the address for HTTPS")?;
+        Ok(node.over(address, Transport::Tls(client.clone(), None)))
     };
-    let count = |reach: &dyn Fn(&Running, &Path) -> Result<Target>| {
-        let load = common.load(Exchange::PbGet);
+    let count = |exchange: Exchange, reach: &dyn Fn(&Running, &Path) -> Result<Target>| {
+        let load = common.load(exchange);
         CountedLoad { binary: &common.quoit, set: set.clone(), load, reach }.count(common)
     };
-    let (clear, unchecked, checked) = (count(&in_clear)?, count(&unchecked)?, count(&checked)?);
-    println!("instructions a PB get, {} gets on {} keys", common.operations, common.keys);
-    println!("| get | instructions |\n|---|---|");
-    println!("| in clear, security off | {clear:.0} |");
-    println!("| over TLS 1.3, security off | {unchecked:.0} |");
-    println!("| over TLS 1.3, security on, granted | {checked:.0} |");
-    let check = checked - unchecked;
     println!(
-        "\nthe check: {check:.0} instructions, {:.2} % of a get in clear",
-        check / clear * 100.0
+        "instructions of a get over TLS 1.3, {} gets, {} keys",
+        common.operations, common.keys
     );
+    println!("| get | security off | on, granted | the check | share |\n|---|---|---|---|---|");
+    let print = |name: &str, unchecked: f64, checked: f64| {
+        let (check, share) = (checked - unchecked, (checked - unchecked) / unchecked * 100.0);
+        println!("| {name} | {unchecked:.0} | {checked:.0} | {check:.0} | {share:.2} % |");
+    };
+    print(
+        "Protocol Buffers",
+        count(Exchange::PbGet, &|node, _| over_pb(node, None))?,
+        count(Exchange::PbGet, &|node, data| {
+            secure(&common.quoit, data)?;
+            over_pb(node, Some(USER))
+        })?,
+    );
+    let get = Exchange::HttpGetAs(CREDENTIALS);
+    print(
+        "HTTPS",
+        count(get.clone(), &|node, _| over_http(node))?,
+        count(get, &|node, data| {
+            secure(&common.quoit, data)?;
+            over_http(node)
+        })?,
+    );
+    let clear = count(Exchange::PbGet, &|node, _| Ok(node.target()))?;
+    println!("\na Protocol Buffers get in clear, security off: {clear:.0} instructions");
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::{allow, error, no_such_path};
 use crate::http::{HttpConnection, Method, Refusal, Request};
-use quoit_cluster::ChangeError;
+use quoit_cluster::{ChangeError, PlainLink};
 use quoit_security::{
     Command, Grant, Group, PermissionSet, Refusal as Refused, Role, Salt, Scope, Security, Source,
     SourceKey, User,
@@ -78,9 +78,20 @@ impl HttpConnection {
             "groups": security.groups().len(),
             "sources": security.sources().len(),
             "tls": self.context.gate.has_tls(),
+            "listener_tls": if self.context.gate.serves_clear() { "both" } else { "required" },
+            "clear_clients": self.clear_clients(),
             "open_listeners": self.context.open_listeners(),
             "warnings": self.context.security_warnings(),
         })
+    }
+
+    fn clear_clients(&self) -> Vec<Value> {
+        let clients = self.context.gate.clear_clients().into_iter();
+        let client = |(host, link): (String, PlainLink)| {
+            let (connections, last) = (link.connection_count, link.last_unix_secs);
+            json!({"host": host, "connections": connections, "last_unix_secs": last})
+        };
+        clients.map(client).collect()
     }
 
     /// Carries out `{"command": ["add-user", "alice", ...]}`.

@@ -20,6 +20,14 @@ const NO_WALK: &str = concat!(
     "                                             security."
 );
 
+/// The proof by which the client of a connection has logged in.
+pub(super) enum KnownProof {
+    /// The value of this header.
+    Header(Box<[u8]>),
+    /// The certificate of the connection.
+    Certificate,
+}
+
 impl HttpConnection {
     /// Refuses a request of a client that has not proved who it is, or may not do it. Where security is
     /// off, it costs one comparison.
@@ -33,9 +41,11 @@ impl HttpConnection {
         if self.session.is_open() {
             return Ok(());
         }
+        // Looking at the rules makes a user of before one of the present rules.
+        let is_current = self.session.is_user();
         if self.session.standing(self.context.store.control()) == Standing::Open {
             self.stranger = None;
-            return Ok(());
+            return self.admit_in_clear(route);
         }
         let access = access(route, method, query);
         let needs_login = match access {
@@ -50,7 +60,10 @@ impl HttpConnection {
         if !self.socket.is_tls() {
             return if needs_login { Err(self.upgrade(route)) } else { Ok(()) };
         }
-        self.identify(head, needs_login).await.map_err(|refusal| self.for_admin(route, refusal))?;
+        if !is_current || !self.shows_known_proof(head) {
+            let identified = self.identify(head, needs_login).await;
+            identified.map_err(|refusal| self.for_admin(route, refusal))?;
+        }
         match access {
             Access::Right(need) => {
                 let denied = self.check(&need);
@@ -60,9 +73,28 @@ impl HttpConnection {
         }
     }
 
+    /// Counts a client in clear that is served although security is on. Administration is not for such clients.
+    pub(super) fn admit_in_clear(&mut self, route: &Route<'_>) -> Result<(), Refusal> {
+        match route {
+            _ if !self.session.is_let_in_clear() => Ok(()),
+            Route::Admin(_) => Err(self.upgrade(route)),
+            Route::Ping | Route::Livez | Route::Readyz => Ok(()),
+            _ => {
+                if !self.is_noted_clear {
+                    self.is_noted_clear = true;
+                    self.context.gate.note_clear(self.address);
+                }
+                Ok(())
+            }
+        }
+    }
+
     /// Refuses what the client may not do.
     pub(crate) fn check(&mut self, need: &Need<'_>) -> Result<(), Refusal> {
         let checked = self.session.check(self.context.store.control(), need);
+        if checked.is_ok() && !self.context.audit.is_on() {
+            return Ok(());
+        }
         let by = self.audit_entry("http", need.permission.name());
         self.context.audit.record_checked(by, need, checked.as_ref().err().map(String::as_str));
         checked.map_err(|text| {
@@ -86,16 +118,22 @@ impl HttpConnection {
         self.admit(head, &route, method, query).await
     }
 
-    /// Finds out the user of a request: by its header, or by the certificate of the connection.
+    /// Whether a request comes with the proof by which the client has logged in.
+    fn shows_known_proof(&self, head: &Head) -> bool {
+        match (&self.known_proof, head.get("authorization")) {
+            (Some(KnownProof::Header(known)), Some(header)) => **known == *header,
+            (Some(KnownProof::Certificate), None) => true,
+            _ => false,
+        }
+    }
+
+    /// Finds out the user of a request: by its header, or by the certificate of the connection. A proof that
+    /// was right is asked for again when rules have changed: the password may be another one since, and the
+    /// source may be gone.
     async fn identify(&mut self, head: &Head, is_needed: bool) -> Result<(), Refusal> {
         let header = head.get("authorization");
-        let is_same = header.is_some() && header == self.known_header.as_deref();
-        let standing = self.session.standing(self.context.store.control());
-        if is_same && standing == Standing::User {
-            return Ok(());
-        }
         self.session.log_out();
-        self.known_header = None;
+        self.known_proof = None;
         let began = Instant::now();
         let login = match header {
             Some(header) => match Credentials::of_header(header) {
@@ -106,7 +144,10 @@ impl HttpConnection {
         };
         if let Some(login) = login {
             self.session.log_in(login);
-            self.known_header = header.map(Into::into);
+            self.known_proof = Some(match header {
+                Some(header) => KnownProof::Header(header.into()),
+                None => KnownProof::Certificate,
+            });
             self.stranger = None;
             // Looks at the rules: the user may be gone since.
             return match self.session.standing(self.context.store.control()) {
@@ -188,7 +229,7 @@ impl HttpConnection {
             return true;
         }
         let control = self.context.store.control();
-        if self.session.standing(control) != Standing::Stranger || self.known_header.is_some() {
+        if self.session.standing(control) != Standing::Stranger || self.known_proof.is_some() {
             return true;
         }
         let gate = &self.context.gate;

@@ -1,5 +1,6 @@
 //! One client connection.
 
+use super::admission::KnownProof;
 use super::head::{Head, HeadFault, Method};
 use super::refusal::Refusal;
 use super::response::{ReplyForm, append_chunk, append_last_chunk};
@@ -86,9 +87,11 @@ pub(crate) struct HttpConnection {
     pub(crate) session: Session,
     /// Counts the connection as one that has not logged in, and says until when it has to.
     pub(super) stranger: Option<(StrangerConnection, Instant)>,
-    /// The credentials that were right last.
-    pub(super) known_header: Option<Box<[u8]>>,
+    /// The proof that was right last.
+    pub(super) known_proof: Option<KnownProof>,
     pub(super) failed_logins: u32,
+    /// Whether the connection was counted as one in clear while security is on.
+    pub(super) is_noted_clear: bool,
     /// Bytes that have arrived and are not answered, and their memory.
     pub(super) input: BytesMut,
     pub(super) input_room: Room,
@@ -116,10 +119,11 @@ pub async fn serve(
     let (is_local, is_operator) = (stream.is_local(), stream.is_operator());
     let mut connection = HttpConnection {
         address: stream.address(),
-        session: Session::new(context.store.control(), is_operator),
+        session: Session::new(context.store.control(), &context.gate, &stream),
         stranger: None,
-        known_header: None,
+        known_proof: None,
         failed_logins: 0,
+        is_noted_clear: false,
         context,
         socket: Socket::new(stream, signal),
         is_local,
@@ -298,7 +302,9 @@ impl HttpConnection {
     async fn answer(&mut self, request: &Request) -> Result<(), Refusal> {
         self.weight = Weight::General;
         let (route, method, query) = self.resource(&request.head)?;
-        if !self.session.is_open() {
+        if self.session.is_open() {
+            self.admit_in_clear(&route)?;
+        } else {
             self.check_shape(&request.head, &route, method)?;
             self.admit(&request.head, &route, method, query).await?;
         }

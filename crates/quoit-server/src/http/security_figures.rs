@@ -13,6 +13,18 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
         "Listeners for clients that other machines may reach without a login.",
         context.open_listeners().len() as u64,
     );
+    let clear = context.gate.clear_clients();
+    text.gauge(
+        "quoit_clear_clients_served",
+        "1 while clients in clear are served without a login although security is on.",
+        (is_enabled && context.gate.serves_clear()).into(),
+    );
+    text.counter(
+        "quoit_clear_client_connections",
+        "Connections of clients in clear that were served so.",
+        clear.values().map(|link| link.connection_count).sum(),
+    );
+    text.gauge("quoit_clear_client_hosts", "Addresses that they came from.", clear.len() as u64);
     text.gauge(
         "quoit_security_cut_off",
         "1 while the node may not know of rights that were changed elsewhere.",
@@ -21,7 +33,7 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
     text.gauge(
         "quoit_security_cut_off_seconds",
         "Seconds for which the node may not have learned of rights that were changed elsewhere.",
-        context.gate.cut_off_for().map_or(0, |lasts| lasts.as_secs().max(1)),
+        control.cut_off_for().map_or(0, |lasts| lasts.as_secs().max(1)),
     );
     let figures = context.gate.figures();
     text.gauge(

@@ -74,6 +74,9 @@ impl From<io::Error> for Fault {
     }
 }
 
+/// Bytes of a message's length, before its code.
+const LENGTH_BYTES: usize = 4;
+
 /// State of a connection.
 pub(super) struct PbConnection {
     pub(super) context: Arc<ServerContext>,
@@ -85,6 +88,8 @@ pub(super) struct PbConnection {
     /// Counts the connection as one that has not logged in, and says until when it has to.
     pub(super) stranger: Option<(StrangerConnection, Instant)>,
     pub(super) failed_logins: u32,
+    /// Whether the connection was counted as one in clear while security is on.
+    is_noted_clear: bool,
     pub(super) account: Arc<Account>,
     /// Answers that have not been written yet.
     pub(super) out: Vec<u8>,
@@ -110,9 +115,10 @@ pub async fn serve(
     let _open = counts.pb_connections.open();
     let mut connection = PbConnection {
         address: stream.address(),
-        session: Session::new(context.store.control(), stream.is_operator()),
+        session: Session::new(context.store.control(), &context.gate, &stream),
         stranger: None,
         failed_logins: 0,
+        is_noted_clear: false,
         context,
         socket: Socket::new(stream, signal),
         room: account.room(ANSWERS_BYTES_FREE),
@@ -125,6 +131,11 @@ pub async fn serve(
     };
     // A client that is gone needs no answer, and a log line for each would only help an attacker.
     let _ = connection.run().await;
+}
+
+/// Whether the next message asks for TLS.
+fn starts_tls(input: &Input) -> bool {
+    input.bytes.get(LENGTH_BYTES) == Some(&(MessageCode::StartTls as u8))
 }
 
 /// The next request of the input, as far as it is answered without waiting.
@@ -207,6 +218,16 @@ impl PbConnection {
                     }
                 }
             }
+            if self.session.is_let_in_clear() {
+                if starts_tls(input) {
+                    match self.answer_stranger(input).await? {
+                        Handled::Answered => continue,
+                        Handled::Missing => return Ok(true),
+                        Handled::Last => return Ok(false),
+                    }
+                }
+                self.note_clear(input);
+            }
             let (start_bytes, left_bytes) = (self.out.len(), input.bytes.len());
             let mut weight = Weight::Plain;
             let result = match self.begin_next(input) {
@@ -242,6 +263,14 @@ impl PbConnection {
             if turn.spend(weight, moved_bytes) {
                 turn.pass().await;
             }
+        }
+    }
+
+    /// Counts a connection in clear with its first request.
+    fn note_clear(&mut self, input: &Input) {
+        if !self.is_noted_clear && !input.bytes.is_empty() {
+            self.is_noted_clear = true;
+            self.context.gate.note_clear(self.address);
         }
     }
 

@@ -91,6 +91,7 @@ impl PbConnection {
         match self.context.gate.accept_pb(stream).await {
             Ok(stream) => {
                 self.socket.put_stream(Stream::Tls(stream));
+                self.session.leave_clear();
                 Ok(StrangerMessage::Answered)
             }
             Err(fault) => {

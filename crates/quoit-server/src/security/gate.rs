@@ -1,17 +1,19 @@
 //! State of TLS and logins that all connections share.
 
-use super::cut_off::{CutOff, CutOffChange};
+use super::clear::ClearClients;
 use super::handshake::Handshakes;
 use super::login::KnownPasswords;
 use super::strangers::{StrangerConnection, Strangers};
 use crate::refusal_rate::RefusalRate;
 use arc_swap::ArcSwapOption;
-use quoit_security::Cost;
+use quoit_cluster::{ControlPlane, PlainLink};
+use quoit_security::{Cost, WhileCutOff};
 use quoit_tls::rustls::ServerConfig;
 use quoit_tls::tokio_rustls::server::TlsStream;
 use quoit_tls::{
     CipherList, ClientCertificates, Expiry, Instant, ServerSettings, ServerTls, TlsError, Versions,
 };
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -59,10 +61,12 @@ pub struct SecuritySettings {
     pub strangers_of_address_max: usize,
     /// Connections that have not logged in.
     pub strangers_max: usize,
+    /// Whether clients in clear are served without a login while security is on (`listener.tls`).
+    pub serves_clear: bool,
     /// Whether `/stats` and `/metrics` are answered without a login.
     pub open_statistics: bool,
-    /// How long the node may reach no majority of the voters before it refuses logins; `None` = for ever.
-    pub cut_off_max: Option<Duration>,
+    /// Whether logins are taken by a node that does not learn of changed users.
+    pub while_cut_off: WhileCutOff,
     /// The cost of new passwords.
     pub password_cost: Cost,
     /// Passwords that are hashed at the same time.
@@ -80,8 +84,9 @@ impl Default for SecuritySettings {
             bytes_before_login_max: 64 << 10,
             strangers_of_address_max: 256,
             strangers_max: 1024,
+            serves_clear: false,
             open_statistics: false,
-            cut_off_max: None,
+            while_cut_off: WhileCutOff::default(),
             password_cost: Cost::default(),
             hashing_count_max: 2,
         }
@@ -134,8 +139,8 @@ pub struct Gate {
     tls: ArcSwapOption<Tls>,
     strangers: Arc<Strangers>,
     hashing: Semaphore,
+    pub(super) clear: ClearClients,
     pub(super) known: KnownPasswords,
-    cut_off: CutOff,
     pub(super) counts: Counts,
     /// Bounds the lines in the log.
     refused_certificates: RefusalRate,
@@ -162,12 +167,12 @@ impl Gate {
     fn without_tls(settings: SecuritySettings) -> Self {
         let hashing = Semaphore::new(settings.hashing_count_max.max(1));
         Self {
+            clear: ClearClients::new(settings.serves_clear),
             settings,
             tls: ArcSwapOption::empty(),
             strangers: Arc::default(),
             hashing,
             known: KnownPasswords::default(),
-            cut_off: CutOff::default(),
             counts: Counts::default(),
             refused_certificates: RefusalRate::default(),
         }
@@ -264,32 +269,27 @@ impl Gate {
         }
     }
 
-    /// Takes note of whether the node may not know of rights that were changed elsewhere, and logs changes.
-    pub fn note_cut_off(&self, is_cut_off: bool) {
-        match self.cut_off.note(is_cut_off, std::time::Instant::now()) {
-            Some(CutOffChange::Began) => tracing::warn!(
-                "the node reaches no majority of the voters: it does not learn of users and rights that are \
-                 changed elsewhere, and goes on with those that it knows"
-            ),
-            Some(CutOffChange::Ended(lasted)) => tracing::info!(
-                seconds = lasted.as_secs(),
-                "the node reaches a majority of the voters again, and learns of changed users and rights"
-            ),
-            None => {}
-        }
-    }
-
-    /// How long the node may not have learned of rights that were changed elsewhere; `None` = it learns of
-    /// them.
+    /// Whether clients in clear are served without a login while security is on.
     #[must_use]
-    pub fn cut_off_for(&self) -> Option<Duration> {
-        self.cut_off.lasts(std::time::Instant::now())
+    pub fn serves_clear(&self) -> bool {
+        self.clear.are_served()
     }
 
-    /// Whether logins are refused, because what the node knows of users is too old.
-    pub(super) fn knows_too_little(&self) -> bool {
-        let max = self.settings.cut_off_max;
-        max.is_some_and(|max| self.cut_off_for().is_some_and(|lasts| lasts >= max))
+    /// Clients in clear that were served since the start while security was on, by address.
+    #[must_use]
+    pub fn clear_clients(&self) -> BTreeMap<String, PlainLink> {
+        self.clear.by_host()
+    }
+
+    pub(crate) fn note_clear(&self, address: IpAddr) {
+        self.clear.note(address);
+    }
+
+    /// Serves clients in clear from now on, or no longer, and has connections look at the rules again.
+    pub(crate) fn serve_clear(&self, control: &ControlPlane, serves: bool) {
+        if self.clear.serve(serves) {
+            control.security_epoch().fetch_add(1, Ordering::Release);
+        }
     }
 
     pub(crate) fn note_denied(&self) {

@@ -75,7 +75,7 @@ impl Gate {
     /// Checks a claim by the source that counts for the user at its address; `None` if it is not proved. A
     /// password is hashed on a thread for work that takes long, and few of them at the same time.
     pub(crate) async fn log_in(&self, control: &ControlPlane, claim: &Claim<'_>) -> Option<Login> {
-        let is_cut_off = self.knows_too_little();
+        let is_cut_off = !self.settings.while_cut_off.takes_logins(control.cut_off_for());
         let proved = !is_cut_off && self.is_proved(control, claim).await;
         let count = if proved { &self.counts.logins } else { &self.counts.failed_logins };
         count.fetch_add(1, Ordering::Relaxed);

@@ -14,10 +14,10 @@
 //! | `strangers` | bounds of connections that have not logged in |
 //! | `handshake` | TLS handshakes, off the threads that serve requests |
 //! | `basic` | credentials in HTTP headers |
-//! | `cut_off` | how long the node may not have learned of changed rights |
+//! | `clear` | clients in clear while security is on |
 
 mod basic;
-mod cut_off;
+mod clear;
 mod gate;
 mod handshake;
 mod login;

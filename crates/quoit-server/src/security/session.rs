@@ -1,11 +1,13 @@
 //! One connection's login, and what was decided for it.
 
+use super::gate::Gate;
 use super::login::Login;
 use super::need::{Need, On};
+use crate::stream::Stream;
 use quoit_cluster::ControlPlane;
 use quoit_security::{PermissionSet, Rights};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// An epoch that never is: the rules have to be looked at.
 const NEVER: u64 = 0;
@@ -27,9 +29,24 @@ pub(crate) enum Standing {
 
 /// The permissions of one bucket.
 struct Kept {
-    bucket_type: Box<[u8]>,
-    bucket: Box<[u8]>,
+    bucket_type: Vec<u8>,
+    bucket: Vec<u8>,
     permissions: PermissionSet,
+}
+
+impl Kept {
+    fn is_of(&self, bucket_type: &[u8], bucket: &[u8]) -> bool {
+        self.bucket == bucket && self.bucket_type == bucket_type
+    }
+
+    /// Becomes those of another bucket; the names are written where those before them stood.
+    fn become_of(&mut self, bucket_type: &[u8], bucket: &[u8], permissions: PermissionSet) {
+        self.bucket_type.clear();
+        self.bucket_type.extend_from_slice(bucket_type);
+        self.bucket.clear();
+        self.bucket.extend_from_slice(bucket);
+        self.permissions = permissions;
+    }
 }
 
 /// One connection's login, and what was decided for it.
@@ -39,8 +56,14 @@ pub(crate) struct Session {
     open_at: u64,
     /// The epoch of the rules that were looked at.
     seen_at: u64,
+    /// The epoch in which the client has logged in as a user that there is.
+    user_at: u64,
     /// Whether the client is the operator of this node, at its local socket.
     is_operator: bool,
+    /// Whether clients in clear are served without a login; `None` = this one is not in clear.
+    clear: Option<Arc<AtomicBool>>,
+    /// Whether the client is served for that reason alone.
+    is_let_in_clear: bool,
     user: Option<User>,
 }
 
@@ -48,14 +71,41 @@ struct User {
     name: Arc<str>,
     /// `None` = the user was deleted.
     rights: Option<Rights>,
-    kept: [Option<Kept>; KEPT_COUNT],
-    next_kept: usize,
+    /// The permissions of the buckets that were asked for lately, at most [`KEPT_COUNT`].
+    kept: Vec<Kept>,
+    /// The place of those that were asked for last.
+    latest: usize,
 }
 
 impl Session {
-    pub(crate) fn new(control: &ControlPlane, is_operator: bool) -> Self {
-        let epoch = Arc::clone(control.security_epoch());
-        Self { epoch, open_at: NEVER, seen_at: NEVER, is_operator, user: None }
+    pub(crate) fn new(control: &ControlPlane, gate: &Gate, stream: &Stream) -> Self {
+        Self::of(control, stream.is_operator(), gate.clear.switch_for(stream))
+    }
+
+    fn of(control: &ControlPlane, is_operator: bool, clear: Option<Arc<AtomicBool>>) -> Self {
+        Self {
+            epoch: Arc::clone(control.security_epoch()),
+            open_at: NEVER,
+            seen_at: NEVER,
+            user_at: NEVER,
+            is_operator,
+            clear,
+            is_let_in_clear: false,
+            user: None,
+        }
+    }
+
+    /// Whether the client is in clear while security is on, and served all the same.
+    #[inline]
+    pub(crate) const fn is_let_in_clear(&self) -> bool {
+        self.is_let_in_clear
+    }
+
+    /// Notes that the client speaks TLS from now on.
+    pub(crate) fn leave_clear(&mut self) {
+        self.clear = None;
+        self.is_let_in_clear = false;
+        (self.open_at, self.seen_at, self.user_at) = (NEVER, NEVER, NEVER);
     }
 
     /// Whether nothing is checked. One load and one comparison.
@@ -64,10 +114,23 @@ impl Session {
         self.epoch.load(Ordering::Acquire) == self.open_at
     }
 
-    /// The connection by the present rules. Looks at them again if they have changed.
-    #[cold]
+    /// Whether the client has logged in, and the rules are those of then. One load and one comparison.
+    #[inline]
+    pub(crate) fn is_user(&self) -> bool {
+        self.epoch.load(Ordering::Acquire) == self.user_at
+    }
+
+    /// The connection by the present rules. One load and one comparison for a user whose rules are those of
+    /// before.
+    #[inline]
     pub(crate) fn standing(&mut self, control: &ControlPlane) -> Standing {
         let epoch = self.epoch.load(Ordering::Acquire);
+        if epoch == self.user_at { Standing::User } else { self.look_again(control, epoch) }
+    }
+
+    /// Looks at the rules again if they have changed.
+    #[cold]
+    fn look_again(&mut self, control: &ControlPlane, epoch: u64) -> Standing {
         if epoch != self.seen_at {
             // Rules that are newer than the epoch are looked at once more.
             let state = control.read();
@@ -83,25 +146,35 @@ impl Session {
 
     fn look(&mut self, state: &quoit_cluster::State, epoch: u64) {
         let security = state.security();
-        self.seen_at = epoch;
-        self.open_at = if self.is_operator || !security.is_enabled() { epoch } else { NEVER };
+        let is_free = self.is_operator || !security.is_enabled();
+        let serves_clear =
+            || self.clear.as_ref().is_some_and(|clear| clear.load(Ordering::Acquire));
+        self.is_let_in_clear = !is_free && serves_clear();
+        let is_open = is_free || self.is_let_in_clear;
+        (self.seen_at, self.open_at, self.user_at) = (epoch, NEVER, NEVER);
         if let Some(user) = &mut self.user {
             user.rights = security.rights_of(&user.name);
-            user.kept = [const { None }; KEPT_COUNT];
+            user.kept.clear();
+        }
+        let is_user = self.user.as_ref().is_some_and(|user| user.rights.is_some());
+        if is_open {
+            self.open_at = epoch;
+        } else if is_user {
+            self.user_at = epoch;
         }
     }
 
     /// Notes that the client has proved who it is.
     pub(crate) fn log_in(&mut self, login: Login) {
         let Login { name } = login;
-        self.user =
-            Some(User { name, rights: None, kept: [const { None }; KEPT_COUNT], next_kept: 0 });
-        self.seen_at = NEVER;
+        self.user = Some(User { name, rights: None, kept: Vec::new(), latest: 0 });
+        (self.seen_at, self.user_at) = (NEVER, NEVER);
     }
 
     /// Forgets who the client was.
     pub(crate) fn log_out(&mut self) {
         self.user = None;
+        self.user_at = NEVER;
     }
 
     /// The name of the user.
@@ -109,16 +182,23 @@ impl Session {
         self.user.as_ref().map(|user| &*user.name)
     }
 
-    /// Refuses what the user may not do; where nothing is checked, everything is allowed. For a bucket that
-    /// was asked for lately it costs a comparison of names and no allocation.
+    /// Refuses what the user may not do; where nothing is checked, everything is allowed. For the bucket
+    /// that was asked for last it costs a load, a comparison of names and a test of a bit.
     ///
     /// # Errors
     ///
     /// The refusal, in Riak's words.
+    #[inline]
     pub(crate) fn check(&mut self, control: &ControlPlane, need: &Need<'_>) -> Result<(), String> {
-        if self.is_open() {
-            return Ok(());
-        }
+        let epoch = self.epoch.load(Ordering::Acquire);
+        let is_allowed = epoch == self.open_at
+            || epoch == self.user_at && self.user.as_ref().is_some_and(|user| user.just_may(need));
+        if is_allowed { Ok(()) } else { self.check_anew(control, need) }
+    }
+
+    /// Checks what was not asked for last.
+    #[inline(never)]
+    fn check_anew(&mut self, control: &ControlPlane, need: &Need<'_>) -> Result<(), String> {
         match self.standing(control) {
             Standing::Open => Ok(()),
             Standing::User if self.user.as_mut().is_some_and(|user| user.may(need)) => Ok(()),
@@ -132,24 +212,154 @@ impl Session {
 }
 
 impl User {
+    /// Whether the user has the permission on the bucket that was asked for last.
+    #[inline]
+    fn just_may(&self, need: &Need<'_>) -> bool {
+        let On::Bucket(bucket_type, bucket) = need.on else { return false };
+        let latest = self.kept.get(self.latest);
+        latest.is_some_and(|kept| {
+            kept.permissions.contains(need.permission) && kept.is_of(bucket_type, bucket)
+        })
+    }
+
     fn may(&mut self, need: &Need<'_>) -> bool {
         let Some(rights) = &self.rights else { return false };
-        let (bucket_type, bucket) = match need.on {
-            On::Any => return rights.on_any().contains(need.permission),
-            On::Type(bucket_type) => {
-                return rights.on_type(bucket_type).contains(need.permission);
+        match need.on {
+            On::Any => rights.on_any().contains(need.permission),
+            On::Type(bucket_type) => rights.on_type(bucket_type).contains(need.permission),
+            On::Bucket(bucket_type, bucket) => {
+                let place = self.kept.iter().position(|kept| kept.is_of(bucket_type, bucket));
+                if let Some(place) = place {
+                    self.latest = place;
+                    return self.kept[place].permissions.contains(need.permission);
+                }
+                let permissions = rights.on(bucket_type, bucket);
+                self.keep(bucket_type, bucket, permissions);
+                permissions.contains(need.permission)
             }
-            On::Bucket(bucket_type, bucket) => (bucket_type, bucket),
-        };
-        let mut kept = self.kept.iter().flatten();
-        let known = kept.find(|kept| *kept.bucket == *bucket && *kept.bucket_type == *bucket_type);
-        if let Some(known) = known {
-            return known.permissions.contains(need.permission);
         }
-        let permissions = rights.on(bucket_type, bucket);
-        self.kept[self.next_kept] =
-            Some(Kept { bucket_type: bucket_type.into(), bucket: bucket.into(), permissions });
-        self.next_kept = (self.next_kept + 1) % KEPT_COUNT;
-        permissions.contains(need.permission)
+    }
+
+    fn keep(&mut self, bucket_type: &[u8], bucket: &[u8], permissions: PermissionSet) {
+        if self.kept.len() < KEPT_COUNT {
+            self.latest = self.kept.len();
+            let (bucket_type, bucket) = (bucket_type.to_vec(), bucket.to_vec());
+            self.kept.push(Kept { bucket_type, bucket, permissions });
+        } else {
+            self.latest = (self.latest + 1) % KEPT_COUNT;
+            self.kept[self.latest].become_of(bucket_type, bucket, permissions);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_cluster::{NodeId, Settings};
+    use quoit_security::{Command, Permission};
+    use quoit_store::seam::RealDisk;
+
+    /// Rules that a test changes.
+    struct Rules {
+        control: ControlPlane,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Rules {
+        async fn new(commands: &[&str]) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let disk = Arc::new(RealDisk::open(folder.path()).unwrap());
+            let settings = Settings::new("quoit@127.0.0.1", NodeId([7; 16]));
+            let control = ControlPlane::open(disk, settings).unwrap();
+            let rules = Self { control, _folder: folder };
+            for words in commands {
+                rules.run(words).await;
+            }
+            rules
+        }
+
+        async fn run(&self, words: &str) {
+            let words: Vec<&str> = words.split(' ').collect();
+            let command = Command::parse(&words).unwrap();
+            self.control.run(quoit_cluster::Command::Security(&command)).await.unwrap();
+        }
+
+        fn may(&self, session: &mut Session, permission: Permission, bucket: &[u8]) -> bool {
+            session.check(&self.control, &Need::of_bucket(permission, b"default", bucket)).is_ok()
+        }
+    }
+
+    fn logged_in(rules: &Rules) -> Session {
+        let mut session = Session::of(&rules.control, false, None);
+        session.log_in(Login { name: "shop".into() });
+        session
+    }
+
+    #[tokio::test]
+    async fn decisions_are_those_of_the_rules_for_more_buckets_than_are_kept() {
+        let buckets: Vec<String> = (0..3 * KEPT_COUNT).map(|number| format!("b{number}")).collect();
+        let rules = Rules::new(&["add-user shop", "enable"]).await;
+        for bucket in buckets.iter().step_by(2) {
+            rules.run(&format!("grant riak_kv.get on default {bucket} to shop")).await;
+        }
+        let mut session = logged_in(&rules);
+        for round in 0..3 {
+            for (number, bucket) in buckets.iter().enumerate() {
+                // The same bucket twice: the second look finds what the first has kept.
+                for _ in 0..2 {
+                    let may = |permission, session: &mut Session| {
+                        rules.may(session, permission, bucket.as_bytes())
+                    };
+                    assert_eq!(
+                        may(Permission::Get, &mut session),
+                        number % 2 == 0,
+                        "{round}: {bucket}"
+                    );
+                    assert!(!may(Permission::Put, &mut session), "{round}: {bucket}");
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_right_ends_with_the_next_check_and_so_does_its_absence() {
+        let rules = Rules::new(&["add-user shop", "enable"]).await;
+        let mut session = logged_in(&rules);
+        for _ in 0..2 {
+            assert!(!rules.may(&mut session, Permission::Get, b"b"));
+            rules.run("grant riak_kv.get on any to shop").await;
+            assert!(rules.may(&mut session, Permission::Get, b"b"));
+            assert!(rules.may(&mut session, Permission::Get, b""));
+            rules.run("revoke riak_kv.get on any from shop").await;
+        }
+        assert_eq!(session.standing(&rules.control), Standing::User);
+        assert!(session.is_user());
+        rules.run("del-user shop").await;
+        assert!(!session.is_user());
+        assert_eq!(session.standing(&rules.control), Standing::Gone);
+        rules.run("disable").await;
+        assert_eq!(session.standing(&rules.control), Standing::Open);
+        assert!(rules.may(&mut session, Permission::Put, b"b"));
+    }
+
+    #[tokio::test]
+    async fn clients_in_clear_are_served_as_long_as_the_switch_says_so() {
+        let rules = Rules::new(&["enable"]).await;
+        let clear = Arc::new(AtomicBool::new(true));
+        let mut session = Session::of(&rules.control, false, Some(Arc::clone(&clear)));
+        assert_eq!(session.standing(&rules.control), Standing::Open);
+        assert!(session.is_let_in_clear());
+        clear.store(false, Ordering::Release);
+        rules.control.security_epoch().fetch_add(1, Ordering::Release);
+        assert!(!session.is_open());
+        assert_eq!(session.standing(&rules.control), Standing::Stranger);
+        clear.store(true, Ordering::Release);
+        rules.control.security_epoch().fetch_add(1, Ordering::Release);
+        assert_eq!(session.standing(&rules.control), Standing::Open);
+        session.leave_clear();
+        assert_eq!(session.standing(&rules.control), Standing::Stranger, "it speaks TLS now");
+        rules.run("disable").await;
+        assert_eq!(session.standing(&rules.control), Standing::Open);
+        assert!(!session.is_let_in_clear());
     }
 }

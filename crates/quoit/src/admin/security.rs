@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The commands, as `quoit admin security` lists them.
 const USAGE: &str = "Usage: quoit admin security <command>
@@ -60,7 +61,7 @@ pub(crate) fn security(api: &Api, args: &SecurityArgs, format: Format) -> Result
             say!("{USAGE}");
             Ok(())
         }
-        ["status"] => show(api, "security", format, |document| switched(&document["enabled"])),
+        ["status"] => show(api, "security", format, status_text),
         ["print-users", ..] => show(api, "security/users", format, users_table),
         ["print-user", name] => {
             show(api, &format!("security/users/{}", segment(name)), format, users_table)
@@ -178,6 +179,22 @@ fn with_password(word: &str) -> Result<String> {
 
 fn switched(is_enabled: &Value) -> String {
     if is_enabled == true { "Enabled" } else { "Disabled" }.to_owned()
+}
+
+/// Whether security is on, as Riak says it; on a node that serves clients in clear all the same, those too.
+fn status_text(document: &Value) -> String {
+    let mut text = switched(&document["enabled"]);
+    if document["enabled"] != true || document["listener_tls"] != "both" {
+        return text;
+    }
+    text += "\nlistener.tls = both: this node serves clients in clear without a login";
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    for client in document["clear_clients"].as_array().into_iter().flatten() {
+        let (host, count) = (self::text(&client["host"]), &client["connections"]);
+        let secs = now.saturating_sub(client["last_unix_secs"].as_u64().unwrap_or(now));
+        text += &format!("\n{count} connections in clear from {host}, the last {secs} s ago");
+    }
+    text
 }
 
 /// Names in reverse order, in lines of about so many letters, as Riak folds them.
@@ -399,6 +416,21 @@ mod tests {
 ";
         assert_eq!(users_table(&users), expected);
         assert_eq!(users_table(&json!({"users": []})), "");
+    }
+
+    #[test]
+    fn the_status_names_clients_in_clear_where_they_are_served() {
+        let clients = json!([{"host": "10.0.0.7", "connections": 3, "last_unix_secs": 1}]);
+        let shown = |mode: &str, enabled: bool| {
+            let document =
+                json!({"enabled": enabled, "listener_tls": mode, "clear_clients": clients});
+            status_text(&document)
+        };
+        assert_eq!(shown("required", true), "Enabled");
+        assert_eq!(shown("both", false), "Disabled");
+        let text = shown("both", true);
+        assert!(text.starts_with("Enabled\nlistener.tls = both"), "{text}");
+        assert!(text.contains("3 connections in clear from 10.0.0.7, the last "), "{text}");
     }
 
     #[test]

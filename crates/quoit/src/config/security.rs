@@ -1,7 +1,7 @@
 //! TLS and logins, from settings.
 
 use super::settings::Settings;
-use quoit_security::Cost;
+use quoit_security::{Cost, WhileCutOff};
 use quoit_server::{SecuritySettings, TlsFiles};
 use quoit_tls::Versions;
 use std::path::{Path, PathBuf};
@@ -69,6 +69,9 @@ impl Settings {
                 name.starts_with("listener.https.") || name.starts_with("listener.protobuf_tls.")
             });
             broken.extend(listeners.map(|name| (name.to_owned(), NO_CERTIFICATE)));
+            if self.serves_clear() {
+                broken.push(("listener.tls".to_owned(), NO_CERTIFICATE));
+            }
             let of_clients = ["ssl.cacertfile", "ssl.crlfile"];
             let set = of_clients.into_iter().filter(|key| self.get(key).is_some());
             broken.extend(set.map(|key| (key.to_owned(), NO_RIGHTS)));
@@ -101,6 +104,12 @@ impl Settings {
         broken
     }
 
+    /// Whether clients in clear are served without a login while security is on.
+    #[must_use]
+    pub fn serves_clear(&self) -> bool {
+        self.get("listener.tls") == Some("both")
+    }
+
     /// Settings of TLS with clients and of logins.
     #[must_use]
     pub fn security(&self) -> SecuritySettings {
@@ -124,8 +133,11 @@ impl Settings {
                 defaults.strangers_of_address_max,
             ),
             strangers_max: count("security.unauthenticated.maximum", defaults.strangers_max),
+            serves_clear: self.serves_clear(),
             open_statistics: self.flag("security.open_statistics"),
-            cut_off_max: self.duration("security.cut_off.refuse_logins_after"),
+            while_cut_off: WhileCutOff {
+                refuses_after: self.duration("security.cut_off.refuse_logins_after"),
+            },
             password_cost: Cost {
                 memory_kib: self
                     .size_bytes("security.hashing.memory")

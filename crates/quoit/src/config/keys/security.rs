@@ -19,6 +19,14 @@ pub(super) const KEYS: &[Key] = &[
          StartTls. Several may be given under different names.",
     ),
     key(
+        "listener.tls",
+        Kind::Word(&["both", "required"]),
+        "required",
+        "Clients in clear while security is on. required: they have to begin TLS and to log in. both: they \
+         are served without a login, as before security was switched on, and counted by address; those that \
+         begin TLS log in. It is the step between an open cluster and a closed one. Taken up at SIGHUP.",
+    ),
+    key(
         "ssl.certfile",
         Kind::Name,
         "",

@@ -1,0 +1,114 @@
+//! Since when the node may not have learned of changes that others have agreed on.
+
+use crate::plane::ControlPlane;
+use parking_lot::Mutex;
+use quoit_planted::planted;
+use std::sync::Weak;
+use std::time::Duration;
+use tokio::time::{Instant, interval};
+
+/// Time between two looks at whether the node is cut off.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Shorter times are not told: a node that starts needs a moment to find the others, and so does an election.
+const TOLD_AFTER: Duration = Duration::from_secs(5);
+
+/// A time in which a node reaches no majority of the voters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CutOff {
+    /// When the node found out, at most a second after it began.
+    pub since: Instant,
+    /// Whether the node's log tells of it.
+    pub is_told: bool,
+}
+
+/// The present time without a majority, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct CutOffWatch {
+    current: Mutex<Option<CutOff>>,
+}
+
+/// A change of whether the node reaches a majority of the voters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum CutOffChange {
+    /// It does no longer, for longer than an election takes.
+    Began,
+    /// It does again, after so long.
+    Ended(Duration),
+}
+
+impl CutOffWatch {
+    /// Takes note of how it is now. A change is to be logged.
+    fn note(&self, is_cut_off: bool, now: Instant) -> Option<CutOffChange> {
+        let mut current = self.current.lock();
+        if !is_cut_off {
+            let ended = current.take().filter(|cut_off| cut_off.is_told)?;
+            return Some(CutOffChange::Ended(now.saturating_duration_since(ended.since)));
+        }
+        let cut_off = current.get_or_insert(CutOff { since: now, is_told: false });
+        if planted!(ForgetsSince) {
+            cut_off.since = now;
+        }
+        let is_news =
+            !cut_off.is_told && now.saturating_duration_since(cut_off.since) >= TOLD_AFTER;
+        cut_off.is_told |= is_news;
+        is_news.then_some(CutOffChange::Began)
+    }
+
+    /// The time without a majority as it was noted last.
+    pub(crate) fn current(&self) -> Option<CutOff> {
+        *self.current.lock()
+    }
+}
+
+/// Looks each second whether the node is cut off, and logs changes, until the control plane is dropped.
+pub(crate) async fn watch_cut_off(plane: Weak<ControlPlane>) {
+    let mut looks = interval(LOOK_INTERVAL);
+    loop {
+        looks.tick().await;
+        let Some(plane) = plane.upgrade() else { return };
+        match plane.cut_off_watch().note(plane.is_cut_off(), Instant::now()) {
+            Some(CutOffChange::Began) => tracing::warn!(
+                "the node reaches no majority of the voters: it does not learn of users and rights that are \
+                 changed elsewhere, and goes on with those that it knows"
+            ),
+            Some(CutOffChange::Ended(lasted)) => tracing::info!(
+                seconds = lasted.as_secs(),
+                "the node reaches a majority of the voters again, and learns of changed users and rights"
+            ),
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_counts_from_the_first_note_and_ends_with_the_first_good_one() {
+        let (watch, began) = (CutOffWatch::default(), Instant::now());
+        let later = |secs| began + Duration::from_secs(secs);
+        assert_eq!(watch.note(false, began), None);
+        assert_eq!(watch.current(), None);
+        assert_eq!(watch.note(true, began), None);
+        assert_eq!(watch.note(true, later(4)), None);
+        assert_eq!(watch.current(), Some(CutOff { since: began, is_told: false }));
+        assert_eq!(watch.note(true, later(5)), Some(CutOffChange::Began));
+        assert_eq!(watch.note(true, later(6)), None);
+        assert_eq!(watch.current(), Some(CutOff { since: began, is_told: true }));
+        let ended = CutOffChange::Ended(Duration::from_secs(9));
+        assert_eq!(watch.note(false, later(9)), Some(ended));
+        assert_eq!(watch.current(), None);
+    }
+
+    #[test]
+    fn a_start_and_an_election_are_not_told() {
+        let (watch, began) = (CutOffWatch::default(), Instant::now());
+        let later = |secs| began + Duration::from_secs(secs);
+        for second in [0, 10] {
+            assert_eq!(watch.note(true, later(second)), None);
+            assert_eq!(watch.note(true, later(second + 4)), None);
+            assert_eq!(watch.note(false, later(second + 5)), None);
+        }
+    }
+}

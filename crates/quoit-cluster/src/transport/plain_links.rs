@@ -1,0 +1,43 @@
+//! Connections without TLS while it is on its way to being required, by host.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Hosts that are told apart; those that come later are counted together.
+const HOSTS_MAX: usize = 256;
+
+/// Plain connections of one host, to it or from it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlainLink {
+    /// Connections that were made.
+    pub connection_count: u64,
+    /// The last of them, seconds since 1970.
+    pub last_unix_secs: u64,
+    /// Why the last one that this node dialed came without TLS; none where the other side dialed.
+    pub reason: Option<String>,
+}
+
+/// Plain connections since the start, by host.
+#[derive(Debug, Default)]
+pub struct PlainLinks(Mutex<BTreeMap<String, PlainLink>>);
+
+impl PlainLinks {
+    /// Counts a connection.
+    pub fn note(&self, host: &str, reason: Option<String>) {
+        let mut plain = self.0.lock();
+        let is_new = !plain.contains_key(host);
+        let host = if is_new && plain.len() >= HOSTS_MAX { "others" } else { host };
+        let link = plain.entry(host.to_owned()).or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        link.connection_count += 1;
+        link.last_unix_secs = now.as_secs();
+        link.reason = reason;
+    }
+
+    /// Those that were counted, by host.
+    #[must_use]
+    pub fn by_host(&self) -> BTreeMap<String, PlainLink> {
+        self.0.lock().clone()
+    }
+}

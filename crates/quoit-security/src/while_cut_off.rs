@@ -1,0 +1,41 @@
+//! Logins at a node that does not learn of changed users.
+
+use quoit_planted::planted;
+use std::time::Duration;
+
+/// Whether a node takes logins while it does not learn of users and rights that are changed elsewhere. It
+/// serves clients that have logged in by what it knows, whatever this says.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct WhileCutOff {
+    /// Time after which it takes none; `None` = it takes them for ever.
+    pub refuses_after: Option<Duration>,
+}
+
+impl WhileCutOff {
+    /// Whether a login is taken by a node that has been cut off for so long; `None` = it is not cut off.
+    #[must_use]
+    pub fn takes_logins(&self, cut_off_for: Option<Duration>) -> bool {
+        let max = match self.refuses_after {
+            None if planted!(RefusesUnasked) => Duration::ZERO,
+            None => return true,
+            Some(max) => max,
+        };
+        cut_off_for.is_none_or(|lasts| lasts < max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logins_are_refused_after_the_time_that_was_set_and_never_without() {
+        let secs = |secs| Some(Duration::from_secs(secs));
+        let (serving, strict) = (WhileCutOff::default(), WhileCutOff { refuses_after: secs(60) });
+        for cut_off_for in [None, secs(0), secs(59)] {
+            assert!(serving.takes_logins(cut_off_for) && strict.takes_logins(cut_off_for));
+        }
+        assert!(serving.takes_logins(secs(1_000_000)));
+        assert!(!strict.takes_logins(secs(60)));
+    }
+}
