@@ -178,6 +178,7 @@ class Bundles(ClusterCase):
         file = os.path.join(self.folder, "password")
         with open(file, "w", encoding="utf-8") as handle:
             handle.write(password)
+        os.chmod(file, 0o600)
         node.run("security", "add-user", "shop", "password-file=" + file)
         path = os.path.join(self.folder, "bundle.tar")
         command = [node.binary, "debug", "bundle", "--url", node.url, "--output", path,

@@ -1,6 +1,6 @@
 //! HTTPS with the authorities and the login that a person names.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use base64::Engine as _;
 use clap::Args;
 use quoit_tls::rustls::ClientConfig;
@@ -16,7 +16,8 @@ pub struct LoginArgs {
     /// QUOIT_PASSWORD.
     #[arg(long, global = true, env = "QUOIT_USER", value_name = "NAME")]
     user: Option<String>,
-    /// File whose first line is the password of --user.
+    /// File whose first line is the password of --user. Other users of the machine must not be able to read
+    /// it.
     #[arg(long, global = true, env = "QUOIT_PASSWORD_FILE", value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// File of the authorities that the node's certificate is held against.
@@ -41,16 +42,11 @@ impl LoginArgs {
     ///
     /// # Errors
     ///
-    /// A password that can't be read.
+    /// A password that can't be read, or that every user of the machine may read.
     pub(crate) fn authorization(&self) -> Result<Option<String>> {
         let Some(user) = &self.user else { return Ok(None) };
         let password = match &self.password_file {
-            Some(path) => {
-                let text = std::fs::read_to_string(path);
-                let text = text
-                    .with_context(|| format!("can't read the password from {}", path.display()))?;
-                text.lines().next().unwrap_or_default().to_owned()
-            }
+            Some(path) => quoit_tls::load_password(path)?,
             None => std::env::var("QUOIT_PASSWORD").unwrap_or_default(),
         };
         let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
@@ -78,6 +74,7 @@ impl LoginArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_password_comes_from_a_file_and_https_needs_authorities() {
@@ -92,5 +89,7 @@ mod tests {
         assert_eq!(LoginArgs::default().authorization().unwrap(), None);
         assert!(login.config().unwrap_err().to_string().contains("--cacert"));
         assert!(!format!("{login:?}").contains("p:w"));
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(login.authorization().unwrap_err().to_string().contains("chmod o-rwx"));
     }
 }

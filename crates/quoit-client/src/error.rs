@@ -26,14 +26,6 @@ pub enum Error {
         /// The fault, with its file and remedy.
         source: Arc<quoit_tls::TlsError>,
     },
-    /// The file of a password can't be read.
-    #[error("can't read the password from {path}: {source}")]
-    Password {
-        /// The file.
-        path: String,
-        /// Error of the system.
-        source: Arc<io::Error>,
-    },
     /// The TLS handshake failed; the request was not sent.
     #[error("TLS handshake with {address}: {reason}")]
     Handshake {

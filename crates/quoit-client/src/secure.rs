@@ -12,7 +12,7 @@ use quoit_wire::{Body, Frame, FrameDecoder, append_message};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -82,15 +82,13 @@ impl Login {
     ///
     /// # Errors
     ///
-    /// [`Error::Tls`] or [`Error::Password`] for a file that can't be read.
+    /// [`Error::Tls`] for a file that can't be read or has a fault, in words that name it.
     pub fn from_environment() -> Result<Option<Self>, Error> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let Some(user) = variable("QUOIT_USER") else { return Ok(None) };
         let password = match variable("QUOIT_PASSWORD_FILE") {
-            Some(path) => match std::fs::read_to_string(&path) {
-                Ok(text) => text.lines().next().unwrap_or_default().to_owned(),
-                Err(source) => return Err(Error::Password { path, source: Arc::new(source) }),
-            },
+            Some(path) => quoit_tls::load_password(Path::new(&path))
+                .map_err(|source| Error::Tls { source: Arc::new(source) })?,
             None => variable("QUOIT_PASSWORD").unwrap_or_default(),
         };
         Self::new(&user, &password, &Self::settings_from_environment()).map(Some)

@@ -150,10 +150,19 @@ pub struct ServerContext {
     pub gate: Gate,
     /// Path of the administration socket, once it is open.
     pub admin_socket: OnceLock<PathBuf>,
-    /// Listeners for clients that machines beyond this one may reach.
-    pub reachable_from_afar: OnceLock<Vec<SocketAddr>>,
+    /// Listeners that machines beyond this one may reach.
+    pub reachable_from_afar: OnceLock<ReachableListeners>,
     /// The audit log: who did what.
     pub audit: AuditLog,
+}
+
+/// Listeners that machines beyond this one may reach.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ReachableListeners {
+    /// Those for clients.
+    pub clients: Vec<SocketAddr>,
+    /// That for other nodes.
+    pub nodes: Option<SocketAddr>,
 }
 
 impl ServerContext {
@@ -208,69 +217,6 @@ impl ServerContext {
         Self { gate, ..self }
     }
 
-    fn is_secured(&self) -> bool {
-        self.store.control().read().security().is_enabled()
-    }
-
-    /// Changes whether clients in clear are served without a login while security is on. Gives the addresses
-    /// of those that were served so, and are not any more.
-    pub fn serve_clear(&self, serves: bool) -> Vec<String> {
-        self.gate.serve_clear(self.store.control(), serves);
-        if serves { Vec::new() } else { self.gate.clear_clients().into_keys().collect() }
-    }
-
-    /// Listeners that machines beyond this one may reach without a login: security is off, or clients in clear
-    /// are served all the same.
-    #[must_use]
-    pub fn open_listeners(&self) -> Vec<String> {
-        if self.is_secured() && !self.gate.serves_clear() {
-            return Vec::new();
-        }
-        let reachable = self.reachable_from_afar.get().map(Vec::as_slice).unwrap_or_default();
-        reachable.iter().map(ToString::to_string).collect()
-    }
-
-    /// Warnings about security, in words.
-    #[must_use]
-    pub fn security_warnings(&self) -> Vec<String> {
-        let now = quoit_tls::Instant::now();
-        let mut warnings = self.gate.warnings();
-        warnings.extend(self.gate.expiry().iter().filter_map(|expiry| expiry.warning(now)));
-        let open = self.open_listeners();
-        if self.is_secured() && self.gate.serves_clear() {
-            warnings.push(self.clear_warning());
-        } else if !open.is_empty() {
-            warnings.push(format!(
-                "{} can be reached by other machines and security is off: everybody who reaches them may \
-                 read and write everything; see docs/security.md",
-                open.join(", ")
-            ));
-        }
-        if self.is_secured() && !self.gate.has_tls() {
-            warnings.push(
-                "security is on and the node has no certificate: no client can log in; set ssl.certfile and \
-                 ssl.keyfile and restart the node"
-                    .to_owned(),
-            );
-        }
-        warnings
-    }
-
-    /// The warning while clients in clear are served without a login.
-    fn clear_warning(&self) -> String {
-        let mut hosts: Vec<String> = self.gate.clear_clients().into_keys().collect();
-        let more = hosts.len().saturating_sub(NAMED_CLEAR_CLIENTS_MAX);
-        hosts.truncate(NAMED_CLEAR_CLIENTS_MAX);
-        let mut who = if hosts.is_empty() { "none so far".to_owned() } else { hosts.join(", ") };
-        if more > 0 {
-            who.push_str(&format!(" and {more} more"));
-        }
-        format!(
-            "listener.tls = both: clients in clear are served without a login although security is on ({who}); \
-             set listener.tls = required when no client needs it any more"
-        )
-    }
-
     /// Memory of an answer that is sent piece by piece: a piece of each node that is asked, and one on its
     /// way to the client.
     pub(crate) fn pieces_bytes(&self) -> usize {
@@ -279,8 +225,6 @@ impl ServerContext {
     }
 }
 
-/// Clients in clear that a warning names.
-const NAMED_CLEAR_CLIENTS_MAX: usize = 8;
 /// Seconds that "the last minute" has.
 const WINDOW_SECS: u64 = 60;
 /// Bits of a slot of [`ConnectionCounts`] that count; the others tell the second.

@@ -30,7 +30,8 @@ pub use audit::{
     AuditedBuckets, AuditedBucketsError,
 };
 pub use context::{
-    ConnectionCounts, JobClasses, OpenConnection, RIAK_KV_VERSION, ServerContext, ServerSettings,
+    ConnectionCounts, JobClasses, OpenConnection, RIAK_KV_VERSION, ReachableListeners,
+    ServerContext, ServerSettings,
 };
 pub use folds::Folds;
 pub use listen::{Protocol, Server, bind, bind_local};

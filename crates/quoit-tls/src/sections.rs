@@ -58,10 +58,21 @@ pub(crate) fn sections(file: &Path, content: &[u8]) -> Result<Vec<Section>, TlsE
             Ok(Some((kind, der))) => found.push(Section { kind: Some(kind), der, place }),
             Ok(None) => return Ok(found),
             Err(fault) => {
-                let fault = FileFault::BrokenPem(fault.to_string());
+                let fault = FileFault::BrokenPem(words(&fault));
                 return Err(TlsError::file(file, place, fault));
             }
         }
+    }
+}
+
+/// A fault of PEM in words; the library tells lines as numbers of bytes.
+fn words(fault: &pem::Error) -> String {
+    match fault {
+        pem::Error::MissingSectionEnd { .. } => "a section has no -----END line".to_owned(),
+        pem::Error::IllegalSectionStart { line } => {
+            format!("'{}' begins no section", String::from_utf8_lossy(line).trim_end())
+        }
+        fault => fault.to_string(),
     }
 }
 

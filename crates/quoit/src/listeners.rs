@@ -3,7 +3,7 @@
 use anyhow::{Context, Error, Result, bail};
 use quoit::config::Settings;
 use quoit_cluster::Addresses;
-use quoit_server::{Protocol, Server, bind};
+use quoit_server::{Protocol, ReachableListeners, Server, bind};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -83,9 +83,13 @@ impl Listeners {
     }
 
     /// Listeners for clients that machines beyond this one may reach.
-    pub(crate) fn reachable_from_afar(&self) -> Vec<SocketAddr> {
+    pub(crate) fn reachable_from_afar(&self) -> ReachableListeners {
+        let is_far = |at: &&SocketAddr| !at.ip().is_loopback();
         let all = [&self.at.pb, &self.at.http, &self.at.pb_tls, &self.at.https];
-        all.into_iter().flatten().filter(|at| !at.ip().is_loopback()).copied().collect()
+        ReachableListeners {
+            clients: all.into_iter().flatten().filter(is_far).copied().collect(),
+            nodes: Some(&self.at.node).filter(is_far).copied(),
+        }
     }
 
     /// Where others reach this node: the first listener of each kind.

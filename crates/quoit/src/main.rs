@@ -12,7 +12,6 @@ mod from_riak;
 mod listeners;
 mod local_socket;
 mod logs;
-mod node_certificates;
 mod open;
 mod output;
 mod pages;

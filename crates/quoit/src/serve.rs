@@ -7,7 +7,7 @@ use crate::output::say;
 use crate::reload::OperatorSignals;
 use crate::reserve::Reserve;
 use crate::stop::StopRequest;
-use crate::{certificates, descriptors, node_certificates, open, readiness, ready_file};
+use crate::{certificates, descriptors, open, readiness, ready_file};
 use anyhow::{Context, Result};
 use clap::Args;
 use quoit::config::{self, Settings, Sources};
@@ -355,8 +355,7 @@ async fn background(store: Arc<ReplicatedStore>, reserve: Reserve) {
             tell_write_failure(&watched, &mut told);
         }
     };
-    let certificates = node_certificates::watch(Arc::clone(&store));
-    tokio::join!(sample, watch, store.run_background(), reserve.keep(), certificates);
+    tokio::join!(sample, watch, store.run_background(), reserve.keep());
 }
 
 fn warn_of_new_cluster(is_new_node: bool, settings: &Settings, data_dir: &Path) {

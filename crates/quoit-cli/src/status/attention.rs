@@ -55,6 +55,12 @@ pub(super) fn of(overview: &Value) -> Vec<Finding> {
         ));
     }
     links(&overview["replication"], &mut found);
+    for fault in list(&overview["security"]["faults"]) {
+        found.push(finding(
+            format!("{}: {}", text(&overview["node"]), text(fault)),
+            "`quoit admin security status` on each node tells more; see docs/secure-a-cluster.md",
+        ));
+    }
     found
 }
 
@@ -224,7 +230,7 @@ mod tests {
 
     fn healthy() -> Value {
         json!({
-            "node": "a@h", "waits": null, "staged_changes": 0, "disagreement": null,
+            "node": "a@h", "security": {"faults": []}, "waits": null, "staged_changes": 0, "disagreement": null,
             "nodes": [{"name": "a@h", "availability": "up", "answers": true, "figures": {
                 "version": "0.1.0", "disk_free_bytes": 80, "disk_total_bytes": 100, "disk_full": false,
                 "get_p99_us": 900, "put_p99_us": 2_000, "errors_per_sec": 0.0, "siblings_max": 2,
@@ -274,6 +280,12 @@ mod tests {
             ("/nodes/0/figures/object_bytes_max", json!(9 << 20), "9.0 MB", "quoit hot-keys"),
             ("/staged_changes", json!(2), "2 changes of the cluster are staged", "cluster commit"),
             ("/disagreement", json!("no claimant"), "no claimant", "ring-status"),
+            (
+                "/security/faults",
+                json!(["cert.pem expires in 9 days"]),
+                "a@h: cert.pem expires in 9 days",
+                "security status",
+            ),
         ];
         for (place, value, problem, remedy) in cases {
             let mut overview = healthy();

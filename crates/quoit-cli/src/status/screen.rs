@@ -42,6 +42,7 @@ pub(super) fn of(overview: &Value, found: &[Finding]) -> String {
         ["hints".to_owned(), hints(&overview["transfers"])],
         ["replication".to_owned(), links(&overview["replication"])],
         ["jobs".to_owned(), jobs(&overview["mapreduce"], node(overview))],
+        ["security".to_owned(), security(&overview["security"])],
     ]));
     text.push_str("\n\n");
     if found.is_empty() {
@@ -53,6 +54,19 @@ pub(super) fn of(overview: &Value, found: &[Finding]) -> String {
         text.push_str(&format!("\n  ! {problem}\n      {remedy}"));
     }
     text
+}
+
+/// Whether clients of the node that was asked log in, and what is open to everybody.
+fn security(security: &Value) -> String {
+    let internode = security["open_internode"].as_str().map(|at| format!("{at} (nodes)"));
+    let open = list(&security["open_listeners"]).iter().map(|at| text(at).to_owned());
+    let open: Vec<String> = open.chain(internode).collect();
+    let clients =
+        if security["enabled"] == true { "clients log in" } else { "clients need no login" };
+    match open.as_slice() {
+        [] => clients.to_owned(),
+        open => format!("{clients}; open to whoever reaches {}", open.join(", ")),
+    }
 }
 
 fn node(overview: &Value) -> &str {
@@ -204,6 +218,7 @@ mod tests {
             "mapreduce": {"jobs": [
                 {"id": 7, "inputs": "bucket t/b", "read_count": 12_000, "elapsed_secs": 1.5},
             ]},
+            "security": {"enabled": false, "open_listeners": ["10.0.0.1:8098"], "open_internode": null},
             "transfers": {"hints": [{"from": "a@h", "to": "b@h", "records": 12, "partitions": 0}]},
         });
         let found = [Finding { problem: "b@h can't be reached".into(), remedy: "start it".into() }];
@@ -218,6 +233,7 @@ mod tests {
             "replication   queue q: nothing waits",
             "12 records for b@h at a@h",
             "jobs          1 MapReduce at a@h; the oldest, 7: bucket t/b, 12 000 objects read in 1.5 s",
+            "security      clients need no login; open to whoever reaches 10.0.0.1:8098",
             "  ! b@h can't be reached\n      start it",
         ] {
             assert!(shown.contains(expected), "{expected}\nin\n{shown}");

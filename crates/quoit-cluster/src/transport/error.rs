@@ -51,7 +51,7 @@ pub enum CallError {
 #[derive(Debug, Error)]
 pub(super) enum Fault {
     #[error("{0}")]
-    Io(#[from] std::io::Error),
+    Io(std::io::Error),
     #[error("the node closed the connection")]
     Closed,
     #[error("no proof of membership: {0}")]
@@ -92,4 +92,14 @@ pub(super) enum Fault {
     CallTwice { call: u32 },
     #[error("the node is no longer a peer at this address")]
     Retired,
+}
+
+impl From<std::io::Error> for Fault {
+    /// A process that dies ends TLS without saying so, which is no other news than the end of the connection.
+    fn from(fault: std::io::Error) -> Self {
+        match fault.kind() {
+            std::io::ErrorKind::UnexpectedEof => Self::Closed,
+            _ => Self::Io(fault),
+        }
+    }
 }

@@ -81,6 +81,7 @@ impl HttpConnection {
             "listener_tls": if self.context.gate.serves_clear() { "both" } else { "required" },
             "clear_clients": self.clear_clients(),
             "open_listeners": self.context.open_listeners(),
+            "open_internode": self.context.open_internode(),
             "warnings": self.context.security_warnings(),
         })
     }

@@ -13,6 +13,11 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
         "Listeners for clients that other machines may reach without a login.",
         context.open_listeners().len() as u64,
     );
+    text.gauge(
+        "quoit_open_internode",
+        "1 while other machines may reach the listener for nodes without a proof of membership.",
+        context.open_internode().is_some().into(),
+    );
     let clear = context.gate.clear_clients();
     text.gauge(
         "quoit_clear_clients_served",

@@ -1,12 +1,13 @@
 //! `security`: users, groups, sources and grants, in the words and tables that operators know.
 
-use super::{Answer, Api, done, segment};
+use super::{Answer, Api, done, print, segment};
 use crate::config_command::Format;
 use crate::output::say;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The commands, as `quoit admin security` lists them.
@@ -61,7 +62,14 @@ pub(crate) fn security(api: &Api, args: &SecurityArgs, format: Format) -> Result
             say!("{USAGE}");
             Ok(())
         }
-        ["status"] => show(api, "security", format, status_text),
+        ["status"] => {
+            let document = done(api.get("security")?, format)?;
+            if format == Format::Human {
+                warn(&document);
+            }
+            print(&document, format, status_text);
+            Ok(())
+        }
         ["print-users", ..] => show(api, "security/users", format, users_table),
         ["print-user", name] => {
             show(api, &format!("security/users/{}", segment(name)), format, users_table)
@@ -129,9 +137,7 @@ fn change(api: &Api, words: &[&str], format: Format) -> Result<()> {
         }
         answer => done(answer, format)?,
     };
-    for warning in document["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        let _ = writeln!(std::io::stderr(), "warning: {warning}");
-    }
+    warn(&document);
     let row = match words {
         ["add-user" | "alter-user", name, ..] => {
             Some((format!("security/users/{}", segment(name)), users_table as fn(&Value) -> String))
@@ -161,13 +167,17 @@ fn change(api: &Api, words: &[&str], format: Format) -> Result<()> {
     Ok(())
 }
 
+/// Prints the node's warnings where they are no part of the answer.
+fn warn(document: &Value) {
+    for warning in document["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let _ = writeln!(std::io::stderr(), "warning: {warning}");
+    }
+}
+
 /// An option with a password from a file or a variable as one with the password itself.
 fn with_password(word: &str) -> Result<String> {
     if let Some(path) = word.strip_prefix("password-file=") {
-        let text = std::fs::read_to_string(path);
-        let text = text.with_context(|| format!("can't read the password from {path}"))?;
-        let line = text.lines().next().unwrap_or_default();
-        return Ok(format!("password={line}"));
+        return Ok(format!("password={}", quoit_tls::load_password(Path::new(path))?));
     }
     if let Some(name) = word.strip_prefix("password-env=") {
         let text = std::env::var(name);
@@ -381,6 +391,7 @@ fn row_lines(cells: &[String], widths: &[usize]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn permissions_are_folded_as_riak_folds_them() {
@@ -455,5 +466,8 @@ mod tests {
         let word = format!("password-file={}", file.path().display());
         assert_eq!(with_password(&word).unwrap(), "password=secret");
         assert!(with_password("password-file=/nowhere/at/all").is_err());
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = with_password(&word).unwrap_err().to_string();
+        assert!(refused.contains("chmod o-rwx"), "{refused}");
     }
 }

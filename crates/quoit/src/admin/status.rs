@@ -47,7 +47,8 @@ pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
         }
         let reaped = reap_record_lines(&document["reap_records"]);
         let waiting = reaped.into_iter().chain(tombstone_lines(&document["tombstones"]));
-        for told in waiting.chain(loss_lines(&document["losses"])) {
+        let losses = loss_lines(&document["losses"]);
+        for told in waiting.chain(losses).chain(security_lines(&document["security"])) {
             lines.push_str(&told);
             lines.push('\n');
         }
@@ -88,6 +89,17 @@ fn tombstone_lines(held_up: &Value) -> Vec<String> {
         lines.push("tombstones wait while partitions move".to_owned());
     }
     lines
+}
+
+/// The lines about security: whether it is on, and what an operator should know.
+fn security_lines(security: &Value) -> Vec<String> {
+    if security.is_null() {
+        return Vec::new();
+    }
+    let warnings = security["warnings"].as_array().into_iter().flatten();
+    let is_on = if security["enabled"] == true { "on" } else { "off" };
+    let warnings = warnings.map(|warning| format!("security warning : {}", plain(warning)));
+    std::iter::once(format!("security : {is_on}")).chain(warnings).collect()
 }
 
 fn names(names: &Value) -> String {

@@ -198,6 +198,9 @@ async fn a_node_that_requires_tls_from_now_on_is_never_without_all_others() {
     let is_plain = || cluster.links(1).members.iter().any(|member| member.is_plain == Some(true));
     assert!(is_plain(), "it is connected without TLS before");
     cluster.control(1).set_link_mode(LinkMode::Required);
+    for peer in cluster.control(1).link().internode().unwrap().peers() {
+        peer.hang_up();
+    }
     while is_plain() || reachable() < 2 {
         // The clock stands still while tasks have something to do, and members are dialed within a moment:
         // only a look after each step of a task sees that none of them is reached.

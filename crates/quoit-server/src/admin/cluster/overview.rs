@@ -45,6 +45,12 @@ impl HttpConnection {
         overview["tombstones"] = tombstones(&context.store.tombstones_held_up());
         overview["replication"] = links.unwrap_or_default();
         overview["losses"] = losses(&state);
+        overview["security"] = json!({
+            "enabled": context.is_secured(),
+            "open_listeners": context.open_listeners(),
+            "open_internode": context.open_internode(),
+            "faults": context.security_faults(),
+        });
         if let Some(overview) = overview.as_object_mut() {
             overview.remove("members");
         }

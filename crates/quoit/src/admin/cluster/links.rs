@@ -7,7 +7,9 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The variable that may have the token.
@@ -29,12 +31,15 @@ impl TokenSource {
             Some(file) if file.as_os_str() == "-" => {
                 std::io::read_to_string(std::io::stdin()).context("reading the token")?
             }
-            Some(file) => std::fs::read_to_string(file).with_context(|| {
-                format!(
-                    "reading the join token from {} (--token-file takes a file)",
-                    file.display()
-                )
-            })?,
+            Some(file) => {
+                warn_of_readers(file);
+                std::fs::read_to_string(file).with_context(|| {
+                    format!(
+                        "reading the join token from {} (--token-file takes a file)",
+                        file.display()
+                    )
+                })?
+            }
             None => match std::env::var(TOKEN_VARIABLE) {
                 Ok(token) => token,
                 Err(_) => return Ok(None),
@@ -45,6 +50,18 @@ impl TokenSource {
             bail!("the join token is empty: make one with `quoit admin cluster token` on a member");
         }
         Ok(Some(token.to_owned()))
+    }
+}
+
+/// Warns of a file with a token that other users of the machine may read. It is taken all the same: a shell
+/// makes files so, and a token ends soon.
+fn warn_of_readers(file: &Path) {
+    if std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o004 != 0) {
+        let _ = writeln!(
+            std::io::stderr(),
+            "warning: every user of the machine may read the token in {}: chmod o-rwx",
+            file.display()
+        );
     }
 }
 
