@@ -160,6 +160,34 @@ class SecuredClients(WithCertificates, unittest.TestCase):
         self.files.issue("server", "server", "ca", names="IP:127.0.0.1,DNS:localhost")
         wait_until(lambda: self.serial(node) != before, "the next certificate to be shown")
 
+    def test_the_end_of_a_certificate_is_told_in_status_metrics_and_log(self):
+        node = self.node(())
+        # Certificates of the tests are valid for 30 days.
+        end = re.escape(self.files.path("server.pem")) + ": the certificate of .* expires in 29 days"
+        status = run("status", "--url", node.url)
+        self.assertRegex(status.stdout, "(?s)needs attention.*" + end)
+        self.assertEqual(run("status", "--url", node.url, "--check").returncode, 1)
+        self.assertRegex(node.admin("status").stdout, "security warning : " + end)
+        done = run("admin", "--url", node.url, "security", "status")
+        self.assertRegex(done.stdout, "warning: " + end)
+        self.assertIn("Disabled", done.stdout.splitlines())
+        with urllib.request.urlopen(node.url + "/metrics", timeout=10) as answer:
+            self.assertIn("\nquoit_certificate_expiry_days 29\n", answer.read().decode())
+        wait_until(lambda: re.search(end, node.log_tail(100)), "the log to tell it")
+
+    def test_a_file_of_a_password_that_everybody_may_read_is_refused(self):
+        node = self.node((*USERS, "grant %s on any to u" % ALL, "enable"))
+        secret = self.written("open", "pw\n", 0o644)
+        environment = {**self.environment(), "QUOIT_PASSWORD_FILE": secret}
+        for words in (("get", "--url", "https://" + node.record["https"], "b/k"),
+                      ("bench", "pb://%s:%d" % node.pb, "--get", "100", "-t", "1s"),
+                      ("admin", "--url", "unix:" + node.data_dir, "security", "alter-user", "u",
+                       "password-file=" + secret)):
+            done = run(*words, **environment)
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertIn("open: a password that every user of the machine may read (mode 0644)",
+                          done.stdout)
+
     def test_clients_move_to_tls_one_by_one_while_those_in_clear_are_served(self):
         config = self.written("quoit.conf", "listener.tls = both\n")
         node = self.node((*USERS, "grant %s on default b to u" % ALL), (), ("--config", config))
@@ -193,7 +221,7 @@ class SecuredClients(WithCertificates, unittest.TestCase):
         self.assertEqual(self.clear_status(node, "/buckets/other/keys/k"), 426)
         self.assertEqual(pb.call(1), (2, b""), "clients that have logged in go on")
         self.assertRegex(node.log_tail(100), "listener.tls = required: .*hosts=.?127.0.0.1")
-        self.assertEqual(node.admin("security", "status").stdout.strip(), "Enabled")
+        self.assertNotIn("in clear", node.admin("security", "status").stdout)
 
     def clear_status(self, node, path):
         try:
