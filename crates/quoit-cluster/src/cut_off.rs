@@ -1,14 +1,10 @@
 //! Since when the node may not have learned of changes that others have agreed on.
 
-use crate::plane::ControlPlane;
 use parking_lot::Mutex;
 use quoit_planted::planted;
-use std::sync::Weak;
 use std::time::Duration;
-use tokio::time::{Instant, interval};
+use tokio::time::Instant;
 
-/// Time between two looks at whether the node is cut off.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Shorter times are not told: a node that starts needs a moment to find the others, and so does an election.
 const TOLD_AFTER: Duration = Duration::from_secs(5);
 
@@ -54,19 +50,9 @@ impl CutOffWatch {
         is_news.then_some(CutOffChange::Began)
     }
 
-    /// The time without a majority as it was noted last.
-    pub(crate) fn current(&self) -> Option<CutOff> {
-        *self.current.lock()
-    }
-}
-
-/// Looks each second whether the node is cut off, and logs changes, until the control plane is dropped.
-pub(crate) async fn watch_cut_off(plane: Weak<ControlPlane>) {
-    let mut looks = interval(LOOK_INTERVAL);
-    loop {
-        looks.tick().await;
-        let Some(plane) = plane.upgrade() else { return };
-        match plane.cut_off_watch().note(plane.is_cut_off(), Instant::now()) {
+    /// Takes note of how it is now, and logs changes.
+    pub(crate) fn look(&self, is_cut_off: bool) {
+        match self.note(is_cut_off, Instant::now()) {
             Some(CutOffChange::Began) => tracing::warn!(
                 "the node reaches no majority of the voters: it does not learn of users and rights that are \
                  changed elsewhere, and goes on with those that it knows"
@@ -77,6 +63,11 @@ pub(crate) async fn watch_cut_off(plane: Weak<ControlPlane>) {
             ),
             None => {}
         }
+    }
+
+    /// The time without a majority as it was noted last.
+    pub(crate) fn current(&self) -> Option<CutOff> {
+        *self.current.lock()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::control::keeper::keep;
 use crate::control::link::ControlLink;
 use crate::control::machine::Published;
 use crate::control::service::ControlService;
-use crate::cut_off::{CutOff, CutOffWatch, watch_cut_off};
+use crate::cut_off::{CutOff, CutOffWatch};
 use crate::departure::Departure;
 use crate::error::{ChangeError, NoSuchType, OpenError, StoreError};
 use crate::members::{Addresses, Introduction};
@@ -29,12 +29,14 @@ use quoit_wire::internode::control::{
     METHOD_ENROL, METHOD_FIRST, METHOD_JOIN, METHOD_LAST, METHOD_STANDING,
 };
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+/// Time between two looks at whether the node is cut off.
+const CUT_OFF_INTERVAL: Duration = Duration::from_secs(1);
 /// Most bytes of a node's name.
 const NODE_NAME_BYTES_MAX: usize = 255;
 
@@ -297,10 +299,6 @@ impl ControlPlane {
         self.cut_off().map(|cut_off| cut_off.since.elapsed())
     }
 
-    pub(crate) const fn cut_off_watch(&self) -> &CutOffWatch {
-        &self.cut_off
-    }
-
     /// Entries of the replicated log that this node keeps. A snapshot every 256 entries and the removal of
     /// those before it bound them; 0 while the node has no part in the log.
     #[must_use]
@@ -428,5 +426,15 @@ impl ControlPlane {
         // It has nothing left that anybody else could know better.
         self.group.set_gate(Gate::Open);
         Ok(())
+    }
+}
+
+/// Looks each second whether the node is cut off, until the control plane is dropped.
+async fn watch_cut_off(plane: Weak<ControlPlane>) {
+    let mut looks = tokio::time::interval(CUT_OFF_INTERVAL);
+    loop {
+        looks.tick().await;
+        let Some(plane) = plane.upgrade() else { return };
+        plane.cut_off.look(plane.is_cut_off());
     }
 }

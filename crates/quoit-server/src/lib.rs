@@ -24,6 +24,7 @@ mod security;
 mod socket;
 mod stream;
 mod turn;
+mod warnings;
 
 pub use audit::{
     AUDIT_FILE_BYTES, AUDIT_FILES_KEPT, AuditEntry, AuditLog, AuditOutcome, AuditSettings,

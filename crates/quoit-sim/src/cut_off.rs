@@ -12,7 +12,7 @@ const NOTED_US: u64 = 1_500_000;
 /// A node that has been cut off for so long has said so in its log, in microseconds.
 const TOLD_US: u64 = 5_000_000 + NOTED_US;
 
-/// What a node says at one look.
+/// The answer of a node to one look.
 #[derive(Debug, Clone, Copy)]
 pub struct CutOffLook {
     is_cut_off: bool,

@@ -230,7 +230,8 @@ mod tests {
 
     fn healthy() -> Value {
         json!({
-            "node": "a@h", "security": {"faults": []}, "waits": null, "staged_changes": 0, "disagreement": null,
+            "security": {"faults": []},
+            "node": "a@h", "waits": null, "staged_changes": 0, "disagreement": null,
             "nodes": [{"name": "a@h", "availability": "up", "answers": true, "figures": {
                 "version": "0.1.0", "disk_free_bytes": 80, "disk_total_bytes": 100, "disk_full": false,
                 "get_p99_us": 900, "put_p99_us": 2_000, "errors_per_sec": 0.0, "siblings_max": 2,

@@ -73,7 +73,8 @@ impl HttpConnection {
         }
     }
 
-    /// Counts a client in clear that is served although security is on. Administration is not for such clients.
+    /// Counts a client in clear that is served although security is on. Administration is not for such
+    /// clients.
     pub(super) fn admit_in_clear(&mut self, route: &Route<'_>) -> Result<(), Refusal> {
         match route {
             _ if !self.session.is_let_in_clear() => Ok(()),

@@ -18,18 +18,7 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
         "1 while other machines may reach the listener for nodes without a proof of membership.",
         context.open_internode().is_some().into(),
     );
-    let clear = context.gate.clear_clients();
-    text.gauge(
-        "quoit_clear_clients_served",
-        "1 while clients in clear are served without a login although security is on.",
-        (is_enabled && context.gate.serves_clear()).into(),
-    );
-    text.counter(
-        "quoit_clear_client_connections",
-        "Connections of clients in clear that were served so.",
-        clear.values().map(|link| link.connection_count).sum(),
-    );
-    text.gauge("quoit_clear_client_hosts", "Addresses that they came from.", clear.len() as u64);
+    clear_metrics(text, context);
     text.gauge(
         "quoit_security_cut_off",
         "1 while the node may not know of rights that were changed elsewhere.",
@@ -75,4 +64,20 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
         );
         text.line(format_args!("quoit_certificate_expiry_days {days}"));
     }
+}
+
+/// Figures of clients in clear that are served although security is on.
+fn clear_metrics(text: &mut Text, context: &ServerContext) {
+    let clear = context.gate.clear_clients();
+    text.gauge(
+        "quoit_clear_clients_served",
+        "1 while clients in clear are served without a login although security is on.",
+        (context.is_secured() && context.gate.serves_clear()).into(),
+    );
+    text.counter(
+        "quoit_clear_client_connections",
+        "Connections of clients in clear that were served so.",
+        clear.values().map(|link| link.connection_count).sum(),
+    );
+    text.gauge("quoit_clear_client_hosts", "Addresses that they came from.", clear.len() as u64);
 }

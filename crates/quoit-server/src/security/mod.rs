@@ -15,7 +15,6 @@
 //! | `handshake` | TLS handshakes, off the threads that serve requests |
 //! | `basic` | credentials in HTTP headers |
 //! | `clear` | clients in clear while security is on |
-//! | `warnings` | what an operator should know of, in words |
 
 mod basic;
 mod clear;
@@ -25,7 +24,6 @@ mod login;
 mod need;
 mod session;
 mod strangers;
-mod warnings;
 
 pub use basic::Credentials;
 pub use gate::{Gate, GateFigures, SecuritySettings, TlsFiles};

@@ -48,7 +48,7 @@ impl ServerContext {
         warnings
     }
 
-    /// What does not work, or soon will not.
+    /// Faults: something does not work, or soon will not.
     #[must_use]
     pub fn security_faults(&self) -> Vec<String> {
         let now = Instant::now();
@@ -114,8 +114,8 @@ impl ServerContext {
             who.push_str(&format!(" and {more} more"));
         }
         format!(
-            "listener.tls = both: clients in clear are served without a login although security is on ({who}); \
-             set listener.tls = required when no client needs it any more"
+            "listener.tls = both: clients in clear are served without a login although security is on \
+             ({who}); set listener.tls = required when no client needs it any more"
         )
     }
 }
