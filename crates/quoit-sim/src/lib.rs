@@ -24,7 +24,6 @@ mod client;
 mod cluster;
 mod cluster_plan;
 mod contents;
-mod cut_off;
 mod data_types;
 mod execution;
 mod family;
