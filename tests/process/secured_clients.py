@@ -180,7 +180,8 @@ class SecuredClients(WithCertificates, unittest.TestCase):
         secret = self.written("open", "pw\n", 0o644)
         environment = {**self.environment(), "QUOIT_PASSWORD_FILE": secret}
         for words in (("get", "--url", "https://" + node.record["https"], "b/k"),
-                      ("bench", "pb://%s:%d" % node.pb, "--get", "100", "-t", "1s"),
+                      ("bench", "pb://%s:%d" % node.pb, "--get", "100", "-t", "1s",
+                       "--results-dir", self.folder),
                       ("admin", "--url", "unix:" + node.data_dir, "security", "alter-user", "u",
                        "password-file=" + secret)):
             done = run(*words, **environment)
