@@ -262,10 +262,10 @@ impl StoreShared {
     ) -> Result<(), StoreError> {
         let piece = RefCell::new(piece);
         let keys = places.iter().map(|place| (*place, &wanted[*place].key)).collect();
-        let count = Cell::new(0);
+        let count = Cell::new(0_usize);
         let is_wanted = |place: usize| {
             count.set(count.get() + 1);
-            if count.get() % READ_AT_ONCE == 0 {
+            if count.get().is_multiple_of(READ_AT_ONCE) {
                 give_way();
             }
             place < piece.borrow().count()
