@@ -41,6 +41,7 @@ mod plot;
 pub mod random;
 pub mod report;
 pub mod run;
+mod sent;
 pub mod term;
 pub mod valgen;
 pub mod verify;

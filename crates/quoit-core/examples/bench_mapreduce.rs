@@ -15,8 +15,8 @@
 //! Printed are medians with the least and the greatest: objects for each second of processor time of the
 //! whole process, and of wall time; bytes of output; how much the memory of the process grew at most; and the
 //! longest time of the processor for which the job kept a thread that serves requests, which other programs
-//! of the machine do not change. Then gets of random keys, one each half millisecond, alone and beside repeated
-//! `count` jobs, in turns: their 50th and 99th percentiles, and the ratios.
+//! of the machine do not change. Then gets of random keys, one each half millisecond, alone and beside
+//! repeated `count` jobs, in turns: their 50th and 99th percentiles, and the ratios.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 

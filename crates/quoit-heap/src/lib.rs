@@ -3,8 +3,8 @@
 //!
 //! The allocator's thresholds grow with the largest block that was ever freed: after one answer of 20 MB,
 //! blocks of that size are cut from the heap of the thread that wants one, and each thread keeps its own for
-//! the next time. A node would hold such an answer once for each of its threads. With fixed thresholds large blocks
-//! are asked of the system and given back to it.
+//! the next time. A node would hold such an answer once for each of its threads. With fixed thresholds large
+//! blocks are asked of the system and given back to it.
 //!
 //! And it makes up to eight heaps for each processor, for threads that come and go: what one thread allocates
 //! and another frees leaves holes in all of them. As many heaps as processors are enough for threads not to
@@ -33,8 +33,8 @@ pub fn keep_little() -> bool {
 }
 
 /// Gives pages back to the system that are free in the middle of heaps, for use after many small blocks were
-/// freed. Goes through all heaps, and keeps allocations waiting meanwhile. Does nothing where the C library is
-/// not glibc.
+/// freed. Goes through all heaps, and keeps allocations waiting meanwhile. Does nothing where the C library
+/// is not glibc.
 pub fn give_back_free() {
     set::give_back_free();
 }

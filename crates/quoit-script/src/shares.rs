@@ -1,4 +1,4 @@
-//! What the sessions of a job share at a node, and all jobs: their memory and their time.
+//! Shares of the sessions of a job at a node, and of all jobs: their memory and their time.
 //!
 //! A session takes memory from its job's share in steps, so that most blocks cost a sum of its own. A job's
 //! share takes from that of all jobs.

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep};
 use super::StartError;
 use crate::config::Target;
 use crate::login::login;
-use crate::measure::note_sent;
+use crate::sent::note_sent;
 use crate::term::Term;
 
 /// First pause before connecting anew; it doubles up to the greatest.

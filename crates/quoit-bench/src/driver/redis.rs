@@ -8,7 +8,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionIn
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes, key_bytes};
 use crate::config::{Config, ConfigError, Target};
 use crate::keygen::Kind;
-use crate::measure::note_sent;
+use crate::sent::note_sent;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 

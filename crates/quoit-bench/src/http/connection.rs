@@ -16,7 +16,7 @@ use super::HttpError;
 use super::body::{Body, Chunk};
 use crate::config::Target;
 use crate::login::HttpSecurity;
-use crate::measure::note_sent;
+use crate::sent::note_sent;
 
 /// How long a machine may be silent before it counts as gone. Slow answers are not silence.
 const DEAD_PEER_LIMIT: Duration = Duration::from_secs(1);

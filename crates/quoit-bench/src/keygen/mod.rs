@@ -71,6 +71,15 @@ impl Key {
         &self.bytes
     }
 
+    /// Becomes a value.
+    fn take(&mut self, value: Value<'_>) {
+        self.bytes.clear();
+        match value {
+            Value::Bytes(bytes) => self.bytes.extend_from_slice(bytes),
+            Value::Integer(integer) => self.integer = integer,
+        }
+    }
+
     /// The number of an integer key; meaningless for others.
     pub fn integer(&self) -> i64 {
         self.integer
@@ -265,13 +274,7 @@ impl KeyGenerator {
             }
             Self::Lines(lines) => lines.next(&mut key.bytes)?,
             Self::Inserter(inserter) => inserter.next(random, &mut key.bytes),
-            Self::Values(values) => {
-                key.bytes.clear();
-                match values.generate(random)? {
-                    Value::Bytes(bytes) => key.bytes.extend_from_slice(bytes),
-                    Value::Integer(integer) => key.integer = integer,
-                }
-            }
+            Self::Values(values) => key.take(values.generate(random)?),
             Self::RandomDynamo => {
                 text::write_groups(&mut key.bytes, |_| random.hex_digits());
             }

@@ -139,8 +139,8 @@ impl ClientLoad {
 }
 
 impl Latencies {
-    /// The figures of the table, in its order; `self` is the noise floor of these latencies. Each is true when
-    /// it says more about the load generator than about the server.
+    /// Which figures of the table, in its order, are within the noise; `self` is the noise floor of these
+    /// latencies. Such a figure says more about the load generator than about the server.
     #[must_use]
     pub fn noisy_figures(&self, latencies: &Self) -> [bool; 7] {
         let within = |us: u64, floor_us: u64| us < NOISE_FACTOR * floor_us;

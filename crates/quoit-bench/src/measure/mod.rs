@@ -21,7 +21,7 @@ pub use breakdown::Breakdown;
 pub(crate) use client::process_cpu_time;
 pub use client::{CLIENT_BOUND_SHARE, ClientLoad, SATURATED_SHARE, ThreadLoad};
 pub(crate) use collector::Collector;
-pub(crate) use moments::{Moments, note_sent, noting_sent, take_sent};
+pub(crate) use moments::Moments;
 pub(crate) use recorder::Recorder;
 pub use stalls::Stall;
 pub(crate) use stalls::{Gaps, stalls};

@@ -9,7 +9,6 @@
 //!
 //! The parts of an operation add up to its latency.
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// The moments of one operation, in the order of time; only an arrival may have been due earlier or later
@@ -57,33 +56,6 @@ impl Moments {
     }
 }
 
-tokio::task_local! {
-    /// When the operation that a worker's task is at gave its first request to the system.
-    static SENT: Cell<Option<Instant>>;
-}
-
-/// Runs the task of a worker, whose links [note](note_sent) when they send.
-pub(crate) async fn noting_sent<F: Future>(work: F) -> F::Output {
-    SENT.scope(Cell::new(None), work).await
-}
-
-/// Notes that a request is being sent now. Only the first one of an operation counts; outside of a worker's
-/// task nothing is noted.
-#[inline]
-pub(crate) fn note_sent() {
-    let _ = SENT.try_with(|sent| {
-        if sent.get().is_none() {
-            sent.set(Some(Instant::now()));
-        }
-    });
-}
-
-/// Takes the noted moment of the operation that has ended.
-#[inline]
-pub(crate) fn take_sent() -> Option<Instant> {
-    SENT.try_with(Cell::take).ok().flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -112,21 +84,5 @@ mod tests {
             prop_assert_eq!(queueing + moments.client_delay() + moments.service(), moments.latency());
             prop_assert_eq!(moments.queueing().is_some(), due.is_some());
         }
-    }
-
-    #[tokio::test]
-    async fn the_first_request_of_each_operation_is_noted() {
-        note_sent();
-        assert_eq!(take_sent(), None);
-        noting_sent(async {
-            let before = Instant::now();
-            note_sent();
-            let after = Instant::now();
-            note_sent();
-            let sent = take_sent().expect("a moment");
-            assert!((before..=after).contains(&sent));
-            assert_eq!(take_sent(), None);
-        })
-        .await;
     }
 }

@@ -116,8 +116,8 @@ pub fn report(options: &ReportOptions) -> ExitStatus {
     }
 }
 
-/// Writes the reports of a run, or of a search for the knee, that is over and left its results in `directory`,
-/// and says where they are; what could not be written is told and added to what the run lost.
+/// Writes the reports of a run, or of a search for the knee, that is over and left its results in
+/// `directory`, and says where they are; what could not be written is told and added to what the run lost.
 pub(crate) fn write_after_run(directory: &Path, report: &mut RunReport, terminal: &mut Terminal) {
     let options = ReportOptions { directory: directory.to_owned(), ..Default::default() };
     match write_reports(&options) {

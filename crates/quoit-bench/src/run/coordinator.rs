@@ -160,7 +160,7 @@ fn conclude(
     }
 }
 
-/// What the threads of the run measured of themselves.
+/// Measurements of the threads of a run, of themselves.
 struct Measured {
     process_cpu: Duration,
     threads: Vec<ThreadLoad>,

@@ -54,13 +54,13 @@ impl Search {
     }
 
     /// Notes how the last step went; false when nothing is left to try.
-    fn go_on(&mut self, verdict: Verdict) -> bool {
+    fn go_on(&mut self, verdict: StepVerdict) -> bool {
         match verdict {
-            Verdict::Within => self.within = Some(self.next),
-            Verdict::Beyond | Verdict::ClientBound => {
+            StepVerdict::Within => self.within = Some(self.next),
+            StepVerdict::Beyond | StepVerdict::ClientBound => {
                 self.beyond = Some(self.next);
                 // The lowest rate beyond decides what the limit was.
-                self.is_bound_by_client = verdict == Verdict::ClientBound;
+                self.is_bound_by_client = verdict == StepVerdict::ClientBound;
             }
         }
         self.next = match (self.within, self.beyond) {
@@ -103,9 +103,9 @@ impl Sample {
     }
 }
 
-/// What the samples of a step came to.
+/// The outcome of the samples of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum StepVerdict {
     Within,
     Beyond,
     /// The load generator had no processor time left: the samples tell nothing of the server.
@@ -126,21 +126,25 @@ impl Step {
     /// Hypotheses", 1945): with 4/5 against 1/5 a lead of two is wrong in one of 17 cases. After five samples
     /// the majority decides. A first sample within half of the bound is clear enough. Client-bound samples do
     /// not count, unless two of them came.
-    fn verdict(&self, plan: KneePlan) -> Option<Verdict> {
+    fn verdict(&self, plan: KneePlan) -> Option<StepVerdict> {
         let count = |test: fn(&Sample) -> bool| self.samples.iter().filter(|s| test(s)).count();
         let within = count(|sample| !sample.client_bound && sample.is_within);
         let beyond = count(|sample| !sample.client_bound && !sample.is_within);
         if count(|sample| sample.client_bound) >= CLIENT_BOUND_COUNT_MAX {
-            return Some(Verdict::ClientBound);
+            return Some(StepVerdict::ClientBound);
         }
         let is_clear = |sample: &Sample| {
             sample.is_within && Duration::from_micros(sample.p99_us) * 2 <= plan.p99_max
         };
         if (within, beyond) == (1, 0) && self.accepted().next().is_some_and(is_clear) {
-            return Some(Verdict::Within);
+            return Some(StepVerdict::Within);
         }
         let is_decided = within.abs_diff(beyond) >= LEAD || within + beyond >= SAMPLE_COUNT_MAX;
-        is_decided.then_some(if within > beyond { Verdict::Within } else { Verdict::Beyond })
+        is_decided.then_some(if within > beyond {
+            StepVerdict::Within
+        } else {
+            StepVerdict::Beyond
+        })
     }
 
     /// The samples that tell something of the server.
@@ -149,8 +153,8 @@ impl Step {
     }
 
     /// The row of the step, with medians of its samples.
-    fn row(&self, verdict: Verdict) -> KneeRow {
-        let are_bound = verdict == Verdict::ClientBound;
+    fn row(&self, verdict: StepVerdict) -> KneeRow {
+        let are_bound = verdict == StepVerdict::ClientBound;
         let samples: Vec<&Sample> =
             self.samples.iter().filter(|sample| sample.client_bound == are_bound).collect();
         let sorted = |value: fn(&Sample) -> f64| {
@@ -166,7 +170,7 @@ impl Step {
             p99_us: median(&p99_us),
             undone: median(&sorted(|sample| sample.undone as f64)),
             is_client_bound: are_bound,
-            is_within: verdict == Verdict::Within,
+            is_within: verdict == StepVerdict::Within,
             sample_count: self.samples.len() as u64,
             p99_us_min: p99_us[0],
             p99_us_max: p99_us[p99_us.len() - 1],
@@ -207,7 +211,7 @@ pub(crate) fn find_knee(
                 run(RunSetup { config: &config, directory: &place, log, terminal: shown })?;
             step.samples.push(Sample::new(plan, &report));
             if report.end != RunEnd::Completed {
-                break (Verdict::Beyond, report);
+                break (StepVerdict::Beyond, report);
             }
             if let Some(verdict) = step.verdict(plan) {
                 break (verdict, report);
@@ -215,7 +219,7 @@ pub(crate) fn find_knee(
         };
         let is_whole = report.end == RunEnd::Completed;
         rows.push(step.row(verdict));
-        if verdict == Verdict::Within || best.is_none() {
+        if verdict == StepVerdict::Within || best.is_none() {
             best = Some(report);
         }
         if !is_whole || !search.go_on(verdict) || rows.len() >= STEP_COUNT_MAX {
@@ -285,8 +289,8 @@ mod tests {
         arrivals: crate::config::Arrivals::Constant,
     };
 
-    fn verdict_of(is_within: bool) -> Verdict {
-        if is_within { Verdict::Within } else { Verdict::Beyond }
+    fn verdict_of(is_within: bool) -> StepVerdict {
+        if is_within { StepVerdict::Within } else { StepVerdict::Beyond }
     }
 
     /// The verdict on samples with these 99th percentiles in milliseconds; 0 stands for a client-bound one.
@@ -305,22 +309,26 @@ mod tests {
     fn a_verdict_takes_as_many_samples_as_it_needs() {
         let verdict = |p99s_ms: &[u64]| step(p99s_ms).verdict(PLAN);
         assert_eq!(verdict(&[]), None);
-        assert_eq!(verdict(&[5]), Some(Verdict::Within), "half of the bound is clear");
+        assert_eq!(verdict(&[5]), Some(StepVerdict::Within), "half of the bound is clear");
         assert_eq!(verdict(&[8]), None);
         assert_eq!(verdict(&[500]), None, "one stall of the machine is not the knee");
-        assert_eq!(verdict(&[8, 9]), Some(Verdict::Within));
-        assert_eq!(verdict(&[500, 12]), Some(Verdict::Beyond));
+        assert_eq!(verdict(&[8, 9]), Some(StepVerdict::Within));
+        assert_eq!(verdict(&[500, 12]), Some(StepVerdict::Beyond));
         assert_eq!(verdict(&[500, 5]), None);
-        assert_eq!(verdict(&[500, 5, 5, 5]), Some(Verdict::Within));
-        assert_eq!(verdict(&[12, 9, 12, 9, 12]), Some(Verdict::Beyond));
+        assert_eq!(verdict(&[500, 5, 5, 5]), Some(StepVerdict::Within));
+        assert_eq!(verdict(&[12, 9, 12, 9, 12]), Some(StepVerdict::Beyond));
         assert_eq!(verdict(&[0]), None);
-        assert_eq!(verdict(&[0, 5]), Some(Verdict::Within), "a client-bound sample does not count");
-        assert_eq!(verdict(&[0, 9, 0]), Some(Verdict::ClientBound));
+        assert_eq!(
+            verdict(&[0, 5]),
+            Some(StepVerdict::Within),
+            "a client-bound sample does not count"
+        );
+        assert_eq!(verdict(&[0, 9, 0]), Some(StepVerdict::ClientBound));
     }
 
     #[test]
     fn a_row_has_the_medians_of_the_samples_that_count() {
-        let row = step(&[500, 0, 7, 8]).row(Verdict::Within);
+        let row = step(&[500, 0, 7, 8]).row(StepVerdict::Within);
         assert_eq!((row.p99_us, row.p99_us_min, row.p99_us_max), (8000.0, 7000.0, 500_000.0));
         assert_eq!((row.sample_count, row.is_client_bound), (4, false));
     }
@@ -343,7 +351,7 @@ mod tests {
     #[test]
     fn a_search_ends_where_nothing_is_within() {
         let mut search = Search::from(100.0);
-        while search.go_on(Verdict::Beyond) {}
+        while search.go_on(StepVerdict::Beyond) {}
         assert_eq!(search.within, None);
     }
 
@@ -351,7 +359,7 @@ mod tests {
     fn the_limit_of_the_client_is_no_knee_of_the_server() {
         let mut search = Search::from(100.0);
         let verdict =
-            |rate: f64| if rate > 1000.0 { Verdict::ClientBound } else { Verdict::Within };
+            |rate: f64| if rate > 1000.0 { StepVerdict::ClientBound } else { StepVerdict::Within };
         while search.go_on(verdict(search.next)) {}
         assert!(search.is_bound_by_client);
     }

@@ -21,7 +21,7 @@ use super::canary::sing;
 use super::control::{ending, released};
 use super::worker::{Local, Shared, work};
 use crate::driver::Driver;
-use crate::measure::noting_sent;
+use crate::sent::noting_sent;
 use crate::term::Term;
 
 /// Workers of one thread that connect at the same time.

@@ -209,7 +209,11 @@ async fn a_range_of_keys_is_mapped_whatever_says_which() {
         let cluster =
             with_single_copies_of([VersionRange::CURRENT, second, VersionRange::CURRENT]).await;
         let bucket = json!(["single", "bucket"]);
-        let between = |start: &str, end: &str| json!({"bucket": bucket, "index": "$key", "start": start, "end": end});
+        let between = |start: &str, end: &str| {
+            json!({
+                "bucket": bucket, "index": "$key", "start": start, "end": end
+            })
+        };
         let filtered = |filter: Value| json!({"bucket": bucket, "key_filters": [filter]});
         let starts = json!([["starts_with", "k1"]]);
         for (inputs, expected) in [

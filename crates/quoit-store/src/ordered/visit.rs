@@ -38,7 +38,7 @@ const NAMES_AT_ONCE: usize = 1_024;
 const READ_AT_ONCE: usize = 32;
 
 /// A record that a visitor wants.
-struct WantedRecord {
+struct OrderedName {
     encoded: Bytes,
     place: RecordPlace,
     /// Key of its record.
@@ -47,14 +47,14 @@ struct WantedRecord {
 
 /// Names of some records.
 struct WantedNames {
-    wanted: Vec<WantedRecord>,
+    wanted: Vec<OrderedName>,
     looked_at_count: usize,
     /// The last name; `None` when there are no more.
     next: Option<Bytes>,
 }
 
 /// A record as the ordered store has it.
-enum StoredRecord {
+enum OrderedRecord {
     /// With a body that may have to be read yet.
     Present {
         head: ValueHead,
@@ -69,7 +69,7 @@ enum StoredRecord {
 struct PieceRecords {
     /// By the places of their names, as far as they were read. Those behind the end are left to a later
     /// piece.
-    records: Vec<Option<StoredRecord>>,
+    records: Vec<Option<OrderedRecord>>,
     read_count: usize,
     bytes: u64,
     bytes_max: u64,
@@ -85,7 +85,7 @@ impl PieceRecords {
         self.records.len()
     }
 
-    fn take(&mut self, place: usize) -> Option<StoredRecord> {
+    fn take(&mut self, place: usize) -> Option<OrderedRecord> {
         let record = self.records.get_mut(place)?.take()?;
         self.read_count -= 1;
         self.bytes -= body_bytes(&record);
@@ -93,7 +93,7 @@ impl PieceRecords {
     }
 
     /// Adds a record, and gives up those with the highest names that there is no room for then.
-    fn add(&mut self, place: usize, record: StoredRecord) {
+    fn add(&mut self, place: usize, record: OrderedRecord) {
         let Some(free) = self.records.get_mut(place) else { return };
         self.bytes += body_bytes(&record);
         self.read_count += 1;
@@ -107,10 +107,10 @@ impl PieceRecords {
     }
 }
 
-const fn body_bytes(record: &StoredRecord) -> u64 {
+const fn body_bytes(record: &OrderedRecord) -> u64 {
     match record {
-        StoredRecord::Present { head, .. } => head.body_bytes(),
-        StoredRecord::Missing | StoredRecord::Unclear => 0,
+        OrderedRecord::Present { head, .. } => head.body_bytes(),
+        OrderedRecord::Missing | OrderedRecord::Unclear => 0,
     }
 }
 
@@ -192,7 +192,7 @@ impl StoreShared {
                 if let Some(place) = visitor.wants(&encoded, &meta) {
                     let at = at(key, &encoded, place);
                     let key = self.key_of(&at);
-                    names.wanted.push(WantedRecord { encoded, place, key });
+                    names.wanted.push(OrderedName { encoded, place, key });
                 }
                 if names.wanted.len() >= count {
                     names.next = last;
@@ -216,7 +216,7 @@ impl StoreShared {
     /// their names.
     fn read_piece(
         &self,
-        wanted: &[WantedRecord],
+        wanted: &[OrderedName],
         bytes_max: u64,
         in_order: bool,
     ) -> Result<PieceRecords, StoreError> {
@@ -226,24 +226,24 @@ impl StoreShared {
         }
         let mut piece = PieceRecords::new(wanted.len(), bytes_max);
         self.read_each(Space::Records, wanted, &places, &mut piece, |_, key, value| {
-            let Some(value) = value else { return StoredRecord::Missing };
+            let Some(value) = value else { return OrderedRecord::Missing };
             match ValueHead::read(key, &value) {
-                Ok(head) if head.is_apart => StoredRecord::Present { head, body: None },
-                Ok(head) => StoredRecord::Present { head, body: Some(value.slice(HEAD_BYTES..)) },
-                Err(_) => StoredRecord::Unclear,
+                Ok(head) if head.is_apart => OrderedRecord::Present { head, body: None },
+                Ok(head) => OrderedRecord::Present { head, body: Some(value.slice(HEAD_BYTES..)) },
+                Err(_) => OrderedRecord::Unclear,
             }
         })?;
         places.retain(|place| {
             let record = piece.records.get(*place);
-            matches!(record, Some(Some(StoredRecord::Present { body: None, .. })))
+            matches!(record, Some(Some(OrderedRecord::Present { body: None, .. })))
         });
         if !places.is_empty() {
             self.read_each(Space::Bodies, wanted, &places, &mut piece, |record, _, body| {
                 match record {
-                    Some(StoredRecord::Present { head, .. }) => {
-                        StoredRecord::Present { head, body }
+                    Some(OrderedRecord::Present { head, .. }) => {
+                        OrderedRecord::Present { head, body }
                     }
-                    _ => StoredRecord::Unclear,
+                    _ => OrderedRecord::Unclear,
                 }
             })?;
         }
@@ -255,10 +255,10 @@ impl StoreShared {
     fn read_each(
         &self,
         space: Space,
-        wanted: &[WantedRecord],
+        wanted: &[OrderedName],
         places: &[usize],
         piece: &mut PieceRecords,
-        make: impl Fn(Option<StoredRecord>, &[u8], Option<Bytes>) -> StoredRecord,
+        make: impl Fn(Option<OrderedRecord>, &[u8], Option<Bytes>) -> OrderedRecord,
     ) -> Result<(), StoreError> {
         let piece = RefCell::new(piece);
         let keys = places.iter().map(|place| (*place, &wanted[*place].key)).collect();
@@ -290,18 +290,18 @@ impl StoreShared {
     /// Shows the records of a piece. The bytes of their values.
     fn show_piece(
         &self,
-        wanted: &[WantedRecord],
+        wanted: &[OrderedName],
         piece: PieceRecords,
         visitor: &mut dyn RecordVisitor,
     ) -> Result<u64, StoreError> {
         let mut shown_bytes = 0;
-        for (WantedRecord { encoded, place, .. }, record) in wanted.iter().zip(piece.records) {
+        for (OrderedName { encoded, place, .. }, record) in wanted.iter().zip(piece.records) {
             match record {
-                Some(StoredRecord::Missing) => visitor.visit(encoded, Visited::Missing),
-                Some(StoredRecord::Present { head, .. }) if self.is_expired(&head.meta) => {
+                Some(OrderedRecord::Missing) => visitor.visit(encoded, Visited::Missing),
+                Some(OrderedRecord::Present { head, .. }) if self.is_expired(&head.meta) => {
                     visitor.visit(encoded, Visited::Missing);
                 }
-                Some(StoredRecord::Present { head, body: Some(body) }) if head.has_body(&body) => {
+                Some(OrderedRecord::Present { head, body: Some(body) }) if head.has_body(&body) => {
                     let record = RecordRef {
                         meta: head.meta,
                         value: &body,
@@ -341,11 +341,11 @@ impl StoreShared {
     }
 }
 
-const fn is_complete(record: &StoredRecord) -> bool {
+const fn is_complete(record: &OrderedRecord) -> bool {
     match record {
-        StoredRecord::Present { body, .. } => body.is_some(),
-        StoredRecord::Missing => true,
-        StoredRecord::Unclear => false,
+        OrderedRecord::Present { body, .. } => body.is_some(),
+        OrderedRecord::Missing => true,
+        OrderedRecord::Unclear => false,
     }
 }
 
