@@ -40,7 +40,9 @@ impl ReplicatedStore {
         }
         let Ok(place) = Place::new(key, partition) else { return };
         let reference = (partition, place.at().identity);
-        for node in primaries.iter().filter(|node| !reached.contains(node)) {
+        // A node can't hand its own copy to itself: where that copy was not written, exchanges bring it.
+        let is_other = |node: &&NodePlace| topology.own() != Some(**node);
+        for node in primaries.iter().filter(is_other).filter(|node| !reached.contains(node)) {
             self.hints.note(topology.node(*node).id, reference);
         }
     }
