@@ -160,6 +160,7 @@ impl ReplicatedStore {
         let key = given.key.as_key_ref();
         key.check().ok()?;
         self.check_context(&given.object.clock).ok()?;
+        self.check_integers_of(&given.object).ok()?;
         let props = object_props(&state, key.bucket).ok()?;
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);

@@ -7,7 +7,7 @@
 use crate::error::RequestError;
 use crate::put::PutRequest;
 use crate::store::ReplicatedStore;
-use quoit_model::object::{IndexEntry, IndexTerm};
+use quoit_model::object::{IndexEntry, IndexTerm, Object};
 use quoit_wire::internode::{VERSION_LARGE_INTEGERS, VERSION_WHOLE_OBJECTS};
 use std::sync::Arc;
 
@@ -29,10 +29,17 @@ impl ReplicatedStore {
         &self,
         request: &PutRequest<'_>,
     ) -> Result<(), RequestError> {
-        let given = request.given.iter().flat_map(|object| &object.siblings);
-        let mut entries =
-            given.flat_map(|sibling| &sibling.meta.indexes).chain(&request.meta.indexes);
-        let Some(entry) = entries.find(|entry| is_large(entry)) else { return Ok(()) };
+        request.given.as_ref().map_or(Ok(()), |object| self.check_integers_of(object))?;
+        self.check_entries(&request.meta.indexes)
+    }
+
+    /// As [`ReplicatedStore::check_index_integers`], of an object that was made elsewhere.
+    pub(crate) fn check_integers_of(&self, object: &Object) -> Result<(), RequestError> {
+        object.siblings.iter().try_for_each(|sibling| self.check_entries(&sibling.meta.indexes))
+    }
+
+    fn check_entries(&self, entries: &[IndexEntry]) -> Result<(), RequestError> {
+        let Some(entry) = entries.iter().find(|entry| is_large(entry)) else { return Ok(()) };
         let Some(name) = self.member_before(VERSION_LARGE_INTEGERS) else { return Ok(()) };
         Err(RequestError::Precommit(format!(
             "the index {} has an integer beyond 128 bits, which {name} can't read: it speaks an older \

@@ -3,9 +3,10 @@
 use crate::fixture::{Cluster, host};
 use bytes::Bytes;
 use quoit_core::{
-    Counter, DeleteRequest, Distribution, IndexMatch, IndexQuery, IndexSelection, LongRequest,
-    Pattern, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,
+    Counter, DeleteRequest, Distribution, GivenObject, IndexMatch, IndexQuery, IndexSelection,
+    LongRequest, Pattern, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,
 };
+use quoit_model::bitcask_key::BitcaskKey;
 use quoit_model::index_integer::IndexInteger;
 use quoit_model::key::BucketRef;
 use quoit_model::key_bounds::KeyBounds;
@@ -309,6 +310,19 @@ async fn integers_beyond_128_bits_are_refused_while_a_member_could_not_read_them
             of_value.meta.indexes = vec![IndexEntry { field: "n_int".into(), term: large.clone() }];
             let mut object = Object::default();
             object.siblings.push(Sibling { meta: of_value.meta.clone(), ..Sibling::default() });
+            let name = BitcaskKey {
+                bucket_type: "default".into(),
+                bucket: "bucket".into(),
+                key: "of a batch".into(),
+            };
+            // Of a batch, what is refused is left to be written alone, which tells why.
+            let given = GivenObject { number: 0, key: name, object: object.clone() };
+            let batch = cluster.nodes[0].store.begin_given(vec![given]).await;
+            let is_together = !is_refused && versions.len() == 1;
+            assert_eq!(
+                (batch.pending.is_some(), batch.left.is_empty()),
+                (is_together, is_together)
+            );
             for request in [of_value, PutRequest::given(key, object)] {
                 let put = cluster.nodes[0].store.put(request).await;
                 match (is_refused, &put) {
