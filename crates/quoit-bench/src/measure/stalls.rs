@@ -13,8 +13,8 @@ const GAP_MIN: Duration = Duration::from_millis(100);
 /// Shorter stalls are not told.
 const STALL_MIN: Duration = Duration::from_millis(200);
 
-/// A stall is at least this many times as long as the mean time from success to success, so that the gaps of
-/// a slow run at random are none: of Poisson arrivals, one in 5e8 gaps is as long.
+/// A stall is at least this many times as long as the mean time from success to success in the rest of the
+/// run, so that the gaps of a slow run at random are none: of Poisson arrivals, one in 5e8 gaps is as long.
 const MEAN_GAPS_MIN: f64 = 20.0;
 
 /// Gaps of a thread that are kept.
@@ -85,7 +85,8 @@ impl Stall {
     }
 }
 
-/// The stalls of a run of `elapsed` with these gaps of its threads, the longest first. `offered_per_s` is the
+/// The stalls of a run of `elapsed` with these gaps of its threads, the longest first; none where nothing
+/// succeeded at all. `offered_per_s` is the
 /// rate of an open loop; else the run's own rate outside of the stalls counts.
 pub(crate) fn stalls(
     threads: &[Gaps],
@@ -96,11 +97,14 @@ pub(crate) fn stalls(
     let whole = vec![(Duration::ZERO, elapsed)];
     let common = threads.iter().fold(whole, |common, gaps| intersection(&common, gaps));
     let elapsed_s = elapsed.as_secs_f64();
-    let mean_gap_s = elapsed_s / success_count.max(1) as f64;
-    let least_s = STALL_MIN.as_secs_f64().max(MEAN_GAPS_MIN * mean_gap_s);
+    // A few successes before a server died must not make its death look usual: the gap itself is left out.
+    let is_stall = |length_s: f64| {
+        let mean_gap_s = (elapsed_s - length_s) / success_count as f64;
+        success_count > 0 && length_s >= STALL_MIN.as_secs_f64().max(MEAN_GAPS_MIN * mean_gap_s)
+    };
     let lengths =
         common.iter().map(|(start, end)| (start.as_secs_f64(), (*end - *start).as_secs_f64()));
-    let mut found: Vec<(f64, f64)> = lengths.filter(|(_, length_s)| *length_s >= least_s).collect();
+    let mut found: Vec<(f64, f64)> = lengths.filter(|(_, length_s)| is_stall(*length_s)).collect();
     found.sort_by(|a, b| b.1.total_cmp(&a.1));
     let busy_s = (elapsed_s - found.iter().map(|(_, length_s)| length_s).sum::<f64>()).max(1e-6);
     let rate_per_s = offered_per_s.unwrap_or(success_count as f64 / busy_s);
@@ -175,7 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_success_is_one_stall_unless_it_is_short() {
-        assert_eq!(stalls(&[gaps_of(0..0)], ms(100), 0, None), []);
+    fn a_server_that_dies_after_a_few_answers_stalls() {
+        let found = stalls(&[gaps_of(0..10)], ms(60_000), 10, None);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].start_s, found[0].length_s), (0.009, 59.991));
+    }
+
+    #[test]
+    fn a_run_in_which_nothing_succeeded_is_told_otherwise() {
+        assert_eq!(stalls(&[gaps_of(0..0)], ms(60_000), 0, None), []);
     }
 }

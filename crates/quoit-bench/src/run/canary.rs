@@ -16,7 +16,7 @@ use super::control::{ending, released};
 use super::worker::{Local, Shared};
 use crate::driver::Driver;
 
-/// Time from one operation of a canary to the next: 100 a second cost less than a thousandth of a thread.
+/// Time from one operation of a canary to the next: few beside those of workers, and enough for a percentile.
 const PERIOD: Duration = Duration::from_millis(10);
 
 /// Runs the canary of a thread until the workers have to stop.

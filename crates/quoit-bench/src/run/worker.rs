@@ -86,6 +86,8 @@ pub(super) async fn work<D: Driver>(
     let _ = shared.ready.try_send((number, Ok(())));
     let Some(release) = released(&mut phases).await else { return };
     let recorder = local.recorder(&shared, release);
+    // What the driver sent to prepare itself belongs to no operation.
+    take_sent();
     let mut now = Instant::now();
     let mut pauses = Pauses::default();
     loop {
@@ -116,8 +118,6 @@ pub(super) async fn work<D: Driver>(
         }
         let entry = shared.mix.choose(inputs.random());
         at_operation.set(entry.reported);
-        // Of an operation that was given up, the moment of sending may be left.
-        take_sent();
         let started = Instant::now();
         let outcome = driver.perform(&shared.plan, entry.operation, &mut inputs).await;
         now = Instant::now();
