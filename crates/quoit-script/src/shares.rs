@@ -193,7 +193,7 @@ impl MemoryBudget for SessionMemory {
     fn give_back(&mut self, bytes: usize) {
         // No panic may leave this call: it would go through the runtime's code.
         self.used_bytes = self.used_bytes.saturating_sub(bytes);
-        let spare = self.taken_bytes - self.used_bytes.max(self.reserved_bytes);
+        let spare = self.taken_bytes.saturating_sub(self.used_bytes.max(self.reserved_bytes));
         if spare > 2 * STEP_BYTES {
             self.job.give_back(spare - STEP_BYTES);
             self.taken_bytes -= spare - STEP_BYTES;
