@@ -23,7 +23,8 @@ impl ReplicatedStore {
     /// has the write or may have it yet.
     ///
     /// Where this node is no primary itself, or one of those reached is none, nothing has to be noted: that
-    /// node hands its copy to all primaries.
+    /// node hands its copy to all primaries. Nor is it where this node has not written its own copy, as when it
+    /// became a primary while an object from another cluster was on its way: a hint leads to that copy.
     pub(crate) fn note_missed(
         &self,
         topology: &Topology,
@@ -34,15 +35,13 @@ impl ReplicatedStore {
     ) {
         let primaries = topology.primaries(partition, n_val);
         let is_primary = |node: &NodePlace| primaries.contains(node);
-        let is_own_business = topology.own().is_some_and(|own| is_primary(&own));
-        if !is_own_business || !reached.iter().all(is_primary) || planted!(DropsHints) {
+        let has_copy = topology.own().is_some_and(|own| is_primary(&own) && reached.contains(&own));
+        if !has_copy || !reached.iter().all(is_primary) || planted!(DropsHints) {
             return;
         }
         let Ok(place) = Place::new(key, partition) else { return };
         let reference = (partition, place.at().identity);
-        // A node can't hand its own copy to itself: where that copy was not written, exchanges bring it.
-        let is_other = |node: &&NodePlace| topology.own() != Some(**node);
-        for node in primaries.iter().filter(is_other).filter(|node| !reached.contains(node)) {
+        for node in primaries.iter().filter(|node| !reached.contains(node)) {
             self.hints.note(topology.node(*node).id, reference);
         }
     }

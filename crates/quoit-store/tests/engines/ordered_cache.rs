@@ -8,7 +8,7 @@ use quoit_store::engine::{
     Access, Applied, Before, Decision, Engine, Fetch, RecordMeta, SizeBound,
 };
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
-use quoit_store::seam::{SystemClock, Threads};
+use quoit_store::seam::{Execution, ManualExecution, SystemClock, Threads};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,10 +19,19 @@ const ENGINES: [&str; 3] = ["leveldb", "leveled", "innostore"];
 const VALUE_BYTES: usize = 2_000;
 
 fn open(name: &str, directory: &Path, record_cache_bytes: u64) -> OrderedEngine {
+    open_with(&Threads, name, directory, record_cache_bytes)
+}
+
+fn open_with(
+    execution: &dyn Execution,
+    name: &str,
+    directory: &Path,
+    record_cache_bytes: u64,
+) -> OrderedEngine {
     let settings = OrderedSettings { record_cache_bytes, ..OrderedSettings::new(7) };
     let of_trees = LsmSettings { cache_bytes: 1 << 20, ..LsmSettings::default() };
     let clock = Arc::new(SystemClock::default());
-    open_ordered(name, directory, clock, &Threads, settings, of_trees).unwrap().0
+    open_ordered(name, directory, clock, execution, settings, of_trees).unwrap().0
 }
 
 /// Result of a get that must not wait; `None` where it would have to.
@@ -167,7 +176,9 @@ fn the_size_of_a_record_is_told_by_its_head() {
     for name in ENGINES {
         for cache_bytes in [0, 1 << 20] {
             let directory = tempfile::tempdir().unwrap();
-            let engine = open(name, directory.path(), cache_bytes);
+            // Without a worker, what was written waits until it is synced.
+            let engine =
+                open_with(&ManualExecution::default(), name, directory.path(), cache_bytes);
             let bound = |key: &str, access| engine.size_bound(&Name::new(key).at(), access);
             for value_bytes in [3, 50_000] {
                 put(&engine, "a", &vec![1; value_bytes]);
