@@ -5,9 +5,9 @@
     tests/run.py PART...      only these parts
     tests/run.py --list       the names of the parts
 
-Format and build come first, one after the other. The parts after them run in two lanes side by
-side: one for parts that keep the processors busy, one for tests of real processes, which mostly
-wait. Each line then begins with the name of its part.
+Format and build come first, one after the other. The parts after them run in three lanes side by
+side: one for parts that keep the processors busy, which gives way to the others, and two for tests
+of real processes, which mostly wait. Each line then begins with the name of its part.
 
 Needs Rust, Python 3.8 or later and nothing else; Node.js only for the tests of its client. What
 the client tests need is installed into `.test-env` the first time.
@@ -49,8 +49,10 @@ class Result(typing.NamedTuple):
 
 
 class Lane(threading.local):
-    """The part that a thread runs: the start of its lines, and the processor time of its programs."""
+    """The part that a thread runs: the start of its lines, words before each of its commands, and the
+    processor time of its programs."""
     prefix = ""
+    before = ()
     processor_seconds = 0.0
 
 
@@ -71,7 +73,7 @@ PYTHON = sys.executable
 
 def stream(command, env=None, on_line=None, hide=None):
     """Runs a command with its output shown, but for lines that match `hide`; the exit status."""
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL,
+    process = subprocess.Popen([*LANE.before, *command], cwd=ROOT, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                env=dict(os.environ, **(env or {})))
     for raw in process.stdout:
@@ -238,23 +240,13 @@ BUSY = [
     ("fuzz", "fuzz targets: kept inputs and random mutations", part_fuzz),
 ]
 
-# Parts that start nodes of their own, and mostly wait for them.
-PROCESSES = [
+# Parts that start one node after the other, and mostly wait for them.
+NODES = [
     ("process", "tests of the real process", with_nodes("process/run.py")),
     ("documentation", "the commands of README and of the pages, as they are written",
      with_nodes("documentation/run.py")),
     ("mistakes", "a hundred mistakes, and what each is told", with_nodes("process/mistakes.py")),
     ("packages", "packages: made, installed, started", with_nodes("process/packages.py")),
-    ("cluster", "real processes as a cluster, killed, stalled, restarted",
-     with_nodes("process/cluster.py")),
-    ("failover", "loads and jobs whose nodes die, over both protocols; functions that want all memory",
-     with_nodes("process/failover.py", "process/jobs.py")),
-    ("moving", "data that moves between real processes: seen, stopped, interrupted",
-     with_nodes("process/moving.py")),
-    ("members", "members that die on their way, or come back as somebody else",
-     with_nodes("process/members.py")),
-    ("secured", "TLS between real nodes: tokens, rotation, removal, a cluster closed under load",
-     with_nodes("process/secured.py", "process/secured_clients.py")),
     ("salvage", "stores that can't be opened, and the commands that their errors name",
      with_nodes("process/salvage.py")),
     ("import", "moves from Riak: recorded directories, kills, damage, Riak's own commands",
@@ -263,25 +255,11 @@ PROCESSES = [
      with_nodes("import/live_move.py")),
     ("import-disks", "imports into a node whose disk is full, and from a read-only medium",
      with_nodes("import/disks.py")),
-    ("healing", "what comes back to real nodes that were away, and what must not",
-     with_nodes("process/healing.py")),
-    ("changes", "change feeds of real nodes, which die, as their readers do",
-     with_nodes("process/changes.py")),
-    ("replication", "two and three clusters of real processes that replicate",
-     with_nodes("process/replication.py")),
-    ("replication-with-riak", "clusters that replicate in Riak's messages",
-     with_nodes("process/replication_with_riak.py")),
-    ("faults", "links that flap, disks that hang, and races for one version",
-     with_nodes("process/faults.py")),
     ("full-disk", "nodes without room on their disks, killed and started again",
      with_nodes("process/full_disk.py")),
     ("torture", "files of stopped nodes that are flipped, cut, removed, exchanged", part_torture),
     ("security", "recorded cases of users, rights and TLS, held with one node",
      with_nodes("security/run.py")),
-    ("hostile", "clients that send what does not end and do not read answers",
-     with_nodes("process/hostile.py")),
-    ("split", "a cluster whose network is cut in two, and joined again",
-     with_nodes("process/split.py")),
     ("bench-report", "what a benchmark leaves, and its report in a browser",
      with_nodes("bench_report/run.py")),
     ("golden", "recorded conversations with Riak, held with one node", with_nodes("golden/run.py")),
@@ -293,7 +271,35 @@ PROCESSES = [
     ("node-client", "Riak's client for Node.js", part_node_client),
 ]
 
-PARTS = FIRST + BUSY + PROCESSES
+# Parts that start clusters, and watch how long things take.
+CLUSTERS = [
+    ("cluster", "real processes as a cluster, killed, stalled, restarted",
+     with_nodes("process/cluster.py")),
+    ("failover", "loads and jobs whose nodes die, over both protocols; functions that want all memory",
+     with_nodes("process/failover.py", "process/jobs.py")),
+    ("moving", "data that moves between real processes: seen, stopped, interrupted",
+     with_nodes("process/moving.py")),
+    ("members", "members that die on their way, or come back as somebody else",
+     with_nodes("process/members.py")),
+    ("secured", "TLS between real nodes: tokens, rotation, removal, a cluster closed under load",
+     with_nodes("process/secured.py", "process/secured_clients.py")),
+    ("healing", "what comes back to real nodes that were away, and what must not",
+     with_nodes("process/healing.py")),
+    ("changes", "change feeds of real nodes, which die, as their readers do",
+     with_nodes("process/changes.py")),
+    ("replication", "two and three clusters of real processes that replicate",
+     with_nodes("process/replication.py")),
+    ("replication-with-riak", "clusters that replicate in Riak's messages",
+     with_nodes("process/replication_with_riak.py")),
+    ("faults", "links that flap, disks that hang, and races for one version",
+     with_nodes("process/faults.py")),
+    ("hostile", "clients that send what does not end and do not read answers",
+     with_nodes("process/hostile.py")),
+    ("split", "a cluster whose network is cut in two, and joined again",
+     with_nodes("process/split.py")),
+]
+
+PARTS = FIRST + BUSY + NODES + CLUSTERS
 
 
 def run(name, about, part):
@@ -315,6 +321,8 @@ def run_lanes(lanes):
     results = {}
 
     def run_lane(lane):
+        gives_way = len(lanes) > 1 and lane[0] in BUSY and shutil.which("nice")
+        LANE.before = ("nice", "-n", "5") if gives_way else ()
         for part in lane:
             LANE.prefix = "%s | " % part[0] if len(lanes) > 1 else ""
             results[part[0]] = run(*part)
@@ -361,10 +369,10 @@ def main():
     if not shutil.which(CARGO):
         sys.exit("cargo is not there; install Rust (https://rustup.rs)")
     began = time.monotonic()
-    first, busy, processes = ([part for part in parts if not args.parts or part[0] in args.parts]
-                              for parts in (FIRST, BUSY, PROCESSES))
+    first, *lanes = ([part for part in parts if not args.parts or part[0] in args.parts]
+                     for parts in (FIRST, BUSY, NODES, CLUSTERS))
     results = [run(*part) for part in first]
-    lanes = [lane for lane in (busy, processes) if lane]
+    lanes = [lane for lane in lanes if lane]
     if lanes:
         results += run_lanes(lanes)
     return summarize(results, time.monotonic() - began)
