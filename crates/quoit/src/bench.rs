@@ -213,6 +213,13 @@ struct PlanArgs {
     /// Server instead of the configuration's; may be repeated.
     #[arg(long = "target", value_name = "HOST:PORT")]
     targets: Vec<String>,
+    /// Condition that the run has to meet, such as "p99 < 5ms", "get p99.9 < 20ms", "errors < 0.1%", "rate >
+    /// 5k" or "stall < 500ms"; may be repeated. A run that misses one exits with 4.
+    #[arg(long = "expect", value_name = "CONDITION")]
+    expectations: Vec<String>,
+    /// Stop the run as soon as its first part, of ten seconds at least, misses a condition.
+    #[arg(long)]
+    abort_early: bool,
     #[command(flatten)]
     line: LineArgs,
 }
@@ -312,6 +319,13 @@ struct RunArgs {
     /// Name of the run's directory [default: the local time].
     #[arg(short = 'n', long = "bench-name", value_name = "NAME")]
     name: Option<String>,
+    /// Form of the standard output: text for people, or JSON, a line for each row and the summary as the last
+    /// one, with everything else on the standard error.
+    #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
+    format: AnswerFormat,
+    /// File in the format of OpenMetrics, which each row of the run replaces.
+    #[arg(long, value_name = "FILE")]
+    openmetrics: Option<PathBuf>,
     /// Accepted for basho_bench's sake: there are no Erlang nodes here.
     #[arg(short = 'N', long, value_name = "NAME", hide = true)]
     node: Option<String>,
@@ -331,6 +345,8 @@ impl RunArgs {
             results_dir: self.results_dir.clone(),
             name: self.name.clone(),
             asks_servers: true,
+            is_json: self.format == AnswerFormat::Json,
+            metrics_file: self.openmetrics.clone(),
             passed_over: given.map(|(name, _)| name).collect(),
             ..self.plan.options()
         }
@@ -362,6 +378,8 @@ impl PlanArgs {
             line: self.line.options(),
             duration: self.duration.clone(),
             targets: self.targets.clone(),
+            expectations: self.expectations.clone(),
+            aborts_early: self.abort_early,
             ..BenchOptions::default()
         }
     }
@@ -453,6 +471,19 @@ mod tests {
         for line in ["bench", "bench check"] {
             assert!(parse(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn conditions_and_the_form_of_the_output_reach_the_run() {
+        let mut words: Vec<&str> =
+            "bench a.config --abort-early --format json --openmetrics m.txt".split(' ').collect();
+        words.extend(["--expect", "p99 < 5ms", "--expect", "errors < 1%"]);
+        let args = Cli::try_parse_from(words).expect("a run").bench.run.options();
+        assert_eq!(args.expectations, ["p99 < 5ms", "errors < 1%"]);
+        assert!(args.aborts_early && args.is_json);
+        assert_eq!(args.metrics_file.as_deref(), Some("m.txt".as_ref()));
+        let plain = parse("bench a.config").expect("a run").run.options();
+        assert!(!plain.aborts_early && !plain.is_json && plain.expectations.is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::keygen::Kind;
 use crate::output::Terminal;
 use crate::output::text::size_text;
 use crate::random::{RandomKind, Seed};
-use crate::run::{ReportedOperation, build_mix};
+use crate::run::{ReportedOperation, build_mix, check_expectations};
 
 /// Checks the configuration and prints its plan on the standard output; errors go to the standard
 /// error.
@@ -53,7 +53,8 @@ impl DriverTask for Look<'_> {
         let Self(config) = self;
         let plan = D::plan(config)?;
         check_verifies::<D>(config)?;
-        build_mix::<D>(&plan, &config.operations)?;
+        let (_, operations) = build_mix::<D>(&plan, &config.operations)?;
+        check_expectations(config, &operations)?;
         Ok(D::asks(&plan))
     }
 }
@@ -83,6 +84,9 @@ fn plan_lines(config: &Config, asks: &Asks) -> Vec<(&'static str, String)> {
     }
     if let Some(text) = expected_text(config) {
         lines.push(("expected", text));
+    }
+    if !config.expectations.is_empty() {
+        lines.push(("must meet", expectations_text(config)));
     }
     lines
 }
@@ -161,6 +165,13 @@ fn data_text(config: &Config) -> Option<String> {
     let keys = config.key_generator.dimension()?;
     let size_bytes = config.value_generator.mean_bytes()? * keys as f64;
     Some(format!("about {} of values when every key is written", size_text(size_bytes as u64)))
+}
+
+/// The expectations, and what becomes of a run that misses one.
+fn expectations_text(config: &Config) -> String {
+    let texts: Vec<&str> = config.expectations.iter().map(|it| it.text.as_str()).collect();
+    let early = if config.aborts_early { "; a run that misses one is stopped" } else { "" };
+    format!("{}{early}", texts.join(", "))
 }
 
 /// Describes the operations that are to be expected, where the pacing sets a rate.

@@ -4,14 +4,17 @@ mod check;
 mod convert;
 
 use std::fmt::Display;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::Serialize;
 
 use crate::config::{
-    Config, ConfigError, LINE_FILE, LineError, LineOptions, LogLevel, RunLength, Target, run_hook,
+    Config, ConfigError, Expectation, LINE_FILE, LineError, LineOptions, LogLevel, Place,
+    RunLength, Target, run_hook,
 };
 use crate::driver::{Driver, DriverTask, with_named};
 use crate::notices::Notices;
@@ -19,7 +22,7 @@ use crate::output::environment::Environment;
 use crate::output::text::size_text;
 use crate::output::{RunDirectory, RunLog, Terminal};
 use crate::report::write_after_run;
-use crate::run::{RunEnd, RunError, RunReport, RunSetup, find_knee, run_driver};
+use crate::run::{RunEnd, RunError, RunReport, RunSetup, RunSummary, find_knee, run_driver};
 
 pub use check::{check, check_on};
 pub use convert::convert;
@@ -43,10 +46,19 @@ pub struct BenchOptions {
     /// A duration instead of the configuration's: `500ms`, `60s`, `2m`, `1.5h`, `infinity`, or a
     /// number of minutes.
     pub duration: Option<String>,
+    /// Expectations beside those of the configuration.
+    pub expectations: Vec<String>,
+    /// Stop the run when its first part misses an expectation.
+    pub aborts_early: bool,
     /// Servers as `host:port` instead of the configuration's.
     pub targets: Vec<String>,
     /// Options of basho_bench that were given and have no effect here.
     pub passed_over: Vec<&'static str>,
+    /// Write rows, and at the end the summary, to the standard output as lines of JSON, and everything else
+    /// to the standard error.
+    pub is_json: bool,
+    /// A file in the format of OpenMetrics, which each row replaces.
+    pub metrics_file: Option<PathBuf>,
     /// Ask the servers what they are before the run, for its report: one request to each.
     pub asks_servers: bool,
 }
@@ -63,16 +75,20 @@ pub enum ExitStatus {
     Crash,
     /// Verification has found something wrong, or could not account for everything.
     Faults,
+    /// The run missed an expectation.
+    Missed,
 }
 
 impl ExitStatus {
-    /// The code that the process exits with: 0, 1 or 2, as basho_bench does, or 3 for faults.
+    /// The code that the process exits with: 0, 1 or 2, as basho_bench does, 3 for faults, or 4 for an
+    /// expectation that was missed.
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,
             Self::Failure => 1,
             Self::Crash => 2,
             Self::Faults => 3,
+            Self::Missed => 4,
         }
     }
 }
@@ -83,6 +99,7 @@ impl From<RunEnd> for ExitStatus {
             RunEnd::Completed | RunEnd::Interrupted => Self::Success,
             RunEnd::Failed => Self::Failure,
             RunEnd::Crashed => Self::Crash,
+            RunEnd::Missed => Self::Missed,
         }
     }
 }
@@ -91,10 +108,43 @@ impl From<RunEnd> for ExitStatus {
 ///
 /// Blocks until the run is over. SIGINT and SIGTERM end it early with its results kept.
 pub fn run(options: &BenchOptions) -> ExitStatus {
-    match run_on(options, &mut Terminal::stdout()) {
-        Ok(report) => status_of(&report),
+    let terminal = match options.is_json {
+        true => Terminal::to(Box::new(io::stderr()), false).with_rows(Box::new(io::stdout())),
+        false => Terminal::stdout(),
+    };
+    let mut terminal = terminal.with_metrics(options.metrics_file.clone());
+    match run_on(options, &mut terminal) {
+        Ok(report) => {
+            if options.is_json {
+                print_summary(&report);
+            }
+            status_of(&report)
+        }
         Err(error) => failed(&error),
     }
+}
+
+/// Prints the summary of a run as the last line of JSON.
+fn print_summary(report: &RunReport) {
+    use std::io::Write as _;
+    let summary = RunSummary::read(&report.directory).map_err(|error| error.to_string());
+    let line = summary.and_then(|summary| {
+        let document = SummaryDocument { r#type: "summary", summary: &summary };
+        serde_json::to_string(&document).map_err(|error| error.to_string())
+    });
+    match line {
+        // A reader that is gone has what it wanted.
+        Ok(line) => drop(writeln!(io::stdout(), "{line}")),
+        Err(error) => drop(failed(&error)),
+    }
+}
+
+/// The summary of a run among lines of other types.
+#[derive(Serialize)]
+struct SummaryDocument<'a> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    summary: &'a RunSummary,
 }
 
 /// How the command ends after a run; what its results lack is told on the standard error.
@@ -103,6 +153,7 @@ pub fn status_of(report: &RunReport) -> ExitStatus {
     let status = match report.end.into() {
         _ if has_faults => ExitStatus::Faults,
         ExitStatus::Success if report.is_in_vain() => ExitStatus::Failure,
+        ExitStatus::Success if report.misses_expectations() => ExitStatus::Missed,
         status => status,
     };
     if report.lost.is_empty() {
@@ -116,7 +167,7 @@ pub fn status_of(report: &RunReport) -> ExitStatus {
 /// Tells why a command failed.
 pub(crate) fn failed(error: &dyn Display) -> ExitStatus {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "quoit bench: {error}");
+    let _ = writeln!(io::stderr(), "quoit bench: {error}");
     ExitStatus::Failure
 }
 
@@ -157,6 +208,13 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     let targets: Result<Vec<Target>, ConfigError> =
         options.targets.iter().map(|target| Target::parse(target)).collect();
     config.target_overrides = targets?;
+    let place = Place::Option("--expect");
+    for text in &options.expectations {
+        let fault =
+            |error| ConfigError::Expectation { place: place.clone(), error: Box::new(error) };
+        config.expectations.push(Expectation::parse(text, place.clone()).map_err(fault)?);
+    }
+    config.aborts_early |= options.aborts_early;
     let told = |option| format!("{option} has no effect: there are no Erlang nodes here");
     config.warnings.extend(options.passed_over.iter().map(told));
     Ok(config)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::expectation::ExpectationError;
 use super::load_line::LineError;
 use super::toml_form::TomlError;
 use crate::keygen::GeneratorError;
@@ -23,6 +24,8 @@ pub enum Place {
         /// Column, from 1.
         column: u32,
     },
+    /// An option of the command line.
+    Option(&'static str),
     /// Not written anywhere.
     Default,
 }
@@ -33,6 +36,7 @@ impl Display for Place {
             Self::Line { file, line, column } => {
                 write!(f, "{}:{line}:{column}: ", file.display())
             }
+            Self::Option(name) => write!(f, "{name}: "),
             Self::Default => f.write_str("by default: "),
         }
     }
@@ -101,6 +105,14 @@ pub enum ConfigError {
         key: String,
         /// The nearest key, as a question, or nothing.
         hint: String,
+    },
+    /// A text that is no expectation, or one that the run can't be judged by.
+    #[error("{place}{error}")]
+    Expectation {
+        /// Where it is set.
+        place: Place,
+        /// The fault.
+        error: Box<ExpectationError>,
     },
     /// A value that its key cannot have.
     #[error("{place}{key} is {value}: {expected}")]

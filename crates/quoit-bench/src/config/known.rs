@@ -10,6 +10,8 @@ use crate::term::Term;
 const KEYS: &[&str] = &[
     "mode",
     "verify",
+    "expect",
+    "abort_early",
     "warmup",
     "duration",
     "concurrent",

@@ -3,6 +3,7 @@
 mod convert;
 mod duration;
 mod error;
+mod expectation;
 mod generators;
 mod hooks;
 mod known;
@@ -22,6 +23,7 @@ use std::time::Duration;
 pub use convert::to_toml;
 pub use duration::RunLength;
 pub use error::{ConfigError, Place};
+pub use expectation::{Expectation, ExpectationError, Figure, Relation};
 use generators::Generators;
 pub use hooks::Hooks;
 pub(crate) use hooks::run_hook;
@@ -94,6 +96,10 @@ pub struct Config {
     pub log_level: LogLevel,
     /// Stop the run after its first error (`shutdown_on_error`).
     pub shutdown_on_error: bool,
+    /// Conditions that the figures of the run have to meet (`expect`, an extension).
+    pub expectations: Vec<Expectation>,
+    /// Stop the run when its first part misses an expectation (`abort_early`, an extension).
+    pub aborts_early: bool,
     /// Where values are cut from.
     pub source: SourceSettings,
     /// Base of the results when the command line names none (`test_dir`).
@@ -238,6 +244,8 @@ impl Config {
             )?,
             log_level: read_log_level(&settings)?,
             shutdown_on_error: settings.boolean("shutdown_on_error", false)?,
+            expectations: expectation::read_expectations(&settings)?,
+            aborts_early: settings.boolean("abort_early", false)?,
             source,
             results_dir: PathBuf::from(settings.text("test_dir", "tests")?),
             thread_count: threads.min(worker_count),

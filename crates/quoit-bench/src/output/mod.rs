@@ -3,6 +3,7 @@
 
 mod directory;
 pub mod environment;
+mod live;
 mod log;
 mod reporter;
 mod result_file;

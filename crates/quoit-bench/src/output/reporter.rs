@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::live::LiveRow;
 use super::tables::Tables;
 use super::{OutputError, RunLog, Terminal, text};
 use crate::measure::Window;
@@ -70,6 +71,11 @@ impl<'a> Reporter<'a> {
         self.seconds_done
     }
 
+    /// Everything that was taken in.
+    pub(crate) fn total(&self) -> &Window {
+        &self.total
+    }
+
     /// Lets every further write to a table fail.
     #[cfg(test)]
     pub(super) fn fill_disk_of(&mut self, file_name: &str) {
@@ -128,6 +134,16 @@ impl<'a> Reporter<'a> {
     fn end_row(&mut self, elapsed: Duration) {
         let written = self.tables.add_row(elapsed, elapsed - self.row_start, &self.row);
         self.tell_loss(written);
+        let span = elapsed - self.row_start;
+        let row = LiveRow {
+            operations: &self.operations,
+            elapsed,
+            span,
+            row: &self.row,
+            total: &self.total,
+        };
+        let told = self.terminal.row(&row);
+        self.tell_loss(told.map_err(|error| format!("the file of OpenMetrics: {error}")));
         for ((index, reason), count) in self.row.errors() {
             let key = self.operations[*index].error_key(reason);
             self.log.warning(&format!("{count} errors {key}"));

@@ -1,8 +1,10 @@
 //! Where a run shows itself.
 
 use std::borrow::Cow;
-use std::io::{IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _, Write};
+use std::path::PathBuf;
 
+use super::live::{Live, LiveRow};
 use super::text;
 
 /// A place for lines and, on a real terminal, one line that is written over.
@@ -12,6 +14,7 @@ pub struct Terminal {
     has_progress: bool,
     /// Columns of a line that does not wrap; nothing to ask the standard output each time.
     columns: Option<usize>,
+    live: Live,
 }
 
 impl std::fmt::Debug for Terminal {
@@ -23,15 +26,45 @@ impl std::fmt::Debug for Terminal {
 impl Terminal {
     /// The standard output.
     pub fn stdout() -> Self {
-        let stdout = std::io::stdout();
+        let stdout = io::stdout();
         let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
         let rewrites = stdout.is_terminal() && !is_dumb;
-        Self { writer: Box::new(stdout), rewrites, has_progress: false, columns: None }
+        Self {
+            writer: Box::new(stdout),
+            rewrites,
+            has_progress: false,
+            columns: None,
+            live: Live::default(),
+        }
     }
 
     /// Any writer; with `rewrites` the progress line is written over with terminal codes.
     pub fn to(writer: Box<dyn Write + Send>, rewrites: bool) -> Self {
-        Self { writer, rewrites, has_progress: false, columns: Some(usize::MAX) }
+        let (columns, live) = (Some(usize::MAX), Live::default());
+        Self { writer, rewrites, has_progress: false, columns, live }
+    }
+
+    /// Lets each row of a run be told as a line of JSON, too.
+    #[must_use]
+    pub fn with_rows(mut self, rows: Box<dyn Write + Send>) -> Self {
+        self.live.rows = Some(rows);
+        self
+    }
+
+    /// Lets each row of a run replace a file in the format of OpenMetrics.
+    #[must_use]
+    pub fn with_metrics(mut self, file: Option<PathBuf>) -> Self {
+        self.live.metrics = file;
+        self
+    }
+
+    /// Tells other programs a row.
+    ///
+    /// # Errors
+    ///
+    /// When the file of OpenMetrics cannot be written.
+    pub(crate) fn row(&mut self, row: &LiveRow<'_>) -> io::Result<()> {
+        self.live.tell(row)
     }
 
     /// Says how wide the terminal is, instead of asking it.
@@ -86,7 +119,7 @@ impl Terminal {
 
 /// Width of the terminal on the standard output; no limit when it is none.
 fn stdout_columns() -> usize {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    let size = rustix::termios::tcgetwinsize(io::stdout());
     size.ok()
         .map(|size| usize::from(size.ws_col))
         .filter(|columns| *columns > 0)

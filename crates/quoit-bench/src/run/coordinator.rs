@@ -9,6 +9,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
 use super::control::{Control, Release};
+use super::expectations::{Judgement, Measured};
+use super::junit::{JUNIT_FILE, write_junit};
 use super::mix::build_mix;
 use super::read_back::read_back;
 use super::recording::{Recorded, Recording};
@@ -17,7 +19,7 @@ use super::signals::Signals;
 use super::summary::{SUMMARY_FILE, SummaryInputs};
 use super::thread::run_thread;
 use super::worker::Shared;
-use super::{RunEnd, RunError, RunReport, RunSetup, failures, verdict};
+use super::{RunEnd, RunError, RunReport, RunSetup, expectations, failures, verdict};
 use crate::config::{Config, Pacing, RunLength};
 use crate::driver::{Driver, StartError, check_verifies};
 use crate::measure::{
@@ -88,18 +90,19 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     join(threads)?;
     let conducted = conducted?;
     let verification = finish_verification(&shared, &mut recording);
-    let measured = Measured {
+    let of_threads = OfThreads {
         process_cpu: conducted.process_cpu,
         threads: shared.collector.loads(),
         gaps: shared.collector.gaps(),
     };
-    let report = conclude(config, directory, conducted, measured, verification, recording);
+    let report = conclude(config, directory, conducted, of_threads, verification, recording);
     if let Some(warning) = report.client.warning() {
         shared.log.warning(&warning);
         terminal.line(&warning);
     }
     tell_stalls(&report.stalls, terminal, &shared.log);
     failures::tell(&report, terminal, &shared.log);
+    expectations::tell(&report.judgements, terminal, &shared.log);
     if let Some(verification) = &report.verification {
         verdict::tell(verification, terminal, &shared.log);
     }
@@ -111,7 +114,7 @@ fn conclude(
     config: &Config,
     directory: &RunDirectory,
     conducted: Conducted,
-    measured: Measured,
+    of_threads: OfThreads,
     verification: Option<VerifyReport>,
     mut recording: Recording<'_>,
 ) -> RunReport {
@@ -122,7 +125,7 @@ fn conclude(
         ));
     }
     let mut recorded = recording.finish(&rest, elapsed);
-    let Measured { process_cpu, threads, gaps } = measured;
+    let OfThreads { process_cpu, threads, gaps } = of_threads;
     let noise_floor = recorded.total.breakdown().canary().latencies();
     let client = ClientLoad::new(process_cpu, threads, noise_floor);
     let offered_per_s = match config.pacing {
@@ -130,6 +133,20 @@ fn conclude(
         Pacing::Max | Pacing::Rate(_) => None,
     };
     let stalls = stalls(&gaps, elapsed, recorded.total.success_count(), offered_per_s);
+    let measured = Measured {
+        operations: &recorded.operations,
+        total: &recorded.total,
+        rates_per_s: &recorded.rates_per_s,
+        stalls: &stalls,
+        unstarted,
+    };
+    let judgements: Vec<Judgement> =
+        config.expectations.iter().map(|expectation| expectation.judge(&measured)).collect();
+    if !judgements.is_empty()
+        && let Err(error) = write_junit(directory.path(), &judgements, elapsed)
+    {
+        recorded.lost.push(format!("{JUNIT_FILE} ({error})"));
+    }
     let inputs = SummaryInputs {
         config,
         started_at,
@@ -139,6 +156,7 @@ fn conclude(
         unstarted,
         client: &client,
         stalls: &stalls,
+        judgements: &judgements,
         verification: verification.as_ref(),
     };
     if let Err(error) = inputs.summary().write(directory.path()) {
@@ -155,13 +173,14 @@ fn conclude(
         unstarted,
         client,
         stalls,
+        judgements,
         verification,
         lost,
     }
 }
 
 /// Measurements of the threads of a run, of themselves.
-struct Measured {
+struct OfThreads {
     process_cpu: Duration,
     threads: Vec<ThreadLoad>,
     gaps: Vec<Gaps>,
@@ -386,6 +405,9 @@ async fn conduct<D: Driver>(
             });
         }
         recording.take(&completed.windows, completed.through_second);
+        if config.aborts_early && stop_at.is_none() {
+            end_if_missed(shared, config, recording);
+        }
         tokio::select! {
             () = shared.collector.changed() => {}
             () = shared.control.end_requested(), if stop_at.is_none() => {
@@ -402,6 +424,15 @@ async fn conduct<D: Driver>(
                 shared.control.stop();
             }
         }
+    }
+}
+
+/// Asks for the end of a run whose seconds so far miss an expectation.
+fn end_if_missed<D: Driver>(shared: &Shared<D>, config: &Config, recording: &mut Recording<'_>) {
+    let missed = recording.missed_so_far(&config.expectations);
+    if let Some(Judgement { expectation, measured, .. }) = missed {
+        recording.notice(&format!("Stopped early: expected {expectation}, and it is {measured}."));
+        shared.control.request_end(RunEnd::Missed);
     }
 }
 

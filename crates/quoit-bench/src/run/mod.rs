@@ -4,7 +4,9 @@ mod alarm;
 mod canary;
 mod control;
 mod coordinator;
+mod expectations;
 mod failures;
+mod junit;
 mod knee;
 mod knee_table;
 mod mix;
@@ -26,6 +28,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use coordinator::run_driver;
+pub use expectations::Judgement;
+pub(crate) use expectations::check_expectations;
 pub(crate) use knee::find_knee;
 pub use knee_table::KneeRow;
 pub(crate) use knee_table::{KNEE_COLUMNS, KNEE_FILE};
@@ -100,6 +104,8 @@ pub enum RunEnd {
     Failed,
     /// By crashes of workers.
     Crashed,
+    /// By an expectation that its first part missed.
+    Missed,
 }
 
 /// Report of a run.
@@ -121,6 +127,8 @@ pub struct RunReport {
     pub client: ClientLoad,
     /// Times without a success, the longest first.
     pub stalls: Vec<Stall>,
+    /// Judgements of the expectations, in their order.
+    pub judgements: Vec<Judgement>,
     /// Findings of the verification; nothing for a run that is not verified.
     pub verification: Option<VerifyReport>,
     /// Files of the results that could not be written, with what is missing of them.
@@ -128,6 +136,12 @@ pub struct RunReport {
 }
 
 impl RunReport {
+    /// Whether the run missed an expectation.
+    #[must_use]
+    pub fn misses_expectations(&self) -> bool {
+        self.judgements.iter().any(|judgement| !judgement.is_met)
+    }
+
     /// Whether operations were tried and none succeeded.
     #[must_use]
     pub fn is_in_vain(&self) -> bool {

@@ -3,13 +3,19 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use super::expectations::{Judgement, Measured};
 use super::{ReportedOperation, RunError};
+use crate::config::Expectation;
 use crate::measure::Window;
 use crate::measure::intervals::IntervalWriter;
 use crate::output::{Finished, Reporter};
 
 /// Length of an interval of the logs.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Seconds that are measured before expectations are judged for the first time: the beginning of a run is
+/// slower than the rest of it.
+const JUDGED_FROM_S: f64 = 10.0;
 
 /// Takes in a run, second by second. Keeps none of the seconds in memory.
 pub(super) struct Recording<'a> {
@@ -91,6 +97,26 @@ impl<'a> Recording<'a> {
             let window = windows.next_if(|(second, _)| *second == self.reporter.seconds_done());
             self.reporter.second(window.map(|(_, window)| window));
         }
+    }
+
+    /// An expectation that the seconds so far miss.
+    pub(super) fn missed_so_far(&self, expectations: &[Expectation]) -> Option<Judgement> {
+        let total = self.reporter.total();
+        let elapsed_s = self.reporter.seconds_done() as f64;
+        if elapsed_s < JUDGED_FROM_S {
+            return None;
+        }
+        let rates = total.operations().iter().map(|stats| stats.count() as f64 / elapsed_s);
+        let rates_per_s: Vec<f64> = rates.collect();
+        let measured = Measured {
+            operations: &self.operations,
+            total,
+            rates_per_s: &rates_per_s,
+            stalls: &[],
+            unstarted: 0,
+        };
+        let judged = expectations.iter().filter(|expectation| expectation.is_judged_early());
+        judged.map(|expectation| expectation.judge(&measured)).find(|judgement| !judgement.is_met)
     }
 
     /// Takes in what is left of a run that went on for `elapsed`.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::RunEnd;
+use super::expectations::Judgement;
 use super::recording::Recorded;
 use crate::config::{Config, Pacing};
 use crate::measure::{Attempts, ClientLoad, Latencies, Stall};
@@ -28,7 +29,7 @@ pub struct RunSummary {
     pub quoit_version: String,
     /// When the measurement started, in RFC 3339.
     pub started_at: String,
-    /// How the run ended: `completed`, `interrupted`, `failed` or `crashed`.
+    /// How the run ended: `completed`, `interrupted`, `failed`, `crashed` or `missed`.
     pub end: String,
     /// The driver without `basho_bench_driver_`.
     pub driver: String,
@@ -60,6 +61,9 @@ pub struct RunSummary {
     /// Times without a success, the longest first.
     #[serde(default)]
     pub stalls: Vec<Stall>,
+    /// Judgements of the expectations.
+    #[serde(default)]
+    pub expectations: Vec<Judgement>,
     /// Findings of the verification; nothing for a run that was not verified.
     pub verification: Option<VerifyReport>,
 }
@@ -181,6 +185,7 @@ pub(super) struct SummaryInputs<'a> {
     pub(super) unstarted: u64,
     pub(super) client: &'a ClientLoad,
     pub(super) stalls: &'a [Stall],
+    pub(super) judgements: &'a [Judgement],
     pub(super) verification: Option<&'a VerifyReport>,
 }
 
@@ -225,6 +230,7 @@ impl SummaryInputs<'_> {
                 client_delay: breakdown.client_delay().latencies(),
             },
             stalls: self.stalls.to_vec(),
+            expectations: self.judgements.to_vec(),
             verification: self.verification.cloned(),
         }
     }
@@ -251,6 +257,7 @@ fn end_text(end: RunEnd) -> &'static str {
         RunEnd::Interrupted => "interrupted",
         RunEnd::Failed => "failed",
         RunEnd::Crashed => "crashed",
+        RunEnd::Missed => "missed",
     }
 }
 

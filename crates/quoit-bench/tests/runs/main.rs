@@ -5,6 +5,7 @@
 mod check;
 mod convert;
 mod engines;
+mod expectations;
 mod http;
 mod http_templated;
 mod index_queries;

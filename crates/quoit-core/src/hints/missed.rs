@@ -23,8 +23,8 @@ impl ReplicatedStore {
     /// has the write or may have it yet.
     ///
     /// Where this node is no primary itself, or one of those reached is none, nothing has to be noted: that
-    /// node hands its copy to all primaries. Nor is it where this node has not written its own copy, as when it
-    /// became a primary while an object from another cluster was on its way: a hint leads to that copy.
+    /// node hands its copy to all primaries. Nor is it where this node has not written its own copy, as when
+    /// it became a primary while an object from another cluster was on its way: a hint leads to that copy.
     pub(crate) fn note_missed(
         &self,
         topology: &Topology,

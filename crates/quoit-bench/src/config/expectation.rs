@@ -1,0 +1,280 @@
+//! Expectations: conditions that the figures of a run have to meet, such as `p99 < 5ms`.
+
+use std::fmt::{self, Display, Formatter};
+
+use thiserror::Error;
+
+use super::error::{ConfigError, Place};
+use super::settings::Settings;
+use crate::names::nearest;
+
+/// A condition on one figure of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expectation {
+    /// As it was written.
+    pub text: String,
+    /// Where it was written.
+    pub place: Place,
+    /// Label of the operation that it is about; `None` = each operation of the mix, or all together for
+    /// figures that add up.
+    pub operation: Option<String>,
+    /// The figure.
+    pub figure: Figure,
+    /// How it has to stand to the bound.
+    pub relation: Relation,
+    /// In the unit of the figure.
+    pub bound: f64,
+}
+
+/// A figure that an expectation can be about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// Of [`Latencies::figures_us`](crate::measure::Latencies::figures_us), by its index, in microseconds.
+    Latency(usize),
+    /// Failed operations as a share of all, from 0 to 1.
+    Errors,
+    /// Successful operations a second.
+    Rate,
+    /// The longest time without a success, in microseconds.
+    Stall,
+    /// Arrivals of an open loop that were due and never started.
+    Unstarted,
+}
+
+/// How a figure has to stand to its bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+impl Relation {
+    /// Whether a value has this relation to a bound.
+    #[must_use]
+    pub fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::Less => value < bound,
+            Self::LessOrEqual => value <= bound,
+            Self::Greater => value > bound,
+            Self::GreaterOrEqual => value >= bound,
+        }
+    }
+
+    /// Whether greater figures are worse.
+    #[must_use]
+    pub fn is_upper_bound(self) -> bool {
+        matches!(self, Self::Less | Self::LessOrEqual)
+    }
+}
+
+/// Names of the figures of latencies, in the order of `Latencies::figures_us`, and other names of them.
+const LATENCIES: [(&str, usize); 10] = [
+    ("min", 0),
+    ("mean", 1),
+    ("median", 2),
+    ("p50", 2),
+    ("p95", 3),
+    ("p99", 4),
+    ("p99.9", 5),
+    ("p999", 5),
+    ("max", 6),
+    ("maximum", 6),
+];
+
+/// Names of the other figures.
+const OTHERS: [(&str, Figure); 4] = [
+    ("errors", Figure::Errors),
+    ("rate", Figure::Rate),
+    ("stall", Figure::Stall),
+    ("unstarted", Figure::Unstarted),
+];
+
+/// Why a text is no expectation. Each message names the text and what to write.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+pub enum ExpectationError {
+    /// No figure, comparison and bound.
+    #[error(
+        "the expectation \"{text}\" compares nothing: write [OPERATION] FIGURE, then <, <=, > or >=, and a \
+         bound, such as \"p99 < 5ms\" or \"get p99 < 5ms\""
+    )]
+    Form {
+        /// The text.
+        text: String,
+    },
+    /// A figure that no run has.
+    #[error(
+        "the expectation \"{text}\" is about {figure}{hint}: write min, mean, p50, p95, p99, p99.9, max, \
+         errors, rate, stall or unstarted, with the operation before it"
+    )]
+    Figure {
+        /// The text.
+        text: String,
+        /// The word in the place of the figure.
+        figure: String,
+        /// The nearest figure, as a question, or nothing.
+        hint: String,
+    },
+    /// A bound that does not fit its figure.
+    #[error("the expectation \"{text}\" has the bound {bound}: write {wanted}")]
+    Bound {
+        /// The text.
+        text: String,
+        /// The text in the place of the bound.
+        bound: String,
+        /// The form of bounds of the figure.
+        wanted: &'static str,
+    },
+    /// A figure of the whole run with an operation before it.
+    #[error(
+        "the expectation \"{text}\" asks for {figure} of one operation: it is a figure of the whole run, so \
+         leave the operation out"
+    )]
+    Whole {
+        /// The text.
+        text: String,
+        /// The figure.
+        figure: String,
+    },
+    /// An operation that is not in the mix.
+    #[error("the expectation \"{text}\" is about {operation}, and the run has only {names}")]
+    Operation {
+        /// The text.
+        text: String,
+        /// The operation.
+        operation: String,
+        /// Operations of the mix.
+        names: String,
+    },
+    /// A search for the highest bearable rate.
+    #[error(
+        "the expectation \"{text}\" is about one rate, and the mode is a search with many: run the rate that \
+         it finds with the expectation, or leave it out"
+    )]
+    Search {
+        /// The text.
+        text: String,
+    },
+}
+
+impl Display for Expectation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Reads `expect`: a text, or a list of them.
+pub(super) fn read_expectations(settings: &Settings) -> Result<Vec<Expectation>, ConfigError> {
+    let wanted = "write a list of conditions such as \"p99 < 5ms\"";
+    let texts = settings.read("expect", Vec::new(), wanted, |term| match term.as_text() {
+        // An empty list is an empty text, too.
+        Some(text) if !text.is_empty() => Some(vec![text]),
+        _ => term.as_list()?.iter().map(crate::term::Term::as_text).collect(),
+    })?;
+    let place = settings.place("expect");
+    let read = texts.iter().map(|text| Expectation::parse(text, place.clone()));
+    read.collect::<Result<_, _>>()
+        .map_err(|error| ConfigError::Expectation { place, error: Box::new(error) })
+}
+
+impl Expectation {
+    /// Reads `[OPERATION] FIGURE RELATION BOUND`.
+    ///
+    /// # Errors
+    ///
+    /// When the text is none.
+    pub fn parse(text: &str, place: Place) -> Result<Self, ExpectationError> {
+        let text = text.trim();
+        let form = || ExpectationError::Form { text: text.to_owned() };
+        let (left, relation, bound) = split(text).ok_or_else(form)?;
+        let (operation, name) = match left.rsplit_once(char::is_whitespace) {
+            Some((operation, name)) => (Some(operation.trim_end()), name),
+            None => (None, left),
+        };
+        if name.is_empty() || bound.is_empty() {
+            return Err(form());
+        }
+        let figure = figure_of(name).ok_or_else(|| unknown_figure(text, name))?;
+        if operation.is_some() && matches!(figure, Figure::Stall | Figure::Unstarted) {
+            let (text, figure) = (text.to_owned(), name.to_owned());
+            return Err(ExpectationError::Whole { text, figure });
+        }
+        let (value, wanted) = match figure {
+            Figure::Latency(_) | Figure::Stall => {
+                (time_us(bound), "a time such as 500us, 5ms or 2s")
+            }
+            Figure::Errors => (share(bound), "a share such as 0.1%"),
+            Figure::Rate => (rate(bound), "operations a second such as 500 or 5k"),
+            Figure::Unstarted => (count(bound), "a whole number"),
+        };
+        let value = value.ok_or_else(|| {
+            let (text, bound) = (text.to_owned(), bound.to_owned());
+            ExpectationError::Bound { text, bound, wanted }
+        })?;
+        let operation = operation.map(str::to_owned);
+        Ok(Self { text: text.to_owned(), place, operation, figure, relation, bound: value })
+    }
+}
+
+/// The parts before and behind the comparison.
+fn split(text: &str) -> Option<(&str, Relation, &str)> {
+    let at = text.find(['<', '>'])?;
+    let (left, rest) = text.split_at(at);
+    let relations = [
+        ("<=", Relation::LessOrEqual),
+        (">=", Relation::GreaterOrEqual),
+        ("<", Relation::Less),
+        (">", Relation::Greater),
+    ];
+    let (relation, bound) = relations
+        .into_iter()
+        .find_map(|(sign, relation)| Some((relation, rest.strip_prefix(sign)?)))?;
+    Some((left.trim(), relation, bound.trim()))
+}
+
+fn figure_of(name: &str) -> Option<Figure> {
+    let latency = LATENCIES.iter().find(|(known, _)| *known == name);
+    let other = OTHERS.iter().find(|(known, _)| *known == name);
+    latency.map(|(_, index)| Figure::Latency(*index)).or(other.map(|(_, figure)| *figure))
+}
+
+fn unknown_figure(text: &str, name: &str) -> ExpectationError {
+    let known: Vec<&str> = LATENCIES
+        .iter()
+        .map(|(name, _)| *name)
+        .chain(OTHERS.iter().map(|(name, _)| *name))
+        .collect();
+    let hint = nearest(name, &known).map_or_else(String::new, |name| format!(", perhaps {name}"));
+    ExpectationError::Figure { text: text.to_owned(), figure: name.to_owned(), hint }
+}
+
+/// A number that is not negative.
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
+}
+
+fn time_us(text: &str) -> Option<f64> {
+    let units = [("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)];
+    units.into_iter().find_map(|(unit, factor)| Some(number(text.strip_suffix(unit)?)? * factor))
+}
+
+fn share(text: &str) -> Option<f64> {
+    number(text.strip_suffix('%')?).map(|percent| percent / 100.0).filter(|share| *share <= 1.0)
+}
+
+fn rate(text: &str) -> Option<f64> {
+    match (text.strip_suffix(['k', 'K']), text.strip_suffix('M')) {
+        (Some(thousands), _) => number(thousands).map(|number| number * 1e3),
+        (None, Some(millions)) => number(millions).map(|number| number * 1e6),
+        (None, None) => number(text),
+    }
+}
+
+fn count(text: &str) -> Option<f64> {
+    number(text).filter(|number| number.fract() == 0.0)
+}

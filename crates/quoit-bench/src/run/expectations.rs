@@ -1,0 +1,197 @@
+//! Holds the figures of a run against what is expected of them.
+
+use serde::{Deserialize, Serialize};
+
+use super::ReportedOperation;
+use crate::config::{Config, ConfigError, Expectation, ExpectationError, Figure};
+use crate::measure::{Stall, Window};
+use crate::output::text::ms_text;
+use crate::output::{RunLog, Terminal};
+
+/// Figures of a run, or of its first part.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured<'a> {
+    pub(crate) operations: &'a [ReportedOperation],
+    pub(crate) total: &'a Window,
+    /// Successful operations a second, of each operation.
+    pub(crate) rates_per_s: &'a [f64],
+    /// The longest first.
+    pub(crate) stalls: &'a [Stall],
+    pub(crate) unstarted: u64,
+}
+
+/// Judgement of an expectation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// The expectation as it was written.
+    pub expectation: String,
+    /// Whether the run met it.
+    pub is_met: bool,
+    /// The figure that decided, as people read it.
+    pub measured: String,
+}
+
+/// A figure that was measured.
+struct Reading {
+    value: f64,
+    /// The true one may be greater: operations failed before their answers came.
+    is_lower_bound: bool,
+    /// Whose it is; `None` = of the whole run.
+    operation: Option<String>,
+}
+
+impl Reading {
+    fn of_run(value: f64) -> Vec<Self> {
+        vec![Self { value, is_lower_bound: false, operation: None }]
+    }
+}
+
+impl Expectation {
+    /// Checks that a mix has the operation that this is about.
+    ///
+    /// # Errors
+    ///
+    /// When it has not.
+    pub(crate) fn check_operation(
+        &self,
+        operations: &[ReportedOperation],
+    ) -> Result<(), ExpectationError> {
+        let Some(wanted) = &self.operation else { return Ok(()) };
+        if operations.iter().any(|operation| is_called(operation, wanted)) {
+            return Ok(());
+        }
+        let names = operations.iter().map(ReportedOperation::name).collect::<Vec<_>>().join(", ");
+        let (text, operation) = (self.text.clone(), wanted.clone());
+        Err(ExpectationError::Operation { text, operation, names })
+    }
+
+    fn is_about(&self, operation: &ReportedOperation) -> bool {
+        self.operation.as_ref().is_none_or(|wanted| is_called(operation, wanted))
+    }
+
+    /// Whether the first part of a run can be judged: stalls and missing arrivals are known at the end.
+    pub(crate) fn is_judged_early(&self) -> bool {
+        !matches!(self.figure, Figure::Stall | Figure::Unstarted)
+    }
+
+    /// Judges the figures. A figure that nothing was measured of does not meet any expectation.
+    pub(crate) fn judge(&self, measured: &Measured<'_>) -> Judgement {
+        let found = self.found(measured);
+        // The worst decides: of those that miss it first.
+        let worst = found.iter().max_by(|a, b| {
+            let badness = |found: &Reading| {
+                let distance = found.value - self.bound;
+                let signed = if self.relation.is_upper_bound() { distance } else { -distance };
+                (!self.meets(found), signed)
+            };
+            let ((a_misses, a_by), (b_misses, b_by)) = (badness(a), badness(b));
+            a_misses.cmp(&b_misses).then(a_by.total_cmp(&b_by))
+        });
+        Judgement {
+            expectation: self.text.clone(),
+            is_met: worst.is_some_and(|worst| self.meets(worst)),
+            measured: worst
+                .map_or_else(|| "nothing was measured".to_owned(), |it| self.text_of(it)),
+        }
+    }
+
+    fn meets(&self, found: &Reading) -> bool {
+        let is_unknown = found.is_lower_bound && self.relation.is_upper_bound();
+        !is_unknown && self.relation.holds(found.value, self.bound)
+    }
+
+    fn found(&self, measured: &Measured<'_>) -> Vec<Reading> {
+        let Measured { operations, total, rates_per_s, stalls, unstarted } = *measured;
+        let concerned = || (0..operations.len()).filter(|index| self.is_about(&operations[*index]));
+        let name = self.operation.clone();
+        match self.figure {
+            Figure::Latency(figure) => concerned()
+                .filter_map(|index| latency(total, index, figure, operations[index].name()))
+                .collect(),
+            Figure::Errors => {
+                let stats = || concerned().map(|index| &total.operations()[index]);
+                let failed: u64 = stats().map(|stats| stats.error_count()).sum();
+                let all = failed + stats().map(|stats| stats.count()).sum::<u64>();
+                if all == 0 {
+                    return Vec::new();
+                }
+                let value = failed as f64 / all as f64;
+                vec![Reading { value, is_lower_bound: false, operation: name }]
+            }
+            Figure::Rate => {
+                let value = concerned().map(|index| rates_per_s[index]).sum();
+                vec![Reading { value, is_lower_bound: false, operation: name }]
+            }
+            Figure::Stall => {
+                let longest_s = stalls.first().map_or(0.0, |stall| stall.length_s);
+                Reading::of_run(longest_s * 1e6)
+            }
+            Figure::Unstarted => Reading::of_run(unstarted as f64),
+        }
+    }
+
+    fn text_of(&self, found: &Reading) -> String {
+        let at_least = if found.is_lower_bound { "at least " } else { "" };
+        let value = match self.figure {
+            Figure::Latency(_) | Figure::Stall => format!("{} ms", ms_text(found.value)),
+            Figure::Errors => format!("{:.3} %", found.value * 100.0),
+            Figure::Rate => format!("{:.1} op/s", found.value),
+            Figure::Unstarted => format!("{:.0}", found.value),
+        };
+        match &found.operation {
+            Some(operation) => format!("{at_least}{value} of {operation}"),
+            None => format!("{at_least}{value}"),
+        }
+    }
+}
+
+fn is_called(operation: &ReportedOperation, name: &str) -> bool {
+    operation.name() == name || operation.file_label == name
+}
+
+/// A figure of the latencies of an operation; `None` where it was never tried.
+fn latency(total: &Window, index: usize, figure: usize, operation: String) -> Option<Reading> {
+    let stats = &total.operations()[index];
+    let attempts = stats.attempts(&total.breakdown().failed()[index]);
+    let (latencies, is_lower_bound) = match attempts {
+        Some(attempts) => (attempts.latencies, attempts.lower_bounds()[figure]),
+        None => (stats.latencies(), false),
+    };
+    let value = latencies.figures_us()[figure];
+    (latencies.count > 0).then_some(Reading { value, is_lower_bound, operation: Some(operation) })
+}
+
+/// Checks that a run can be judged by what its configuration expects.
+///
+/// # Errors
+///
+/// When an expectation is about an operation that the run has not, or the run is a search.
+pub(crate) fn check_expectations(
+    config: &Config,
+    operations: &[ReportedOperation],
+) -> Result<(), ConfigError> {
+    for expectation in &config.expectations {
+        let checked = match config.knee {
+            Some(_) => Err(ExpectationError::Search { text: expectation.text.clone() }),
+            None => expectation.check_operation(operations),
+        };
+        let place = expectation.place.clone();
+        checked.map_err(|error| ConfigError::Expectation { place, error: Box::new(error) })?;
+    }
+    Ok(())
+}
+
+/// Tells a terminal and the log the judgements; those that were missed in red.
+pub(super) fn tell(judgements: &[Judgement], terminal: &mut Terminal, log: &RunLog) {
+    for Judgement { expectation, is_met, measured } in judgements {
+        if *is_met {
+            let line = format!("Expected {expectation}: met, it is {measured}");
+            log.info(&line);
+            terminal.line(&line);
+        } else {
+            let line = format!("Expected {expectation}: MISSED, it is {measured}");
+            log.error(&line);
+            terminal.alarm(&line);
+        }
+    }
+}
