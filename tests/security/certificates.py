@@ -34,7 +34,7 @@ class Certificates:
     def authority(self, name):
         self.key(name)
         self.run("req", "-x509", "-new", "-key", name + ".key", "-subj", "/CN=Test " + name,
-                 "-days", "30", "-out", name + ".pem", "-addext", "keyUsage=keyCertSign,cRLSign")
+                 "-days", "20", "-out", name + ".pem", "-addext", "keyUsage=keyCertSign,cRLSign")
 
     def key(self, name):
         self.run("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", name + ".key")
@@ -50,13 +50,13 @@ class Certificates:
         with open(self.path(name + ".ext"), "w", encoding="utf-8") as handle:
             handle.write(extensions)
         self.run("x509", "-req", "-in", name + ".csr", "-CA", authority + ".pem",
-                 "-CAkey", authority + ".key", "-CAcreateserial", "-days", "30",
+                 "-CAkey", authority + ".key", "-CAcreateserial", "-days", "20",
                  "-extfile", name + ".ext", "-out", name + ".pem")
 
     def revoke(self, authority, names):
         with open(self.path("ca.cnf"), "w", encoding="utf-8") as handle:
             handle.write("[ca]\ndefault_ca=it\n[it]\ndatabase=index.txt\ndefault_md=sha256\n"
-                         "default_crl_days=30\ncertificate=%s.pem\nprivate_key=%s.key\n"
+                         "default_crl_days=20\ncertificate=%s.pem\nprivate_key=%s.key\n"
                          "crlnumber=crlnumber\ncrl_extensions=list\n"
                          "[list]\nauthorityKeyIdentifier=keyid:always\n"
                          % (authority, authority))
