@@ -130,6 +130,44 @@ class OneNode(unittest.TestCase):
             metrics = request(url, "GET", "/metrics")[2].decode()
             self.assertIn("quoit_change_feed_changes_total 4", metrics)
 
+    def test_each_kind_of_record_is_told_and_what_nobody_wrote_is_not(self):
+        with TemporaryNode(binary_from_environment()) as node:
+            url = node.url
+            types = {"once": {"write_once": True}, "counters": {"datatype": "counter"},
+                     "sets": {"datatype": "set"}, "maps": {"datatype": "map"}, "logs": {"datatype": "hll"},
+                     "growing": {"datatype": "gset"}, "short": {"ttl": 1}}
+            for name, props in types.items():
+                node.create_bucket_type(name, props)
+                quoit(url, "changes", "enable", "%s/%s" % (name, BUCKET))
+            for _ in range(2):
+                self.send(url, "PUT", "once", "keys/k", "v")
+            self.send(url, "POST", "counters", "datatypes/k", "1")
+            # Large sets are kept in pages.
+            for elements in (["a"], ["%06d" % number + "." * 50 for number in range(20_000)], ["b"]):
+                self.send(url, "POST", "sets", "datatypes/k", json.dumps({"add_all": elements}))
+            self.send(url, "DELETE", "sets", "keys/k")
+            self.send(url, "POST", "maps", "datatypes/k", '{"update": {"a_register": "x"}}')
+            self.send(url, "POST", "logs", "datatypes/k", '{"add": "x"}')
+            self.send(url, "POST", "growing", "datatypes/k", '{"add": "x"}')
+            self.send(url, "PUT", "short", "keys/k", "v")
+            path = "/types/short/buckets/%s/keys/k" % BUCKET
+            wait_until(lambda: request(url, "GET", path)[0] == 404, "the record to expire")
+            expected = {"once": ["put", "put"], "sets": ["put", "put", "put", "delete"]}
+            for name in types:
+                lines = quoit(url, "changes", "%s/%s" % (name, BUCKET)).splitlines()
+                told = [json.loads(line) for line in lines[:-1]]
+                kinds = expected.get(name, ["put"])
+                self.assertEqual([(line["kind"], line["key"]) for line in told],
+                                 [(kind, "k") for kind in kinds], name)
+                has_contexts = {"context" in line for line in told}
+                self.assertEqual(has_contexts, {name in ("once", "short")}, name)
+
+    def send(self, url, method, bucket_type, path, body=""):
+        headers = {"Content-Type": "text/plain" if path.startswith("keys") else "application/json"}
+        path = "/types/%s/buckets/%s/%s" % (bucket_type, BUCKET, path)
+        status, _, answer = request(url, method, path, body.encode(), headers)
+        self.assertEqual(status, 204, answer)
+
     def test_bad_positions_and_gaps_are_told(self):
         with TemporaryNode(binary_from_environment()) as node:
             url = node.url

@@ -1,11 +1,16 @@
 //! JSON values and the terms that Riak gives them: texts are binaries, objects `{struct, [{Name, Value}]}`,
 //! `true`, `false` and `null` atoms.
 
+mod read;
+
+pub(crate) use read::{read_bytes_max, term_from_text};
+
 use crate::datum::Datum;
 use crate::input::Input;
 use bytes::Bytes;
 use quoit_model::etf::Term;
 use serde_json::Value;
+use std::fmt;
 use std::io::Write;
 use thiserror::Error;
 
@@ -21,15 +26,35 @@ pub fn term_from_json(value: &Value) -> Term {
             (None, Some(integer)) => Term::Integer(integer.into()),
             (None, None) => Term::Float(number.as_f64().unwrap_or(0.0)),
         },
-        Value::String(text) => Term::Binary(Bytes::copy_from_slice(text.as_bytes())),
+        Value::String(text) => text_term(text),
         Value::Array(elements) => Term::List(elements.iter().map(term_from_json).collect()),
         Value::Object(members) => {
             let pair = |(name, value): (&String, &Value)| {
-                let name = Term::Binary(Bytes::copy_from_slice(name.as_bytes()));
-                Term::Tuple(vec![name, term_from_json(value)])
+                Term::Tuple(vec![text_term(name), term_from_json(value)])
             };
-            let pairs = Term::List(members.iter().map(pair).collect());
-            Term::Tuple(vec![Term::Atom(Bytes::from_static(b"struct")), pairs])
+            object_term(members.iter().map(pair).collect())
+        }
+    }
+}
+
+fn text_term(text: &str) -> Term {
+    Term::Binary(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// An object with these members, each a tuple of name and value.
+fn object_term(members: Vec<Term>) -> Term {
+    Term::Tuple(vec![Term::Atom(Bytes::from_static(b"struct")), Term::List(members)])
+}
+
+/// A term as JSON, for messages; as Erlang prints it where it has bytes that are no text.
+pub(crate) struct ShownAsJson<'t>(pub(crate) &'t Term);
+
+impl fmt::Display for ShownAsJson<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut json = Vec::new();
+        match append_term(&mut json, self.0) {
+            Ok(()) => formatter.write_str(&String::from_utf8_lossy(&json)),
+            Err(NotText) => formatter.write_str(&crate::print_term(self.0)),
         }
     }
 }
@@ -56,6 +81,27 @@ pub(crate) fn member<'t>(term: &'t Term, name: &[u8]) -> Option<&'t Term> {
     pairs.iter().find_map(|pair| match pair {
         Term::Tuple(parts) => match parts.as_slice() {
             [Term::Binary(found) | Term::Atom(found), value] if **found == *name => Some(value),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// Takes a value out of a JSON object, or of an Erlang property list; `null` stays in its place.
+pub(crate) fn take_member(term: &mut Term, name: &[u8]) -> Option<Term> {
+    let pairs = match term {
+        Term::Tuple(parts) => match parts.as_mut_slice() {
+            [_, Term::List(pairs)] => pairs,
+            _ => return None,
+        },
+        Term::List(pairs) => pairs,
+        _ => return None,
+    };
+    pairs.iter_mut().find_map(|pair| match pair {
+        Term::Tuple(parts) => match parts.as_mut_slice() {
+            [Term::Binary(found) | Term::Atom(found), value] if **found == *name => {
+                Some(std::mem::replace(value, no_argument()))
+            }
             _ => None,
         },
         _ => None,

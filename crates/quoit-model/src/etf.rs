@@ -82,6 +82,18 @@ impl Term {
         read::decode(input, limits)
     }
 
+    /// The size in bytes that an encoded term says it has once it is inflated; `None` for one that is not
+    /// compressed.
+    #[must_use]
+    pub fn inflated_size(input: &[u8]) -> Option<usize> {
+        match input {
+            [ETF_VERSION, tag::COMPRESSED, size @ ..] => {
+                size.first_chunk().map(|size| u32::from_be_bytes(*size) as usize)
+            }
+            _ => None,
+        }
+    }
+
     /// Appends the term as `term_to_binary` writes it, version byte included. Strings of more than
     /// 65535 bytes become lists.
     pub fn encode_into(&self, out: &mut Vec<u8>) {

@@ -1,3 +1,5 @@
+mod bounds;
+
 use super::*;
 use crate::shares::RUNTIME_BYTES;
 use quoit_mapreduce::{FoundObject, Input, ScriptCall, term_from_json};

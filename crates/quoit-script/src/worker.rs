@@ -24,7 +24,8 @@ const VALUE_BYTES: usize = 80;
 /// Characters of an exception's text.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
-const PRELUDE: &str = include_str!("prelude.js");
+/// Run before the scripts of a job, in this order.
+const PRELUDES: [&str; 2] = [include_str!("bounds.js"), include_str!("prelude.js")];
 
 /// A batch of calls.
 pub(crate) struct Order {
@@ -182,8 +183,10 @@ fn compile_all<'js>(
     scripts: &[(usize, ScriptText, Term)],
 ) -> Result<Vec<Compiled<'js>>, ScriptFault> {
     let first_phase = scripts.first().map_or(0, |(phase, ..)| *phase);
-    let prepared = watch.timed(|| ctx.eval::<(), _>(PRELUDE)).catch(ctx);
-    prepared.map_err(|error| describe(watch, first_phase, &error))?;
+    for prelude in PRELUDES {
+        let prepared = watch.timed(|| ctx.eval::<(), _>(prelude)).catch(ctx);
+        prepared.map_err(|error| describe(watch, first_phase, &error))?;
+    }
     let compile = |(phase, text, argument): &(usize, ScriptText, Term)| {
         let source = match text {
             ScriptText::Named(name) if is_name(name) => name.clone(),
@@ -379,6 +382,10 @@ fn describe(watch: &Watch, phase: usize, error: &CaughtError<'_>) -> ScriptFault
         }
         CaughtError::Error(error) => (error.to_string(), String::new()),
     };
+    // The script may have functions that make up its name and its words.
+    if let Some(message) = watch.interruption() {
+        return fault(phase, message);
+    }
     let cut = |text: String| text.chars().take(MESSAGE_CHARS_MAX).collect::<String>();
     let mut message = cut(message);
     if message.contains("out of memory") {

@@ -1,7 +1,9 @@
 //! MapReduce jobs that run where the replicas are, while nodes fail.
 
 use crate::fixture::{Cluster, key};
-use quoit_core::{DeleteRequest, IndexQuery, IndexSelection, JobError, JobInputs, JobSettings};
+use quoit_core::{
+    DeleteRequest, IndexQuery, IndexSelection, JobError, JobInputs, JobRun, JobSettings,
+};
 use quoit_mapreduce::{Datum, IndexTerms, Inputs, Job, Outputs, ScriptEngine, append_json};
 use quoit_model::key_bounds::KeyBounds;
 use quoit_script::{QuickJs, ScriptLimits};
@@ -30,18 +32,8 @@ fn value_of(datum: &Datum) -> Value {
     serde_json::from_slice(&json).unwrap()
 }
 
-/// Runs a job at node 0: its outputs in order.
-async fn run(cluster: &Cluster, inputs: Value, query: Value) -> Result<Vec<Value>, JobError> {
-    run_till(cluster, inputs, query, |_| {}).await
-}
-
-/// As [`run`]; after each step `stepped` is called with the number of outputs so far.
-async fn run_till(
-    cluster: &Cluster,
-    inputs: Value,
-    query: Value,
-    mut stepped: impl FnMut(usize),
-) -> Result<Vec<Value>, JobError> {
+/// Begins a job at node 0.
+async fn begin(cluster: &Cluster, inputs: Value, query: Value) -> Result<JobRun, JobError> {
     let document = json!({"inputs": inputs, "query": query}).to_string();
     let job = Job::from_json(document.as_bytes()).unwrap();
     let inputs = match job.inputs.clone() {
@@ -60,7 +52,22 @@ async fn run_till(
         }
         other => panic!("{other:?}"),
     };
-    let mut running = cluster.nodes[0].store.begin_job(&job, inputs, &settings()).await?;
+    cluster.nodes[0].store.begin_job(&job, inputs, &settings()).await
+}
+
+/// Runs a job at node 0: its outputs in order.
+async fn run(cluster: &Cluster, inputs: Value, query: Value) -> Result<Vec<Value>, JobError> {
+    run_till(cluster, inputs, query, |_| {}).await
+}
+
+/// As [`run`]; after each step `stepped` is called with the number of outputs so far.
+async fn run_till(
+    cluster: &Cluster,
+    inputs: Value,
+    query: Value,
+    mut stepped: impl FnMut(usize),
+) -> Result<Vec<Value>, JobError> {
+    let mut running = begin(cluster, inputs, query).await?;
     let mut outputs: Vec<Value> = Vec::new();
     while let Some(more) = running.next().await? {
         let data = more.iter().flat_map(|Outputs { data, .. }| data);
@@ -199,6 +206,47 @@ async fn nodes_of_an_older_version_have_their_records_mapped_by_the_coordinator(
         with_single_copies_of([VersionRange::CURRENT, older, VersionRange::CURRENT]).await;
     for inputs in [json!(["single", "bucket"]), keys_of("single", &KEYS)] {
         assert_eq!(run(&cluster, inputs, values("")).await.unwrap(), KEYS);
+    }
+}
+
+/// Records of which a chunk of inputs is a part.
+const MANY: u64 = 2_500;
+/// Inputs of a chunk, and memory of each, at most.
+const CHUNK_COUNT: u64 = 1_000;
+const INPUT_BYTES: u64 = 300;
+
+#[tokio::test(start_paused = true)]
+async fn inputs_come_as_they_are_asked_for_whatever_the_first_phase_is() {
+    let older = VersionRange { min: 1, max: VERSION_MAPS - 1 };
+    for versions in [vec![VersionRange::CURRENT], vec![VersionRange::CURRENT, older]] {
+        let cluster = Cluster::of_versions(&versions).await;
+        for number in 0..MANY {
+            cluster.nodes[0].put(key("default", format!("k{number:04}").leak()), "v").await;
+        }
+        let reduce = |name: &str| json!({"reduce": erlang(name, json!(null))});
+        let batched = json!({"reduce": {"language": "javascript", "arg": {"reduce_phase_batch_size": 50},
+            "source": "function(values) { return [values.length]; }"}});
+        for inputs in [json!("bucket"), json!({"bucket": "bucket", "index": "$bucket", "key": "_"})]
+        {
+            for query in [
+                json!([]),
+                json!([reduce("reduce_identity")]),
+                json!([reduce("reduce_count_inputs")]),
+                json!([batched]),
+                values(""),
+            ] {
+                let mut running = begin(&cluster, inputs.clone(), query.clone()).await.unwrap();
+                let (mut input_count, mut held_bytes_max) = (0, 0);
+                while running.next().await.unwrap().is_some() {
+                    let more = running.progress().input_count() - input_count;
+                    assert!(more <= CHUNK_COUNT, "{more} inputs at once: {query}");
+                    input_count += more;
+                    held_bytes_max = running.progress().held_bytes().max(held_bytes_max);
+                }
+                assert_eq!(input_count, MANY, "{query}");
+                assert!(held_bytes_max <= CHUNK_COUNT * INPUT_BYTES, "{query}: {held_bytes_max}");
+            }
+        }
     }
 }
 

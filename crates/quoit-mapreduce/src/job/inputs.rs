@@ -5,7 +5,7 @@ use super::{BucketName, Generator, IndexTerms, Inputs};
 use crate::fault::JobFault;
 use crate::filter::KeyFilter;
 use crate::input::{Input, bucket_of};
-use crate::json::member;
+use crate::json::{ShownAsJson, member};
 use bytes::Bytes;
 use quoit_model::etf::Term;
 use quoit_model::index_integer::IndexInteger;
@@ -14,29 +14,31 @@ const SEARCH: &str = "Search, which was taken out of Riak with version 3, is not
                       name a bucket, keys or an index";
 
 /// Inputs of a job in JSON.
-pub(super) fn from_json(term: &Term) -> Result<Inputs, JobFault> {
+pub(super) fn from_json(term: Term) -> Result<Inputs, JobFault> {
     match term {
-        Term::Binary(_) => bucket(term),
+        Term::Binary(_) => bucket(&term),
         Term::List(elements) => match elements.as_slice() {
             [] => Err(fault("No inputs were given.")),
             // Always a typed bucket.
-            [Term::Binary(_), Term::Binary(_)] => bucket(term),
-            elements => keys(elements),
+            [Term::Binary(_), Term::Binary(_)] => bucket(&Term::List(elements)),
+            _ => keys(elements),
         },
-        object if is_object(object) => from_object(object),
-        other => Err(unrecognized(other)),
+        object if is_object(&object) => from_object(&object),
+        other => Err(unrecognized(&other)),
     }
 }
 
 /// Inputs of a job in Erlang's notation.
-pub(super) fn from_term(term: &Term) -> Result<Inputs, JobFault> {
-    let Term::Tuple(parts) = term else {
-        return match term {
-            Term::Binary(_) => bucket(term),
-            Term::List(elements) if elements.is_empty() => Err(fault("No inputs were given.")),
-            Term::List(elements) => keys(elements),
-            other => Err(unrecognized(other)),
-        };
+pub(super) fn from_term(term: Term) -> Result<Inputs, JobFault> {
+    let parts = match &term {
+        Term::Tuple(parts) => parts,
+        Term::Binary(_) => return bucket(&term),
+        Term::List(elements) if elements.is_empty() => return Err(fault("No inputs were given.")),
+        Term::List(_) => {
+            let Term::List(elements) = term else { unreachable!("it is a list") };
+            return keys(elements);
+        }
+        other => return Err(unrecognized(other)),
     };
     match parts.as_slice() {
         [tag, ..] if tag.is_atom(b"search") => Err(fault(SEARCH)),
@@ -49,9 +51,9 @@ pub(super) fn from_term(term: &Term) -> Result<Inputs, JobFault> {
         [tag, bucket, field, first, last] if tag.is_atom(b"index") => {
             index(bucket, field, IndexTerms::Range(term_text(first)?, term_text(last)?))
         }
-        [Term::Binary(_), Term::Binary(_)] => bucket(term),
+        [Term::Binary(_), Term::Binary(_)] => bucket(&term),
         [of, filter @ Term::List(_)] => filtered(of, filter),
-        _ => Err(unrecognized(term)),
+        _ => Err(unrecognized(&term)),
     }
 }
 
@@ -83,11 +85,7 @@ fn fault(text: &str) -> JobFault {
 }
 
 fn unrecognized(term: &Term) -> JobFault {
-    let mut json = Vec::new();
-    let shown = match crate::append_json(&mut json, &crate::Datum::Term(term.clone())) {
-        Ok(()) => String::from_utf8_lossy(&json).into_owned(),
-        Err(_) => crate::print_term(term),
-    };
+    let shown = ShownAsJson(term).to_string();
     let shown: String = shown.chars().take(1_000).collect();
     JobFault::Inputs(format!(
         "Unrecognized format of \"inputs\" field:\n   {shown}\n\nValid formats are:\n   \
@@ -108,14 +106,15 @@ fn bucket(term: &Term) -> Result<Inputs, JobFault> {
     name_of(term).map(Inputs::Bucket).ok_or_else(|| unrecognized(term))
 }
 
-fn keys(elements: &[Term]) -> Result<Inputs, JobFault> {
-    let read = |element| {
-        Input::from_term(element).ok_or_else(|| {
-            let printed = crate::print_term(element);
+/// Listed keys. Each term goes as its input is made.
+fn keys(elements: Vec<Term>) -> Result<Inputs, JobFault> {
+    let read = |element: Term| {
+        Input::from_term(&element).ok_or_else(|| {
+            let printed = crate::print_term(&element);
             fault(&format!("Unrecognized format of \"inputs\" field: {printed} is no key"))
         })
     };
-    elements.iter().map(read).collect::<Result<_, _>>().map(Inputs::Keys)
+    elements.into_iter().map(read).collect::<Result<_, _>>().map(Inputs::Keys)
 }
 
 fn filtered(bucket: &Term, filter: &Term) -> Result<Inputs, JobFault> {

@@ -2,9 +2,8 @@
 
 use super::{Job, TIMEOUT_MS_DEFAULT, inputs, phases};
 use crate::fault::JobFault;
-use crate::json::{member, members, term_from_json};
+use crate::json::{ShownAsJson, member, members, read_bytes_max, take_member, term_from_text};
 use quoit_model::etf::Term;
-use serde_json::Value;
 
 impl Job {
     /// Reads a job in JSON.
@@ -13,29 +12,34 @@ impl Job {
     ///
     /// Documents that are no job, and phases that can't be started.
     pub fn from_json(document: &[u8]) -> Result<Self, JobFault> {
-        let value: Value = serde_json::from_slice(document)
-            .map_err(|fault| JobFault::InvalidJson(fault.to_string()))?;
-        if !value.is_object() {
+        let mut document =
+            term_from_text(document).map_err(|fault| JobFault::InvalidJson(fault.to_string()))?;
+        if !is_object(&document) {
             return Err(JobFault::NotAnObject);
         }
-        let document = term_from_json(&value);
+        let inputs = take_member(&mut document, b"inputs");
         let field = |name: &str| member(&document, name.as_bytes());
-        let (Some(inputs), Some(query)) = (field("inputs"), field("query")) else {
+        let (Some(inputs), Some(query)) = (inputs, field("query")) else {
             return Err(JobFault::MissingField);
         };
         let inputs = inputs::from_json(inputs)?;
         let Term::List(list) = query else {
             return Err(JobFault::Query(format!(
                 "The value of the \"query\" field was not a list:\n   {}",
-                value["query"]
+                ShownAsJson(query)
             )));
         };
         let count = list.len();
-        let phase = |(place, phase): (usize, &Term)| {
-            phases::from_json(place, count, phase, &value["query"][place])
-        };
+        let phase = |(place, phase): (usize, &Term)| phases::from_json(place, count, phase);
         let phases = list.iter().enumerate().map(phase).collect::<Result<_, _>>()?;
         Ok(Self { inputs, phases, timeout_ms: timeout_ms(field("timeout")) })
+    }
+
+    /// Memory in bytes that a job takes at most while it is read from JSON, and then has. Costs a look at
+    /// each byte.
+    #[must_use]
+    pub fn json_bytes_max(document: &[u8]) -> usize {
+        read_bytes_max(document)
     }
 }
 

@@ -4,13 +4,12 @@ use super::json_form::is_object;
 use super::{Phase, PhaseKind};
 use crate::fault::JobFault;
 use crate::input::{Input, bucket_of};
-use crate::json::{member, members, no_argument};
+use crate::json::{ShownAsJson, member, members, no_argument};
 use crate::map::{MapFunction, WhenMissing};
 use crate::reduce::ReduceFunction;
 use crate::script::{Script, ScriptSource};
 use bytes::Bytes;
 use quoit_model::etf::Term;
-use serde_json::Value;
 
 /// Inputs of one call of a reduce function that does not say.
 const BATCH_COUNT_DEFAULT: usize = 20;
@@ -32,13 +31,9 @@ fn query(text: String) -> JobFault {
     JobFault::Query(text)
 }
 
-/// A phase of a job in JSON; `shown` is its document.
-pub(super) fn from_json(
-    place: usize,
-    count: usize,
-    phase: &Term,
-    shown: &Value,
-) -> Result<Phase, JobFault> {
+/// A phase of a job of `count` in JSON.
+pub(super) fn from_json(place: usize, count: usize, phase: &Term) -> Result<Phase, JobFault> {
+    let shown = &ShownAsJson(phase);
     let bad = || {
         query(format!(
             "Unrecognized format of query phase:\n   {shown}\n\nValid formats are:\n   \
@@ -100,7 +95,7 @@ pub(super) fn from_term(place: usize, phase: &Term) -> Result<Phase, JobFault> {
 }
 
 /// The function that a specification in JSON names.
-fn named<'t>(spec: &'t Term, shown: &Value) -> Result<Named<'t>, JobFault> {
+fn named<'t>(spec: &'t Term, shown: &ShownAsJson<'_>) -> Result<Named<'t>, JobFault> {
     let text = |name: &str| match member(spec, name.as_bytes()) {
         Some(Term::Binary(text)) => Some(text),
         _ => None,

@@ -1,9 +1,12 @@
 use super::*;
 use crate::JobFault;
 use crate::map::WhenMissing;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use proptest::prelude::*;
 use quoit_model::etf::Term;
 use serde_json::{Value, json};
+use std::io::Write;
 
 fn job(document: Value) -> Result<Job, JobFault> {
     Job::from_json(document.to_string().as_bytes())
@@ -180,12 +183,16 @@ fn tuple(parts: &[Term]) -> Term {
     Term::Tuple(parts.to_vec())
 }
 
-fn term_job(inputs: Term, query: Vec<Term>) -> Result<Job, JobFault> {
+fn term_document(inputs: Term, query: Vec<Term>) -> Bytes {
     let entry = |name, value| tuple(&[atom(name), value]);
     let document = Term::List(vec![entry("inputs", inputs), entry("query", Term::List(query))]);
     let mut encoded = Vec::new();
     document.encode_into(&mut encoded);
-    Job::from_term(&encoded.into())
+    encoded.into()
+}
+
+fn term_job(inputs: Term, query: Vec<Term>) -> Result<Job, JobFault> {
+    Job::from_term(&term_document(inputs, query))
 }
 
 #[test]
@@ -239,6 +246,44 @@ fn phases_in_terms_name_functions_and_scripts() {
     assert!(matches!(term_job(binary("b"), vec![source]), Err(JobFault::Phase { phase: 0, .. })));
     let short = tuple(&[atom("map"), function("map_identity"), atom("true")]);
     assert!(matches!(term_job(binary("b"), vec![short]), Err(JobFault::Query(_))));
+}
+
+#[test]
+fn a_term_of_few_bytes_has_few_parts_and_the_memory_of_a_job_is_known_before_it_is_read() {
+    let of_zeros = |count| term_document(Term::List(vec![Term::Integer(0); count]), vec![]);
+    let dense = of_zeros(100_000);
+    let Err(JobFault::InvalidTerm(why)) = Job::from_term(&dense) else { panic!("too many parts") };
+    assert!(why.contains("parts"), "{why}");
+    let mut inflated = (dense.len() as u32 - 1).to_be_bytes().to_vec();
+    inflated.splice(..0, [131, b'P']);
+    let mut deflater = ZlibEncoder::new(&mut inflated, Compression::best());
+    deflater.write_all(&dense[1..]).expect("a vector takes all");
+    deflater.finish().expect("a vector takes all");
+    let compressed = Bytes::from(inflated);
+    assert!(compressed.len() < dense.len() / 50, "{}", compressed.len());
+    assert!(Job::term_bytes_max(&compressed) >= Job::term_bytes_max(&dense) - 100);
+    assert!(matches!(Job::from_term(&compressed), Err(JobFault::InvalidTerm(_))));
+    let key = tuple(&[binary("b"), binary("k")]);
+    let keys = term_document(Term::List(vec![key; 10_000]), vec![]);
+    assert!(Job::from_term(&keys).is_ok(), "short keys are none too many");
+    assert!(Job::term_bytes_max(&keys) >= 10_000 * 3 * size_of::<Term>());
+}
+
+#[test]
+fn the_memory_of_a_job_in_json_goes_by_its_values() {
+    for (values, count) in [("0,", 1), ("[0],", 2), ("{\"\":0},", 3), ("[\"b\",\"k\"],", 3)] {
+        let text = format!("{{\"inputs\":[{}0]}}", values.repeat(1_000));
+        let bytes = Job::json_bytes_max(text.as_bytes());
+        assert!(bytes >= 1_000 * count * 2 * size_of::<Term>(), "{values}: {bytes}");
+        assert!(bytes <= 1_000 * (count * 96 + 3 * values.len()), "{values}: {bytes}");
+    }
+}
+
+#[test]
+fn the_first_of_two_members_with_one_name_counts() {
+    let job = Job::from_json(br#"{"inputs":"a","inputs":"b","query":[],"timeout":1,"timeout":2}"#);
+    let job = job.expect("a job");
+    assert_eq!((job.inputs, job.timeout_ms), (Inputs::Bucket(name("default", "a")), 1));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use crate::turn::{Turn, Weight};
 use base64::Engine as _;
 use bytes::{Bytes, BytesMut};
 use md5::{Digest, Md5};
+use quoit_mapreduce::Job;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -314,7 +315,11 @@ impl HttpConnection {
         check_md5(request)?;
         self.weight = weight_of(&route);
         if takes_documents(&route) && request.body.len() > SMALL_DOCUMENT_BYTES {
-            self.hold_document(request.body.len())?;
+            let bytes_max = match &route {
+                Route::Mapred => Job::json_bytes_max(&request.body),
+                _ => DOCUMENT_COPIES.saturating_mul(request.body.len()),
+            };
+            self.hold_document(bytes_max)?;
         }
         if tells_all_figures(&route) {
             let context = Arc::clone(&self.context);
@@ -398,8 +403,8 @@ impl HttpConnection {
     }
 
     /// Asks for the memory of a JSON document that is read. It goes back when the request is over.
-    fn hold_document(&mut self, size_bytes: usize) -> Result<(), Refusal> {
-        let held = self.room.hold_floor(DOCUMENT_COPIES.saturating_mul(size_bytes));
+    fn hold_document(&mut self, bytes_max: usize) -> Result<(), Refusal> {
+        let held = self.room.hold_floor(bytes_max);
         held.map_err(|fault| match fault {
             NoRoom::Share { .. } => {
                 Refusal::Text(413, format!("The document is not read: {fault}\n").into())

@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use super::render::{append_boundary, boundary};
 use super::response::{JSON, append_chunk, reply};
 use super::uri;
-use crate::mapreduce::{JobEnd, RunningJob, begin, rights};
+use crate::mapreduce::{JobEnd, RunningJob, begin, read_job, rights};
 use crate::memory::Gathered;
 use quoit_mapreduce::{Job, JobFault, Outputs, append_json};
 use std::io;
@@ -42,7 +42,7 @@ impl HttpConnection {
         if method != Method::Post || request.body.is_empty() {
             return Err(Refusal::bad(USAGE));
         }
-        let job = match Job::from_json(&request.body) {
+        let job = match read_job(request.body.clone(), |body| Job::from_json(body)).await {
             // A filter that is none is met when keys are.
             Err(JobFault::Filter(fault)) => Err(JobEnd::Failed(fault.into())),
             job => Ok(job?),
@@ -95,9 +95,13 @@ impl HttpConnection {
                 Ok(None) => break,
                 Err(end) => Err(end),
             };
-            match part {
-                Ok(part) if part.is_empty() => {}
-                Ok(part) => self.send_chunk(&part).await?,
+            let sent = match part {
+                Ok(part) if part.is_empty() => Ok(running),
+                Ok(part) => running.while_written(self.send_chunk(&part)).await?,
+                Err(end) => Err(end),
+            };
+            match sent {
+                Ok(goes_on) => running = goes_on,
                 Err(end) => {
                     let document = end.document().to_string();
                     append_chunk(&mut self.out, self.form, document.as_bytes());
@@ -135,7 +139,8 @@ impl HttpConnection {
                     reply(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
                     streams = true;
                 }
-                self.send_chunk(&document).await?;
+                let sent = running.while_written(self.send_chunk(&document)).await?;
+                running = sent.map_err(|end| io::Error::other(end.printed()))?;
                 document.clear();
             }
         }

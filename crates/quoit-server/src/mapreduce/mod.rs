@@ -11,7 +11,7 @@ mod running;
 pub(crate) use fault::JobEnd;
 pub(crate) use registry::JobEntry;
 pub use registry::Jobs;
-pub(crate) use running::{RunningJob, begin};
+pub(crate) use running::{RunningJob, begin, read_job};
 
 use quoit_script::ScriptLimits;
 

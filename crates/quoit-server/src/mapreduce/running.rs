@@ -5,9 +5,13 @@ use super::registry::Place;
 use crate::context::ServerContext;
 use crate::index_query::{self, Terms};
 use crate::memory::{Account, Room};
+use bytes::Bytes;
 use quoit_core::{Deadline, IndexQuery, IndexSelection, JobInputs, JobRun, RequestError};
-use quoit_mapreduce::{BucketName, Generator, IndexTerms, Inputs, Job, Outputs};
+use quoit_mapreduce::{BucketName, Generator, IndexTerms, Inputs, Job, JobFault, Outputs};
+use quoit_model::etf::Term;
 use quoit_model::key_bounds::KeyBounds;
+use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 
 /// A job under way, in its place among those of the node. Dropping it ends it.
@@ -18,6 +22,25 @@ pub(crate) struct RunningJob {
     deadline: Deadline,
     /// Memory of what it keeps.
     room: Room,
+}
+
+/// Documents up to this size are read at once; longer ones would keep other requests of the thread waiting.
+const SMALL_DOCUMENT_BYTES: usize = 32 << 10;
+
+/// Reads the document of a job.
+pub(crate) async fn read_job(
+    document: Bytes,
+    read: impl FnOnce(&Bytes) -> Result<Job, JobFault> + Send + 'static,
+) -> Result<Job, JobFault> {
+    if document.len() <= SMALL_DOCUMENT_BYTES && Term::inflated_size(&document).is_none() {
+        return read(&document);
+    }
+    match tokio::task::spawn_blocking(move || read(&document)).await {
+        Ok(job) => job,
+        Err(stopped) if stopped.is_panic() => std::panic::resume_unwind(stopped.into_panic()),
+        // The server stops.
+        Err(_) => Err(JobFault::InvalidJson("it was not read: the node stops".into())),
+    }
 }
 
 /// Begins a job for a client with this account.
@@ -67,6 +90,30 @@ impl RunningJob {
             self.context.jobs.note_failed();
         }
         next
+    }
+
+    /// Waits until the client has taken outputs. A job whose time is over meanwhile, or which an operator
+    /// stops, gives up its place and its memory at once: a client that does not read would keep them, and
+    /// is told when it reads on.
+    ///
+    /// # Errors
+    ///
+    /// Those of the write.
+    pub(crate) async fn while_written(
+        self,
+        write: impl Future<Output = io::Result<()>>,
+    ) -> io::Result<Result<Self, JobEnd>> {
+        let mut write = pin!(write);
+        let written = async { Ok((&mut write).await) };
+        match limited(self.deadline, &self.place, written).await {
+            Ok(written) => written.map(|()| Ok(self)),
+            Err(end) => {
+                self.context.jobs.note_failed();
+                drop(self);
+                write.await?;
+                Ok(Err(end))
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::connection::{Fault, PbConnection};
 use super::text;
-use crate::mapreduce::{JobEnd, begin, rights};
+use crate::mapreduce::{JobEnd, RunningJob, begin, read_job, rights};
 use bytes::Bytes;
 use quoit_mapreduce::{Datum, Job, JobFault, Outputs, append_json};
 use quoit_model::etf::Term;
@@ -23,9 +23,6 @@ impl From<JobEnd> for Fault {
     }
 }
 
-/// Memory of a job that is read beside the bytes of its document.
-const JOB_COPIES: usize = 32;
-
 /// The notation of a job and its results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Notation {
@@ -37,16 +34,24 @@ impl PbConnection {
     pub(super) async fn map_reduce(&mut self, request: RpbMapRedReq) -> Result<(), Fault> {
         let jobs = self.context.settings.jobs;
         self.allowed(jobs.map_reduce, "map_reduce")?;
-        // As bodies over HTTP: a document of few letters takes many times its size when it is read.
-        self.room.hold_floor(JOB_COPIES.saturating_mul(request.request.len()))?;
-        let (notation, job) = match &*request.content_type {
-            b"application/json" => (Notation::Json, Job::from_json(&request.request)?),
-            b"application/x-erlang-binary" => (Notation::Erlang, Job::from_term(&request.request)?),
+        let (notation, bytes_max) = match &*request.content_type {
+            b"application/json" => (Notation::Json, Job::json_bytes_max(&request.request)),
+            b"application/x-erlang-binary" => {
+                (Notation::Erlang, Job::term_bytes_max(&request.request))
+            }
             other => {
                 let printed = text::binary(other);
                 return Err(Fault::Text(format!("{{unknown_content_type,{printed}}}")));
             }
         };
+        // A document of few letters takes many times its size when it is read.
+        self.room.hold_floor(bytes_max)?;
+        let document = request.request;
+        let job = read_job(document, move |document| match notation {
+            Notation::Json => Job::from_json(document),
+            Notation::Erlang => Job::from_term(document),
+        });
+        let job = job.await?;
         self.allowed(jobs.map_reduce_js || job.scripts().next().is_none(), "map_reduce_js")?;
         if !self.session.is_open() {
             for need in rights::needs(&job) {
@@ -62,19 +67,20 @@ impl PbConnection {
             let next = async { Ok(running.next().await?) };
             let Some(outputs) = self.unless_gone(Box::pin(next)).await? else { break };
             for Outputs { phase, data } in outputs {
-                self.send_outputs(notation, phase, data).await?;
+                running = self.send_outputs(running, notation, phase, data).await?;
             }
         }
         self.send(&RpbMapRedResp { done: Some(true), ..RpbMapRedResp::default() })
     }
 
-    /// Sends outputs of a phase in as many frames as they need.
+    /// Sends outputs of a phase of a job in as many frames as they need.
     async fn send_outputs(
         &mut self,
+        mut running: RunningJob,
         notation: Notation,
         phase: usize,
         data: Vec<Datum>,
-    ) -> Result<(), Fault> {
+    ) -> Result<RunningJob, Fault> {
         let mut left = data.into_iter().peekable();
         while left.peek().is_some() {
             let mut size_bytes = 0;
@@ -91,9 +97,9 @@ impl PbConnection {
             });
             let number = u32::try_from(phase).ok();
             self.send(&RpbMapRedResp { phase: number, response, done: None })?;
-            self.flush().await?;
+            running = running.while_written(self.flush()).await??;
         }
-        Ok(())
+        Ok(running)
     }
 }
 

@@ -6,7 +6,10 @@ use bytes::{Bytes, BytesMut};
 use quoit_model::etf::{Limits, Term};
 use quoit_server::{MapReduceSettings, ScriptLimits, ServerSettings};
 use quoit_wire::frame::append_message;
-use quoit_wire::messages::{RpbMapRedReq, RpbMapRedResp};
+use quoit_wire::messages::{
+    RpbBucketProps, RpbCommitHook, RpbMapRedReq, RpbMapRedResp, RpbModFun, RpbSetBucketReq,
+    RpbSetBucketTypeReq,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -290,6 +293,44 @@ fn values_are_checked_before_they_are_stored() {
     let answer = set(json!({"postcommit": [{"mod": "m", "fun": "f"}]}));
     assert_eq!(answer.status, 400);
     assert!(answer.text().contains("change feed"), "{}", answer.text());
+}
+
+#[test]
+fn hooks_that_cannot_be_run_are_refused_wherever_they_are_set() {
+    let node = Node::start();
+    node.make_type("t", "{}");
+    let modfun = RpbModFun { module: "m".into(), function: "f".into() };
+    let hook = RpbCommitHook { modfun: Some(modfun), name: None };
+    let before = RpbBucketProps {
+        precommit: vec![hook.clone()],
+        has_precommit: Some(true),
+        ..RpbBucketProps::default()
+    };
+    let after = RpbBucketProps {
+        postcommit: vec![hook],
+        has_postcommit: Some(true),
+        ..RpbBucketProps::default()
+    };
+    let mut binary = Binary::connect(&node);
+    for (name, props) in [("precommit", before), ("postcommit", after)] {
+        let of_bucket =
+            RpbSetBucketReq { bucket: "b".into(), props: props.clone(), bucket_type: None };
+        let of_type = RpbSetBucketTypeReq { bucket_type: "t".into(), props };
+        for refused in [binary.refusal(&of_bucket), binary.refusal(&of_type)] {
+            assert!(refused.contains(name) && refused.contains("can't run"), "{refused}");
+        }
+        let document = json!({"props": {name: [{"mod": "m", "fun": "f"}]}}).to_string();
+        for (method, path) in [
+            ("PUT", "/buckets/b/props"),
+            ("PUT", "/types/t/props"),
+            ("PUT", "/admin/v1/bucket-types/other"),
+            ("POST", "/admin/v1/bucket-types/t/update"),
+        ] {
+            let answer = node.send_json(method, path, &document);
+            assert_eq!(answer.status, 400, "{path}: {}", answer.text());
+            assert!(answer.text().contains("can't run"), "{path}: {}", answer.text());
+        }
+    }
 }
 
 #[test]

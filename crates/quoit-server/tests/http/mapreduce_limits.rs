@@ -3,9 +3,9 @@
 use crate::binary::Binary;
 use crate::fixture::Node;
 use bytes::{Bytes, BytesMut};
-use quoit_server::{MapReduceSettings, ScriptLimits, ServerSettings};
+use quoit_server::{MapReduceSettings, MemorySettings, PaceSettings, ScriptLimits, ServerSettings};
 use quoit_wire::frame::append_message;
-use quoit_wire::messages::{RpbMapRedReq, RpbMapRedResp};
+use quoit_wire::messages::{RpbErrorResp, RpbMapRedReq, RpbMapRedResp};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -96,6 +96,24 @@ fn job_once(node: &Node, mut fits: impl FnMut(&Value) -> bool) -> Value {
     }
 }
 
+/// Looks at the job that runs, once it has read what goes into the sockets, and nothing more in a hundred
+/// looks.
+fn unread(node: &Node) -> Value {
+    let (mut read_count, mut look_count) = (Value::Null, 0);
+    job_once(node, |seen| {
+        let now = seen["jobs"][0]["read_count"].clone();
+        let is_still = now == read_count && now.as_u64() > Some(0);
+        look_count = if is_still { look_count + 1 } else { 0 };
+        read_count = now;
+        look_count >= 100
+    })
+}
+
+fn values() -> Value {
+    json!([{"map": {"language": "erlang", "module": "riak_kv_mapreduce",
+        "function": "map_object_value"}}])
+}
+
 #[test]
 fn a_job_that_is_not_read_waits_and_one_whose_client_leaves_ends() {
     let node = node_with(MapReduceSettings::default());
@@ -103,22 +121,13 @@ fn a_job_that_is_not_read_waits_and_one_whose_client_leaves_ends() {
     for number in 0..LARGE_COUNT {
         node.put(&format!("/buckets/b/keys/{number}"), &value);
     }
-    let query = json!([{"map": {"language": "erlang", "module": "riak_kv_mapreduce",
-        "function": "map_object_value"}}]);
     let mut bytes = BytesMut::new();
-    append_message(&mut bytes, &request(&query)).expect("it is small");
+    append_message(&mut bytes, &request(&values())).expect("it is small");
     for leaves in [false, true] {
         let mut client = Binary::connect(&node);
         client.send(&bytes);
-        // It has read what goes into the sockets, and nothing more in a hundred looks.
-        let (mut read_count, mut look_count) = (Value::Null, 0);
-        job_once(&node, |seen| {
-            let now = seen["jobs"][0]["read_count"].clone();
-            look_count = if now == read_count && now != json!(0) { look_count + 1 } else { 0 };
-            read_count = now;
-            look_count >= 100
-        });
-        let count = read_count.as_u64().expect("a count") as usize;
+        let seen = unread(&node);
+        let count = seen["jobs"][0]["read_count"].as_u64().expect("a count") as usize;
         assert!((1..LARGE_COUNT).contains(&count), "{count} objects were read ahead");
         if leaves {
             drop(client);
@@ -136,6 +145,57 @@ fn a_job_that_is_not_read_waits_and_one_whose_client_leaves_ends() {
         }
         job_once(&node, |seen| seen["active"] == 0);
     }
+}
+
+#[test]
+fn a_job_that_is_not_read_gives_up_its_place_when_it_is_stopped_or_its_time_is_over() {
+    // The connection itself is patient.
+    let pace = PaceSettings { stall_limit: 10 * PATIENCE, ..PaceSettings::default() };
+    let node = Node::with(ServerSettings { pace, ..ServerSettings::default() });
+    let value = "v".repeat(1 << 20);
+    for number in 0..LARGE_COUNT {
+        node.put(&format!("/buckets/b/keys/{number}"), &value);
+    }
+    let ends = [("an operator has stopped the job", None), ("timeout", Some(2_000))];
+    for (place, (words, timeout_ms)) in ends.into_iter().enumerate() {
+        let document = json!({"inputs": "b", "query": values(), "timeout": timeout_ms}).to_string();
+        let mut bytes = BytesMut::new();
+        let request = RpbMapRedReq { request: document.into(), ..request(&values()) };
+        append_message(&mut bytes, &request).expect("it is small");
+        let mut client = Binary::connect(&node);
+        client.send(&bytes);
+        if timeout_ms.is_none() {
+            let path = format!("/admin/v1/jobs/{}", unread(&node)["jobs"][0]["id"]);
+            assert_eq!(node.connect().request("DELETE", &path, &[], b"").status, 200);
+        }
+        job_once(&node, |seen| seen["failed"] == place + 1 && seen["active"] == 0);
+        loop {
+            let frame = client.frame();
+            let Ok(RpbMapRedResp { done, .. }) = frame.clone().decode() else {
+                let error: RpbErrorResp = frame.decode().expect("an error");
+                assert_eq!(error.errmsg, words);
+                break;
+            };
+            assert_eq!(done, None, "the job is not done");
+        }
+    }
+}
+
+#[test]
+fn a_compressed_job_counts_as_what_it_is_once_inflated() {
+    let node = Node::with(ServerSettings {
+        memory: MemorySettings::new(64 << 20, Some(8 << 20), 4 << 20),
+        ..ServerSettings::default()
+    });
+    let mut binary = Binary::connect(&node);
+    // There is no more of it than its head: it is refused before it would be inflated.
+    let head = [&[131, b'P'][..], &(16u32 << 20).to_be_bytes()].concat();
+    let request = RpbMapRedReq {
+        request: head.into(),
+        content_type: Bytes::from_static(b"application/x-erlang-binary"),
+    };
+    let refused = binary.refusal(&request);
+    assert!(refused.contains("per_connection"), "{refused}");
 }
 
 #[test]
