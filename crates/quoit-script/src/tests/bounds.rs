@@ -1,6 +1,9 @@
 //! Built-in functions of the language that would not end by themselves, or not soon.
 
-use super::{ended_in_time, map, source};
+use super::{
+    Duration, QuickJs, ScriptCall, ScriptEngine, ScriptLimits, ended_in_time, job, limits, map,
+    null, source,
+};
 
 #[test]
 fn lists_that_only_say_to_be_long_end_within_the_time_of_a_call() {
@@ -146,23 +149,27 @@ fn functions_of_lists_do_the_same_for_long_ones_and_short_ones() {
     }
 }
 
+const LONG_LIST: &str = "function() {
+    var list = [], at;
+    for (at = 0; at < 70000; at++) { list.push(at * 7919 % 70000); }
+    var sorted = list.slice().sort(function(one, other) { return one - other; });
+    for (at = 0; at < 70000; at++) { if (sorted[at] !== at) { throw new Error('at ' + at); } }
+    var taken = list.splice(10, 60000);
+    return [list.length, taken.length, list.reverse()[9999] === 0, taken.concat(list).length];
+}";
+
 #[test]
 fn a_long_list_is_sorted_and_taken_apart() {
-    let text = "function() { var list = [], at; for (at = 0; at < 70000; at++) { list.push(at * 7919 % 70000); } \
-                var sorted = list.slice().sort(function(one, other) { return one - other; }); \
-                for (at = 0; at < 70000; at++) { if (sorted[at] !== at) { throw new Error('at ' + at); } } \
-                var taken = list.splice(10, 60000); \
-                return [list.length, taken.length, list.reverse()[9999] === 0, taken.concat(list).length]; }";
-    let engine = super::QuickJs::new(super::ScriptLimits {
-        call_time_max: std::time::Duration::from_secs(20),
-        job_time_max: std::time::Duration::from_secs(20),
+    let time_max = Duration::from_secs(20);
+    let engine = QuickJs::new(ScriptLimits {
+        call_time_max: time_max,
+        job_time_max: time_max,
         memory_bytes_max: 32 << 20,
         jobs_memory_bytes_max: 32 << 20,
-        ..super::limits()
+        ..limits()
     });
-    let scripts = vec![(3, source(text), super::null())];
-    let mut session =
-        quoit_mapreduce::ScriptEngine::open(&engine, &super::job(1), scripts).expect("it compiles");
-    let lists = session.call(3, super::ScriptCall::Reduce("[]".into())).expect("it runs");
+    let scripts = vec![(3, source(LONG_LIST), null())];
+    let mut session = engine.open(&job(1), scripts).expect("it compiles");
+    let lists = session.call(3, ScriptCall::Reduce("[]".into())).expect("it runs");
     assert_eq!(lists, ["[10000,60000,true,70000]"]);
 }
