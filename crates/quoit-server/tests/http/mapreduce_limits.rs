@@ -182,6 +182,40 @@ fn a_job_that_is_not_read_gives_up_its_place_when_it_is_stopped_or_its_time_is_o
 }
 
 #[test]
+fn a_job_goes_on_with_the_stored_function_that_it_began_with() {
+    let limits = ScriptLimits { call_time_max: PATIENCE, ..ScriptLimits::default() };
+    let node =
+        node_with(MapReduceSettings { javascript: Some(limits), ..MapReduceSettings::default() });
+    let value = "v".repeat(128 << 10);
+    for number in 0..8 * LARGE_COUNT {
+        node.put(&format!("/buckets/b/keys/{number}"), &value);
+    }
+    let source =
+        |word: &str| format!("function(object) {{ return ['{word}' + object.values[0].data]; }}");
+    node.put("/buckets/code/keys/f", &source("old"));
+    let query = json!([{"map": {"language": "javascript", "bucket": "code", "key": "f"}}]);
+    let mut bytes = BytesMut::new();
+    append_message(&mut bytes, &request(&query)).expect("it is small");
+    let mut client = Binary::connect(&node);
+    client.send(&bytes);
+    let seen = unread(&node);
+    assert!(seen["jobs"][0]["read_count"].as_u64() < Some(8 * LARGE_COUNT as u64), "{seen}");
+    node.put("/buckets/code/keys/f", &source("new"));
+    let mut words = Vec::new();
+    loop {
+        let part: RpbMapRedResp = client.frame().decode().expect("results");
+        if let Some(list) = part.response {
+            let list: Vec<String> = serde_json::from_slice(&list).expect("a list of texts");
+            words.extend(list.iter().map(|text| text[..3].to_owned()));
+        }
+        if part.done == Some(true) {
+            break;
+        }
+    }
+    assert_eq!(words, vec!["old"; 8 * LARGE_COUNT]);
+}
+
+#[test]
 fn a_compressed_job_counts_as_what_it_is_once_inflated() {
     let node = Node::with(ServerSettings {
         memory: MemorySettings::new(64 << 20, Some(8 << 20), 4 << 20),
