@@ -1,6 +1,7 @@
 //! Since when the node may not have learned of changes that others have agreed on.
 
 use parking_lot::Mutex;
+use quoit_planted::planted;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -40,6 +41,9 @@ impl CutOffWatch {
             return Some(CutOffChange::Ended(now.saturating_duration_since(ended.since)));
         }
         let cut_off = current.get_or_insert(CutOff { since: now, is_told: false });
+        if planted!(ForgetsSince) {
+            cut_off.since = now;
+        }
         let is_news =
             !cut_off.is_told && now.saturating_duration_since(cut_off.since) >= TOLD_AFTER;
         cut_off.is_told |= is_news;

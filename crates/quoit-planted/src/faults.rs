@@ -208,8 +208,12 @@ faults! {
         "a member that leaves can't be marked as absent";
     ClaimsVersions, "claims-versions", ControlPlane,
         "a node tells the cluster that it speaks a newer version than it does";
+    ForgetsSince, "forgets-since", ControlPlane,
+        "a node that is cut off begins to count the time anew with each look";
     KeepsEpoch, "keeps-epoch", ControlPlane,
         "changed rights have the epoch of those before, so that connections do not look at them";
+    RefusesUnasked, "refuses-unasked", ControlPlane,
+        "a node that is cut off refuses logins although no setting says so";
     ForgetsSyncs, "forgets-syncs", Engine,
         "a commit of the log does not sync its segments";
     SyncsActiveOnly, "syncs-active-only", Engine,

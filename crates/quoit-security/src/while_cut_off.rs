@@ -1,5 +1,6 @@
 //! Logins at a node that does not learn of changed users.
 
+use quoit_planted::planted;
 use std::time::Duration;
 
 /// Whether a node takes logins while it does not learn of users and rights that are changed elsewhere. It
@@ -14,7 +15,11 @@ impl WhileCutOff {
     /// Whether a login is taken by a node that has been cut off for so long; `None` = it is not cut off.
     #[must_use]
     pub fn takes_logins(&self, cut_off_for: Option<Duration>) -> bool {
-        let Some(max) = self.refuses_after else { return true };
+        let max = match self.refuses_after {
+            None if planted!(RefusesUnasked) => Duration::ZERO,
+            None => return true,
+            Some(max) => max,
+        };
         cut_off_for.is_none_or(|lasts| lasts < max)
     }
 }

@@ -347,7 +347,7 @@ async fn drive(
     if has_registers {
         registers::create_type(&ground).await?;
     }
-    let rights = settings.has_rights().then(Rights::default);
+    let rights = settings.has_rights().then(|| Rights::new(seed));
     if let Some(rights) = &rights {
         rights.begin(&ground).await?;
     }

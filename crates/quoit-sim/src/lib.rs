@@ -24,6 +24,7 @@ mod client;
 mod cluster;
 mod cluster_plan;
 mod contents;
+mod cut_off;
 mod data_types;
 mod execution;
 mod family;

@@ -2,18 +2,21 @@
 //! each node is looked at all the time.
 //!
 //! A connection of a client keeps what was decided for it until the epoch of the rules is another one; the
-//! watch of a node does the same, by the same number. A node may be behind, if it says that it is.
+//! watch of a node does the same, by the same number. A node may be behind, if it says that it is, and since
+//! when; in half of the runs it refuses new logins after a time.
 
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
+use crate::cut_off::{CutOffLook, CutOffWitness};
 use crate::finish::{answer, insist};
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
 use crate::stage::{Stage, broken};
 use parking_lot::Mutex;
 use quoit_core::ReplicatedStore;
-use quoit_security::{Command, Permission};
+use quoit_security::{Command, Permission, WhileCutOff};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -35,6 +38,10 @@ const LOOK_US_MAX: u64 = 300_000;
 /// A node that keeps what is outdated says so within so long, in microseconds: messages that were held back
 /// may be older than what they say is.
 const TOLD_WITHIN_US: u64 = 3_000_000;
+/// Of a hundred runs so many have nodes that refuse logins while they are cut off.
+const REFUSING_PERCENT: u64 = 50;
+/// The time after which they do, in microseconds.
+const REFUSED_AFTER_US: Range<u64> = 1_000_000..12_000_000;
 /// A change counts within so long on every node that can learn of it, in microseconds.
 const LIMIT_US: u64 = 5_000_000;
 
@@ -50,12 +57,24 @@ struct Agreed {
 }
 
 /// The rights of a run.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Rights {
     agreed: Arc<Mutex<Agreed>>,
+    /// The setting of all nodes.
+    while_cut_off: WhileCutOff,
 }
 
 impl Rights {
+    /// The rights of a seed's run, before the user is made.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed, "logins while cut off", 0);
+        let is_refusing = random.percent(REFUSING_PERCENT);
+        let after = Duration::from_micros(random.within(REFUSED_AFTER_US));
+        let while_cut_off = WhileCutOff { refuses_after: is_refusing.then_some(after) };
+        Self { agreed: Arc::default(), while_cut_off }
+    }
+
     /// Makes the user; it has no right yet.
     ///
     /// # Errors
@@ -120,18 +139,51 @@ impl Rights {
         let count = self.agreed.lock().count;
         for machine in ground.in_service() {
             let settle = || async {
-                let Asked::Answer(look) = look(&machine, Connection::default(), count).await else {
+                let looking = self.look(&machine, Connection::default(), count).await;
+                let Asked::Answer(look) = looking else {
                     return Err("no node answers".to_owned());
                 };
-                match (look.is_excused, self.outdated(&look.connection, u64::MAX)) {
-                    (true, _) if ground.in_service().len() > 1 => Err("it is cut off".to_owned()),
-                    (_, Some(outdated)) => Err(outdated),
-                    _ => Ok(()),
+                if look.is_excused() && ground.in_service().len() > 1 {
+                    return Err("it is cut off".to_owned());
+                }
+                match self.outdated(&look.connection, u64::MAX) {
+                    None if look.cut_off.is_at_rest() => Ok(()),
+                    None => Err(format!("it is not as before it was cut off: {:?}", look.cut_off)),
+                    Some(outdated) => Err(outdated),
                 }
             };
             insist(ground, &format!("rights at {}", machine.name), settle).await?;
         }
         Ok(())
+    }
+
+    /// Looks at the rules as a connection does before each request, for so many buckets, and asks whether the
+    /// node is cut off and takes logins.
+    async fn look(
+        &self,
+        machine: &Machine,
+        mut connection: Connection,
+        count: u32,
+    ) -> Asked<RightsLook> {
+        let while_cut_off = self.while_cut_off;
+        let look = move |store: Arc<ReplicatedStore>| async move {
+            let control = store.control();
+            let epoch = control.security_epoch().load(Ordering::Acquire);
+            let state = control.read();
+            if epoch != connection.epoch {
+                connection.epoch = epoch;
+                let rights = state.security().rights_of("shop").unwrap_or_default();
+                let may_get = |number: &u32| {
+                    let bucket = format!("carts{number}");
+                    rights.on(b"default", bucket.as_bytes()).contains(Permission::Get)
+                };
+                connection.allowed = (0..count).filter(may_get).collect();
+            }
+            let is_alone = state.members().count() < 2;
+            let cut_off = CutOffLook::at(control, while_cut_off);
+            RightsLook { connection, is_alone, cut_off }
+        };
+        machine.ask(look).await
     }
 
     /// A decision of a connection that is not what was acknowledged before a time, in words.
@@ -165,13 +217,24 @@ struct Watch {
     ran_since_us: u64,
     /// Since when the node keeps what is outdated and does not say so.
     silent_since_us: Option<u64>,
+    witness: CutOffWitness,
 }
 
 impl Watch {
     fn new(rights: Rights, ground: Ground, machine: Arc<Machine>) -> Self {
         let connection = Connection::default();
+        let witness = CutOffWitness::new(rights.while_cut_off);
         let (looked_at_us, ran_since_us, silent_since_us) = (0, 0, None);
-        Self { rights, ground, machine, connection, looked_at_us, ran_since_us, silent_since_us }
+        Self {
+            rights,
+            ground,
+            machine,
+            connection,
+            looked_at_us,
+            ran_since_us,
+            silent_since_us,
+            witness,
+        }
     }
 
     /// Looks again and again while clients work.
@@ -183,10 +246,11 @@ impl Watch {
             if boot != self.connection.boot {
                 self.connection = Connection { boot, ..Connection::default() };
                 self.ran_since_us = asked_at_us;
+                self.witness.begin_anew();
             }
             // One more than was asked for: the next right may be granted on the way to the node.
             let count = self.rights.agreed.lock().count + 1;
-            let asked = look(&self.machine, self.connection.clone(), count).await;
+            let asked = self.rights.look(&self.machine, self.connection.clone(), count).await;
             let Asked::Answer(look) = asked else { continue };
             if self.machine.boot_count() == boot {
                 self.judge(look, asked_at_us)?;
@@ -201,14 +265,18 @@ impl Watch {
             now_us - asked_at_us > LOOK_US_MAX || asked_at_us - self.looked_at_us > LOOK_US_MAX;
         if has_paused {
             self.ran_since_us = now_us;
+            self.witness.begin_anew();
         }
         self.looked_at_us = now_us;
+        let judged = self.witness.judge(look.cut_off, asked_at_us, now_us);
+        judged.map_err(|fault| fault.of(&self.machine.name))?;
+        let is_excused = look.is_excused();
         self.connection = look.connection;
         let outdated = |limit_us: u64| {
             let before_us = now_us.saturating_sub(limit_us);
             self.rights.outdated(&self.connection, before_us)
         };
-        if look.is_excused || outdated(LIMIT_US - TOLD_WITHIN_US).is_none() {
+        if is_excused || outdated(LIMIT_US - TOLD_WITHIN_US).is_none() {
             self.silent_since_us = None;
             return Ok(());
         }
@@ -240,30 +308,16 @@ struct Connection {
 #[derive(Debug)]
 struct RightsLook {
     connection: Connection,
-    /// Whether the node says that it is cut off, or has not joined the cluster.
-    is_excused: bool,
+    /// Whether the node has not joined the cluster.
+    is_alone: bool,
+    cut_off: CutOffLook,
 }
 
-/// Looks at the rules as a connection does before each request, for so many buckets, and asks whether the
-/// node is cut off.
-async fn look(machine: &Machine, mut connection: Connection, count: u32) -> Asked<RightsLook> {
-    let look = move |store: Arc<ReplicatedStore>| async move {
-        let control = store.control();
-        let epoch = control.security_epoch().load(Ordering::Acquire);
-        let state = control.read();
-        if epoch != connection.epoch {
-            connection.epoch = epoch;
-            let rights = state.security().rights_of("shop").unwrap_or_default();
-            let may_get = |number: &u32| {
-                let bucket = format!("carts{number}");
-                rights.on(b"default", bucket.as_bytes()).contains(Permission::Get)
-            };
-            connection.allowed = (0..count).filter(may_get).collect();
-        }
-        let is_alone = state.members().count() < 2;
-        RightsLook { connection, is_excused: is_alone || control.is_cut_off() }
-    };
-    machine.ask(look).await
+impl RightsLook {
+    /// Whether the node may be behind.
+    const fn is_excused(&self) -> bool {
+        self.is_alone || self.cut_off.is_cut_off()
+    }
 }
 
 /// Has any node carry out a command, again and again until it is acknowledged.

@@ -62,7 +62,8 @@ const CLUSTER_SEEDS: Range<u64> = 0..14;
 /// Seeds that it runs with an operator who changes rights.
 const RIGHTS_SEEDS: Range<u64> = 0..20;
 /// Planted faults that it looks for among them.
-const PLANTED_RIGHTS: [PlantedFault; 1] = [PlantedFault::KeepsEpoch];
+const PLANTED_RIGHTS: [PlantedFault; 3] =
+    [PlantedFault::KeepsEpoch, PlantedFault::ForgetsSince, PlantedFault::RefusesUnasked];
 /// Seeds of which the same story is asked for twice.
 const REPEATED_SEEDS: Range<u64> = 0..10;
 /// Planted faults that it looks for: some of those that few seeds are enough for.

@@ -37,6 +37,8 @@ pub enum Fault {
     TooNew,
     /// A node keeps rights that were changed, and does not say that it is cut off.
     StaleRights,
+    /// A node does not say how long it has been cut off, or takes or refuses logins where it should not.
+    WrongCutOff,
     /// Something grows without bound.
     Grows,
     /// A machine could not start, or a thread panicked.
@@ -57,6 +59,12 @@ impl Violation {
     #[must_use]
     pub fn new(fault: Fault, text: impl Into<String>) -> Self {
         Self { fault, text: text.into() }
+    }
+
+    /// The same of a machine, which it names.
+    #[must_use]
+    pub fn of(self, machine: &str) -> Self {
+        Self { text: format!("{machine} {}", self.text), ..self }
     }
 }
 

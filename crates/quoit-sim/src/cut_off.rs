@@ -1,0 +1,192 @@
+//! The time for which a node says that it is cut off, and whether it takes logins meanwhile, held against
+//! the answers of the same node to looks at it.
+
+use crate::check::{Fault, Violation};
+use quoit_cluster::ControlPlane;
+use quoit_security::WhileCutOff;
+use std::time::Duration;
+
+/// A node notes once a second whether it is cut off; an answer that stays the same for so long, in
+/// microseconds, was noted.
+const NOTED_US: u64 = 1_500_000;
+/// A node that has been cut off for so long has said so in its log, in microseconds.
+const TOLD_US: u64 = 5_000_000 + NOTED_US;
+
+/// The answer of a node to one look.
+#[derive(Debug, Clone, Copy)]
+pub struct CutOffLook {
+    is_cut_off: bool,
+    lasts_us: Option<u64>,
+    is_told: bool,
+    takes_logins: bool,
+}
+
+impl CutOffLook {
+    /// Looks at a node with this setting.
+    #[must_use]
+    pub fn at(control: &ControlPlane, setting: WhileCutOff) -> Self {
+        let lasts = control.cut_off_for();
+        Self {
+            is_cut_off: control.is_cut_off(),
+            lasts_us: lasts.map(micros),
+            is_told: control.cut_off().is_some_and(|cut_off| cut_off.is_told),
+            takes_logins: setting.takes_logins(lasts),
+        }
+    }
+
+    /// Whether the node says that it is cut off.
+    #[must_use]
+    pub const fn is_cut_off(&self) -> bool {
+        self.is_cut_off
+    }
+
+    /// Whether the node serves as one to which nothing has ever happened.
+    #[must_use]
+    pub const fn is_at_rest(&self) -> bool {
+        !self.is_cut_off && self.lasts_us.is_none() && self.takes_logins
+    }
+}
+
+/// Looks at one node that had the same answer one after the other.
+#[derive(Debug, Clone, Copy)]
+struct Spell {
+    is_cut_off: bool,
+    began_us: u64,
+}
+
+/// A witness of how long a node was cut off.
+#[derive(Debug)]
+pub struct CutOffWitness {
+    setting: WhileCutOff,
+    spell: Option<Spell>,
+    /// When the node was last known to reach a majority, and to have noted it.
+    reached_us: Option<u64>,
+}
+
+impl CutOffWitness {
+    /// A witness of a node with this setting, who has seen nothing yet.
+    #[must_use]
+    pub const fn new(setting: WhileCutOff) -> Self {
+        Self { setting, spell: None, reached_us: None }
+    }
+
+    /// Forgets what was seen: the node has paused, or is another process.
+    pub fn begin_anew(&mut self) {
+        (self.spell, self.reached_us) = (None, None);
+    }
+
+    /// Judges a look that was asked for and answered at these times.
+    ///
+    /// # Errors
+    ///
+    /// When the node does not say how long it has been cut off, or takes or refuses logins where it should
+    /// not.
+    pub fn judge(
+        &mut self,
+        look: CutOffLook,
+        asked_at_us: u64,
+        now_us: u64,
+    ) -> Result<(), Violation> {
+        let is_cut_off = look.is_cut_off;
+        let spell = self.spell.filter(|spell| spell.is_cut_off == is_cut_off);
+        let spell = *self.spell.insert(spell.unwrap_or(Spell { is_cut_off, began_us: now_us }));
+        let seen_us = asked_at_us.saturating_sub(spell.began_us);
+        if !is_cut_off && seen_us >= NOTED_US {
+            self.reached_us = Some(asked_at_us);
+        }
+        // Bounds of the time that the node should have noted.
+        let least_us = if is_cut_off { seen_us.saturating_sub(NOTED_US) } else { 0 };
+        let most_us = match (is_cut_off, self.reached_us) {
+            (false, _) => Some(0),
+            (true, Some(reached_us)) => Some(now_us - reached_us + NOTED_US),
+            (true, None) => None,
+        };
+        let said_us = look.lasts_us.unwrap_or(0);
+        if said_us < least_us || most_us.is_some_and(|most_us| said_us > most_us) {
+            return Err(wrong(format!(
+                "says that it has been cut off for {said_us} us, which is not in {least_us}..{most_us:?}"
+            )));
+        }
+        if least_us >= TOLD_US && !look.is_told {
+            return Err(wrong(format!(
+                "was cut off for {least_us} us, and its log does not say so"
+            )));
+        }
+        let max_us = self.setting.refuses_after.map(micros);
+        let must_take = max_us.is_none_or(|max_us| most_us.is_some_and(|most_us| most_us < max_us));
+        let must_refuse = max_us.is_some_and(|max_us| least_us >= max_us);
+        if must_take && !look.takes_logins || must_refuse && look.takes_logins {
+            let does = if look.takes_logins { "takes" } else { "refuses" };
+            return Err(wrong(format!(
+                "{does} logins, was cut off for {least_us}..{most_us:?} us, and refuses them after {max_us:?}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn wrong(text: String) -> Violation {
+    Violation::new(Fault::WrongCutOff, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CUT_OFF: CutOffLook =
+        CutOffLook { is_cut_off: true, lasts_us: None, is_told: false, takes_logins: true };
+    const FINE: CutOffLook = CutOffLook { is_cut_off: false, ..CUT_OFF };
+    const SECOND_US: u64 = 1_000_000;
+
+    /// Judges looks of every 100 ms; `look` has the answer for a number of microseconds since the cut, which
+    /// comes after ten seconds.
+    fn judged(
+        refuses_after: Option<u64>,
+        look: impl Fn(u64) -> CutOffLook,
+    ) -> Result<(), Violation> {
+        let refuses_after = refuses_after.map(Duration::from_secs);
+        let mut witness = CutOffWitness::new(WhileCutOff { refuses_after });
+        let cut_us = 10 * SECOND_US;
+        (0..300).map(|number| number * SECOND_US / 10).try_for_each(|now_us| {
+            let look = if now_us < cut_us { FINE } else { look(now_us - cut_us) };
+            witness.judge(look, now_us, now_us)
+        })
+    }
+
+    fn true_look(refuses_after: Option<u64>, since_us: u64) -> CutOffLook {
+        let lasts_us = since_us.checked_sub(SECOND_US);
+        let takes_logins =
+            refuses_after.is_none_or(|max| lasts_us.is_none_or(|lasts| lasts < max * SECOND_US));
+        CutOffLook { lasts_us, is_told: since_us >= 6 * SECOND_US, takes_logins, ..CUT_OFF }
+    }
+
+    #[test]
+    fn a_node_that_says_what_is_so_passes() {
+        for refuses_after in [None, Some(5), Some(60)] {
+            assert_eq!(
+                judged(refuses_after, |since_us| true_look(refuses_after, since_us)),
+                Ok(())
+            );
+        }
+    }
+
+    #[test]
+    fn a_node_that_says_something_else_does_not() {
+        let lies: [fn(u64) -> CutOffLook; 5] = [
+            |us| CutOffLook { lasts_us: None, ..true_look(Some(5), us) },
+            |us| CutOffLook { lasts_us: Some(us + 3 * SECOND_US), ..true_look(Some(5), us) },
+            |us| CutOffLook { is_told: false, ..true_look(Some(5), us) },
+            |us| CutOffLook { takes_logins: true, ..true_look(Some(5), us) },
+            |us| CutOffLook { takes_logins: false, ..true_look(Some(5), us) },
+        ];
+        for (number, lie) in lies.into_iter().enumerate() {
+            assert!(judged(Some(5), lie).is_err(), "lie {number}");
+        }
+        let unasked = |us| CutOffLook { takes_logins: us < SECOND_US, ..true_look(None, us) };
+        assert!(judged(None, unasked).is_err(), "logins are refused although no setting says so");
+    }
+}
