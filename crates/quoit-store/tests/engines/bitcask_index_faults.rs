@@ -66,6 +66,31 @@ fn lost_and_damaged_indexes_are_rebuilt_and_never_incomplete() {
     }
 }
 
+/// A worker that is woken by its own failure tries again at once, for ever.
+#[test]
+fn damaged_indexes_on_a_full_disk_are_tried_after_a_pause_and_rebuilt_when_there_is_room() {
+    let mut store = Faulty::new(4_000);
+    for record in 0..40 {
+        try_put_indexed(store.engine(), &format!("key{record}"), record).unwrap();
+    }
+    store.close();
+    store.disk.put("SECONDARY", vec![0x5a; 9_000]);
+    store.open().unwrap();
+    // Less than a new file takes, the room of the old one included.
+    let capacity_bytes = store.disk.used_bytes() - 8_000;
+    store.disk.set_faults(|faults| faults.capacity_bytes = Some(capacity_bytes));
+    for _ in 0..3 {
+        let next = store.execution.step(SNAPSHOT_WORKER);
+        assert!(matches!(next, Some(Next::AfterUs(_))), "{next:?}");
+        assert!(!store.execution.woken().contains(&SNAPSHOT_WORKER));
+    }
+    store.disk.set_faults(|faults| faults.capacity_bytes = None);
+    while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again)
+        || store.execution.woken().contains(&SNAPSHOT_WORKER)
+    {}
+    check_indexes(store.engine());
+}
+
 #[test]
 fn entries_of_versions_that_damage_brings_back_are_found() {
     let mut store = Faulty::new(1 << 20);

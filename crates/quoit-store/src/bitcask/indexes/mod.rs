@@ -227,10 +227,8 @@ impl LogIndexes {
 
     fn write(&self, writes: Vec<(Space, Bytes, Option<Bytes>)>) {
         self.overlay.write(writes);
-        if self.should_move()
-            && let Some(worker) = self.worker.get()
-        {
-            worker.wake();
+        if self.should_move() {
+            self.wake_worker();
         }
     }
 
@@ -339,7 +337,12 @@ impl LogIndexes {
             return Ok(());
         }
         self.tree.open()?;
-        self.name_tree()
+        self.name_tree()?;
+        // The tree could not be made again when it was lost.
+        if matches!(*self.state.lock(), IndexTreeState::Rebuilding { .. }) {
+            self.wake_worker();
+        }
+        Ok(())
     }
 
     /// The id of the tree, if it has one.
@@ -370,9 +373,18 @@ impl LogIndexes {
         match twice(&action) {
             Err(error) if is_loss(&error) => {
                 self.lose(&error);
-                action()
+                let done = action()?;
+                // Not if it has failed again: the worker would try at once, for ever, on a full disk.
+                self.wake_worker();
+                Ok(done)
             }
             done => done,
+        }
+    }
+
+    fn wake_worker(&self) {
+        if let Some(worker) = self.worker.get() {
+            worker.wake();
         }
     }
 
@@ -385,10 +397,6 @@ impl LogIndexes {
             tracing::warn!(%error, "damaged secondary indexes could not be removed");
         }
         *state = IndexTreeState::REBUILDING;
-        drop(state);
-        if let Some(worker) = self.worker.get() {
-            worker.wake();
-        }
     }
 }
 
