@@ -125,6 +125,7 @@ impl Keeper {
         let state = plane.state();
         self.trust.refresh(self.internode.security(), &state);
         self.trust.secure_plain(&self.internode, &state);
+        self.trust.end_outdated(&self.internode);
         self.maintain_connections(plane, &state);
         self.note_away(plane, &state);
         if let Some(departure) = self.turned_away().or_else(|| outdated(plane, &state)) {

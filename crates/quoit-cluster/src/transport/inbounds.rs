@@ -32,6 +32,8 @@ pub(super) struct Inbounds {
 struct InboundMember {
     boot_id: u64,
     is_secured: bool,
+    /// Whether it is a connection without TLS of before the mode has changed.
+    is_outdated: bool,
     address: String,
     inbound: Arc<Inbound>,
 }
@@ -56,6 +58,7 @@ impl Inbounds {
         let member = InboundMember {
             boot_id: newcomer.boot_id,
             is_secured,
+            is_outdated: false,
             address: newcomer.address.clone(),
             inbound: Arc::clone(inbound),
         };
@@ -113,11 +116,21 @@ impl Inbounds {
         }
     }
 
-    /// Closes the connections without TLS.
-    pub(super) fn close_plain(&self) {
-        for member in self.members.lock().values().filter(|member| !member.is_secured) {
-            member.inbound.close();
+    /// Notes that the connections without TLS that there are now are to end.
+    pub(super) fn outdate_plain(&self) {
+        for member in self.members.lock().values_mut().filter(|member| !member.is_secured) {
+            member.is_outdated = true;
         }
+    }
+
+    /// The connected nodes, each with whether it has a connection without TLS that is to end.
+    pub(super) fn nodes(&self, allows_plain: bool) -> BTreeMap<NodeId, bool> {
+        let mut nodes = BTreeMap::new();
+        for ((node_id, _), member) in self.members.lock().iter() {
+            let is_to_end = member.is_outdated || (!allows_plain && !member.is_secured);
+            *nodes.entry(*node_id).or_default() |= is_to_end;
+        }
+        nodes
     }
 
     /// Closes the connections of a node.

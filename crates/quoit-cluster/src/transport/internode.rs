@@ -10,7 +10,7 @@ use super::network::{Listener, Network};
 use super::peer::{Peer, PeerFacts};
 use super::redial::Jitter;
 use super::replies::Reply;
-use super::security::{JoinProof, LinkSecurity};
+use super::security::{JoinProof, LinkMode, LinkSecurity};
 use super::service::{Admission, Caller, Service};
 use super::settings::InternodeSettings;
 use super::statistics::ServiceStatistics;
@@ -146,11 +146,22 @@ impl Internode {
         &self.context.settings.security
     }
 
-    /// Ends all connections without TLS that other nodes have made to this one; those that the mode allows
-    /// are made anew. The keeper of this node's certificate ends its own one after the other: without all of
-    /// them at once, its writes would reach no other replica.
-    pub fn end_plain_inbound(&self) {
-        self.context.inbounds.close_plain();
+    /// Has the connections without TLS end that other nodes have made to this one; those that the mode
+    /// allows are made anew. The keeper of this node's certificate ends them one after the other, as it does
+    /// its own: no node is without all others.
+    pub fn outdate_plain_inbound(&self) {
+        self.context.inbounds.outdate_plain();
+    }
+
+    /// The nodes that are connected to this one, each with whether it has a connection without TLS that is to
+    /// end.
+    pub(crate) fn inbound_nodes(&self) -> BTreeMap<NodeId, bool> {
+        self.context.inbounds.nodes(self.security().mode() != LinkMode::Required)
+    }
+
+    /// Ends the connections that a node has made to this one.
+    pub(crate) fn hang_up_inbound(&self, node_id: NodeId) {
+        self.context.inbounds.close_member(node_id);
     }
 
     fn add_service(&self, methods: RangeInclusive<u16>, takes: Caller, service: Arc<dyn Service>) {

@@ -4,11 +4,13 @@
 use super::commands::TrustCommand;
 use super::redials::{Demand, Linked, Redials};
 use super::state::{Holder, Trust};
+use crate::NodeId;
 use crate::plane::ControlPlane;
 use crate::state::State;
 use crate::transport::{Internode, LinkKeys, LinkMode, LinkSecurity, Peer};
 use quoit_tls::nodes::{Authority, Fingerprint, LinkTrust};
 use quoit_tls::{Identity, Instant, TlsError};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A node renews its certificate when so much of its year is left.
@@ -21,6 +23,8 @@ pub(crate) struct TrustKeeper {
     seen: Option<(Arc<Trust>, usize)>,
     /// Members whose plain connections are made anew.
     redials: Redials,
+    /// Members that have to make theirs to this node anew.
+    inbound: Redials,
     /// Why the last step failed; said once.
     complaint: Option<String>,
 }
@@ -114,6 +118,23 @@ impl TrustKeeper {
         let next = self.redials.next(&members, demand, tokio::time::Instant::now());
         if let Some(peer) = peers.iter().find(|peer| Some(peer.node_id()) == next) {
             peer.hang_up();
+        }
+    }
+
+    /// Ends the plain connections of one other node that were made before the mode has changed, or that the
+    /// mode does not allow.
+    pub(crate) fn end_outdated(&mut self, internode: &Internode) {
+        let nodes = internode.inbound_nodes();
+        let linked = |node: NodeId| {
+            let is_plain = nodes.get(&node).copied();
+            let (is_plain, is_up) = (is_plain.unwrap_or(false), is_plain.is_some());
+            Linked { node, is_plain, is_up, expires_secs: None }
+        };
+        let mut members: BTreeSet<NodeId> = nodes.keys().copied().collect();
+        members.extend(internode.peers().iter().map(|peer| peer.node_id()));
+        let members: Vec<Linked> = members.into_iter().map(linked).collect();
+        if let Some(node) = self.inbound.next(&members, Demand::All, tokio::time::Instant::now()) {
+            internode.hang_up_inbound(node);
         }
     }
 

@@ -132,16 +132,16 @@ impl ControlPlane {
         })
     }
 
-    /// Changes the mode of this node's connections to other nodes. Plain connections from other nodes end at
-    /// once, and those that a stricter mode does not allow to other nodes one after the other. Gives the
-    /// hosts that had plain connections while they were counted.
+    /// Changes the mode of this node's connections to other nodes. Plain connections from other nodes, and
+    /// those that a stricter mode does not allow to other nodes, end one after the other. Gives the hosts
+    /// that had plain connections while they were counted.
     pub fn set_link_mode(&self, mode: LinkMode) -> Vec<String> {
         let Some(internode) = self.link().internode() else { return Vec::new() };
         let security: &Arc<LinkSecurity> = internode.security();
         let before = security.mode();
         security.set_mode(mode);
-        if before != mode {
-            internode.end_plain_inbound();
+        if before != mode && mode != LinkMode::Plain {
+            internode.outdate_plain_inbound();
         }
         if mode != LinkMode::Required {
             return Vec::new();

@@ -5,6 +5,9 @@ use crate::transport::{JoinProof, LinkMode, LinkSecurity};
 use crate::{ChangeError, JoinError, StagedChange, TrustError};
 use quoit_tls::nodes::JoinToken;
 
+/// Time that each message takes, where a test gives it any.
+const MESSAGE_DELAY: Duration = Duration::from_millis(20);
+
 impl TestCluster {
     async fn start_secured(&mut self, number: u8, mode: LinkMode) {
         self.security.insert(number, Arc::new(LinkSecurity::new(mode, None)));
@@ -190,14 +193,29 @@ async fn a_node_that_requires_tls_from_now_on_is_never_without_all_others() {
     let others = [2, 3].map(|number| cluster.state(number).node_id());
     let reachable =
         || others.iter().filter(|other| cluster.control(1).is_reachable(**other)).count();
-    cluster.until("all are reachable", || reachable() == 2).await;
+    let own = cluster.state(1).node_id();
+    let reaching =
+        || [2, 3].into_iter().filter(|other| cluster.control(*other).is_reachable(own)).count();
+    cluster.until("all reach each other", || reachable() == 2 && reaching() == 2).await;
     let is_plain = || cluster.links(1).members.iter().any(|member| member.is_plain == Some(true));
     assert!(is_plain(), "it is connected without TLS before");
+    // A node that is dialed is away for as long as that takes: without a delay no look would see it.
+    for other in [2, 3].map(|number| format!("n{number}")) {
+        cluster.network.set_delay("n1", &other, MESSAGE_DELAY);
+        cluster.network.set_delay(&other, "n1", MESSAGE_DELAY);
+    }
     cluster.control(1).set_link_mode(LinkMode::Required);
-    while is_plain() || reachable() < 2 {
+    let internode = cluster.control(1).link().internode().unwrap();
+    let is_entered_plain = || internode.inbound_nodes().into_values().any(|is_to_end| is_to_end);
+    let (mut is_seen_without, mut is_seen_unreached) = (false, false);
+    while is_plain() || is_entered_plain() || reachable() < 2 || reaching() < 2 {
         assert!(reachable() > 0, "it reaches none of the others");
+        assert!(reaching() > 0, "none of the others reaches it");
+        is_seen_without |= reachable() < 2;
+        is_seen_unreached |= reaching() < 2;
         sleep(Duration::from_millis(1)).await;
     }
+    assert!(is_seen_without && is_seen_unreached, "the looks see when a node is away");
 }
 
 /// A token is no way to become a member that there is already.

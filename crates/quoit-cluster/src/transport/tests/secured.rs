@@ -93,8 +93,12 @@ async fn both_serves_plain_nodes_counts_them_and_required_ends_them() {
     assert_eq!(echo(&of_plain, b"x").await.unwrap(), "x");
     let links = one.security().plain_links();
     assert_eq!(links.keys().collect::<Vec<_>>(), ["n3"]);
+    let to_end = || one.inbound_nodes().into_iter().filter(|(_, ends)| *ends).map(|(node, _)| node);
+    assert_eq!(to_end().count(), 0, "it is allowed");
+    one.outdate_plain_inbound();
+    assert_eq!(to_end().collect::<Vec<_>>(), [id(3)], "it was made before the mode has changed");
     one.security().set_mode(LinkMode::Required);
-    one.end_plain_inbound();
+    one.hang_up_inbound(id(3));
     open.hang_up();
     until("the plain node is shut out", || !of_plain.is_up() && !open.is_up()).await;
     assert_eq!(echo(&secured, b"still").await.unwrap(), "still");
