@@ -119,6 +119,12 @@ pub enum FileFault {
     /// Neither PEM nor DER.
     #[error("is neither PEM (text with -----BEGIN lines) nor DER: convert it with openssl")]
     UnknownFormat,
+    /// A container of a certificate with its key, encrypted by a password.
+    #[error(
+        "is PKCS#12, which a node that starts by itself has no password for: convert it (openssl pkcs12 -in \
+         FILE -nodes -out NEW-FILE), and keep the new file from other users"
+    )]
+    Pkcs12,
     /// A section of PEM is broken.
     #[error("broken PEM: {0}; copy the file again, whole")]
     BrokenPem(String),
@@ -153,6 +159,16 @@ pub enum FileFault {
     /// A file with more than one private key.
     #[error("has a second private key: leave the one that belongs to the certificate")]
     SecondKey,
+    /// A chain whose leaf is not its first certificate.
+    #[error(
+        "the certificate that the private key of {} belongs to stands behind another one: put it first, and \
+         those of authorities behind it, each before the one that issued it",
+        key.display()
+    )]
+    LeafBehind {
+        /// The file of the key.
+        key: PathBuf,
+    },
     /// An encrypted private key.
     #[error(
         "the private key is encrypted, and a node that starts by itself has no password: decrypt it \

@@ -54,12 +54,17 @@ impl Identity {
         };
         let signing = crate::provider().key_provider.load_private_key(private).map_err(unusable)?;
         let leaf = loaded[0].certificate.clone();
+        let places: Vec<Place> = loaded.iter().map(|loaded| loaded.place).collect();
         let chain: Vec<_> = loaded.into_iter().map(|loaded| loaded.der).collect();
         let certified = CertifiedKey::new(chain.clone(), signing);
         certified.keys_match().map_err(|fault| match fault {
-            rustls::Error::InconsistentKeys(_) => {
-                TlsError::KeyMismatch { certificate: certificate.to_owned(), key: key.to_owned() }
-            }
+            rustls::Error::InconsistentKeys(_) => match matching(&certified) {
+                Some(at) => faulty(places[at], FileFault::LeafBehind { key: key.to_owned() }),
+                None => TlsError::KeyMismatch {
+                    certificate: certificate.to_owned(),
+                    key: key.to_owned(),
+                },
+            },
             // The TLS library is stricter about the structure than the parser before.
             fault => {
                 let detail = fault.to_string();
@@ -112,6 +117,14 @@ impl fmt::Debug for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Identity").field("subject", &self.certificate.subject).finish()
     }
+}
+
+/// The certificate of a chain that the key belongs to.
+fn matching(certified: &CertifiedKey) -> Option<usize> {
+    let belongs = |der: &CertificateDer<'static>| {
+        CertifiedKey::new(vec![der.clone()], Arc::clone(&certified.key)).keys_match().is_ok()
+    };
+    certified.cert.iter().position(belongs)
 }
 
 /// Appends those of `more` that issued the last of the chain, one after the other.

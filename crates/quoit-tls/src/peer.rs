@@ -53,7 +53,10 @@ fn certificate_words(fault: &CertificateError) -> String {
                 .into()
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            format!("the certificate of the other side has expired: renew it ({fault})")
+            format!(
+                "the certificate of the other side has expired: renew it, or set the clock that is wrong \
+                 ({fault})"
+            )
         }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             format!(

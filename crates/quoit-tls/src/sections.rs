@@ -13,6 +13,12 @@ pub const FILE_BYTES_MAX: u64 = 32 << 20;
 /// The first byte of every certificate, key and list in DER: a sequence.
 const DER_SEQUENCE: u8 = 0x30;
 
+/// A file of PKCS#12 begins so inside of its sequence: the number 3.
+const PKCS12_VERSION: &[u8] = &[2, 1, 3];
+
+/// The tag of an object identifier in DER.
+const DER_OBJECT_ID: u8 = 6;
+
 /// The first line of a section of PEM begins so.
 const BEGIN: &[u8] = b"-----BEGIN ";
 
@@ -44,6 +50,9 @@ pub(crate) fn read(file: &Path) -> Result<(Vec<u8>, Metadata), TlsError> {
 pub(crate) fn sections(file: &Path, content: &[u8]) -> Result<Vec<Section>, TlsError> {
     if content.first() == Some(&DER_SEQUENCE) && find(content, BEGIN).is_none() {
         let place = Place::Offset(0);
+        if in_sequence(content).is_some_and(|inside| inside.starts_with(PKCS12_VERSION)) {
+            return Err(TlsError::file(file, place, FileFault::Pkcs12));
+        }
         return Ok(vec![Section { kind: None, der: content.to_vec(), place }]);
     }
     if find(content, BEGIN).is_none() {
@@ -76,12 +85,24 @@ fn words(fault: &pem::Error) -> String {
     }
 }
 
-/// The line, from 1, at which an encrypted key begins, if there is one.
+/// The place at which an encrypted key begins, if there is one.
 pub(crate) fn encrypted_key(content: &[u8]) -> Option<Place> {
+    // Other keys begin with a number, and certificates and lists with something else than an algorithm.
+    let algorithm = in_sequence(content).and_then(in_sequence);
+    if algorithm.is_some_and(|algorithm| algorithm.first() == Some(&DER_OBJECT_ID)) {
+        return Some(Place::Offset(0));
+    }
     let at = [&b"-----BEGIN ENCRYPTED PRIVATE KEY-----"[..], b"Proc-Type: 4,ENCRYPTED"]
         .iter()
         .find_map(|mark| find(content, mark))?;
     Some(Place::Line(line_of(content, at)))
+}
+
+/// The bytes that follow the tag and the length of a sequence in DER.
+fn in_sequence(der: &[u8]) -> Option<&[u8]> {
+    let (&[tag, length], inside) = der.split_first_chunk()?;
+    let more = if length < 0x80 { 0 } else { usize::from(length & 0x7f) };
+    inside.get(more..).filter(|_| tag == DER_SEQUENCE)
 }
 
 fn find(content: &[u8], wanted: &[u8]) -> Option<usize> {

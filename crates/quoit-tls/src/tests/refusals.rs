@@ -77,12 +77,44 @@ fn keys_that_a_node_must_not_use_are_refused() {
         assert!(words.contains("is encrypted") && words.contains("openssl pkey"), "{words}");
         assert!(words.contains(".pem:"), "names the line: {words}");
     }
+    let der = private_file(folder.path(), "der", ENCRYPTED_IN_DER);
+    let words = refusal(load_private_key(&der));
+    assert!(words.contains("der, byte 0: the private key is encrypted"), "{words}");
     let key = private_file(folder.path(), "open", fs::read(kept("ec-sec1.pem")).unwrap());
     fs::set_permissions(&key, Permissions::from_mode(0o604)).unwrap();
     let words = refusal(load_private_key(&key));
     assert!(words.contains("(mode 0604): chmod o-rwx"), "{words}");
     fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
     assert!(load_private_key(&key).is_ok(), "a group of its own is usual");
+}
+
+/// The head of an encrypted PKCS#8 key: an algorithm, PBES2.
+const ENCRYPTED_IN_DER: &[u8] =
+    &[0x30, 0x81, 0xf5, 0x30, 0x60, 6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 5, 0x0d];
+/// The head of a file of PKCS#12.
+const PKCS12: &[u8] = &[0x30, 0x82, 4, 0x63, 2, 1, 3, 0x30, 0x82, 4, 0x19];
+
+#[test]
+fn a_container_of_both_is_told_as_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = private_file(folder.path(), "both.p12", PKCS12);
+    for words in [refusal(load_private_key(&file)), refusal(load_certificates(&file))] {
+        assert!(words.contains("both.p12, byte 0: is PKCS#12"), "{words}");
+        assert!(words.contains("openssl pkcs12"), "{words}");
+    }
+}
+
+#[test]
+fn a_chain_that_begins_with_another_certificate_names_the_line_of_the_right_one() {
+    let authority = Authority::new("authority");
+    let (file, key) = authority.issue("host", &params("host", &["host"]));
+    let (other, _) = authority.issue("other", &params("other", &["host"]));
+    let chain = [fs::read(&other).unwrap(), fs::read(&file).unwrap()];
+    let line = chain[0].iter().filter(|byte| **byte == b'\n').count() + 1;
+    let chain = authority.write("chain", chain.concat());
+    let words = refusal(Identity::load(&chain, &key, &[], Purpose::Server, NOW));
+    assert!(words.starts_with(&format!("{}:{line}: ", chain.display())), "{words}");
+    assert!(words.contains("host.key") && words.contains("put it first"), "{words}");
 }
 
 #[test]
