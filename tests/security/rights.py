@@ -133,6 +133,22 @@ def every_resource_needs_its_permission_and_no_other(world):
         assert as_user(world, "GET", path)["status"] == 200, path
 
 
+def pages_of_other_sites_do_nothing_with_the_credentials_of_a_browser(world):
+    one_user(world, grants=[(EVERY, ["any"])])
+    foreign = [{"Referer": "https://evil.example/page"}, {"Origin": "https://evil.example"}, {"Origin": "null"}]
+    # A page can have a browser get an image without a Referer.
+    image = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}
+    for method, path, headers, body, permission, *_ in HTTP:
+        changes = method not in ("GET", "HEAD")
+        acts = permission == "quoit.erase" or re.match("/(rangerepl|queuename)/", path)
+        for more in foreign if changes or acts else foreign[:1]:
+            done = as_user(world, method, path, {**headers, **more}, body)
+            assert done["status"] == 403, (method, path, more, done)
+        if acts and not changes:
+            done = as_user(world, method, path, {**headers, **image}, body)
+            assert done["status"] == 403, (method, path, done)
+
+
 def http_before_a_login_answers_refusals_alone(world):
     one_user(world)
     for method, path, headers, body, *_ in HTTP:
@@ -422,6 +438,7 @@ CHECKS = [
     every_message_of_the_protocol_is_walked,
     every_resource_needs_its_permission_and_no_other,
     inputs_of_jobs_need_their_rights,
+    pages_of_other_sites_do_nothing_with_the_credentials_of_a_browser,
     http_before_a_login_answers_refusals_alone,
     messages_before_a_login_are_answered_by_refusals_alone,
     a_port_that_speaks_tls_answers_clear_text_with_an_alert_alone,

@@ -313,6 +313,7 @@ impl HttpConnection {
             return Err(reason);
         }
         check_md5(request)?;
+        self.check_page(&request.head, &route, method)?;
         self.weight = weight_of(&route);
         if takes_documents(&route) && request.body.len() > SMALL_DOCUMENT_BYTES {
             let bytes_max = match &route {
@@ -425,7 +426,29 @@ impl HttpConnection {
 
     /// Refuses what a foreign web page made a browser send.
     pub(super) fn check_origin(&self, head: &Head) -> Result<(), Refusal> {
-        csrf::check(head, self.context.settings.secure_referer_check, self.socket.is_tls())
+        let (checks_referer, is_tls) =
+            (self.context.settings.secure_referer_check, self.socket.is_tls());
+        if self.is_local && !is_tls {
+            csrf::check_host(head, checks_referer, &self.context.node_name)?;
+        }
+        csrf::check(head, checks_referer, is_tls)
+    }
+
+    /// Refuses what a web page made a browser send to resources of indexes, folds and queues: of foreign
+    /// pages all, and of others a GET that changes something. Other resources check that after their
+    /// parameters.
+    fn check_page(&self, head: &Head, route: &Route<'_>, method: Method) -> Result<(), Refusal> {
+        let changes = match route {
+            Route::Fold(fold) => fold.changes(),
+            Route::Queue(_) => method != Method::Post,
+            Route::Changes(_) | Route::Index(..) | Route::Membership => false,
+            _ => return Ok(()),
+        };
+        self.check_origin(head)?;
+        if changes {
+            csrf::check_no_browser(head, self.context.settings.secure_referer_check)?;
+        }
+        Ok(())
     }
 
     /// As [`Socket::unless_gone`].

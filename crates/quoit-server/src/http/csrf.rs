@@ -22,6 +22,44 @@ pub fn check(head: &Head, checks_referer: bool, is_tls: bool) -> Result<(), Refu
     Ok(())
 }
 
+/// Refuses a request that changes something by GET when a browser made it: a page of another site can have
+/// one made without an `Origin` and a `Referer`, as that of an image.
+///
+/// # Errors
+///
+/// 403 for such requests.
+pub fn check_no_browser(head: &Head, checks_referer: bool) -> Result<(), Refusal> {
+    let is_of_browser = is_of_page(head)
+        || head.get("user-agent").is_some_and(|agent| agent.starts_with(b"Mozilla/"));
+    if checks_referer && is_of_browser {
+        let text = "Forbidden: this GET changes data, and browsers make such requests for pages of other \
+                    sites (see secure_referer_check).\n";
+        return Err(Refusal::Text(403, text.into()));
+    }
+    Ok(())
+}
+
+/// Refuses a page whose name was made to lead to this machine: such a page is of the site that its requests
+/// are for, and may read the answers. Over TLS the certificate does not have the name.
+///
+/// # Errors
+///
+/// 403 for its requests.
+pub fn check_host(head: &Head, checks_referer: bool, node_name: &str) -> Result<(), Refusal> {
+    let host = head.get("host").unwrap_or_default();
+    if checks_referer && is_of_page(head) && !host.is_empty() && !is_this_machine(host, node_name) {
+        let text = "Forbidden: a web page is answered here if it names this machine as localhost, by its IP \
+                    address or as the node's name does (see secure_referer_check).\n";
+        return Err(Refusal::Text(403, text.into()));
+    }
+    Ok(())
+}
+
+/// Whether a browser has sent the request for a page.
+fn is_of_page(head: &Head) -> bool {
+    ["origin", "referer", "sec-fetch-site"].iter().any(|name| head.get(name).is_some())
+}
+
 fn is_own(referer: &[u8], host: Option<&[u8]>, is_tls: bool) -> bool {
     let scheme: &[u8] = if is_tls { b"https://" } else { b"http://" };
     let (Some(start), Some(host)) = (referer.get(..scheme.len()), host) else { return false };
@@ -50,8 +88,7 @@ fn strip<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
 ///
 /// The reason, in words.
 pub fn check_no_page(head: &Head, is_local: bool, node_name: &str) -> Result<(), &'static str> {
-    let names = ["origin", "referer", "sec-fetch-site"];
-    if names.iter().any(|name| head.get(name).is_some()) {
+    if is_of_page(head) {
         return Err("administration does not answer web pages");
     }
     let host = head.get("host").unwrap_or_default();
@@ -105,6 +142,44 @@ mod tests {
             ["Host: evil.example", "Host: localhost\r\nSec-Fetch-Site: none", "Origin: x"]
         {
             assert!(reason(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_get_that_changes_something_is_refused_to_browsers() {
+        let is_allowed = |headers: &str| {
+            let text = format!("GET /erase/buckets/b HTTP/1.1\r\nHost: a\r\n{headers}\r\n\r\n");
+            let head =
+                take_head(&mut BytesMut::from(text.as_str())).expect("valid").expect("whole");
+            check_no_browser(&head, true).is_ok()
+        };
+        for program in ["X: y", "User-Agent: curl/8.5.0", "User-Agent: Riak-Erlang-HTTP-Client"] {
+            assert!(is_allowed(program), "{program}");
+        }
+        for browser in
+            ["User-Agent: Mozilla/5.0 (X11; Linux x86_64)", "Sec-Fetch-Site: same-origin"]
+        {
+            assert!(!is_allowed(browser), "{browser}");
+        }
+    }
+
+    #[test]
+    fn a_page_whose_name_was_made_to_lead_to_this_machine_is_refused() {
+        let is_allowed = |headers: &str| {
+            let text = format!("GET /buckets/b/keys/k HTTP/1.1\r\n{headers}\r\n\r\n");
+            let head =
+                take_head(&mut BytesMut::from(text.as_str())).expect("valid").expect("whole");
+            check_host(&head, true, "quoit@db1.example").is_ok()
+        };
+        for own in [
+            "Host: evil.example",
+            "Host: 127.0.0.1\r\nOrigin: x",
+            "Host: db1.example\r\nReferer: x",
+        ] {
+            assert!(is_allowed(own), "{own}");
+        }
+        for page in ["Origin: http://evil.example", "Referer: x", "Sec-Fetch-Site: same-origin"] {
+            assert!(!is_allowed(&format!("Host: evil.example\r\n{page}")), "{page}");
         }
     }
 

@@ -19,6 +19,23 @@ pub enum FoldRoute<'r> {
     Range(BucketName<'r>, RangeFold<'r>),
 }
 
+impl FoldRoute<'_> {
+    /// Whether it changes something, records or a queue.
+    #[must_use]
+    pub const fn changes(&self) -> bool {
+        match self {
+            Self::Range(_, fold) => matches!(
+                fold,
+                RangeFold::Repl(_) | RangeFold::Repair | RangeFold::Reap | RangeFold::Erase
+            ),
+            Self::CachedRoot(_)
+            | Self::CachedBranches(_)
+            | Self::CachedClocks(_)
+            | Self::BucketList => false,
+        }
+    }
+}
+
 /// A fold over a bucket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RangeFold<'r> {

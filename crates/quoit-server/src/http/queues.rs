@@ -72,7 +72,6 @@ impl HttpConnection {
     }
 
     fn push_keys(&mut self, request: &Request, name: &[u8]) -> Result<(), Refusal> {
-        self.check_origin(&request.head)?;
         let queue = queue_name(&self.context.store, name)?;
         let pushed = parse_pushed(&request.body).ok_or_else(malformed)?;
         let keys: Vec<KeyRef<'_>> = pushed.iter().map(key_of).collect();

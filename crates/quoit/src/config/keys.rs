@@ -405,8 +405,8 @@ const SERVICE: &[Key] = &[
         "secure_referer_check",
         Kind::Flag,
         "on",
-        "Whether HTTP requests with a foreign Referer \
-         are refused.",
+        "Whether HTTP requests of web pages are refused that have a foreign Referer or Origin, ask this \
+         machine for another Host, or change something by GET.",
     ),
     key(
         "admin_socket",

@@ -136,7 +136,7 @@ pub(super) const KEYS: &[Key] = &[
         "security.unauthenticated.per_address",
         Kind::Integer(1, 1_000_000),
         "256",
-        "Those of one address.",
+        "Those of one address, or of one IPv6 network of 64 bits.",
     ),
     key(
         "security.open_statistics",
