@@ -326,6 +326,11 @@ class ConfigCommand(ProcessCase):
         done = self.config("check", bad)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(bad + ":3", done.stdout)
+        # Nor does one pass that a node would refuse.
+        promising = self.write("promising.conf", "handoff.ssl.certfile = cert.pem\n")
+        done = self.config("check", promising)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("set internode.tls to both or required", done.stdout)
 
     def test_what_is_shown_tells_where_it_was_set(self):
         path = self.write("quoit.conf", "ring_size = 16\n")

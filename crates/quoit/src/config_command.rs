@@ -150,6 +150,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
 
 fn check(sources: &Sources, format: Format) -> Result<()> {
     let settings = config::load(sources)?;
+    settings.check_security()?;
     let broken: Vec<String> = settings
         .broken_promises()
         .map(|(entry, why)| format!("{}: {} = {}: {why}", entry.origin, entry.key, entry.value))

@@ -230,7 +230,18 @@ fn link_security(settings: &Settings, data_dir: &Path) -> Result<LinkSecurity> {
     let mode = settings.link_mode();
     let secret = match settings.shared_secret() {
         _ if mode == LinkMode::Plain => None,
-        Ok(secret) => secret,
+        Ok(Some(secret)) => {
+            let open = settings.open_secret_file();
+            open.inspect(|file| {
+                tracing::warn!(
+                    "distributed_cookie lets no node join: every user of the machine may read it in {}: \
+                     chmod o-rwx, and replace it if others have access to the machine",
+                    file.display()
+                );
+            });
+            open.is_none().then_some(secret)
+        }
+        Ok(None) => None,
         Err(weak) => {
             tracing::warn!("distributed_cookie lets no node join: {weak}");
             None

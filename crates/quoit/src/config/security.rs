@@ -1,9 +1,12 @@
 //! TLS and logins, from settings.
 
+use super::parse::{Entry, Origin};
 use super::settings::Settings;
+use quoit_cluster::LinkMode;
 use quoit_security::{Cost, WhileCutOff};
 use quoit_server::{SecuritySettings, TlsFiles};
 use quoit_tls::Versions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
@@ -38,6 +41,9 @@ const NO_PEER_CERTIFICATE: &str =
     "a key without its certificate can't be used: set repl_cert_filename";
 const NO_PEER_USER: &str =
     "TLS with other clusters needs the user to log in as there: set repl_username";
+
+const PLAIN_LINKS: &str = "connections between nodes have no TLS by it: set internode.tls to both or \
+                           required, which needs no files (docs/secure-a-cluster.md)";
 
 impl Settings {
     /// Refuses settings that promise TLS or rights which the node can't keep, unless they are ignored by
@@ -77,13 +83,33 @@ impl Settings {
             broken.extend(set.map(|key| (key.to_owned(), NO_RIGHTS)));
         }
         broken.extend(self.broken_replication());
-        match broken.into_iter().find(|(key, _)| !is_ignored(key)) {
-            Some((key, reason)) => {
-                let value = self.text(&key);
-                Err(BrokenPromise { key, value, reason })
+        if let Some((key, reason)) = broken.into_iter().find(|(key, _)| !is_ignored(key)) {
+            let value = self.text(&key);
+            return Err(BrokenPromise { key, value, reason });
+        }
+        match self.handoff_certificate().filter(|entry| !is_ignored(&entry.key)) {
+            Some(Entry { key, value, .. }) => {
+                let (key, value) = (key.clone(), value.clone());
+                Err(BrokenPromise { key, value, reason: PLAIN_LINKS })
             }
             None => Ok(()),
         }
+    }
+
+    /// A setting of Riak that promises TLS between nodes which have none.
+    fn handoff_certificate(&self) -> Option<&Entry> {
+        let mut set = self.ignored.iter();
+        set.find(|entry| entry.key.starts_with("handoff.ssl.") && !entry.value.is_empty())
+            .filter(|_| self.link_mode() == LinkMode::Plain)
+    }
+
+    /// The file with `distributed_cookie`, if every user of the machine may read it.
+    #[must_use]
+    pub fn open_secret_file(&self) -> Option<&Path> {
+        let entry = self.ignored.iter().rev().find(|entry| entry.key == "distributed_cookie")?;
+        let Origin::Line(file, _) = &entry.origin else { return None };
+        let mode = std::fs::metadata(file).ok()?.permissions().mode();
+        (mode & 0o007 != 0).then_some(file)
     }
 
     /// Settings that promise TLS with other clusters, and lack what it takes.
@@ -183,6 +209,8 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use crate::config::{Settings, Sources, load};
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
     fn settings(lines: &[&str]) -> Settings {
@@ -201,16 +229,38 @@ mod tests {
             ("repl_username = u", "repl_username"),
             ("repl_cacert_filename = /a.pem", "repl_cacert_filename"),
             ("repl_key_filename = /k.pem", "repl_key_filename"),
+            ("handoff.ssl.certfile = /c.pem", "handoff.ssl.certfile"),
         ] {
             let refused = settings(&[line]).check_security().expect_err(line);
             assert_eq!(refused.key, key);
             let ignored = format!("security.ignore = x, {key}");
             settings(&[line, &ignored]).check_security().expect(line);
         }
+        settings(&["handoff.ssl.keyfile = /k.pem", "internode.tls = both"])
+            .check_security()
+            .expect("connections between nodes have TLS");
         settings(&["tls_protocols.tlsv1 = off"]).check_security().expect("nothing is promised");
         settings(&["ssl.certfile = /c.pem", "ssl.keyfile = /k.pem", "listener.https.a = h:1"])
             .check_security()
             .expect("it can be kept");
+    }
+
+    #[test]
+    fn a_file_with_the_secret_of_all_nodes_is_not_for_other_users() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("quoit.conf");
+        std::fs::write(&file, "distributed_cookie = 0123456789abcdef0123456789abcdef\n")
+            .expect("room");
+        let loaded = || {
+            load(&Sources { file: Some(file.clone()), ..Sources::default() })
+                .expect("good settings")
+        };
+        for (mode, is_open) in [(0o644, true), (0o640, false)] {
+            std::fs::set_permissions(&file, Permissions::from_mode(mode)).expect("it is ours");
+            assert_eq!(loaded().open_secret_file().is_some(), is_open, "{mode:o}");
+        }
+        let given = settings(&["distributed_cookie = 0123456789abcdef0123456789abcdef"]);
+        assert_eq!(given.open_secret_file(), None);
     }
 
     #[test]
