@@ -1,8 +1,8 @@
 //! A file of lines that is rotated by size.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The file that is written, and those before it.
@@ -13,6 +13,8 @@ pub(super) struct RotatedFile {
     size_bytes: u64,
     size_bytes_max: u64,
     kept_count: u32,
+    /// Whether the file ends within a line: a power loss or a full disk has cut it short.
+    is_torn: bool,
 }
 
 impl RotatedFile {
@@ -21,8 +23,15 @@ impl RotatedFile {
             fs::create_dir_all(folder)?;
         }
         let file = append_to(&path)?;
-        let size_bytes = file.metadata()?.len();
-        Ok(RotatedFile { path, file, size_bytes, size_bytes_max, kept_count })
+        let metadata = file.metadata()?;
+        // Another program may have made it.
+        let mode = metadata.permissions().mode();
+        if metadata.is_file() && mode & 0o007 != 0 {
+            file.set_permissions(Permissions::from_mode(mode & 0o770))?;
+        }
+        let size_bytes = metadata.len();
+        let is_torn = size_bytes > 0 && !ends_with_line(&path, size_bytes)?;
+        Ok(RotatedFile { path, file, size_bytes, size_bytes_max, kept_count, is_torn })
     }
 
     /// Appends a line, whole in one file.
@@ -31,7 +40,13 @@ impl RotatedFile {
         if self.size_bytes > 0 && self.size_bytes + length > self.size_bytes_max {
             self.rotate()?;
         }
+        if self.is_torn {
+            self.file.write_all(b"\n")?;
+        }
+        // A part of the line may be written before the fault.
+        self.is_torn = true;
         self.file.write_all(line)?;
+        self.is_torn = false;
         self.size_bytes += length;
         Ok(())
     }
@@ -46,7 +61,7 @@ impl RotatedFile {
             rename(&self.path, &self.numbered(1))?;
         }
         self.file = append_to(&self.path)?;
-        self.size_bytes = 0;
+        (self.size_bytes, self.is_torn) = (0, false);
         Ok(())
     }
 
@@ -59,6 +74,12 @@ impl RotatedFile {
 
 fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+fn ends_with_line(path: &Path, size_bytes: u64) -> io::Result<bool> {
+    let mut last = [0];
+    File::open(path)?.read_exact_at(&mut last, size_bytes - 1)?;
+    Ok(last == *b"\n")
 }
 
 /// Renames a file, if there is one.

@@ -111,7 +111,7 @@ impl AuditLog {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use std::fs;
+    use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
     fn settings(folder: &tempfile::TempDir) -> AuditSettings {
@@ -169,5 +169,23 @@ mod tests {
         AuditLog::open(settings).unwrap().record(&entry("again"));
         assert!(read("audit.log").contains("again"));
         assert!(read("audit.log").starts_with(&before) || read("audit.log.1") == before);
+    }
+
+    #[test]
+    fn a_line_that_a_power_loss_has_cut_short_takes_no_other_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = settings(&folder);
+        fs::write(&settings.file, "{\"what\":\"a\"}\n{\"wha").unwrap();
+        fs::set_permissions(&settings.file, Permissions::from_mode(0o644)).unwrap();
+        let log = AuditLog::open(settings.clone()).unwrap();
+        let mode = fs::metadata(&settings.file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640, "and others of the machine do not read it");
+        log.record(&entry("b"));
+        log.record(&entry("c"));
+        let text = fs::read_to_string(&settings.file).unwrap();
+        let whole = |line: &str| serde_json::from_str::<Value>(line).ok();
+        let told: Vec<Value> = text.lines().filter_map(whole).collect();
+        let told: Vec<&Value> = told.iter().map(|line| &line["what"]).collect();
+        assert_eq!(told, ["a", "b", "c"], "{text}");
     }
 }

@@ -142,8 +142,9 @@ pub struct Gate {
     pub(super) clear: ClearClients,
     pub(super) known: KnownPasswords,
     pub(super) counts: Counts,
-    /// Bounds the lines in the log.
+    /// Bounds of the lines in the log.
     refused_certificates: RefusalRate,
+    pub(super) refused_logins: RefusalRate,
 }
 
 impl Gate {
@@ -175,6 +176,7 @@ impl Gate {
             known: KnownPasswords::default(),
             counts: Counts::default(),
             refused_certificates: RefusalRate::default(),
+            refused_logins: RefusalRate::default(),
         }
     }
 

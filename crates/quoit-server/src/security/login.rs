@@ -3,11 +3,12 @@
 use super::gate::Gate;
 use parking_lot::Mutex;
 use quoit_cluster::ControlPlane;
-use quoit_security::{PasswordHash, SourceKind};
+use quoit_security::{NAME_BYTES_MAX, PasswordHash, SourceKind};
 use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// Passwords that are known to be right, so that a client of HTTP does not pay for a hash with every request.
 const KNOWN_COUNT_MAX: usize = 4096;
@@ -80,10 +81,20 @@ impl Gate {
         let count = if proved { &self.counts.logins } else { &self.counts.failed_logins };
         count.fetch_add(1, Ordering::Relaxed);
         if !proved {
-            let why = if is_cut_off { ": the node was cut off for too long" } else { "" };
-            tracing::warn!(user = claim.user, address = %claim.address, "a login was refused{why}");
+            self.tell_refused(claim, is_cut_off);
         }
         proved.then(|| Login { name: claim.user.into() })
+    }
+
+    /// Logs a refused login, of at most ten a second; others are counted alone. The name is shortened to the
+    /// longest possible one.
+    fn tell_refused(&self, claim: &Claim<'_>, is_cut_off: bool) {
+        if !self.refused_logins.has_room(Instant::now()) {
+            return;
+        }
+        let user = &claim.user[..claim.user.floor_char_boundary(NAME_BYTES_MAX)];
+        let why = if is_cut_off { ": the node was cut off for too long" } else { "" };
+        tracing::warn!(user, address = %claim.address, "a login was refused{why}");
     }
 
     async fn is_proved(&self, control: &ControlPlane, claim: &Claim<'_>) -> bool {

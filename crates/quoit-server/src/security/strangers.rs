@@ -2,10 +2,11 @@
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-/// Connections that have not logged in, by address.
+/// Connections that have not logged in, by address; an IPv6 address counts by its network of 64 bits, all
+/// addresses of which one host may have.
 #[derive(Debug, Default)]
 pub(super) struct Strangers {
     counts: Mutex<HashMap<IpAddr, usize>>,
@@ -26,7 +27,7 @@ impl Strangers {
         of_address_max: usize,
         all_max: usize,
     ) -> Option<StrangerConnection> {
-        let address = address.to_canonical();
+        let address = counted(address);
         let mut counts = strangers.counts.lock();
         let all: usize = counts.values().sum();
         let count = counts.get(&address).copied().unwrap_or_default();
@@ -41,6 +42,14 @@ impl Strangers {
     /// Connections that count now.
     pub(super) fn count(&self) -> usize {
         self.counts.lock().values().sum()
+    }
+}
+
+/// The address by which a connection counts.
+fn counted(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address @ IpAddr::V4(_) => address,
     }
 }
 
@@ -74,5 +83,17 @@ mod tests {
         drop(first);
         assert_eq!(strangers.count(), 2);
         admit("192.0.2.1").expect("there is room again");
+    }
+
+    #[test]
+    fn addresses_of_one_network_of_ipv6_count_together() {
+        let strangers = Arc::new(Strangers::default());
+        let admit = |address: &str| {
+            Strangers::admit(&strangers, address.parse().expect("an address"), 2, 9)
+        };
+        let _first = admit("2001:db8:0:1::1").expect("the first");
+        let _second = admit("2001:db8:0:1:ffff::2").expect("the second");
+        assert!(admit("2001:db8:0:1::3").is_none(), "two of one network");
+        admit("2001:db8:0:2::1").expect("another network");
     }
 }
