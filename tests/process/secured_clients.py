@@ -380,6 +380,8 @@ class ChangedRights(WithCertificates, ClusterCase):
         for words in (*USERS, "grant riak_core.get_bucket on any to u", "enable"):
             done = cluster[0].admin("security", *words.split())
             self.assertEqual(done.returncode, 0, done.stdout)
+        wait_until(lambda: all("Enabled" in node.admin("security", "status").stdout for node in cluster),
+                   "all nodes to know that security is on")
         wait_until(lambda: all(self.log_in(node)[1] == (254, b"") for node in cluster), "logins")
         clients = [self.log_in(node)[0] for node in cluster]
         self.assertTrue(all(pb.call(19, B)[0] == 20 for pb in clients))
