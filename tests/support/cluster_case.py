@@ -1,8 +1,10 @@
 """What tests of clusters share: a folder, nodes in it, and a verified load."""
 import json
 import os
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 import urllib.request
 
@@ -16,6 +18,8 @@ BENCH = """{mode, {rate, 50}}. {concurrent, 6}. {driver, riakc_pb}. {report_inte
 {uniform_int, 500}}}. {value_generator, {fixed_bin, 200}}. {verify, true}.
 {riakc_pb_ips, [%s]}. {riakc_pb_replies, 2}. {riakc_pb_dw, 0}. {pb_timeout_general, 20000}.
 """
+# Longest time by which a run outlasts its length, for a test that is slow.
+BENCH_SECONDS_MORE = 300
 KEYS = ["k%d" % number for number in range(40)]
 
 
@@ -31,21 +35,26 @@ class ClusterCase(unittest.TestCase):
         return cluster.__enter__()
 
     def bench(self, cluster, seconds):
-        """Starts a verified run on all nodes."""
+        """Starts a verified run on all nodes, which goes on for so long and until it is judged."""
         ports = ", ".join('{"127.0.0.1", %d}' % node.pb[1] for node in cluster)
         config = os.path.join(self.folder, "verified.config")
         with open(config, "w", encoding="utf-8") as handle:
             handle.write(BENCH % ports)
         bench = subprocess.Popen(
             [binary_from_environment(), "bench", config, "-d", self.folder, "-n", "run",
-             "--duration", "%ds" % seconds],
+             "--duration", "%ds" % (seconds + BENCH_SECONDS_MORE)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(end, bench)
+        bench.until = time.monotonic() + seconds
         return bench
 
     def assert_flawless(self, bench):
         """The run must end well: nothing lost, nothing stale, no request refused or timed out."""
-        said, _ = bench.communicate(timeout=120)
+        try:
+            said, _ = bench.communicate(timeout=max(0, bench.until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            bench.send_signal(signal.SIGINT)
+            said, _ = bench.communicate(timeout=120)
         errors = os.path.join(self.folder, "run", "errors.csv")
         with open(errors, encoding="utf-8") as handle:
             failed = handle.readlines()[1:]
