@@ -1,4 +1,5 @@
 mod bounds;
+mod shares;
 
 use super::*;
 use crate::shares::RUNTIME_BYTES;
