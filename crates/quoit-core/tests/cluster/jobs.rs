@@ -337,3 +337,21 @@ async fn a_node_that_dies_in_the_midst_of_a_job_leaves_its_records_to_others() {
         assert_eq!(ended.await.unwrap(), KEYS);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn records_that_a_node_was_sent_and_did_not_answer_for_are_mapped_by_others() {
+    for inputs in [json!("bucket"), keys_of("default", &KEYS)] {
+        let cluster = Cluster::of(5).await;
+        for name in KEYS {
+            cluster.nodes[0].put(key("default", name), name).await;
+        }
+        // Whichever nodes the job asks, it asks each of them once while it falls silent.
+        for silent in 1..5 {
+            cluster.until(|| cluster.nodes[0].up_count() == 5).await;
+            cluster.cut_off(silent);
+            let found = run(&cluster, inputs.clone(), values("filter_notfound")).await;
+            assert_eq!(found.unwrap(), KEYS, "node {silent} is silent");
+            cluster.mend(silent);
+        }
+    }
+}
