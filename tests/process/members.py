@@ -168,6 +168,8 @@ class Clocks(ClusterCase):
         cluster[0].create_bucket_type("last", {"last_write_wins": True, "allow_mult": False,
                                                 "dvv_enabled": False})
         wrong = cluster[2]
+        wait_until(lambda: "last is active" in wrong.admin("bucket-type", "status", "last").stdout,
+                   "it to know the type")
         for hours in (1, -1):
             wrong.stop()
             wrong.environment = shifted_clock.environment(self.folder, hours * 3600)

@@ -1,8 +1,8 @@
 //! Instructions of a node for each request, counted by callgrind, beside those of another build.
 //!
 //! Counts of user code repeat where times on a shared machine do not. A load and one of twice its size run on
-//! fresh nodes with the same keys; the difference of their counts, divided by that of their operations, is
-//! what a request costs without the node's start and stop. One connection has one request in flight, so that
+//! fresh nodes with the same keys, and are counted alone; the difference of their counts, divided by that of
+//! their operations, is what a request costs without the connection's beginning. One connection has one request in flight, so that
 //! each request is a wakeup of its own. Only the thread that serves requests counts: how much the others do
 //! depends on how long a run takes.
 
@@ -87,14 +87,28 @@ impl CountedLoad<'_> {
         Ok((twice as f64 - once as f64) / common.operations as f64)
     }
 
-    /// Instructions of a node that is filled, has so many requests and stops.
+    /// Instructions of the thread that serves requests while so many are made. Nothing else of the node's life
+    /// is counted: neither its start nor the commands that make it ready.
     fn count_of(&self, common: &Common, operations: u64) -> Result<u64> {
-        count_work(common, self.binary, &self.set, &|node, data| {
-            let target = (self.reach)(node, data)?;
-            drive(&target, &Load { connections: 1, operations, ..self.load.clone() })?;
-            Ok(())
-        })
+        let dir = tempfile::tempdir_in(&common.dir)?;
+        let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));
+        let set = of_one_thread(&self.set);
+        let node = servers::quoit_counted(self.binary, &data, &set, &counts, false)?;
+        common.fill(&node, node.address, common.put(Some(0)))?;
+        let target = (self.reach)(&node, &data)?;
+        node.switch_counting("on")?;
+        drive(&target, &Load { connections: 1, operations, ..self.load.clone() })?;
+        node.switch_counting("off")?;
+        node.stop()?;
+        // No thread does as much for these requests as the one that serves them.
+        busiest(dir.path(), "")
     }
+}
+
+/// Settings of a node that has one thread to serve requests.
+fn of_one_thread(set: &[String]) -> Vec<String> {
+    let more = ["worker_threads=1", "log.level=error"].map(str::to_owned);
+    set.iter().cloned().chain(more).collect()
 }
 
 /// Instructions of the thread that serves requests of a node which is filled, does some work and stops.
@@ -106,13 +120,11 @@ pub(crate) fn count_work(
 ) -> Result<u64> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));
-    let mut set = set.to_vec();
-    set.extend(["worker_threads=1", "log.level=error"].map(str::to_owned));
-    let node = servers::quoit_counted(binary, &data, &set, &counts)?;
+    let node = servers::quoit_counted(binary, &data, &of_one_thread(set), &counts, true)?;
     common.fill(&node, node.address, common.put(Some(0)))?;
     work(&node, &data)?;
     node.stop()?;
-    serving_thread(dir.path())
+    busiest(dir.path(), SERVING)
 }
 
 /// Instructions of one request.
@@ -138,15 +150,14 @@ fn total(text: &str) -> Option<u64> {
     sum?.trim().parse().ok()
 }
 
-/// Instructions of the thread that serves requests, the only worker: the busiest of those that have run this
-/// code.
-fn serving_thread(dir: &Path) -> Result<u64> {
+/// Instructions of the busiest of the threads that have run this code.
+fn busiest(dir: &Path, code: &str) -> Result<u64> {
     let mut most = None;
     for entry in std::fs::read_dir(dir).context("looking for callgrind's files")? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with(COUNTS) {
             let text = std::fs::read_to_string(entry.path()).context("reading callgrind's file")?;
-            if text.contains(SERVING) {
+            if text.contains(code) {
                 most = most.max(total(&text));
             }
         }

@@ -36,6 +36,15 @@ impl Running {
         Target { addresses: vec![address], pids: vec![self.pid()], transport }
     }
 
+    /// Switches the counting of a program under callgrind on or off.
+    pub(crate) fn switch_counting(&self, state: &str) -> Result<()> {
+        let pid = self.pid().to_string();
+        let done = Command::new("callgrind_control").args(["-i", state, &pid]).output()?;
+        let said = String::from_utf8_lossy(&done.stderr);
+        anyhow::ensure!(done.status.success(), "callgrind_control -i {state} {pid}: {said}");
+        Ok(())
+    }
+
     /// The server, to be driven at its first address.
     pub(crate) fn target(&self) -> Target {
         self.at(self.address)
@@ -84,15 +93,18 @@ fn inside(entrance: Option<&Path>, binary: &Path) -> Command {
 }
 
 /// Starts a node under callgrind, which writes the counts of each thread to a file of its own, whose name
-/// begins as `counts` does, when the node has ended.
+/// begins as `counts` does, when the node has ended. It counts from the node's start if `counts_start`, else
+/// when it is [switched on](Running::switch_counting).
 pub(crate) fn quoit_counted(
     binary: &Path,
     data: &Path,
     set: &[String],
     counts: &Path,
+    counts_start: bool,
 ) -> Result<Running> {
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--tool=callgrind", "--separate-threads=yes"]);
+    command.arg(format!("--instr-atstart={}", if counts_start { "yes" } else { "no" }));
     command.arg(format!("--callgrind-out-file={}", counts.display())).arg(binary);
     start(command, data, set).map(|(node, _)| node).context("is valgrind installed?")
 }

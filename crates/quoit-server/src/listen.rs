@@ -128,18 +128,20 @@ impl Server {
                     next = async { (allowance(&context.memory).await, accept(&listener).await) } => next,
                 };
                 let (context, signal) = (Arc::clone(&context), Arc::clone(&signal));
+                // The future of a connection that is served is large: on the heap from its beginning, it is not
+                // copied on its way to the runtime, nor made for a client that fails the handshake.
                 connections.spawn(async move {
                     match protocol {
                         Protocol::Pb | Protocol::PbTls => {
                             let stream = secured(&context, stream, protocol).await;
                             if let Some(stream) = stream {
-                                pb::serve(context, account, stream, signal).await;
+                                Box::pin(pb::serve(context, account, stream, signal)).await;
                             }
                         }
                         Protocol::Http | Protocol::Https => {
                             let stream = secured(&context, stream, protocol).await;
                             if let Some(stream) = stream {
-                                http::serve(context, account, stream, signal).await;
+                                Box::pin(http::serve(context, account, stream, signal)).await;
                             }
                         }
                     }
