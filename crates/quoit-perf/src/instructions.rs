@@ -142,12 +142,13 @@ fn count(common: &Common, binary: &Path, request: &Request) -> Result<f64> {
     counted.count(common).context(request.name)
 }
 
-/// The sum in a file of callgrind's.
+/// The sum in a file of callgrind's. Where counting was switched on and off, its first form of it is 0.
 fn total(text: &str) -> Option<u64> {
-    let sum = text
-        .lines()
-        .find_map(|line| line.strip_prefix("summary:").or_else(|| line.strip_prefix("totals:")));
-    sum?.trim().parse().ok()
+    let sum = |line: &str| {
+        let sum = line.strip_prefix("summary:").or_else(|| line.strip_prefix("totals:"))?;
+        sum.trim().parse().ok()
+    };
+    text.lines().filter_map(sum).max()
 }
 
 /// Instructions of the busiest of the threads that have run this code.
@@ -163,4 +164,16 @@ fn busiest(dir: &Path, code: &str) -> Result<u64> {
         }
     }
     most.context("a sum in callgrind's files")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_of_a_file_is_read_whether_counting_was_switched_or_not() {
+        assert_eq!(total("events: Ir\nsummary: 12\ntotals: 12\n"), Some(12));
+        assert_eq!(total("events: Ir\nsummary: 0\ntotals: 7\n"), Some(7));
+        assert_eq!(total("events: Ir\n"), None);
+    }
 }
