@@ -2,9 +2,9 @@
 //!
 //! Counts of user code repeat where times on a shared machine do not. A load and one of twice its size run on
 //! fresh nodes with the same keys, and are counted alone; the difference of their counts, divided by that of
-//! their operations, is what a request costs without the connection's beginning. One connection has one request in flight, so that
-//! each request is a wakeup of its own. Only the thread that serves requests counts: how much the others do
-//! depends on how long a run takes.
+//! their operations, is what a request costs without the connection's beginning. One connection has one
+//! request in flight, so that each request is a wakeup of its own. Only the thread that serves requests
+//! counts: how much the others do depends on how long a run takes.
 
 use crate::Common;
 use crate::drive::{Load, Target, drive};
@@ -87,8 +87,8 @@ impl CountedLoad<'_> {
         Ok((twice as f64 - once as f64) / common.operations as f64)
     }
 
-    /// Instructions of the thread that serves requests while so many are made. Nothing else of the node's life
-    /// is counted: neither its start nor the commands that make it ready.
+    /// Instructions of the thread that serves requests while so many are made. Nothing else of the node's
+    /// life is counted: neither its start nor the commands that make it ready.
     fn count_of(&self, common: &Common, operations: u64) -> Result<u64> {
         let dir = tempfile::tempdir_in(&common.dir)?;
         let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));

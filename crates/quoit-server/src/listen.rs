@@ -128,8 +128,8 @@ impl Server {
                     next = async { (allowance(&context.memory).await, accept(&listener).await) } => next,
                 };
                 let (context, signal) = (Arc::clone(&context), Arc::clone(&signal));
-                // The future of a connection that is served is large: on the heap from its beginning, it is not
-                // copied on its way to the runtime, nor made for a client that fails the handshake.
+                // The future of a connection that is served is large: on the heap from its beginning, it is
+                // not copied on its way to the runtime, nor made for a client that fails the handshake.
                 connections.spawn(async move {
                     match protocol {
                         Protocol::Pb | Protocol::PbTls => {
