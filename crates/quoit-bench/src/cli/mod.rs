@@ -215,6 +215,11 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
         config.expectations.push(Expectation::parse(text, place.clone()).map_err(fault)?);
     }
     config.aborts_early |= options.aborts_early;
+    if config.aborts_early && config.expectations.is_empty() {
+        let told =
+            "the run has no conditions, so that none ends it early: add --expect or `expect`";
+        config.warnings.push(told.to_owned());
+    }
     let told = |option| format!("{option} has no effect: there are no Erlang nodes here");
     config.warnings.extend(options.passed_over.iter().map(told));
     Ok(config)

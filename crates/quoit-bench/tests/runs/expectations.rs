@@ -115,6 +115,8 @@ fn the_plan_tells_the_conditions() {
     let plan = plan.unwrap();
     let told = "rate > 5k, p99.9 <= 20ms; a run that misses one is stopped";
     assert!(plan.contains(told), "{plan}");
+    let plan = try_check(&format!("{FAILING} {{abort_early, true}}.")).unwrap();
+    assert!(plan.contains("warning: the run has no conditions"), "{plan}");
 }
 
 #[test]
