@@ -2,6 +2,8 @@
 
 mod background;
 
+pub use background::lower_thread_priority;
+
 use crate::error::RequestError;
 
 /// How steps that wait for the disk, or read it in long strides, are kept from holding up others.

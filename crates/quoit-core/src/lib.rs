@@ -49,7 +49,7 @@ mod votes;
 mod write_clock;
 mod write_replicas;
 
-pub use blocking::Blocking;
+pub use blocking::{Blocking, lower_thread_priority};
 pub use changes::{
     ChangeBatch, ChangeEvent, ChangeFeedError, ChangeFeedSettings, ChangeFeedStatus, ChangeKind,
     ChangeLog, ChangeQuery, ChangeStream, ChangesSince, PositionError,

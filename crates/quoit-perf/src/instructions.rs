@@ -73,6 +73,10 @@ pub(crate) struct CountedLoad<'a> {
     pub(crate) binary: &'a Path,
     /// Settings of the node, besides those that counting needs.
     pub(crate) set: Vec<String>,
+    /// The data directory of a node that was filled and has stopped, of which each count takes a copy;
+    /// `None` = each count fills a node of its own. Records of two fillings differ in the length of their
+    /// clocks, by which encrypting them costs more or less.
+    pub(crate) filled: Option<&'a Path>,
     /// The load of one connection; how many operations it has is chosen by the count.
     pub(crate) load: Load,
     /// Makes a node that is filled ready, and tells how it is reached; the path is its data directory.
@@ -93,8 +97,13 @@ impl CountedLoad<'_> {
         let dir = tempfile::tempdir_in(&common.dir)?;
         let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));
         let set = of_one_thread(&self.set);
+        if let Some(filled) = self.filled {
+            copy(filled, &data)?;
+        }
         let node = servers::quoit_counted(self.binary, &data, &set, &counts, false)?;
-        common.fill(&node, node.address, common.put(Some(0)))?;
+        if self.filled.is_none() {
+            common.fill(&node, node.address, common.put(Some(0)))?;
+        }
         let target = (self.reach)(&node, &data)?;
         node.switch_counting("on")?;
         drive(&target, &Load { connections: 1, operations, ..self.load.clone() })?;
@@ -103,6 +112,21 @@ impl CountedLoad<'_> {
         // No thread does as much for these requests as the one that serves them.
         busiest(dir.path(), "")
     }
+}
+
+/// Copies the files of a directory, and those below it. Sockets stay behind.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
+        let entry = entry?;
+        let (kind, copied) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy(&entry.path(), &copied)?;
+        } else if kind.is_file() {
+            std::fs::copy(entry.path(), copied)?;
+        }
+    }
+    Ok(())
 }
 
 /// Settings of a node that has one thread to serve requests.
@@ -138,7 +162,8 @@ fn count(common: &Common, binary: &Path, request: &Request) -> Result<f64> {
         Exchange::HttpGet => Ok(node.at(node.http.context("the address for HTTP")?)),
         _ => Ok(node.target()),
     };
-    let counted = CountedLoad { binary, set: common.set.clone(), load, reach: &reach };
+    let set = common.set.clone();
+    let counted = CountedLoad { binary, set, filled: None, load, reach: &reach };
     counted.count(common).context(request.name)
 }
 

@@ -55,11 +55,16 @@ fn start() -> Sender<BackgroundStep> {
     steps
 }
 
-fn work(steps: &Mutex<Receiver<BackgroundStep>>) {
-    // Where it can't be set, the thread works like any other.
+/// Has the system put the calling thread aside whenever a thread that serves requests wants to run. Where the
+/// priority can't be set, the thread works like any other.
+pub fn lower_thread_priority() {
     if let Ok(nice) = rustix::process::getpriority_process(None) {
         let _ = rustix::process::setpriority_process(None, (nice + NICE_STEP).min(NICE_MAX));
     }
+}
+
+fn work(steps: &Mutex<Receiver<BackgroundStep>>) {
+    lower_thread_priority();
     loop {
         let next = steps.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match next {

@@ -6,7 +6,7 @@ use crate::drive::Target;
 use crate::instructions::CountedLoad;
 use crate::link::{Login, Transport};
 use crate::protocol::Exchange;
-use crate::servers::Running;
+use crate::servers::{self, Running};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ const CREDENTIALS: &str = "Authorization: Basic YmVuY2g6";
 
 /// A user with grants on its bucket, its neighbours, the type, and by groups, so that the check has rules to
 /// choose from.
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 7] = [
     "add-group readers",
     "add-user bench groups=readers",
     "add-source bench 127.0.0.1/32 trust",
@@ -25,17 +25,21 @@ const COMMANDS: [&str; 8] = [
     "grant riak_kv.get,riak_kv.put on default other to bench",
     "grant riak_kv.list_keys on default to readers",
     "grant riak_kv.index on any to readers",
-    "enable",
 ];
 
 /// Instructions of a get of a user with a grant, beside one on a node where security is off, over both
-/// protocols.
+/// protocols. All nodes have copies of one data directory, with the same records and the same rules.
 pub(crate) fn rights(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let files = TlsFiles::make(dir.path())?;
     let client = files.client(true)?;
     let mut set = common.set.clone();
     set.extend(files.node_settings());
+    let filled = dir.path().join("filled");
+    let (node, _) = servers::quoit(&common.quoit, &filled, &set)?;
+    common.fill(&node, node.address, common.put(Some(0)))?;
+    run(&common.quoit, &filled, &COMMANDS)?;
+    node.stop()?;
     let over_pb = |node: &Running, login: Option<Login>| -> Result<Target> {
         let address = node.pb_tls.context("the address for TLS")?;
         Ok(node.over(address, Transport::Tls(client.clone(), login)))
@@ -46,8 +50,10 @@ pub(crate) fn rights(common: &Common) -> Result<()> {
     };
     let count = |exchange: Exchange, reach: &dyn Fn(&Running, &Path) -> Result<Target>| {
         let load = common.load(exchange);
-        CountedLoad { binary: &common.quoit, set: set.clone(), load, reach }.count(common)
+        let (binary, filled) = (&common.quoit, Some(filled.as_path()));
+        CountedLoad { binary, set: set.clone(), filled, load, reach }.count(common)
     };
+    let switch = |data: &Path, state| run(&common.quoit, data, &[state]);
     println!(
         "instructions of a get over TLS 1.3, {} gets, {} keys",
         common.operations, common.keys
@@ -59,29 +65,38 @@ pub(crate) fn rights(common: &Common) -> Result<()> {
     };
     print(
         "Protocol Buffers",
-        count(Exchange::PbGet, &|node, _| over_pb(node, None))?,
         count(Exchange::PbGet, &|node, data| {
-            secure(&common.quoit, data)?;
+            switch(data, "disable")?;
+            over_pb(node, None)
+        })?,
+        count(Exchange::PbGet, &|node, data| {
+            switch(data, "enable")?;
             over_pb(node, Some(USER))
         })?,
     );
     let get = Exchange::HttpGetAs(CREDENTIALS);
     print(
         "HTTPS",
-        count(get.clone(), &|node, _| over_http(node))?,
+        count(get.clone(), &|node, data| {
+            switch(data, "disable")?;
+            over_http(node)
+        })?,
         count(get, &|node, data| {
-            secure(&common.quoit, data)?;
+            switch(data, "enable")?;
             over_http(node)
         })?,
     );
-    let clear = count(Exchange::PbGet, &|node, _| Ok(node.target()))?;
+    let clear = count(Exchange::PbGet, &|node, data| {
+        switch(data, "disable")?;
+        Ok(node.target())
+    })?;
     println!("\na Protocol Buffers get in clear, security off: {clear:.0} instructions");
     Ok(())
 }
 
-/// Makes the user and switches security on, by the node's own socket.
-fn secure(binary: &Path, data: &Path) -> Result<()> {
-    for words in COMMANDS {
+/// Has a node run commands of security, by its own socket.
+fn run(binary: &Path, data: &Path, commands: &[&str]) -> Result<()> {
+    for words in commands {
         let done = Command::new(binary)
             .args(["admin", "--url", &format!("unix:{}", data.display()), "security"])
             .args(words.split(' '))

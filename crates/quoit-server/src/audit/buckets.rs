@@ -19,6 +19,12 @@ enum OfType {
 }
 
 impl AuditedBuckets {
+    /// Whether no bucket was chosen.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.types.is_empty()
+    }
+
     /// Whether operations of a bucket are recorded. Costs two look-ups at most, and no allocation.
     #[must_use]
     pub fn has(&self, bucket_type: &[u8], bucket: &[u8]) -> bool {

@@ -27,7 +27,7 @@ impl RotatedFile {
         // Another program may have made it.
         let mode = metadata.permissions().mode();
         if metadata.is_file() && mode & 0o007 != 0 {
-            file.set_permissions(Permissions::from_mode(mode & 0o770))?;
+            file.set_permissions(Permissions::from_mode(mode & 0o770)).map_err(shown_to_others)?;
         }
         let size_bytes = metadata.len();
         let is_torn = size_bytes > 0 && !ends_with_line(&path, size_bytes)?;
@@ -51,8 +51,12 @@ impl RotatedFile {
         Ok(())
     }
 
+    /// Makes the file the newest of the older ones. They move up as far as to the first number that is free:
+    /// a rotation that was ended by a kill has left one, and no file is to be written over before its time.
     fn rotate(&mut self) -> io::Result<()> {
-        for number in (1..self.kept_count).rev() {
+        let is_free = |number: &u32| !self.numbered(*number).exists();
+        let free = (1..self.kept_count).find(is_free).unwrap_or(self.kept_count);
+        for number in (1..free).rev() {
             rename(&self.numbered(number), &self.numbered(number + 1))?;
         }
         if self.kept_count == 0 {
@@ -74,6 +78,13 @@ impl RotatedFile {
 
 fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+/// Names the remedy of a file that another user has made, and that others may read.
+fn shown_to_others(fault: io::Error) -> io::Error {
+    let remedy = "others may read the file, and only its owner can change that: give it to the node's user \
+                  (chown), or take the permissions of others away (chmod o-rwx)";
+    io::Error::new(fault.kind(), format!("{remedy}: {fault}"))
 }
 
 fn ends_with_line(path: &Path, size_bytes: u64) -> io::Result<bool> {

@@ -78,6 +78,13 @@ impl AuditLog {
         self.file.is_some()
     }
 
+    /// Whether an operation of a client that is allowed may have to be recorded: buckets were chosen. One
+    /// look, so that all others cost nothing.
+    #[inline]
+    pub(crate) fn records_allowed(&self) -> bool {
+        self.is_on() && !self.buckets.is_empty()
+    }
+
     /// Records what happened.
     pub fn record(&self, entry: &AuditEntry<'_>) {
         let Some(file) = &self.file else { return };
@@ -169,6 +176,50 @@ mod tests {
         AuditLog::open(settings).unwrap().record(&entry("again"));
         assert!(read("audit.log").contains("again"));
         assert!(read("audit.log").starts_with(&before) || read("audit.log.1") == before);
+    }
+
+    #[test]
+    fn a_rotation_that_a_kill_has_ended_loses_no_line() {
+        // The steps of a rotation, oldest file first.
+        const STEPS: [(&str, &str); 3] = [
+            ("audit.log.2", "audit.log.3"),
+            ("audit.log.1", "audit.log.2"),
+            ("audit.log", "audit.log.1"),
+        ];
+        const NAMES: [&str; 4] = ["audit.log.3", "audit.log.2", "audit.log.1", "audit.log"];
+        for done_count in 0..=STEPS.len() {
+            let folder = tempfile::tempdir().unwrap();
+            let settings = AuditSettings { kept_count: 3, ..settings(&folder) };
+            let log = AuditLog::open(settings.clone()).unwrap();
+            let at = |name: &str| folder.path().join(name);
+            let mut count = 0;
+            let record = |log: &AuditLog, count: &mut u32| {
+                log.record(&entry(&format!("step-{count}.")));
+                *count += 1;
+            };
+            while !at("audit.log.2").exists() {
+                record(&log, &mut count);
+            }
+            drop(log);
+            for (from, to) in &STEPS[..done_count] {
+                fs::rename(at(from), at(to)).unwrap();
+            }
+            let log = AuditLog::open(settings).unwrap();
+            // After its last step the next rotation removes the oldest file, as it is to do.
+            let length = || fs::metadata(at("audit.log")).map_or(0, |file| file.len());
+            let mut before = 0;
+            while done_count < STEPS.len() && length() >= before {
+                before = length();
+                record(&log, &mut count);
+            }
+            let text = NAMES.map(|name| fs::read_to_string(at(name)).unwrap_or_default()).concat();
+            for number in 0..count {
+                assert!(
+                    text.contains(&format!("step-{number}.")),
+                    "{done_count}: {number}, {text}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl AuditLog {
     }
 
     /// Records an operation whose right was checked: one that was refused, for the reason `denied`, and
-    /// each of a chosen bucket. `by` tells who asked for it. Costs a comparison where the log is off.
+    /// each of a chosen bucket. `by` tells who asked for it.
     pub(crate) fn record_checked(&self, by: AuditEntry<'_>, need: &Need<'_>, denied: Option<&str>) {
         if !self.is_on() {
             return;

@@ -93,7 +93,7 @@ impl HttpConnection {
     /// Refuses what the client may not do.
     pub(crate) fn check(&mut self, need: &Need<'_>) -> Result<(), Refusal> {
         let checked = self.session.check(self.context.store.control(), need);
-        if checked.is_ok() && !self.context.audit.is_on() {
+        if checked.is_ok() && !self.context.audit.records_allowed() {
             return Ok(());
         }
         let by = self.audit_entry("http", need.permission.name());

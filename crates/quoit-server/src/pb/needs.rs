@@ -188,7 +188,7 @@ impl PbConnection {
     /// Refuses what the client may not do.
     pub(super) fn check(&mut self, need: &Need<'_>) -> Result<(), Fault> {
         let checked = self.session.check(self.context.store.control(), need);
-        if checked.is_ok() && !self.context.audit.is_on() {
+        if checked.is_ok() && !self.context.audit.records_allowed() {
             return Ok(());
         }
         let by = self.audit_entry(need.permission.name());

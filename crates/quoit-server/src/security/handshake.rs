@@ -1,4 +1,8 @@
 //! TLS handshakes, off the threads that serve requests: a signature takes a millisecond of a processor.
+//!
+//! The thread that makes them has a lower priority than those of requests, so that a flood of handshakes takes
+//! what requests leave. Where requests want every processor, handshakes still get a tenth of one: some hundred
+//! logins a second.
 
 use quoit_tls::rustls::ServerConfig;
 use quoit_tls::tokio_rustls::TlsAcceptor;
@@ -22,6 +26,7 @@ impl Handshakes {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREAD_COUNT)
             .thread_name("handshakes")
+            .on_thread_start(quoit_core::lower_thread_priority)
             .build()?;
         Ok(Self { runtime: Some(runtime) })
     }
@@ -53,5 +58,19 @@ impl Drop for Handshakes {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_thread_of_handshakes_leaves_the_processor_to_requests() {
+        let nice = || rustix::process::getpriority_process(None).expect("a priority");
+        let handshakes = Handshakes::start().expect("a thread");
+        let runtime = handshakes.runtime.as_ref().expect("it has not stopped");
+        let theirs = runtime.spawn(async move { nice() }).await.expect("the task ends");
+        assert!(theirs > nice(), "{theirs} beside {}", nice());
     }
 }
