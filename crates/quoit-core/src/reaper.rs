@@ -23,6 +23,7 @@ pub(crate) use reaped::{Admitted, Reaped, clock_of, meta_of, rest_of};
 pub use retirement::ReapRecordsHeldUp;
 pub use waits::TombstonesHeldUp;
 
+use crate::blocking::give_way;
 use crate::error::RequestError;
 use crate::replica::Place;
 use crate::store::{ReplicatedStore, decode};
@@ -51,8 +52,10 @@ const TICK_TOGETHER: Duration = Duration::from_secs(2);
 const ROOM_PATIENCE: Duration = Duration::from_secs(15);
 /// How long after its beginning a request may still send to further replicas what it has read or written.
 pub(crate) const SENT_FOR: Duration = Duration::from_secs(60);
+/// Tombstones that are taken out of the queue at once; the others follow with the next tick.
+const DUE_COUNT_MAX: usize = 5_000;
 /// Records that a scan takes from the engine at once.
-const SCAN_PAGE: usize = 1_000;
+const SCAN_PAGE: usize = 250;
 /// How long a scan works before tombstones that are due have their turn.
 const SCAN_US: u64 = 100_000;
 
@@ -178,8 +181,9 @@ impl Reaper {
 
     fn take_due(&self, now_us: u64) -> Vec<NotedTombstone> {
         let mut queue = self.queue.lock();
-        let due = queue.iter().take_while(|noted| noted.due_us <= now_us).count();
-        queue.drain(..due).collect()
+        let some = queue.iter().take(DUE_COUNT_MAX);
+        let due_count = some.take_while(|noted| noted.due_us <= now_us).count();
+        queue.drain(..due_count).collect()
     }
 }
 
@@ -199,8 +203,9 @@ impl ReplicatedStore {
             self.reaper.note_layout(topology.newest_layout());
             if !topology.is_alone() {
                 if Instant::now() >= next_together {
-                    next_together = Instant::now() + TICK_TOGETHER;
-                    self.reap_together(delay_ms).await;
+                    let begun = Instant::now();
+                    let is_all = self.reap_together(delay_ms).await;
+                    next_together = if is_all { begun + TICK_TOGETHER } else { begun };
                 }
                 continue;
             }
@@ -228,11 +233,14 @@ impl ReplicatedStore {
         let due = self.due_tombstones(delay_ms).await?;
         let store = Arc::clone(self);
         let reap = move || {
-            let reaped: Result<usize, StoreError> =
-                due.iter().map(|noted| store.reap(noted).map(usize::from)).sum();
+            let reap = |noted| {
+                give_way();
+                store.reap(noted).map(usize::from)
+            };
+            let reaped: Result<usize, StoreError> = due.iter().map(reap).sum();
             reaped.map_err(|fault| store.scan_again(fault.into()))
         };
-        self.settings.blocking.behind(reap).await
+        self.settings.blocking.aside(reap).await
     }
 
     /// Tombstones that are due, out of the queue, and before that, where it is time, those that nobody has
@@ -326,7 +334,7 @@ impl ReplicatedStore {
                 store.note_scanned(place.partition, delay_ms, page.entries);
                 Ok(page.next)
             };
-            let next = self.settings.blocking.behind(scan).await?;
+            let next = self.settings.blocking.aside(scan).await?;
             self.reaper.scan.lock().has_read(place, next, ring_size);
         }
         Ok(())

@@ -7,8 +7,11 @@ use crate::link::Transport;
 use crate::protocol::Exchange;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Gets of a second while nothing and while the reaper works.
@@ -16,6 +19,8 @@ const GET_RATE: f64 = 3_000.0;
 const GET_CONNECTIONS: usize = 8;
 /// Length of a measurement without tombstones.
 const CALM: Duration = Duration::from_secs(10);
+/// How long the partitions of a new cluster may move.
+const SETTLING_LIMIT: Duration = Duration::from_secs(600);
 /// How long the reaper may take.
 const REAPING_LIMIT: Duration = Duration::from_secs(1_200);
 
@@ -78,6 +83,7 @@ pub(crate) fn reaping(options: &ReapingOptions) -> Result<()> {
     live.sequential = true;
     live.operations = common.keys;
     drive(&cluster.target(), &live).context("storing the keys that stay")?;
+    settle(&common.quoit, cluster.nodes[0].http)?;
     let (away, here) = cluster.nodes.split_at(options.away);
     for node in away {
         let pid = rustix::process::Pid::from_raw(node.pid as i32).context("a process id")?;
@@ -101,6 +107,24 @@ pub(crate) fn reaping(options: &ReapingOptions) -> Result<()> {
         round(common, &target, &http, keys)?;
     }
     Ok(())
+}
+
+/// Waits until no partition moves: no tombstone is reaped before.
+fn settle(quoit: &Path, node: SocketAddr) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let asked = Command::new(quoit)
+            .args(["admin", "--url", &format!("http://{node}"), "--format", "json", "transfers"])
+            .output()
+            .context("asking for the transfers")?;
+        let transfers: Value =
+            serde_json::from_slice(&asked.stdout).context("reading the transfers")?;
+        if transfers["waiting"].as_array().is_some_and(Vec::is_empty) {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < SETTLING_LIMIT, "partitions still move after {SETTLING_LIMIT:?}");
+        std::thread::sleep(Duration::from_millis(500));
+    }
 }
 
 fn round(

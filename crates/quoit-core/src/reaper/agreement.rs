@@ -6,7 +6,8 @@
 //! reap record; no other member has to be up. Where a primary holds something else, nobody else would find
 //! out, since tombstones are not compared: a read of all primaries brings them together.
 
-use super::{Marks, NotedTombstone};
+use super::{DUE_COUNT_MAX, Marks, NotedTombstone};
+use crate::blocking::give_way;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::replica::{Copy, Place};
@@ -81,22 +82,23 @@ enum Opinion {
 }
 
 impl ReplicatedStore {
-    /// Reaps tombstones that are due and that all primaries hold.
-    pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: Option<u64>) {
+    /// Reaps tombstones that are due and that all primaries hold. Says whether these were all that are due.
+    pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: Option<u64>) -> bool {
         let state = self.state();
         let topology = self.topology();
         // An older node forgets what it has reaped after two minutes.
         if !state.members().iter().all(|member| member.versions.max >= VERSION_REAP_RECORDS) {
-            return;
+            return true;
         }
         let due = match self.due_tombstones(delay_ms).await {
-            Ok(due) if due.is_empty() => return,
+            Ok(due) if due.is_empty() => return true,
             Ok(due) => due,
             Err(fault) => {
                 tracing::warn!(%fault, "reaping put off");
-                return;
+                return true;
             }
         };
+        let is_all = due.len() < DUE_COUNT_MAX;
         let mut later = Vec::new();
         let (mut batch, mut size_bytes) = (Vec::new(), 0);
         for noted in due {
@@ -115,6 +117,7 @@ impl ReplicatedStore {
         }
         later.extend(self.reap_batch(&topology, batch).await);
         self.reap_later(later);
+        is_all
     }
 
     fn turn(&self, topology: &Topology, state: &State, noted: &NotedTombstone) -> AgreementStep {
@@ -202,6 +205,7 @@ impl ReplicatedStore {
             let mut here = Vec::with_capacity(batch.len());
             let mut fault = None;
             for mut candidate in batch {
+                give_way();
                 match store.tombstone_of(&candidate.noted) {
                     Ok(Some(tombstone)) => candidate.tombstone = tombstone,
                     Ok(None) => continue,
@@ -220,7 +224,7 @@ impl ReplicatedStore {
                 }
             })
         };
-        self.settings.blocking.behind(look).await.unwrap_or_else(|_| Ok(Vec::new()))
+        self.settings.blocking.aside(look).await.unwrap_or_else(|_| Ok(Vec::new()))
     }
 
     /// The stored form of a tombstone that is here as it was noted.
@@ -286,7 +290,7 @@ impl ReplicatedStore {
         let store = Arc::clone(self);
         let noted = batch.into_iter().map(|candidate| candidate.noted).collect();
         let reap = move || Ok(store.reap_noted(noted));
-        self.settings.blocking.behind(reap).await.unwrap_or_default()
+        self.settings.blocking.aside(reap).await.unwrap_or_default()
     }
 
     fn reap_later(&self, tombstones: Vec<NotedTombstone>) {

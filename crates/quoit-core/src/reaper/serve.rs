@@ -2,6 +2,7 @@
 
 use super::Marks;
 use super::NotedTombstone;
+use crate::blocking::give_way;
 use crate::error::RequestError;
 use crate::reap_records::ReapRecord;
 use crate::replica::{Copy, Place};
@@ -37,7 +38,7 @@ impl ReplicatedStore {
     ) {
         let blocking = self.settings.blocking;
         tokio::spawn(async move {
-            match blocking.behind(move || Ok(step(&self))).await {
+            match blocking.aside(move || Ok(step(&self))).await {
                 Ok(Ok(agreed)) => reply.send(&Agreed { agreed: agreed.into_bytes() }, b""),
                 Ok(Err(refusal)) => refuse(reply, &refusal),
                 Err(fault) => refuse(reply, &fault.into()),
@@ -51,6 +52,7 @@ impl ReplicatedStore {
         let mut held = Marks::none(tombstones.len());
         let mut lacking = Vec::new();
         for (index, tombstone) in tombstones.iter().enumerate() {
+            give_way();
             let place = self.place(&tombstone.key, tombstone.partition)?;
             let at = place.at();
             match self.engine.head(&at).map_err(RequestError::from)? {
@@ -89,6 +91,7 @@ impl ReplicatedStore {
         let mut gone = Marks::none(places.len());
         let (mut records, mut there) = (Vec::new(), Vec::new());
         for (index, (place, digest)) in places.iter().enumerate() {
+            give_way();
             let at = place.at();
             match self.fetch_copy(&at, true, Access::Wait)? {
                 Some(Copy::Found(stored, Some(tombstone))) if stored == *digest => {
@@ -101,6 +104,7 @@ impl ReplicatedStore {
         }
         self.add_reap_records(records)?;
         for (index, at) in there {
+            give_way();
             if self.reap_copy(&at, places[index].1)? {
                 gone.set(index);
             }

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use quoit_tls::rustls::ClientConfig;
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -24,7 +25,7 @@ const PACED_RATE: u32 = 200;
 const PACED_THREADS: u32 = 4;
 /// Handshakes whose instructions are counted.
 const COUNTED_HANDSHAKES: u64 = 200;
-/// The lowest priority: handshakes are made with the processor's time that no server wants.
+/// The lowest priority, where the system has no policy of idle threads.
 const LOWEST_PRIORITY: i32 = 19;
 
 /// The arguments of the comparison.
@@ -193,6 +194,18 @@ struct Handshakers {
     shared: Arc<(AtomicBool, AtomicU64)>,
 }
 
+/// Has the calling thread run only while nobody else wants its processor: the clients run beside the server,
+/// whose time is not to be theirs. A low priority alone is not enough, since Linux lets a thread end its time
+/// slice; a thread of the policy SCHED_IDLE is put aside at once.
+fn take_what_is_left() {
+    let thread = rustix::thread::gettid().to_string();
+    let set = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status();
+    if !set.is_ok_and(|status| status.success()) {
+        // A priority that stays makes the figures worse, not better.
+        let _ = rustix::process::nice(LOWEST_PRIORITY);
+    }
+}
+
 impl Handshakers {
     /// `pause` is the time from one handshake of a thread to its next; without it there is none.
     fn start(
@@ -205,9 +218,7 @@ impl Handshakers {
         let start = |_| {
             let (shared, config) = (Arc::clone(&shared), Arc::clone(config));
             spawn(move || {
-                // They run beside the server, whose time is not to be theirs. A priority that stays makes
-                // the figures worse, not better.
-                let _ = rustix::process::nice(LOWEST_PRIORITY);
+                take_what_is_left();
                 let mut due = Instant::now();
                 while !shared.0.load(Ordering::Relaxed) {
                     // A flood may be refused: that is what bounds are for.

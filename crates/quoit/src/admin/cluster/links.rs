@@ -197,7 +197,7 @@ fn shown(document: &Value) -> String {
         let reason =
             link["reason"].as_str().map_or_else(String::new, |reason| format!(" ({reason})"));
         let (host, count) = (plain(&link["host"]), &link["connections"]);
-        _ = writeln!(text, "{count} connections without TLS with {host}{reason}");
+        _ = writeln!(text, "{host}: connections without TLS: {count}{reason}");
     }
     text.trim_end().to_owned()
 }
@@ -236,7 +236,7 @@ mod tests {
             text,
             "internode.tls = both on this node\nauthority ab until 2036, issues certificates\n\
              a@h: certificate of ab until 2027\nb@h: no certificate yet, connected without TLS\n\
-             3 connections without TLS with h"
+             h: connections without TLS: 3"
         );
     }
 }
