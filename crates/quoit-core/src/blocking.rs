@@ -72,9 +72,9 @@ impl Blocking {
 
 /// Lets threads run that wait for the processor.
 ///
-/// Steps that take many locks for a moment, which requests want as well, have the priority of requests and give
-/// way between two records, while they hold none. A thread of lower priority that is put aside while it holds a
-/// lock makes requests wait until its next turn.
+/// Steps that take many locks for a moment, which requests want as well, have the priority of requests and
+/// give way between two records, while they hold none. A thread of lower priority that is put aside while it
+/// holds a lock makes requests wait until its next turn.
 pub(crate) fn give_way() {
     std::thread::yield_now();
 }

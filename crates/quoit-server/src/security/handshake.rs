@@ -1,8 +1,8 @@
 //! TLS handshakes, off the threads that serve requests: a signature takes a millisecond of a processor.
 //!
-//! The thread that makes them has a lower priority than those of requests, so that a flood of handshakes takes
-//! what requests leave. Where requests want every processor, handshakes still get a tenth of one: some hundred
-//! logins a second.
+//! The thread that makes them has a lower priority than those of requests, so that a flood of handshakes
+//! takes what requests leave. Where requests want every processor, handshakes still get a tenth of one: some
+//! hundred logins a second.
 
 use quoit_tls::rustls::ServerConfig;
 use quoit_tls::tokio_rustls::TlsAcceptor;
