@@ -13,6 +13,7 @@ use crate::servers::{self, Running};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// Beginning of the names of callgrind's files.
 const COUNTS: &str = "counts";
@@ -94,13 +95,33 @@ impl CountedLoad<'_> {
     /// Instructions of the thread that serves requests while so many are made. Nothing else of the node's
     /// life is counted: neither its start nor the commands that make it ready.
     fn count_of(&self, common: &Common, operations: u64) -> Result<u64> {
+        let dir = self.run(common, operations, &[])?;
+        // No thread does as much for these requests as the one that serves them.
+        busiest(dir.path(), "")
+    }
+
+    /// Callgrind's files, one of each thread, of a node while so many requests are made; `options` are
+    /// further ones of callgrind.
+    pub(crate) fn profiles(
+        &self,
+        common: &Common,
+        operations: u64,
+        options: &[&str],
+    ) -> Result<Vec<String>> {
+        texts(self.run(common, operations, options)?.path())
+    }
+
+    /// Makes a node ready, and counts while it serves requests. The directory has callgrind's files.
+    fn run(&self, common: &Common, operations: u64, options: &[&str]) -> Result<TempDir> {
         let dir = tempfile::tempdir_in(&common.dir)?;
         let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));
         let set = of_one_thread(&self.set);
         if let Some(filled) = self.filled {
             copy(filled, &data)?;
         }
-        let node = servers::quoit_counted(self.binary, &data, &set, &counts, false)?;
+        let mut callgrind = vec!["--instr-atstart=no"];
+        callgrind.extend(options);
+        let node = servers::quoit_counted(self.binary, &data, &set, &counts, &callgrind)?;
         if self.filled.is_none() {
             common.fill(&node, node.address, common.put(Some(0)))?;
         }
@@ -109,8 +130,7 @@ impl CountedLoad<'_> {
         drive(&target, &Load { connections: 1, operations, ..self.load.clone() })?;
         node.switch_counting("off")?;
         node.stop()?;
-        // No thread does as much for these requests as the one that serves them.
-        busiest(dir.path(), "")
+        Ok(dir)
     }
 }
 
@@ -144,7 +164,7 @@ pub(crate) fn count_work(
 ) -> Result<u64> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));
-    let node = servers::quoit_counted(binary, &data, &of_one_thread(set), &counts, true)?;
+    let node = servers::quoit_counted(binary, &data, &of_one_thread(set), &counts, &[])?;
     common.fill(&node, node.address, common.put(Some(0)))?;
     work(&node, &data)?;
     node.stop()?;
@@ -178,17 +198,21 @@ fn total(text: &str) -> Option<u64> {
 
 /// Instructions of the busiest of the threads that have run this code.
 fn busiest(dir: &Path, code: &str) -> Result<u64> {
-    let mut most = None;
+    let texts = texts(dir)?;
+    let counts = texts.iter().filter(|text| text.contains(code)).filter_map(|text| total(text));
+    counts.max().context("a sum in callgrind's files")
+}
+
+/// Callgrind's files in a directory.
+fn texts(dir: &Path) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
     for entry in std::fs::read_dir(dir).context("looking for callgrind's files")? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with(COUNTS) {
-            let text = std::fs::read_to_string(entry.path()).context("reading callgrind's file")?;
-            if text.contains(code) {
-                most = most.max(total(&text));
-            }
+            texts.push(std::fs::read_to_string(entry.path()).context("reading callgrind's file")?);
         }
     }
-    most.context("a sum in callgrind's files")
+    Ok(texts)
 }
 
 #[cfg(test)]

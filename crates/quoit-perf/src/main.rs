@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "the benchmarks' output")]
 
+mod account;
 mod away;
 mod client;
 mod cluster;
@@ -112,6 +113,8 @@ enum Command {
     Growth(growth::GrowthOptions),
     /// Instructions of gets and puts, counted by callgrind, beside those of another build.
     Instructions(instructions::InstructionOptions),
+    /// Where the work of a get and of puts goes: parts of the program, cache misses, system calls, switches.
+    Account(Common),
     /// Reaping many tombstones: time, processor time, and what gets notice of it.
     Reaping(reaping::ReapingOptions),
     /// Rate of `quoit import run` for directories of each engine of Riak.
@@ -172,6 +175,7 @@ impl Command {
             | Self::Tls(common)
             | Self::NodeTls(common)
             | Self::Rights(common)
+            | Self::Account(common)
             | Self::Start { common }
             | Self::Drive { common, .. } => Some(common),
             Self::Instructions(options) => Some(options.common()),
@@ -217,6 +221,7 @@ fn main() -> Result<()> {
         Command::Growth(options) => growth::growth(&options),
         Command::Engines(options) => engines::engines(&options),
         Command::Instructions(options) => instructions::instructions(&options),
+        Command::Account(common) => account::account(&common),
         Command::Reaping(options) => reaping::reaping(&options),
         Command::Ec2(options) => ec2::ec2(&options),
         Command::Tls(common) => tls::tls(&common),

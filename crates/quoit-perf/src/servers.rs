@@ -93,19 +93,18 @@ fn inside(entrance: Option<&Path>, binary: &Path) -> Command {
 }
 
 /// Starts a node under callgrind, which writes the counts of each thread to a file of its own, whose name
-/// begins as `counts` does, when the node has ended. It counts from the node's start if `counts_start`, else
-/// when it is [switched on](Running::switch_counting).
+/// begins as `counts` does, when the node has ended. It counts from the node's start, with the option
+/// `--instr-atstart=no` when it is [switched on](Running::switch_counting).
 pub(crate) fn quoit_counted(
     binary: &Path,
     data: &Path,
     set: &[String],
     counts: &Path,
-    counts_start: bool,
+    options: &[&str],
 ) -> Result<Running> {
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--tool=callgrind", "--separate-threads=yes"]);
-    command.arg(format!("--instr-atstart={}", if counts_start { "yes" } else { "no" }));
-    command.arg(format!("--callgrind-out-file={}", counts.display())).arg(binary);
+    command.args(options).arg(format!("--callgrind-out-file={}", counts.display())).arg(binary);
     start(command, data, set).map(|(node, _)| node).context("is valgrind installed?")
 }
 
