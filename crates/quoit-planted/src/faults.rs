@@ -148,6 +148,10 @@ faults! {
         "hints are not written to the disk";
     ClaimsCopies, "claims-copies", Transfers,
         "a node reports its copy complete before its sources are through";
+    KeepsWhatDiffers, "keeps-what-differs", Transfers,
+        "a store that lost records keeps those in which it differs from a whole copy";
+    CompletesWithoutTombstones, "completes-without-tombstones", Transfers,
+        "a copy that lost records is completed without the tombstones of its sources";
     HandsOnePage, "hands-one-page", Transfers,
         "a transfer of a partition ends after its first page";
     HandsOverEarly, "hands-over-early", Transfers,

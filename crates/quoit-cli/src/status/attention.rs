@@ -160,9 +160,20 @@ fn versions(nodes: &[Value], found: &mut Vec<Finding>) {
 
 fn losses(losses: &Value, found: &mut Vec<Finding>) {
     for copy in list(&losses["incomplete_copies"]) {
+        let away: Vec<&str> = list(&copy["waits_for"]).iter().map(text).collect();
+        let remedy = match away.as_slice() {
+            [] => {
+                "other nodes give them back; `quoit admin transfers` shows how far it is".to_owned()
+            }
+            away => format!(
+                "they wait for what {} has: start it, or `quoit admin cluster force-remove` it if it is gone \
+                 for good",
+                away.join(", ")
+            ),
+        };
         found.push(finding(
             format!("{} copies of {} lost records", copy["partition_count"], text(&copy["node"])),
-            "other nodes give them back; `quoit admin transfers` shows how far it is",
+            remedy,
         ));
     }
     let unsure = list(&losses["possibly_incomplete_partitions"]);
@@ -318,7 +329,10 @@ mod tests {
     fn losses_and_what_is_switched_off_are_told() {
         let mut overview = healthy();
         overview["losses"] = json!({
-            "incomplete_copies": [{"node": "a@h", "partition_count": 8}],
+            "incomplete_copies": [
+                {"node": "a@h", "partition_count": 8, "waits_for": ["c@h", "d@h"]},
+                {"node": "b@h", "partition_count": 8, "waits_for": []},
+            ],
             "possibly_incomplete_partitions": [1, 2],
         });
         overview["transfers"] = json!({
@@ -326,7 +340,8 @@ mod tests {
             "hints": [{"from": "b@h", "to": "a@h", "records": 3, "partitions": 1}],
         });
         let remedies: Vec<String> = of(&overview).into_iter().map(|found| found.remedy).collect();
-        assert_eq!(remedies.len(), 4, "{remedies:?}");
+        assert_eq!(remedies.len(), 5, "{remedies:?}");
+        assert!(remedies.iter().any(|remedy| remedy.contains("c@h, d@h")), "{remedies:?}");
         assert!(
             remedies.iter().any(|remedy| remedy.contains("handoff enable outbound a@h")),
             "{remedies:?}"

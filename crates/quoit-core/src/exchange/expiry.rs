@@ -11,6 +11,11 @@ pub(super) fn first_hour(now_secs: u64) -> u32 {
     hour_of(now_secs + MARGIN_SECS) + 1
 }
 
+/// The hour, counted from 1970, before which everything that expires has expired by the clocks of all nodes.
+pub(super) fn earliest_hour(now_secs: u64) -> u32 {
+    hour_of(now_secs.saturating_sub(MARGIN_SECS))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

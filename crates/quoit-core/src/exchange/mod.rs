@@ -8,6 +8,7 @@
 //!
 //! `docs/design/anti-entropy.md` has the reasons.
 
+mod differing;
 mod expiry;
 mod found;
 mod progress;
@@ -24,7 +25,9 @@ mod tests;
 mod verify;
 mod walk;
 
+pub(crate) use differing::ComparedClasses;
 pub(crate) use regions::{path_message, read_path};
+pub(crate) use roots::CommonClasses;
 pub(crate) use verify::Unhealed;
 
 pub use progress::{ExchangeStats, PartitionExchanges};

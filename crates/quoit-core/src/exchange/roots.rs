@@ -3,6 +3,7 @@
 use super::states::Nonsense;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::Partition;
+use quoit_model::layout::Layout;
 use quoit_planted::planted;
 use quoit_store::compare::{Compare, Digests};
 use quoit_store::error::StoreError;
@@ -22,26 +23,46 @@ pub(super) struct SharedPartition {
 /// a primary has. What a node keeps for others, or is getting yet, is never compared. In order of partitions.
 pub(super) fn shared(state: &State, one: NodeId, other: NodeId) -> Vec<SharedPartition> {
     let layouts = state.layouts();
-    let newest = layouts.newest();
-    let (Some(one_place), Some(other_place)) = (newest.node_index(one), newest.node_index(other))
-    else {
-        return Vec::new();
-    };
-    // The highest class has the records of all buckets with as many replicas, or more.
-    let capped_n_val = capped_n_val(&state.n_vals());
+    let common = CommonClasses::new(state, one, other);
     let shared = |partition: Partition| {
-        let order = newest.order(partition);
-        let position = |node: u16| order.iter().position(|each| *each == node);
-        let last = position(one_place)?.max(position(other_place)?);
-        let last = last + usize::from(planted!(ComparesLowClasses));
-        let n_val_of = |class: usize| if class == CAPPED_CLASS { capped_n_val } else { class };
-        let classes = (0..N_VAL_CLASS_COUNT).filter(|class| n_val_of(*class) > last);
-        let classes = classes.fold(0, |bits, class| bits | 1 << class);
         let is_complete = |node| !layouts.is_incomplete(partition, node);
+        let classes = common.of(partition);
         (classes != 0 && is_complete(one) && is_complete(other))
             .then_some(SharedPartition { partition, classes })
     };
-    newest.partitions().filter_map(shared).collect()
+    layouts.newest().partitions().filter_map(shared).collect()
+}
+
+/// The n_val classes of which two nodes are primaries by the newest layout.
+pub(crate) struct CommonClasses<'s> {
+    newest: &'s Layout,
+    /// The places of the two in the layout; `None` where one of them has none.
+    places: Option<(u16, u16)>,
+    capped_n_val: usize,
+}
+
+impl<'s> CommonClasses<'s> {
+    pub(crate) fn new(state: &'s State, one: NodeId, other: NodeId) -> Self {
+        let newest = state.layouts().newest();
+        let places = newest.node_index(one).zip(newest.node_index(other));
+        // The highest class has the records of all buckets with as many replicas, or more.
+        Self { newest, places, capped_n_val: capped_n_val(&state.n_vals()) }
+    }
+
+    /// Those of a partition, as bits.
+    pub(crate) fn of(&self, partition: Partition) -> u32 {
+        let order = self.newest.order(partition);
+        let position = |place: u16| order.iter().position(|each| *each == place);
+        let positions = self.places.map(|(one, other)| (position(one), position(other)));
+        let Some((Some(one), Some(other))) = positions else { return 0 };
+        let last = one.max(other) + usize::from(planted!(ComparesLowClasses));
+        let n_val_of = |class: usize| match class {
+            CAPPED_CLASS => self.capped_n_val,
+            class => class,
+        };
+        let classes = (0..N_VAL_CLASS_COUNT).filter(|class| n_val_of(*class) > last);
+        classes.fold(0, |bits, class| bits | 1 << class)
+    }
 }
 
 /// The class of all n_vals from its own number on.

@@ -44,11 +44,11 @@ struct ExchangeOutcome {
 }
 
 /// The other side of an exchange, and what both have agreed on.
-struct With<'p> {
+pub(super) struct With<'p> {
     peer: &'p Peer,
     layout_version: u64,
-    hour_min: u32,
-    salt: u64,
+    pub(super) hour_min: u32,
+    pub(super) salt: u64,
 }
 
 impl ReplicatedStore {
@@ -165,14 +165,7 @@ impl ReplicatedStore {
     }
 
     async fn exchange(self: &Arc<Self>, peer: &Peer) -> Result<ExchangeOutcome, ExchangeError> {
-        let number = self.exchanges.number.fetch_add(1, Ordering::Relaxed);
-        let with = With {
-            peer,
-            layout_version: self.state().layouts().newest().version(),
-            hour_min: first_hour(self.clock.unix_secs()),
-            // Nobody gains by knowing it.
-            salt: self.internode.boot_id().wrapping_add(number),
-        };
+        let with = self.begin_exchange(peer, first_hour(self.clock.unix_secs()));
         let compared = self.compare_roots(&with).await?;
         let scope = |class: usize| Scope { n_val_class: class as u8, hour_min: with.hour_min };
         let steps: Vec<RangeStep> = compared
@@ -196,6 +189,18 @@ impl ReplicatedStore {
         }
     }
 
+    /// The fields that all messages of an exchange have in common, with a salt of its own.
+    pub(super) fn begin_exchange<'p>(&self, peer: &'p Peer, hour_min: u32) -> With<'p> {
+        let number = self.exchanges.number.fetch_add(1, Ordering::Relaxed);
+        With {
+            peer,
+            layout_version: self.state().layouts().newest().version(),
+            hour_min,
+            // Nobody gains by knowing it.
+            salt: self.internode.boot_id().wrapping_add(number),
+        }
+    }
+
     /// Compares whole partitions. The answer has those that could be compared, and the classes in which
     /// they differ.
     async fn compare_roots(
@@ -215,7 +220,7 @@ impl ReplicatedStore {
     }
 
     /// Takes a step of a walk. False when it is over.
-    async fn descend(
+    pub(super) async fn descend(
         self: &Arc<Self>,
         with: &With<'_>,
         walk: &mut Walk,

@@ -4,20 +4,18 @@
 //! when they are through. It tells the cluster when it has heard that of all of them.
 
 use super::damage::Damage;
-use super::hand::{ANSWER_TIMEOUT, Handed, TransferError};
+use super::hand::{ANSWER_TIMEOUT, TransferError};
 use super::progress::Kind;
 use super::sources::{replaces_lost, sources, sources_after_loss};
-use super::strays::{PAGE_COUNT, is_there, n_val_of, primaries};
+use super::strays::{PAGE_COUNT, is_there, primaries};
 use super::suspects::Walked;
 use crate::reap_records::ReapRecord;
 use crate::service::refuse;
 use crate::stats::Counter;
 use crate::store::ReplicatedStore;
-use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Lane, NodeId, Peer, Responder, State};
 use quoit_model::hash::{Identity, Partition};
 use quoit_planted::planted;
-use quoit_store::engine::Record;
 use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
 use quoit_wire::internode::transfer::{Complete, Completed, METHOD_COMPLETE};
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,7 +91,11 @@ impl ReplicatedStore {
     pub(super) async fn hand_copy(self: &Arc<Self>, copy: NewCopy) -> Result<(), TransferError> {
         let Some(peer) = self.reachable(copy.to) else { return Ok(()) };
         if !self.transfers.copies.lock().handed.contains(&copy) {
-            self.hand_partition(copy, &peer).await?;
+            if !self.hand_difference(copy, &peer).await? {
+                self.hand_partition(copy, &peer).await?;
+            }
+            // After the records: of a tombstone that is reaped meanwhile at least one of the two is told.
+            self.hand_reaped(&peer, copy.partition).await?;
             self.transfers.copies.lock().handed.insert(copy);
         }
         let complete = Complete {
@@ -120,24 +122,12 @@ impl ReplicatedStore {
                 return Err(TransferError::Damaged { partition: copy.partition });
             }
             count = page.next_count();
-            let state = self.state();
-            // Of buckets with fewer replicas the node may be no primary.
-            let is_home = |(key, _): &&(Bytes, Record)| {
-                n_val_of(&state, key)
-                    .is_none_or(|n_val| primaries(&state, copy.partition, n_val).contains(&copy.to))
-            };
-            let records: Vec<_> = page.records.iter().filter(is_home).collect();
-            if !records.is_empty() {
-                let Handed { record_count, byte_count } =
-                    self.hand(peer, copy.partition, &records, Vec::new()).await?;
-                report.handed(record_count, byte_count);
-            }
+            self.hand_home(copy, peer, &page.records, &report).await?;
             report.reached(page.next);
             self.transfers.yielding.rest_after(page.read_for).await;
             from = page.next.filter(|_| !planted!(HandsOnePage));
         }
-        // After the records: of a tombstone that is reaped meanwhile at least one of the two is told.
-        self.hand_reaped(peer, copy.partition).await
+        Ok(())
     }
 
     /// Hands over the reap records of a partition, without which its records are no complete copy.
@@ -254,6 +244,23 @@ impl ReplicatedStore {
     }
 }
 
+impl ReplicatedStore {
+    /// Nodes that can't be reached and have whole copies of what others have lost, by the node that lost
+    /// records: its copies are not complete before it has heard of them.
+    #[must_use]
+    pub fn awaited_after_loss(&self) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
+        let state = self.state();
+        let own = state.node_id();
+        let mut awaited: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
+        for copy in wanted_copies(&state).filter(|copy| copy.loss != 0) {
+            let sources = sources_of(&state, copy).into_iter();
+            let away = sources.filter(|node| *node != own && self.reachable(*node).is_none());
+            awaited.entry(copy.to).or_default().extend(away);
+        }
+        awaited
+    }
+}
+
 /// Copies that primaries of the newest layout lack.
 fn wanted_copies(state: &State) -> impl Iterator<Item = NewCopy> {
     let layouts = state.layouts();
@@ -278,8 +285,7 @@ fn sources_of(state: &State, copy: NewCopy) -> BTreeSet<NodeId> {
         let holders = primaries(state, copy.partition, n_val_max);
         let is_member = |node: &NodeId| state.members().get(*node).is_some();
         let others = holders.into_iter().filter(|node| *node != copy.to && is_member(node));
-        let incomplete: BTreeSet<_> = layouts.incomplete().collect();
-        let is_whole = |node| !incomplete.contains(&(copy.partition, node));
+        let is_whole = |node| !layouts.is_incomplete(copy.partition, node);
         return sources_after_loss(&others.collect(), is_whole);
     }
     // A holder that has lost records hands nothing over while another one is whole.

@@ -6,6 +6,7 @@
 //!
 //! `docs/design/transfers.md` tells why nothing is lost or read stale meanwhile.
 
+mod after_loss;
 mod copies;
 mod damage;
 mod estimate;

@@ -43,10 +43,15 @@ pub(super) struct Page {
 impl Page {
     /// How many records the next page should have.
     pub(super) fn next_count(&self) -> usize {
-        let size_bytes: u64 = self.records.iter().map(|(_, record)| size_of(record)).sum();
-        let count = (self.records.len() as u64 * PAGE_BYTES as u64).checked_div(size_bytes);
-        count.map_or(PAGE_COUNT, |count| (count as usize).clamp(1, PAGE_COUNT))
+        next_count(&self.records)
     }
+}
+
+/// How many records should be read next, by the size of those that were read last.
+pub(super) fn next_count(records: &[(Bytes, Record)]) -> usize {
+    let size_bytes: u64 = records.iter().map(|(_, record)| size_of(record)).sum();
+    let count = (records.len() as u64 * PAGE_BYTES as u64).checked_div(size_bytes);
+    count.map_or(PAGE_COUNT, |count| (count as usize).clamp(1, PAGE_COUNT))
 }
 
 impl ReplicatedStore {

@@ -5,6 +5,7 @@ mod anti_entropy;
 mod damage;
 mod data_types;
 mod deletes;
+mod differences;
 mod expiry;
 mod fixture;
 mod hints;

@@ -3,19 +3,29 @@
 use super::{allow, refusal};
 use crate::context::ServerContext;
 use crate::http::{Method, Refusal};
-use quoit_cluster::State;
+use quoit_cluster::{NodeId, State};
+use quoit_core::ReplicatedStore;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Copies that are not whole again, by node, and partitions of which records may be lost for good.
-pub(super) fn losses(state: &State) -> Value {
+/// Copies that are not whole again, by node, with the nodes whose whole copies they wait for because those
+/// can't be reached, and partitions of which records may be lost for good.
+pub(super) fn losses(store: &ReplicatedStore, state: &State) -> Value {
+    let name = |node: NodeId| state.members().name_of(node).to_string();
+    let awaited = store.awaited_after_loss().into_iter().map(|(node, awaited)| {
+        (name(node), awaited.into_iter().map(name).collect::<Vec<String>>())
+    });
+    let awaited: BTreeMap<String, Vec<String>> = awaited.collect();
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for (_, node) in state.layouts().lost_copies() {
-        *counts.entry(state.members().name_of(node).to_string()).or_default() += 1;
+        *counts.entry(name(node)).or_default() += 1;
     }
     let copies: Vec<Value> = counts
         .into_iter()
-        .map(|(node, count)| json!({"node": node, "partition_count": count}))
+        .map(|(node, count)| {
+            let waits_for = awaited.get(&node).cloned().unwrap_or_default();
+            json!({"node": node, "partition_count": count, "waits_for": waits_for})
+        })
         .collect();
     let unsure: Vec<u16> = state.layouts().unsure().iter().map(|each| each.0).collect();
     json!({"incomplete_copies": copies, "possibly_incomplete_partitions": unsure})
@@ -25,7 +35,7 @@ pub(super) fn losses(state: &State) -> Value {
 pub(super) async fn accept(context: &ServerContext, method: Method) -> Result<Value, Refusal> {
     allow(method, &[Method::Post])?;
     let control = context.store.control();
-    let accepted = losses(&control.read());
+    let accepted = losses(&context.store, &control.read());
     control.accept_losses().await.map_err(|fault| refusal(&fault))?;
     Ok(accepted)
 }

@@ -104,7 +104,7 @@ impl HttpConnection {
             }
             [b"losses"] => {
                 allow(method, &[Method::Get, Method::Head])?;
-                losses::losses(&self.context.store.control().read())
+                losses::losses(&self.context.store, &self.context.store.control().read())
             }
             [b"losses", b"accept"] => losses::accept(&self.context, method).await?,
             [b"transfers"] => {

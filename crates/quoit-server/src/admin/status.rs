@@ -33,7 +33,7 @@ pub(super) fn status(context: &ServerContext) -> Value {
         "change_feeds": change_feeds(&context.store),
         "security": security(context),
         "node_links": node_links(context),
-        "losses": losses(&context.store.control().read()),
+        "losses": losses(&context.store, &context.store.control().read()),
         "stats": figures,
     })
 }

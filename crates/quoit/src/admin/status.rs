@@ -113,7 +113,15 @@ fn loss_lines(losses: &Value) -> Vec<String> {
     let mut lines: Vec<String> = copies
         .map(|copy| {
             let (node, count) = (plain(&copy["node"]), &copy["partition_count"]);
-            format!("incomplete_copies : {count} of {node}, which lost records and gets them back")
+            let waits = match names(&copy["waits_for"]) {
+                away if away.is_empty() => String::new(),
+                away => format!(
+                    "; waits for {away} to start (quoit admin cluster force-remove if gone for good)"
+                ),
+            };
+            format!(
+                "incomplete_copies : {count} of {node}, which lost records and gets them back{waits}"
+            )
         })
         .collect();
     let unsure = losses["possibly_incomplete_partitions"].as_array();

@@ -44,7 +44,7 @@ impl HttpConnection {
         overview["reap_records"] = reap_records(&context.store);
         overview["tombstones"] = tombstones(&context.store.tombstones_held_up());
         overview["replication"] = links.unwrap_or_default();
-        overview["losses"] = losses(&state);
+        overview["losses"] = losses(&context.store, &state);
         overview["security"] = json!({
             "enabled": context.is_secured(),
             "open_listeners": context.open_listeners(),

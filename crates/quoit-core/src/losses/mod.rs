@@ -5,16 +5,19 @@
 //!
 //! A store that lost files may show a value whose tombstone was lost with them, and reaped everywhere else.
 //! Nothing in the value tells so. So what a store with losses holds is not offered to anybody while another
-//! node has a whole copy of the partition: it is dropped, and the whole copies are copied to this node
-//! (`transfer::copies`). The steps, each of which may be repeated after a crash:
+//! node has a whole copy of the partition: what differs from that is dropped ([`equal`]), and what the whole
+//! copies have is copied to this node (`transfer::copies`). The steps, each of which may be repeated after a
+//! crash:
 //!
 //! 1. The cluster agrees that none of this node's copies is complete. From then on they answer reads like
 //!    fallbacks, and are neither compared nor listed.
 //! 2. For each partition another node with a whole copy says that it serves. A node that lost records itself
 //!    does not before it has told so: where all are damaged at once, nobody drops anything, and the union of
 //!    the copies is used.
-//! 3. This node drops what others have whole copies of, durably.
+//! 3. This node drops what others have whole copies of, but for what is equal there, durably.
 //! 4. The store forgets the loss, and the node serves.
+
+mod equal;
 
 use crate::error::RequestError;
 use crate::replica::Place;
@@ -93,11 +96,12 @@ impl ReplicatedStore {
     pub async fn settle_loss(self: &Arc<Self>) -> Result<u64, RequestError> {
         self.tell_loss().await;
         let mut tries = 0;
-        let fates = loop {
+        let (mut fates, serving) = loop {
             let state = self.state();
-            let fates = fates(&state, &self.serving_members(&state).await);
+            let serving = self.serving_members(&state).await;
+            let fates = fates(&state, &serving);
             if !is_open(&fates) {
-                break fates;
+                break (fates, serving);
             }
             if tries % TOLD_EVERY == 0 {
                 tracing::warn!(
@@ -107,9 +111,13 @@ impl ReplicatedStore {
             tries += 1;
             sleep(RETRY_PAUSE).await;
         };
+        let before_count = self.engine.stats().key_count;
+        let settled = self.drop_what_differs(&fates, &serving).await?;
+        fates.retain(|partition, _| !settled.contains(partition));
         let store = Arc::clone(self);
         let drop = move || {
-            let dropped_count = store.drop_what_others_have(&fates)?;
+            store.drop_what_others_have(&fates)?;
+            let dropped_count = before_count.saturating_sub(store.engine.stats().key_count);
             // Whole copies come with the reap records of their partitions.
             store.reap_records.settle_losses()?;
             Ok(dropped_count)
@@ -141,8 +149,27 @@ impl ReplicatedStore {
         serving
     }
 
-    fn drop_what_others_have(&self, fates: &Fates) -> Result<u64, RequestError> {
-        let before_count = self.engine.stats().key_count;
+    /// Drops what this node does not have in common with whole copies. The partitions in which that can be
+    /// told, and nothing else is left.
+    async fn drop_what_differs(
+        self: &Arc<Self>,
+        fates: &Fates,
+        serving: &BTreeSet<NodeId>,
+    ) -> Result<BTreeSet<Partition>, RequestError> {
+        let store = Arc::clone(self);
+        let paged = self.settings.blocking.behind(move || Ok(store.paged_names())).await?;
+        let Some(paged) = paged else { return Ok(BTreeSet::new()) };
+        let mut settled = BTreeSet::new();
+        for (partition, by_n_val) in fates {
+            let paged = paged.get(partition).map(Vec::as_slice).unwrap_or_default();
+            if self.drop_differing(*partition, by_n_val, serving, paged).await? {
+                settled.insert(*partition);
+            }
+        }
+        Ok(settled)
+    }
+
+    fn drop_what_others_have(&self, fates: &Fates) -> Result<(), RequestError> {
         for (partition, by_n_val) in fates {
             if by_n_val.values().all(|fate| *fate == Fate::Dropped) {
                 self.engine.drop_partition(*partition)?;
@@ -151,7 +178,7 @@ impl ReplicatedStore {
             }
         }
         self.engine.sync()?;
-        Ok(before_count.saturating_sub(self.engine.stats().key_count))
+        Ok(())
     }
 
     /// Removes the records of a partition that others have whole copies of.

@@ -1,0 +1,225 @@
+//! Keeps what a copy that lost records has in common with a whole copy.
+//!
+//! A record that is equal to that of a whole copy is as good as the one that would be copied from there. So
+//! only what differs is dropped, and a large store that lost a few records is whole again after a few
+//! records were copied. Tombstones are dropped and copied anew, since digests know nothing of them, and so is
+//! what lies in pages: a root that is equal may have lost its pages.
+
+use super::Fate;
+use crate::error::RequestError;
+use crate::exchange::{CommonClasses, ComparedClasses};
+use crate::replica::Place;
+use crate::store::ReplicatedStore;
+use crate::transfer::n_vals;
+use crate::transfer::strays::{n_val_of, primaries};
+use bytes::Bytes;
+use quoit_cluster::{NodeId, Peer};
+use quoit_model::hash::{Identity, KeyHash, Partition, Placement};
+use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
+use quoit_planted::planted;
+use quoit_store::compare::{HashRange, Scope};
+use quoit_store::engine::{Access, Before, Decision, KeyRange, Record, RecordAt, RecordMeta};
+use quoit_store::error::StoreError;
+use quoit_store::index::{N_VAL_CLASS_COUNT, Tag};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A partition in which more records differ is dropped whole, and copied.
+const DIFFERENCE_COUNT_MAX: usize = 50_000;
+/// How often a partition is compared, at most: the last time nothing must differ.
+const ROUND_COUNT: u32 = 3;
+/// Entries read at once.
+const PAGE_COUNT: usize = 256;
+
+/// The encoded names of records that have pages, by partition.
+pub(super) type PagedNames = BTreeMap<Partition, Vec<Bytes>>;
+
+impl ReplicatedStore {
+    /// Drops what this node's copy of a partition does not have in common with a whole copy. False where
+    /// that can't be found out, or too much differs: some of it may be dropped then.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub(super) async fn drop_differing(
+        self: &Arc<Self>,
+        partition: Partition,
+        fates: &BTreeMap<u32, Fate>,
+        serving: &BTreeSet<NodeId>,
+        paged: &[Bytes],
+    ) -> Result<bool, RequestError> {
+        let Some((peer, compared)) = self.whole_copy(partition, fates, serving) else {
+            return Ok(false);
+        };
+        let fates = Arc::new(fates.clone());
+        let (store, dropped, paged) = (Arc::clone(self), Arc::clone(&fates), paged.to_vec());
+        let drop = move || Ok(store.drop_incomparable(compared, &dropped, &paged)?);
+        self.settings.blocking.behind(drop).await?;
+        for _ in 0..ROUND_COUNT {
+            let tags = match self.differing_tags(&peer, compared, DIFFERENCE_COUNT_MAX).await {
+                Ok(Some(tags)) => tags,
+                Ok(None) => return Ok(false),
+                Err(fault) => {
+                    tracing::debug!(%fault, "a copy that lost records is dropped without a comparison");
+                    return Ok(false);
+                }
+            };
+            let (store, dropped) = (Arc::clone(self), Arc::clone(&fates));
+            let drop = move || Ok(store.drop_tags(partition, tags, &dropped)?);
+            if planted!(KeepsWhatDiffers) || self.settings.blocking.behind(drop).await? == 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The node with a whole copy that has most in common with this one, and what that is.
+    fn whole_copy(
+        &self,
+        partition: Partition,
+        fates: &BTreeMap<u32, Fate>,
+        serving: &BTreeSet<NodeId>,
+    ) -> Option<(Arc<Peer>, ComparedClasses)> {
+        let state = self.state();
+        // Which records a node is to have can't be told by their classes while that changes.
+        if state.layouts().is_moving() || !state.raises().is_empty() {
+            return None;
+        }
+        self.engine.compared()?;
+        let dropped = fates.iter().filter(|(_, fate)| **fate == Fate::Dropped);
+        let wanted = dropped.fold(0, |bits, (n_val, _)| bits | 1 << RecordMeta::class_of(*n_val));
+        let (_, n_val_max) = n_vals(&state);
+        let holders = primaries(&state, partition, n_val_max).into_iter();
+        let whole = holders.filter(|node| {
+            serving.contains(node) && !state.layouts().is_incomplete(partition, *node)
+        });
+        let with_classes = whole.map(|node| {
+            let common = CommonClasses::new(&state, state.node_id(), node);
+            (common.of(partition) & wanted, node)
+        });
+        let (classes, node) = with_classes.max_by_key(|(classes, _)| classes.count_ones())?;
+        let peer = self.reachable(node).filter(|_| classes != 0)?;
+        Some((peer, ComparedClasses { partition, classes }))
+    }
+
+    /// Names of records that have pages; `None` where they can't be told.
+    pub(super) fn paged_names(&self) -> Option<PagedNames> {
+        let mut names = PagedNames::new();
+        let mut after: Option<Bytes> = None;
+        loop {
+            let last = after.as_ref();
+            let after_bucket = last.map(|bucket| BucketRef { bucket_type: PIECE_TYPE, bucket });
+            let page = self.engine.list_buckets(PIECE_TYPE, after_bucket, PAGE_COUNT);
+            let page = page.inspect_err(|fault| {
+                tracing::debug!(%fault, "which records have pages can't be told");
+            });
+            let page = page.ok()?;
+            for (_, name) in &page {
+                // Whatever is no name is a note of pages that were on their way here.
+                let Ok(key) = KeyRef::decode(name) else { continue };
+                let (partition, _) = self.partition_of(key).ok()?;
+                names.entry(partition).or_default().push(name.clone());
+            }
+            if page.len() < PAGE_COUNT {
+                return Some(names);
+            }
+            after = page.last().map(|(_, name)| name.clone());
+        }
+    }
+
+    /// Drops what no comparison can tell of: tombstones, records in pages, and those of other classes.
+    fn drop_incomparable(
+        &self,
+        ComparedClasses { partition, classes }: ComparedClasses,
+        fates: &BTreeMap<u32, Fate>,
+        paged: &[Bytes],
+    ) -> Result<(), StoreError> {
+        let mut from = Some(Identity(0));
+        while let Some(identity) = from {
+            let page = self.engine.fold(partition, identity, PAGE_COUNT, true)?;
+            from = page.next;
+            self.drop_those(partition, page.entries, fates)?;
+        }
+        for name in paged.iter().filter(|name| self.is_dropped(name, fates)) {
+            self.drop_paged(partition, name)?;
+        }
+        let Some(engine) = self.engine.compared() else { return Ok(()) };
+        for class in (0..N_VAL_CLASS_COUNT).filter(|class| classes & (1 << class) == 0) {
+            let scope = Scope { n_val_class: class as u8, hour_min: 0 };
+            let mut from = Some(Tag::MIN);
+            while let Some(tag) = from {
+                let page = engine.leaves(partition, scope, HashRange::ALL, tag, PAGE_COUNT)?;
+                from = page.next;
+                let tags = page.leaves.into_iter().map(|leaf| leaf.tag).collect();
+                self.drop_tags(partition, tags, fates)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the records of some tags. How many.
+    fn drop_tags(
+        &self,
+        partition: Partition,
+        tags: BTreeSet<Tag>,
+        fates: &BTreeMap<u32, Fate>,
+    ) -> Result<usize, StoreError> {
+        let tags: Vec<Tag> = tags.into_iter().collect();
+        let mut dropped_count = 0;
+        for some in tags.chunks(PAGE_COUNT) {
+            let records = self.records.tagged_roots(partition, some)?;
+            dropped_count += self.drop_those(partition, records, fates)?;
+        }
+        Ok(dropped_count)
+    }
+
+    /// Drops those of some records that others have whole copies of. How many.
+    fn drop_those(
+        &self,
+        partition: Partition,
+        records: Vec<(Bytes, Record)>,
+        fates: &BTreeMap<u32, Fate>,
+    ) -> Result<usize, StoreError> {
+        let mut dropped_count = 0;
+        for (key, record) in records {
+            let Ok(place) = Place::new(&key, partition) else { continue };
+            if self.is_dropped(&key, fates) {
+                self.records.remove_unchanged(&place.at(), record.meta.digest)?;
+                dropped_count += 1;
+            }
+        }
+        Ok(dropped_count)
+    }
+
+    /// Whether others have a whole copy of a record, by the number of replicas that its bucket has now: it
+    /// may be filed under a former one.
+    fn is_dropped(&self, key: &Bytes, fates: &BTreeMap<u32, Fate>) -> bool {
+        let n_val = n_val_of(&self.state(), key);
+        n_val.and_then(|n_val| fates.get(&n_val)) == Some(&Fate::Dropped)
+    }
+
+    /// Drops a record with its pages, whatever can be read of them.
+    fn drop_paged(&self, partition: Partition, name: &Bytes) -> Result<(), StoreError> {
+        let pieces = KeyRange::Bucket(BucketRef { bucket_type: PIECE_TYPE, bucket: name });
+        let mut after = None;
+        loop {
+            let page = self.engine.list_keys(pieces, after.as_deref(), PAGE_COUNT)?;
+            for (encoded, _) in &page.entries {
+                let Ok(key) = KeyRef::decode(encoded) else { continue };
+                // The identity of a piece does not depend on the placement of its record.
+                let KeyHash { identity, .. } = KeyHash::of_piece(encoded, Placement(0));
+                self.drop_at(&RecordAt { key, encoded, identity, partition })?;
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let Ok(place) = Place::new(name, partition) else { return Ok(()) };
+        self.drop_at(&place.at())
+    }
+
+    fn drop_at(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
+        self.engine.update(at, Before::Skip, Access::Wait, &mut |_, _| Decision::Remove).map(|_| ())
+    }
+}

@@ -1,0 +1,161 @@
+//! Completes the copy of a node that has lost records: by comparing the two copies, so that only what
+//! differs is read and sent, however large the partition is.
+
+use super::copies::NewCopy;
+use super::damage::Damage;
+use super::hand::{Handed, TransferError};
+use super::progress::{Kind, Report};
+use super::strays::{PAGE_COUNT, n_val_of, next_count, primaries};
+use crate::exchange::{CommonClasses, ComparedClasses};
+use crate::replica::Place;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_cluster::{Peer, State};
+use quoit_model::hash::{Identity, Partition};
+use quoit_planted::planted;
+use quoit_store::engine::Record;
+use quoit_store::index::Tag;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Where more records differ, the whole partition is offered.
+const DIFFERENCE_COUNT_MAX: usize = 50_000;
+/// How often the copies are compared, at most: the last time nothing must be left to hand over.
+const ROUND_COUNT: u32 = 3;
+/// Records that are read at first: these are in memory, and may be large.
+const FIRST_COUNT: usize = 16;
+
+impl ReplicatedStore {
+    /// Hands over all that the copy of a node which lost records lacks of this one, tombstones too. False
+    /// where the copies can't be compared: the partition is to be walked through then.
+    pub(super) async fn hand_difference(
+        self: &Arc<Self>,
+        copy: NewCopy,
+        peer: &Peer,
+    ) -> Result<bool, TransferError> {
+        let Some(compared) = self.comparable_classes(copy) else { return Ok(false) };
+        let report = self.transfers.begin(copy.partition, Kind::Ownership, Some(copy.to));
+        for _ in 0..ROUND_COUNT {
+            let tags = match self.differing_tags(peer, compared, DIFFERENCE_COUNT_MAX).await {
+                Ok(Some(tags)) => tags,
+                Ok(None) => return Ok(false),
+                Err(fault) => {
+                    tracing::debug!(%fault, "a copy that lost records could not be compared");
+                    return Ok(false);
+                }
+            };
+            if !self.hand_tags(copy, peer, tags, &report).await? {
+                // Digests know nothing of tombstones. Reap records come last: of a tombstone that is reaped
+                // meanwhile at least one of the two is handed over.
+                if !planted!(CompletesWithoutTombstones) {
+                    self.hand_tombstones(copy, peer, &report).await?;
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The classes by which the copies can be compared.
+    fn comparable_classes(&self, copy: NewCopy) -> Option<ComparedClasses> {
+        let state = self.state();
+        // Which records a node is to have can't be told by their classes while that changes.
+        if copy.loss == 0 || state.layouts().is_moving() || !state.raises().is_empty() {
+            return None;
+        }
+        self.engine.compared()?;
+        let partition = copy.partition;
+        let classes = CommonClasses::new(&state, state.node_id(), copy.to).of(partition);
+        (classes != 0).then_some(ComparedClasses { partition, classes })
+    }
+
+    /// Hands over the records of some tags. Whether the node lacked any.
+    async fn hand_tags(
+        self: &Arc<Self>,
+        copy: NewCopy,
+        peer: &Peer,
+        tags: BTreeSet<Tag>,
+        report: &Report,
+    ) -> Result<bool, TransferError> {
+        let tags: Vec<Tag> = tags.into_iter().collect();
+        let mut has_handed = false;
+        let (mut left, mut count) = (&tags[..], FIRST_COUNT);
+        while !left.is_empty() {
+            let (some, rest) = left.split_at(count.min(left.len()));
+            let began = Instant::now();
+            let records = self.readable(copy.partition, some.to_vec()).await?;
+            let read_for = began.elapsed();
+            has_handed |= self.hand_home(copy, peer, &records, report).await?;
+            self.transfers.yielding.rest_after(read_for).await;
+            (left, count) = (rest, next_count(&records));
+        }
+        Ok(has_handed)
+    }
+
+    /// The records of some tags, those that are damaged here healed by other replicas.
+    async fn readable(
+        self: &Arc<Self>,
+        partition: Partition,
+        tags: Vec<Tag>,
+    ) -> Result<Vec<(Bytes, Record)>, TransferError> {
+        let (store, these) = (Arc::clone(self), tags.clone());
+        let read = move || Ok(store.records.tagged_roots(partition, &these)?);
+        let mut records = self.settings.blocking.behind(read).await?;
+        let tag_of =
+            |key: &Bytes| Place::new(key, partition).ok().map(|at| Tag::of(at.at().identity));
+        let found: BTreeSet<Tag> = records.iter().filter_map(|(key, _)| tag_of(key)).collect();
+        for tag in tags.into_iter().filter(|tag| !found.contains(tag)) {
+            let page = self.page(partition, tag.identity_min(), 1).await?;
+            if page.damage == Damage::Open {
+                return Err(TransferError::Damaged { partition });
+            }
+            let healed = page.records.into_iter().filter(|(key, _)| tag_of(key) == Some(tag));
+            records.extend(healed);
+        }
+        Ok(records)
+    }
+
+    async fn hand_tombstones(
+        self: &Arc<Self>,
+        copy: NewCopy,
+        peer: &Peer,
+        report: &Report,
+    ) -> Result<(), TransferError> {
+        let mut from = Some(Identity(0));
+        while let Some(identity) = from {
+            let store = Arc::clone(self);
+            let fold = move || Ok(store.engine.fold(copy.partition, identity, PAGE_COUNT, true)?);
+            let page = self.settings.blocking.behind(fold).await?;
+            from = page.next;
+            self.hand_home(copy, peer, &page.entries, report).await?;
+        }
+        Ok(())
+    }
+
+    /// Hands over those of some records that the node is to have. Whether it lacked any.
+    pub(super) async fn hand_home(
+        self: &Arc<Self>,
+        copy: NewCopy,
+        peer: &Peer,
+        records: &[(Bytes, Record)],
+        report: &Report,
+    ) -> Result<bool, TransferError> {
+        let state = self.state();
+        let records: Vec<_> =
+            records.iter().filter(|(key, _)| is_home(&state, copy, key)).collect();
+        if records.is_empty() {
+            return Ok(false);
+        }
+        let Handed { record_count, byte_count } =
+            self.hand(peer, copy.partition, &records, Vec::new()).await?;
+        report.handed(record_count, byte_count);
+        Ok(record_count > 0)
+    }
+}
+
+/// Whether the node that gets a copy is a primary of a record: of buckets with fewer replicas it may be none.
+fn is_home(state: &State, copy: NewCopy, key: &Bytes) -> bool {
+    n_val_of(state, key)
+        .is_none_or(|n_val| primaries(state, copy.partition, n_val).contains(&copy.to))
+}
