@@ -63,6 +63,7 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("tls", "server processor time of get and put over TLS 1.3 beside plain"),
     comparison("node-tls", "get and put of three nodes, mutual TLS between them beside plain"),
     comparison("handshakes", "processor time of handshakes; p99 of requests beside many of them"),
+    comparison("hostile", "p99 of gets, and memory, beside 1000 connections that abuse the node"),
     comparison("account", "where the instructions, cache misses and system calls of a request go"),
     comparison("rights", "instructions of the check of a right, under callgrind"),
     comparison("ec2", "the HTTP configuration of a published measurement, beside its figures"),

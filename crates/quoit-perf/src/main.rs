@@ -19,6 +19,8 @@ mod echo;
 mod engines;
 mod failover;
 mod growth;
+mod hostile;
+mod idle;
 mod import;
 mod instructions;
 mod ladder;
@@ -26,6 +28,7 @@ mod link;
 mod listing;
 mod live;
 mod mesh;
+mod metrics;
 mod places;
 mod protocol;
 mod reaping;
@@ -125,6 +128,8 @@ enum Command {
     NodeTls(Common),
     /// Processor time of handshakes, and what requests notice of them.
     Handshakes(tls::HandshakeOptions),
+    /// Latencies of gets, and memory, beside many connections that do not read, or do not end.
+    Hostile(hostile::HostileOptions),
     /// Instructions of the check of a right, counted by callgrind.
     Rights(Common),
     /// The load generator's own processor time of a get, beside redis-benchmark's.
@@ -181,6 +186,7 @@ impl Command {
             Self::Instructions(options) => Some(options.common()),
             Self::Reaping(options) => Some(options.common()),
             Self::Handshakes(options) => Some(options.common()),
+            Self::Hostile(options) => Some(options.common()),
             // The load generator has threads of its own, and shares the processors.
             Self::Ec2(_)
             | Self::Engines(_)
@@ -227,6 +233,7 @@ fn main() -> Result<()> {
         Command::Tls(common) => tls::tls(&common),
         Command::NodeTls(common) => tls::nodes(&common),
         Command::Handshakes(options) => tls::handshakes(&options),
+        Command::Hostile(options) => hostile::hostile(&options),
         Command::Rights(common) => tls::rights(&common),
         Command::Client(options) => client::client(&options),
         Command::Drive { common, address, pid, exchange } => {

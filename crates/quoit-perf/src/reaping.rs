@@ -4,12 +4,12 @@ use crate::Common;
 use crate::dev_cluster::DevCluster;
 use crate::drive::{Load, Measured, Target, drive};
 use crate::link::Transport;
+use crate::metrics::gauge;
 use crate::protocol::Exchange;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -189,14 +189,4 @@ fn round(
 /// Tombstones that all nodes together store.
 fn tombstone_count(nodes: &[SocketAddr]) -> Result<u64> {
     nodes.iter().map(|node| gauge(*node, "quoit_tombstones")).sum()
-}
-
-/// One figure of a node's metrics.
-fn gauge(node: SocketAddr, name: &str) -> Result<u64> {
-    let mut stream = TcpStream::connect(node).context("connecting for metrics")?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).context("reading metrics")?;
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.with_context(|| format!("{name} in the metrics"))?.trim().parse().context("a figure")
 }

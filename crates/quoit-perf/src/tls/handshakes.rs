@@ -4,6 +4,7 @@
 use super::files::TlsFiles;
 use crate::Common;
 use crate::drive::{Load, Target, drive};
+use crate::idle::take_what_is_left;
 use crate::instructions::count_work;
 use crate::link::shake_hands;
 use crate::protocol::Exchange;
@@ -13,7 +14,6 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use quoit_tls::rustls::ClientConfig;
 use std::net::SocketAddr;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -25,8 +25,6 @@ const PACED_RATE: u32 = 200;
 const PACED_THREADS: u32 = 4;
 /// Handshakes whose instructions are counted.
 const COUNTED_HANDSHAKES: u64 = 200;
-/// The lowest priority, where the system has no policy of idle threads.
-const LOWEST_PRIORITY: i32 = 19;
 
 /// The arguments of the comparison.
 #[derive(Args, Clone, Debug)]
@@ -192,18 +190,6 @@ fn latencies(options: &HandshakeOptions, node: &Running, config: &Arc<ClientConf
 struct Handshakers {
     threads: Vec<JoinHandle<()>>,
     shared: Arc<(AtomicBool, AtomicU64)>,
-}
-
-/// Has the calling thread run only while nobody else wants its processor: the clients run beside the server,
-/// whose time is not to be theirs. A low priority alone is not enough, since Linux lets a thread end its time
-/// slice; a thread of the policy SCHED_IDLE is put aside at once.
-fn take_what_is_left() {
-    let thread = rustix::thread::gettid().to_string();
-    let set = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status();
-    if !set.is_ok_and(|status| status.success()) {
-        // A priority that stays makes the figures worse, not better.
-        let _ = rustix::process::nice(LOWEST_PRIORITY);
-    }
 }
 
 impl Handshakers {

@@ -1,0 +1,286 @@
+//! Latency of gets, and memory of a node, beside many connections that keep it busy without an end:
+//! unfinished frames, bodies that come byte by byte, answers that nobody reads, thousands of requests at once.
+
+use crate::Common;
+use crate::drive::{Load, ask, drive};
+use crate::idle::take_what_is_left;
+use crate::metrics::gauge;
+use crate::protocol::Exchange;
+use crate::report::{median, spread};
+use crate::servers::{self, Running};
+use anyhow::{Context, Result};
+use bytes::{Bytes, BytesMut};
+use clap::Args;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::{ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration;
+
+/// Bytes that a client claims for an unfinished frame, and those of it that it sends.
+const CLAIMED_BYTES: usize = 20 << 20;
+const FRONT_BYTES: usize = 4 << 20;
+/// Bytes of the object that is asked for and not read.
+const LARGE_BYTES: usize = 10 << 20;
+/// Bytes of a body that comes byte by byte.
+const BODY_BYTES: usize = 8 << 20;
+/// Requests for statistics that a connection sends at once.
+const PIPELINED_COUNT: usize = 2_000;
+/// Bytes that a hostile connection sends before the next one has its turn.
+const TURN_BYTES: usize = 256 << 10;
+/// The receive buffer of a connection that does not read.
+const UNREAD_BYTES: usize = 64 << 10;
+/// Pause when all hostile connections have had their turn.
+const ROUND_PAUSE: Duration = Duration::from_millis(5);
+/// Time for the node to close what the last attack has left.
+const REST: Duration = Duration::from_secs(1);
+/// Memory for requests and answers of all connections, and for how long one may stand still.
+const BUDGET: [&str; 2] = ["request.maximum_memory=256MB", "request.stall_timeout=3s"];
+
+/// The arguments of the comparison.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HostileOptions {
+    #[command(flatten)]
+    common: Common,
+    /// Hostile connections.
+    #[arg(long, default_value_t = 1000)]
+    hostile: usize,
+    /// Gets a second of the good client.
+    #[arg(long, default_value_t = 2000)]
+    rate: u32,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 10)]
+    seconds: u32,
+}
+
+impl HostileOptions {
+    pub(crate) const fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
+/// One way to keep a node busy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Attack {
+    UnfinishedFrames,
+    SlowBodies,
+    UnreadAnswers,
+    PipelinedStatistics,
+}
+
+impl Attack {
+    const ALL: [Self; 4] =
+        [Self::UnfinishedFrames, Self::SlowBodies, Self::UnreadAnswers, Self::PipelinedStatistics];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::UnfinishedFrames => "frames of 20 MB that do not end",
+            Self::SlowBodies => "bodies that come byte by byte",
+            Self::UnreadAnswers => "answers of 10 MB that nobody reads",
+            Self::PipelinedStatistics => "2000 unread statistics at once",
+        }
+    }
+
+    fn address(self, node: &Running) -> Result<SocketAddr> {
+        match self {
+            Self::UnfinishedFrames | Self::UnreadAnswers => Ok(node.address),
+            Self::SlowBodies | Self::PipelinedStatistics => node.http.context("HTTP"),
+        }
+    }
+
+    /// The bytes that a connection sends as fast as they are taken.
+    fn opening(self, large_key: u64) -> Vec<u8> {
+        match self {
+            Self::UnfinishedFrames => {
+                let mut frame = (CLAIMED_BYTES as u32).to_be_bytes().to_vec();
+                frame.push(11);
+                frame.resize(FRONT_BYTES, b'x');
+                frame
+            }
+            Self::SlowBodies => format!(
+                "PUT /buckets/b/keys/k HTTP/1.1\r\nHost: node\r\nContent-Type: text/plain\r\n\
+                 Content-Length: {BODY_BYTES}\r\n\r\n"
+            )
+            .into_bytes(),
+            Self::UnreadAnswers => {
+                let mut get = BytesMut::new();
+                Exchange::PbGet.request(large_key, &Bytes::new(), &mut get);
+                get.repeat(2)
+            }
+            Self::PipelinedStatistics => {
+                b"GET /stats HTTP/1.1\r\nHost: node\r\n\r\n".repeat(PIPELINED_COUNT)
+            }
+        }
+    }
+}
+
+/// Measures gets alone and beside each attack.
+pub(crate) fn hostile(options: &HostileOptions) -> Result<()> {
+    let common = &options.common;
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    let dir = tempfile::tempdir_in(&common.dir)?;
+    let set: Vec<String> =
+        BUDGET.into_iter().map(str::to_owned).chain(common.set.iter().cloned()).collect();
+    let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &set)?;
+    common.fill(&node, node.address, common.put(Some(0)))?;
+    let large = Exchange::PbPut { value_bytes: LARGE_BYTES, dw: Some(0) };
+    ask(node.address, &large, common.keys, LARGE_BYTES).context("putting a large object")?;
+    let load = Load {
+        rate: Some(f64::from(options.rate)),
+        operations: u64::from(options.rate) * u64::from(options.seconds),
+        ..common.load(Exchange::PbGet)
+    };
+    drive(&node.target(), &load)?;
+    let calm_bytes = resident_bytes(node.pid())?;
+    let sides: Vec<Option<Attack>> = std::iter::once(None).chain(Attack::ALL.map(Some)).collect();
+    let mut figures = vec![Vec::new(); sides.len()];
+    for _ in 0..common.rounds {
+        for (side, figures) in sides.iter().zip(&mut figures) {
+            let hostile = side.map(|attack| Hostile::start(attack, options, &node)).transpose()?;
+            let run = drive(&node.target(), &load)?;
+            let grown_mb = (resident_bytes(node.pid())?.saturating_sub(calm_bytes)) >> 20;
+            let opened = hostile.map_or(0, Hostile::end);
+            let p50 = run.percentile_us(0.5);
+            figures.push(
+                [p50, run.percentile_us(0.99)]
+                    .map(f64::from)
+                    .into_iter()
+                    .chain([grown_mb as f64, opened as f64])
+                    .collect::<Vec<f64>>(),
+            );
+            sleep(REST);
+        }
+    }
+    print(options, &sides, &figures);
+    println!(
+        "memory counted at most: {} MB of 256",
+        gauge(node.http.context("HTTP")?, "quoit_request_memory_used_bytes_maximum")? >> 20
+    );
+    Ok(())
+}
+
+fn print(options: &HostileOptions, sides: &[Option<Attack>], figures: &[Vec<Vec<f64>>]) {
+    println!(
+        "{} plain gets a second, {} hostile connections beside them, budget 256 MB",
+        options.rate, options.hostile
+    );
+    println!("| beside | opened | p50 us | p99 us | p99 to alone | resident MB more |");
+    println!("|---|---|---|---|---|---|");
+    let each = |side: usize, place: usize| -> Vec<f64> {
+        figures[side].iter().map(|figures| figures[place]).collect()
+    };
+    for (place, side) in sides.iter().enumerate() {
+        let p99 = each(place, 1);
+        let ratios: Vec<f64> =
+            p99.iter().zip(each(0, 1)).map(|(mine, alone)| mine / alone).collect();
+        println!(
+            "| {} | {:.0} | {:.0} | {:.0} ({}) | {:.2} ({}) | {:.0} |",
+            side.map_or("nothing", Attack::name),
+            median(each(place, 3)),
+            median(each(place, 0)),
+            median(p99.clone()),
+            spread(&p99),
+            median(ratios.clone()),
+            spread(&ratios),
+            median(each(place, 2)),
+        );
+    }
+}
+
+/// Memory that a process has, in bytes.
+fn resident_bytes(pid: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kib << 10)
+}
+
+/// A thread with hostile connections, each opened again when the node has ended it.
+struct Hostile {
+    thread: JoinHandle<()>,
+    shared: Arc<(AtomicBool, AtomicU64)>,
+}
+
+impl Hostile {
+    fn start(attack: Attack, options: &HostileOptions, node: &Running) -> Result<Self> {
+        let address = attack.address(node)?;
+        let opening = attack.opening(options.common.keys);
+        let count = options.hostile;
+        let shared: Arc<(AtomicBool, AtomicU64)> = Arc::default();
+        let told = Arc::clone(&shared);
+        let thread = spawn(move || {
+            take_what_is_left();
+            let mut all: Vec<Option<HostileConnection>> = (0..count).map(|_| None).collect();
+            while !told.0.load(Ordering::Relaxed) {
+                for each in &mut all {
+                    // The node may have no room for it: that is what bounds are for.
+                    if each.is_none()
+                        && let Ok(opened) = HostileConnection::open(address)
+                    {
+                        told.1.fetch_add(1, Ordering::Relaxed);
+                        *each = Some(opened);
+                    }
+                    if each.as_mut().is_some_and(|open| open.send(attack, &opening).is_err()) {
+                        *each = None;
+                    }
+                }
+                sleep(ROUND_PAUSE);
+            }
+        });
+        Ok(Self { thread, shared })
+    }
+
+    /// Closes all of them; how many were opened.
+    fn end(self) -> u64 {
+        self.shared.0.store(true, Ordering::Relaxed);
+        self.thread.join().expect("a hostile client does not panic");
+        self.shared.1.load(Ordering::Relaxed)
+    }
+}
+
+/// A connection that never reads.
+struct HostileConnection {
+    stream: TcpStream,
+    sent_bytes: usize,
+}
+
+impl HostileConnection {
+    fn open(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, REST)?;
+        set_socket_recv_buffer_size(&stream, UNREAD_BYTES)?;
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, sent_bytes: 0 })
+    }
+
+    /// Sends what its turn allows. An error means that the node has ended it.
+    fn send(&mut self, attack: Attack, opening: &[u8]) -> std::io::Result<()> {
+        let left = opening.get(self.sent_bytes..).unwrap_or_default();
+        let turn: &[u8] = match (left, attack) {
+            ([], Attack::SlowBodies) => b"x",
+            ([], _) => b"",
+            (left, _) => &left[..left.len().min(TURN_BYTES)],
+        };
+        if turn.is_empty() {
+            return self.look();
+        }
+        match self.stream.write(turn) {
+            Ok(count) => self.sent_bytes += count,
+            Err(fault) if fault.kind() == ErrorKind::WouldBlock => {}
+            Err(fault) => return Err(fault),
+        }
+        Ok(())
+    }
+
+    /// Looks whether the node has ended the connection, without taking anything of what it has sent.
+    fn look(&self) -> std::io::Result<()> {
+        match self.stream.peek(&mut [0]) {
+            Ok(0) => Err(ErrorKind::ConnectionReset.into()),
+            Err(fault) if fault.kind() != ErrorKind::WouldBlock => Err(fault),
+            _ => Ok(()),
+        }
+    }
+}
