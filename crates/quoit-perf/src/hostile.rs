@@ -1,5 +1,5 @@
 //! Latency of gets, and memory of a node, beside many connections that keep it busy without an end:
-//! unfinished frames, bodies that come byte by byte, answers that nobody reads, thousands of requests at once.
+//! unfinished frames, bodies that come byte by byte, unread answers, thousands of requests at once.
 
 use crate::Common;
 use crate::drive::{Load, ask, drive};
