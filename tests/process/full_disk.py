@@ -3,6 +3,7 @@
 Each disk is a small file system in memory, mounted for this program alone. Where the machine lets nobody do
 that, that is said and nothing is tested.
 """
+import glob
 import os
 import random
 import subprocess
@@ -26,6 +27,8 @@ VALUE_BYTES = 100_000
 ORDERED_MEBIBYTES = 256 + 64
 BITCASK_MEBIBYTES = 16 + 64
 STARTS = 3
+# Records of a store that is salvaged: they take less than half of the disk.
+SALVAGED = 100
 
 
 class FullDisk(unittest.TestCase):
@@ -37,7 +40,7 @@ class FullDisk(unittest.TestCase):
         self.junk = os.path.join(self.disk, "junk")
         os.mkdir(self.disk)
 
-    def reads_and_goes_on(self, engine, mebibytes):
+    def on_small_disk(self, engine, mebibytes):
         mount("-t", "tmpfs", "-o", "size=%dm" % mebibytes, "none", self.disk)
         self.addCleanup(subprocess.run, ["umount", self.disk], check=True)
         settings = ["storage_backend=" + engine, "ring_size=8"]
@@ -47,6 +50,10 @@ class FullDisk(unittest.TestCase):
         node.log_path = os.path.join(self.folder, "node.log")
         self.addCleanup(node.__exit__)
         node.start()
+        return node
+
+    def reads_and_goes_on(self, engine, mebibytes):
+        node = self.on_small_disk(engine, mebibytes)
         wait_until(lambda: os.path.exists(os.path.join(node.data_dir, "RESERVE")), "room to be kept")
         written = self.write_until_refused(node)
         self.assertGreater(written, 20)
@@ -102,6 +109,46 @@ class FullDisk(unittest.TestCase):
 
     def test_innostore(self):
         self.reads_and_goes_on("innostore", ORDERED_MEBIBYTES)
+
+
+    def test_a_salvage_without_room_leaves_the_store_as_it_was(self):
+        node = self.on_small_disk("leveldb", ORDERED_MEBIBYTES)
+        with Connection(node.pb) as pb:
+            for number in range(SALVAGED):
+                pb.put("b", "k%d" % number, value(number))
+        self.assertEqual(node.stop(), 0)
+        for path in glob.glob(node.data_dir + "/leveldb/lsm/keyspaces/*/current"):
+            os.unlink(path)
+        before = contents(node.data_dir + "/leveldb")
+        fill(self.junk)
+        # Room for the control file, and for no record.
+        os.truncate(self.junk, os.path.getsize(self.junk) - VALUE_BYTES)
+        said = self.salvage(node, 1)
+        self.assertIn("leveldb is as it was", said)
+        self.assertRegex(said, "(?i)no space left|disk full|no room")
+        self.assertEqual(contents(node.data_dir + "/leveldb"), before)
+        os.unlink(self.junk)
+        self.assertIn("%d records saved" % SALVAGED, self.salvage(node, 0))
+        node.start()
+        self.assertEqual(self.listed(node), {"k%d" % number for number in range(SALVAGED)})
+
+    def salvage(self, node, status):
+        command = [binary_from_environment(), "admin", "engine", "salvage", "--data-dir", node.data_dir]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, status, done.stdout)
+        return done.stdout
+
+
+def contents(folder):
+    """The bytes of all files below a folder, by their paths."""
+    found = {}
+    for above, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(above, name)
+            with open(path, "rb") as handle:
+                found[path] = handle.read()
+    return found
 
 
 def value(number):

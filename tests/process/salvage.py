@@ -20,6 +20,8 @@ from support.pb import Connection  # noqa: E402
 COUNT = 200
 KEYS = [b"k%d" % number for number in range(COUNT)]
 INDEX = b"number_int"
+# Kills of a salvage, each a little after it has begun.
+KILLS = 5
 
 
 def put_all(node):
@@ -153,6 +155,53 @@ class Salvage(ClusterCase):
         node.start()
         self.assertEqual(found(node), (set(),) * 3)
         node.stop()
+
+    def test_one_of_several_engines_is_salvaged_and_the_others_stay_as_they_are(self):
+        several = ("ring_size=8", "storage_backend=multi", "multi_backend.default=warm",
+                   "multi_backend.warm.storage_backend=leveldb",
+                   "multi_backend.cold.storage_backend=innostore")
+        node, = self.cluster(1, several)
+        put_all(node)
+        node.run("bucket-type", "create", "cold", '{"props": {"backend": "cold"}}')
+        node.run("bucket-type", "activate", "cold")
+        with Connection(node.pb) as pb:
+            for key in KEYS:
+                pb.call("RpbPutReq", bucket=b"b", type=b"cold", key=key, content={"value": b"cold"}, dw=1)
+        self.assertEqual(node.stop(), 0)
+        self.assertTrue(remove(node, "multi/warm/lsm/keyspaces/*/current"))
+        command = self.refused(node)
+        self.assertEqual(command[-2:], ["--engine", "warm"])
+        self.assertIn("%d records saved" % COUNT, self.quoit(command))
+        node.start()
+        self.assertEqual(found(node), (set(KEYS),) * 3)
+        with Connection(node.pb) as pb:
+            for key in KEYS:
+                answer = pb.call("RpbGetReq", bucket=b"b", type=b"cold", key=key)
+                self.assertEqual([each["value"] for each in answer["content"]], [b"cold"])
+
+    def test_a_salvage_that_is_killed_is_begun_anew(self):
+        node, = self.cluster(1, ("ring_size=8", "storage_backend=leveldb"))
+        put_all(node)
+        self.assertEqual(node.stop(), 0)
+        self.assertTrue(remove(node, "leveldb/lsm/keyspaces/*/current"))
+        command = self.refused(node)
+        work = glob.escape(node.data_dir) + "/leveldb.*"
+        for _ in range(KILLS):
+            salvage = subprocess.Popen([binary_from_environment()] + command, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            wait_until(lambda: glob.glob(work) or salvage.poll() is not None, "new data")
+            salvage.kill()
+            if salvage.wait() == 0:
+                # It was faster than the kill.
+                break
+            # Whatever it had come to, the same command goes on.
+            self.assertEqual(self.refused(node)[:3], ["admin", "engine", "salvage"])
+        else:
+            self.quoit(command)
+        node.start()
+        self.assertEqual(found(node), (set(KEYS),) * 3)
+        self.assertEqual([os.path.basename(path)[:18] for path in glob.glob(work)],
+                         ["leveldb.set-aside-"], "nothing else is left")
 
     def test_bitcask_needs_no_salvage(self):
         node, = self.cluster(1, ("ring_size=8",))

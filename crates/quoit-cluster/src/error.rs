@@ -121,12 +121,12 @@ pub struct StoreError {
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The file, or its directory, cannot be read or written.
-    #[error("cannot open control file {path}: {source}; check that it may be read and written")]
+    #[error("cannot open control file {path}: {fault}; check that it may be read and written")]
     Io {
         /// The file.
         path: PathBuf,
-        /// Error of the operating system.
-        source: std::io::Error,
+        /// Error of the operating system: part of the text, so it is no source of its own.
+        fault: std::io::Error,
     },
     /// Another process has it open.
     #[error("control file {path} is in use by another process; stop that node first")]

@@ -37,6 +37,7 @@ use crate::transfer::hand::TransferError;
 use parking_lot::Mutex;
 use progress::ExchangeCounts;
 use quoit_cluster::{CallError, NodeId};
+use quoit_wire::internode::data::REFUSED_MALFORMED;
 use schedule::Schedule;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -116,4 +117,27 @@ pub(crate) enum ExchangeError {
     /// This node's own storage failed.
     #[error(transparent)]
     Own(#[from] RequestError),
+}
+
+impl From<ExchangeError> for TransferError {
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::Call { to, fault } => Self::Call { to, fault },
+            ExchangeError::Answer { to } => Self::Answer { to },
+            ExchangeError::Transfer(error) => error,
+            ExchangeError::Own(error) => Self::Own(error),
+        }
+    }
+}
+
+impl ExchangeError {
+    /// Whether the same comparison may succeed later: the other node starts, stops, or learns of a layout.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            // That is also how an engine refuses whose copies can't be compared.
+            Self::Call { fault: CallError::Refused { code, .. }, .. } => *code != REFUSED_MALFORMED,
+            Self::Call { .. } | Self::Transfer(_) | Self::Own(_) => true,
+            Self::Answer { .. } => false,
+        }
+    }
 }

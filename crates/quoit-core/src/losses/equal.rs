@@ -5,9 +5,9 @@
 //! records were copied. Tombstones are dropped and copied anew, since digests know nothing of them, and so is
 //! what lies in pages: a root that is equal may have lost its pages.
 
-use super::Fate;
+use super::{Fate, RETRY_PAUSE};
 use crate::error::RequestError;
-use crate::exchange::{CommonClasses, ComparedClasses};
+use crate::exchange::{CommonClasses, ComparedClasses, ExchangeError};
 use crate::replica::Place;
 use crate::store::ReplicatedStore;
 use crate::transfer::n_vals;
@@ -23,11 +23,14 @@ use quoit_store::error::StoreError;
 use quoit_store::index::{N_VAL_CLASS_COUNT, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tokio::time::sleep;
 
 /// A partition in which more records differ is dropped whole, and copied.
 const DIFFERENCE_COUNT_MAX: usize = 50_000;
 /// How often a partition is compared, at most: the last time nothing must differ.
 const ROUND_COUNT: u32 = 3;
+/// How often a comparison is tried that may succeed later.
+const TRY_COUNT: u32 = 10;
 /// Entries read at once.
 const PAGE_COUNT: usize = 256;
 
@@ -48,24 +51,43 @@ impl ReplicatedStore {
         serving: &BTreeSet<NodeId>,
         paged: &[Bytes],
     ) -> Result<bool, RequestError> {
-        let Some((peer, compared)) = self.whole_copy(partition, fates, serving) else {
-            return Ok(false);
-        };
+        for _ in 0..TRY_COUNT {
+            let Some((peer, compared)) = self.whole_copy(partition, fates, serving) else {
+                return Ok(false);
+            };
+            match self.keep_equal(&peer, compared, fates, paged).await {
+                Ok(is_kept) => return Ok(is_kept),
+                Err(ExchangeError::Own(fault)) => return Err(fault),
+                Err(fault) if fault.may_pass() => {
+                    tracing::debug!(%fault, "a copy that lost records is compared later");
+                    sleep(RETRY_PAUSE).await;
+                }
+                Err(fault) => {
+                    tracing::debug!(%fault, "a copy that lost records can't be compared");
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Drops what this node's copy does not have in common with that of a peer. Whether nothing else is left.
+    async fn keep_equal(
+        self: &Arc<Self>,
+        peer: &Peer,
+        compared: ComparedClasses,
+        fates: &BTreeMap<u32, Fate>,
+        paged: &[Bytes],
+    ) -> Result<bool, ExchangeError> {
         let fates = Arc::new(fates.clone());
         let (store, dropped, paged) = (Arc::clone(self), Arc::clone(&fates), paged.to_vec());
         let drop = move || Ok(store.drop_incomparable(compared, &dropped, &paged)?);
         self.settings.blocking.behind(drop).await?;
         for _ in 0..ROUND_COUNT {
-            let tags = match self.differing_tags(&peer, compared, DIFFERENCE_COUNT_MAX).await {
-                Ok(Some(tags)) => tags,
-                Ok(None) => return Ok(false),
-                Err(fault) => {
-                    tracing::debug!(%fault, "a copy that lost records is dropped without a comparison");
-                    return Ok(false);
-                }
-            };
+            let tags = self.differing_tags(peer, compared, DIFFERENCE_COUNT_MAX).await?;
+            let Some(tags) = tags else { return Ok(false) };
             let (store, dropped) = (Arc::clone(self), Arc::clone(&fates));
-            let drop = move || Ok(store.drop_tags(partition, tags, &dropped)?);
+            let drop = move || Ok(store.drop_tags(compared.partition, tags, &dropped)?);
             if planted!(KeepsWhatDiffers) || self.settings.blocking.behind(drop).await? == 0 {
                 return Ok(true);
             }

@@ -40,8 +40,9 @@ impl ReplicatedStore {
             let tags = match self.differing_tags(peer, compared, DIFFERENCE_COUNT_MAX).await {
                 Ok(Some(tags)) => tags,
                 Ok(None) => return Ok(false),
+                Err(fault) if fault.may_pass() => return Err(fault.into()),
                 Err(fault) => {
-                    tracing::debug!(%fault, "a copy that lost records could not be compared");
+                    tracing::debug!(%fault, "copies can't be compared");
                     return Ok(false);
                 }
             };

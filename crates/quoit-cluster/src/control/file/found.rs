@@ -42,7 +42,7 @@ pub(super) fn create(
     names: &[String],
     founding: &Founding,
 ) -> Result<(), OpenError> {
-    let io = |source| OpenError::Io { path: path.to_owned(), source };
+    let io = |fault| OpenError::Io { path: path.to_owned(), fault };
     let on_disk = |error: DiskError| io(io_error(error));
     if names.iter().any(|name| name == NEW_FILE_NAME) {
         disk.remove(NEW_FILE_NAME).map_err(on_disk)?;
@@ -154,7 +154,7 @@ impl ControlFile {
         });
         written.map_err(|error| OpenError::Io {
             path: self.path().to_owned(),
-            source: io::Error::other(error.to_string()),
+            fault: io::Error::other(error.reason),
         })
     }
 }

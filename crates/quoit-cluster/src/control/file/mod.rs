@@ -73,7 +73,7 @@ impl ControlFile {
     /// Opens the file, making it first when there is none, and counts the start.
     pub(crate) fn open(disk: Arc<dyn Disk>, founding: &Founding) -> Result<Self, OpenError> {
         let path = Path::new(&disk.path()).join(FILE_NAME);
-        let io = |source| OpenError::Io { path: path.clone(), source };
+        let io = |fault| OpenError::Io { path: path.clone(), fault };
         let names = disk.list().map_err(|error| io(io_error(error)))?;
         if !names.iter().any(|name| name == FILE_NAME) {
             found::create(&*disk, &path, &names, founding)?;
@@ -111,7 +111,7 @@ impl ControlFile {
         let mut database = self.database.write();
         // Two handles would each have their own idea of the pages.
         database.take();
-        let io = |error| OpenError::Io { path: self.path.clone(), source: io_error(error) };
+        let io = |error| OpenError::Io { path: self.path.clone(), fault: io_error(error) };
         let file = self.disk.open(FILE_NAME, false).map_err(io)?;
         if file.size_bytes().map_err(io)? == 0 {
             let reason = "it is empty".to_owned();
@@ -169,11 +169,11 @@ fn open_error(path: &Path, error: DatabaseError) -> OpenError {
     let path = path.to_owned();
     match error {
         DatabaseError::DatabaseAlreadyOpen => OpenError::InUse { path },
-        DatabaseError::Storage(StorageError::Io(source)) => match source.kind() {
+        DatabaseError::Storage(StorageError::Io(fault)) => match fault.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-                OpenError::Foreign { path, reason: source.to_string() }
+                OpenError::Foreign { path, reason: fault.to_string() }
             }
-            _ => OpenError::Io { path, source },
+            _ => OpenError::Io { path, fault },
         },
         DatabaseError::UpgradeRequired(version) => OpenError::Foreign {
             path,
@@ -188,6 +188,6 @@ pub(crate) fn lock_error(disk: &dyn Disk, error: StoreError) -> OpenError {
     let path = Path::new(&disk.path()).join(FILE_NAME);
     match error {
         StoreError::Locked { .. } => OpenError::InUse { path },
-        error => OpenError::Io { path, source: io_error(error) },
+        error => OpenError::Io { path, fault: io_error(error) },
     }
 }
