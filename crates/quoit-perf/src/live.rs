@@ -1,6 +1,8 @@
 //! A cluster that changes while a verified load runs on it, and what each second of the load was like.
 
+use crate::drive::Target;
 use crate::ec2::RunSummary;
+use crate::link::Transport;
 use crate::report::median;
 use crate::servers::{self, Running};
 use anyhow::{Context, Result, bail, ensure};
@@ -42,7 +44,7 @@ pub(crate) struct LiveOptions {
     keys: u64,
     /// Bytes of a value.
     #[arg(long, default_value_t = 1000)]
-    value_bytes: usize,
+    pub(crate) value_bytes: usize,
     /// Workers of the load generator.
     #[arg(long, default_value_t = 32)]
     workers: usize,
@@ -193,6 +195,23 @@ impl<'o> Live<'o> {
             let is_ready = ring["ring_ready"] == true && ring["pending"] == Value::Array(vec![]);
             Ok(is_ready && is_quiet("waiting") && is_quiet("active"))
         })
+    }
+
+    /// Copies that lost records and are not whole again.
+    pub(crate) fn lost_copies(&self) -> Result<u64> {
+        let status = self.admin(1, &["status"])?;
+        let copies = status["losses"]["incomplete_copies"].as_array().into_iter().flatten();
+        Ok(copies.filter_map(|each| each["partition_count"].as_u64()).sum())
+    }
+
+    /// All nodes that run, to be driven.
+    pub(crate) fn target(&self) -> Target {
+        let nodes = || self.nodes.iter().flatten();
+        Target {
+            addresses: nodes().map(|node| node.address).collect(),
+            pids: nodes().map(Running::pid).collect(),
+            transport: Transport::Plain,
+        }
     }
 
     /// Records and bytes that all nodes have handed over since their start.

@@ -27,6 +27,7 @@ mod ladder;
 mod link;
 mod listing;
 mod live;
+mod lost;
 mod mesh;
 mod metrics;
 mod places;
@@ -112,6 +113,8 @@ enum Command {
     Failover(failover::FailoverOptions),
     /// Healing of a node that was away under verified load.
     Away(away::AwayOptions),
+    /// Healing of a node whose store lost its last records.
+    Lost(lost::LostOptions),
     /// A cluster that grows under verified load: what moves, and what requests notice.
     Growth(growth::GrowthOptions),
     /// Instructions of gets and puts, counted by callgrind, beside those of another build.
@@ -194,6 +197,7 @@ impl Command {
             | Self::Failover(_)
             | Self::Away(_)
             | Self::Growth(_)
+            | Self::Lost(_)
             | Self::Import(_)
             | Self::Client(_)
             | Self::Echo { .. }
@@ -224,6 +228,7 @@ fn main() -> Result<()> {
         Command::Failover(options) => failover::failover(&options),
         Command::Away(options) => away::away(&options),
         Command::Import(options) => import::import(&options),
+        Command::Lost(options) => lost::lost(&options),
         Command::Growth(options) => growth::growth(&options),
         Command::Engines(options) => engines::engines(&options),
         Command::Instructions(options) => instructions::instructions(&options),

@@ -261,7 +261,7 @@ async fn make_up_for(store: &Arc<ReplicatedStore>, found: Option<&FoundLoss>) ->
     tracing::warn!(
         reason = found.loss.reason,
         dropped_record_count = dropped,
-        "the store has lost records: what other nodes have whole copies of is copied from them"
+        "the store has lost records: those that differ from whole copies of other nodes are copied from there"
     );
     store.serve_replicas();
     Ok(())
