@@ -166,6 +166,11 @@ impl ReplicatedStore {
                 settled.insert(*partition);
             }
         }
+        tracing::info!(
+            compared_count = settled.len(),
+            partition_count = fates.len(),
+            "copies that lost records were compared with whole ones"
+        );
         Ok(settled)
     }
 

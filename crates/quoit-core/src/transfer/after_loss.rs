@@ -52,6 +52,11 @@ impl ReplicatedStore {
                 if !planted!(CompletesWithoutTombstones) {
                     self.hand_tombstones(copy, peer, &report).await?;
                 }
+                tracing::debug!(
+                    partition = copy.partition.0,
+                    to = %peer.name(),
+                    "a copy that lost records has all that differed here"
+                );
                 return Ok(true);
             }
         }
