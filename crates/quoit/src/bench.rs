@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use quoit_bench::cli::{BenchOptions, check, convert, run};
 use quoit_bench::compare::{CompareOptions, compare_command};
-use quoit_bench::config::{KeySpread, LineOptions, is_url};
+use quoit_bench::config::{KeySpread, LineOptions, Workload, is_url};
 use quoit_bench::growth::{GrowthKind, GrowthOptions, crdt_growth};
 use quoit_bench::report::{ChartOptions, ReportOptions, report};
 use std::path::PathBuf;
@@ -257,6 +257,42 @@ struct LineArgs {
     /// Bytes of each value, such as 500 or 2k [default: 1000].
     #[arg(long, value_name = "N", value_parser = count)]
     value_size: Option<u64>,
+    /// Core workload of the Yahoo! Cloud Serving Benchmark, instead of weights and a spread. Fill the keys
+    /// first.
+    #[arg(long, value_enum, value_name = "NAME")]
+    workload: Option<NamedWorkload>,
+    /// Write each key once, and end.
+    #[arg(long)]
+    fill: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum NamedWorkload {
+    /// Half reads, half writes; Zipf's distribution.
+    YcsbA,
+    /// 95 reads to 5 writes; Zipf's distribution.
+    YcsbB,
+    /// Reads; Zipf's distribution.
+    YcsbC,
+    /// 95 reads to 5 insertions; those that were inserted last are read most often.
+    YcsbD,
+    /// 95 scans of 1 to 100 records to 5 insertions; Zipf's distribution. Protocol Buffers only.
+    YcsbE,
+    /// Half reads, half reads with a write of the same key after each; Zipf's distribution.
+    YcsbF,
+}
+
+impl From<NamedWorkload> for Workload {
+    fn from(named: NamedWorkload) -> Self {
+        match named {
+            NamedWorkload::YcsbA => Self::YcsbA,
+            NamedWorkload::YcsbB => Self::YcsbB,
+            NamedWorkload::YcsbC => Self::YcsbC,
+            NamedWorkload::YcsbD => Self::YcsbD,
+            NamedWorkload::YcsbE => Self::YcsbE,
+            NamedWorkload::YcsbF => Self::YcsbF,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -267,6 +303,10 @@ enum Spread {
     EightyTwenty,
     /// By a Pareto distribution.
     Pareto,
+    /// By Zipf's distribution: few keys are drawn very often, and which they are is spread evenly.
+    Zipfian,
+    /// By Zipf's distribution, the last keys most often.
+    Latest,
 }
 
 /// A number above 0 with k (thousands) or M (millions) behind it, or nothing.
@@ -302,8 +342,12 @@ impl LineArgs {
                 Spread::Uniform => KeySpread::Uniform,
                 Spread::EightyTwenty => KeySpread::EightyTwenty,
                 Spread::Pareto => KeySpread::Pareto,
+                Spread::Zipfian => KeySpread::Zipfian,
+                Spread::Latest => KeySpread::Latest,
             }),
             value_bytes: self.value_size,
+            workload: self.workload.map(Workload::from),
+            fills: self.fill,
         }
     }
 }

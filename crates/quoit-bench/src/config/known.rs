@@ -138,6 +138,7 @@ const KEYS: &[&str] = &[
     "innostore_config",
     "memcached_default_port",
     "memcached_ips",
+    "memcached_timeout",
     "mynode",
     "nodes",
     "redis_ips",

@@ -34,6 +34,10 @@ pub struct LineOptions {
     pub spread: Option<KeySpread>,
     /// Bytes of each value; 1000.
     pub value_bytes: Option<u64>,
+    /// A mix and a spread that have a name, in place of weights and a spread.
+    pub workload: Option<Workload>,
+    /// Write every key once, instead of the mix.
+    pub fills: bool,
 }
 
 /// How the keys of a load are drawn.
@@ -45,6 +49,10 @@ pub enum KeySpread {
     EightyTwenty,
     /// By a Pareto distribution: few keys are drawn very often.
     Pareto,
+    /// By Zipf's distribution, the keys that are drawn often anywhere among the others.
+    Zipfian,
+    /// By Zipf's distribution, the keys that were inserted last most often.
+    Latest,
 }
 
 impl KeySpread {
@@ -53,7 +61,62 @@ impl KeySpread {
             Self::Uniform => "uniform_int",
             Self::EightyTwenty => "eightytwenty_int",
             Self::Pareto => "truncated_pareto_int",
+            Self::Zipfian => "scrambled_zipfian_int",
+            Self::Latest => "latest_int",
         }
+    }
+
+    /// The generator of so many keys, as TOML. The keys are the same whatever the spread, but for those of
+    /// spreads that basho_bench has as well.
+    fn term(self, keys: u64) -> String {
+        match self {
+            Self::Uniform => format!("[{:?}, 0, {keys}]", self.generator()),
+            _ => format!("[{:?}, {keys}]", self.generator()),
+        }
+    }
+}
+
+/// The core workloads of the Yahoo! Cloud Serving Benchmark (Cooper et al.: Benchmarking Cloud Serving
+/// Systems with YCSB, SoCC 2010).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workload {
+    /// Half reads, half writes.
+    YcsbA,
+    /// Mostly reads.
+    YcsbB,
+    /// Reads alone.
+    YcsbC,
+    /// Reads of what was inserted last.
+    YcsbD,
+    /// Scans of up to a hundred records.
+    YcsbE,
+    /// Half reads, half reads with a write of the same key after each.
+    YcsbF,
+}
+
+impl Workload {
+    fn spread(self) -> KeySpread {
+        match self {
+            Self::YcsbD => KeySpread::Latest,
+            _ => KeySpread::Zipfian,
+        }
+    }
+
+    /// Operations with their weights, as TOML; `None` where the protocol has not what it needs.
+    fn operations(self, protocol: Protocol) -> Option<String> {
+        let [get, put, update, _] = protocol.operations();
+        let (get, put) = (get?, put?);
+        Some(match self {
+            Self::YcsbA => format!("[[{get:?}, 50], [{put:?}, 50]]"),
+            Self::YcsbB => format!("[[{get:?}, 95], [{put:?}, 5]]"),
+            Self::YcsbC => format!("[[{get:?}, 1]]"),
+            Self::YcsbD => format!("[[{get:?}, 95], [\"insert\", [\"insert\", {put:?}], 5]]"),
+            Self::YcsbE if protocol == Protocol::Pb => {
+                format!("[[\"scan\", [\"scan\", 100], 95], [\"insert\", [\"insert\", {put:?}], 5]]")
+            }
+            Self::YcsbE => return None,
+            Self::YcsbF => format!("[[{get:?}, 50], [{:?}, 50]]", update?),
+        })
     }
 }
 
@@ -62,8 +125,8 @@ impl KeySpread {
 pub enum LineError {
     /// Options of a load beside configuration files.
     #[error(
-        "--get, --put, --update, --delete, --workers, --rate, --keys, --spread and --value-size describe a \
-         load of a URL: give one, such as pb://127.0.0.1:8087, or set the keys in the configuration file"
+        "--get, --put, --update, --delete, --workers, --rate, --keys, --spread, --value-size, --workload and \
+         --fill describe a load of a URL: give one, such as pb://127.0.0.1:8087, or set the keys in the configuration file"
     )]
     OptionsOfFiles,
     /// URLs beside configuration files.
@@ -97,8 +160,19 @@ pub enum LineError {
     /// Nothing to do.
     #[error("all weights are 0: give one of --get, --put, --update and --delete a number above")]
     NoOperation,
+    /// A named workload beside its parts.
+    #[error("--workload has a mix and a spread of its own: leave out {0}")]
+    WorkloadBeside(&'static str),
+    /// A workload with an operation that the protocol does not have.
+    #[error(
+        "this workload has operations that only other protocols have: E needs pb://, F needs pb:// or http://"
+    )]
+    WorkloadElsewhere,
+    /// Keys that are all written once, at a rate or by weights.
+    #[error("--fill writes each key once: leave out {0}")]
+    FillBeside(&'static str),
     /// An operation that the protocol does not have.
-    #[error("redis has no --update: use --get and --put")]
+    #[error("redis and memcached have no --update: use --get and --put")]
     NoUpdate,
 }
 
@@ -108,6 +182,7 @@ enum Protocol {
     Pb,
     Http { tls: bool },
     Redis,
+    Memcached,
 }
 
 impl Protocol {
@@ -117,8 +192,14 @@ impl Protocol {
             "http" => Self::Http { tls: false },
             "https" => Self::Http { tls: true },
             "redis" => Self::Redis,
+            "memcached" => Self::Memcached,
             _ => return None,
         })
+    }
+
+    /// Whether there are bucket types.
+    fn has_types(self) -> bool {
+        matches!(self, Self::Pb | Self::Http { .. })
     }
 
     fn default_port(self) -> u16 {
@@ -126,6 +207,7 @@ impl Protocol {
             Self::Pb => 8087,
             Self::Http { .. } => 8098,
             Self::Redis => 6379,
+            Self::Memcached => 11_211,
         }
     }
 
@@ -135,6 +217,16 @@ impl Protocol {
             Self::Pb => ("riakc_pb", "riakc_pb"),
             Self::Http { .. } => ("http_raw", "http_raw"),
             Self::Redis => ("redis", "redis"),
+            Self::Memcached => ("memcached", "memcached"),
+        }
+    }
+
+    /// Names of reads, writes, reads with a write after each, and deletes.
+    fn operations(self) -> [Option<&'static str>; 4] {
+        match self {
+            Self::Redis => [Some("get"), Some("set"), None, Some("del")],
+            Self::Memcached => [Some("get_any"), Some("set"), None, Some("delete")],
+            Self::Pb | Self::Http { .. } => ["get", "put", "update", "delete"].map(Some),
         }
     }
 }
@@ -153,8 +245,9 @@ impl LineServer {
     fn parse(text: &str) -> Result<Self, LineError> {
         let fault = |problem: String| LineError::Url { url: text.to_owned(), problem };
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
-        let protocol = Protocol::of_scheme(scheme)
-            .ok_or_else(|| fault(format!("{scheme} is none of pb, http, https and redis")))?;
+        let protocol = Protocol::of_scheme(scheme).ok_or_else(|| {
+            fault(format!("{scheme} is none of pb, http, https, redis and memcached"))
+        })?;
         // The standard drops the default ports of the schemes that it knows, which are not those of here.
         let url = Url::parse(&format!("quoit://{rest}"));
         let url = url.map_err(|error| fault(error.to_string()))?;
@@ -167,7 +260,7 @@ impl LineServer {
         let (bucket_type, bucket) = match path[..] {
             [] => (None, "bench"),
             [bucket] => (None, bucket),
-            [bucket_type, bucket] if protocol != Protocol::Redis => (Some(bucket_type), bucket),
+            [bucket_type, bucket] if protocol.has_types() => (Some(bucket_type), bucket),
             _ => return Err(fault("the path is BUCKET or TYPE/BUCKET".to_owned())),
         };
         Ok(Self {
@@ -211,7 +304,8 @@ pub(crate) fn configuration(urls: &[String], options: &LineOptions) -> Result<St
     };
     let mode = options.rate_per_s.map(|rate| format!("[\"open_rate\", {rate}]"));
     line("mode", mode.unwrap_or_else(|| quoted("max")));
-    line("duration", DEFAULT_MINUTES.to_string());
+    let duration = if options.fills { quoted("infinity") } else { DEFAULT_MINUTES.to_string() };
+    line("duration", duration);
     line("report_interval", "1".to_owned());
     line("concurrent", options.workers.unwrap_or(20).to_string());
     let (driver, prefix) = first.protocol.driver();
@@ -222,9 +316,13 @@ pub(crate) fn configuration(urls: &[String], options: &LineOptions) -> Result<St
     for (key, value) in place(first) {
         line(key, value);
     }
-    let spread = options.spread.unwrap_or(KeySpread::Uniform).generator();
     let keys = options.keys.unwrap_or(100_000);
-    line("key_generator", format!("[\"to_binstr\", \"key-~10..0B\", [{spread:?}, {keys}]]"));
+    let drawn = match (options.fills, options.workload) {
+        (true, _) => format!("[\"partitioned_sequential_int\", 0, {keys}]"),
+        (false, Some(workload)) => workload.spread().term(keys),
+        (false, None) => options.spread.unwrap_or(KeySpread::Uniform).term(keys),
+    };
+    line("key_generator", format!("[\"to_binstr\", \"key-~10..0B\", {drawn}]"));
     let value_bytes = options.value_bytes.unwrap_or(1000);
     line("value_generator", format!("[\"fixed_bin\", {value_bytes}]"));
     line("operations", operations(first.protocol, options)?);
@@ -254,6 +352,7 @@ fn place(server: &LineServer) -> Vec<(&'static str, String)> {
             }
             keys
         }
+        Protocol::Memcached => Vec::new(),
         Protocol::Redis => vec![("bucket_name", format!("{{ binary = {bucket:?} }}"))],
     }
 }
@@ -261,20 +360,33 @@ fn place(server: &LineServer) -> Vec<(&'static str, String)> {
 /// The mix; four reads to a write where nothing is said.
 fn operations(protocol: Protocol, options: &LineOptions) -> Result<String, LineError> {
     let LineOptions { get, put, update, delete, .. } = *options;
+    let weights = [("--get", get), ("--put", put), ("--update", update), ("--delete", delete)];
+    let weighted = weights.iter().find(|(_, weight)| weight.is_some()).map(|(name, _)| *name);
+    let beside = weighted.or(options.spread.map(|_| "--spread"));
+    if options.fills {
+        let [_, put, ..] = protocol.operations();
+        let put = put.unwrap_or("put");
+        let beside = beside.or(options.workload.map(|_| "--workload"));
+        return beside.map_or_else(
+            || Ok(format!("[[{put:?}, 1]]")),
+            |name| Err(LineError::FillBeside(name)),
+        );
+    }
+    if let Some(workload) = options.workload {
+        return match beside {
+            Some(name) => Err(LineError::WorkloadBeside(name)),
+            None => workload.operations(protocol).ok_or(LineError::WorkloadElsewhere),
+        };
+    }
     let is_silent = [get, put, update, delete].iter().all(Option::is_none);
     let (get, put) = if is_silent { (Some(80), Some(20)) } else { (get, put) };
-    let names = match protocol {
-        Protocol::Redis => ["get", "set", "update", "del"],
-        _ => ["get", "put", "update", "delete"],
-    };
-    if protocol == Protocol::Redis && update.is_some_and(|weight| weight > 0) {
-        return Err(LineError::NoUpdate);
+    let mut mix = Vec::new();
+    for (name, weight) in protocol.operations().into_iter().zip([get, put, update, delete]) {
+        if let Some(weight) = weight.filter(|weight| *weight > 0) {
+            let name = name.ok_or(LineError::NoUpdate)?;
+            mix.push(format!("[{name:?}, {weight}]"));
+        }
     }
-    let weights = names.into_iter().zip([get, put, update, delete]);
-    let mix: Vec<_> = weights
-        .filter_map(|(name, weight)| Some((name, weight.filter(|weight| *weight > 0)?)))
-        .map(|(name, weight)| format!("[{name:?}, {weight}]"))
-        .collect();
     if mix.is_empty() {
         return Err(LineError::NoOperation);
     }
@@ -327,6 +439,7 @@ mod tests {
             ("http://h/b", "http_raw"),
             ("https://h:1/t/b", "http_raw"),
             ("redis://h", "redis"),
+            ("memcached://h", "memcached"),
         ] {
             let config = config(&[url], &LineOptions::default());
             assert_eq!((config.driver.as_str(), config.pacing), (driver, Pacing::Max), "{url}");
@@ -339,10 +452,42 @@ mod tests {
     }
 
     #[test]
+    fn named_workloads_are_mixes_and_spreads() {
+        let of = |workload, url: &str| {
+            let options = LineOptions { workload: Some(workload), ..LineOptions::default() };
+            config(&[url], &options)
+        };
+        let insertion = of(Workload::YcsbD, "pb://h");
+        let inserts: Vec<_> = insertion.operations.iter().map(|entry| entry.inserts).collect();
+        assert_eq!(inserts, [false, true]);
+        assert_eq!(insertion.operations[1].operation, crate::term::Term::atom("put"));
+        assert!(insertion.inserted_keys().is_some());
+        assert!(of(Workload::YcsbA, "redis://h").inserted_keys().is_none());
+        for workload in [Workload::YcsbB, Workload::YcsbC, Workload::YcsbF] {
+            of(workload, "http://h");
+        }
+        of(Workload::YcsbE, "pb://h");
+        let scans = LineOptions { workload: Some(Workload::YcsbE), ..LineOptions::default() };
+        assert_eq!(fault("http://h", &scans), LineError::WorkloadElsewhere.to_string());
+        let weighted = LineOptions { get: Some(1), ..scans };
+        assert!(fault("pb://h", &weighted).contains("leave out --get"));
+    }
+
+    #[test]
+    fn a_fill_writes_each_key_once() {
+        let fill = LineOptions { fills: true, keys: Some(50), ..LineOptions::default() };
+        let config = config(&["pb://h"], &fill);
+        assert_eq!(config.key_generator.dimension(), Some(50));
+        assert_eq!(config.length, crate::config::RunLength::Unlimited);
+        let beside = LineOptions { workload: Some(Workload::YcsbA), ..fill };
+        assert!(fault("pb://h", &beside).contains("leave out --workload"));
+    }
+
+    #[test]
     fn a_line_that_describes_no_load_is_told_with_the_remedy() {
         let none = LineOptions::default();
         for (url, expected) in [
-            ("ftp://h", "ftp is none of pb, http, https and redis"),
+            ("ftp://h", "ftp is none of pb, http, https, redis and memcached"),
             ("pb://", "write for example"),
             ("pb://h:99999", "write for example"),
             ("pb://u:p@h", "QUOIT_USER"),

@@ -28,7 +28,7 @@ use generators::Generators;
 pub use hooks::Hooks;
 pub(crate) use hooks::run_hook;
 pub(crate) use load_line::LINE_FILE;
-pub use load_line::{KeySpread, LineError, LineOptions, is_url};
+pub use load_line::{KeySpread, LineError, LineOptions, Workload, is_url};
 pub use operations::OperationEntry;
 pub(crate) use operations::file_label;
 pub use pacing::{Arrivals, KneePlan, Pacing};
@@ -210,6 +210,7 @@ impl Config {
         let hooks = Hooks::read(&settings, &mut warnings)?;
         let Generators { keys: key_generator, values: value_generator, source } =
             Generators::read(&settings, worker_count, &mut warnings)?;
+        operations::check_inserts(&settings, &operations, &key_generator)?;
         Ok(Self {
             pacing: pacing::read_pacing(&settings)?,
             knee: pacing::read_knee(&settings),
@@ -255,6 +256,13 @@ impl Config {
             target_overrides: Vec::new(),
             run_directory: PathBuf::new(),
         })
+    }
+
+    /// Keys for operations that insert, where any does: its first number is that behind the keys of
+    /// `key_generator`.
+    pub(crate) fn inserted_keys(&self) -> Option<KeyGenerator> {
+        let inserts = self.operations.iter().any(|entry| entry.inserts && entry.weight > 0);
+        inserts.then(|| self.key_generator.inserting())?
     }
 
     /// The servers of a driver: those of the command line, else those of `ips_key`, whose

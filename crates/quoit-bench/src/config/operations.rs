@@ -2,6 +2,7 @@
 
 use super::error::{ConfigError, Place};
 use super::settings::Settings;
+use crate::keygen::KeyGenerator;
 use crate::term::Term;
 
 /// One entry of the list.
@@ -11,6 +12,8 @@ pub struct OperationEntry {
     pub label: Term,
     /// The driver's operation with its arguments.
     pub operation: Term,
+    /// Whether it is about a key that is not there yet: written `{insert, Operation}`.
+    pub inserts: bool,
     /// Its share of the sum of all weights; 0 is never chosen.
     pub weight: u32,
     /// Where it is written.
@@ -32,6 +35,7 @@ pub(super) fn read_operations(settings: &Settings) -> Result<Vec<OperationEntry>
     let entry = |name: &str, weight| OperationEntry {
         label: Term::atom(name),
         operation: Term::atom(name),
+        inserts: false,
         weight,
         place: Place::Default,
     };
@@ -65,6 +69,21 @@ pub(super) fn read_operations(settings: &Settings) -> Result<Vec<OperationEntry>
     Err(settings.value_error(key, expected))
 }
 
+/// Checks that operations that insert know which key comes next.
+pub(super) fn check_inserts(
+    settings: &Settings,
+    operations: &[OperationEntry],
+    keys: &KeyGenerator,
+) -> Result<(), ConfigError> {
+    let inserts = operations.iter().any(|entry| entry.inserts);
+    if inserts && keys.inserting().is_none() {
+        let expected = "operations that insert go on behind the keys that are there: draw these with \
+                        uniform_int, zipfian_int, scrambled_zipfian_int or latest_int";
+        return Err(settings.value_error("key_generator", expected));
+    }
+    Ok(())
+}
+
 /// An entry, or what it should be.
 fn entry_of(element: &Term, place: Place) -> Result<OperationEntry, &'static str> {
     let (label, operation, weight) = match element.as_tuple() {
@@ -77,8 +96,12 @@ fn entry_of(element: &Term, place: Place) -> Result<OperationEntry, &'static str
         Some(weight) if weight < 0 => return Err("a weight is not negative: write 0 for never"),
         Some(weight) => u32::try_from(weight).map_err(|_| "a weight goes up to 4294967295")?,
     };
+    let (operation, inserts) = match operation.as_tuple() {
+        Some([insert, operation]) if insert.as_atom() == Some("insert") => (operation, true),
+        _ => (operation, false),
+    };
     let (label, operation) = (label.clone(), operation.clone());
-    Ok(OperationEntry { label, operation, weight, place })
+    Ok(OperationEntry { label, operation, inserts, weight, place })
 }
 
 /// The part of a file's name that stands for a label: letters and digits stay, everything else

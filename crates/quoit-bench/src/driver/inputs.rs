@@ -15,6 +15,10 @@ pub struct Inputs {
     random: Random,
     keys: KeyGenerator,
     values: ValueGenerator,
+    /// Keys for operations that insert; none where no operation does.
+    inserted: Option<KeyGenerator>,
+    /// Whether the operation at hand inserts.
+    is_inserting: bool,
     key: Key,
     verifier: Option<Arc<Verifier>>,
 }
@@ -27,7 +31,27 @@ impl Inputs {
         values: ValueGenerator,
         verifier: Option<Arc<Verifier>>,
     ) -> Self {
-        Self { random, keys, values, key: Key::default(), verifier }
+        let (inserted, is_inserting, key) = (None, false, Key::default());
+        Self { random, keys, values, inserted, is_inserting, key, verifier }
+    }
+
+    /// The same with keys for operations that insert.
+    pub(crate) fn with_inserted(self, inserted: Option<KeyGenerator>) -> Self {
+        Self { inserted, ..self }
+    }
+
+    /// An operation begins that inserts a key, or one that does not.
+    #[inline]
+    pub(crate) fn begin_operation(&mut self, inserts: bool) {
+        self.is_inserting = inserts;
+    }
+
+    /// The operation has ended, however it did.
+    #[inline]
+    pub(crate) fn end_operation(&mut self) {
+        if self.is_inserting {
+            self.inserted.iter_mut().for_each(KeyGenerator::end_insertion);
+        }
     }
 
     /// Starts a read where the run is verified.
@@ -73,7 +97,11 @@ impl Inputs {
     /// [`Exhausted`] when a finite generator has ended; the worker then stops.
     #[inline]
     pub fn next_key(&mut self) -> Result<&Key, Exhausted> {
-        self.keys.generate(&mut self.random, &mut self.key)?;
+        let keys = match &mut self.inserted {
+            Some(inserted) if self.is_inserting => inserted,
+            _ => &mut self.keys,
+        };
+        keys.generate(&mut self.random, &mut self.key)?;
         Ok(&self.key)
     }
 

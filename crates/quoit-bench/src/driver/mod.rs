@@ -14,6 +14,7 @@ mod http_templated;
 mod index_queries;
 mod indexes;
 mod inputs;
+mod memcached;
 mod memory;
 mod nhs;
 mod null;
@@ -211,6 +212,7 @@ pub(crate) fn with_named<T: DriverTask>(
         OnLeveled::NAME => task.with::<OnLeveled>(),
         OnInnostore::NAME => task.with::<OnInnostore>(),
         memory::Memory::NAME | "ets" | "dets" => task.with::<memory::Memory>(),
+        memcached::Memcached::NAME => task.with::<memcached::Memcached>(),
         redis::Redis::NAME => task.with::<redis::Redis>(),
         riakclient::RiakClient::NAME => task.with::<riakclient::RiakClient>(),
         nullfile::NullFile::NAME => task.with::<nullfile::NullFile>(),

@@ -4,7 +4,7 @@ use crate::config::{Config, ConfigError};
 use crate::names::nearest;
 
 /// The drivers, by the names that configurations may use.
-const OFFERED: [&str; 17] = [
+const OFFERED: [&str; 18] = [
     "http_raw",
     "http",
     "riakc_pb",
@@ -20,12 +20,13 @@ const OFFERED: [&str; 17] = [
     "ets",
     "dets",
     "redis",
+    "memcached",
     "null",
     "nullfile",
 ];
 
 /// Drivers of basho_bench that are not offered, and what to use instead.
-const REFUSED: [(&str, &str); 16] = [
+const REFUSED: [(&str, &str); 15] = [
     ("riakclient_sets", "use riakc_dt_pb, which reads and changes sets over Protocol Buffers"),
     ("bigset", "use riakc_dt_pb: every set of Quoit is one that may be large"),
     ("kv_backend", "the engines that run in this process are Quoit's own: use bitcask or memory"),
@@ -41,7 +42,6 @@ const REFUSED: [(&str, &str); 16] = [
     ("cassandra_cql", "it speaks to another database: use riakc_pb"),
     ("hibari", "it speaks to another database: use riakc_pb"),
     ("carbon", "it sends metrics, not requests: use null to measure the load generator"),
-    ("memcached", "use redis for a cache over the network, or memory for one in this process"),
 ];
 
 /// The error for a driver of that name.

@@ -72,6 +72,81 @@ fn eightytwenty_int_is_uniform_in_both_parts() {
     });
 }
 
+/// The shares of ranks in Zipf's distribution.
+fn zipf(count: usize) -> Vec<f64> {
+    let weights: Vec<f64> = (1..=count).map(|rank| (rank as f64).powf(-0.99)).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.into_iter().map(|weight| weight / sum).collect()
+}
+
+#[test]
+fn zipfian_int_draws_the_least_integers_most_often() {
+    for_each_stream("{zipfian_int, 40}", |name, keys| {
+        let mut counts = [0_u64; 40];
+        keys.iter().for_each(|key| counts[key.integer() as usize] += 1);
+        assert_chi_square(name, &counts, &zipf(40));
+    });
+}
+
+#[test]
+fn scrambled_zipfian_int_has_its_hot_keys_anywhere() {
+    for_each_stream("{scrambled_zipfian_int, 40}", |name, keys| {
+        let mut counts = [0_u64; 40];
+        keys.iter().for_each(|key| counts[key.integer() as usize] += 1);
+        // Ranks whose hashes fall together share an integer.
+        let mut shares = [0.0; 40];
+        for (rank, share) in zipf(40).into_iter().enumerate() {
+            shares[(zipf::scrambled(rank as u64) % 40) as usize] += share;
+        }
+        let drawn = (0..40).filter(|place| shares[*place] > 0.0);
+        let (counts, shares): (Vec<u64>, Vec<f64>) =
+            drawn.map(|place| (counts[place], shares[place])).unzip();
+        assert_eq!(counts.iter().sum::<u64>(), DRAWS as u64, "{name}: no other integer comes");
+        assert_chi_square(name, &counts, &shares);
+    });
+}
+
+#[test]
+fn latest_int_follows_insertions() {
+    for_each_stream("{latest_int, 40}", |name, keys| {
+        let mut counts = [0_u64; 40];
+        keys.iter().for_each(|key| counts[39 - key.integer() as usize] += 1);
+        assert_chi_square(name, &counts, &zipf(40));
+    });
+    let mut keys = generator("{to_binstr, \"k~B\", {latest_int, 10}}");
+    let mut inserted = keys.inserting().expect("it is known what comes next");
+    let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);
+    let mut key = Key::default();
+    inserted.generate(&mut random, &mut key).expect("there is no end");
+    assert_eq!(key.bytes(), b"k10");
+    let mut newest = |keys: &mut KeyGenerator| {
+        let mut drawn = (0..500).map(|_| {
+            keys.generate(&mut random, &mut key).expect("there is no end");
+            key.integer()
+        });
+        drawn.by_ref().max()
+    };
+    assert_eq!(newest(&mut keys), Some(9), "it is not there before its insertion has ended");
+    inserted.end_insertion();
+    assert_eq!(newest(&mut keys), Some(10));
+}
+
+#[test]
+fn insertions_go_on_behind_the_keys_that_are_there() {
+    let next = |text: &str| {
+        let mut inserted = generator(text).inserting()?;
+        let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);
+        let mut key = Key::default();
+        inserted.generate(&mut random, &mut key).ok()?;
+        Some(key.integer())
+    };
+    assert_eq!(next("{uniform_int, 50}"), Some(51));
+    assert_eq!(next("{int_to_str, {uniform_int, 5, 50}}"), Some(55));
+    assert_eq!(next("{scrambled_zipfian_int, 50}"), Some(50));
+    assert_eq!(next("{pareto_int, 50}"), None);
+    assert_eq!(next("uuid_v4"), None);
+}
+
 #[test]
 fn dynamo_style_keys_are_equally_frequent() {
     for_each_stream("{dynamo_style_string, 40}", |name, keys| {

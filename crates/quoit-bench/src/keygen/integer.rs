@@ -1,7 +1,9 @@
 //! Generators of integers.
 
 use super::Exhausted;
+use super::insertion::Insertions;
 use super::sequence::Sequence;
+use super::zipf::{Zipf, scrambled};
 use crate::random::Random;
 
 /// Shape of the Pareto distribution.
@@ -35,6 +37,29 @@ pub enum Integers {
         /// A fifth of the range; not 0.
         fifth: u64,
     },
+    /// Zipf's distribution over `0..count`.
+    Zipfian {
+        /// The distribution of ranks.
+        zipf: Zipf,
+        /// How many there are; not 0.
+        count: u64,
+        /// Each rank is that of some integer of the range; else the least integers come most often.
+        is_scrambled: bool,
+    },
+    /// Zipf's distribution over the age of keys: those that were inserted last come most often.
+    Latest {
+        /// The distribution of ages.
+        zipf: Zipf,
+        /// The keys that are there.
+        insertions: Insertions,
+    },
+    /// Keys that are not there yet, one after the other for all workers together.
+    Inserted {
+        /// The keys that are there.
+        insertions: Insertions,
+        /// The last one, while its insertion goes on.
+        number: Option<u64>,
+    },
 }
 
 impl Integers {
@@ -48,9 +73,13 @@ impl Integers {
     pub fn dimension(&self) -> Option<u64> {
         match *self {
             Self::Sequence(ref sequence) => Some(sequence.count()),
-            Self::Uniform { count, .. } => Some(count),
+            Self::Uniform { count, .. } | Self::Zipfian { count, .. } => Some(count),
+            Self::Latest { ref insertions, .. } => Some(insertions.count()),
             Self::Pareto { max, is_truncated: true, .. } => u64::try_from(max).ok(),
-            Self::Counter(_) | Self::Pareto { .. } | Self::EightyTwenty { .. } => None,
+            Self::Counter(_)
+            | Self::Pareto { .. }
+            | Self::EightyTwenty { .. }
+            | Self::Inserted { .. } => None,
         }
     }
 
@@ -79,6 +108,24 @@ impl Integers {
                     *fifth + random.uniform(4 * *fifth)
                 };
                 drawn.cast_signed()
+            }
+            Self::Zipfian { zipf, count, is_scrambled } => {
+                let place = zipf.draw(*count, random) - 1;
+                let place = if *is_scrambled { scrambled(place) % *count } else { place };
+                place.cast_signed()
+            }
+            Self::Latest { zipf, insertions } => {
+                let count = insertions.count();
+                (count - zipf.draw(count, random)).cast_signed()
+            }
+            Self::Inserted { insertions, number } => {
+                // An operation that starts over draws another key.
+                if let Some(given_up) = number.take() {
+                    insertions.end(given_up);
+                }
+                let begun = insertions.begin();
+                *number = Some(begun);
+                begun.cast_signed()
             }
         })
     }

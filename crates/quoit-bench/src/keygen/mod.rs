@@ -11,6 +11,7 @@ mod error;
 mod format;
 mod functions;
 mod inserter;
+mod insertion;
 mod integer;
 mod lines;
 mod notes;
@@ -22,6 +23,7 @@ mod sequence;
 mod tests;
 mod text;
 mod tree;
+mod zipf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,9 @@
 //! From a configuration term to a generator of integers.
 
+use super::insertion::Insertions;
 use super::integer::Integers;
 use super::sequence::Sequence;
+use super::zipf::{YCSB_EXPONENT, Zipf};
 use super::{GeneratorError, KeyGenerator, shape_error};
 use crate::term::Term;
 
@@ -110,8 +112,40 @@ fn plain_integers(
         "eightytwenty_int" => max(5)
             .map_err(|_| shape_error(term, "{eightytwenty_int, Max} with Max of at least 5"))
             .map(|max| Integers::EightyTwenty { fifth: max.unsigned_abs() / 5 }),
+        "zipfian_int" | "scrambled_zipfian_int" => {
+            count_and_exponent(term, name, arguments).map(|(count, exponent)| {
+                let is_scrambled = name == "scrambled_zipfian_int";
+                Integers::Zipfian { zipf: Zipf::new(exponent), count, is_scrambled }
+            })
+        }
+        "latest_int" => count_and_exponent(term, name, arguments).map(|(count, exponent)| {
+            Integers::Latest { zipf: Zipf::new(exponent), insertions: Insertions::behind(count) }
+        }),
         _ => return None,
     })
+}
+
+/// The count of integers from 0 on, and the exponent of their distribution.
+fn count_and_exponent(
+    term: &Term,
+    name: &str,
+    arguments: &[Term],
+) -> Result<(u64, f64), GeneratorError> {
+    let form =
+        format!("{{{name}, Count}} or {{{name}, Count, Exponent}}, Exponent above 0 up to 10");
+    let (count, exponent) = match arguments {
+        [count] => (count, Some(YCSB_EXPONENT)),
+        [count, exponent] => (count, exponent.as_number()),
+        _ => return Err(shape_error(term, form)),
+    };
+    let exponent = exponent.filter(|exponent| *exponent > 0.0 && *exponent <= 10.0);
+    let exponent = exponent.ok_or_else(|| shape_error(term, form.clone()))?;
+    // Ranks are drawn as floating-point numbers, which are exact up to here.
+    let count = range(term, count, &form)?;
+    match count < 1 << 53 {
+        true => Ok((count, exponent)),
+        false => Err(shape_error(term, form)),
+    }
 }
 
 /// The start and the count of the integers from `start` up to the one before `max`.

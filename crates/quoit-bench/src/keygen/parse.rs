@@ -15,7 +15,7 @@ use crate::valgen::ValueGenerator;
 const INTEGER_BITS_MAX: i128 = 8192;
 
 /// Names of generators, for suggestions.
-const NAMES: [&str; 35] = [
+const NAMES: [&str; 38] = [
     "sequential_int",
     "partitioned_sequential_int",
     "uniform_int",
@@ -51,6 +51,9 @@ const NAMES: [&str; 35] = [
     "modulo_format",
     "random_int",
     "term_to_bin",
+    "zipfian_int",
+    "scrambled_zipfian_int",
+    "latest_int",
 ];
 
 impl KeyGenerator {

@@ -74,6 +74,7 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
         worker_count: config.worker_count,
         shutdown_on_error: config.shutdown_on_error,
         keys: config.key_generator.clone(),
+        inserted: config.inserted_keys(),
         values: config.value_generator.clone(),
         sources,
         verifier,

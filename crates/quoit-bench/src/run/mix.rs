@@ -41,6 +41,8 @@ impl ReportedOperation {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MixEntry<O> {
     pub(super) operation: O,
+    /// Whether it adds a key.
+    pub(super) inserts: bool,
     /// Where it is counted: an index of the reported operations.
     pub(super) reported: usize,
     /// Weights up to and with this entry.
@@ -96,7 +98,8 @@ pub(crate) fn build_mix<D: Driver>(
         });
         mix.total += u64::from(entry.weight);
         if entry.weight > 0 {
-            mix.entries.push(MixEntry { operation, reported: index, cumulative: mix.total });
+            let (inserts, cumulative) = (entry.inserts, mix.total);
+            mix.entries.push(MixEntry { operation, inserts, reported: index, cumulative });
         }
     }
     Ok((mix, reported))

@@ -36,6 +36,8 @@ pub(super) struct Shared<D: Driver> {
     pub(super) worker_count: u32,
     pub(super) shutdown_on_error: bool,
     pub(super) keys: KeyGenerator,
+    /// Keys for operations that insert, if any does.
+    pub(super) inserted: Option<KeyGenerator>,
     pub(super) values: ValueGenerator,
     pub(super) sources: Sources,
     /// Checks what is read, where the run is verified.
@@ -118,9 +120,11 @@ pub(super) async fn work<D: Driver>(
         }
         let entry = shared.mix.choose(inputs.random());
         at_operation.set(entry.reported);
+        inputs.begin_operation(entry.inserts);
         let started = Instant::now();
         let outcome = driver.perform(&shared.plan, entry.operation, &mut inputs).await;
         now = Instant::now();
+        inputs.end_operation();
         let sent = take_sent().unwrap_or(started);
         let moments = Moments { due, free: free.unwrap_or(started), started, sent, ended: now };
         match outcome {
@@ -161,6 +165,7 @@ fn inputs_of<D: Driver>(shared: &Shared<D>, place: WorkerPlace) -> Inputs {
     values.start(place, &shared.sources);
     let random = Random::new(shared.random_kind, shared.seed, place.number);
     Inputs::new(random, keys, values, shared.verifier.clone())
+        .with_inserted(shared.inserted.clone())
 }
 
 /// Sleeps, at most until the run ends.

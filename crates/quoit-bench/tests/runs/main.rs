@@ -9,6 +9,7 @@ mod expectations;
 mod http;
 mod http_templated;
 mod index_queries;
+mod memcached;
 mod nhs;
 mod null;
 mod pb;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use quoit_client::wire::MessageCode;
 use quoit_client::wire::messages::{
-    IndexQueryType, RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbIndexReq,
-    RpbIndexResp, RpbListKeysReq, RpbPutReq, RpbPutResp,
+    IndexQueryType, RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbIndexBodyResp,
+    RpbIndexReq, RpbIndexResp, RpbListKeysReq, RpbPutReq, RpbPutResp,
 };
 use tokio::time::Instant;
 
@@ -35,6 +35,12 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// Before a put is made again that was refused because the server had too much to do.
 const OVERLOAD_PAUSE: Duration = Duration::from_millis(10);
 
+/// The index of keys.
+const KEY_INDEX: &[u8] = b"$key";
+
+/// Above every key of text.
+const LAST_KEY: &[u8] = &[0xff];
+
 /// Most postcodes of an object with indexes.
 const POSTCODE_COUNT_MAX: u64 = 3;
 
@@ -56,6 +62,10 @@ pub(super) enum PbOperation {
     UpdateExisting,
     UpdateWithIndexes,
     Delete,
+    /// Reads so many objects at most, from a key on in the order of keys.
+    Scan {
+        count_max: u32,
+    },
     ListKeys,
     QueryPostcodes,
     QueryBirths,
@@ -99,8 +109,8 @@ impl From<CallError> for PbObstacle {
 impl Driver for RiakcPb {
     const NAME: &'static str = "riakc_pb";
     const OPERATIONS: &'static str = "get, get_existing, put, update, update_existing, \
-         update_with2i, delete, listkeys, query_postcode, query_dob, pause_minute, counter_incr, \
-         counter_val, {counter, increment}, {counter, value}, {team, write}, {team, read}, \
+         update_with2i, delete, {scan, MaxCount}, listkeys, query_postcode, query_dob, pause_minute, \
+         counter_incr, counter_val, {counter, increment}, {counter, value}, {team, write}, {team, read}, \
          {team, player, addition}, {team, player, removal}, {game, completed}";
 
     type Operation = PbOperation;
@@ -195,6 +205,12 @@ impl RiakcPb {
         if let Some(operation) = DataTypeOperation::of(term) {
             return Some(PbOperation::DataType(operation));
         }
+        if let Some([name, count]) = term.as_tuple()
+            && name.as_atom() == Some("scan")
+        {
+            let count_max = u32::try_from(count.as_integer()?).ok().filter(|count| *count > 0)?;
+            return Some(PbOperation::Scan { count_max });
+        }
         Some(match term.as_atom()? {
             "get" => PbOperation::Get,
             "get_existing" => PbOperation::GetExisting,
@@ -270,6 +286,9 @@ impl RiakcPb {
                 }
                 self.put(plan, key, vclock, content).await?;
                 acknowledge(write);
+            }
+            PbOperation::Scan { count_max } => {
+                self.scan(plan, key, inputs.random().uniform(count_max.into())).await?;
             }
             PbOperation::Delete => {
                 let write = inputs.begin_delete(&key);
@@ -364,6 +383,25 @@ impl RiakcPb {
         };
         let answer = self.links.link().call(&request, plan.timeout_read).await?;
         let RpbIndexResp { .. } = answer;
+        Ok(())
+    }
+
+    /// Reads objects from a key on in the order of keys; whatever it finds is well.
+    async fn scan(&mut self, plan: &PbPlan, from: Bytes, count: u64) -> Result<(), PbObstacle> {
+        let request = RpbIndexReq {
+            bucket: plan.bucket.clone(),
+            bucket_type: plan.bucket_type.clone(),
+            index: Bytes::from_static(KEY_INDEX),
+            qtype: IndexQueryType::Range as i32,
+            range_min: Some(from),
+            range_max: Some(Bytes::from_static(LAST_KEY)),
+            // It is one of 32 bits.
+            max_results: u32::try_from(count).ok(),
+            return_body: Some(true),
+            ..RpbIndexReq::default()
+        };
+        let answer = self.links.link().call(&request, plan.timeout_read).await?;
+        let RpbIndexBodyResp { .. } = answer;
         Ok(())
     }
 
