@@ -17,6 +17,7 @@ mod mapreduce;
 mod memory;
 mod pace;
 pub mod pb;
+mod pieces;
 mod readiness;
 mod refusal_rate;
 mod riak_queue;

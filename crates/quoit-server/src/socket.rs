@@ -3,6 +3,7 @@
 
 use crate::memory::Room;
 use crate::pace::{PaceSettings, Transfer};
+use crate::pieces::Pieces;
 use crate::stream::Stream;
 use atomic_waker::AtomicWaker;
 use bytes::BytesMut;
@@ -33,9 +34,13 @@ const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Room for what is read to be dropped.
 const DROPPED_BYTES: usize = 16 * 1024;
 
-/// Ends the reads of all sockets of a server.
+/// Bytes that are read of a request, or written of an answer, in one piece.
+const PIECE_BYTES: usize = 128 * 1024;
+
+/// Ends the reads of all sockets of a server, and has them do long work in turns.
 #[derive(Default)]
 pub struct StopSignal {
+    pieces: Pieces,
     stopping: AtomicBool,
     stopped: Notify,
     waiting: Mutex<Slab<Arc<AtomicWaker>>>,
@@ -71,6 +76,8 @@ pub struct Socket {
     signal: Arc<StopSignal>,
     waker: Arc<AtomicWaker>,
     place: usize,
+    /// Bytes of large requests and answers since others went first.
+    piece_bytes: usize,
 }
 
 /// The outcome of a read.
@@ -89,7 +96,7 @@ impl Socket {
         stream.send_at_once();
         let waker = Arc::new(AtomicWaker::new());
         let place = signal.waiting.lock().insert(Arc::clone(&waker));
-        Self { stream, signal, waker, place }
+        Self { stream, signal, waker, place, piece_bytes: 0 }
     }
 
     /// Appends what has arrived to `buffer`, after room for at least `room` bytes was made. One system call
@@ -124,13 +131,16 @@ impl Socket {
         room: usize,
         transfer: &mut Transfer,
     ) -> io::Result<Incoming> {
-        let mut read = pin!(self.read(buffer, room));
-        let incoming = match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
-            Poll::Ready(incoming) => incoming?,
-            Poll::Pending => within(transfer.deadline(), read).await?,
+        let incoming = {
+            let mut read = pin!(self.read(buffer, room));
+            match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
+                Poll::Ready(incoming) => incoming?,
+                Poll::Pending => within(transfer.deadline(), read).await?,
+            }
         };
         if let Incoming::Bytes(count) = incoming {
             transfer.moved(count);
+            self.spend(count).await;
         }
         Ok(incoming)
     }
@@ -148,14 +158,19 @@ impl Socket {
         pace: PaceSettings,
     ) -> io::Result<()> {
         let (mut sent, mut transfer) = (0, None);
+        let is_large = out.len() > PIECE_BYTES;
         while sent < out.len() {
-            let count = match self.try_write(&out[sent..]).await {
+            let piece = &out[sent..out.len().min(sent + PIECE_BYTES)];
+            let count = match self.try_write(piece).await {
                 Poll::Ready(count) => count?,
                 Poll::Pending => {
                     let transfer = transfer.get_or_insert_with(|| Transfer::begin(pace));
-                    within(transfer.deadline(), self.stream.write(&out[sent..])).await?
+                    within(transfer.deadline(), self.stream.write(piece)).await?
                 }
             };
+            if is_large {
+                self.spend(count).await;
+            }
             if count == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
@@ -180,6 +195,20 @@ impl Socket {
         }
         room.keep(0);
         Ok(())
+    }
+
+    /// Counts bytes of a large request or answer, and lets others go first after each piece of them.
+    async fn spend(&mut self, bytes: usize) {
+        self.piece_bytes += bytes;
+        if self.piece_bytes >= PIECE_BYTES {
+            self.piece_bytes = 0;
+            self.let_others().await;
+        }
+    }
+
+    /// Has everything be served that is ready, before a piece of long work.
+    pub(crate) async fn let_others(&self) {
+        self.signal.pieces.next().await;
     }
 
     /// Has the system take the last records of TLS.

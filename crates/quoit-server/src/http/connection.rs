@@ -150,6 +150,10 @@ impl HttpConnection {
             if !self.count_as_stranger() {
                 return self.close().await;
             }
+            if self.input.is_empty() {
+                // One that waits for each answer keeps nobody waiting by the number of its requests.
+                turn = Turn::new();
+            }
             let request = match self.next_request().await {
                 Ok(request) => request,
                 Err(Ending::Closed) => return self.close().await,
@@ -183,7 +187,7 @@ impl HttpConnection {
             }
             self.room.drop_floor(self.out.len());
             if turn.spend(self.weight, moved_bytes) {
-                turn.pass().await;
+                turn.pass(&self.socket).await;
             }
         }
     }
@@ -332,6 +336,7 @@ impl HttpConnection {
                     context.heavy.acquire().await
                 }
             };
+            self.socket.let_others().await;
             return self.answer_route(request, route, method, query).await;
         }
         self.answer_route(request, route, method, query).await

@@ -14,7 +14,7 @@ const READ_BYTES: usize = 4 * 1024;
 /// Room made at least and at most for a body that is still arriving, in between as much as has arrived: a
 /// claim of the client is not believed at once.
 const STEP_BYTES_MIN: usize = 64 * 1024;
-const STEP_BYTES_MAX: usize = 1024 * 1024;
+const STEP_BYTES_MAX: usize = 256 * 1024;
 /// Buffers larger than this do not outlive the request that needed them.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 

@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use super::render::{Rendered, append_clock, append_version, content_type};
 use super::response::{MULTIPART, TEXT, reply};
 use super::route::RecordName;
-use crate::memory::READ_COPIES;
+use crate::memory::{READ_COPIES, is_large};
 use quoit_model::object::{Object, Sibling};
 use quoit_model::sibling_order::sort_for_clients;
 
@@ -28,6 +28,9 @@ impl HttpConnection {
         self.check_origin(&request.head)?;
         let store = &self.context.store;
         let size_bytes_max = || store.size_bytes_max(name.as_ref());
+        if self.context.memory.has_large() && is_large(size_bytes_max()) {
+            self.socket.let_others().await;
+        }
         let admitted = self.account.admit_read(&mut self.room, &self.out, size_bytes_max)?;
         let found = store.get(name.as_ref(), &params.read_options()).await?;
         drop(admitted);

@@ -58,7 +58,7 @@ impl Account {
 
     fn give_back(&self, bytes: u64) {
         self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.budget.give_back(bytes);
+        self.budget.give_back_large(bytes);
     }
 }
 

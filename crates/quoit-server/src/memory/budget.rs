@@ -58,6 +58,9 @@ impl MemorySettings {
     }
 }
 
+/// Bytes of large requests and answers from which on large objects are read in turns.
+const MANY_LARGE_BYTES: u64 = 4 << 20;
+
 /// Why there is no memory for a request or an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum NoRoom {
@@ -107,6 +110,8 @@ pub struct MemoryBudget {
     settings: MemorySettings,
     used_bytes: AtomicU64,
     used_bytes_max: AtomicU64,
+    /// Bytes in use beside the allowances of connections: those of large requests and answers.
+    large_bytes: AtomicU64,
     unmeasured_count_max: u64,
     /// Objects that are read at present without a look at their sizes.
     unmeasured_count: AtomicU64,
@@ -124,6 +129,7 @@ impl MemoryBudget {
             settings,
             used_bytes: AtomicU64::new(0),
             used_bytes_max: AtomicU64::new(0),
+            large_bytes: AtomicU64::new(0),
             unmeasured_count_max: settings.unmeasured_count_max(),
             unmeasured_count: AtomicU64::new(0),
             refused_count: AtomicU64::new(0),
@@ -162,6 +168,13 @@ impl MemoryBudget {
             > self.settings.budget_bytes - self.settings.budget_bytes / 4
     }
 
+    /// Whether there are so many large requests and answers that further ones should take turns. One load of
+    /// a counter that changes with large ones only.
+    #[inline]
+    pub(crate) fn has_large(&self) -> bool {
+        self.large_bytes.load(Ordering::Relaxed) >= MANY_LARGE_BYTES
+    }
+
     /// Begins to read an object without a look at its size, if there is room for the largest one beside all
     /// that are read so at present. The look costs about as much as a twelfth of a request.
     pub(super) fn begin_unmeasured(&self) -> Option<Unmeasured<'_>> {
@@ -180,6 +193,7 @@ impl MemoryBudget {
     pub(super) fn take(&self, bytes: u64, held_bytes: u64) -> Result<(), NoRoom> {
         self.check_share(bytes, held_bytes)?;
         if self.add(bytes, self.settings.budget_bytes - self.reserved_bytes()) {
+            self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
             return Ok(());
         }
         Err(self.refused(bytes))
@@ -194,6 +208,12 @@ impl MemoryBudget {
             return Ok(());
         }
         Err(self.refused(bytes))
+    }
+
+    /// Takes back what [`MemoryBudget::take`] gave.
+    pub(super) fn give_back_large(&self, bytes: u64) {
+        self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.give_back(bytes);
     }
 
     pub(super) fn give_back(&self, bytes: u64) {

@@ -19,6 +19,14 @@ pub(crate) const REQUESTS_BYTES_FREE: usize = 12 << 10;
 /// Bytes of answers that are not sent which the allowance has room for.
 pub(crate) const ANSWERS_BYTES_FREE: usize = 40 << 10;
 
+/// Objects above this are read in turns while there are many large requests and answers.
+const LARGE_BYTES: u64 = 256 << 10;
+
+/// Whether an object of at most so many bytes, if that is known, is a large one.
+pub(crate) fn is_large(size_bytes_max: Option<u64>) -> bool {
+    size_bytes_max.is_some_and(|size_bytes| size_bytes > LARGE_BYTES)
+}
+
 /// A room in a budget of its own, for tests.
 #[cfg(test)]
 pub(crate) fn room_of(budget_bytes: u64) -> Room {

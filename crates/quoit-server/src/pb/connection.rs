@@ -165,7 +165,6 @@ struct Shown {
 impl PbConnection {
     async fn run(&mut self) -> io::Result<()> {
         let mut input = Input::new(&self.context, &self.account);
-        let mut turn = Turn::new();
         if !self.keep_out(&mut input) {
             return self.close().await;
         }
@@ -193,7 +192,8 @@ impl PbConnection {
                 }
                 continue;
             }
-            if !self.answer_arrived(&mut input, &mut turn).await? {
+            // One that waits for each answer keeps nobody waiting by the number of its requests.
+            if !self.answer_arrived(&mut input, &mut Turn::new()).await? {
                 return self.close().await;
             }
             self.flush().await?;
@@ -261,7 +261,7 @@ impl PbConnection {
             }
             self.room.drop_floor(self.out.len());
             if turn.spend(weight, moved_bytes) {
-                turn.pass().await;
+                turn.pass(&self.socket).await;
             }
         }
     }

@@ -6,7 +6,7 @@
 use super::connection::{Fault, PbConnection};
 use super::content::US_PER_SEC;
 use super::kv::{get_response, quorum, read_options};
-use crate::memory::NoRoom;
+use crate::memory::{NoRoom, is_large};
 use crate::security::Need;
 use prost::Message;
 use quoit_core::{Pending, PlainWrite, ShownInPlace, ShownObject, Unconfirmed, WriteOptions};
@@ -52,8 +52,9 @@ impl PbConnection {
                 let key = key_of(get.bucket_type, get.bucket, get.key);
                 self.check(&need(Permission::Get, key))?;
             }
-            if self.context.memory.is_scarce() {
-                self.hold_read(&get)?;
+            let memory = &self.context.memory;
+            if (memory.has_large() || memory.is_scarce()) && self.is_large(&get)? {
+                return Ok(InPlace::Declined);
             }
             return self.get_in_place(&get);
         }
@@ -69,11 +70,16 @@ impl PbConnection {
         Ok(InPlace::Declined)
     }
 
-    /// Asks for the memory of an object before it is read: what would be refused then is not worth a read.
+    /// Whether an object is so large that its read has to wait for its turn. Where memory is scarce, that of
+    /// the object is asked for before: what would be refused then is not worth a read.
     #[cold]
-    fn hold_read(&mut self, get: &PlainGet<'_>) -> Result<(), NoRoom> {
+    fn is_large(&mut self, get: &PlainGet<'_>) -> Result<bool, NoRoom> {
         let key = key_of(get.bucket_type, get.bucket, get.key);
-        self.room.hold_read(&self.out, self.context.store.size_bytes_max(key))
+        let size_bytes_max = self.context.store.size_bytes_max(key);
+        if self.context.memory.is_scarce() {
+            self.room.hold_read(&self.out, size_bytes_max)?;
+        }
+        Ok(is_large(size_bytes_max))
     }
 
     fn get_in_place(&mut self, get: &PlainGet<'_>) -> Result<InPlace, Fault> {

@@ -14,7 +14,9 @@ const READ_BYTES: usize = 8 * 1024;
 /// Room made at least and at most for a large frame that is still arriving, in between as much as has
 /// arrived: a claim of the client is not believed at once.
 const STEP_BYTES_MIN: usize = 64 * 1024;
-const STEP_BYTES_MAX: usize = 1024 * 1024;
+const STEP_BYTES_MAX: usize = 256 * 1024;
+/// Room for what is read to be dropped.
+const DROPPED_BYTES: usize = 64 * 1024;
 /// A buffer is given back when what has arrived needs less than one part in so many of it.
 const KEPT_PART: u64 = 4;
 
@@ -130,7 +132,7 @@ impl Input {
                 self.bytes = BytesMut::new();
                 self.room.keep(0);
             }
-            match self.read_frame(socket, READ_BYTES).await? {
+            match self.read_frame(socket, DROPPED_BYTES.min(left)).await? {
                 Incoming::Bytes(_) => {}
                 Incoming::End => return Err(io::ErrorKind::UnexpectedEof.into()),
             }

@@ -2,6 +2,7 @@
 
 use super::connection::{Fault, PbConnection};
 use super::content;
+use crate::memory::is_large;
 use bytes::Bytes;
 use quoit_core::{
     DeleteRequest, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,
@@ -66,6 +67,9 @@ impl PbConnection {
         };
         let store = &self.context.store;
         let size_bytes_max = || store.size_bytes_max(key);
+        if self.context.memory.has_large() && is_large(size_bytes_max()) {
+            self.socket.let_others().await;
+        }
         let admitted = self.account.admit_read(&mut self.room, &self.out, size_bytes_max)?;
         let found = store.get(key, &options).await?;
         drop(admitted);

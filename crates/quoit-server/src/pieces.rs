@@ -1,0 +1,57 @@
+//! Long work of connections in pieces: between two pieces the thread serves whatever else is ready.
+//!
+//! A connection with large requests or answers, or with many of them, yields after each piece of its work. To
+//! yield alone does not help the others: the thread's queue then has as many pieces as there are such
+//! connections, and looks at the network after dozens of them. So those that yield stand in one line, and one
+//! of them goes on after each look at the network, however many they are.
+
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
+
+/// The line of connections that have done a piece of their work.
+#[derive(Debug)]
+pub(crate) struct Pieces(Semaphore);
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self(Semaphore::const_new(1))
+    }
+}
+
+impl Pieces {
+    /// Waits for those that came before, and then until everything that is ready at present was served.
+    pub(crate) async fn next(&self) {
+        // The semaphore is never closed.
+        let first = self.0.acquire().await;
+        // The runtime goes on with a task that yields after it has looked at the network.
+        yield_now().await;
+        drop(first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[tokio::test]
+    async fn one_piece_is_done_between_two_turns_of_a_task_that_is_ready() {
+        const COUNT: u32 = 100;
+        let (pieces, done) = (Arc::new(Pieces::default()), Arc::new(AtomicU32::new(0)));
+        for _ in 0..COUNT {
+            let (pieces, done) = (Arc::clone(&pieces), Arc::clone(&done));
+            tokio::spawn(async move {
+                pieces.next().await;
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        let mut before = 0;
+        while before < COUNT {
+            yield_now().await;
+            let now = done.load(Ordering::Relaxed);
+            assert!(now <= before + 1, "{} pieces kept a ready task waiting", now - before);
+            before = now;
+        }
+    }
+}
