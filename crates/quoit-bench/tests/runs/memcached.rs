@@ -40,7 +40,7 @@ fn answer_all(mut stream: TcpStream, records: &Records, number: &Mutex<usize>, d
         let drops = {
             let mut number = number.lock().unwrap();
             *number += 1;
-            drops_every > 0 && *number % drops_every == 0
+            number.is_multiple_of(drops_every)
         };
         if drops {
             return;

@@ -31,6 +31,17 @@ pub(super) enum Forwarded<'a> {
     Update(DataTypeRequest<'a>),
 }
 
+impl<'a> Forwarded<'a> {
+    /// The record that is written.
+    pub(super) const fn key(&self) -> KeyRef<'a> {
+        match self {
+            Self::Put(request) => request.key,
+            Self::Delete(request) => request.key,
+            Self::Update(request) => request.key,
+        }
+    }
+}
+
 impl Forwarding {
     pub(super) fn put(request: &PutRequest<'_>, layout_version: u64) -> Self {
         let mut payload = Vec::with_capacity(request.value.len() + 256);

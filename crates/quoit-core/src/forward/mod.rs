@@ -43,7 +43,10 @@ use quoit_wire::internode::data::{
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+
+/// How long a forwarded write waits for its bucket type.
+const TYPE_WAIT: Duration = Duration::from_secs(1);
 
 /// Outcome of a forwarded write.
 struct ForwardOutcome {
@@ -211,6 +214,11 @@ impl ReplicatedStore {
         payload: Bytes,
         reply: Responder,
     ) {
+        let message = match message::read(&header, &payload) {
+            Ok(message) => message,
+            Err(reason) => return reply.refuse(REFUSED_MALFORMED, reason),
+        };
+        self.await_type(message.key()).await;
         let topology = self.settled_topology(None).await;
         if header.layout_version < topology.layout_version() || topology.own().is_none() {
             return reply.refuse(REFUSED_STALE_LAYOUT, "the layout is no longer live");
@@ -219,26 +227,25 @@ impl ReplicatedStore {
             // Who forwarded the write looks for a node that has less to do.
             return reply.refuse(REFUSED_OVERLOAD, "overload");
         };
-        let outcome = match message::read(&header, &payload) {
-            Ok(message::Forwarded::Put(request)) => {
+        let outcome = match message {
+            message::Forwarded::Put(request) => {
                 let written = self.timed_put_here(topology, request).await;
                 written.map(|object| ForwardOutcome { written: true, object })
             }
-            Ok(message::Forwarded::Delete(request)) => {
+            message::Forwarded::Delete(request) => {
                 let deleted = self.delete_here(topology, &request).await;
                 deleted.map(|deleted| ForwardOutcome {
                     written: deleted == Deleted::Done,
                     object: None,
                 })
             }
-            Ok(message::Forwarded::Update(request)) => {
+            message::Forwarded::Update(request) => {
                 let updated = self.timed_update_here(topology, &request).await;
                 updated.map(|object| ForwardOutcome {
                     written: true,
                     object: object.filter(|_| request.return_value),
                 })
             }
-            Err(reason) => return reply.refuse(REFUSED_MALFORMED, reason),
         };
         if needs_another(&outcome) {
             // Who forwarded the write has another replica coordinate it.
@@ -246,6 +253,19 @@ impl ReplicatedStore {
                 .refuse(REFUSED_STORAGE, "this node's copy is damaged, or its disk is full");
         }
         answer(outcome, reply);
+    }
+}
+
+impl ReplicatedStore {
+    /// Waits for a bucket type that the node which has forwarded a write knows already: a client may write as
+    /// soon as one node has told it that the type is active.
+    async fn await_type(&self, key: KeyRef<'_>) {
+        let is_known = || self.control.read().bucket_props(key.bucket).is_ok();
+        if !is_known() {
+            let mut versions = self.control.watch();
+            // Where it stays unknown, the write is refused for that.
+            let _ = timeout(TYPE_WAIT, versions.wait_for(|_| is_known())).await;
+        }
     }
 }
 

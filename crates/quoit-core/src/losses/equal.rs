@@ -166,7 +166,10 @@ impl ReplicatedStore {
             self.drop_paged(partition, name)?;
         }
         let Some(engine) = self.engine.compared() else { return Ok(()) };
-        for class in (0..N_VAL_CLASS_COUNT).filter(|class| classes & (1 << class) == 0) {
+        // Classes without records have no digest: to look for their records would read all heads.
+        let digests = engine.digests(partition, 0)?;
+        let others = (0..N_VAL_CLASS_COUNT).filter(|class| classes & (1 << class) == 0);
+        for class in others.filter(|class| digests.0[*class] != 0) {
             let scope = Scope { n_val_class: class as u8, hour_min: 0 };
             let mut from = Some(Tag::MIN);
             while let Some(tag) = from {

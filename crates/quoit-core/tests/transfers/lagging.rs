@@ -97,3 +97,25 @@ async fn questions_about_parts_are_answered_by_replicas_that_have_retired_a_layo
     let bytes = received_bytes() - before;
     assert!(bytes < 30_000, "{bytes} bytes: all of the record was read");
 }
+
+/// A client may write as soon as one node has told it that the type is active.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_forwarded_to_a_node_which_has_not_heard_of_its_type_waits_for_that() {
+    let cluster = TestCluster::joined(3).await;
+    cluster.network.set_delay(&format!("n{LEADER}"), "n3", DELAY);
+    cluster.create_type("single", json!({"n_val": 1})).await;
+    let version = cluster.control(LEADER).read().version();
+    let end = Instant::now() + Duration::from_secs(60);
+    while cluster.control(2).read().version() < version {
+        assert!(Instant::now() < end, "in vain: the second node hears of the type");
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert!(cluster.control(3).read().version() < version, "it has not heard yet");
+    let of_third =
+        |name: &&&str| cluster.primaries_of(2, key_in("single", name), 1).contains(&id(3));
+    let names: Vec<_> = NAMES.iter().filter(of_third).collect();
+    assert!(!names.is_empty(), "it coordinates some of them");
+    for name in names {
+        cluster.put_in(2, "single", name, "value").await;
+    }
+}
