@@ -23,7 +23,7 @@ pub mod ordered;
 mod output;
 mod pending;
 mod range;
-mod rented;
+pub mod rented;
 pub mod seam;
 pub mod snapshot;
 

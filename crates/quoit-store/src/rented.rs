@@ -17,10 +17,14 @@ thread_local! {
 static HOOK: Once = Once::new();
 
 /// Payload of a caught panic.
-pub(crate) type Thrown = Box<dyn Any + Send>;
+pub type Thrown = Box<dyn Any + Send>;
 
 /// Runs code of a rented crate. Everything that it throws is caught, and nothing is said of it.
-pub(crate) fn catch<T>(run: impl FnOnce() -> T) -> Result<T, Thrown> {
+///
+/// # Errors
+///
+/// The payload of its panic.
+pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, Thrown> {
     HOOK.call_once(|| {
         let former = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
@@ -36,7 +40,8 @@ pub(crate) fn catch<T>(run: impl FnOnce() -> T) -> Result<T, Thrown> {
 }
 
 /// The words of a panic.
-pub(crate) fn words_of(thrown: &Thrown) -> &str {
+#[must_use]
+pub fn words_of(thrown: &Thrown) -> &str {
     let text = thrown.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| thrown.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }

@@ -13,10 +13,10 @@ use crate::error::OpenError;
 use backend::{Backend, io_error};
 use parking_lot::RwLock;
 use quoit_store::error::StoreError;
+use quoit_store::rented;
 use quoit_store::seam::Disk;
 use redb::{Builder, Database, DatabaseError, StorageError, TableDefinition, WriteTransaction};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -133,13 +133,9 @@ impl ControlFile {
     /// Runs what looks at the file's bytes. `redb` panics on some damaged files instead of returning an
     /// error; nothing that it leaves behind is used after that.
     fn guarded<T>(&self, look: impl FnOnce() -> T) -> Result<T, OpenError> {
-        catch_unwind(AssertUnwindSafe(look)).map_err(|panic| {
-            let detail = panic
-                .downcast_ref::<&str>()
-                .copied()
-                .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-                .unwrap_or("no details");
-            self.corrupt(&format!("its pages contradict each other ({detail})"))
+        rented::catch(look).map_err(|thrown| {
+            let words = rented::words_of(&thrown);
+            self.corrupt(&format!("its pages contradict each other ({words})"))
         })
     }
 
