@@ -46,14 +46,16 @@ class Result(typing.NamedTuple):
     count: Count
     seconds: float
     processor_seconds: float
+    failures: typing.List[str]
 
 
 class Lane(threading.local):
-    """The part that a thread runs: the start of its lines, words before each of its commands, and the
-    processor time of its programs."""
+    """The part that a thread runs: the start of its lines, words before each of its commands, the
+    processor time of its programs, and what they printed of failures."""
     prefix = ""
     before = ()
     processor_seconds = 0.0
+    failures = ()
 
 
 LANE = Lane()
@@ -67,6 +69,10 @@ def say(text):
     sys.stdout.flush()
 
 
+# Lines that name a failed check or tell why it failed, in the words of the programs that the parts run.
+FAILURE = r"^(FAIL|ERROR:)|^test .* FAILED$|panicked at |^(\w+\.)*\w*(Error|Exception|Timeout)\b|^error"
+# What the summary repeats of one failed part.
+REPEATED_LINES = 30
 CARGO = os.environ.get("CARGO", "cargo")
 PYTHON = sys.executable
 
@@ -78,6 +84,8 @@ def stream(command, env=None, on_line=None, hide=None):
                                env=dict(os.environ, **(env or {})))
     for raw in process.stdout:
         line = raw.decode("utf-8", "replace").rstrip("\n")
+        if re.search(FAILURE, line):
+            LANE.failures.append(line[:500])
         if not hide or not re.search(hide, line):
             say(line)
         if on_line:
@@ -306,6 +314,7 @@ def run(name, about, part):
     say("=== %s: %s" % (name, about))
     began = time.monotonic()
     LANE.processor_seconds = 0.0
+    LANE.failures = []
     try:
         count = part()
     except (Impossible, client_libraries.Unavailable) as error:
@@ -313,7 +322,7 @@ def run(name, about, part):
         count = Count(failed=1, note=str(error).splitlines()[0])
     seconds = time.monotonic() - began
     say("--- %s: %d passed, %d failed, %.0f s" % (name, count.passed, count.failed, seconds))
-    return Result(name, count, seconds, LANE.processor_seconds)
+    return Result(name, count, seconds, LANE.processor_seconds, LANE.failures)
 
 
 def run_lanes(lanes):
@@ -346,6 +355,10 @@ def summarize(results, seconds):
         print("%-21s %5d passed  %3d failed  %4.0f s  %4.0f s%s"
               % (each.name, each.count.passed, each.count.failed, each.seconds,
                  each.processor_seconds, note))
+    for each in results:
+        if each.count.failed:
+            print("\n=== %s failed:" % each.name)
+            print("\n".join(each.failures[-REPEATED_LINES:] or ["(nothing printed looks like a failure)"]))
     print("all together %.0f s" % seconds)
     passed = sum(each.count.passed for each in results)
     failed = sum(each.count.failed for each in results)

@@ -61,7 +61,7 @@ pub use files::{
 };
 pub use identity::Identity;
 pub use instant::Instant;
-pub use peer::{failure_words, is_refused_certificate, peer_certificate};
+pub use peer::{failure_words, is_alert, is_refused_certificate, peer_certificate};
 pub use sections::FILE_BYTES_MAX;
 pub use server::{ClientCertificates, SESSIONS_MAX, ServerSettings, ServerTls};
 pub use versions::Versions;

@@ -18,6 +18,14 @@ pub fn is_refused_certificate(fault: &std::io::Error) -> bool {
     matches!(inner, Some(Error::InvalidCertificate(_)))
 }
 
+/// Whether the other side has ended a connection by an alert. In TLS 1.3 a client that shows a certificate
+/// learns that it is refused by its first read after the handshake.
+#[must_use]
+pub fn is_alert(fault: &std::io::Error) -> bool {
+    let inner = fault.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    matches!(inner, Some(Error::AlertReceived(_)))
+}
+
 /// Why a handshake has failed, and what to do, for the log of this side.
 #[must_use]
 pub fn failure_words(fault: &std::io::Error) -> String {

@@ -232,6 +232,21 @@ impl Calls {
         self.calls.drain().collect()
     }
 
+    /// Takes out the calls whose frames begin before `position`, in the order of their places.
+    pub(super) fn take_before(&mut self, position: u64) -> Vec<Call> {
+        let is_before = |call: &Call| call.begins_at < position;
+        let keys = self.calls.iter().filter(|(_, call)| is_before(call)).map(|(key, _)| key);
+        let keys: Vec<usize> = keys.collect();
+        let taken: Vec<Call> = keys.into_iter().map(|key| self.calls.remove(key)).collect();
+        self.outstanding_bytes -= taken.iter().map(|call| call.size_bytes).sum::<u64>();
+        taken
+    }
+
+    /// Whether the frame of a call begins before `position`.
+    pub(super) fn has_before(&self, position: u64) -> bool {
+        self.calls.iter().any(|(_, call)| call.begins_at < position)
+    }
+
     /// For how long calls have been waiting without any answer to one of them; 0 when none waits.
     pub(super) fn stalled_us(&self, now: Instant) -> u64 {
         if self.calls.is_empty() {

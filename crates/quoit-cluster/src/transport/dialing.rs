@@ -3,15 +3,19 @@
 use super::Lane;
 use super::context::Context;
 use super::error::{CallError, Fault};
-use super::greeting::{self, Whom};
-use super::outbound::OutboundDriver;
+use super::greeting::{self, Greeted, Whom};
+use super::outbound::{OutboundDriver, Pause};
 use super::peer::{Peer, Trouble};
 use super::reachability::Reachability;
 use super::redial::Backoff;
 use super::security::Proven;
 use quoit_wire::internode::code;
 use std::sync::Arc;
-use tokio::time::{Instant, sleep};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long the calls of a connection may take that another takes the place of.
+pub(super) const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Dials `lane` of `peer`, and dials it again whenever its connection ends, until the peer is retired. The
 /// large lane waits until somebody needs it.
@@ -61,18 +65,13 @@ async fn connect_once(
             return false;
         }
     };
-    let (versions, common) = (greeted.newcomer.versions, greeted.version);
-    let boot_id = greeted.newcomer.boot_id;
-    let is_plain = greeted.proven == Proven::Nothing;
-    let driver = OutboundDriver::new(context, peer, lane, greeted);
-    peer.connected(lane, versions, common, boot_id);
-    peer.set_plain(lane, is_plain);
+    let driver = take_into_use(context, peer, lane, greeted);
     let fault = if peer.is_retired() || peer.address() != address {
         drop(driver);
         Fault::Retired
     } else {
         tell_up(peer, &address, lane, reachability);
-        driver.run().await
+        run(context, peer, lane, &address, driver).await
     };
     if !peer.is_retired() {
         tell_down(peer, &address, lane, &fault, reachability);
@@ -80,6 +79,69 @@ async fn connect_once(
     let reason = Arc::from(fault.to_string());
     peer.disconnected(lane, &reason, &CallError::Disconnected(Arc::clone(&reason)));
     true
+}
+
+/// Has the calls of a lane go out on a connection.
+fn take_into_use<'a>(
+    context: &'a Context,
+    peer: &'a Peer,
+    lane: Lane,
+    greeted: Greeted,
+) -> OutboundDriver<'a> {
+    let (versions, common) = (greeted.newcomer.versions, greeted.version);
+    let boot_id = greeted.newcomer.boot_id;
+    let is_plain = greeted.proven == Proven::Nothing;
+    let driver = OutboundDriver::new(context, peer, lane, greeted);
+    peer.connected(lane, versions, common, boot_id);
+    peer.set_plain(lane, is_plain);
+    driver
+}
+
+/// Carries the calls of a lane until there is no connection. One that is to have TLS is replaced while it is
+/// in use, so that the peer is never away for it: a coordinator that reaches fewer nodes puts several
+/// replicas on one.
+async fn run<'a>(
+    context: &'a Arc<Context>,
+    peer: &'a Peer,
+    lane: Lane,
+    address: &str,
+    mut driver: OutboundDriver<'a>,
+) -> Fault {
+    loop {
+        if let Pause::Ended(fault) = driver.run().await {
+            return fault;
+        }
+        let dialing = greeting::dial(context, address, lane, Whom::MemberByTls(peer.node_id()));
+        let greeted = tokio::select! {
+            biased;
+            pause = driver.run() => match pause {
+                Pause::Ended(fault) => return fault,
+                Pause::Renewal => continue,
+            },
+            greeted = dialing => greeted,
+        };
+        match greeted {
+            Ok(greeted) => {
+                hand_over(peer, lane, driver).await;
+                driver = take_into_use(context, peer, lane, greeted);
+            }
+            Err(fault) => {
+                tracing::debug!(peer = %peer.name(), %address, ?lane, %fault, "a connection stays without TLS");
+                context.settings.security.note_stays_plain(address, fault.to_string());
+            }
+        }
+    }
+}
+
+/// Ends a connection that another takes the place of, when the calls on it have their answers, or after
+/// [`HAND_OVER_PATIENCE`].
+async fn hand_over(peer: &Peer, lane: Lane, mut driver: OutboundDriver<'_>) {
+    let reason = match timeout(HAND_OVER_PATIENCE, driver.drain()).await {
+        Ok(Ok(())) => return,
+        Ok(Err(fault)) => fault.to_string(),
+        Err(_) => "another connection has taken its place".to_owned(),
+    };
+    peer.lane(lane).give_up_under_way(&CallError::Disconnected(reason.into()));
 }
 
 /// Logs that a peer is down, unless that was logged. The large lane only follows the small one.

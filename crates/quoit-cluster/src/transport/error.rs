@@ -1,5 +1,6 @@
 //! Why a call has no answer, and why a connection was not made.
 
+use quoit_tls::{failure_words, is_alert};
 use quoit_wire::internode::{HelloError, InternodeFrameError, VersionRange};
 use std::sync::Arc;
 use thiserror::Error;
@@ -56,11 +57,16 @@ pub(super) enum Fault {
     Closed,
     #[error("no proof of membership: {0}")]
     Tls(String),
+    /// The other side has refused this side's proof after the handshake.
+    #[error("no proof of membership: {0}")]
+    Alert(String),
     #[error(
         "internode.tls = required, and this node has no certificate of a cluster yet: let it join with a \
          token (`quoit admin cluster join ADDRESS --token-file FILE`)"
     )]
     NoCertificate,
+    #[error("this node has no certificate of a cluster, or internode.tls = plain")]
+    NoTls,
     #[error("{0}")]
     Frame(#[from] InternodeFrameError),
     #[error("{0}")]
@@ -96,9 +102,11 @@ pub(super) enum Fault {
 
 impl From<std::io::Error> for Fault {
     /// A process that dies ends TLS without saying so, which is no other news than the end of the connection.
+    /// A certificate may be refused after the handshake.
     fn from(fault: std::io::Error) -> Self {
         match fault.kind() {
             std::io::ErrorKind::UnexpectedEof => Self::Closed,
+            _ if is_alert(&fault) => Self::Alert(failure_words(&fault)),
             _ => Self::Io(fault),
         }
     }

@@ -66,8 +66,20 @@ impl Greeted {
 pub(super) enum Whom<'a> {
     /// A member, as a member.
     Member(NodeId),
+    /// The same, with TLS or not at all.
+    MemberByTls(NodeId),
     /// Whoever is there, as a guest, perhaps by a proof for nodes that have no certificate.
     Anyone(Option<&'a JoinProof>),
+}
+
+impl Whom<'_> {
+    /// The member that must answer.
+    const fn member(self) -> Option<NodeId> {
+        match self {
+            Whom::Member(expected) | Whom::MemberByTls(expected) => Some(expected),
+            Whom::Anyone(_) => None,
+        }
+    }
 }
 
 /// A connection to `address` that is secured as the mode says.
@@ -78,10 +90,14 @@ async fn connect(
 ) -> Result<(Stream, Proven), Fault> {
     let (limits, security) = (&context.settings.limits, &context.settings.security);
     let proof = match whom {
-        Whom::Member(_) => None,
+        Whom::Member(_) | Whom::MemberByTls(_) => None,
         Whom::Anyone(proof) => proof,
     };
-    let (config, may_be_plain) = security.dialing(proof)?;
+    let (config, may_be_plain) = match (security.dialing(proof)?, whom) {
+        ((None, _), Whom::MemberByTls(_)) => return Err(Fault::NoTls),
+        ((config, _), Whom::MemberByTls(_)) => (config, false),
+        (dialing, _) => dialing,
+    };
     let mut reason = None;
     if let Some(config) = config {
         let stream = connect_plain(context, address).await?;
@@ -104,7 +120,7 @@ async fn connect_plain(context: &Context, address: &str) -> Result<Stream, Fault
 
 /// Refuses the proof of another member than the one that was dialed.
 fn checked(address: &str, whom: Whom<'_>, proven: Proven) -> Result<Proven, Fault> {
-    if let (Whom::Member(expected), Proven::Node(found)) = (whom, proven)
+    if let (Some(expected), Proven::Node(found)) = (whom.member(), proven)
         && found != expected
     {
         return Err(Fault::OtherNode { address: address.to_owned(), found, expected });
@@ -121,10 +137,7 @@ pub(super) async fn dial(
 ) -> Result<Greeted, Fault> {
     let limits = &context.settings.limits;
     let (mut stream, proven) = connect(context, address, whom).await?;
-    let expected = match whom {
-        Whom::Member(expected) => Some(expected),
-        Whom::Anyone(_) => None,
-    };
+    let expected = whom.member();
     let mut hello = context.hello(lane);
     hello.guest = expected.is_none();
     if let Some(expected) = expected {

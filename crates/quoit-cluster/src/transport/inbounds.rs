@@ -2,6 +2,7 @@
 
 use super::Lane;
 use super::context::Context;
+use super::dialing::HAND_OVER_PATIENCE;
 use super::error::Fault;
 use super::greeting;
 use super::inbound::Inbound;
@@ -14,9 +15,10 @@ use crate::NodeId;
 use parking_lot::Mutex;
 use quoit_wire::internode::{Refusal, code};
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// Inbound connections and their counts.
 #[derive(Default)]
@@ -38,6 +40,15 @@ struct InboundMember {
     inbound: Arc<Inbound>,
 }
 
+/// How a node is connected to this one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct InboundNode {
+    /// Whether it has a connection without TLS that is to end.
+    pub(crate) is_to_end: bool,
+    /// Whether it has a connection with TLS.
+    pub(crate) is_secured: bool,
+}
+
 impl Inbounds {
     /// Another process with the identity of `newcomer` that is connected and was heard of just now: its
     /// address.
@@ -53,8 +64,15 @@ impl Inbounds {
         double.map(|member| member.address.clone())
     }
 
-    /// Enters a connection; an earlier one of the same node and lane is closed.
-    fn enter(&self, newcomer: &Newcomer, is_secured: bool, lane: Lane, inbound: &Arc<Inbound>) {
+    /// Enters a connection. An earlier one of the same node and lane is closed, unless the same process has
+    /// made it: then it is given, and has to be closed later, since calls on it may not have been answered.
+    fn enter(
+        &self,
+        newcomer: &Newcomer,
+        is_secured: bool,
+        lane: Lane,
+        inbound: &Arc<Inbound>,
+    ) -> Option<Arc<Inbound>> {
         let member = InboundMember {
             boot_id: newcomer.boot_id,
             is_secured,
@@ -62,10 +80,12 @@ impl Inbounds {
             address: newcomer.address.clone(),
             inbound: Arc::clone(inbound),
         };
-        let earlier = self.members.lock().insert((newcomer.node_id, lane), member);
-        if let Some(earlier) = earlier {
-            earlier.inbound.close();
+        let earlier = self.members.lock().insert((newcomer.node_id, lane), member)?;
+        if earlier.boot_id == newcomer.boot_id {
+            return Some(earlier.inbound);
         }
+        earlier.inbound.close();
+        None
     }
 
     fn leave(&self, node_id: NodeId, lane: Lane, inbound: &Arc<Inbound>) {
@@ -123,12 +143,13 @@ impl Inbounds {
         }
     }
 
-    /// The connected nodes, each with whether it has a connection without TLS that is to end.
-    pub(super) fn nodes(&self, allows_plain: bool) -> BTreeMap<NodeId, bool> {
-        let mut nodes = BTreeMap::new();
+    /// The connected nodes, each with how they are connected.
+    pub(super) fn nodes(&self, allows_plain: bool) -> BTreeMap<NodeId, InboundNode> {
+        let mut nodes: BTreeMap<NodeId, InboundNode> = BTreeMap::new();
         for ((node_id, _), member) in self.members.lock().iter() {
-            let is_to_end = member.is_outdated || (!allows_plain && !member.is_secured);
-            *nodes.entry(*node_id).or_default() |= is_to_end;
+            let node = nodes.entry(*node_id).or_default();
+            node.is_to_end |= member.is_outdated || (!allows_plain && !member.is_secured);
+            node.is_secured |= member.is_secured;
         }
         nodes
     }
@@ -205,15 +226,28 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
         driver.run().await
     } else {
         let inbound = driver.inbound();
-        inbounds.enter(&newcomer, is_secured, lane, &inbound);
+        let earlier = inbounds.enter(&newcomer, is_secured, lane, &inbound);
         // A node that dials can be dialed: no need to wait for the pause to end.
         if let Some(peer) = context.peers.load().get(&newcomer.node_id) {
             peer.dial_now();
         }
         let _leaving = Leaving { context: &context, node_id: newcomer.node_id, lane, inbound };
-        driver.run().await
+        run_in_place_of(earlier, driver).await
     };
     tracing::debug!(node = %newcomer.node_name, %remote, %fault, "the connection of a node has ended");
+}
+
+/// Serves a connection to its end. The other side ends the one before it when calls on that have their
+/// answers; this side does so if that takes longer.
+async fn run_in_place_of(earlier: Option<Arc<Inbound>>, driver: InboundDriver) -> Fault {
+    let Some(earlier) = earlier else { return driver.run().await };
+    let mut running = pin!(driver.run());
+    let ended = timeout(HAND_OVER_PATIENCE * 2, running.as_mut()).await;
+    earlier.close();
+    match ended {
+        Ok(fault) => fault,
+        Err(_) => running.await,
+    }
 }
 
 /// Takes a connection out of the list, even if its task ends by a panic.

@@ -5,7 +5,7 @@ use super::context::Context;
 use super::dialing::keep_connected;
 use super::error::{CallError, Fault};
 use super::greeting::{self, Whom, read_frame};
-use super::inbounds::serve_connection;
+use super::inbounds::{InboundNode, serve_connection};
 use super::network::{Listener, Network};
 use super::peer::{Peer, PeerFacts};
 use super::redial::Jitter;
@@ -19,7 +19,6 @@ use crate::liveness::PhiDetector;
 use crate::{ClusterId, NodeId};
 use parking_lot::Mutex;
 use prost::Message;
-use quoit_tls::failure_words;
 use quoit_wire::internode::{
     FrameKind, FramePrefix, InternodeDecoder, Payload, Refusal, append_frame, code,
 };
@@ -146,16 +145,15 @@ impl Internode {
         &self.context.settings.security
     }
 
-    /// Has the connections without TLS end that other nodes have made to this one; those that the mode
-    /// allows are made anew. The keeper of this node's certificate ends them one after the other, as it does
-    /// its own: no node is without all others.
+    /// Has the connections without TLS end that other nodes have made to this one and do not replace by
+    /// others with TLS; those that the mode allows are made anew. The keeper of this node's certificate ends
+    /// them one after the other: no node is without all others.
     pub fn outdate_plain_inbound(&self) {
         self.context.inbounds.outdate_plain();
     }
 
-    /// The nodes that are connected to this one, each with whether it has a connection without TLS that is to
-    /// end.
-    pub(crate) fn inbound_nodes(&self) -> BTreeMap<NodeId, bool> {
+    /// The nodes that are connected to this one, each with how they are.
+    pub(crate) fn inbound_nodes(&self) -> BTreeMap<NodeId, InboundNode> {
         self.context.inbounds.nodes(self.security().mode() != LinkMode::Required)
     }
 
@@ -353,9 +351,7 @@ impl Internode {
                 Fault::Outdated(text) => {
                     CallError::Refused { code: code::OUTDATED, text: text.into() }
                 }
-                Fault::Io(fault) if is_alert(&fault) => {
-                    CallError::Refused { code: code::PROOF, text: failure_words(&fault).into() }
-                }
+                Fault::Alert(text) => CallError::Refused { code: code::PROOF, text: text.into() },
                 fault => unreachable(&fault),
             })?;
             let writer = &mut greeted.stream.writer;
@@ -386,12 +382,6 @@ impl Internode {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.lock().spawn(task);
     }
-}
-
-/// Whether the other side has ended the connection by an alert of TLS.
-fn is_alert(fault: &std::io::Error) -> bool {
-    let inner = fault.get_ref().and_then(|inner| inner.downcast_ref());
-    matches!(inner, Some(quoit_tls::rustls::Error::AlertReceived(_)))
 }
 
 /// Notes that the process runs, so that it is found out when it did not.

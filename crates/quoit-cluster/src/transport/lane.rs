@@ -8,7 +8,7 @@ use super::statistics::PeerStatistics;
 use super::{Lane, Window};
 use crate::liveness::Latency;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tokio::sync::Notify;
 
 /// One lane of a peer: its connection, or the lack of one, and the calls on it.
@@ -16,6 +16,8 @@ pub(super) struct LaneState {
     pub(super) outbox: Outbox<Calls>,
     /// Somebody wants the lane dialed now.
     pub(super) wanted: Notify,
+    /// Somebody wants another connection in place of the one that there is.
+    is_outdated: AtomicBool,
     own_window: Window,
     frame_bytes_max: AtomicU32,
     pending_count: AtomicU32,
@@ -29,6 +31,7 @@ impl LaneState {
         LaneState {
             outbox: Outbox::new(Calls::new(status, own_window)),
             wanted: Notify::new(),
+            is_outdated: AtomicBool::new(false),
             own_window,
             frame_bytes_max: AtomicU32::new(limits.frame_bytes_max),
             pending_count: AtomicU32::new(0),
@@ -67,6 +70,46 @@ impl LaneState {
         let mut inner = self.outbox.lock();
         inner.state.opened(self.own_window.min(peer_window));
         inner.open(writer, failed_write);
+    }
+
+    /// Has the task of the lane make another connection, which takes the place of the one that there is.
+    pub(super) fn renew(&self) {
+        self.is_outdated.store(true, Ordering::Relaxed);
+        self.outbox.lock().wake_driver();
+    }
+
+    /// Whether another connection is wanted, told once.
+    pub(super) fn takes_renewal(&self) -> bool {
+        self.is_outdated.load(Ordering::Relaxed) && self.is_outdated.swap(false, Ordering::Relaxed)
+    }
+
+    /// From now on calls wait for the next connection.
+    pub(super) fn hold(&self) {
+        self.outbox.lock().cork();
+    }
+
+    /// Whether calls wait for the next connection.
+    #[cfg(test)]
+    pub(super) fn is_held(&self) -> bool {
+        self.outbox.lock().is_corked()
+    }
+
+    /// Whether a call has been given to the connection, and has not had its last answer.
+    pub(super) fn is_under_way(&self) -> bool {
+        let inner = self.outbox.lock();
+        inner.state.has_before(inner.waits_from())
+    }
+
+    /// Gives the calls up that the connection was given, with `error`. Those that wait go on waiting.
+    pub(super) fn give_up_under_way(&self, error: &CallError) {
+        let mut inner = self.outbox.lock();
+        let position = inner.waits_from();
+        let calls = inner.state.take_before(position);
+        self.publish(&inner.state);
+        drop(inner);
+        for call in calls {
+            call.fail(error.clone()).hand_over();
+        }
     }
 
     /// The longest frame that both ends accept.

@@ -41,6 +41,7 @@ mod wakefulness;
 
 pub(crate) use clocks::ClockStanding;
 pub use error::CallError;
+pub(crate) use inbounds::InboundNode;
 pub use internode::Internode;
 pub use network::{BoxFuture, Listener, Network, Stream, TokioNetwork};
 pub use peer::Peer;

@@ -44,6 +44,15 @@ pub(super) struct OutboundDriver<'a> {
 enum OutboundEvent {
     Read,
     Heartbeat,
+    Renewal,
+}
+
+/// Why the task of a connection pauses.
+pub(super) enum Pause {
+    /// The connection has ended.
+    Ended(Fault),
+    /// Another one is to take its place.
+    Renewal,
 }
 
 impl<'a> OutboundDriver<'a> {
@@ -84,26 +93,45 @@ impl<'a> OutboundDriver<'a> {
         }
     }
 
-    /// Carries calls and answers until the connection ends.
-    pub(super) async fn run(mut self) -> Fault {
+    /// Carries calls and answers until the connection ends or is to be replaced. May be dropped at any time,
+    /// and called again.
+    pub(super) async fn run(&mut self) -> Pause {
         let mut event = Ok(OutboundEvent::Read);
         loop {
             let outcome = match event {
                 Ok(OutboundEvent::Read) => self.take_frames(),
                 Ok(OutboundEvent::Heartbeat) => self.beat(),
+                Ok(OutboundEvent::Renewal) => return Pause::Renewal,
                 Err(fault) => Err(fault),
             };
             if let Err(fault) = outcome {
-                return fault;
+                return Pause::Ended(fault);
             }
             event = self.next_event().await;
         }
+    }
+
+    /// Carries answers until no call is under way. Later calls wait for the connection that takes the place
+    /// of this one.
+    pub(super) async fn drain(&mut self) -> Result<(), Fault> {
+        self.lane.hold();
+        while self.lane.is_under_way() {
+            match self.next_event().await? {
+                OutboundEvent::Read => self.take_frames()?,
+                OutboundEvent::Heartbeat => self.beat()?,
+                OutboundEvent::Renewal => {}
+            }
+        }
+        Ok(())
     }
 
     async fn next_event(&mut self) -> Result<OutboundEvent, Fault> {
         poll_fn(|task| {
             if let Err(fault) = self.lane.outbox.poll_drive(task, &mut self.is_deferred) {
                 return Poll::Ready(Err(fault.into()));
+            }
+            if self.lane.takes_renewal() {
+                return Poll::Ready(Ok(OutboundEvent::Renewal));
             }
             if self.heartbeat.poll_tick(task).is_ready() {
                 return Poll::Ready(Ok(OutboundEvent::Heartbeat));

@@ -217,7 +217,7 @@ impl<T> Inner<T> {
         self.epoch += 1;
         self.failed_write = failed_write;
         // Frames of the connection before this one that never left were dropped with it.
-        self.left_bytes = self.appended_bytes() - self.pending.len() as u64;
+        self.left_bytes = self.waits_from();
         self.writer = Writer::Free(writer);
         self.corked = false;
         if !self.pending.is_empty() {
@@ -242,6 +242,11 @@ impl<T> Inner<T> {
     /// Position behind the last frame in the stream of all frames ever appended.
     pub(super) fn appended_bytes(&self) -> u64 {
         self.traffic.sent_bytes
+    }
+
+    /// Position in the stream of all frames ever appended from which nobody has begun to write.
+    pub(super) fn waits_from(&self) -> u64 {
+        self.appended_bytes() - self.pending.len() as u64
     }
 
     /// Whether nothing of a frame that begins at this position has left. False where that is not known.
@@ -293,9 +298,14 @@ impl<T> Inner<T> {
         self.pending.len() + blocked_bytes
     }
 
-    /// Called by the driver: what is appended waits until [`uncork`](Self::uncork).
+    /// Called by the driver: what is appended waits until [`uncork`](Self::uncork), or for another connection.
     pub(super) fn cork(&mut self) {
         self.corked = true;
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_corked(&self) -> bool {
+        self.corked
     }
 
     /// Called by the driver before it calls [`Outbox::poll_drive`], which then writes.

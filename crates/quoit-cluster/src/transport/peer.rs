@@ -405,6 +405,15 @@ impl Peer {
         }
     }
 
+    /// Has connections without TLS replaced by others with TLS, where the node takes those. Calls go on.
+    pub(crate) fn renew_plain(&self) {
+        for lane in [Lane::Small, Lane::Large] {
+            if self.plain_lanes[lane.number() as usize].load(Ordering::Relaxed) {
+                self.lane(lane).renew();
+            }
+        }
+    }
+
     /// Ends the connections; they are dialed again.
     pub(crate) fn hang_up(&self) {
         for lane in [&self.small, &self.large] {

@@ -35,6 +35,13 @@ impl PlainLinks {
         link.reason = reason;
     }
 
+    /// Tells why the last connection to a host stays without TLS, if one was counted.
+    pub fn explain(&self, host: &str, reason: String) {
+        if let Some(link) = self.0.lock().get_mut(host) {
+            link.reason = Some(reason);
+        }
+    }
+
     /// Those that were counted, by host.
     #[must_use]
     pub fn by_host(&self) -> BTreeMap<String, PlainLink> {

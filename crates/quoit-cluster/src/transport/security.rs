@@ -229,8 +229,7 @@ impl LinkSecurity {
     }
 
     fn note_plain(&self, address: &str, reason: Option<String>) {
-        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-        self.plain.note(host, reason);
+        self.plain.note(host_of(address), reason);
     }
 
     /// Secures a connection that another node has made, or finds that it is plain and may be.
@@ -292,12 +291,21 @@ impl LinkSecurity {
         }
     }
 
+    /// Notes why a plain connection that this node has dialed could not get TLS.
+    pub(super) fn note_stays_plain(&self, address: &str, reason: String) {
+        self.plain.explain(host_of(address), reason);
+    }
+
     /// Counts a plain connection that this node has dialed, with the reason, unless the mode is plain.
     pub(super) fn note_dialed_plain(&self, address: &str, reason: Option<String>) {
         if self.mode() != LinkMode::Plain {
             self.note_plain(address, reason);
         }
     }
+}
+
+fn host_of(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
 }
 
 /// Does the handshake of a node that dials.

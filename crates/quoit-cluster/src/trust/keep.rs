@@ -2,12 +2,12 @@
 //! as the cluster has agreed, and tells how far it has come.
 
 use super::commands::TrustCommand;
-use super::redials::{Demand, Linked, Redials};
+use super::renewals::{Endings, Linked, Renewals};
 use super::state::{Holder, Trust};
 use crate::NodeId;
 use crate::plane::ControlPlane;
 use crate::state::State;
-use crate::transport::{Internode, LinkKeys, LinkMode, LinkSecurity, Peer};
+use crate::transport::{InboundNode, Internode, LinkKeys, LinkMode, LinkSecurity, Peer};
 use quoit_tls::nodes::{Authority, Fingerprint, LinkTrust};
 use quoit_tls::{Identity, Instant, TlsError};
 use std::collections::BTreeSet;
@@ -21,10 +21,12 @@ const RENEWAL_SECS: i64 = 120 * 86_400;
 pub(crate) struct TrustKeeper {
     /// The agreement that the keys were made by, and the nodes that were removed then.
     seen: Option<(Arc<Trust>, usize)>,
-    /// Members whose plain connections are made anew.
-    redials: Redials,
-    /// Members that have to make theirs to this node anew.
-    inbound: Redials,
+    /// Members to which plain connections are replaced by others with TLS.
+    renewals: Renewals,
+    /// Members to which plain connections end.
+    endings: Endings,
+    /// Nodes whose plain connections to this one end.
+    inbound_endings: Endings,
     /// Why the last step failed; said once.
     complaint: Option<String>,
 }
@@ -97,43 +99,54 @@ impl TrustKeeper {
         }
     }
 
-    /// Dials a member anew that has a certificate, and that this node is connected to without TLS since
-    /// before it had one; where TLS is required, each member that it is connected to without.
+    /// Replaces the connections to a member that has a certificate, and that this node is connected to without
+    /// TLS since before it had one. Where TLS is required, plain connections that are not replaced end.
     pub(crate) fn secure_plain(&mut self, internode: &Internode, state: &State) {
         let security = internode.security();
-        let demand = match security.mode() {
-            LinkMode::Plain => return,
-            LinkMode::Both if security.keys().is_none() => return,
-            LinkMode::Both => Demand::Certified,
-            LinkMode::Required => Demand::All,
-        };
-        let peers = internode.peers();
+        let mode = security.mode();
+        if mode == LinkMode::Plain {
+            return;
+        }
+        let (peers, inbound) = (internode.peers(), internode.inbound_nodes());
         let linked = |peer: &Arc<Peer>| {
             let node = peer.node_id();
             let holder = state.trust().holders.get(&node);
             let expires_secs = holder.map(|holder| holder.not_after.unix_secs());
-            Linked { node, is_plain: peer.is_plain(), is_up: peer.is_up(), expires_secs }
+            let dials_by_tls = inbound.get(&node).is_some_and(|inbound| inbound.is_secured);
+            let (is_plain, is_up) = (peer.is_plain(), peer.is_up());
+            Linked { node, is_plain, is_up, expires_secs, dials_by_tls }
         };
         let members: Vec<Linked> = peers.iter().map(linked).collect();
-        let next = self.redials.next(&members, demand, tokio::time::Instant::now());
-        if let Some(peer) = peers.iter().find(|peer| Some(peer.node_id()) == next) {
-            peer.hang_up();
+        let now = tokio::time::Instant::now();
+        if security.keys().is_some()
+            && let Some(node) = self.renewals.next(&members, now)
+        {
+            let chosen = peers.iter().filter(|peer| peer.node_id() == node);
+            chosen.for_each(|peer| peer.renew_plain());
+        }
+        if mode == LinkMode::Required
+            && let Some(node) = self.endings.next(&members, now)
+        {
+            let chosen = peers.iter().filter(|peer| peer.node_id() == node);
+            chosen.for_each(|peer| peer.hang_up());
         }
     }
 
     /// Ends the plain connections of one other node that were made before the mode has changed, or that the
-    /// mode does not allow.
+    /// mode does not allow, and that the other node has not replaced.
     pub(crate) fn end_outdated(&mut self, internode: &Internode) {
         let nodes = internode.inbound_nodes();
         let linked = |node: NodeId| {
-            let is_plain = nodes.get(&node).copied();
-            let (is_plain, is_up) = (is_plain.unwrap_or(false), is_plain.is_some());
-            Linked { node, is_plain, is_up, expires_secs: None }
+            let inbound = nodes.get(&node).copied();
+            let is_up = inbound.is_some();
+            let InboundNode { is_to_end, is_secured } = inbound.unwrap_or_default();
+            let (is_plain, dials_by_tls) = (is_to_end, is_secured);
+            Linked { node, is_plain, is_up, expires_secs: None, dials_by_tls }
         };
         let mut members: BTreeSet<NodeId> = nodes.keys().copied().collect();
         members.extend(internode.peers().iter().map(|peer| peer.node_id()));
         let members: Vec<Linked> = members.into_iter().map(linked).collect();
-        if let Some(node) = self.inbound.next(&members, Demand::All, tokio::time::Instant::now()) {
+        if let Some(node) = self.inbound_endings.next(&members, tokio::time::Instant::now()) {
             internode.hang_up_inbound(node);
         }
     }

@@ -21,7 +21,7 @@ mod enrolment;
 mod error;
 mod keep;
 mod operate;
-mod redials;
+mod renewals;
 mod state;
 mod view;
 

@@ -132,9 +132,10 @@ impl ControlPlane {
         })
     }
 
-    /// Changes the mode of this node's connections to other nodes. Plain connections from other nodes, and
-    /// those that a stricter mode does not allow to other nodes, end one after the other. Gives the hosts
-    /// that had plain connections while they were counted.
+    /// Changes the mode of this node's connections to other nodes. Plain ones are replaced by others with TLS
+    /// where the other side takes those; what is left of those from other nodes, and of those that a stricter
+    /// mode does not allow to other nodes, ends one node after the other. Gives the hosts that had plain
+    /// connections while they were counted.
     pub fn set_link_mode(&self, mode: LinkMode) -> Vec<String> {
         let Some(internode) = self.link().internode() else { return Vec::new() };
         let security: &Arc<LinkSecurity> = internode.security();

@@ -93,7 +93,12 @@ async fn both_serves_plain_nodes_counts_them_and_required_ends_them() {
     assert_eq!(echo(&of_plain, b"x").await.unwrap(), "x");
     let links = one.security().plain_links();
     assert_eq!(links.keys().collect::<Vec<_>>(), ["n3"]);
-    let to_end = || one.inbound_nodes().into_iter().filter(|(_, ends)| *ends).map(|(node, _)| node);
+    let to_end = || {
+        one.inbound_nodes()
+            .into_iter()
+            .filter(|(_, inbound)| inbound.is_to_end)
+            .map(|(node, _)| node)
+    };
     assert_eq!(to_end().count(), 0, "it is allowed");
     one.outdate_plain_inbound();
     assert_eq!(to_end().collect::<Vec<_>>(), [id(3)], "it was made before the mode has changed");
@@ -102,6 +107,95 @@ async fn both_serves_plain_nodes_counts_them_and_required_ends_them() {
     open.hang_up();
     until("the plain node is shut out", || !of_plain.is_up() && !open.is_up()).await;
     assert_eq!(echo(&secured, b"still").await.unwrap(), "still");
+}
+
+/// Two nodes, connected by both lanes without TLS since they were in the mode plain, and ready for it now.
+async fn two_in_clear(network: &MemoryNetwork) -> (Arc<Internode>, Arc<Internode>, Arc<Peer>) {
+    let one = secured_node(network, LinkMode::Plain, 1).await;
+    let two = secured_node(network, LinkMode::Plain, 2).await;
+    for each in [&one, &two] {
+        each.set_peers(&members(&[1, 2]));
+    }
+    let peer = one.peer(id(2)).unwrap();
+    for lane in [Lane::Small, Lane::Large] {
+        peer.call(ECHO, &(), b"x", lane, LIMIT).await.unwrap();
+    }
+    assert!(peer.is_plain());
+    one.security().set_mode(LinkMode::Both);
+    two.security().set_mode(LinkMode::Both);
+    (one, two, peer)
+}
+
+/// Calls are made all the time, each takes as long as a handshake or longer, and none of them fails.
+#[tokio::test(start_paused = true)]
+async fn connections_get_tls_while_calls_are_under_way_and_none_fails() {
+    let network = MemoryNetwork::default();
+    let (_one, _two, peer) = two_in_clear(&network).await;
+    for (from, to) in [("n1", "n2"), ("n2", "n1")] {
+        network.set_delay(from, to, Duration::from_millis(7));
+    }
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..400_u64 {
+        if number == 100 {
+            peer.renew_plain();
+        }
+        let (called, lane) = (Arc::clone(&peer), [Lane::Small, Lane::Large][number as usize % 2]);
+        calls.spawn(async move {
+            let limit = Duration::from_secs(3);
+            called.call(ECHO_LATER, &(number % 90), b"x", lane, limit).await
+        });
+        assert!(peer.is_up(), "the other node is never away");
+        sleep(Duration::from_millis(1)).await;
+    }
+    while let Some(outcome) = calls.join_next().await {
+        outcome.unwrap().unwrap();
+    }
+    assert!(!peer.is_plain());
+    assert_eq!(peer.pending_count(), 0);
+    assert_eq!(peer.statistics().connected_count, 4, "two lanes, each connected twice");
+}
+
+/// A call that is not answered does not hold the connection: it ends, and the next ones go on.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_does_not_fall_silent_is_replaced_after_a_time() {
+    let network = MemoryNetwork::default();
+    let (_one, _two, peer) = two_in_clear(&network).await;
+    let long = {
+        let peer = Arc::clone(&peer);
+        let minute = Duration::from_secs(60);
+        tokio::spawn(
+            async move { peer.call(ECHO_LATER, &30_000_u64, b"", Lane::Small, minute).await },
+        )
+    };
+    until("the call is under way", || peer.pending_count() == 1).await;
+    peer.renew_plain();
+    let waiting = {
+        let peer = Arc::clone(&peer);
+        until("calls wait for the new connection", || peer.lane(Lane::Small).is_held()).await;
+        tokio::spawn(async move { echo(&peer, b"waits").await })
+    };
+    let fault = long.await.unwrap().unwrap_err();
+    assert!(matches!(fault, CallError::Disconnected(_)), "{fault}");
+    assert_eq!(waiting.await.unwrap().unwrap(), "waits");
+    until("it has TLS", || !peer.is_plain()).await;
+}
+
+/// One side has a certificate and does not speak TLS: the connection stays, and the reason is told.
+#[tokio::test(start_paused = true)]
+async fn a_connection_stays_where_the_other_side_takes_no_tls() {
+    let network = MemoryNetwork::default();
+    let (one, two, peer) = two_in_clear(&network).await;
+    two.security().set_mode(LinkMode::Plain);
+    one.security().note_dialed_plain("n2:1", None);
+    peer.renew_plain();
+    let is_explained = || one.security().plain_links()["n2"].reason.is_some();
+    until("the reason is told", is_explained).await;
+    assert!(peer.is_plain() && peer.is_up());
+    assert_eq!(echo(&peer, b"still").await.unwrap(), "still");
+    two.security().set_mode(LinkMode::Both);
+    peer.renew_plain();
+    until("it has TLS", || !peer.is_plain()).await;
+    assert_eq!(echo(&peer, b"still").await.unwrap(), "still");
 }
 
 /// A token may ask for a certificate, and for nothing else that members or guests may.
