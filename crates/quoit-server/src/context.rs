@@ -2,6 +2,7 @@
 
 use crate::audit::AuditLog;
 use crate::folds::Folds;
+use crate::low_priority::LowPriority;
 use crate::mapreduce::{Jobs, MapReduceSettings};
 use crate::memory::{MemoryBudget, MemorySettings};
 use crate::pace::PaceSettings;
@@ -132,6 +133,8 @@ pub struct ServerContext {
     pub memory: Arc<MemoryBudget>,
     /// Lets answers that take long to make, such as all statistics, be made one at a time.
     pub heavy: Semaphore,
+    /// Does such work where many clients want it; started when that is so for the first time.
+    low_priority: OnceLock<Option<LowPriority>>,
     /// Protocol Buffers connections open and opened.
     pub pb_connections: ConnectionCounts,
     /// HTTP connections open and opened.
@@ -185,6 +188,7 @@ impl ServerContext {
             settings,
             memory: Arc::new(MemoryBudget::new(settings.memory)),
             heavy: Semaphore::new(HEAVY_COUNT_MAX),
+            low_priority: OnceLock::new(),
             audit: AuditLog::off(),
             pb_connections: ConnectionCounts::default(),
             http_connections: ConnectionCounts::default(),
@@ -197,6 +201,18 @@ impl ServerContext {
             admin_socket: OnceLock::new(),
             reachable_from_afar: OnceLock::new(),
         }
+    }
+
+    /// Threads for long work of clients, if the system gives any.
+    pub(crate) fn low_priority(&self) -> Option<&LowPriority> {
+        let start = || {
+            let started = LowPriority::start("long-work");
+            let tell = |fault: &std::io::Error| {
+                tracing::warn!(%fault, "a thread for large objects could not be started");
+            };
+            started.inspect_err(tell).ok()
+        };
+        self.low_priority.get_or_init(start).as_ref()
     }
 
     /// The same with this audit log.

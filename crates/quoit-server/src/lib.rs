@@ -12,6 +12,8 @@ pub mod http;
 mod index_entries;
 mod index_query;
 mod listen;
+mod long_work;
+mod low_priority;
 mod machine;
 mod mapreduce;
 mod memory;

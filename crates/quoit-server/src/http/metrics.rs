@@ -13,6 +13,7 @@ use crate::mapreduce::Jobs;
 use crate::memory::MemoryFigures;
 use quoit_core::{Counter, Cumulative, Distribution, LongRequest, Stats, StatsSnapshot};
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// The two forms of the text. They differ in the names of counters' families and in the last line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,10 +66,11 @@ const fn powers<const COUNT: usize>(first: u32, step: u32) -> [u64; COUNT] {
 
 impl HttpConnection {
     /// All metrics, in the form that the client prefers.
-    pub(super) fn metrics(&mut self, request: &Request) -> Result<(), Refusal> {
+    pub(super) async fn metrics(&mut self, request: &Request) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
         let form = Form::of(request.head.get("accept"));
-        let text = render(&self.context, form);
+        let context = Arc::clone(&self.context);
+        let text = self.context.aside(async move { render(&context, form) }).await?;
         reply(&mut self.out, self.form, 200).body(form.media_type(), text.as_bytes());
         Ok(())
     }

@@ -8,9 +8,11 @@ use super::refusal::Refusal;
 use super::render::{Rendered, append_clock, append_version, content_type};
 use super::response::{MULTIPART, TEXT, reply};
 use super::route::RecordName;
-use crate::memory::{READ_COPIES, is_large};
+use crate::memory::READ_COPIES;
+use bytes::Bytes;
 use quoit_model::object::{Object, Sibling};
 use quoit_model::sibling_order::sort_for_clients;
+use std::mem;
 
 const US_PER_SEC: u64 = 1_000_000;
 /// The forms in which siblings can be had, the default first.
@@ -28,11 +30,16 @@ impl HttpConnection {
         self.check_origin(&request.head)?;
         let store = &self.context.store;
         let size_bytes_max = || store.size_bytes_max(name.as_ref());
-        if self.context.memory.has_large() && is_large(size_bytes_max()) {
+        let is_aside = self.context.reads_aside(size_bytes_max);
+        if is_aside {
             self.socket.let_others().await;
         }
         let admitted = self.account.admit_read(&mut self.room, &self.out, size_bytes_max)?;
-        let found = store.get(name.as_ref(), &params.read_options()).await?;
+        let options = params.read_options();
+        let found = match is_aside {
+            true => self.context.get_aside(name.as_ref(), options).await?,
+            false => store.get(name.as_ref(), &options).await?,
+        };
         drop(admitted);
         let Some(mut object) = found else { return Err(Refusal::not_found()) };
         sort_for_clients(&mut object);
@@ -45,9 +52,29 @@ impl HttpConnection {
         }
         let rendered = Rendered { key: name.as_ref(), form: name.bucket.form, object: &object };
         match selected(&object, params.vtag.as_deref())? {
-            Some(sibling) => self.write_single(request, rendered, sibling),
-            None => self.write_siblings(request, rendered),
+            Some(sibling) if !self.is_wanted(request, sibling)? => {}
+            Some(sibling) if is_aside && !self.form.head_only => {
+                rendered.write_head(&mut self.out, self.form, 200, sibling);
+                let value = sibling.value.clone();
+                // The last to let a value of megabytes go is the thread that copies it.
+                drop(object);
+                self.append_aside(value).await?;
+            }
+            Some(sibling) => rendered.write_value(&mut self.out, self.form, 200, sibling, false),
+            None => self.write_siblings(request, rendered)?,
         }
+        Ok(())
+    }
+
+    /// Appends the body of an answer by a thread of low priority.
+    async fn append_aside(&mut self, body: Bytes) -> Result<(), Refusal> {
+        let mut out = mem::take(&mut self.out);
+        let append = async move {
+            out.extend_from_slice(&body);
+            out
+        };
+        self.out = self.context.aside(append).await?;
+        Ok(())
     }
 
     fn write_tombstone(&mut self, object: &Object) {
@@ -59,12 +86,9 @@ impl HttpConnection {
             .body(TEXT, b"not found\n");
     }
 
-    fn write_single(
-        &mut self,
-        request: &Request,
-        rendered: Rendered<'_>,
-        sibling: &Sibling,
-    ) -> Result<(), Refusal> {
+    /// Whether the value is to be sent: the client takes its form, and has no such version. Otherwise
+    /// that is answered.
+    fn is_wanted(&mut self, request: &Request, sibling: &Sibling) -> Result<bool, Refusal> {
         let head = &request.head;
         let meta = &sibling.meta;
         let fits = accepts_media_type(head.get("accept"), content_type(meta))
@@ -80,11 +104,7 @@ impl HttpConnection {
             return Err(Refusal::Page(406));
         }
         let last_modified_us = sibling.last_modified_us;
-        if self.is_settled_by_conditions(request, &sibling.vtag, last_modified_us)? {
-            return Ok(());
-        }
-        rendered.write_value(&mut self.out, self.form, 200, sibling, false);
-        Ok(())
+        Ok(!self.is_settled_by_conditions(request, &sibling.vtag, last_modified_us)?)
     }
 
     fn write_siblings(&mut self, request: &Request, rendered: Rendered<'_>) -> Result<(), Refusal> {

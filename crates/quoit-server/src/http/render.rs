@@ -2,8 +2,8 @@
 
 use super::links;
 use super::response::{
-    ReplyForm, TEXT, append_base64, append_date, append_location, append_value, is_sendable_name,
-    reply,
+    Reply, ReplyForm, TEXT, append_base64, append_date, append_location, append_value,
+    is_sendable_name, reply,
 };
 use super::route::UrlForm;
 use quoit_model::clock::VersionVector;
@@ -65,22 +65,43 @@ impl Rendered<'_> {
         sibling: &Sibling,
         created: bool,
     ) {
-        reply(out, reply_form, status)
-            .lines(|out| {
-                append_clock(out, &self.object.clock);
-                if created {
-                    self.append_location(out);
-                }
-                if sibling.deleted {
-                    out.extend_from_slice(b"X-Riak-Deleted: true\r\n");
-                }
-                self.append_content_type(out, &sibling.meta);
-                self.append_links(out, &sibling.meta);
-                append_version(out, &sibling.vtag, sibling.last_modified_us);
-                append_user_meta(out, &sibling.meta);
-                append_joined_indexes(out, &sibling.meta);
-            })
-            .finish(&sibling.value);
+        self.headers(out, reply_form, status, sibling, created).finish(&sibling.value);
+    }
+
+    /// Writes the headers of one value. The value has to follow.
+    pub fn write_head(
+        self,
+        out: &mut Vec<u8>,
+        reply_form: ReplyForm,
+        status: u16,
+        sibling: &Sibling,
+    ) {
+        let headers = self.headers(out, reply_form, status, sibling, false);
+        headers.finish_head(sibling.value.len());
+    }
+
+    fn headers<'o>(
+        self,
+        out: &'o mut Vec<u8>,
+        reply_form: ReplyForm,
+        status: u16,
+        sibling: &Sibling,
+        created: bool,
+    ) -> Reply<'o> {
+        reply(out, reply_form, status).lines(|out| {
+            append_clock(out, &self.object.clock);
+            if created {
+                self.append_location(out);
+            }
+            if sibling.deleted {
+                out.extend_from_slice(b"X-Riak-Deleted: true\r\n");
+            }
+            self.append_content_type(out, &sibling.meta);
+            self.append_links(out, &sibling.meta);
+            append_version(out, &sibling.vtag, sibling.last_modified_us);
+            append_user_meta(out, &sibling.meta);
+            append_joined_indexes(out, &sibling.meta);
+        })
     }
 
     /// Writes the list of the siblings' tags.

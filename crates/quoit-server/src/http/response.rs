@@ -73,16 +73,34 @@ impl<'o> Reply<'o> {
 
     /// Ends the answer with a body whose headers were added.
     pub fn finish(self, body: &[u8]) {
-        let bodiless = matches!(self.status, 204 | 304);
-        if !bodiless {
+        let has_body = self.has_body();
+        let out = self.end_headers(body.len());
+        if has_body {
+            out.extend_from_slice(body);
+        }
+    }
+
+    /// Ends the headers of an answer whose body of so many bytes follows, if the answer has one.
+    pub fn finish_head(self, body_bytes: usize) {
+        self.end_headers(body_bytes);
+    }
+
+    fn has_body(&self) -> bool {
+        !self.is_bodiless() && !self.form.head_only
+    }
+
+    fn is_bodiless(&self) -> bool {
+        matches!(self.status, 204 | 304)
+    }
+
+    fn end_headers(self, body_bytes: usize) -> &'o mut Vec<u8> {
+        if !self.is_bodiless() {
             self.out.extend_from_slice(b"Content-Length: ");
-            append_number(self.out, body.len() as u64);
+            append_number(self.out, body_bytes as u64);
             self.out.extend_from_slice(b"\r\n");
         }
         self.out.extend_from_slice(b"\r\n");
-        if !bodiless && !self.form.head_only {
-            self.out.extend_from_slice(body);
-        }
+        self.out
     }
 
     /// Ends the headers of an answer whose length is not known: chunks follow, or, to a client of

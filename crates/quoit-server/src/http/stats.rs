@@ -12,6 +12,7 @@ use crate::disks::{Disk, disks};
 use crate::machine::Machine;
 use quoit_core::{Counter, Distribution, LatencySummary, LongRequest, Stats, StatsSnapshot};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 pub(super) type Figures = Map<String, Value>;
 
@@ -20,14 +21,17 @@ const SUMMARY: [&str; 5] = ["mean", "median", "95", "99", "100"];
 
 impl HttpConnection {
     /// All figures, as JSON or as the same text in lines.
-    pub(super) fn stats(&mut self, request: &Request) -> Result<(), Refusal> {
+    pub(super) async fn stats(&mut self, request: &Request) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
         let offers = [JSON, TEXT];
         let chosen = choose_media_type(request.head.get("accept"), &offers);
         let chosen = chosen.ok_or(Refusal::Page(406))?;
-        let figures = Value::Object(statistics(&self.context));
-        let document =
-            if offers[chosen] == TEXT { format!("{figures:#}\n") } else { figures.to_string() };
+        let (context, is_text) = (Arc::clone(&self.context), offers[chosen] == TEXT);
+        let document = self.context.aside(async move {
+            let figures = Value::Object(statistics(&context));
+            if is_text { format!("{figures:#}\n") } else { figures.to_string() }
+        });
+        let document = document.await?;
         reply(&mut self.out, self.form, 200).body(offers[chosen], document.as_bytes());
         Ok(())
     }

@@ -17,6 +17,7 @@ use quoit_wire::frame::{Frame, append_empty, append_message};
 use quoit_wire::messages::{Body, RpbErrorResp};
 use quoit_wire::{DecodeError, FrameError, MessageCode};
 use std::io;
+use std::mem;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -444,6 +445,18 @@ impl PbConnection {
     pub(super) fn send(&mut self, message: &impl Body) -> Result<(), Fault> {
         self.room.hold_answer(&mut self.out, message.encoded_len())?;
         Ok(append_message(&mut self.out, message)?)
+    }
+
+    /// As `send`, by a thread of low priority.
+    pub(super) async fn send_aside(
+        &mut self,
+        message: impl Body + Send + 'static,
+    ) -> Result<(), Fault> {
+        self.room.hold_answer(&mut self.out, message.encoded_len())?;
+        let mut out = mem::take(&mut self.out);
+        let append = async move { append_message(&mut out, &message).map(|()| out) };
+        self.out = self.context.aside(append).await??;
+        Ok(())
     }
 
     /// Appends an answer without fields.

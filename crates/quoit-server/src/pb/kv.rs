@@ -2,7 +2,6 @@
 
 use super::connection::{Fault, PbConnection};
 use super::content;
-use crate::memory::is_large;
 use bytes::Bytes;
 use quoit_core::{
     DeleteRequest, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,
@@ -67,11 +66,15 @@ impl PbConnection {
         };
         let store = &self.context.store;
         let size_bytes_max = || store.size_bytes_max(key);
-        if self.context.memory.has_large() && is_large(size_bytes_max()) {
+        let is_aside = self.context.reads_aside(size_bytes_max);
+        if is_aside {
             self.socket.let_others().await;
         }
         let admitted = self.account.admit_read(&mut self.room, &self.out, size_bytes_max)?;
-        let found = store.get(key, &options).await?;
+        let found = match is_aside {
+            true => self.context.get_aside(key, options).await?,
+            false => store.get(key, &options).await?,
+        };
         drop(admitted);
         let Some(object) = found else {
             self.send_empty(MessageCode::GetResp);
@@ -79,7 +82,11 @@ impl PbConnection {
         };
         let head = request.head == Some(true);
         let tombstone_wanted = request.deletedvclock == Some(true);
-        self.send(&get_response(object, known.as_ref(), head, tombstone_wanted))
+        let answer = get_response(object, known.as_ref(), head, tombstone_wanted);
+        match is_aside {
+            true => self.send_aside(answer).await,
+            false => self.send(&answer),
+        }
     }
 
     pub(super) async fn put(&mut self, mut request: RpbPutReq) -> Result<(), Fault> {
