@@ -142,6 +142,7 @@ SIZES = """() => [...document.querySelectorAll("figure[data-plot] svg")].map((sv
     return [box.width, box.height, getComputedStyle(path).stroke];
   }),
   height: svg.getBoundingClientRect().height,
+  cells: [...svg.querySelectorAll("path.heat")].filter((path) => path.getBBox().width > 0).length,
   fill: getComputedStyle(svg.querySelector(".ground")).fill,
   text: svg.textContent,
 }))"""
@@ -196,8 +197,9 @@ class InABrowser(unittest.TestCase):
         strokes = []
         for dark, ground in ((False, "rgb(255, 255, 255)"), (True, "rgb(19, 26, 38)")):
             plots, document, _ = self.probe(SIZES, dark)
-            # Throughput, two operations that succeed, percentiles.
-            self.assertEqual(len(plots), 4)
+            # Throughput, two operations that succeed, the heat map, percentiles.
+            self.assertEqual(len(plots), 5)
+            self.assertGreater(plots[3]["cells"], 3, "the heat map has shades")
             for plot in plots:
                 self.assertGreater(plot["height"], 100)
                 self.assertEqual(plot["fill"], ground)

@@ -53,7 +53,8 @@ NOT_HERE = {
         "quoit admin cluster recover": OTHERS % "cluster.py"},
     "docs/benchmarking.md": {
         "quoit serve &": FORM, "quoit bench CONFIG": FORM, "quoit bench check CONFIG": FORM,
-        "quoit bench convert FILE": FORM, "quoit bench report DIR": FORM, "quoit bench crdt-growth": HOURS,
+        "quoit bench convert FILE": FORM, "quoit bench report DIR": FORM, "quoit bench report -1": FORM,
+        "quoit bench crdt-growth": HOURS,
         "quoit bench compare DIR": FORM, "quoit bench compare OLD_CONFIG": FORM},
     "docs/development.md": {
         "make test": "runs this test", "python3 tests/": CHORES, "PYTHONPATH=tests": CHORES,

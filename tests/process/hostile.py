@@ -228,6 +228,42 @@ class Hostile(unittest.TestCase):
             self.assertLess(time.monotonic(), end)
             time.sleep(0.1)
 
+    def test_large_objects_are_whole_while_another_large_answer_waits_to_be_read(self):
+        def is_waiting():
+            return metrics(self.node)["quoit_request_memory_used_bytes"] > LARGE_BYTES / 2
+
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            send_as_it_goes(self.connect(self.node.pb, 1), GET_LARGE)
+            while not is_waiting():
+                self.assertLess(time.monotonic(), end)
+            self.assert_large_is_whole()
+            # The node gives up who does not read: then nothing was shown.
+            if is_waiting():
+                return
+
+    def assert_large_is_whole(self):
+        value = b"v" * LARGE_BYTES
+        with Connection(self.node.pb, PATIENCE_SECONDS) as pb:
+            self.assertEqual(pb.get("b", "large"), [value])
+        path = "/buckets/b/keys/large"
+        web = http.client.HTTPConnection(*self.node.http, timeout=PATIENCE_SECONDS)
+        self.addCleanup(web.close)
+        web.request("GET", path)
+        got = web.getresponse()
+        self.assertEqual((got.status, got.read()), (200, value))
+        # The connection is where it should be: the next answers are those of the next requests.
+        web.request("HEAD", path)
+        head = web.getresponse()
+        self.assertEqual((head.status, head.getheader("Content-Length"), head.read()),
+                         (200, str(LARGE_BYTES), b""))
+        web.request("GET", path, headers={"If-None-Match": head.getheader("ETag")})
+        known = web.getresponse()
+        self.assertEqual((known.status, known.read()), (304, b""))
+        web.request("GET", path, headers={"Accept": "application/json"})
+        refused = web.getresponse()
+        self.assertEqual((refused.status, LARGE_BYTES > len(refused.read())), (406, True))
+
     def test_statistics_asked_for_thousands_of_times_leave_others_their_turn(self):
         def attack():
             requests = b"GET /stats HTTP/1.1\r\nHost: x\r\n\r\n" * 2_000

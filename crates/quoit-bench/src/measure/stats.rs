@@ -136,7 +136,7 @@ impl OperationStats {
 
     /// Counts a success. Allocates only when a latency is greater than any before.
     #[inline]
-    pub(super) fn record(&mut self, latency_ns: u64) {
+    pub(crate) fn record(&mut self, latency_ns: u64) {
         let recorded = self.latencies_ns.record(latency_ns);
         recorded.expect("a histogram that grows takes any latency");
         self.sum_ns += u128::from(latency_ns);

@@ -61,6 +61,16 @@ impl Canvas {
         self.path(class, &path);
     }
 
+    /// Filled rectangles as one element, each from its upper left to its lower right corner.
+    pub(crate) fn rectangles(&mut self, class: &str, corners: &[[(f64, f64); 2]]) {
+        let mut path = String::new();
+        for [(left, top), (right, bottom)] in corners {
+            let (w, h) = (number(right - left), number(bottom - top));
+            let _ = write!(path, "M{} {}h{w}v{h}H{}z", number(*left), number(*top), number(*left));
+        }
+        self.path(class, &path);
+    }
+
     /// A line through points.
     pub(crate) fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
         let mut path = String::new();

@@ -8,6 +8,8 @@ use crate::output::Terminal;
 use crate::run::RunReport;
 
 use super::page::{draw_growth_page, draw_knee_page};
+use super::periods;
+use super::steadiness::Steadiness;
 use super::{ChartOptions, Growth, KneeResults, ReportError, Results, draw_chart, draw_page};
 
 /// The chart and the page in the directory of their run.
@@ -18,7 +20,7 @@ const NAMES: [&str; 2] = ["summary.svg", "report.html"];
 pub struct ReportOptions {
     /// The directory of a run.
     pub directory: PathBuf,
-    /// Files to write; when there are none, `summary.svg` and `report.html` in the directory.
+    /// Files to write; when there are none, `summary.svg`, `report.html` and `periods.csv` in the directory.
     pub outputs: Vec<PathBuf>,
     /// Least elapsed time of a row in seconds (`-1`).
     pub start_s: Option<f64>,
@@ -35,6 +37,8 @@ pub struct Written {
     pub files: Vec<PathBuf>,
     /// Results that were missing or passed over.
     pub notes: Vec<String>,
+    /// Whether and from where on the run is steady, in words; nothing where that can't be told.
+    pub steadiness: Option<String>,
 }
 
 /// Reads the results of a run and writes its reports.
@@ -54,8 +58,23 @@ pub fn write_reports(options: &ReportOptions) -> Result<Written, ReportError> {
         results.cut(options.start_s.unwrap_or(0.0), options.end_s.unwrap_or(f64::INFINITY))?;
     }
     let chart = || draw_chart(&results, &options.chart);
-    let files = write_files(options, chart, || draw_page(&results))?;
-    Ok(Written { files, notes: results.notes })
+    let mut files = write_files(options, chart, || draw_page(&results))?;
+    if options.outputs.is_empty() {
+        files.extend(write_periods(&results)?);
+    }
+    let steadiness = Steadiness::of(&results).text();
+    Ok(Written { files, notes: results.notes, steadiness })
+}
+
+/// Writes the table of the periods of a run into its directory, if the run kept their distributions.
+fn write_periods(results: &Results) -> Result<Option<PathBuf>, ReportError> {
+    let periods = periods::periods(results)?;
+    if periods.is_empty() {
+        return Ok(None);
+    }
+    let path = results.directory.join(periods::FILE);
+    write_whole(&path, &periods::csv(&periods))?;
+    Ok(Some(path))
 }
 
 /// The same for an experiment with a growing data type.
@@ -64,7 +83,7 @@ fn write_growth_reports(options: &ReportOptions) -> Result<Written, ReportError>
     growth.notes.extend(without_time(options));
     let page = || Ok(draw_growth_page(&growth));
     let files = write_files(options, || growth.draw_chart(&options.chart), page)?;
-    Ok(Written { files, notes: growth.notes })
+    Ok(Written { files, notes: growth.notes, steadiness: None })
 }
 
 /// The same for a search for the knee.
@@ -73,7 +92,7 @@ fn write_knee_reports(options: &ReportOptions) -> Result<Written, ReportError> {
     knee.notes.extend(without_time(options));
     let page = || Ok(draw_knee_page(&knee));
     let files = write_files(options, || knee.draw_chart(&options.chart), page)?;
-    Ok(Written { files, notes: knee.notes })
+    Ok(Written { files, notes: knee.notes, steadiness: None })
 }
 
 /// A note for a user who asks for a range of time of rows that have none.
@@ -109,6 +128,7 @@ pub fn report(options: &ReportOptions) -> ExitStatus {
     match write_reports(options) {
         Ok(written) => {
             written.notes.iter().for_each(|note| terminal.line(&format!("note: {note}")));
+            written.steadiness.iter().for_each(|text| terminal.line(&format!("{text}.")));
             written.files.iter().for_each(|file| terminal.line(&file.display().to_string()));
             ExitStatus::Success
         }
@@ -124,6 +144,7 @@ pub(crate) fn write_after_run(directory: &Path, report: &mut RunReport, terminal
         Ok(written) => {
             let files: Vec<String> =
                 written.files.iter().map(|file| file.display().to_string()).collect();
+            written.steadiness.iter().for_each(|text| terminal.line(&format!("{text}.")));
             terminal.line(&format!("Report: {}", files.join(", ")));
         }
         // A run that was interrupted before its first operation has nothing to show.

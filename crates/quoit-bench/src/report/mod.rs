@@ -5,6 +5,7 @@
 
 mod chart;
 mod command;
+mod course;
 mod csv;
 mod error;
 mod figures;
@@ -13,7 +14,9 @@ mod knee;
 mod page;
 mod palette;
 mod panels;
+mod periods;
 mod results;
+mod steadiness;
 #[cfg(test)]
 mod tests;
 mod thinned;

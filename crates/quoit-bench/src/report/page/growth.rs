@@ -125,6 +125,7 @@ fn over_items(
         x_ticks: linear_ticks(x_range.0, x_range.1, 10),
         y,
         series,
+        cells: Vec::new(),
         value_text: |kib| format!("{} KiB", grouped(kib, 1)),
     }
 }

@@ -121,6 +121,7 @@ fn over_rates(
         x_ticks: linear_ticks(x_range.0, x_range.1, 10),
         y,
         series,
+        cells: Vec::new(),
         value_text: |rate| format!("{} /s", grouped(rate, usize::from(rate < 100.0))),
     }
 }

@@ -3,6 +3,7 @@
 mod comparison;
 mod configuration;
 mod growth;
+mod heat_map;
 mod knee;
 mod parts;
 mod plot;
@@ -17,7 +18,10 @@ use std::time::Duration;
 pub(crate) use self::comparison::{ComparisonPage, draw_comparison_page};
 pub(super) use self::growth::draw_growth_page;
 pub(super) use self::knee::draw_knee_page;
+use super::course::course;
 use super::figures::{Figures, OwnParts, figures, own_parts};
+use super::periods::periods;
+use super::steadiness::Steadiness;
 use super::{ReportError, Results, palette, thinned};
 use crate::measure::{Latencies, OperationStats, Stall};
 use crate::output::environment::Environment;
@@ -60,6 +64,8 @@ pub fn draw_page(results: &Results) -> Result<String, ReportError> {
     main.push_str(&operations_section(&figures, &noise_floor));
     main.push_str(&throughput_section(results));
     main.push_str(&latency_section(results));
+    main.push_str(&heat_map_section(results)?);
+    main.push_str(&periods_section(results)?);
     main.push_str(&spectrum_section(&figures));
     main.push_str(&breakdown_section(own_parts.as_ref(), &figures));
     main.push_str(&errors_section(results));
@@ -320,6 +326,27 @@ fn latency_section(results: &Results) -> String {
         html = "<p class=\"quiet\">No operation succeeded.</p>\n".to_owned();
     }
     parts::section("latency", "Latency over time", &hint, &html)
+}
+
+fn heat_map_section(results: &Results) -> Result<String, ReportError> {
+    let spans = course(results, heat_map::COLUMN_COUNT)?;
+    let Some(figure) = heat_map::heat_map(results, &spans) else { return Ok(String::new()) };
+    let hint = "How many operations took how long. The darkest shade is that of the most, the lightest that of a \
+                single one, on a logarithmic scale. Where a column is empty, no operation was answered.";
+    Ok(parts::section("heat-map", "Latency as a heat map", hint, &figure))
+}
+
+fn periods_section(results: &Results) -> Result<String, ReportError> {
+    let periods = periods(results)?;
+    if periods.len() < 2 {
+        return Ok(String::new());
+    }
+    let mut hint =
+        "All operations together, in milliseconds, by equal periods of the run.".to_owned();
+    if let Some(text) = Steadiness::of(results).text() {
+        let _ = write!(hint, " {text}.");
+    }
+    Ok(parts::section("periods", "Periods", &hint, &parts::periods(&periods)))
 }
 
 fn spectrum_section(figures: &[Figures]) -> String {

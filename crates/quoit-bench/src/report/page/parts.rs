@@ -1,11 +1,13 @@
 //! Tiles, tables and lists of the page.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use crate::measure::Latencies;
 use crate::output::environment::{Environment, Server};
-use crate::output::text::{ms_text, size_text};
+use crate::output::text::{clock_text, ms_text, size_text};
 use crate::plot::{escape, grouped};
+use crate::report::course::Span;
 use crate::report::figures::Figures;
 use crate::report::results::ErrorCount;
 
@@ -65,6 +67,28 @@ pub(super) fn distributions(rows: &[(String, Latencies)]) -> String {
         let _ = write!(html, "<tr><td>{}</td>", escape(name));
         number(&mut html, latencies.count as f64, &grouped(latencies.count as f64, 0));
         latency_cells(&mut html, latencies, [false; 7], [false; 7]);
+        html.push_str("</tr>\n");
+    }
+    html + "</tbody></table></div>\n"
+}
+
+/// The table of the periods of a run, in milliseconds.
+pub(super) fn periods(periods: &[Span]) -> String {
+    let mut html = table_head(&["period", "successful", "op/s", "failed"]);
+    for Span { start_s, end_s, stats } in periods {
+        let clock = |seconds: f64| clock_text(Duration::from_secs_f64(seconds));
+        let (count, failed) = (stats.count() as f64, stats.error_count() as f64);
+        let rate = count / (end_s - start_s).max(1e-6);
+        let _ = write!(
+            html,
+            "<tr><td data-value=\"{start_s}\">{} to {}</td>",
+            clock(*start_s),
+            clock(*end_s)
+        );
+        number(&mut html, count, &grouped(count, 0));
+        number(&mut html, rate, &grouped(rate, 1));
+        number(&mut html, failed, &grouped(failed, 0));
+        latency_cells(&mut html, &stats.latencies(), [false; 7], [false; 7]);
         html.push_str("</tr>\n");
     }
     html + "</tbody></table></div>\n"

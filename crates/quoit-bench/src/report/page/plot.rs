@@ -31,6 +31,17 @@ pub(super) struct PlotSeries {
     pub(super) values: Vec<Option<f64>>,
 }
 
+/// A filled part of the ground.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Cell {
+    /// Its left and right edge, as values of the x axis.
+    pub(super) x: (f64, f64),
+    /// Its lower and upper edge, as values of the y axis.
+    pub(super) y: (f64, f64),
+    /// How dark it is, from 1.
+    pub(super) shade: usize,
+}
+
 /// Lines over common places.
 pub(super) struct Plot {
     /// Tells this plot from the page's others.
@@ -46,6 +57,8 @@ pub(super) struct Plot {
     /// The y axis; shared by plots that are to be compared.
     pub(super) y: YScale,
     pub(super) series: Vec<PlotSeries>,
+    /// Behind the lines.
+    pub(super) cells: Vec<Cell>,
     /// Stands at each value of the read-out.
     pub(super) value_text: fn(f64) -> String,
 }
@@ -73,6 +86,11 @@ impl YScale {
             .fold((f64::INFINITY, 0.0), |(low, high), v| (v.min(low), v.max(high)));
         let range = if high > 0.0 { (low * 0.85, high * 1.18) } else { (0.1, 1.0) };
         Self { label, range, is_logarithmic: true }
+    }
+
+    /// The values at its ends.
+    pub(super) fn range(&self) -> (f64, f64) {
+        self.range
     }
 
     fn axis(&self, frame: Frame) -> Axis {
@@ -108,6 +126,7 @@ impl Plot {
         let mut canvas = Canvas::default();
         draw_axes(&mut canvas, frame, &x, &y);
         canvas.text("label", (0.0, 12.0), Anchor::Start, self.y.label);
+        self.draw_cells(&mut canvas, &x.scale, &y.scale);
         self.draw_lines(&mut canvas, frame, &x.scale, &y.scale);
         let (id, about) = (&self.id, escape(&self.about));
         let class = if width > WIDE_FROM { " class=\"wide\"" } else { "" };
@@ -127,6 +146,20 @@ impl Plot {
         let longest = self.series.iter().map(|series| series.name.chars().count()).max();
         let (least, most) = NAME_WIDTHS;
         (longest.unwrap_or(0) as f64 * CHARACTER_WIDTH + 12.0).clamp(least, most)
+    }
+
+    fn draw_cells(&self, canvas: &mut Canvas, x: &Scale, y: &Scale) {
+        let darkest = self.cells.iter().map(|cell| cell.shade).max().unwrap_or(0);
+        for shade in 1..=darkest {
+            let alike = self.cells.iter().filter(|cell| cell.shade == shade);
+            let corners: Vec<[(f64, f64); 2]> = alike
+                .map(|cell| {
+                    let at = |x_value, y_value| (x.position(x_value), y.position(y_value));
+                    [at(cell.x.0, cell.y.1), at(cell.x.1, cell.y.0)]
+                })
+                .collect();
+            canvas.rectangles(&format!("heat heat-{shade}"), &corners);
+        }
     }
 
     fn draw_lines(&self, canvas: &mut Canvas, frame: Frame, x: &Scale, y: &Scale) {
@@ -192,6 +225,7 @@ mod tests {
             x_ticks: Vec::new(),
             y: YScale::linear("y", values.iter().flatten().copied()),
             series: vec![PlotSeries { class: "ok".to_owned(), name: name.to_owned(), values }],
+            cells: Vec::new(),
             xs,
             value_text: |value| format!("{value} ms"),
         }

@@ -57,6 +57,7 @@ pub(super) fn spectrum(id: &str, distributions: &[(&str, &OperationStats)]) -> O
         x_ticks: TICKS.iter().filter(|(at, _)| *at <= end + 1e-9).map(tick).collect(),
         y,
         series,
+        cells: Vec::new(),
         value_text: ms,
     })
 }

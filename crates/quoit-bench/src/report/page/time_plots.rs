@@ -84,7 +84,8 @@ pub(super) fn ms(ms: f64) -> String {
     format!("{} ms", ms_text(ms * 1000.0))
 }
 
-fn over_time(
+/// Lines over the time of the run.
+pub(super) fn over_time(
     results: &Results,
     id: String,
     about: String,
@@ -104,6 +105,7 @@ fn over_time(
         x_ticks: clock_ticks(x_range, (size.0 / 110.0) as usize),
         y,
         series,
+        cells: Vec::new(),
         value_text: |rate| format!("{} /s", grouped(rate, usize::from(rate < 100.0))),
     }
 }

@@ -1,0 +1,78 @@
+//! The course of a run: equal spans of its time, each with the distribution of its latencies.
+
+use super::{ReportError, Results};
+use crate::measure::OperationStats;
+use crate::measure::intervals::{self, IntervalReader};
+
+/// All operations in one span of the run.
+#[derive(Debug)]
+pub(super) struct Span {
+    /// Its beginning, in seconds since the release of the workers.
+    pub(super) start_s: f64,
+    /// Its end.
+    pub(super) end_s: f64,
+    /// Operations that ended in it. Empty in a span in which nothing was answered.
+    pub(super) stats: OperationStats,
+}
+
+/// Spans of the run in the order of time, at most so many and none shorter than an interval of its logs.
+/// Empty for a run that kept no interval logs.
+///
+/// # Errors
+///
+/// When a log can't be read.
+pub(super) fn course(results: &Results, count_max: usize) -> Result<Vec<Span>, ReportError> {
+    let labels = intervals::file_labels(&results.directory)?;
+    let known = results.operations.iter().filter(|o| labels.contains(&o.file_label));
+    let (start_s, end_s) = results.elapsed_range_s();
+    let mut spans: Vec<Span> = Vec::new();
+    for operation in known {
+        for interval in IntervalReader::open(&results.directory, &operation.file_label)? {
+            let interval = interval?;
+            let (from_s, length_s) = (interval.start.as_secs_f64(), interval.length.as_secs_f64());
+            if spans.is_empty() {
+                spans = empty_spans((start_s, end_s), length_s, count_max);
+            }
+            let middle_s = from_s + length_s / 2.0;
+            if middle_s < start_s || middle_s > end_s {
+                continue;
+            }
+            let index = spans.partition_point(|span| span.end_s <= middle_s).min(spans.len() - 1);
+            spans[index].stats.add(&interval.stats);
+        }
+    }
+    Ok(spans)
+}
+
+/// Spans of equally many whole intervals, but for the last one, which may have fewer: where an interval belongs
+/// to one span, the rates of spans can be compared.
+fn empty_spans((start_s, end_s): (f64, f64), interval_s: f64, count_max: usize) -> Vec<Span> {
+    let interval_count = ((end_s - start_s) / interval_s.max(1e-3)).round().max(1.0);
+    let interval_s = (end_s - start_s) / interval_count;
+    let intervals_a_span = (interval_count / count_max.max(1) as f64).ceil();
+    let count = (interval_count / intervals_a_span).ceil() as usize;
+    let at_s = |index: usize| start_s + index as f64 * intervals_a_span * interval_s;
+    let span = |index: usize| {
+        let end_s = if index + 1 == count { end_s } else { at_s(index + 1) };
+        Span { start_s: at_s(index), end_s, stats: OperationStats::new() }
+    };
+    (0..count).map(span).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_cover_the_run_with_whole_intervals() {
+        let cases = [(1.0, 120, 60), (1.0, 10, 10), (90.0, 10, 1), (1.0, 7, 7)];
+        for (interval_s, count_max, count) in cases {
+            let spans = empty_spans((0.0, 60.0), interval_s, count_max);
+            assert_eq!(spans.len(), count);
+            assert_eq!((spans[0].start_s, spans[count - 1].end_s), (0.0, 60.0));
+            assert!(spans.windows(2).all(|pair| pair[0].end_s == pair[1].start_s));
+            let length_s = spans[0].end_s - spans[0].start_s;
+            assert_eq!(length_s % f64::min(interval_s, 60.0), 0.0, "{length_s}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Latency over time as a heat map: how many operations took how long in each span of the run.
+
+use super::plot::{Cell, PlotSeries, YScale};
+use super::time_plots::{ms, over_time};
+use crate::report::Results;
+use crate::report::course::Span;
+
+/// Columns of a heat map.
+pub(super) const COLUMN_COUNT: usize = 120;
+/// Rows of a heat map, logarithmic in latency.
+const ROW_COUNT: usize = 40;
+/// Shades of a cell, logarithmic in its count.
+pub(super) const SHADE_COUNT: usize = 8;
+
+const NS_PER_MS: f64 = 1e6;
+
+/// The heat map of spans of a run with lines of the median and of the 99th percentile; a span without an
+/// answer is empty. Nothing when no operation succeeded.
+pub(super) fn heat_map(results: &Results, spans: &[Span]) -> Option<String> {
+    let known = || spans.iter().filter(|span| span.stats.count() > 0);
+    // A latency of less than a microsecond counts as one.
+    let low_ms = known().map(|span| span.stats.latencies().min_us).min()?.max(1) as f64 / 1e3;
+    let high_ms = known().map(|span| span.stats.latencies().max_us).max()?.max(1) as f64 / 1e3;
+    let y = YScale::logarithmic("milliseconds, logarithmic", [low_ms, high_ms].into_iter());
+    let line = |class: &str, name: &str, us: fn(&Span) -> u64| PlotSeries {
+        class: class.to_owned(),
+        name: name.to_owned(),
+        values: spans
+            .iter()
+            .map(|span| (span.stats.count() > 0).then(|| us(span).max(1) as f64 / 1e3))
+            .collect(),
+    };
+    let lines = vec![
+        line("p99", "99 %", |span| span.stats.latencies().p99_us),
+        line("median", "median", |span| span.stats.latencies().median_us),
+    ];
+    let middles = spans.iter().map(|span| (span.start_s + span.end_s) / 2.0).collect();
+    let about = "Counts of operations by latency over the time of the run".to_owned();
+    let size = (1120.0, 340.0);
+    let mut plot = over_time(results, "heat-map".to_owned(), about, size, middles, y, lines);
+    plot.cells = cells(spans, y.range());
+    plot.value_text = ms;
+    Some(plot.figure())
+}
+
+/// The cells with operations, with the shades of their counts.
+fn cells(spans: &[Span], (low_ms, high_ms): (f64, f64)) -> Vec<Cell> {
+    let counts: Vec<[u64; ROW_COUNT]> =
+        spans.iter().map(|span| counts_of(span, (low_ms, high_ms))).collect();
+    let most = counts.iter().flatten().copied().max().unwrap_or(0);
+    let edge_ms = |row: usize| low_ms * (high_ms / low_ms).powf(row as f64 / ROW_COUNT as f64);
+    let mut cells = Vec::new();
+    for (span, counts) in spans.iter().zip(&counts) {
+        for (row, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            cells.push(Cell {
+                x: (span.start_s, span.end_s),
+                y: (edge_ms(row), edge_ms(row + 1)),
+                shade: shade(*count, most),
+            });
+        }
+    }
+    cells
+}
+
+fn counts_of(span: &Span, (low_ms, high_ms): (f64, f64)) -> [u64; ROW_COUNT] {
+    let mut counts = [0; ROW_COUNT];
+    for step in span.stats.histogram_ns().iter_recorded() {
+        let ms = step.value_iterated_to() as f64 / NS_PER_MS;
+        let share = (ms / low_ms).max(1.0).ln() / (high_ms / low_ms).ln();
+        let row = ((share * ROW_COUNT as f64) as usize).min(ROW_COUNT - 1);
+        counts[row] += step.count_since_last_iteration();
+    }
+    counts
+}
+
+/// The shade of a count beside the greatest one: 1 for a single operation, the last for the most.
+fn shade(count: u64, most: u64) -> usize {
+    if most <= 1 {
+        return SHADE_COUNT;
+    }
+    let share = (count as f64).ln() / (most as f64).ln();
+    1 + (share * (SHADE_COUNT - 1) as f64).round() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::OperationStats;
+
+    fn span(at: usize, latencies_us: &[u64]) -> Span {
+        let mut stats = OperationStats::new();
+        latencies_us.iter().for_each(|us| stats.record(us * 1000));
+        Span { start_s: at as f64, end_s: at as f64 + 1.0, stats }
+    }
+
+    #[test]
+    fn every_operation_is_in_a_cell_of_its_time_and_latency() {
+        let spans = [span(0, &[100, 100, 5_000]), span(1, &[]), span(2, &[1_000_000])];
+        let range = (0.1, 1000.0);
+        let cells = cells(&spans, range);
+        assert_eq!(cells.len(), 3, "{cells:?}");
+        for (cell, (x, ms)) in cells.iter().zip([(0.0, 0.1), (0.0, 5.0), (2.0, 1000.0)]) {
+            assert_eq!(cell.x.0, x);
+            let (low, high) = (cell.y.0 * 0.999, cell.y.1 * 1.001);
+            assert!(low <= ms && ms <= high, "{ms} in {cell:?}");
+        }
+        assert_eq!(counts_of(&spans[0], range).iter().sum::<u64>(), 3);
+    }
+
+    #[test]
+    fn shades_tell_one_from_many() {
+        assert_eq!([1, 1_000, 1_000_000].map(|count| shade(count, 1_000_000)), [1, 5, SHADE_COUNT]);
+        assert_eq!(shade(1, 1), SHADE_COUNT);
+    }
+}

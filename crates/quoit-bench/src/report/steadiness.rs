@@ -1,0 +1,206 @@
+//! From where on a run is steady.
+//!
+//! The beginning of a run is cut off where the rest has the least standard error: marginal standard error
+//! rules (MSER; White: "An effective truncation heuristic for bias reduction in simulation output",
+//! Simulation 69, 1997), over medians of groups of rows, so that one stall is no change of the course. A run
+//! that has not settled before its middle has not settled. Nor has one whose last third differs from the first
+//! third of the rest: the rule finds warm-ups, not what changes late.
+
+use super::Results;
+use std::time::Duration;
+
+use crate::output::text::clock_text;
+
+/// Fewer rows than this tell nothing.
+const ROW_COUNT_MIN: usize = 15;
+/// How far the medians of the first and the last third of a steady run are apart, as a share of the median.
+const DRIFT_MAX: f64 = 0.05;
+/// Rows of a group, and from how many rows on.
+const GROUPS: [(usize, usize); 2] = [(50, 5), (ROW_COUNT_MIN, 3)];
+
+/// Whether rate and latency of a run have settled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Steadiness {
+    /// The run has too few rows to tell.
+    TooShort,
+    /// The rate or the median latency still changed when half of the run was over.
+    Never,
+    /// From so many seconds on.
+    From(f64),
+}
+
+impl Steadiness {
+    /// Looks at the rows of a run.
+    pub(super) fn of(results: &Results) -> Self {
+        let rows: Vec<_> = results.summary.iter().filter(|row| row.window_s > 0.0).collect();
+        let rates: Vec<f64> = rows.iter().map(|row| row.successful / row.window_s).collect();
+        let medians = medians(results);
+        let Some(size) = GROUPS.iter().find(|(least, _)| rates.len() >= *least) else {
+            return Self::TooShort;
+        };
+        let group_rows = size.1;
+        let cut = |series: &[f64]| settled_from(&grouped(series, group_rows));
+        // Operations that are rare have rows without latencies: then the rate alone tells.
+        let of_latency = if medians.len() == rates.len() { cut(&medians) } else { Some(0) };
+        let (Some(by_rate), Some(by_latency)) = (cut(&rates), of_latency) else {
+            return Self::Never;
+        };
+        let first = by_rate.max(by_latency) * group_rows;
+        Self::From(rows[first].elapsed_s - rows[first].window_s)
+    }
+
+    /// The finding as a sentence.
+    pub(super) fn text(self) -> Option<String> {
+        match self {
+            Self::TooShort => None,
+            Self::Never => Some(
+                "The run has not become steady: its rate or median latency still changed when half of it was \
+                 over. Let it run for longer before its figures are compared"
+                    .to_owned(),
+            ),
+            Self::From(seconds) if seconds < 0.05 => {
+                Some("The run is steady from its beginning".to_owned())
+            }
+            Self::From(seconds) => Some(format!(
+                "The run is steady from {} on; `quoit bench report -1 {} DIRECTORY` leaves out what is before",
+                clock_text(Duration::from_secs_f64(seconds)),
+                seconds.ceil(),
+            )),
+        }
+    }
+}
+
+/// The median latency of each row, over its operations by their counts.
+fn medians(results: &Results) -> Vec<f64> {
+    let row_count = results.summary.len();
+    let of_row = |index: usize| {
+        let rows = results.operations.iter().filter_map(|operation| operation.rows.get(index));
+        let (sum, count) = rows
+            .filter(|row| row.elapsed_s == results.summary[index].elapsed_s)
+            .fold((0.0, 0.0), |(sum, count), row| {
+                (sum + row.median_us * row.count, count + row.count)
+            });
+        (count > 0.0).then(|| sum / count)
+    };
+    (0..row_count).filter_map(of_row).collect()
+}
+
+/// The median of each group; rows that are left at the end belong to no group.
+fn grouped(series: &[f64], rows: usize) -> Vec<f64> {
+    series.chunks_exact(rows).map(median).collect()
+}
+
+/// The number of values to leave out at the beginning, at most half of them; `None` when that is not enough.
+fn settled_from(series: &[f64]) -> Option<usize> {
+    let last = series.len() / 2;
+    let marginal_error = |first: usize| {
+        let rest = &series[first..];
+        let count = rest.len() as f64;
+        let mean = rest.iter().sum::<f64>() / count;
+        rest.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count * count)
+    };
+    let best = (0..=last).min_by(|a, b| marginal_error(*a).total_cmp(&marginal_error(*b)))?;
+    (best < last && !drifts(&series[best..])).then_some(best)
+}
+
+/// Whether the end of a series differs from its beginning.
+fn drifts(series: &[f64]) -> bool {
+    let third = (series.len() / 3).max(1);
+    let (first, last) = (median(&series[..third]), median(&series[series.len() - third..]));
+    (last - first).abs() > DRIFT_MAX * median(series)
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{LatencyRow, OperationRows, SummaryRow};
+    use std::path::PathBuf;
+
+    /// A run with these rates and median latencies, second by second.
+    fn run(of: impl Fn(usize) -> (f64, f64), seconds: usize) -> Results {
+        let summary = |second: usize| SummaryRow {
+            elapsed_s: second as f64 + 1.0,
+            window_s: 1.0,
+            successful: of(second).0,
+            failed: 0.0,
+        };
+        let latency = |second: usize| LatencyRow {
+            elapsed_s: second as f64 + 1.0,
+            window_s: 1.0,
+            count: 10.0,
+            min_us: 0.0,
+            mean_us: 0.0,
+            median_us: of(second).1,
+            p95_us: 0.0,
+            p99_us: 0.0,
+            p99_9_us: 0.0,
+            max_us: 0.0,
+            error_count: 0.0,
+        };
+        let rows = (0..seconds).map(latency).collect();
+        Results {
+            directory: PathBuf::new(),
+            summary: (0..seconds).map(summary).collect(),
+            operations: vec![OperationRows { file_label: "get".into(), name: "get".into(), rows }],
+            errors: Vec::new(),
+            notes: Vec::new(),
+            range_s: (0.0, f64::INFINITY),
+        }
+    }
+
+    /// Noise of a hundredth that is the same in each run of the test.
+    fn noise(second: usize) -> f64 {
+        let mixed = (second as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        1.0 + (mixed as f64 / (1_u64 << 24) as f64 - 0.5) / 50.0
+    }
+
+    fn begins(steadiness: Steadiness) -> f64 {
+        match steadiness {
+            Steadiness::From(seconds) => seconds,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_warm_up_is_left_out_by_rate_and_by_latency() {
+        let warm = |second: usize| 1.0 - 0.8 * (-(second as f64) / 4.0).exp();
+        let by_rate = run(|at| (1000.0 * warm(at) * noise(at), 200.0 * noise(at)), 120);
+        let by_latency = run(|at| (1000.0 * noise(at), 200.0 / warm(at) * noise(at)), 120);
+        for results in [by_rate, by_latency] {
+            let from = begins(Steadiness::of(&results));
+            assert!((10.0..=40.0).contains(&from), "{from}");
+        }
+    }
+
+    #[test]
+    fn a_level_run_is_steady_early_and_one_stall_changes_nothing() {
+        let level = run(|at| (1000.0 * noise(at), 200.0 * noise(at)), 120);
+        assert!(begins(Steadiness::of(&level)) <= 30.0, "{:?}", Steadiness::of(&level));
+        let stalled = |at| (if at == 40 { 0.0 } else { 1000.0 * noise(at) }, 200.0 * noise(at));
+        assert_eq!(Steadiness::of(&run(stalled, 120)), Steadiness::of(&level));
+    }
+
+    #[test]
+    fn a_run_that_drifts_or_drops_late_is_not_steady() {
+        let drifts = run(|at| (1000.0 - 4.0 * at as f64, 200.0), 120);
+        assert_eq!(Steadiness::of(&drifts), Steadiness::Never);
+        let drops = run(|at| (if at < 80 { 1000.0 } else { 500.0 } * noise(at), 200.0), 120);
+        assert_eq!(Steadiness::of(&drops), Steadiness::Never);
+    }
+
+    #[test]
+    fn few_rows_tell_nothing_and_rows_without_latencies_leave_it_to_the_rate() {
+        assert_eq!(Steadiness::of(&run(|_| (1.0, 1.0), 14)), Steadiness::TooShort);
+        let mut rare = run(|at| (1000.0 * noise(at), 1.0), 60);
+        for row in rare.operations[0].rows.iter_mut().step_by(2) {
+            row.count = 0.0;
+        }
+        assert!(matches!(Steadiness::of(&rare), Steadiness::From(_)));
+    }
+}
