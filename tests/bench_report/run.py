@@ -1,7 +1,9 @@
 """Tests of what `quoit bench` leaves: results through bad ends, and the report in a browser."""
+import contextlib
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -12,7 +14,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(HERE)]
 
 from support import chromium, unittest_runner  # noqa: E402
-from support.node import binary_from_environment  # noqa: E402
+from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 
 CONFIG = """{mode, {rate, 400}}. {concurrent, 4}. {driver, null}. {report_interval, 1}.
 {operations, [{do_something, 5}, {{x, '<b>'}, do_something_else, 1}, {an_error, 1}]}.
@@ -106,6 +108,38 @@ class BadEnds(BenchCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn(self.results, done.stderr)
         self.assertIn("-d", done.stderr)
+
+
+class WatchedServers(BenchCase):
+    def test_what_a_server_uses_stands_beside_the_latencies(self):
+        with TemporaryNode(binary_from_environment(), []) as node, closed_port() as closed:
+            done = subprocess.run(
+                [binary_from_environment(), "bench", "pb://%s:%d" % node.pb, "--put", "100", "--rate", "500",
+                 "--workers", "2", "-t", "4s", "-d", self.results, "-n", "run",
+                 "--watch", "%s:%d" % node.http, "--watch", closed],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("%s was not watched: " % closed, done.stdout)
+        header, *rows = [line.split(", ") for line in self.read("servers.csv").splitlines()]
+        rows = [dict(zip(header, row)) for row in rows]
+        self.assertGreaterEqual(len(rows), 2, done.stdout)
+        for row in rows:
+            self.assertEqual(row["server"], "%s:%d" % node.http)
+            self.assertGreater(float(row["resident"]), 1e6)
+        self.assertGreater(sum(float(row["cpu"]) for row in rows), 0)
+        self.assertGreater(float(rows[-1]["disk"]), 0)
+        page = self.read("report.html")
+        self.assertRegex(page, r"for each successful operation: [\d.,\s]+ us of processor time")
+        self.assertIn('id="server-cpu-about"', page)
+
+
+@contextlib.contextmanager
+def closed_port():
+    """The address of a port of this machine at which nobody listens, and nobody else can."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield "127.0.0.1:%d" % held.getsockname()[1]
 
 
 class OtherDirectories(BenchCase):

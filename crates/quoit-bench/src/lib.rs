@@ -45,4 +45,5 @@ mod sent;
 pub mod term;
 pub mod valgen;
 pub mod verify;
+mod watch;
 pub mod worker_place;

@@ -1,6 +1,8 @@
 //! Figures of the machine and of this process, as the system tells them.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::fs;
+use std::time::Duration;
 
 /// Figures of the operating system. Zero where it has none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -21,10 +23,14 @@ pub(crate) struct Machine {
     pub(crate) open_file_count: u64,
     /// Processors that this process may use.
     pub(crate) processor_count: u64,
+    /// Processor time of this process, system calls included.
+    pub(crate) processor_time: Duration,
+    /// Bytes that the system has read from disks for this process, and those that it has to write for it.
+    pub(crate) disk_bytes: (u64, u64),
 }
 
 impl Machine {
-    /// Asks the system. Reads four files of `/proc`.
+    /// Asks the system. Reads five files of `/proc`.
     pub(crate) fn look() -> Self {
         let mut machine = Self {
             processor_count: std::thread::available_parallelism()
@@ -35,7 +41,15 @@ impl Machine {
         machine.read_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default());
         machine.read_status(&fs::read_to_string("/proc/self/status").unwrap_or_default());
         machine.read_load(&fs::read_to_string("/proc/loadavg").unwrap_or_default());
+        machine.read_io(&fs::read_to_string("/proc/self/io").unwrap_or_default());
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+        machine.processor_time = Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0));
         machine
+    }
+
+    fn read_io(&mut self, text: &str) {
+        self.disk_bytes = (number(text, "read_bytes:"), number(text, "write_bytes:"));
     }
 
     fn read_memory(&mut self, text: &str) {
@@ -128,6 +142,9 @@ mod tests {
         machine.read_load("0.50 1.00 2.25 3/456 789\n");
         assert_eq!((machine.memory_total_bytes, machine.memory_used_bytes), (102_400, 61_440));
         assert_eq!((machine.resident_bytes, machine.thread_count), (12_288, 7));
+        machine
+            .read_io("rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n");
+        assert_eq!(machine.disk_bytes, (4096, 8192));
         assert_eq!((machine.load_256ths, machine.process_count), ([128, 256, 576], 456));
         machine.read_load("");
         assert_eq!(machine.process_count, 0);

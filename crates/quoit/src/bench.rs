@@ -220,6 +220,10 @@ struct PlanArgs {
     /// Stop the run as soon as its first part, of ten seconds at least, misses a condition.
     #[arg(long)]
     abort_early: bool,
+    /// HTTP listener of a server whose processor time, memory, disk and queues are asked for each second, and
+    /// drawn beside the latencies; may be repeated.
+    #[arg(long = "watch", value_name = "HOST:PORT")]
+    watched: Vec<String>,
     #[command(flatten)]
     line: LineArgs,
 }
@@ -424,6 +428,7 @@ impl PlanArgs {
             targets: self.targets.clone(),
             expectations: self.expectations.clone(),
             aborts_early: self.abort_early,
+            watched: self.watched.clone(),
             ..BenchOptions::default()
         }
     }

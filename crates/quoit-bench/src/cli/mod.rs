@@ -50,6 +50,8 @@ pub struct BenchOptions {
     pub expectations: Vec<String>,
     /// Stop the run when its first part misses an expectation.
     pub aborts_early: bool,
+    /// Servers to be watched, as `host:port` of their HTTP listeners, beside those of the configuration.
+    pub watched: Vec<String>,
     /// Servers as `host:port` instead of the configuration's.
     pub targets: Vec<String>,
     /// Options of basho_bench that were given and have no effect here.
@@ -213,6 +215,9 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
         let fault =
             |error| ConfigError::Expectation { place: place.clone(), error: Box::new(error) };
         config.expectations.push(Expectation::parse(text, place.clone()).map_err(fault)?);
+    }
+    for server in &options.watched {
+        config.watched.push(Target::parse(server)?);
     }
     config.aborts_early |= options.aborts_early;
     if config.aborts_early && config.expectations.is_empty() {

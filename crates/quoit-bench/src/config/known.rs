@@ -12,6 +12,7 @@ const KEYS: &[&str] = &[
     "verify",
     "expect",
     "abort_early",
+    "watch",
     "warmup",
     "duration",
     "concurrent",

@@ -100,6 +100,8 @@ pub struct Config {
     pub expectations: Vec<Expectation>,
     /// Stop the run when its first part misses an expectation (`abort_early`, an extension).
     pub aborts_early: bool,
+    /// Servers whose figures are asked for each second, by their HTTP addresses (`watch`, an extension).
+    pub watched: Vec<Target>,
     /// Where values are cut from.
     pub source: SourceSettings,
     /// Base of the results when the command line names none (`test_dir`).
@@ -247,6 +249,7 @@ impl Config {
             shutdown_on_error: settings.boolean("shutdown_on_error", false)?,
             expectations: expectation::read_expectations(&settings)?,
             aborts_early: settings.boolean("abort_early", false)?,
+            watched: targets::read_watched(&settings)?,
             source,
             results_dir: PathBuf::from(settings.text("test_dir", "tests")?),
             thread_count: threads.min(worker_count),

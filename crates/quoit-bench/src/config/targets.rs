@@ -43,6 +43,23 @@ impl Target {
     }
 }
 
+/// Reads `watch`: `host:port`, or a list of such texts.
+///
+/// # Errors
+///
+/// When the value is something else.
+pub(super) fn read_watched(settings: &Settings) -> Result<Vec<Target>, ConfigError> {
+    let wanted = "write \"host:port\" of a server's HTTP listener, or a list of them";
+    settings.read("watch", Vec::new(), wanted, |term| {
+        let texts = match term.as_text() {
+            // An empty list is an empty text, too.
+            Some(text) if !text.is_empty() => vec![text],
+            _ => term.as_list()?.iter().map(Term::as_text).collect::<Option<_>>()?,
+        };
+        texts.iter().map(|text| Target::parse(text).ok()).collect()
+    })
+}
+
 const EXPECTED: &str = "write a list of \"host\", {A,B,C,D}, {\"host\", Port} or \
                         {\"host\", [Port, ...]}";
 

@@ -44,8 +44,8 @@ pub(super) fn course(results: &Results, count_max: usize) -> Result<Vec<Span>, R
     Ok(spans)
 }
 
-/// Spans of equally many whole intervals, but for the last one, which may have fewer: where an interval belongs
-/// to one span, the rates of spans can be compared.
+/// Spans of equally many whole intervals, but for the last one, which may have fewer: where an interval
+/// belongs to one span, the rates of spans can be compared.
 fn empty_spans((start_s, end_s): (f64, f64), interval_s: f64, count_max: usize) -> Vec<Span> {
     let interval_count = ((end_s - start_s) / interval_s.max(1e-3)).round().max(1.0);
     let interval_s = (end_s - start_s) / interval_count;

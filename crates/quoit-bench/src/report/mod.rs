@@ -16,6 +16,7 @@ mod palette;
 mod panels;
 mod periods;
 mod results;
+mod servers;
 mod steadiness;
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 //! The beginning of a run is cut off where the rest has the least standard error: marginal standard error
 //! rules (MSER; White: "An effective truncation heuristic for bias reduction in simulation output",
 //! Simulation 69, 1997), over medians of groups of rows, so that one stall is no change of the course. A run
-//! that has not settled before its middle has not settled. Nor has one whose last third differs from the first
-//! third of the rest: the rule finds warm-ups, not what changes late.
+//! that has not settled before its middle has not settled. Nor has one whose last third differs from the
+//! first third of the rest: the rule finds warm-ups, not what changes late.
 
 use super::Results;
 use std::time::Duration;
@@ -54,15 +54,16 @@ impl Steadiness {
         match self {
             Self::TooShort => None,
             Self::Never => Some(
-                "The run has not become steady: its rate or median latency still changed when half of it was \
-                 over. Let it run for longer before its figures are compared"
+                "The run has not become steady: its rate or median latency still changed when half of it \
+                 was over. Let it run for longer before its figures are compared"
                     .to_owned(),
             ),
             Self::From(seconds) if seconds < 0.05 => {
                 Some("The run is steady from its beginning".to_owned())
             }
             Self::From(seconds) => Some(format!(
-                "The run is steady from {} on; `quoit bench report -1 {} DIRECTORY` leaves out what is before",
+                "The run is steady from {} on; `quoit bench report -1 {} DIRECTORY` leaves out the time \
+                 before",
                 clock_text(Duration::from_secs_f64(seconds)),
                 seconds.ceil(),
             )),

@@ -18,6 +18,7 @@ use super::schedule::Schedule;
 use super::signals::Signals;
 use super::summary::{SUMMARY_FILE, SummaryInputs};
 use super::thread::run_thread;
+use super::watching::{finish_watching, watch_servers};
 use super::worker::Shared;
 use super::{RunEnd, RunError, RunReport, RunSetup, expectations, failures, verdict};
 use crate::config::{Config, Pacing, RunLength};
@@ -85,10 +86,12 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     });
     prepare_system::<D>(&shared.plan, &mut recording)?;
     let threads = start_threads(&shared, thread_count)?;
+    let watching = watch_servers(&config.watched, directory.path(), shared.control.phases());
     announce(config, D::NAME, &mut recording);
     let conducted = drive(&shared, config, length, connected, &mut recording);
     shared.control.stop();
     join(threads)?;
+    finish_watching(watching, |text| recording.notice(&format!("warning: {text}")));
     let conducted = conducted?;
     let verification = finish_verification(&shared, &mut recording);
     let of_threads = OfThreads {

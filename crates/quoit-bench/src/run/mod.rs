@@ -20,6 +20,7 @@ mod summary;
 mod tests;
 mod thread;
 mod verdict;
+mod watching;
 mod worker;
 
 use std::io;

@@ -126,7 +126,8 @@ async fn run<'a>(
                 driver = take_into_use(context, peer, lane, greeted);
             }
             Err(fault) => {
-                tracing::debug!(peer = %peer.name(), %address, ?lane, %fault, "a connection stays without TLS");
+                let peer = peer.name();
+                tracing::debug!(%peer, %address, ?lane, %fault, "a connection stays without TLS");
                 context.settings.security.note_stays_plain(address, fault.to_string());
             }
         }

@@ -298,7 +298,8 @@ impl<T> Inner<T> {
         self.pending.len() + blocked_bytes
     }
 
-    /// Called by the driver: what is appended waits until [`uncork`](Self::uncork), or for another connection.
+    /// Called by the driver: what is appended waits until [`uncork`](Self::uncork), or for another
+    /// connection.
     pub(super) fn cork(&mut self) {
         self.corked = true;
     }

@@ -99,8 +99,9 @@ impl TrustKeeper {
         }
     }
 
-    /// Replaces the connections to a member that has a certificate, and that this node is connected to without
-    /// TLS since before it had one. Where TLS is required, plain connections that are not replaced end.
+    /// Replaces the connections to a member that has a certificate, and that this node is connected to
+    /// without TLS since before it had one. Where TLS is required, plain connections that are not replaced
+    /// end.
     pub(crate) fn secure_plain(&mut self, internode: &Internode, state: &State) {
         let security = internode.security();
         let mode = security.mode();

@@ -131,6 +131,12 @@ fn render(context: &ServerContext, form: Form) -> String {
     security_metrics(&mut text, context);
     let machine = Machine::look();
     text.gauge("quoit_resident_bytes", "Memory of the process.", machine.resident_bytes);
+    text.family("quoit_cpu_seconds", "Processor time of the process.", "counter");
+    let seconds = machine.processor_time.as_secs_f64();
+    text.line(format_args!("quoit_cpu_seconds_total {seconds}"));
+    let (read_bytes, written_bytes) = machine.disk_bytes;
+    text.counter("quoit_disk_read_bytes", "Bytes that were read from disks.", read_bytes);
+    text.counter("quoit_disk_written_bytes", "Bytes that were written to disks.", written_bytes);
     text.gauge("quoit_threads", "Threads of the process.", machine.thread_count);
     text.gauge("quoit_open_files", "Open files and sockets.", machine.open_file_count);
     text.finish()

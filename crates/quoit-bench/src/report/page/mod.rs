@@ -7,6 +7,7 @@ mod heat_map;
 mod knee;
 mod parts;
 mod plot;
+mod servers;
 mod spectrum;
 mod time_plots;
 mod verification;
@@ -66,6 +67,9 @@ pub fn draw_page(results: &Results) -> Result<String, ReportError> {
     main.push_str(&latency_section(results));
     main.push_str(&heat_map_section(results)?);
     main.push_str(&periods_section(results)?);
+    if let Some(of_servers) = &super::servers::servers(results)? {
+        main.push_str(&servers::section(results, of_servers));
+    }
     main.push_str(&spectrum_section(&figures));
     main.push_str(&breakdown_section(own_parts.as_ref(), &figures));
     main.push_str(&errors_section(results));
@@ -331,8 +335,9 @@ fn latency_section(results: &Results) -> String {
 fn heat_map_section(results: &Results) -> Result<String, ReportError> {
     let spans = course(results, heat_map::COLUMN_COUNT)?;
     let Some(figure) = heat_map::heat_map(results, &spans) else { return Ok(String::new()) };
-    let hint = "How many operations took how long. The darkest shade is that of the most, the lightest that of a \
-                single one, on a logarithmic scale. Where a column is empty, no operation was answered.";
+    let hint = "How many operations took how long. The darkest shade is that of the most, the lightest \
+                that of a single one, on a logarithmic scale. Where a column is empty, no operation was \
+                answered.";
     Ok(parts::section("heat-map", "Latency as a heat map", hint, &figure))
 }
 

@@ -1,0 +1,71 @@
+//! Use of the machine by the servers, beside the latencies of the same moments.
+
+use super::parts;
+use super::plot::{Plot, PlotSeries, YScale};
+use super::time_plots::over_time;
+use crate::output::text::size_text;
+use crate::plot::{escape, grouped};
+use crate::report::Results;
+use crate::report::servers::{PerOperation, Servers};
+use crate::watch::COLUMNS;
+use std::fmt::Write as _;
+
+/// Colours of servers, in turn.
+const COLOUR_COUNT: usize = 8;
+
+/// The section with a plot of each figure.
+pub(super) fn section(results: &Results, servers: &Servers) -> String {
+    let mut hint =
+        "Each second, as the servers tell it. A server that does not answer has a gap.".to_owned();
+    hint.push_str(&per_operation_text(&servers.per_operation));
+    let mut html = String::from("<div class=\"columns\">\n");
+    for column in servers.shown() {
+        let heading = escape(COLUMNS[column].heading);
+        let _ = write!(
+            html,
+            "<div><h3>{heading}</h3>\n{}</div>\n",
+            plot(results, servers, column).figure()
+        );
+    }
+    html.push_str("</div>\n");
+    parts::section("servers", "Servers", &hint, &html)
+}
+
+fn per_operation_text(per_operation: &PerOperation) -> String {
+    let PerOperation { cpu_us, read_bytes, written_bytes } = *per_operation;
+    let bytes = |bytes: f64| size_text(bytes.round() as u64);
+    let parts: Vec<String> = [
+        cpu_us.map(|us| format!("{} us of processor time", grouped(us, 1))),
+        written_bytes.map(|count| format!("{} written", bytes(count))),
+        read_bytes.map(|count| format!("{} read", bytes(count))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!(" All together, for each successful operation: {}.", parts.join(", "))
+}
+
+fn plot(results: &Results, servers: &Servers, column: usize) -> Plot {
+    let unit = COLUMNS[column].unit;
+    let in_unit = |values: &Vec<Option<f64>>| -> Vec<Option<f64>> {
+        values.iter().map(|value| value.map(|value| value / unit)).collect()
+    };
+    let values: Vec<Vec<Option<f64>>> = servers.columns[column].iter().map(in_unit).collect();
+    let about = format!("{} of each server over the time of the run", COLUMNS[column].heading);
+    let series =
+        servers.names.iter().zip(&values).enumerate().map(|(place, (name, values))| PlotSeries {
+            class: format!("op{}", place % COLOUR_COUNT),
+            name: name.clone(),
+            values: values.clone(),
+        });
+    let y = YScale::linear("", values.iter().flatten().flatten().copied());
+    let id = format!("server-{}", COLUMNS[column].name);
+    let size = (552.0, 230.0);
+    let xs = servers.elapsed_s.clone();
+    let mut plot = over_time(results, id, about, size, xs, y, series.collect());
+    plot.value_text = |value| grouped(value, if value < 100.0 { 2 } else { 0 });
+    plot
+}

@@ -1,0 +1,129 @@
+//! ServerFigures of the servers of a run, on the time axis of the run.
+
+use super::{ReportError, Results, thinned};
+use crate::watch::{self, COLUMNS, CPU, FIGURE_COUNT, READ, ServerRow, WRITTEN};
+use std::collections::BTreeMap;
+
+/// Servers of a run and their figures by the second.
+#[derive(Debug, PartialEq)]
+pub(super) struct Servers {
+    /// In the order of their names.
+    pub(super) names: Vec<String>,
+    /// The ends of the spans that points stand for: a second each, or several in a long run.
+    pub(super) elapsed_s: Vec<f64>,
+    /// For each column of the table the values of each server, at each of the ends.
+    pub(super) columns: [Vec<Vec<Option<f64>>>; FIGURE_COUNT],
+    /// Use of all servers for one successful operation; of what all of them tell.
+    pub(super) per_operation: PerOperation,
+}
+
+/// Resources that one operation has cost.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct PerOperation {
+    pub(super) cpu_us: Option<f64>,
+    pub(super) read_bytes: Option<f64>,
+    pub(super) written_bytes: Option<f64>,
+}
+
+/// The servers of a run; nothing where it watched none.
+///
+/// # Errors
+///
+/// When their table can't be read.
+pub(super) fn servers(results: &Results) -> Result<Option<Servers>, ReportError> {
+    let path = results.directory.join(watch::FILE);
+    let rows = watch::read(&results.directory).map_err(ReportError::read(&path))?;
+    let (from_s, to_s) = results.elapsed_range_s();
+    let is_inside = |row: &ServerRow| row.elapsed_s > from_s && row.elapsed_s < to_s + 1.0;
+    let rows: Vec<ServerRow> = rows.into_iter().filter(is_inside).collect();
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let operations: f64 = results.summary.iter().map(|row| row.successful).sum();
+    Ok(Some(arrange(&rows, operations)))
+}
+
+fn arrange(rows: &[ServerRow], operations: f64) -> Servers {
+    let mut names: Vec<String> = rows.iter().map(|row| row.server.clone()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let second = |row: &ServerRow| row.elapsed_s.round() as usize;
+    let first = rows.iter().map(second).min().unwrap_or(0);
+    let last = rows.iter().map(second).max().unwrap_or(0);
+    let span = thinned::rows_a_point(last - first + 1);
+    let point_count = (last - first) / span + 1;
+    let mut columns: [Vec<Vec<Option<f64>>>; FIGURE_COUNT] =
+        std::array::from_fn(|_| vec![vec![None; point_count]; names.len()]);
+    let places: BTreeMap<&str, usize> =
+        names.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
+    for row in rows {
+        let (server, point) = (places[row.server.as_str()], (second(row) - first) / span);
+        for (column, value) in columns.iter_mut().zip(row.figures) {
+            let shown = &mut column[server][point];
+            // The greatest of several, so that no peak is lost.
+            *shown = [*shown, value].into_iter().flatten().reduce(f64::max);
+        }
+    }
+    let elapsed_s = (0..point_count).map(|point| (first + (point + 1) * span - 1) as f64).collect();
+    Servers { names, elapsed_s, columns, per_operation: per_operation(rows, operations) }
+}
+
+fn per_operation(rows: &[ServerRow], operations: f64) -> PerOperation {
+    // A row is a second: what is by the second adds up to the total.
+    let total = |column: usize| rows.iter().map(|row| row.figures[column]).sum::<Option<f64>>();
+    let of = |column: usize| Some(total(column)? / operations).filter(|_| operations > 0.0);
+    PerOperation {
+        cpu_us: of(CPU).map(|seconds| seconds * 1e6),
+        read_bytes: of(READ),
+        written_bytes: of(WRITTEN),
+    }
+}
+
+impl Servers {
+    /// The columns with something to show: their places.
+    pub(super) fn shown(&self) -> impl Iterator<Item = usize> {
+        let is_shown = |column: &usize| {
+            self.columns[*column].iter().flatten().flatten().any(|value| *value > 0.0)
+        };
+        (0..COLUMNS.len()).filter(is_shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::ServerFigures;
+
+    fn row(elapsed_s: f64, server: &str, cpu: Option<f64>) -> ServerRow {
+        let mut figures = ServerFigures::default();
+        (figures[CPU], figures[WRITTEN]) = (cpu, Some(1000.0));
+        ServerRow { elapsed_s, server: server.to_owned(), figures }
+    }
+
+    #[test]
+    fn servers_share_one_time_axis_and_their_silence_is_a_gap() {
+        let rows = [
+            row(1.01, "b:1", Some(0.5)),
+            row(0.98, "a:1", Some(0.1)),
+            row(2.02, "a:1", Some(0.2)),
+            row(4.0, "b:1", Some(0.3)),
+        ];
+        let servers = arrange(&rows, 2000.0);
+        assert_eq!(servers.names, ["a:1", "b:1"]);
+        assert_eq!(servers.elapsed_s, [1.0, 2.0, 3.0, 4.0]);
+        let of_a = vec![Some(0.1), Some(0.2), None, None];
+        let of_b = vec![Some(0.5), None, None, Some(0.3)];
+        assert_eq!(servers.columns[CPU], [of_a, of_b]);
+        assert_eq!(servers.shown().collect::<Vec<_>>(), [CPU, WRITTEN]);
+        let PerOperation { cpu_us, read_bytes, written_bytes } = servers.per_operation;
+        assert!((cpu_us.expect("a time") - 550.0).abs() < 1e-6, "{cpu_us:?}");
+        assert_eq!((read_bytes, written_bytes), (None, Some(2.0)));
+    }
+
+    #[test]
+    fn a_figure_that_is_not_known_for_all_seconds_is_none_for_an_operation() {
+        let rows = [row(1.0, "a:1", Some(0.5)), row(2.0, "a:1", None)];
+        assert_eq!(arrange(&rows, 10.0).per_operation.cpu_us, None);
+        assert_eq!(arrange(&rows, 0.0).per_operation.written_bytes, None);
+    }
+}

@@ -1,0 +1,158 @@
+//! The thread that asks servers for their figures while a run goes on.
+
+use super::control::{Phase, Release, ending, released};
+use crate::config::Target;
+use crate::http::Connection;
+use crate::login::HttpSecurity;
+use crate::watch::{ServerFigures, ServerRow, ServerTable, between, of_metrics, of_stats};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval_at};
+
+/// Time from one look at a server to the next.
+const PERIOD: Duration = Duration::from_secs(1);
+/// A server that takes longer to answer has a gap.
+const PATIENCE: Duration = Duration::from_millis(900);
+
+/// The thread, while it watches.
+pub(super) struct Watching {
+    thread: JoinHandle<Vec<String>>,
+}
+
+/// Begins to watch servers; nothing where there are none. It ends with the run.
+///
+/// # Errors
+///
+/// When the table or the thread can't be made.
+pub(super) fn watch_servers(
+    servers: &[Target],
+    directory: &Path,
+    phases: watch::Receiver<Phase>,
+) -> io::Result<Option<Watching>> {
+    if servers.is_empty() {
+        return Ok(None);
+    }
+    let table = Arc::new(Mutex::new(ServerTable::create(directory)?));
+    let security = HttpSecurity::from_environment().map_err(io::Error::other)?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let servers = servers.to_vec();
+    let watch = move || {
+        runtime.block_on(async {
+            let mut watches = JoinSet::new();
+            for server in servers {
+                let table = Arc::clone(&table);
+                watches.spawn(watch_one(server, security.clone(), table, phases.clone()));
+            }
+            watches.join_all().await.into_iter().flatten().collect()
+        })
+    };
+    let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(watch)?;
+    Ok(Some(Watching { thread }))
+}
+
+/// Waits for the thread, when the run has ended, and tells the servers that could not be watched, and why.
+pub(super) fn finish_watching(watching: io::Result<Option<Watching>>, tell: impl FnMut(String)) {
+    let ended_badly = |_| vec!["watching servers ended by a panic".to_owned()];
+    let unwatched = match watching {
+        Ok(None) => Vec::new(),
+        Ok(Some(watching)) => watching.thread.join().unwrap_or_else(ended_badly),
+        Err(error) => vec![format!("servers were not watched: {error}")],
+    };
+    unwatched.into_iter().for_each(tell);
+}
+
+/// Watches one server until the run ends; why that told nothing.
+async fn watch_one(
+    server: Target,
+    security: Option<Arc<HttpSecurity>>,
+    table: Arc<Mutex<ServerTable>>,
+    mut phases: watch::Receiver<Phase>,
+) -> Option<String> {
+    let release = released(&mut phases).await?;
+    let mut watched = Watched { server, security, connection: None, before: None };
+    let mut fault = None;
+    let mut has_answered = false;
+    let watching = async {
+        let mut ticks = interval_at(release.measured_from.into(), PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            ticks.tick().await;
+            match watched.look(&release).await {
+                Ok(row) => {
+                    has_answered = true;
+                    let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(fault) = row.and_then(|row| table.append(&row).err()) {
+                        return Some(format!("servers.csv can't be written: {fault}"));
+                    }
+                }
+                Err(failed) => fault = Some(failed),
+            }
+        }
+    };
+    let ended = tokio::select! {
+        ended = watching => ended,
+        () = ending(&mut phases) => None,
+    };
+    let silent = fault.filter(|_| !has_answered);
+    ended.or_else(|| Some(format!("{} was not watched: {}", watched.server, silent?)))
+}
+
+/// A server that is watched.
+struct Watched {
+    server: Target,
+    security: Option<Arc<HttpSecurity>>,
+    connection: Option<Connection>,
+    /// The figures of the last look, and its time.
+    before: Option<(Instant, ServerFigures)>,
+}
+
+impl Watched {
+    /// One look; a row from the second one on. After a failure the next look begins anew.
+    async fn look(&mut self, release: &Release) -> Result<Option<ServerRow>, String> {
+        let (before, connection) = (self.before.take(), self.connection.take());
+        let asked_at = Instant::now();
+        let mut connection = match connection {
+            Some(connection) => connection,
+            None => {
+                let opening = Connection::open(&self.server, PATIENCE, self.security.as_ref());
+                let mut connection = opening.await.map_err(|fault| fault.to_string())?;
+                connection.keep_bodies();
+                connection
+            }
+        };
+        let figures = ask(&mut connection, &self.server).await?;
+        self.before = Some((asked_at, figures));
+        self.connection = Some(connection).filter(Connection::is_reusable);
+        Ok(before.map(|(before_at, before)| ServerRow {
+            elapsed_s: asked_at.saturating_duration_since(release.measured_from).as_secs_f64(),
+            server: self.server.to_string(),
+            figures: between(&before, &figures, (asked_at - before_at).as_secs_f64()),
+        }))
+    }
+}
+
+/// Asks a server for its metrics; one that has none, as Riak, for its statistics.
+async fn ask(connection: &mut Connection, server: &Target) -> Result<ServerFigures, String> {
+    let mut get = async |path: &str, accept: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nAccept: {accept}\r\n\r\n");
+        let answer = connection.exchange(head.as_bytes(), b"").await;
+        let status = answer.map_err(|fault| format!("GET {path}: {fault}"))?.status;
+        Ok::<_, String>((status, connection.content().1.to_vec()))
+    };
+    let (status, body) = get("/metrics", "text/plain").await?;
+    if status == 200 {
+        return Ok(of_metrics(&String::from_utf8_lossy(&body)));
+    }
+    let (stats_status, body) = get("/stats", "application/json").await?;
+    if stats_status != 200 {
+        return Err(format!("GET /metrics gave {status}, and GET /stats {stats_status}"));
+    }
+    let document = serde_json::from_slice(&body).map_err(|fault| format!("GET /stats: {fault}"))?;
+    Ok(of_stats(&document))
+}

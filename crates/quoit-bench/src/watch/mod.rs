@@ -1,0 +1,9 @@
+//! Servers beside the client: what each of them uses while a run goes on, second by second.
+
+mod sample;
+mod table;
+
+pub(crate) use sample::{
+    COLUMNS, CPU, FIGURE_COUNT, READ, ServerFigures, WRITTEN, between, of_metrics, of_stats,
+};
+pub(crate) use table::{FILE, ServerRow, ServerTable, read};
