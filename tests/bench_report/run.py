@@ -1,6 +1,7 @@
 """Tests of what `quoit bench` leaves: results through bad ends, and the report in a browser."""
 import contextlib
 import os
+import re
 import resource
 import signal
 import socket
@@ -132,6 +133,37 @@ class WatchedServers(BenchCase):
         page = self.read("report.html")
         self.assertRegex(page, r"for each successful operation: [\d.,\s]+ us of processor time")
         self.assertIn('id="server-cpu-about"', page)
+
+
+EVENTS = """{mode, {rate, 100}}. {concurrent, 2}. {driver, riakc_pb}. {report_interval, 1}.
+{operations, [{put, 1}]}. {key_generator, {int_to_bin_bigendian, {uniform_int, 100}}}.
+{value_generator, {fixed_bin, 100}}. {riakc_pb_ips, [{"127.0.0.1", %d}]}. {riakc_pb_replies, 1}.
+{events, [{"1s", phase}, {"6s", stop, "kill -STOP %d; sleep 2; kill -CONT %d"},
+          {"12s", broken, "exit 3"}, {"1h", never, "true"}]}.
+"""
+
+
+class Events(BenchCase):
+    def test_a_server_that_is_stopped_by_an_event_is_noticed_and_recovers(self):
+        with TemporaryNode(binary_from_environment(), []) as node:
+            self.write("test.config", EVENTS % (node.pb[1], node.process.pid, node.process.pid))
+            done = subprocess.run(self.bench("14s"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, timeout=90)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("the command of the event broken ended with: exit status: 3", done.stdout)
+        self.assertIn("the run ended before its event never", done.stdout)
+        rows = [line.split(", ") for line in self.read("events.csv").splitlines()]
+        outcomes = {row[1]: row[3] for row in rows}
+        self.assertEqual(outcomes, {"event": "outcome", "phase": "mark", "stop": "exit status: 0",
+                                    "broken": "exit status: 3"})
+        page = self.read("report.html")
+        row = re.search(r"<tr><td>stop</td>.*?</tr>", page).group(0)
+        noticed, recovered = re.search(r"<td>([\d.]+) s</td><td>([\d.]+ s|not over)</td>", row).groups()
+        # The seconds of the run do not begin with the event.
+        self.assertLess(float(noticed), 3.5, row)
+        # A busy machine may have no three calm seconds before the next event.
+        self.assertTrue(recovered == "not over" or float(recovered.split()[0]) >= 1, row)
+        self.assertIn('class="mark-name"', page)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ use super::settings::Settings;
 use crate::term::Term;
 
 /// The variable that tells a hook where the files of the run are.
-const DIRECTORY_VARIABLE: &str = "QUOIT_BENCH_DIR";
+pub(crate) const DIRECTORY_VARIABLE: &str = "QUOIT_BENCH_DIR";
 
 /// Programs that run before the workers start and after they have ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -13,6 +13,7 @@ const KEYS: &[&str] = &[
     "expect",
     "abort_early",
     "watch",
+    "events",
     "warmup",
     "duration",
     "concurrent",

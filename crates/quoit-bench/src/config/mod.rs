@@ -3,6 +3,7 @@
 mod convert;
 mod duration;
 mod error;
+mod events;
 mod expectation;
 mod generators;
 mod hooks;
@@ -23,10 +24,11 @@ use std::time::Duration;
 pub use convert::to_toml;
 pub use duration::RunLength;
 pub use error::{ConfigError, Place};
+pub use events::RunEvent;
 pub use expectation::{Expectation, ExpectationError, Figure, Relation};
 use generators::Generators;
 pub use hooks::Hooks;
-pub(crate) use hooks::run_hook;
+pub(crate) use hooks::{DIRECTORY_VARIABLE, run_hook};
 pub(crate) use load_line::LINE_FILE;
 pub use load_line::{KeySpread, LineError, LineOptions, Workload, is_url};
 pub use operations::OperationEntry;
@@ -102,6 +104,8 @@ pub struct Config {
     pub aborts_early: bool,
     /// Servers whose figures are asked for each second, by their HTTP addresses (`watch`, an extension).
     pub watched: Vec<Target>,
+    /// Commands and marks at times of the run (`events`, an extension).
+    pub events: Vec<RunEvent>,
     /// Where values are cut from.
     pub source: SourceSettings,
     /// Base of the results when the command line names none (`test_dir`).
@@ -250,6 +254,7 @@ impl Config {
             expectations: expectation::read_expectations(&settings)?,
             aborts_early: settings.boolean("abort_early", false)?,
             watched: targets::read_watched(&settings)?,
+            events: events::read_events(&settings)?,
             source,
             results_dir: PathBuf::from(settings.text("test_dir", "tests")?),
             thread_count: threads.min(worker_count),

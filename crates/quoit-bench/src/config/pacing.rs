@@ -152,7 +152,7 @@ pub(super) fn read_warmup(settings: &Settings) -> Result<Duration, ConfigError> 
     settings.read("warmup", Duration::ZERO, expected, time_of)
 }
 
-fn time_of(term: &Term) -> Option<Duration> {
+pub(super) fn time_of(term: &Term) -> Option<Duration> {
     match term {
         Term::Integer(0) => Some(Duration::ZERO),
         Term::Integer(_) | Term::Float(_) => {

@@ -76,6 +76,30 @@ fn a_warm_up_is_a_time_with_its_unit_or_seconds() {
 }
 
 #[test]
+fn events_and_watched_servers_are_read_in_erlang_and_toml() {
+    let erlang = "{events, [{\"60s\", kill, \"pkill x\"}, {90, \"full load\"}]}.
+        {watch, [\"a:1\", \"[::1]:2\"]}.";
+    let toml = "events = [[\"60s\", \"kill\", \"pkill x\"], [90, \"full load\"]]
+        watch = [\"a:1\", \"[::1]:2\"]";
+    let of_toml = Config::of_toml("load.toml", toml).expect("a configuration");
+    for read in [config(erlang), of_toml] {
+        let [kill, mark] = &read.events[..] else { panic!("{:?}", read.events) };
+        assert_eq!((kill.at, kill.name.as_str()), (Duration::from_secs(60), "kill"));
+        assert_eq!(kill.command.as_deref(), Some("pkill x"));
+        assert_eq!((mark.name.as_str(), &mark.command), ("full load", &None));
+        let watched: Vec<String> = read.watched.iter().map(ToString::to_string).collect();
+        assert_eq!(watched, ["a:1", "[::1]:2"]);
+    }
+    for events in
+        ["[{kill, \"1s\"}]", "[{\"1s\", \"a, b\"}]", "[{\"1s\", kill, \"\"}]", "[{\"1s\"}]"]
+    {
+        let told = error(&format!("{{events, {events}}}."));
+        assert!(told.contains("{\"30s\", name, \"command\"}"), "{events}: {told}");
+    }
+    assert!(error("{watch, [\"host\"]}.").contains("host:port"));
+}
+
+#[test]
 fn modes_are_read_in_every_spelling() {
     let open = |arrivals| Pacing::Open { rate_per_s: 500.0, arrivals };
     for (mode, pacing) in [

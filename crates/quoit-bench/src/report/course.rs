@@ -2,7 +2,8 @@
 
 use super::{ReportError, Results};
 use crate::measure::OperationStats;
-use crate::measure::intervals::{self, IntervalReader};
+use crate::measure::intervals::{self, Interval, IntervalReader};
+use std::collections::BTreeMap;
 
 /// All operations in one span of the run.
 #[derive(Debug)]
@@ -44,6 +45,66 @@ pub(super) fn course(results: &Results, count_max: usize) -> Result<Vec<Span>, R
     Ok(spans)
 }
 
+/// All operations in one interval of the logs of a run: a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Second {
+    pub(super) start_s: f64,
+    pub(super) end_s: f64,
+    /// Successful operations a second.
+    pub(super) rate_per_s: f64,
+    pub(super) failed: f64,
+    /// 0 where none was successful.
+    pub(super) p99_us: f64,
+}
+
+/// The seconds of a run, in the order of time; of percentiles the greatest of the operations.
+///
+/// # Errors
+///
+/// When a log can't be read.
+pub(super) fn seconds(results: &Results) -> Result<Vec<Second>, ReportError> {
+    let labels = intervals::file_labels(&results.directory)?;
+    let mut seconds: BTreeMap<u64, Second> = BTreeMap::new();
+    for operation in results.operations.iter().filter(|o| labels.contains(&o.file_label)) {
+        for interval in IntervalReader::open(&results.directory, &operation.file_label)? {
+            let Interval { start, length, stats } = interval?;
+            let (start_s, length_s) = (start.as_secs_f64(), length.as_secs_f64().max(1e-3));
+            let second = seconds.entry(start_s.round() as u64).or_insert(Second {
+                start_s,
+                end_s: start_s + length_s,
+                rate_per_s: 0.0,
+                failed: 0.0,
+                p99_us: 0.0,
+            });
+            second.rate_per_s += stats.count() as f64 / length_s;
+            second.failed += stats.error_count() as f64;
+            second.p99_us = second.p99_us.max(stats.latencies().p99_us as f64);
+        }
+    }
+    Ok(with_silence(seconds.into_values().collect()))
+}
+
+/// Fills the gaps between seconds by seconds in which nothing was answered, which the logs leave out.
+fn with_silence(seconds: Vec<Second>) -> Vec<Second> {
+    let mut filled: Vec<Second> = Vec::with_capacity(seconds.len());
+    for second in seconds {
+        while let Some(before) = filled.last()
+            && before.end_s + 0.5 < second.start_s
+        {
+            let end_s = (before.end_s + 1.0).min(second.start_s);
+            filled.push(Second {
+                start_s: before.end_s,
+                end_s,
+                rate_per_s: 0.0,
+                failed: 0.0,
+                p99_us: 0.0,
+            });
+        }
+        filled.push(second);
+    }
+    filled
+}
+
 /// Spans of equally many whole intervals, but for the last one, which may have fewer: where an interval
 /// belongs to one span, the rates of spans can be compared.
 fn empty_spans((start_s, end_s): (f64, f64), interval_s: f64, count_max: usize) -> Vec<Span> {
@@ -62,6 +123,22 @@ fn empty_spans((start_s, end_s): (f64, f64), interval_s: f64, count_max: usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seconds_without_an_answer_are_there() {
+        let second = |start_s: f64, rate_per_s: f64| Second {
+            start_s,
+            end_s: start_s + 1.0,
+            rate_per_s,
+            failed: 0.0,
+            p99_us: rate_per_s,
+        };
+        let logged = vec![second(0.0, 5.0), second(1.0, 5.0), second(4.0, 5.0)];
+        let filled = with_silence(logged);
+        let rates: Vec<f64> = filled.iter().map(|second| second.rate_per_s).collect();
+        assert_eq!(rates, [5.0, 5.0, 0.0, 0.0, 5.0]);
+        assert!(filled.windows(2).all(|pair| pair[0].end_s == pair[1].start_s));
+    }
 
     #[test]
     fn spans_cover_the_run_with_whole_intervals() {

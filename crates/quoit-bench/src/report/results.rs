@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::ReportError;
 use super::csv::{CsvLines, Row};
+use super::events::read_events;
+use super::{EventRow, ReportError};
 
 const SUMMARY_COLUMNS: [&str; 5] = ["elapsed", "window", "total", "successful", "failed"];
 const LATENCIES_COLUMNS: [&str; 11] =
@@ -97,6 +98,8 @@ pub struct Results {
     pub operations: Vec<OperationRows>,
     /// The rows of `errors.csv`, the most frequent first.
     pub errors: Vec<ErrorCount>,
+    /// The events of the run, in the order of time.
+    pub events: Vec<EventRow>,
     /// Results that are missing or were passed over.
     pub notes: Vec<String>,
     /// Least and greatest elapsed time of a row, as [`cut`](Self::cut) set them.
@@ -118,8 +121,9 @@ impl Results {
         let summary = read_summary(directory, &mut notes)?;
         let operations = read_operations(directory, &mut notes)?;
         let errors = read_errors(directory, &mut notes)?;
+        let events = read_events(directory, &mut notes)?;
         let (directory, range_s) = (directory.to_owned(), (0.0, f64::INFINITY));
-        Ok(Self { directory, summary, operations, errors, notes, range_s })
+        Ok(Self { directory, summary, operations, errors, events, notes, range_s })
     }
 
     /// From the start of the first window to the end of the last, in seconds; from 0 when that is
@@ -149,6 +153,7 @@ impl Results {
         for operation in &mut self.operations {
             operation.rows.retain(|row| is_inside(row.elapsed_s));
         }
+        self.events.retain(|event| is_inside(event.elapsed_s));
         self.range_s = (start_s, end_s);
         if self.summary.is_empty() {
             return Err(ReportError::Range { start_s, end_s, first_s, last_s });

@@ -150,6 +150,7 @@ mod tests {
             summary: (0..seconds).map(summary).collect(),
             operations: vec![OperationRows { file_label: "get".into(), name: "get".into(), rows }],
             errors: Vec::new(),
+            events: Vec::new(),
             notes: Vec::new(),
             range_s: (0.0, f64::INFINITY),
         }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
+use super::beside::{finish_beside, start_beside};
 use super::control::{Control, Release};
 use super::expectations::{Judgement, Measured};
 use super::junit::{JUNIT_FILE, write_junit};
@@ -18,7 +19,6 @@ use super::schedule::Schedule;
 use super::signals::Signals;
 use super::summary::{SUMMARY_FILE, SummaryInputs};
 use super::thread::run_thread;
-use super::watching::{finish_watching, watch_servers};
 use super::worker::Shared;
 use super::{RunEnd, RunError, RunReport, RunSetup, expectations, failures, verdict};
 use crate::config::{Config, Pacing, RunLength};
@@ -86,12 +86,12 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     });
     prepare_system::<D>(&shared.plan, &mut recording)?;
     let threads = start_threads(&shared, thread_count)?;
-    let watching = watch_servers(&config.watched, directory.path(), shared.control.phases());
+    let beside = start_beside(config, directory.path(), &shared.control.phases());
     announce(config, D::NAME, &mut recording);
     let conducted = drive(&shared, config, length, connected, &mut recording);
     shared.control.stop();
     join(threads)?;
-    finish_watching(watching, |text| recording.notice(&format!("warning: {text}")));
+    finish_beside(beside, |text| recording.notice(&format!("warning: {text}")));
     let conducted = conducted?;
     let verification = finish_verification(&shared, &mut recording);
     let of_threads = OfThreads {

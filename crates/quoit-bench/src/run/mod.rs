@@ -1,9 +1,11 @@
 //! One run: workers on their threads, released together, stopped together, counted.
 
 mod alarm;
+mod beside;
 mod canary;
 mod control;
 mod coordinator;
+mod events;
 mod expectations;
 mod failures;
 mod junit;
@@ -29,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use coordinator::run_driver;
+pub(crate) use events::EVENTS_FILE;
 pub use expectations::Judgement;
 pub(crate) use expectations::check_expectations;
 pub(crate) use knee::find_knee;

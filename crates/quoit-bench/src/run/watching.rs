@@ -1,5 +1,6 @@
-//! The thread that asks servers for their figures while a run goes on.
+//! Tasks that ask servers for their figures while a run goes on.
 
+use super::beside::Task;
 use super::control::{Phase, Release, ending, released};
 use crate::config::Target;
 use crate::http::Connection;
@@ -8,11 +9,8 @@ use crate::watch::{ServerFigures, ServerRow, ServerTable, between, of_metrics, o
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::runtime::Builder;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval_at};
 
 /// Time from one look at a server to the next.
@@ -20,51 +18,25 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// A server that takes longer to answer has a gap.
 const PATIENCE: Duration = Duration::from_millis(900);
 
-/// The thread, while it watches.
-pub(super) struct Watching {
-    thread: JoinHandle<Vec<String>>,
-}
-
-/// Begins to watch servers; nothing where there are none. It ends with the run.
+/// A task for each server that is watched.
 ///
 /// # Errors
 ///
-/// When the table or the thread can't be made.
-pub(super) fn watch_servers(
+/// When the table can't be made.
+pub(super) fn tasks(
     servers: &[Target],
     directory: &Path,
-    phases: watch::Receiver<Phase>,
-) -> io::Result<Option<Watching>> {
+    phases: &watch::Receiver<Phase>,
+) -> io::Result<Vec<Task>> {
     if servers.is_empty() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let table = Arc::new(Mutex::new(ServerTable::create(directory)?));
     let security = HttpSecurity::from_environment().map_err(io::Error::other)?;
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let servers = servers.to_vec();
-    let watch = move || {
-        runtime.block_on(async {
-            let mut watches = JoinSet::new();
-            for server in servers {
-                let table = Arc::clone(&table);
-                watches.spawn(watch_one(server, security.clone(), table, phases.clone()));
-            }
-            watches.join_all().await.into_iter().flatten().collect()
-        })
+    let task = |server: &Target| -> Task {
+        Box::pin(watch_one(server.clone(), security.clone(), Arc::clone(&table), phases.clone()))
     };
-    let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(watch)?;
-    Ok(Some(Watching { thread }))
-}
-
-/// Waits for the thread, when the run has ended, and tells the servers that could not be watched, and why.
-pub(super) fn finish_watching(watching: io::Result<Option<Watching>>, tell: impl FnMut(String)) {
-    let ended_badly = |_| vec!["watching servers ended by a panic".to_owned()];
-    let unwatched = match watching {
-        Ok(None) => Vec::new(),
-        Ok(Some(watching)) => watching.thread.join().unwrap_or_else(ended_badly),
-        Err(error) => vec![format!("servers were not watched: {error}")],
-    };
-    unwatched.into_iter().for_each(tell);
+    Ok(servers.iter().map(task).collect())
 }
 
 /// Watches one server until the run ends; why that told nothing.

@@ -138,8 +138,8 @@ pub(crate) fn of_stats(document: &Value) -> ServerFigures {
     })
 }
 
-/// The figures of the time between two moments that are so many seconds apart: counters by the second. A counter
-/// that has become less is one of a new process, and tells nothing yet.
+/// The figures of the time between two moments that are so many seconds apart: counters by the second. A
+/// counter that has become less is one of a new process, and tells nothing yet.
 pub(crate) fn between(before: &ServerFigures, now: &ServerFigures, seconds: f64) -> ServerFigures {
     let mut figures = *now;
     for (index, column) in COLUMNS.iter().enumerate() {

@@ -126,6 +126,7 @@ fn over_items(
         y,
         series,
         cells: Vec::new(),
+        marks: Vec::new(),
         value_text: |kib| format!("{} KiB", grouped(kib, 1)),
     }
 }

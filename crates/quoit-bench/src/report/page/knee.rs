@@ -122,6 +122,7 @@ fn over_rates(
         y,
         series,
         cells: Vec::new(),
+        marks: Vec::new(),
         value_text: |rate| format!("{} /s", grouped(rate, usize::from(rate < 100.0))),
     }
 }

@@ -2,6 +2,7 @@
 
 mod comparison;
 mod configuration;
+mod events;
 mod growth;
 mod heat_map;
 mod knee;
@@ -19,7 +20,7 @@ use std::time::Duration;
 pub(crate) use self::comparison::{ComparisonPage, draw_comparison_page};
 pub(super) use self::growth::draw_growth_page;
 pub(super) use self::knee::draw_knee_page;
-use super::course::course;
+use super::course::{course, seconds};
 use super::figures::{Figures, OwnParts, figures, own_parts};
 use super::periods::periods;
 use super::steadiness::Steadiness;
@@ -63,6 +64,9 @@ pub fn draw_page(results: &Results) -> Result<String, ReportError> {
     let noise_floor = own_parts.as_ref().map(|parts| parts.canary.latencies()).unwrap_or_default();
     main.push_str(&stalls_section(summary.as_ref()));
     main.push_str(&operations_section(&figures, &noise_floor));
+    if !results.events.is_empty() {
+        main.push_str(&events::section(results, &seconds(results)?));
+    }
     main.push_str(&throughput_section(results));
     main.push_str(&latency_section(results));
     main.push_str(&heat_map_section(results)?);

@@ -59,6 +59,8 @@ pub(super) struct Plot {
     pub(super) series: Vec<PlotSeries>,
     /// Behind the lines.
     pub(super) cells: Vec<Cell>,
+    /// Places of the x axis with a name each.
+    pub(super) marks: Vec<(f64, String)>,
     /// Stands at each value of the read-out.
     pub(super) value_text: fn(f64) -> String,
 }
@@ -127,6 +129,7 @@ impl Plot {
         draw_axes(&mut canvas, frame, &x, &y);
         canvas.text("label", (0.0, 12.0), Anchor::Start, self.y.label);
         self.draw_cells(&mut canvas, &x.scale, &y.scale);
+        self.draw_marks(&mut canvas, frame, &x.scale);
         self.draw_lines(&mut canvas, frame, &x.scale, &y.scale);
         let (id, about) = (&self.id, escape(&self.about));
         let class = if width > WIDE_FROM { " class=\"wide\"" } else { "" };
@@ -159,6 +162,14 @@ impl Plot {
                 })
                 .collect();
             canvas.rectangles(&format!("heat heat-{shade}"), &corners);
+        }
+    }
+
+    fn draw_marks(&self, canvas: &mut Canvas, frame: Frame, x: &Scale) {
+        for (at, name) in &self.marks {
+            let at = x.position(*at);
+            canvas.lines("mark", &[[(at, frame.top), (at, frame.bottom)]]);
+            canvas.text("mark-name", (at + 3.0, frame.top + 11.0), Anchor::Start, name);
         }
     }
 
@@ -226,6 +237,7 @@ mod tests {
             y: YScale::linear("y", values.iter().flatten().copied()),
             series: vec![PlotSeries { class: "ok".to_owned(), name: name.to_owned(), values }],
             cells: Vec::new(),
+            marks: Vec::new(),
             xs,
             value_text: |value| format!("{value} ms"),
         }

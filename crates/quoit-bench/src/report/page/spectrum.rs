@@ -58,6 +58,7 @@ pub(super) fn spectrum(id: &str, distributions: &[(&str, &OperationStats)]) -> O
         y,
         series,
         cells: Vec::new(),
+        marks: Vec::new(),
         value_text: ms,
     })
 }

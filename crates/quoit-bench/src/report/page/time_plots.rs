@@ -106,6 +106,7 @@ pub(super) fn over_time(
         y,
         series,
         cells: Vec::new(),
+        marks: results.events.iter().map(|event| (event.elapsed_s, event.name.clone())).collect(),
         value_text: |rate| format!("{} /s", grouped(rate, usize::from(rate < 100.0))),
     }
 }

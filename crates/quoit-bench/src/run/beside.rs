@@ -1,0 +1,54 @@
+//! Tasks beside the workers of a run, on a thread of their own: they watch servers and run the commands of
+//! events, and end with the run.
+
+use super::control::Phase;
+use super::{events, watching};
+use crate::config::Config;
+use std::future::Future;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::thread::JoinHandle;
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// A task; the reason why it did not do its work, if it did not.
+pub(super) type Task = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+
+/// The thread, if there is anything to do.
+pub(super) struct Beside(Option<JoinHandle<Vec<String>>>);
+
+/// Starts what the configuration wants beside the workers.
+///
+/// # Errors
+///
+/// When a table or the thread can't be made.
+pub(super) fn start_beside(
+    config: &Config,
+    directory: &Path,
+    phases: &watch::Receiver<Phase>,
+) -> io::Result<Beside> {
+    let mut tasks = watching::tasks(&config.watched, directory, phases)?;
+    tasks.extend(events::tasks(&config.events, directory, phases)?);
+    if tasks.is_empty() {
+        return Ok(Beside(None));
+    }
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let all = async { tasks.into_iter().collect::<JoinSet<_>>().join_all().await };
+    let run = move || runtime.block_on(all).into_iter().flatten().collect();
+    let thread = std::thread::Builder::new().name("beside".to_owned()).spawn(run)?;
+    Ok(Beside(Some(thread)))
+}
+
+/// Waits for the tasks, when the run has ended, and tells what they did not do, and why.
+pub(super) fn finish_beside(started: io::Result<Beside>, tell: impl FnMut(String)) {
+    let failures = match started {
+        Ok(Beside(None)) => Vec::new(),
+        Ok(Beside(Some(thread))) => thread.join().unwrap_or_else(|_| {
+            vec!["watching servers and running events ended by a panic".to_owned()]
+        }),
+        Err(error) => vec![format!("servers were not watched, nor events run: {error}")],
+    };
+    failures.into_iter().for_each(tell);
+}
