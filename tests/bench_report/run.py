@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -16,6 +17,7 @@ sys.path[:0] = [os.path.dirname(HERE)]
 
 from support import chromium, unittest_runner  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment  # noqa: E402
+from support.pb import Connection  # noqa: E402
 
 CONFIG = """{mode, {rate, 400}}. {concurrent, 4}. {driver, null}. {report_interval, 1}.
 {operations, [{do_something, 5}, {{x, '<b>'}, do_something_else, 1}, {an_error, 1}]}.
@@ -164,6 +166,52 @@ class Events(BenchCase):
         # A busy machine may have no three calm seconds before the next event.
         self.assertTrue(recovered == "not over" or float(recovered.split()[0]) >= 1, row)
         self.assertIn('class="mark-name"', page)
+
+
+class Traces(BenchCase):
+    HEADER = "time,operation,key,value_size\n"
+
+    def replay(self, node, text, *options):
+        self.write("trace.csv", text)
+        return subprocess.run(
+            [binary_from_environment(), "bench", "pb://%s:%d/b" % node.pb, "--trace", self.path("trace.csv"),
+             "--workers", "3", "-d", self.results, "-n", "run%d" % len(os.listdir(self.folder)), *options],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+
+    def test_a_trace_is_replayed_with_its_keys_sizes_and_times(self):
+        lines = ["%.2f,put,user %d,%d" % (number / 50, number, 10 * number) for number in range(1, 101)]
+        # The times tell that these come after the puts, whichever worker is free.
+        lines += ["6.0,get,user 7,", "6.5,delete,user 8,", "7.0,get,nobody,", "7.5,put,large,3000000"]
+        with TemporaryNode(binary_from_environment(), []) as node:
+            began = time.monotonic()
+            done = self.replay(node, self.HEADER + "\n".join(lines) + "\n", "--speed", "5")
+            took = time.monotonic() - began
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertIn("a trace at 5 times its speed", done.stdout)
+            self.assertGreater(took, 7.48 / 5, "operations wait for their times")
+            for name, count in (("get", 2), ("put", 101), ("delete", 1)):
+                self.assertRegex(done.stdout, r"(?m)^%s +%d " % (name, count))
+            with Connection(node.pb) as pb:
+                for number in (1, 50, 100):
+                    value, = pb.get("b", "user %d" % number)
+                    self.assertEqual(len(value), 10 * number)
+                self.assertEqual(len(pb.get("b", "large")[0]), 3000000)
+                self.assertFalse(pb.get("b", "user 8"))
+
+    def test_a_trace_ends_the_run_at_a_line_that_is_none(self):
+        with TemporaryNode(binary_from_environment(), []) as node:
+            text = self.HEADER + "0,put,a,10\n0.1,fly,b,\n0.2,put,c,10\n"
+            done = self.replay(node, text, "--speed", "max")
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn('trace.csv:3: operation is "fly"', done.stdout)
+            with Connection(node.pb) as pb:
+                self.assertEqual(len(pb.get("b", "a")[0]), 10)
+                self.assertFalse(pb.get("b", "c"))
+            done = self.replay(node, "x,y\n")
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("trace.csv:1: the first line is neither", done.stdout)
+            done = self.replay(node, text, "--rate", "5")
+            self.assertIn("leave out --rate", done.stdout)
 
 
 @contextlib.contextmanager

@@ -54,6 +54,7 @@ NOT_HERE = {
     "docs/benchmarking.md": {
         "quoit serve &": FORM, "quoit bench CONFIG": FORM, "quoit bench check CONFIG": FORM,
         "quoit bench convert FILE": FORM, "quoit bench report DIR": FORM, "quoit bench report -1": FORM,
+        "quoit bench pb://127.0.0.1:8087 --trace": FORM,
         "quoit bench crdt-growth": HOURS,
         "quoit bench compare DIR": FORM, "quoit bench compare OLD_CONFIG": FORM},
     "docs/development.md": {

@@ -43,6 +43,7 @@ pub mod report;
 pub mod run;
 mod sent;
 pub mod term;
+pub mod trace;
 pub mod valgen;
 pub mod verify;
 mod watch;

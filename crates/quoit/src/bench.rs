@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use quoit_bench::cli::{BenchOptions, check, convert, run};
 use quoit_bench::compare::{CompareOptions, compare_command};
-use quoit_bench::config::{KeySpread, LineOptions, Workload, is_url};
+use quoit_bench::config::{KeySpread, LineOptions, Workload, is_url, parse_trace_speed};
 use quoit_bench::growth::{GrowthKind, GrowthOptions, crdt_growth};
 use quoit_bench::report::{ChartOptions, ReportOptions, report};
 use std::path::PathBuf;
@@ -268,6 +268,14 @@ struct LineArgs {
     /// Write each key once, and end.
     #[arg(long)]
     fill: bool,
+    /// Replay a trace: lines of time,operation,key,value_size below a header with these names, or those of
+    /// Twitter's caches.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// How many times faster than it was the trace is replayed, such as 2 or 0.5; max: no operation waits for
+    /// its time [default: 1].
+    #[arg(long, value_name = "FACTOR", value_parser = speed)]
+    speed: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -325,6 +333,12 @@ fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "wanted a number above 0, such as 500, 5k or 1.5M".to_owned())
 }
 
+/// The speed of a trace.
+fn speed(text: &str) -> Result<String, String> {
+    let wanted = || "wanted a factor up to 1000000, such as 2 or 0.5, or max".to_owned();
+    parse_trace_speed(text).map(|_| text.to_owned()).ok_or_else(wanted)
+}
+
 /// A whole number above 0, as [`rate`] reads it.
 fn count(text: &str) -> Result<u64, String> {
     let value = rate(text)?;
@@ -352,6 +366,8 @@ impl LineArgs {
             value_bytes: self.value_size,
             workload: self.workload.map(Workload::from),
             fills: self.fill,
+            trace: self.trace.clone(),
+            speed: self.speed.clone(),
         }
     }
 }

@@ -181,7 +181,7 @@ fn expected_text(config: &Config) -> Option<String> {
         return Some(format!("the highest rate with a 99th percentile of at most {bound:?}"));
     }
     let per_second = match config.pacing {
-        Pacing::Max => return None,
+        Pacing::Max | Pacing::Trace(_) => return None,
         Pacing::Rate(rate) => rate * f64::from(config.worker_count),
         Pacing::Open { rate_per_s, .. } => rate_per_s,
     };

@@ -14,6 +14,8 @@ const KEYS: &[&str] = &[
     "abort_early",
     "watch",
     "events",
+    "trace",
+    "trace_speed",
     "warmup",
     "duration",
     "concurrent",

@@ -3,6 +3,7 @@
 //! It becomes a configuration in TOML, which the run keeps, so that it can be repeated and extended.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use thiserror::Error;
 use url::Url;
@@ -38,6 +39,10 @@ pub struct LineOptions {
     pub workload: Option<Workload>,
     /// Write every key once, instead of the mix.
     pub fills: bool,
+    /// Replay the operations of this file, instead of the mix.
+    pub trace: Option<PathBuf>,
+    /// How the times of the trace are shortened, as text; 1.
+    pub speed: Option<String>,
 }
 
 /// How the keys of a load are drawn.
@@ -125,8 +130,8 @@ impl Workload {
 pub enum LineError {
     /// Options of a load beside configuration files.
     #[error(
-        "--get, --put, --update, --delete, --workers, --rate, --keys, --spread, --value-size, --workload and \
-         --fill describe a load of a URL: give one, such as pb://127.0.0.1:8087, or set the keys in the configuration file"
+        "--get, --put, --update, --delete, --workers, --rate, --keys, --spread, --value-size, --workload, \
+         --fill, --trace and --speed describe a load of a URL: give one, such as pb://127.0.0.1:8087, or set the keys in the configuration file"
     )]
     OptionsOfFiles,
     /// URLs beside configuration files.
@@ -171,6 +176,12 @@ pub enum LineError {
     /// Keys that are all written once, at a rate or by weights.
     #[error("--fill writes each key once: leave out {0}")]
     FillBeside(&'static str),
+    /// A trace beside what it has of its own.
+    #[error("the operations, keys, sizes and times come from --trace: leave out {0}")]
+    TraceBeside(&'static str),
+    /// A factor of speed without a trace.
+    #[error("--speed is that of a trace: add --trace FILE")]
+    SpeedWithoutTrace,
     /// An operation that the protocol does not have.
     #[error("redis and memcached have no --update: use --get and --put")]
     NoUpdate,
@@ -302,10 +313,16 @@ pub(crate) fn configuration(urls: &[String], options: &LineOptions) -> Result<St
         // Writing to a string does not fail.
         let _ = writeln!(toml, "{key} = {value}");
     };
-    let mode = options.rate_per_s.map(|rate| format!("[\"open_rate\", {rate}]"));
-    line("mode", mode.unwrap_or_else(|| quoted("max")));
-    let duration = if options.fills { quoted("infinity") } else { DEFAULT_MINUTES.to_string() };
-    line("duration", duration);
+    check_trace(options)?;
+    if let Some(trace) = &options.trace {
+        line("trace", quoted(&trace.display().to_string()));
+        line("trace_speed", quoted(options.speed.as_deref().unwrap_or("1")));
+    } else {
+        let mode = options.rate_per_s.map(|rate| format!("[\"open_rate\", {rate}]"));
+        line("mode", mode.unwrap_or_else(|| quoted("max")));
+        let duration = if options.fills { quoted("infinity") } else { DEFAULT_MINUTES.to_string() };
+        line("duration", duration);
+    }
     line("report_interval", "1".to_owned());
     line("concurrent", options.workers.unwrap_or(20).to_string());
     let (driver, prefix) = first.protocol.driver();
@@ -327,6 +344,27 @@ pub(crate) fn configuration(urls: &[String], options: &LineOptions) -> Result<St
     line("value_generator", format!("[\"fixed_bin\", {value_bytes}]"));
     line("operations", operations(first.protocol, options)?);
     Ok(toml)
+}
+
+/// Refuses a trace beside what it has of its own.
+fn check_trace(options: &LineOptions) -> Result<(), LineError> {
+    if options.trace.is_none() {
+        return options.speed.as_ref().map_or(Ok(()), |_| Err(LineError::SpeedWithoutTrace));
+    }
+    let weights = [options.get, options.put, options.update, options.delete];
+    let beside = [
+        (weights.iter().any(Option::is_some), "--get, --put, --update and --delete"),
+        (options.rate_per_s.is_some(), "--rate"),
+        (options.keys.is_some(), "--keys"),
+        (options.spread.is_some(), "--spread"),
+        (options.value_bytes.is_some(), "--value-size"),
+        (options.workload.is_some(), "--workload"),
+        (options.fills, "--fill"),
+    ];
+    match beside.iter().find(|(is_given, _)| *is_given) {
+        Some((_, name)) => Err(LineError::TraceBeside(name)),
+        None => Ok(()),
+    }
 }
 
 /// The keys that name the bucket, and whether TLS is spoken.
@@ -379,7 +417,12 @@ fn operations(protocol: Protocol, options: &LineOptions) -> Result<String, LineE
         };
     }
     let is_silent = [get, put, update, delete].iter().all(Option::is_none);
-    let (get, put) = if is_silent { (Some(80), Some(20)) } else { (get, put) };
+    let (get, put, delete) = match (is_silent, &options.trace) {
+        (false, _) => (get, put, delete),
+        (true, None) => (Some(80), Some(20), delete),
+        // Weights have no meaning: the trace says what comes next.
+        (true, Some(_)) => (Some(1), Some(1), Some(1)),
+    };
     let mut mix = Vec::new();
     for (name, weight) in protocol.operations().into_iter().zip([get, put, update, delete]) {
         if let Some(weight) = weight.filter(|weight| *weight > 0) {

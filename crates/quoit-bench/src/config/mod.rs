@@ -11,6 +11,7 @@ mod known;
 mod load_line;
 mod operations;
 mod pacing;
+mod replay;
 mod settings;
 mod targets;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub use load_line::{KeySpread, LineError, LineOptions, Workload, is_url};
 pub use operations::OperationEntry;
 pub(crate) use operations::file_label;
 pub use pacing::{Arrivals, KneePlan, Pacing};
+pub use replay::parse_trace_speed;
 pub use settings::Settings;
 pub(crate) use settings::bytes_of;
 pub use targets::Target;
@@ -42,6 +44,7 @@ pub use toml_form::TomlError;
 use crate::keygen::KeyGenerator;
 use crate::random::{RandomKind, Seed};
 use crate::term::Term;
+use crate::trace::Replay;
 use crate::valgen::{SourceSettings, ValueGenerator};
 use crate::verify::VerifySettings;
 
@@ -104,6 +107,8 @@ pub struct Config {
     pub aborts_early: bool,
     /// Servers whose figures are asked for each second, by their HTTP addresses (`watch`, an extension).
     pub watched: Vec<Target>,
+    /// The trace that is replayed (`trace` and `trace_speed`, extensions).
+    pub replay: Option<Replay>,
     /// Commands and marks at times of the run (`events`, an extension).
     pub events: Vec<RunEvent>,
     /// Where values are cut from.
@@ -217,7 +222,7 @@ impl Config {
         let Generators { keys: key_generator, values: value_generator, source } =
             Generators::read(&settings, worker_count, &mut warnings)?;
         operations::check_inserts(&settings, &operations, &key_generator)?;
-        Ok(Self {
+        let mut config = Self {
             pacing: pacing::read_pacing(&settings)?,
             knee: pacing::read_knee(&settings),
             warmup: pacing::read_warmup(&settings)?,
@@ -239,22 +244,14 @@ impl Config {
                 1..=86_400,
             )?),
             seed: read_seed(&settings)?,
-            random_kind: settings.read(
-                "rng",
-                RandomKind::default(),
-                "write default or as183",
-                |term| match term.as_atom()? {
-                    "default" => Some(RandomKind::Xoshiro),
-                    "as183" => Some(RandomKind::As183),
-                    _ => None,
-                },
-            )?,
+            random_kind: read_random_kind(&settings)?,
             log_level: read_log_level(&settings)?,
             shutdown_on_error: settings.boolean("shutdown_on_error", false)?,
             expectations: expectation::read_expectations(&settings)?,
             aborts_early: settings.boolean("abort_early", false)?,
             watched: targets::read_watched(&settings)?,
             events: events::read_events(&settings)?,
+            replay: None,
             source,
             results_dir: PathBuf::from(settings.text("test_dir", "tests")?),
             thread_count: threads.min(worker_count),
@@ -263,7 +260,9 @@ impl Config {
             settings,
             target_overrides: Vec::new(),
             run_directory: PathBuf::new(),
-        })
+        };
+        config.read_replay()?;
+        Ok(config)
     }
 
     /// Keys for operations that insert, where any does: its first number is that behind the keys of
@@ -302,6 +301,17 @@ impl Config {
         };
         self.key_generator.dimension().map(|dimension| dimension.saturating_mul(size))
     }
+}
+
+/// Reads `rng`.
+fn read_random_kind(settings: &Settings) -> Result<RandomKind, ConfigError> {
+    settings.read("rng", RandomKind::default(), "write default or as183", |term| {
+        match term.as_atom()? {
+            "default" => Some(RandomKind::Xoshiro),
+            "as183" => Some(RandomKind::As183),
+            _ => None,
+        }
+    })
 }
 
 fn read_seed(settings: &Settings) -> Result<Seed, ConfigError> {

@@ -27,6 +27,9 @@ pub enum Pacing {
         /// How they are spaced.
         arrivals: Arrivals,
     },
+    /// Operations of a trace, at its times divided by this, as in an open loop; `None`: as fast as the
+    /// workers can.
+    Trace(Option<f64>),
 }
 
 /// How the highest rate with a bounded 99th percentile is looked for.
@@ -59,6 +62,8 @@ impl Display for Pacing {
             Self::Open { rate_per_s, arrivals } => {
                 write!(f, "{rate_per_s} op/s in all, {}", arrivals.name())
             }
+            Self::Trace(None) => f.write_str("a trace as fast as they can"),
+            Self::Trace(Some(speed)) => write!(f, "a trace at {speed} times its speed"),
         }
     }
 }

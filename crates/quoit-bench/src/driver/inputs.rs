@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::keygen::{Exhausted, Key, KeyGenerator};
 use crate::random::Random;
+use crate::trace::TracedOperation;
 use crate::valgen::{Value, ValueGenerator};
 use crate::verify::{Context, Read, Verifier, Write};
 
@@ -20,6 +21,8 @@ pub struct Inputs {
     /// Whether the operation at hand inserts.
     is_inserting: bool,
     key: Key,
+    /// Bytes of the value of an operation of a trace, whose key is at hand.
+    traced_bytes: Option<u64>,
     verifier: Option<Arc<Verifier>>,
 }
 
@@ -32,7 +35,7 @@ impl Inputs {
         verifier: Option<Arc<Verifier>>,
     ) -> Self {
         let (inserted, is_inserting, key) = (None, false, Key::default());
-        Self { random, keys, values, inserted, is_inserting, key, verifier }
+        Self { random, keys, values, inserted, is_inserting, key, traced_bytes: None, verifier }
     }
 
     /// The same with keys for operations that insert.
@@ -44,6 +47,12 @@ impl Inputs {
     #[inline]
     pub(crate) fn begin_operation(&mut self, inserts: bool) {
         self.is_inserting = inserts;
+    }
+
+    /// The next operation has the key and the size of one of a trace.
+    pub(crate) fn take_traced(&mut self, traced: &TracedOperation) {
+        self.key.replace(traced.key.iter().copied());
+        self.traced_bytes = Some(traced.value_bytes);
     }
 
     /// The operation has ended, however it did.
@@ -97,6 +106,9 @@ impl Inputs {
     /// [`Exhausted`] when a finite generator has ended; the worker then stops.
     #[inline]
     pub fn next_key(&mut self) -> Result<&Key, Exhausted> {
+        if self.traced_bytes.is_some() {
+            return Ok(&self.key);
+        }
         let keys = match &mut self.inserted {
             Some(inserted) if self.is_inserting => inserted,
             _ => &mut self.keys,
@@ -112,7 +124,10 @@ impl Inputs {
     /// [`Exhausted`] when a finite generator has ended; the worker then stops.
     #[inline]
     pub fn next_value(&mut self) -> Result<Value<'_>, Exhausted> {
-        self.values.generate(&mut self.random)
+        match self.traced_bytes {
+            Some(size_bytes) => Ok(self.values.of_size(size_bytes, &mut self.random)),
+            None => self.values.generate(&mut self.random),
+        }
     }
 
     /// Draws the next value of a generator that is known to give bytes.
@@ -135,6 +150,9 @@ impl Inputs {
     /// As [`next_value`](Self::next_value).
     #[inline]
     pub fn next_shared_bytes(&mut self) -> Result<Bytes, Exhausted> {
+        if self.traced_bytes.is_some() {
+            return Ok(Bytes::copy_from_slice(self.next_bytes()?));
+        }
         self.values.generate_shared(&mut self.random)
     }
 }

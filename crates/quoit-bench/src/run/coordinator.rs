@@ -15,6 +15,7 @@ use super::junit::{JUNIT_FILE, write_junit};
 use super::mix::build_mix;
 use super::read_back::read_back;
 use super::recording::{Recorded, Recording};
+use super::replaying::Replaying;
 use super::schedule::Schedule;
 use super::signals::Signals;
 use super::summary::{SUMMARY_FILE, SummaryInputs};
@@ -47,6 +48,8 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     let RunSetup { config, directory, log, terminal } = setup;
     let plan = D::plan(config)?;
     let (mix, operations) = build_mix::<D>(&plan, &config.operations)?;
+    let replay = config.replay.as_ref();
+    let replaying = replay.map(|replay| Replaying::open(replay, &mix, &operations)).transpose()?;
     let sources = prepare_sources(config, mix.operations().any(D::draws_values))?;
     let verifier = prepare_verifier::<D>(config, directory)?;
     let length = match config.length {
@@ -70,6 +73,7 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
         mix,
         pacing: config.pacing,
         schedule: schedule(config),
+        replaying,
         seed: config.seed,
         random_kind: config.random_kind,
         worker_count: config.worker_count,
@@ -93,6 +97,9 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     join(threads)?;
     finish_beside(beside, |text| recording.notice(&format!("warning: {text}")));
     let conducted = conducted?;
+    if let Some(fault) = shared.replaying.as_ref().and_then(Replaying::fault) {
+        recording.notice(&format!("error: {fault}"));
+    }
     let verification = finish_verification(&shared, &mut recording);
     let of_threads = OfThreads {
         process_cpu: conducted.process_cpu,
@@ -100,17 +107,22 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
         gaps: shared.collector.gaps(),
     };
     let report = conclude(config, directory, conducted, of_threads, verification, recording);
+    tell(&report, terminal, &shared.log);
+    Ok(report)
+}
+
+/// Tells a terminal and the log what a run has shown beside its figures.
+fn tell(report: &RunReport, terminal: &mut Terminal, log: &RunLog) {
     if let Some(warning) = report.client.warning() {
-        shared.log.warning(&warning);
+        log.warning(&warning);
         terminal.line(&warning);
     }
-    tell_stalls(&report.stalls, terminal, &shared.log);
-    failures::tell(&report, terminal, &shared.log);
-    expectations::tell(&report.judgements, terminal, &shared.log);
+    tell_stalls(&report.stalls, terminal, log);
+    failures::tell(report, terminal, log);
+    expectations::tell(&report.judgements, terminal, log);
     if let Some(verification) = &report.verification {
-        verdict::tell(verification, terminal, &shared.log);
+        verdict::tell(verification, terminal, log);
     }
-    Ok(report)
 }
 
 /// Writes what is left to be written and gives the report.
@@ -134,7 +146,7 @@ fn conclude(
     let client = ClientLoad::new(process_cpu, threads, noise_floor);
     let offered_per_s = match config.pacing {
         Pacing::Open { rate_per_s, .. } => Some(rate_per_s),
-        Pacing::Max | Pacing::Rate(_) => None,
+        Pacing::Max | Pacing::Rate(_) | Pacing::Trace(_) => None,
     };
     let stalls = stalls(&gaps, elapsed, recorded.total.success_count(), offered_per_s);
     let measured = Measured {

@@ -66,6 +66,11 @@ impl<O: Copy> Mix<O> {
         *chosen.expect("the last entry's cumulative weight is the total")
     }
 
+    /// The entries that can be drawn.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &MixEntry<O>> {
+        self.entries.iter()
+    }
+
     /// The operations that can be drawn.
     pub(super) fn operations(&self) -> impl Iterator<Item = O> {
         self.entries.iter().map(|entry| entry.operation)

@@ -15,6 +15,7 @@ mod mix;
 mod pauses;
 mod read_back;
 mod recording;
+mod replaying;
 mod schedule;
 mod signals;
 mod summary;
@@ -51,6 +52,7 @@ use crate::driver::StartError;
 use crate::measure::intervals::IntervalError;
 use crate::measure::{ClientLoad, Stall, Window};
 use crate::output::{OutputError, RunDirectory, RunLog, Terminal};
+use crate::trace::TraceError;
 use crate::valgen::SourceError;
 use crate::verify::VerifyReport;
 
@@ -92,6 +94,9 @@ pub enum RunError {
     /// The results cannot be kept.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The trace can't be replayed.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// The distribution of the seconds cannot be kept.
     #[error(transparent)]
     Intervals(#[from] IntervalError),

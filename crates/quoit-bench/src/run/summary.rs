@@ -264,6 +264,7 @@ fn end_text(end: RunEnd) -> &'static str {
 fn mode(pacing: Pacing) -> ModeSummary {
     let (kind, rate_per_s, arrivals) = match pacing {
         Pacing::Max => ("max", None, None),
+        Pacing::Trace(_) => ("trace", None, None),
         Pacing::Rate(rate) => ("rate", Some(rate), None),
         Pacing::Open { rate_per_s, arrivals } => {
             ("open_rate", Some(rate_per_s), Some(arrivals.name().to_owned()))

@@ -12,6 +12,7 @@ use super::alarm::Alarm;
 use super::control::{Control, Phase, Release, released};
 use super::mix::Mix;
 use super::pauses::Pauses;
+use super::replaying::{Replaying, Taken};
 use super::schedule::Schedule;
 use crate::config::Pacing;
 use crate::driver::{Driver, Inputs, Outcome, StartError};
@@ -31,6 +32,8 @@ pub(super) struct Shared<D: Driver> {
     pub(super) pacing: Pacing,
     /// Arrivals of an open loop; nothing in a closed one.
     pub(super) schedule: Option<Schedule>,
+    /// The trace that is replayed, if one is.
+    pub(super) replaying: Option<Replaying<D::Operation>>,
     pub(super) seed: Seed,
     pub(super) random_kind: RandomKind,
     pub(super) worker_count: u32,
@@ -93,6 +96,7 @@ pub(super) async fn work<D: Driver>(
     let mut now = Instant::now();
     let mut pauses = Pauses::default();
     loop {
+        let Ok(taken) = next_of_trace(&shared) else { return };
         let due = match (&shared.schedule, shared.pacing) {
             (Some(schedule), _) => Some(release.at + schedule.take()),
             (None, Pacing::Rate(per_second)) => {
@@ -103,7 +107,7 @@ pub(super) async fn work<D: Driver>(
                 pauses.ended(until, now);
                 None
             }
-            (None, _) => None,
+            (None, _) => taken.as_ref().and_then(|taken| Some(release.at + taken.due?)),
         };
         let free = due.map(|_| now);
         if let Some(due) = due {
@@ -118,7 +122,13 @@ pub(super) async fn work<D: Driver>(
             }
             return;
         }
-        let entry = shared.mix.choose(inputs.random());
+        let entry = match taken {
+            None => shared.mix.choose(inputs.random()),
+            Some(Taken { entry, traced, .. }) => {
+                inputs.take_traced(&traced);
+                entry
+            }
+        };
         at_operation.set(entry.reported);
         inputs.begin_operation(entry.inserts);
         let started = Instant::now();
@@ -127,21 +137,47 @@ pub(super) async fn work<D: Driver>(
         inputs.end_operation();
         let sent = take_sent().unwrap_or(started);
         let moments = Moments { due, free: free.unwrap_or(started), started, sent, ended: now };
-        match outcome {
-            Outcome::Success => recorder.borrow_mut().record(entry.reported, &moments),
-            Outcome::Silent => {}
-            Outcome::Failure(reason) => {
-                let elapsed = moments.latency();
-                recorder.borrow_mut().record_error(entry.reported, reason, elapsed, now);
-                if shared.shutdown_on_error {
-                    shared.control.request_end(RunEnd::Failed);
-                }
-            }
-            Outcome::Stop => return,
+        if matches!(outcome, Outcome::Stop) {
+            return;
         }
+        record(&shared, recorder, entry.reported, &moments, outcome);
         // A driver that never waits must not keep the others of its thread from working.
         tokio::task::consume_budget().await;
     }
+}
+
+/// Records what became of an operation.
+fn record<D: Driver>(
+    shared: &Shared<D>,
+    recorder: &RefCell<Recorder>,
+    reported: usize,
+    moments: &Moments,
+    outcome: Outcome,
+) {
+    match outcome {
+        Outcome::Success => recorder.borrow_mut().record(reported, moments),
+        Outcome::Silent | Outcome::Stop => {}
+        Outcome::Failure(reason) => {
+            let elapsed = moments.latency();
+            recorder.borrow_mut().record_error(reported, reason, elapsed, moments.ended);
+            if shared.shutdown_on_error {
+                shared.control.request_end(RunEnd::Failed);
+            }
+        }
+    }
+}
+
+/// The trace has no more operations.
+struct EndOfTrace;
+
+/// The next operation of the trace, in a run that replays one. A fault of the trace ends the run for all.
+fn next_of_trace<D: Driver>(shared: &Shared<D>) -> Result<Option<Taken<D::Operation>>, EndOfTrace> {
+    let Some(replaying) = &shared.replaying else { return Ok(None) };
+    let taken = replaying.take();
+    if taken.is_none() && replaying.fault().is_some() {
+        shared.control.request_end(RunEnd::Failed);
+    }
+    taken.map(Some).ok_or(EndOfTrace)
 }
 
 /// Connects a worker, or tells why not.

@@ -234,6 +234,17 @@ impl ValueGenerator {
         Ok(Value::Bytes(slice_of(source, size, random)))
     }
 
+    /// A value of so many bytes of the source; the source over and over where that is shorter.
+    pub(crate) fn of_size(&mut self, size_bytes: u64, random: &mut Random) -> Value<'_> {
+        let source = self.source.as_ref().map_or(&[][..], |source| source.bytes());
+        if size_bytes <= source.len() as u64 {
+            return Value::Bytes(slice_of(source, size_bytes, random));
+        }
+        let block = if source.is_empty() { &[0][..] } else { source };
+        let bytes = block.iter().copied().cycle().take(size_bytes as usize);
+        Value::Bytes(self.scratch.replace(bytes))
+    }
+
     /// The next value, to be kept: without a copy when it is a slice of the source. An integer
     /// gives no bytes.
     ///

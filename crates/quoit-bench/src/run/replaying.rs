@@ -1,0 +1,83 @@
+//! The trace of a run, from which workers take their operations.
+
+use super::mix::{Mix, MixEntry, ReportedOperation};
+use crate::term::Term;
+use crate::trace::{Replay, TraceError, TraceReader, TracedKind, TracedOperation};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The operations of a trace, each taken by one worker.
+#[derive(Debug)]
+pub(super) struct Replaying<O> {
+    reader: Mutex<Result<TraceReader, TraceError>>,
+    speed: Option<f64>,
+    /// For each kind of operation the driver's, if the configuration has one.
+    entries: [Option<MixEntry<O>>; 3],
+}
+
+/// An operation that a worker has taken.
+pub(super) struct Taken<O> {
+    /// When it is due, from the release on; nothing where it is due at once.
+    pub(super) due: Option<Duration>,
+    pub(super) entry: MixEntry<O>,
+    pub(super) traced: TracedOperation,
+}
+
+impl<O: Copy> Replaying<O> {
+    /// Opens the trace.
+    ///
+    /// # Errors
+    ///
+    /// As [`TraceReader::open`].
+    pub(super) fn open(
+        replay: &Replay,
+        mix: &Mix<O>,
+        reported: &[ReportedOperation],
+    ) -> Result<Self, TraceError> {
+        let reader = TraceReader::open(&replay.path)?;
+        let entry_of = |kind: TracedKind| {
+            let is_of_kind = |entry: &MixEntry<O>| match &reported[entry.reported].operation {
+                Term::Atom(name) => kind.operation_names().contains(&name.as_str()),
+                _ => false,
+            };
+            mix.entries().copied().find(is_of_kind)
+        };
+        let entries = TracedKind::ALL.map(entry_of);
+        Ok(Self { reader: Mutex::new(Ok(reader)), speed: replay.speed, entries })
+    }
+
+    /// Takes the next operation; nothing at the end of the trace, or at a fault.
+    pub(super) fn take(&self) -> Option<Taken<O>> {
+        let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = guard.as_mut().ok()?;
+        let taken = match reader.next() {
+            Ok(None) => return None,
+            Ok(Some((line, traced))) => match self.entries[traced.kind as usize] {
+                Some(entry) => Ok((entry, traced)),
+                None => Err(TraceError::NoOperation {
+                    path: reader.path().to_owned(),
+                    line,
+                    kind: traced.kind.operation_names()[0],
+                    names: traced.kind.operation_names().join(", "),
+                }),
+            },
+            Err(fault) => Err(fault),
+        };
+        match taken {
+            Ok((entry, traced)) => {
+                let due = self.speed.map(|speed| traced.at.div_f64(speed));
+                Some(Taken { due, entry, traced })
+            }
+            Err(fault) => {
+                *guard = Err(fault);
+                None
+            }
+        }
+    }
+
+    /// The fault that has ended the replay, in words.
+    pub(super) fn fault(&self) -> Option<String> {
+        let guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.as_ref().err().map(ToString::to_string)
+    }
+}

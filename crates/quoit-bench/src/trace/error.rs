@@ -1,0 +1,51 @@
+//! Why a trace can't be replayed.
+
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why a trace can't be replayed. Each message names the file, and the line where it has one.
+#[derive(Debug, Error)]
+pub enum TraceError {
+    /// The file can't be read.
+    #[error("the trace {} can't be read: {error}", .path.display())]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Error of the system.
+        error: io::Error,
+    },
+    /// A line is none of a trace.
+    #[error(
+        "{}:{line}: {problem}; a line is time,operation,key,value_size below a header with these names, or \
+         timestamp,key,key_size,value_size,client,operation,ttl as in the traces of Twitter's caches",
+        .path.display()
+    )]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The number of the line, from 1.
+        line: u64,
+        /// The fault.
+        problem: String,
+    },
+    /// The file has no line of an operation.
+    #[error("the trace {} has no operation", .0.display())]
+    Empty(PathBuf),
+    /// The configuration has no operation of a kind that the trace has.
+    #[error(
+        "{}:{line}: the trace has an operation of the kind {kind}, and the configuration none: add one to \
+         `operations`, as one of {names}",
+        .path.display()
+    )]
+    NoOperation {
+        /// The file.
+        path: PathBuf,
+        /// The number of the line, from 1.
+        line: u64,
+        /// The kind.
+        kind: &'static str,
+        /// Names that drivers have for it.
+        names: String,
+    },
+}
