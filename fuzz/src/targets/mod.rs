@@ -1,6 +1,7 @@
 //! The targets, one module for each parser.
 
 pub(crate) mod bench_configs;
+pub(crate) mod bench_traces;
 pub(crate) mod compressed_frames;
 pub(crate) mod configuration;
 pub(crate) mod contexts;

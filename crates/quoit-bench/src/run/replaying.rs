@@ -50,7 +50,7 @@ impl<O: Copy> Replaying<O> {
     pub(super) fn take(&self) -> Option<Taken<O>> {
         let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = guard.as_mut().ok()?;
-        let taken = match reader.next() {
+        let taken = match reader.next_operation() {
             Ok(None) => return None,
             Ok(Some((line, traced))) => match self.entries[traced.kind as usize] {
                 Some(entry) => Ok((entry, traced)),

@@ -4,7 +4,7 @@ mod error;
 mod reader;
 
 pub use error::TraceError;
-pub(crate) use reader::TraceReader;
+pub use reader::TraceReader;
 
 use std::time::Duration;
 

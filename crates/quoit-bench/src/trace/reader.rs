@@ -26,7 +26,7 @@ enum TraceForm {
 }
 
 /// The operations of a trace in the order of the file, with their lines.
-pub(crate) struct TraceReader {
+pub struct TraceReader {
     path: PathBuf,
     lines: Box<dyn BufRead + Send>,
     line_number: u64,
@@ -50,13 +50,18 @@ impl TraceReader {
     /// # Errors
     ///
     /// When the file can't be read, has no operation, or its first line is none of a trace.
-    pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file =
             File::open(path).map_err(|error| TraceError::File { path: path.to_owned(), error })?;
         Self::new(path, Box::new(BufReader::with_capacity(1 << 18, file)))
     }
 
-    fn new(path: &Path, lines: Box<dyn BufRead + Send>) -> Result<Self, TraceError> {
+    /// Takes a trace from where it is; `path` stands in errors.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn new(path: &Path, lines: Box<dyn BufRead + Send>) -> Result<Self, TraceError> {
         let mut reader = Self {
             path: path.to_owned(),
             lines,
@@ -92,7 +97,7 @@ impl TraceReader {
     /// # Errors
     ///
     /// When the file can't be read, or a line is none of a trace.
-    pub(crate) fn next(&mut self) -> Result<Option<(u64, TracedOperation)>, TraceError> {
+    pub fn next_operation(&mut self) -> Result<Option<(u64, TracedOperation)>, TraceError> {
         if self.ready.is_empty() {
             self.read_group()?;
         }
@@ -204,7 +209,9 @@ mod tests {
     fn all(text: &str) -> Result<Vec<Read>, String> {
         let mut reader = open(text).map_err(|fault| fault.to_string())?;
         let mut operations = Vec::new();
-        while let Some((line, operation)) = reader.next().map_err(|fault| fault.to_string())? {
+        while let Some((line, operation)) =
+            reader.next_operation().map_err(|fault| fault.to_string())?
+        {
             let TracedOperation { at, kind, key, value_bytes } = operation;
             let key = String::from_utf8(key).expect("a text");
             operations.push((line, at.as_millis(), kind, key, value_bytes));
@@ -249,10 +256,11 @@ mod tests {
         let mut reader =
             open("5,k1,2,1,7,get,0\n5,k2,2,1,7,get,0\n5,k3,2,1,7,fly,0\n").expect("a trace");
         for key in ["k1", "k2"] {
-            let (_, operation) = reader.next().expect("no fault yet").expect("an operation");
+            let (_, operation) =
+                reader.next_operation().expect("no fault yet").expect("an operation");
             assert_eq!(operation.key, key.as_bytes());
         }
-        assert!(reader.next().is_err());
+        assert!(reader.next_operation().is_err());
     }
 
     #[test]
