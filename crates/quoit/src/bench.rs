@@ -335,7 +335,7 @@ fn rate(text: &str) -> Result<f64, String> {
 
 /// The speed of a trace.
 fn speed(text: &str) -> Result<String, String> {
-    let wanted = || "wanted a factor up to 1000000, such as 2 or 0.5, or max".to_owned();
+    let wanted = || "wanted a factor of 0.000001 to 1000000, such as 2 or 0.5, or max".to_owned();
     parse_trace_speed(text).map(|_| text.to_owned()).ok_or_else(wanted)
 }
 

@@ -7,10 +7,11 @@ use super::pacing::Pacing;
 use crate::keygen::KeyGenerator;
 use crate::term::Term;
 use crate::trace::Replay;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// The greatest factor of speed.
-const SPEED_MAX: f64 = 1e6;
+/// The factors of speed.
+const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
 
 impl Config {
     /// Reads `trace` and `trace_speed`, and has the run replay that.
@@ -70,5 +71,5 @@ pub fn parse_trace_speed(text: &str) -> Option<Option<f64>> {
 }
 
 fn is_speed(speed: f64) -> bool {
-    speed > 0.0 && speed <= SPEED_MAX
+    SPEEDS.contains(&speed)
 }

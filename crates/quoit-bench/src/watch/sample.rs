@@ -124,7 +124,8 @@ pub(crate) type ServerFigures = [Option<f64>; FIGURE_COUNT];
 pub(crate) fn of_metrics(text: &str) -> ServerFigures {
     let value_of = |name: &str| -> Option<f64> {
         let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-        lines.find(|(sample, _)| *sample == name)?.1.split(' ').next()?.parse().ok()
+        let value = lines.find(|(sample, _)| *sample == name)?.1.split(' ').next()?.parse().ok();
+        value.filter(|value: &f64| value.is_finite())
     };
     let sum = |names: &&[&str]| names.iter().map(|name| value_of(name)).sum::<Option<f64>>();
     COLUMNS.map(|column| column.metrics.iter().find_map(sum))
@@ -176,6 +177,7 @@ mod tests {
         assert_eq!(half[at("active")], None, "a sum with a part missing is no sum");
         let other = of_metrics("process_cpu_seconds_total 7 1700000000\n");
         assert_eq!(other[CPU], Some(7.0));
+        assert_eq!(of_metrics("process_cpu_seconds_total NaN\n")[CPU], None);
         let riak = serde_json::json!({
             "node_get_fsm_active": 1, "node_put_fsm_active": 2, "riak_kv_vnodeq_total": 4,
             "memory_total": 1000, "nodename": "riak@a"

@@ -50,6 +50,7 @@ fn a_run_leaves_the_files_that_are_documented_and_no_others() {
             "errors.csv",
             "hdr",
             "log.sasl.txt",
+            "periods.csv",
             "report.html",
             "summary.csv",
             "summary.json",

@@ -122,8 +122,13 @@ async fn run<'a>(
         };
         match greeted {
             Ok(greeted) => {
-                hand_over(peer, lane, driver).await;
+                if let Err(fault) = hand_over(peer, lane, driver).await {
+                    return fault;
+                }
                 driver = take_into_use(context, peer, lane, greeted);
+                if peer.is_retired() || peer.address() != *address {
+                    return Fault::Retired;
+                }
             }
             Err(fault) => {
                 let peer = peer.name();
@@ -135,14 +140,14 @@ async fn run<'a>(
 }
 
 /// Ends a connection that another takes the place of, when the calls on it have their answers, or after
-/// [`HAND_OVER_PATIENCE`].
-async fn hand_over(peer: &Peer, lane: Lane, mut driver: OutboundDriver<'_>) {
-    let reason = match timeout(HAND_OVER_PATIENCE, driver.drain()).await {
-        Ok(Ok(())) => return,
-        Ok(Err(fault)) => fault.to_string(),
-        Err(_) => "another connection has taken its place".to_owned(),
-    };
-    peer.lane(lane).give_up_under_way(&CallError::Disconnected(reason.into()));
+/// [`HAND_OVER_PATIENCE`]. Fails when it ends before that, as one that was hung up: then it has no successor.
+async fn hand_over(peer: &Peer, lane: Lane, mut driver: OutboundDriver<'_>) -> Result<(), Fault> {
+    if let Ok(drained) = timeout(HAND_OVER_PATIENCE, driver.drain()).await {
+        return drained;
+    }
+    let reason = Arc::from("another connection has taken its place");
+    peer.lane(lane).give_up_under_way(&CallError::Disconnected(reason));
+    Ok(())
 }
 
 /// Logs that a peer is down, unless that was logged. The large lane only follows the small one.

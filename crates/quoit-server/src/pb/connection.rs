@@ -454,9 +454,13 @@ impl PbConnection {
     ) -> Result<(), Fault> {
         self.room.hold_answer(&mut self.out, message.encoded_len())?;
         let mut out = mem::take(&mut self.out);
-        let append = async move { append_message(&mut out, &message).map(|()| out) };
-        self.out = self.context.aside(append).await??;
-        Ok(())
+        let append = async move {
+            let appended = append_message(&mut out, &message);
+            (out, appended)
+        };
+        let (out, appended) = self.context.aside(append).await?;
+        self.out = out;
+        Ok(appended?)
     }
 
     /// Appends an answer without fields.

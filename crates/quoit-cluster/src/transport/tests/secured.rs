@@ -180,6 +180,20 @@ async fn a_connection_that_does_not_fall_silent_is_replaced_after_a_time() {
     until("it has TLS", || !peer.is_plain()).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_member_that_leaves_while_its_connection_is_replaced_keeps_none() {
+    let network = MemoryNetwork::default();
+    let (one, two, peer) = two_in_clear(&network).await;
+    let replies = Replies::new();
+    peer.send(ECHO_LATER, &30_000_u64, b"", Lane::Small, &replies, 0).unwrap();
+    peer.renew_plain();
+    until("calls wait for the new connection", || peer.lane(Lane::Small).is_held()).await;
+    one.set_peers(&members(&[1]));
+    until("no connection is left", || two.inbound_nodes().is_empty()).await;
+    sleep(LIMIT).await;
+    assert!(!peer.is_up() && two.inbound_nodes().is_empty());
+}
+
 /// One side has a certificate and does not speak TLS: the connection stays, and the reason is told.
 #[tokio::test(start_paused = true)]
 async fn a_connection_stays_where_the_other_side_takes_no_tls() {
