@@ -126,7 +126,7 @@ async fn run<'a>(
                     return fault;
                 }
                 driver = take_into_use(context, peer, lane, greeted);
-                if peer.is_retired() || peer.address() != *address {
+                if peer.is_retired() || *peer.address() != *address {
                     return Fault::Retired;
                 }
             }
