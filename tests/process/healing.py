@@ -79,10 +79,11 @@ class Healing(ClusterCase):
         self.assert_flawless(bench)
         for node in cluster:
             wait_until(lambda: "hints for" not in node.run("transfers"), "no hint to be left")
-        if time.monotonic() - back_at >= RETURN_PAUSE_SECONDS:
-            # On a slow machine exchanges have begun meanwhile, and repaired what hints were bringing.
-            before = compared(cluster, "keys_repaired_total")
         cluster.settle()
+        if time.monotonic() - back_at >= RETURN_PAUSE_SECONDS:
+            # On a slow machine exchanges have begun meanwhile, and repaired what hints and those who stood in
+            # were bringing.
+            before = compared(cluster, "keys_repaired_total")
         in_sync = compared(cluster, "in_sync_total")
         asked = time.monotonic()
         for node in cluster:

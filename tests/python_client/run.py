@@ -702,7 +702,10 @@ class DataTypesOnACluster:
                 apply(record)
                 try:
                     return record.store()
-                except LOST as error:
+                except (*LOST, riak.RiakError) as error:
+                    # It was with the node that died, perhaps behind another one.
+                    if not isinstance(error, LOST) and not self.is_unknown(error):
+                        raise
                     fault = error
             raise fault
 
