@@ -23,6 +23,7 @@
 //! std::process::exit(run(&options).code().into());
 //! ```
 
+pub mod capacity;
 pub mod cli;
 pub mod compare;
 pub mod config;

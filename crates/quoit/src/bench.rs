@@ -1,6 +1,8 @@
 //! `quoit bench`: the load generator.
 
+use crate::bench_capacity::CapacityArgs;
 use clap::{Args, Subcommand, ValueEnum};
+use quoit_bench::capacity::capacity;
 use quoit_bench::cli::{BenchOptions, check, convert, run};
 use quoit_bench::compare::{CompareOptions, compare_command};
 use quoit_bench::config::{KeySpread, LineOptions, Workload, is_url, parse_trace_speed};
@@ -50,6 +52,15 @@ enum BenchCommand {
     /// The exit code is 0 when no side is slower than the first one, 4 when one is or probably is, and 1 when
     /// nothing could be compared.
     Compare(CompareArgs),
+    /// Tell how many nodes a load needs, by a law of scaling that is fitted to measured clusters, and by the
+    /// room for its data.
+    ///
+    /// quoit bench capacity 5=knee-5 8=knee-8 14=knee-14 --rate 50k --p99 5ms --data 2T --disk 1T
+    ///
+    /// fits the universal scalability law to the rates of three searches for the knee, says how well each
+    /// follows from the others, and for the required rate gives the nodes with an interval. It says where it
+    /// extrapolates.
+    Capacity(CapacityArgs),
     /// Draw the report of a run from the directory of its results, also of one that basho_bench
     /// left.
     Report(ReportArgs),
@@ -322,7 +333,7 @@ enum Spread {
 }
 
 /// A number above 0 with k (thousands) or M (millions) behind it, or nothing.
-fn rate(text: &str) -> Result<f64, String> {
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let (number, factor) = match text.strip_suffix(['k', 'K']) {
         Some(number) => (number, 1e3),
         None => text.strip_suffix('M').map_or((text, 1.0), |number| (number, 1e6)),
@@ -340,7 +351,7 @@ fn speed(text: &str) -> Result<String, String> {
 }
 
 /// A whole number above 0, as [`rate`] reads it.
-fn count(text: &str) -> Result<u64, String> {
+pub(crate) fn count(text: &str) -> Result<u64, String> {
     let value = rate(text)?;
     let is_whole = value.fract() == 0.0 && value <= 1e15;
     is_whole.then_some(value as u64).ok_or_else(|| "wanted a whole number".to_owned())
@@ -426,6 +437,7 @@ pub(crate) fn command(args: &BenchArgs) -> ExitCode {
         None => run(&args.run.options()),
         Some(BenchCommand::Check(plan)) => check(&plan.options()),
         Some(BenchCommand::Convert { input, output }) => convert(input, output.as_deref()),
+        Some(BenchCommand::Capacity(args)) => capacity(&args.options()),
         Some(BenchCommand::Report(args)) => report(&args.options()),
         Some(BenchCommand::CrdtGrowth(args)) => crdt_growth(&args.options()),
     };

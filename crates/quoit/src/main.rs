@@ -2,6 +2,7 @@
 
 mod admin;
 mod bench;
+mod bench_capacity;
 mod certificates;
 mod config_command;
 mod descriptors;

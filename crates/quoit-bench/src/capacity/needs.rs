@@ -1,0 +1,83 @@
+//! Room that data needs, beside the rate.
+
+use super::{CapacityError, CapacityOptions};
+
+/// Nodes that one requirement asks for.
+#[derive(Debug, PartialEq)]
+pub(super) struct Need {
+    pub(super) nodes: u64,
+    /// The requirement as a sentence begins.
+    pub(super) text: String,
+}
+
+/// Nodes for the data and for the keys, where these are required.
+pub(super) fn needs_of_room(options: &CapacityOptions) -> Result<Vec<Need>, CapacityError> {
+    let mut needs = Vec::new();
+    let copies = u64::from(options.copies);
+    match (options.data_bytes, options.disk_bytes) {
+        (Some(data_bytes), Some(disk_bytes)) => {
+            let usable = (disk_bytes as f64 * options.fill).max(1.0);
+            let nodes = (data_bytes as f64 * copies as f64 / usable).ceil() as u64;
+            let text = format!(
+                "{} of data in {copies} copies, disks of {} filled to {:.0} %",
+                size(data_bytes),
+                size(disk_bytes),
+                options.fill * 100.0
+            );
+            needs.push(Need { nodes: nodes.max(1), text });
+        }
+        (Some(_), None) => return Err(CapacityError::Incomplete("--data", "--disk")),
+        (None, _) => {}
+    }
+    match (options.keys, options.memory_bytes) {
+        (Some(keys), Some(memory_bytes)) => {
+            let needed = keys as f64 * copies as f64 * options.key_bytes as f64;
+            let nodes = (needed / memory_bytes.max(1) as f64).ceil() as u64;
+            let per_gib = (1_u64 << 30) / options.key_bytes.max(1);
+            let text = format!(
+                "{keys} keys in {copies} copies, {} bytes of memory each ({per_gib} keys for each GiB), in {}",
+                options.key_bytes,
+                size(memory_bytes)
+            );
+            needs.push(Need { nodes: nodes.max(1), text });
+        }
+        (Some(_), None) => return Err(CapacityError::Incomplete("--keys", "--memory")),
+        (None, _) => {}
+    }
+    Ok(needs)
+}
+
+/// Bytes in the unit in which they were likely given.
+fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 4] =
+        [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)];
+    match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) => format!("{} {name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_and_keys_need_as_many_nodes_as_hold_their_copies() {
+        let options = CapacityOptions {
+            data_bytes: Some(2_000_000_000_000),
+            disk_bytes: Some(1_000_000_000_000),
+            keys: Some(1_000_000_000),
+            memory_bytes: Some(8_000_000_000),
+            ..CapacityOptions::default()
+        };
+        let needs = needs_of_room(&options).expect("whole needs");
+        // 6 TB on 0.7 TB each; 72 GB in 8 GB each.
+        assert_eq!(needs.iter().map(|need| need.nodes).collect::<Vec<_>>(), [9, 9]);
+        assert!(
+            needs[0].text.starts_with("2 TB of data in 3 copies, disks of 1 TB filled to 70 %")
+        );
+        let half = CapacityOptions { data_bytes: Some(1), ..CapacityOptions::default() };
+        assert!(needs_of_room(&half).expect_err("no disk").to_string().contains("--disk"));
+        assert_eq!(needs_of_room(&CapacityOptions::default()).expect("nothing"), []);
+    }
+}
