@@ -8,15 +8,15 @@ use std::time::Duration;
 /// Requirements of a load, and measured clusters to judge by.
 #[derive(Args, Debug)]
 pub(crate) struct CapacityArgs {
-    /// Measured clusters: NODES=RATE in operations a second, such as 5=12000, or NODES=DIRECTORY of a run or of
-    /// a search for the knee.
+    /// Measured clusters: NODES=RATE in operations a second, such as 5=12000, or NODES=DIRECTORY of a run or
+    /// of a search for the knee.
     #[arg(value_name = "NODES=RATE|DIRECTORY")]
     points: Vec<String>,
     /// Operations a second that the cluster has to do, such as 50k or 1.5M.
     #[arg(long, value_name = "N", value_parser = super::bench::rate)]
     rate: Option<f64>,
-    /// Bound of the 99th percentile, such as 5ms: of a search the highest rate within it counts, and a run above
-    /// it is refused.
+    /// Bound of the 99th percentile, such as 5ms: of a search the highest rate within it counts, and a run
+    /// above it is refused.
     #[arg(long, value_name = "TIME", value_parser = time)]
     p99: Option<Duration>,
     /// All data, one copy, in bytes, such as 500G or 2T.
@@ -26,7 +26,8 @@ pub(crate) struct CapacityArgs {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     disk: Option<u64>,
     /// How far disks may be filled, in percent.
-    #[arg(long, value_name = "PERCENT", default_value_t = 70, value_parser = clap::value_parser!(u8).range(1..=100))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 70)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=100))]
     fill: u8,
     /// Number of keys, such as 100M.
     #[arg(long, value_name = "N", value_parser = super::bench::count)]
@@ -35,10 +36,12 @@ pub(crate) struct CapacityArgs {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
     /// Memory of a key in bytes: 24 is that of bitcask's index.
-    #[arg(long, value_name = "BYTES", default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "BYTES", default_value_t = 24)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     key_memory: u64,
     /// Copies of each object (n_val).
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=99))]
     copies: u32,
     /// Price of a node for an hour, in any currency.
     #[arg(long, value_name = "PRICE")]

@@ -134,8 +134,8 @@ fn describe(law: &ScalingLaw, points: &[ClusterPoint]) -> Vec<String> {
 fn beyond(law: &ScalingLaw, rate_per_s: f64) -> String {
     let most = law.nodes_at_peak().unwrap_or(1);
     format!(
-        "No cluster has {} op/s by this law: the most is {} op/s, with {most} nodes. Split the load over several \
-         clusters, or measure larger ones",
+        "No cluster has {} op/s by this law: the most is {} op/s, with {most} nodes. Split the load over \
+         several clusters, or measure larger ones",
         grouped(rate_per_s, 0),
         grouped(law.rate_per_s(most), 0),
     )

@@ -10,23 +10,26 @@ use thiserror::Error;
 pub enum CapacityError {
     /// A text that is no measured cluster.
     #[error(
-        "{0:?} is no measured cluster: write NODES=RATE, such as 5=12000, or NODES=DIRECTORY of a run or of a \
-         search for the knee"
+        "{0:?} is no measured cluster: write NODES=RATE, such as 5=12000, or NODES=DIRECTORY of a run or of \
+         a search for the knee"
     )]
     Point(String),
     /// A run whose rate is the client's.
-    #[error("{}: the load generator was the limit, so that its rate is not the cluster's: give it more cores", .0.display())]
+    #[error(
+        "{}: the load generator was the limit, so that its rate is not the cluster's: give it more cores",
+        .0.display()
+    )]
     ClientBound(PathBuf),
     /// A run whose latencies are above the bound.
     #[error(
-        "{}: the 99th percentile was {p99_ms:.1} ms, above the bound of {bound_ms} ms: name a search for the knee \
-         ({{mode, {{knee, ...}}}}), or a run at a lower rate",
+        "{}: the 99th percentile was {p99_ms:.1} ms, above the bound of {bound_ms} ms: name a search for the \
+         knee ({{mode, {{knee, ...}}}}), or a run at a lower rate",
         .path.display()
     )]
     TooSlow {
         /// The directory.
         path: PathBuf,
-        /// What was measured, in milliseconds.
+        /// The measured one, in milliseconds.
         p99_ms: f64,
         /// The bound, in milliseconds.
         bound_ms: f64,

@@ -35,7 +35,8 @@ pub(super) fn needs_of_room(options: &CapacityOptions) -> Result<Vec<Need>, Capa
             let nodes = (needed / memory_bytes.max(1) as f64).ceil() as u64;
             let per_gib = (1_u64 << 30) / options.key_bytes.max(1);
             let text = format!(
-                "{keys} keys in {copies} copies, {} bytes of memory each ({per_gib} keys for each GiB), in {}",
+                "{keys} keys in {copies} copies, {} bytes of memory each ({per_gib} keys for each GiB), \
+                 in {}",
                 options.key_bytes,
                 size(memory_bytes)
             );
