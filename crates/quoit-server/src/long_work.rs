@@ -11,6 +11,7 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use std::future::Future;
 use std::sync::Arc;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 impl ServerContext {
     /// Whether a read has to wait for its turn, and to be done aside: where there are many large requests and
@@ -40,7 +41,8 @@ impl ServerContext {
         self.aside(read).await?
     }
 
-    /// Does a piece of work by a thread of low priority; by this one, where there is no such thread.
+    /// Does a piece of work by a thread of low priority; by this one, where there is no such thread, and on a
+    /// runtime of one thread, which has to be the same whenever it is repeated: its clock may stand still.
     ///
     /// # Errors
     ///
@@ -49,7 +51,8 @@ impl ServerContext {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, RequestError> {
-        match self.low_priority() {
+        let is_alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        match if is_alone { None } else { self.low_priority() } {
             Some(threads) => threads.run(work).await.map_err(|_| RequestError::Overload),
             None => Ok(work.await),
         }
