@@ -293,6 +293,8 @@ CLUSTERS = [
      with_nodes("process/secured.py", "process/secured_clients.py")),
     ("healing", "what comes back to real nodes that were away, and what must not",
      with_nodes("process/healing.py")),
+    ("restore", "clusters that go on with copies of their nodes' data, of different times",
+     with_nodes("process/restore.py")),
     ("changes", "change feeds of real nodes, which die, as their readers do",
      with_nodes("process/changes.py")),
     ("replication", "two and three clusters of real processes that replicate",

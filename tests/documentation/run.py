@@ -50,7 +50,8 @@ NOT_HERE = {
         "quoit admin cluster plan": OTHERS % "cluster.py",
         "quoit admin cluster commit": OTHERS % "cluster.py",
         "quoit admin engine": "is about a stopped node; tests/process/salvage.py has it",
-        "quoit admin cluster recover": OTHERS % "cluster.py"},
+        "quoit admin cluster recover": OTHERS % "cluster.py",
+        "quoit admin cluster restore": OTHERS % "restore.py"},
     "docs/benchmarking.md": {
         "quoit serve &": FORM, "quoit bench CONFIG": FORM, "quoit bench check CONFIG": FORM,
         "quoit bench convert FILE": FORM, "quoit bench report DIR": FORM, "quoit bench report -1": FORM,

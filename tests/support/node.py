@@ -74,7 +74,7 @@ class Node(Administered):
 
     def start(self):
         """Starts the process and waits until its ready file tells the addresses."""
-        self.record = self._wait_until_ready(self.launch())
+        self.record = self.wait_until_ready(self.launch())
         return self
 
     def launch(self):
@@ -99,7 +99,8 @@ class Node(Administered):
         test.assertEqual(self.process.wait(START_SECONDS), 1, self.log_tail())
         test.assertIn(words, self.log_tail())
 
-    def _wait_until_ready(self, ready_path):
+    def wait_until_ready(self, ready_path):
+        """What the ready file of a launched node tells, as soon as it is there."""
         limit = time.monotonic() + START_SECONDS
         while time.monotonic() < limit:
             try:

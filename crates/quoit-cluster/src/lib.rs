@@ -47,6 +47,7 @@ mod plan;
 mod plane;
 mod readiness;
 mod recover;
+mod restore;
 mod run;
 mod staged;
 mod state;
@@ -72,6 +73,7 @@ pub use quoit_model::node::NodeId;
 pub use quoit_wire::internode::VersionRange;
 pub use readiness::Readiness;
 pub use recover::{RecoverError, Recovered, recover};
+pub use restore::{RestoreRole, Restored, look_at_copy, restore};
 pub use staged::StagedChange;
 pub use state::{ChosenBackend, Placements, RaisedCount, State, TypeStatus};
 pub use transport::{
@@ -87,7 +89,7 @@ pub use versions::{MembersOutdated, Outdated};
 
 use std::fmt;
 
-/// Permanent identity of a cluster: that of the node that founded it.
+/// Identity of a cluster: that of the node that founded it, or of the epoch that a restore began.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClusterId(pub [u8; 16]);
 

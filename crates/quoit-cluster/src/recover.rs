@@ -1,6 +1,6 @@
 //! Going on after the loss of a majority.
 
-use crate::NodeId;
+use crate::{ClusterId, NodeId};
 use crate::command::Change;
 use crate::control::decision::Decision;
 use crate::control::fence::Voters;
@@ -41,6 +41,17 @@ pub enum RecoverError {
         /// The node.
         name: String,
     },
+    /// The data directory is of that epoch already.
+    #[error("the data directory of {name} is restored as part of epoch {epoch} already: start the node")]
+    Restored {
+        /// The node.
+        name: String,
+        /// The epoch.
+        epoch: ClusterId,
+    },
+    /// The data directory was written by a program that knew no clusters.
+    #[error("the data directory is of a program before clusters: start the node with it once")]
+    BeforeClusters,
     /// A majority is left.
     #[error(
         "{left} of {all} voters are left, and that is a majority: start them, and remove the lost nodes \
@@ -81,41 +92,70 @@ pub fn recover(disk: Arc<dyn Disk>, lost: &[String]) -> Result<Recovered, Recove
     if !file.has_log()? {
         return Err(RecoverError::NotNeeded { left: 1, all: 1 });
     }
-    let loaded = file.load()?;
-    let own = loaded.node_id;
-    let applied = file.applied()?;
-    let next = applied.last.map_or(0, |last| last.index + 1);
-    let tail = file.log_entries(next..)?;
-    let state = with_tail(State::of_file(loaded.whole, own), &tail);
-    let lost = identities(&state, lost)?;
+    let known = Known::read(&file)?;
+    let (state, own) = (&known.state, known.state.node_id());
+    let lost = identities(state, lost)?;
     let voters = Voters::of(&file.electorate()?).nodes;
     let left = voters.iter().filter(|voter| !lost.contains(voter)).count();
     if left * 2 > voters.len() {
         return Err(RecoverError::NotNeeded { left, all: voters.len() });
     }
-    let changes = changes_without(&state, &lost)?;
-    let members = state.members().iter().map(|member| member.id);
-    let left: BTreeSet<NodeId> = members.filter(|id| !lost.contains(id)).collect();
-    let last = tail.last().map(|entry| entry.log_id).or(applied.last);
-    let ballot = file.ballot()?;
-    let terms = [ballot.map(|vote| vote.leader_id.term), last.map(|last| last.leader_id.term)];
-    let term = terms.into_iter().flatten().max().unwrap_or_default() + TERMS_SKIPPED;
-    let leader = CommittedLeaderId::new(term, RaftId(own));
-    let index = last.map_or(0, |last| last.index);
-    let nodes: BTreeMap<_, _> = left.iter().map(|id| (RaftId(*id), ())).collect();
-    let electorate = Membership::new(vec![BTreeSet::from([RaftId(own)])], nodes);
-    let entries = [
-        EntryPayload::Membership(electorate),
-        EntryPayload::Normal(Decision { base: None, changes }),
-    ];
-    let entries: Vec<Entry> = (index + 1..)
-        .zip(entries)
-        .map(|(index, payload)| Entry { log_id: LogId::new(leader, index), payload })
-        .collect();
-    file.append_as(&Vote::new_committed(term, RaftId(own)), &entries)?;
+    let changes = changes_without(state, &lost)?;
+    let left = known.decides_alone(&file, &lost, changes)?;
     let names =
         |ids: &BTreeSet<NodeId>| ids.iter().map(|id| state.members().name_of(*id)).collect();
     Ok(Recovered { node: state.members().name_of(own), removed: names(&lost), left: names(&left) })
+}
+
+/// What the control file of a stopped node knows of the cluster.
+pub(crate) struct Known {
+    /// With the entries of the log that are not applied.
+    pub(crate) state: State,
+    /// The last entry of the log.
+    pub(crate) last: Option<LogId>,
+}
+
+impl Known {
+    pub(crate) fn read(file: &ControlFile) -> Result<Self, RecoverError> {
+        let loaded = file.load()?;
+        let applied = file.applied()?;
+        let next = applied.last.map_or(0, |last| last.index + 1);
+        let tail = file.log_entries(next..)?;
+        let state = with_tail(State::of_file(loaded.whole, loaded.node_id), &tail);
+        let last = tail.last().map(|entry| entry.log_id).or(applied.last);
+        Ok(Self { state, last })
+    }
+
+    /// Makes the node the only voter, in a term that no other voter can know, by two entries of the log: the
+    /// voters, and `changes`. Returns the members that follow it, this node among them.
+    pub(crate) fn decides_alone(
+        &self,
+        file: &ControlFile,
+        lost: &BTreeSet<NodeId>,
+        changes: Vec<Change>,
+    ) -> Result<BTreeSet<NodeId>, RecoverError> {
+        let own = self.state.node_id();
+        let members = self.state.members().iter().map(|member| member.id);
+        let left: BTreeSet<NodeId> = members.filter(|id| !lost.contains(id)).collect();
+        let ballot = file.ballot()?;
+        let terms =
+            [ballot.map(|vote| vote.leader_id.term), self.last.map(|last| last.leader_id.term)];
+        let term = terms.into_iter().flatten().max().unwrap_or_default() + TERMS_SKIPPED;
+        let leader = CommittedLeaderId::new(term, RaftId(own));
+        let index = self.last.map_or(0, |last| last.index);
+        let nodes: BTreeMap<_, _> = left.iter().map(|id| (RaftId(*id), ())).collect();
+        let electorate = Membership::new(vec![BTreeSet::from([RaftId(own)])], nodes);
+        let entries = [
+            EntryPayload::Membership(electorate),
+            EntryPayload::Normal(Decision { base: None, changes }),
+        ];
+        let entries: Vec<Entry> = (index + 1..)
+            .zip(entries)
+            .map(|(index, payload)| Entry { log_id: LogId::new(leader, index), payload })
+            .collect();
+        file.append_as(&Vote::new_committed(term, RaftId(own)), &entries)?;
+        Ok(left)
+    }
 }
 
 /// Adds the entries of the log that are not applied to the state. Some of it may never have been agreed on;
@@ -147,7 +187,7 @@ fn identities(state: &State, names: &[String]) -> Result<BTreeSet<NodeId>, Recov
 /// Removes members, their places in the layout, and whatever was staged but the joining of those that are
 /// left. Where no member is left that holds partitions by later layouts, all that are left do: what they were
 /// about to hand over or to get has no other place.
-fn changes_without(state: &State, lost: &BTreeSet<NodeId>) -> Result<Vec<Change>, MembershipError> {
+pub(crate) fn changes_without(state: &State, lost: &BTreeSet<NodeId>) -> Result<Vec<Change>, MembershipError> {
     let mut changes: Vec<_> =
         lost.iter().map(|id| Change::RemoveMember { id: *id, for_ever: true }).collect();
     let newest = state.layouts().newest();

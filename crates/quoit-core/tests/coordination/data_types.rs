@@ -13,6 +13,9 @@ use quoit_model::key::KeyRef;
 use quoit_model::props::{Datatype, Quorum};
 use quoit_model::riak_data_type::RiakDataType;
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 fn request(at: KeyRef<'static>, operation: Operation) -> DataTypeRequest<'static> {
     DataTypeRequest {
@@ -284,4 +287,45 @@ async fn fields_of_large_maps_are_changed_one_by_one() {
     assert_eq!(value_of("field 4"), Some(Value::Counter(1)));
     assert_eq!(value_of("field 5"), Some(Value::Counter(11)));
     assert_eq!(value_of("new"), Some(Value::Counter(7)));
+}
+
+/// Does an operation as the only task of the only thread, beside another task of that thread. How long the
+/// operation took, and for how long at most the other one waited for its next turn.
+async fn beside_another<T>(operation: impl Future<Output = T>) -> (T, Duration, Duration) {
+    let is_done = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&is_done);
+    let other = tokio::spawn(async move {
+        let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+        while !ends.load(Ordering::Acquire) {
+            tokio::task::yield_now().await;
+            longest = longest.max(last.elapsed());
+            last = Instant::now();
+        }
+        longest
+    });
+    // The other one has begun.
+    tokio::task::yield_now().await;
+    let start = Instant::now();
+    let done = operation.await;
+    let took = start.elapsed();
+    is_done.store(true, Ordering::Release);
+    (done, took, other.await.unwrap())
+}
+
+#[test]
+fn operations_on_large_sets_leave_their_thread_to_others() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.unwrap();
+    let all = runtime.spawn(async {
+        let fixture = Fixture::with_types().await;
+        let at = key("set", "k");
+        let elements = || numbered(0..20_000).into_iter().map(SetChange::Add).collect();
+        let first = beside_another(fixture.do_to(at, Operation::Set(elements()))).await;
+        let again = beside_another(fixture.do_to(at, Operation::Set(elements()))).await;
+        let fetched = beside_another(fixture.fetch(at)).await;
+        [("first", first.1, first.2), ("again", again.1, again.2), ("fetch", fetched.1, fetched.2)]
+    });
+    for (name, took, waited) in runtime.block_on(all).unwrap() {
+        assert!(waited < took / 2, "{name}: another task waited {waited:?} of {took:?}");
+    }
 }

@@ -113,6 +113,21 @@ fn found(
     Ok(())
 }
 
+/// Forgets the log, and what was agreed on by it.
+pub(super) fn give_up(
+    transaction: &WriteTransaction,
+    other: ClusterId,
+) -> Result<(), redb::Error> {
+    transaction.delete_table(LOG)?;
+    transaction.open_table(LOG)?;
+    let mut raft = transaction.open_table(RAFT)?;
+    for key in [KEY_BALLOT, KEY_PURGED, KEY_APPLIED, KEY_ELECTORATE] {
+        raft.remove(key)?;
+    }
+    transaction.open_table(NODE)?.insert(KEY_CLUSTER_ID, other.0.as_slice())?;
+    Ok(())
+}
+
 impl ControlFile {
     /// Makes the node a cluster of one again. Bucket types, buckets and rules of security stay.
     pub(crate) fn found_again(&self, founding: &Founding) -> Result<(), StoreError> {
@@ -128,16 +143,7 @@ impl ControlFile {
     /// Gives up the node's own cluster for another, of which it knows nothing yet: its log is gone, what
     /// it knows stays until a snapshot of the other cluster replaces it.
     pub(crate) fn give_up(&self, other: ClusterId) -> Result<(), StoreError> {
-        self.commit(|transaction| {
-            transaction.delete_table(LOG)?;
-            transaction.open_table(LOG)?;
-            let mut raft = transaction.open_table(RAFT)?;
-            for key in [KEY_BALLOT, KEY_PURGED, KEY_APPLIED, KEY_ELECTORATE] {
-                raft.remove(key)?;
-            }
-            transaction.open_table(NODE)?.insert(KEY_CLUSTER_ID, other.0.as_slice())?;
-            Ok(())
-        })
+        self.commit(|transaction| give_up(transaction, other))
     }
 
     /// Turns the file of a version that knew single nodes only into that of a cluster of one, and counts

@@ -2,6 +2,7 @@
 //! `docs/design/control-plane.md`.
 
 mod backend;
+mod epoch;
 mod found;
 mod load;
 mod rows;

@@ -11,6 +11,7 @@ mod raises;
 mod readiness;
 mod recovery;
 mod refusals;
+mod restoring;
 mod staging;
 mod telling;
 mod trust;

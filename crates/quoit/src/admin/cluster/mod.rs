@@ -5,6 +5,7 @@ mod links;
 mod looks;
 mod plan;
 mod recover;
+mod restore;
 mod unstaged;
 mod words;
 
@@ -105,6 +106,8 @@ pub(crate) enum ClusterCommand {
     },
     /// Let a stopped node decide alone after a majority was lost for good.
     Recover(recover::RecoverArgs),
+    /// Prepare copies of stopped nodes' data for their start as a cluster; without options show a copy.
+    Restore(restore::RestoreArgs),
 }
 
 /// Runs a command of `quoit admin cluster`.
@@ -118,6 +121,7 @@ pub(crate) fn cluster(api: &Api, command: &ClusterCommand, format: Format) -> Re
         C::Partitions { node } => return looks::partitions(api, node.as_deref(), format),
         C::Partition { partition } => return looks::partition(api, partition, format),
         C::Recover(args) => return recover::recover(args, format),
+        C::Restore(args) => return restore::restore_node(args, format),
         C::PartitionCount { node } => {
             return looks::partition_count(api, node.as_deref(), format);
         }

@@ -1,4 +1,4 @@
-//! `quoit admin cluster recover`: the only command that works on a stopped node.
+//! `quoit admin cluster recover`, which works on a stopped node.
 
 use crate::admin::print;
 use crate::config_command::Format;
