@@ -1,6 +1,5 @@
 //! Going on after the loss of a majority.
 
-use crate::{ClusterId, NodeId};
 use crate::command::Change;
 use crate::control::decision::Decision;
 use crate::control::fence::Voters;
@@ -11,6 +10,7 @@ use crate::members::MemberStatus;
 use crate::membership_error::MembershipError;
 use crate::staged::StagedChange;
 use crate::state::State;
+use crate::{ClusterId, NodeId};
 use openraft::{CommittedLeaderId, EntryPayload};
 use quoit_model::layout::{Layout, LayoutRequest};
 use quoit_model::props::BucketProps;
@@ -42,7 +42,9 @@ pub enum RecoverError {
         name: String,
     },
     /// The data directory is of that epoch already.
-    #[error("the data directory of {name} is restored as part of epoch {epoch} already: start the node")]
+    #[error(
+        "the data directory of {name} is restored as part of epoch {epoch} already: start the node"
+    )]
     Restored {
         /// The node.
         name: String,
@@ -107,7 +109,7 @@ pub fn recover(disk: Arc<dyn Disk>, lost: &[String]) -> Result<Recovered, Recove
     Ok(Recovered { node: state.members().name_of(own), removed: names(&lost), left: names(&left) })
 }
 
-/// What the control file of a stopped node knows of the cluster.
+/// Knowledge of the cluster in the control file of a stopped node.
 pub(crate) struct Known {
     /// With the entries of the log that are not applied.
     pub(crate) state: State,
@@ -187,7 +189,10 @@ fn identities(state: &State, names: &[String]) -> Result<BTreeSet<NodeId>, Recov
 /// Removes members, their places in the layout, and whatever was staged but the joining of those that are
 /// left. Where no member is left that holds partitions by later layouts, all that are left do: what they were
 /// about to hand over or to get has no other place.
-pub(crate) fn changes_without(state: &State, lost: &BTreeSet<NodeId>) -> Result<Vec<Change>, MembershipError> {
+pub(crate) fn changes_without(
+    state: &State,
+    lost: &BTreeSet<NodeId>,
+) -> Result<Vec<Change>, MembershipError> {
     let mut changes: Vec<_> =
         lost.iter().map(|id| Change::RemoveMember { id: *id, for_ever: true }).collect();
     let newest = state.layouts().newest();

@@ -1,11 +1,11 @@
 //! Going on with copies of all nodes' data.
 //!
-//! A copy has forgotten events, votes and starts that other nodes may know of. So a cluster that goes on with
-//! copies is a new *epoch*: it has another identity, and a node with data of the former epoch can neither vote
-//! nor store in it. One node brings what the cluster had agreed on, alone; the others forget their logs,
-//! whose last entries may contradict each other, and follow it. The stores of all nodes count as stores that
-//! lost records: they get new actors, and their copies are merged with each other before they count as
-//! complete.
+//! A copy has forgotten events, votes and starts that other nodes may know of. So a cluster that goes on
+//! with copies is a new *epoch*: it has another identity, and a node with data of the former epoch can
+//! neither vote nor store in it. One node alone brings what the cluster had agreed on; the others forget
+//! their logs, whose last entries may contradict each other, and follow it. The stores of all nodes count as
+//! stores that lost records: they get new actors, and their copies are merged with each other before they
+//! count as complete.
 
 use crate::control::file::{ControlFile, lock_error};
 use crate::recover::{Known, RecoverError, changes_without};
@@ -47,8 +47,8 @@ pub fn look_at_copy(disk: Arc<dyn Disk>) -> Result<Restored, RecoverError> {
     Ok(seen(&Known::read(&file)?))
 }
 
-/// Makes the stopped node in the directory `disk`, which is a copy, a member of the cluster's new epoch. To be
-/// done once for each node, before any of them is started. A repetition after a crash does no harm.
+/// Makes the stopped node in the directory `disk`, which is a copy, a member of the cluster's new epoch. To
+/// be done once for each node, before any of them is started. A repetition after a crash does no harm.
 ///
 /// # Errors
 ///

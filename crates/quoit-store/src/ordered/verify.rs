@@ -128,8 +128,6 @@ impl StoreShared {
 
     /// Verifies a record as it was read.
     fn verify_record(&self, key: &Bytes, value: &Bytes) -> Result<ValueHead, StoreError> {
-        // A scan does not read the filters of tables, which reads of single records need.
-        self.overlay.get(Space::Records, key)?;
         let head = ValueHead::read(key, value).map_err(|reason| self.damaged(reason))?;
         let wrong = || self.damaged("the body is not the one that was written");
         if !head.is_apart {

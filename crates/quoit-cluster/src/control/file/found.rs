@@ -114,10 +114,7 @@ fn found(
 }
 
 /// Forgets the log, and what was agreed on by it.
-pub(super) fn give_up(
-    transaction: &WriteTransaction,
-    other: ClusterId,
-) -> Result<(), redb::Error> {
+pub(super) fn give_up(transaction: &WriteTransaction, other: ClusterId) -> Result<(), redb::Error> {
     transaction.delete_table(LOG)?;
     transaction.open_table(LOG)?;
     let mut raft = transaction.open_table(RAFT)?;

@@ -79,7 +79,9 @@ fn shown(copy: &Restored) -> String {
 fn done(restored: &Restored, epoch: ClusterId, role: RestoreRole) -> String {
     let name = &restored.node;
     if role == RestoreRole::Follows {
-        return format!("Success: {name} follows in epoch {epoch}. Start it when all copies are prepared.");
+        return format!(
+            "Success: {name} follows in epoch {epoch}. Start it when all copies are prepared."
+        );
     }
     let others = restored.members.iter().filter(|member| *member != name);
     let others: Vec<&str> = others.map(|member| &**member).collect();
