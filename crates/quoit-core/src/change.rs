@@ -35,6 +35,8 @@ pub(crate) struct ObjectChange<'a> {
     pub(crate) context: Context<'a>,
     pub(crate) meta: Metadata,
     pub(crate) value: Bytes,
+    /// The value's entity tag; empty = made of the event.
+    pub(crate) tag: Bytes,
     pub(crate) deleted: bool,
     pub(crate) as_is: bool,
     /// Whether all of the object is wanted after the change.
@@ -349,7 +351,10 @@ impl ReplicatedStore {
             value: change.value.clone(),
             deleted: change.deleted,
             last_modified_us: now_us,
-            vtag: make_vtag(&dot, at.identity.0),
+            vtag: match change.tag.is_empty() {
+                true => make_vtag(&dot, at.identity.0),
+                false => change.tag.clone(),
+            },
         };
         Ok(Some(NewWrite { context, new, dot, now_us }))
     }

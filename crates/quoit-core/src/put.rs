@@ -44,6 +44,9 @@ pub struct PutRequest<'a> {
     /// Why the value may not be stored, in the client's words, where the protocol has found a fault in it.
     /// Told only when the request has no other fault.
     pub vetoed: Option<String>,
+    /// The entity tag of the value; empty, and the coordinator makes one of the write's event. A node that
+    /// forwards a put chooses it, so that the value is known as one even if two nodes coordinate the write.
+    pub tag: Bytes,
     /// The object to merge with what is stored, whole and without a new event, in place of a value: one that
     /// was made elsewhere. Its clock is the context.
     pub given: Option<Object>,
@@ -64,6 +67,7 @@ impl<'a> PutRequest<'a> {
             return_object: false,
             options: WriteOptions::default(),
             vetoed: None,
+            tag: Bytes::new(),
             given: None,
         }
     }
@@ -291,6 +295,7 @@ impl ReplicatedStore {
             context: Context::Given(&request.context),
             meta: request.meta,
             value: request.value,
+            tag: request.tag,
             deleted: request.deleted,
             as_is: request.as_is,
             returns_object: request.return_object,
@@ -467,6 +472,7 @@ impl ReplicatedStore {
             context,
             meta: Metadata::default(),
             value: Bytes::new(),
+            tag: Bytes::new(),
             deleted: true,
             as_is: false,
             returns_object: false,

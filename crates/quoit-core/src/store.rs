@@ -47,6 +47,8 @@ pub const TIMEOUT_MS_DEFAULT: u32 = 60_000;
 
 /// Keeps generated keys apart from entity tags of the same events.
 const GENERATED_KEY_SALT: u64 = 0x6B65_7973;
+/// Takes the place of an identity in entity tags that are made before the event of their write.
+const TAG_SALT: u64 = 0x7461_6773;
 
 /// Limits on what is stored and done. Repair and replication are exempt from them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -501,6 +503,16 @@ impl ReplicatedStore {
     pub fn generate_key(&self) -> Result<Bytes, RequestError> {
         let dot = self.dots.issue(0)?;
         Ok(make_vtag(&dot, GENERATED_KEY_SALT))
+    }
+
+    /// An entity tag that no other value has: made from an event of this store that writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReplicatedStore::generate_key`].
+    pub(crate) fn new_tag(&self) -> Result<Bytes, RequestError> {
+        let dot = self.dots.issue(0)?;
+        Ok(make_vtag(&dot, TAG_SALT))
     }
 
     /// Answers other nodes' requests on this node's copies from now on, for as long as the store lives.

@@ -6,7 +6,7 @@
 //! event that wrote it, and it goes exactly when a clock that knows the event comes without the
 //! value. Values without a dot, which come from Riak, fall back to the comparison of whole clocks.
 
-use crate::clock::{Dot, VersionVector};
+use crate::clock::{Actor, Dot, VersionVector};
 use crate::object::{Metadata, Object, Sibling};
 use bytes::Bytes;
 use quoit_planted::planted;
@@ -52,6 +52,10 @@ impl Object {
     /// Merges two replicas of a record: keeps each value that one of them has and the other has not
     /// replaced. Siblings of `self` come first, each in its order.
     ///
+    /// A value that two events have written (its put was forwarded twice) stands there once, under the lesser
+    /// of them. The clock covers both, so that the other one goes from every replica; and a value that
+    /// replaces the lesser one has been written by somebody who saw it.
+    ///
     /// Commutative and idempotent as far as [`Object::digest`] looks, and associative between
     /// objects whose siblings all have dots; a value without one may come back as a false sibling,
     /// never get lost. Costs the product of the numbers of siblings; shares the values.
@@ -72,7 +76,8 @@ impl Object {
         let theirs = other.siblings.iter().filter(|sibling| {
             !self.has(sibling) && !self.replaced(sibling, self_covers && !other_covers)
         });
-        let siblings = mine.chain(theirs).cloned().collect();
+        let mut siblings = mine.chain(theirs).cloned().collect();
+        keep_once(&mut siblings);
         let mut clock = self.clock.clone();
         clock.merge(&other.clock);
         Self { clock, siblings }
@@ -156,7 +161,7 @@ impl Object {
         debug_assert!(!clock.contains(&dot), "the event {dot:?} is not new to {clock:?}");
         clock.advance(&dot);
         let new = new.into_sibling(Some(dot));
-        let siblings = match (stored, policy) {
+        let mut siblings = match (stored, policy) {
             (None, _) | (_, WritePolicy::LastWriteWins) => one(new),
             (Some(stored), WritePolicy::Siblings) => with_new(stored.unknown_to(context), new),
             // Also of an object without a clock, which everybody's context is beyond.
@@ -167,6 +172,7 @@ impl Object {
                 with_new(stored.unknown_to(context).filter(later), new)
             }
         };
+        keep_once(&mut siblings);
         Self { clock, siblings }
     }
 
@@ -233,6 +239,28 @@ fn with_new<'a>(old: impl Iterator<Item = &'a Sibling>, new: Sibling) -> SmallVe
     siblings
 }
 
+/// Drops each sibling that another one has the tag of and a lesser event.
+fn keep_once(siblings: &mut SmallVec<[Sibling; 1]>) {
+    if siblings.len() < 2 || planted!(KeepsRepeated) {
+        return;
+    }
+    let is_repeated = |sibling: &Sibling| {
+        let of_same_tag = siblings.iter().filter(|other| other.vtag == sibling.vtag);
+        let Some(own) = tagged_event(sibling) else { return false };
+        of_same_tag.filter_map(tagged_event).any(|other| other < own)
+    };
+    let repeated: SmallVec<[bool; 8]> = siblings.iter().map(is_repeated).collect();
+    let mut is_repeated = repeated.into_iter();
+    siblings.retain(|_| !is_repeated.next().unwrap_or(false));
+}
+
+/// The event of a value that has an entity tag of its own.
+fn tagged_event(sibling: &Sibling) -> Option<(&Actor, u64)> {
+    let dot = sibling.dot.as_ref()?;
+    let is_tagged = !sibling.vtag.is_empty() && !sibling.is_data_type();
+    is_tagged.then_some((&dot.actor, dot.counter))
+}
+
 fn by_age(a: &Sibling, b: &Sibling) -> Ordering {
     fn rank(sibling: &Sibling) -> impl Ord {
         let dot = sibling.dot.as_ref().map(|dot| (&dot.actor, dot.counter));
@@ -241,5 +269,7 @@ fn by_age(a: &Sibling, b: &Sibling) -> Ordering {
     rank(a).cmp(&rank(b))
 }
 
+#[cfg(test)]
+mod repeated_tests;
 #[cfg(test)]
 mod tests;

@@ -120,6 +120,8 @@ faults! {
         "a change of a data type names the oldest live layout to its replicas";
     RepeatsUnanswered, "repeats-unanswered", Coordination,
         "a forwarded request that must not be made twice is sent on after a lost answer";
+    LeavesTagsToCoordinators, "leaves-tags-to-coordinators", Coordination,
+        "a forwarded put gets its entity tag from the coordinator, so that each has another one";
     CountsGrantsShort, "counts-grants-short", Coordination,
         "a conditional write needs one grant and one copy less than a majority";
     OverlooksShownCopies, "overlooks-shown-copies", Coordination,
@@ -180,6 +182,8 @@ faults! {
         "a replica takes a concurrent object for one that replaces its own";
     KeepsReplaced, "keeps-replaced", Causality,
         "a merge keeps values that the other clock has replaced";
+    KeepsRepeated, "keeps-repeated", Causality,
+        "a value that two events have written stands there twice";
     ReusesActor, "reuses-actor", Causality,
         "a copy that is not kept for good gets events of the store's own actor";
     GivesAwaySilently, "gives-away-silently", Causality,

@@ -50,6 +50,7 @@ impl Forwarding {
             None => {
                 let sibling = Sibling {
                     deleted: request.deleted,
+                    vtag: request.tag.clone(),
                     meta: request.meta.clone(),
                     value: request.value.clone(),
                     ..Sibling::default()
@@ -172,6 +173,7 @@ pub(super) fn read<'a>(header: &'a Forward, payload: &Bytes) -> Result<Forwarded
         return_object: header.return_object,
         options: write,
         vetoed: header.vetoed.clone(),
+        tag: sibling.vtag,
         given: None,
     }))
 }
@@ -292,6 +294,7 @@ mod tests {
             return_object: true,
             options: write_options(),
             vetoed: Some("no".to_owned()),
+            tag: Bytes::from_static(b"the value's"),
             given: None,
         };
         let sent = Forwarding::put(&request, 4);

@@ -13,7 +13,8 @@
 //! for deletes without a context, which would take what was written in between.
 //!
 //! Other puts and deletes go to another candidate at once: a node that dies should cost its clients no
-//! request. Where siblings are kept, a value that was written twice may stand there twice.
+//! request. The node that forwards a put chooses the entity tag of its value, so that a value that was written
+//! twice is known as one: a merge keeps the lesser of two events with one tag (`quoit_model::object`).
 //! `docs/decisions/0032` says why the node that forwards a put does not make its event.
 
 mod fault;
@@ -92,8 +93,11 @@ impl ReplicatedStore {
     pub(crate) async fn forward_put(
         &self,
         topology: Arc<Topology>,
-        request: PutRequest<'_>,
+        mut request: PutRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
+        if request.given.is_none() && !planted!(LeavesTagsToCoordinators) {
+            request.tag = self.new_tag()?;
+        }
         let forwarding = Forwarding::put(&request, topology.newest_layout());
         let n_val = request.options.n_val;
         let timeout_ms = request.options.timeout_ms;

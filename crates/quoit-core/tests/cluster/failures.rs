@@ -220,6 +220,21 @@ async fn a_forwarded_write_with_a_condition_whose_answer_is_lost_is_made_once() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_forwarded_put_that_two_nodes_coordinate_is_one_value() {
+    let cluster = Cluster::of(5).await;
+    cluster.create_type("sibs", json!({"allow_mult": true})).await;
+    for name in ["a", "b", "c", "d"] {
+        let at = key("sibs", name);
+        let put = put_of(at, "v");
+        let (written, count) = put_whose_answer_is_lost(&cluster, put, true).await;
+        assert!(matches!(written, Ok(())), "{written:?}");
+        let object = cluster.nodes[0].read(at, r(3)).await.unwrap().unwrap();
+        assert!(object.clock.entries().len() > 1, "{name} was coordinated once: {:?}", object.clock);
+        assert_eq!(count, 1, "{name} is there once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_forwarded_delete_whose_answer_is_lost_takes_nothing_that_was_written_later() {
     let cluster = Cluster::of(5).await;
     let at = key("default", "k");

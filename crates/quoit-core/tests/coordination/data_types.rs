@@ -314,7 +314,8 @@ async fn beside_another<T>(operation: impl Future<Output = T>) -> (T, Duration, 
 
 #[test]
 fn operations_on_large_sets_leave_their_thread_to_others() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.unwrap();
     let all = runtime.spawn(async {
         let fixture = Fixture::with_types().await;

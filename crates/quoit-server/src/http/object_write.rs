@@ -94,6 +94,7 @@ impl HttpConnection {
                 return_object: params.return_body,
                 options: params.write_options(),
                 vetoed,
+                tag: Bytes::new(),
                 given: None,
             })
             .await

@@ -136,6 +136,7 @@ impl PbConnection {
                 return_object,
                 options,
                 vetoed,
+                tag: Bytes::new(),
                 given: None,
             })
             .await?;
