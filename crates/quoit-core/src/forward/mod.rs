@@ -13,8 +13,8 @@
 //! for deletes without a context, which would take what was written in between.
 //!
 //! Other puts and deletes go to another candidate at once: a node that dies should cost its clients no
-//! request. The node that forwards a put chooses the entity tag of its value, so that a value that was written
-//! twice is known as one: a merge keeps the lesser of two events with one tag (`quoit_model::object`).
+//! request. The node that forwards a put chooses the entity tag of its value, so that a value that was
+//! written twice is known as one: a merge keeps the lesser of two events with one tag (`Object::merge`).
 //! `docs/decisions/0032` says why the node that forwards a put does not make its event.
 
 mod fault;
