@@ -269,7 +269,8 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
         log.info(&format!("Est. data size: {}", size_text(size_bytes)));
     }
     let told = log.clone();
-    config.key_generator.set_notices(&Notices::to(move |level, text| told.write(level, text)));
+    config.notices = Notices::to(move |level, text| told.write(level, text));
+    config.key_generator.set_notices(&config.notices);
     raise_file_limit(u64::from(config.worker_count), &log);
     terminal.line(&format!("Results in {}", directory.path().display()));
     if let Some(command) = &config.hooks.before {

@@ -71,6 +71,7 @@ const KEYS: &[&str] = &[
     "riakc_pb_repeat_overload",
     "riakc_pb_keylist_length",
     "riakc_pb_preloaded_keys",
+    "secondary_indexes",
     "riakc_pb_search_queries",
     "query_step_interval",
     "pb_connect_options",
@@ -181,7 +182,7 @@ fn asks_nothing(value: &Term) -> bool {
 const ENDINGS_OF_PLACES: [&str; 4] = ["_ips", "_port", "_bucket", "_hosts"];
 
 /// Keys of drivers of other versions that change which requests are sent.
-const KEYS_OF_REQUESTS: [&str; 2] = ["secondary_indexes", "crdts"];
+const KEYS_OF_REQUESTS: [&str; 1] = ["crdts"];
 
 /// True for a key that, passed over, would send the load elsewhere than its author meant, or other requests.
 fn decides_the_load(key: &str) -> bool {

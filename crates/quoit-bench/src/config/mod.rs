@@ -42,6 +42,7 @@ pub use targets::Target;
 pub use toml_form::TomlError;
 
 use crate::keygen::KeyGenerator;
+use crate::notices::Notices;
 use crate::random::{RandomKind, Seed};
 use crate::term::Term;
 use crate::trace::Replay;
@@ -128,6 +129,8 @@ pub struct Config {
     /// Where the files of the run are, to which paths of drivers are relative; empty before there
     /// is such a directory.
     pub run_directory: PathBuf,
+    /// Takes what drivers tell the log of the run.
+    pub notices: Notices,
 }
 
 impl Config {
@@ -260,6 +263,7 @@ impl Config {
             settings,
             target_overrides: Vec::new(),
             run_directory: PathBuf::new(),
+            notices: Notices::default(),
         };
         config.read_replay()?;
         Ok(config)

@@ -234,7 +234,7 @@ fn an_unknown_key_that_decides_where_the_load_goes_is_an_error() {
     let told = error("{mode, max}.\n{http_raw_ip_ips, [\"10.0.0.1\"]}.");
     let expected = "a.config:2:2: the key `http_raw_ip_ips` is not known";
     assert!(told.starts_with(expected) && told.contains("did you mean `http_raw_ips`?"), "{told}");
-    for key in ["riakc_pb_prt_port", "some_bucket", "http_hosts", "secondary_indexes", "crdts"] {
+    for key in ["riakc_pb_prt_port", "some_bucket", "http_hosts", "crdts"] {
         assert!(error(&format!("{{{key}, [1]}}.")).contains(key));
     }
 }
