@@ -42,6 +42,7 @@ mod plot;
 pub mod random;
 pub mod report;
 pub mod run;
+pub mod script;
 mod sent;
 pub mod term;
 pub mod trace;

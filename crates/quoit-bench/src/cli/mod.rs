@@ -251,8 +251,12 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     // Nothing is left behind by a configuration that cannot be run.
     let asks = check::look(&config)?;
     // A path through `current` leads elsewhere as soon as the run has its directory.
-    let config_paths: Vec<PathBuf> =
-        options.config_paths.iter().map(|path| through_links(path)).collect();
+    let config_paths: Vec<PathBuf> = options
+        .config_paths
+        .iter()
+        .chain(&config.script_paths)
+        .map(|path| through_links(path))
+        .collect();
     let base = options.results_dir.as_ref().unwrap_or(&config.results_dir);
     let directory = RunDirectory::create(base, options.name.as_deref())?;
     directory.path().clone_into(&mut config.run_directory);

@@ -16,6 +16,7 @@ const KEYS: &[&str] = &[
     "events",
     "trace",
     "trace_speed",
+    "session",
     "warmup",
     "duration",
     "concurrent",
@@ -162,7 +163,6 @@ const KEYS: &[&str] = &[
 
 /// Keys whose effect in basho_bench does not exist here, each with what is said when one is set.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("source_dir", "Erlang sources are not compiled or run"),
     ("measurement_driver", "measurements of other processes are not taken"),
     ("measurements", "measurements of other processes are not taken"),
     ("distribute_work", "all workers run in this process"),

@@ -50,7 +50,11 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     let (mix, operations) = build_mix::<D>(&plan, &config.operations)?;
     let replay = config.replay.as_ref();
     let replaying = replay.map(|replay| Replaying::open(replay, &mix, &operations)).transpose()?;
-    let sources = prepare_sources(config, mix.operations().any(D::draws_values))?;
+    let draws_values = match config.session {
+        Some(_) => mix.all_operations().any(D::draws_values),
+        None => mix.operations().any(D::draws_values),
+    };
+    let sources = prepare_sources(config, draws_values)?;
     let verifier = prepare_verifier::<D>(config, directory)?;
     let length = match config.length {
         RunLength::For(length) => Some(length),
@@ -78,6 +82,8 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
         random_kind: config.random_kind,
         worker_count: config.worker_count,
         shutdown_on_error: config.shutdown_on_error,
+        session: config.session.clone(),
+        script_faults: config.script_faults.clone(),
         keys: config.key_generator.clone(),
         inserted: config.inserted_keys(),
         values: config.value_generator.clone(),
@@ -97,7 +103,9 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     join(threads)?;
     finish_beside(beside, |text| recording.notice(&format!("warning: {text}")));
     let conducted = conducted?;
-    if let Some(fault) = shared.replaying.as_ref().and_then(Replaying::fault) {
+    let of_trace = shared.replaying.as_ref().and_then(Replaying::fault);
+    let of_script = shared.script_faults.get().map(|fault| fault.to_string());
+    for fault in of_trace.into_iter().chain(of_script) {
         recording.notice(&format!("error: {fault}"));
     }
     let verification = finish_verification(&shared, &mut recording);

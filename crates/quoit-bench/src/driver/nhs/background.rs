@@ -1,5 +1,5 @@
-//! Listings and folds beside the operations of the workload: one worker starts one at a time, and the log tells
-//! what came of it.
+//! Listings and folds beside the operations of the workload: one worker starts one at a time, and the log
+//! tells what came of it.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ pub(super) struct Background {
     forced_at: Instant,
 }
 
-/// What a query is asked of, and how.
+/// The cluster that queries are asked of, and their bounds.
 #[derive(Debug)]
 pub(super) struct AskedCluster {
     pub(super) target: Target,
@@ -128,7 +128,7 @@ async fn run(query: BackgroundQuery, cluster: Rc<AskedCluster>) {
     }
 }
 
-/// What a query has found, in words.
+/// The result of a query, in words.
 async fn ask(query: BackgroundQuery, cluster: &AskedCluster) -> Result<String, Term> {
     let opened = PbLink::open(&cluster.target, CONNECT_TIMEOUT).await;
     let mut link = opened.map_err(|error| Term::String(error.to_string()))?;

@@ -1,5 +1,5 @@
-//! MapReduce jobs: over the whole bucket, or over a list of generated keys, in Riak's built-in functions or in
-//! JavaScript. Their results are checked, as far as they are known.
+//! MapReduce jobs: over the whole bucket, or over a list of generated keys, in Riak's built-in functions or
+//! in JavaScript. Their results are checked, as far as they are known.
 
 use bytes::Bytes;
 use quoit_client::wire::messages::{RpbMapRedReq, RpbMapRedResp};
@@ -57,7 +57,8 @@ impl JobOperation {
 
 impl JobLanguage {
     fn phases(self) -> Json {
-        let erlang = |function: &str, keep: bool| json!({"language": "erlang", "module": "riak_kv_mapreduce", "function": function, "keep": keep});
+        let module = "riak_kv_mapreduce";
+        let erlang = |function: &str, keep: bool| json!({"language": "erlang", "module": module, "function": function, "keep": keep});
         let javascript =
             |name: &str, keep: bool| json!({"language": "javascript", "name": name, "keep": keep});
         match self {
