@@ -48,5 +48,6 @@ pub mod term;
 pub mod trace;
 pub mod valgen;
 pub mod verify;
+pub mod view;
 mod watch;
 pub mod worker_place;

@@ -83,6 +83,20 @@ impl Key {
         }
     }
 
+    /// Becomes the next value of a script. The run tells the fault of one.
+    fn take_scripted(
+        &mut self,
+        values: &mut ScriptedValues,
+        random: &mut Random,
+    ) -> Result<(), Exhausted> {
+        match values.next(random).unwrap_or_default() {
+            None => return Err(Exhausted),
+            Some(ScriptedValue::Integer(integer)) => self.take(Value::Integer(integer)),
+            Some(ScriptedValue::Bytes(bytes)) => self.bytes = bytes,
+        }
+        Ok(())
+    }
+
     /// The number of an integer key; meaningless for others.
     pub fn integer(&self) -> i64 {
         self.integer
@@ -163,7 +177,7 @@ pub enum KeyGenerator {
     Inserter(Inserter),
     /// A value generator used for keys.
     Values(Box<ValueGenerator>),
-    /// What a function of a script gives.
+    /// Values that a function of a script gives.
     Script(Box<ScriptedValues>),
     /// Four groups of 16 random hexadecimal digits: practically never the same key twice.
     RandomDynamo,
@@ -284,12 +298,7 @@ impl KeyGenerator {
             Self::Lines(lines) => lines.next(&mut key.bytes)?,
             Self::Inserter(inserter) => inserter.next(random, &mut key.bytes),
             Self::Values(values) => key.take(values.generate(random)?),
-            // The run tells the fault of a script.
-            Self::Script(values) => match values.next(random).unwrap_or_default() {
-                None => return Err(Exhausted),
-                Some(ScriptedValue::Integer(integer)) => key.take(Value::Integer(integer)),
-                Some(ScriptedValue::Bytes(bytes)) => key.bytes = bytes,
-            },
+            Self::Script(values) => key.take_scripted(values, random)?,
             Self::RandomDynamo => {
                 text::write_groups(&mut key.bytes, |_| random.hex_digits());
             }

@@ -124,12 +124,20 @@ pub(crate) fn build_mix<D: Driver>(
         mix.total += u64::from(entry.weight);
         let (inserts, cumulative) = (entry.inserts, mix.total);
         let of_mix = MixEntry { operation, inserts, reported: index, cumulative };
-        mix.labelled.entry(ReportedOperation::name_of(&entry.label)).or_insert(of_mix);
+        mix.labelled.entry(text_of(&entry.label)).or_insert(of_mix);
         if entry.weight > 0 {
             mix.entries.push(of_mix);
         }
     }
     Ok((mix, reported))
+}
+
+/// A label as scripts name it: a text without quotes.
+fn text_of(label: &Term) -> String {
+    match label {
+        Term::String(text) => text.clone(),
+        label => ReportedOperation::name_of(label),
+    }
 }
 
 fn no_operation<D: Driver>(term: &Term, place: &Place) -> ConfigError {

@@ -128,22 +128,10 @@ pub(super) async fn work<D: Driver>(
             wait(&local.alarm, due, release, &mut phases).await;
             now = Instant::now();
         }
-        if shared.control.is_stopping() || release.is_over(now) {
-            if let (Some(schedule), Some(due)) = (&shared.schedule, due)
-                && due < release.end_by(now)
-            {
-                schedule.give_up();
-            }
+        if is_over(&shared, release, due, now) {
             return;
         }
-        let entry = match (taken, step) {
-            (Some(Taken { entry, traced, .. }), _) => {
-                inputs.take_traced(&traced);
-                entry
-            }
-            (None, Some((entry, _))) => entry,
-            (None, None) => shared.mix.choose(inputs.random()),
-        };
+        let entry = next_entry(&shared, taken, step.map(|(entry, _)| entry), &mut inputs);
         at_operation.set(entry.reported);
         inputs.begin_operation(entry.inserts);
         let started = Instant::now();
@@ -161,6 +149,41 @@ pub(super) async fn work<D: Driver>(
         // A driver that never waits must not keep the others of its thread from working.
         tokio::task::consume_budget().await;
     }
+}
+
+/// The next operation: of the trace, of the session, or drawn.
+fn next_entry<D: Driver>(
+    shared: &Shared<D>,
+    taken: Option<Taken<D::Operation>>,
+    of_session: Option<MixEntry<D::Operation>>,
+    inputs: &mut Inputs,
+) -> MixEntry<D::Operation> {
+    match (taken, of_session) {
+        (Some(Taken { entry, traced, .. }), _) => {
+            inputs.take_traced(&traced);
+            entry
+        }
+        (None, Some(entry)) => entry,
+        (None, None) => shared.mix.choose(inputs.random()),
+    }
+}
+
+/// Whether the worker has to end. An arrival that was due before is given up.
+fn is_over<D: Driver>(
+    shared: &Shared<D>,
+    release: Release,
+    due: Option<Instant>,
+    now: Instant,
+) -> bool {
+    if !shared.control.is_stopping() && !release.is_over(now) {
+        return false;
+    }
+    if let (Some(schedule), Some(due)) = (&shared.schedule, due)
+        && due < release.end_by(now)
+    {
+        schedule.give_up();
+    }
+    true
 }
 
 /// Records what became of an operation.

@@ -111,13 +111,13 @@ struct HostedScript {
 }
 
 #[derive(Default)]
-struct Host {
+struct ThreadScripts {
     scripts: HashMap<usize, HostedScript>,
     next_number: u64,
 }
 
 thread_local! {
-    static HOST: RefCell<Host> = RefCell::default();
+    static HOST: RefCell<ThreadScripts> = RefCell::default();
     static CALLER: RefCell<Option<Caller>> = const { RefCell::new(None) };
     static WATCH: Cell<Watch> =
         const { Cell::new(Watch { steps_left: 0, give_up_at: None, is_cut: false }) };

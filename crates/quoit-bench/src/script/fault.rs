@@ -20,8 +20,8 @@ pub enum ScriptError {
     },
     /// A module of Erlang of which there is no script.
     #[error(
-        "{module}:{function} is Erlang code, which is not run: write the function {function} in JavaScript in \
-         the file {}, or use a built-in generator such as {remedy}",
+        "{module}:{function} is Erlang code, which is not run: write the function {function} in JavaScript \
+         in the file {}, or use a built-in generator such as {remedy}",
         .path.display()
     )]
     Module {

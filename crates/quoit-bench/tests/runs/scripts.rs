@@ -72,7 +72,7 @@ fn a_session_says_the_operations_of_each_worker_in_their_order() {
                     };
                   }";
     let server = Server::store();
-    let config = "{operations, [{login, get_existing, 1}, {'read cart', get, 1}, {put, 0}]}.
+    let config = "{operations, [{login, get_existing, 1}, {\"read cart\", get, 1}, {put, 0}]}.
                   {session, {script, \"shop.js\", visit, []}}.";
     let run = run_beside(script, &against(&server, config));
     assert_eq!(run.report.end, RunEnd::Completed);

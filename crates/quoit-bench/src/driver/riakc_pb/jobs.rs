@@ -57,8 +57,10 @@ impl JobOperation {
 
 impl JobLanguage {
     fn phases(self) -> Json {
-        let module = "riak_kv_mapreduce";
-        let erlang = |function: &str, keep: bool| json!({"language": "erlang", "module": module, "function": function, "keep": keep});
+        let erlang = |function: &str, keep: bool| {
+            let (language, module) = ("erlang", "riak_kv_mapreduce");
+            json!({"language": language, "module": module, "function": function, "keep": keep})
+        };
         let javascript =
             |name: &str, keep: bool| json!({"language": "javascript", "name": name, "keep": keep});
         match self {

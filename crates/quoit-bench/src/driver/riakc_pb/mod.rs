@@ -294,27 +294,7 @@ impl RiakcPb {
                 acknowledge(write);
             }
             PbOperation::Update | PbOperation::UpdateExisting | PbOperation::UpdateWithIndexes => {
-                let read = inputs.begin_read(&key);
-                let answer = self.get(plan, &key).await?;
-                let context = read.map(|read| read.found(values_of(&answer)));
-                let vclock = answer.vclock;
-                let content = match answer.content.into_iter().next() {
-                    None if operation == PbOperation::UpdateExisting => {
-                        return Err(not_found(&key));
-                    }
-                    None => RpbContent::default(),
-                    Some(first) => kept_metadata(first),
-                };
-                let (write, value) = inputs.begin_put(&key, context.as_ref())?;
-                let mut content = RpbContent { value, ..content };
-                if operation == PbOperation::UpdateWithIndexes {
-                    let (random, form) = (inputs.random(), DateForm::Dashes);
-                    content.indexes = indexes::all_entries(random, POSTCODE_COUNT_MAX, form);
-                } else if !plan.indexes.is_empty() {
-                    content.indexes = plan.indexes.draw(inputs.random());
-                }
-                self.put(plan, key, vclock, content).await?;
-                acknowledge(write);
+                self.update(plan, operation, key, inputs).await?;
             }
             PbOperation::Scan { count_max } => {
                 self.scan(plan, key, inputs.random().uniform(count_max.into())).await?;
@@ -325,6 +305,38 @@ impl RiakcPb {
                 acknowledge(write);
             }
         }
+        Ok(())
+    }
+
+    /// Reads a key and writes it anew.
+    async fn update(
+        &mut self,
+        plan: &PbPlan,
+        operation: PbOperation,
+        key: Bytes,
+        inputs: &mut Inputs,
+    ) -> Result<(), PbObstacle> {
+        let read = inputs.begin_read(&key);
+        let answer = self.get(plan, &key).await?;
+        let context = read.map(|read| read.found(values_of(&answer)));
+        let vclock = answer.vclock;
+        let content = match answer.content.into_iter().next() {
+            None if operation == PbOperation::UpdateExisting => {
+                return Err(not_found(&key));
+            }
+            None => RpbContent::default(),
+            Some(first) => kept_metadata(first),
+        };
+        let (write, value) = inputs.begin_put(&key, context.as_ref())?;
+        let mut content = RpbContent { value, ..content };
+        if operation == PbOperation::UpdateWithIndexes {
+            let (random, form) = (inputs.random(), DateForm::Dashes);
+            content.indexes = indexes::all_entries(random, POSTCODE_COUNT_MAX, form);
+        } else if !plan.indexes.is_empty() {
+            content.indexes = plan.indexes.draw(inputs.random());
+        }
+        self.put(plan, key, vclock, content).await?;
+        acknowledge(write);
         Ok(())
     }
 
