@@ -157,7 +157,7 @@ pub enum ConfigError {
         /// The key that names it.
         key: &'static str,
         /// The problem.
-        error: ScriptError,
+        error: Box<ScriptError>,
     },
     /// A command before or after the run that failed.
     #[error("{key}: the command `{command}` failed: {reason}")]

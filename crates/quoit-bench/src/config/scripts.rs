@@ -61,7 +61,7 @@ impl Config {
             paths.extend(scripts.paths().iter().cloned());
             loaded.map_err(|error| {
                 let place = settings.place(key);
-                ConfigError::Script { place, key, error }
+                ConfigError::Script { place, key, error: Box::new(error) }
             })
         };
         let (keys, values) = (&mut self.key_generator, &mut self.value_generator);

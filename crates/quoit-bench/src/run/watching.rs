@@ -16,6 +16,8 @@ use tokio::time::{MissedTickBehavior, interval_at};
 
 /// Time from one look at a server to the next.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Figures of a server that the view has room for.
+const VIEWED_FIGURES_MAX: usize = 4;
 /// A server that takes longer to answer has a gap.
 const PATIENCE: Duration = Duration::from_millis(900);
 
@@ -93,8 +95,9 @@ impl Told {
 /// A row as the view shows it, without figures that the server does not tell.
 fn line_of(row: &ServerRow) -> ServerLine {
     let told = COLUMNS.iter().zip(row.figures).filter_map(|(column, value)| Some((column, value?)));
-    let figures =
-        told.map(|(column, value)| (column.name.to_owned(), format!("{:.1}", value / column.unit)));
+    let figures = told
+        .take(VIEWED_FIGURES_MAX)
+        .map(|(column, value)| (column.name.to_owned(), format!("{:.1}", value / column.unit)));
     ServerLine { server: row.server.clone(), figures: figures.collect() }
 }
 

@@ -119,7 +119,7 @@ pub(super) async fn work<D: Driver>(
         let Ok(step) = next_of_session(&shared, &mut session, &mut inputs, was_success) else {
             return;
         };
-        if let Some(pause) = step.as_ref().map(|(_, pause)| *pause).filter(|it| !it.is_zero()) {
+        if let Some(pause) = step.as_ref().map(|step| step.pause).filter(|it| !it.is_zero()) {
             wait(&local.alarm, now + pause, release, &mut phases).await;
             now = Instant::now();
         }
@@ -131,7 +131,7 @@ pub(super) async fn work<D: Driver>(
         if is_over(&shared, release, due, now) {
             return;
         }
-        let entry = next_entry(&shared, taken, step.map(|(entry, _)| entry), &mut inputs);
+        let entry = next_entry(&shared, taken, step.map(|step| step.entry), &mut inputs);
         at_operation.set(entry.reported);
         inputs.begin_operation(entry.inserts);
         let started = Instant::now();
@@ -220,6 +220,12 @@ fn next_of_trace<D: Driver>(shared: &Shared<D>) -> Result<Option<Taken<D::Operat
     taken.map(Some).ok_or(EndOfTrace)
 }
 
+/// An operation of a session, and the pause before it.
+struct NextOfSession<O> {
+    entry: MixEntry<O>,
+    pause: Duration,
+}
+
 /// The session is over, or its script has failed.
 struct EndOfSession;
 
@@ -229,7 +235,7 @@ fn next_of_session<D: Driver>(
     session: &mut Option<Session>,
     inputs: &mut Inputs,
     was_success: bool,
-) -> Result<Option<(MixEntry<D::Operation>, Duration)>, EndOfSession> {
+) -> Result<Option<NextOfSession<D::Operation>>, EndOfSession> {
     let Some(session) = session else { return Ok(None) };
     let next = session.next(inputs.random(), was_success);
     let Ok(Some(SessionStep { operation, key, value, pause })) = next else {
@@ -242,7 +248,7 @@ fn next_of_session<D: Driver>(
         return Err(EndOfSession);
     };
     inputs.take_step(key, value);
-    Ok(Some((entry, pause)))
+    Ok(Some(NextOfSession { entry, pause }))
 }
 
 fn session_of<D: Driver>(shared: &Shared<D>, place: WorkerPlace) -> Option<Session> {

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -131,13 +132,12 @@ impl MadeFunction {
         place: WorkerPlace,
     ) -> Result<Self, ScriptFault> {
         HOST.with_borrow_mut(|host| {
-            if !host.scripts.contains_key(&program.number) {
-                let script = HostedScript::new(program, random, place)?;
-                host.scripts.insert(program.number, script);
-            }
             host.next_number += 1;
             let number = host.next_number;
-            let script = host.scripts.get_mut(&program.number).expect("it is there, or was made");
+            let script = match host.scripts.entry(program.number) {
+                Entry::Occupied(script) => script.into_mut(),
+                Entry::Vacant(vacant) => vacant.insert(HostedScript::new(program, random, place)?),
+            };
             let made = script.make(program, random, place)?;
             script.functions.insert(number, made);
             Ok(Self { program: program.number, number })
