@@ -1,13 +1,18 @@
 """Tests of what `quoit bench` leaves: results through bad ends, and the report in a browser."""
 import contextlib
+import fcntl
 import os
+import pty
 import re
 import resource
+import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -64,6 +69,48 @@ class BenchCase(unittest.TestCase):
         self.assertTrue(text.endswith("\n"), name)
         for line in text.splitlines():
             self.assertEqual(len(line.split(", ")), cell_count, line)
+
+
+class FullScreen(BenchCase):
+    def test_the_view_shows_the_run_and_q_ends_it_in_good_order(self):
+        """In a terminal of its own: the screen is taken over and given back, and the results are there."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            # Tests run without a terminal; the program wants to know one.
+            os.environ["TERM"] = "xterm-256color"
+            os.execv(binary_from_environment(), self.bench("infinity") + ["--view"])
+        self.addCleanup(os.close, terminal)
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        shown, has_quit, deadline = b"", False, time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                if not select.select([terminal], [], [], 1)[0]:
+                    continue
+                shown += os.read(terminal, 65536)
+            except OSError:
+                break
+            # A second has been shown, with its failures.
+            if not has_quit and b"do_something" in shown and b"went_wrong" in shown:
+                os.write(terminal, b"q")
+                has_quit = True
+        self.assertTrue(has_quit, shown[-2000:])
+        _, status = os.waitpid(pid, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 0, shown[-2000:])
+        enter, leave = shown.find(b"\x1b[?1049h"), shown.rfind(b"\x1b[?1049l")
+        self.assertTrue(0 <= enter < leave, shown[:200])
+        for text in ["measuring", "op/s", "went_wrong", "q  ends the run"]:
+            self.assertIn(text, shown[enter:leave].decode(errors="replace"))
+        # What the run has told comes again behind the view.
+        self.assertIn("Interrupted: finishing the operations in flight.", shown[leave:].decode())
+        self.assertIn("Report: ", shown[leave:].decode())
+        self.assert_whole_rows("summary.csv", 5)
+
+    def test_without_a_terminal_the_view_is_refused(self):
+        done = subprocess.run(self.bench("1s") + ["--view"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--view needs a terminal, and the standard output is none", done.stdout)
+        self.assertFalse(os.path.exists(self.results))
 
 
 class BadEnds(BenchCase):

@@ -69,6 +69,11 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("rights", "instructions of the check of a right, under callgrind"),
     comparison("ec2", "the HTTP configuration of a published measurement, beside its figures"),
     Benchmark {
+        name: "script-cost",
+        about: "processor time of a key of the load generator: built-in ones beside scripts",
+        program: Program::Example { package: "quoit-bench", example: "script_cost" },
+    },
+    Benchmark {
         name: "engine-memory",
         about: "memory of the whole engine with many keys of 67 bytes",
         program: Program::Example { package: "quoit-store", example: "engine_memory" },

@@ -12,6 +12,10 @@ mod session;
 mod shares;
 mod worker;
 
+/// A script to be run before others: the built-in functions of lists and texts that would not ask whether
+/// they may go on, as ones that can be ended.
+pub const BOUNDS: &str = include_str!("bounds.js");
+
 pub use limits::ScriptLimits;
 
 use bytes::Bytes;

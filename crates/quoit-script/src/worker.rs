@@ -25,7 +25,7 @@ const VALUE_BYTES: usize = 80;
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
 /// Run before the scripts of a job, in this order.
-const PRELUDES: [&str; 2] = [include_str!("bounds.js"), include_str!("prelude.js")];
+const PRELUDES: [&str; 2] = [crate::BOUNDS, include_str!("prelude.js")];
 
 /// A batch of calls.
 pub(crate) struct Order {

@@ -398,6 +398,10 @@ struct RunArgs {
     /// one, with everything else on the standard error.
     #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
     format: AnswerFormat,
+    /// Show the run on the full screen: rates, latencies by the second, failures, watched servers. q ends the
+    /// run as Ctrl-C does; its results are kept.
+    #[arg(long, conflicts_with = "format")]
+    view: bool,
     /// File in the format of OpenMetrics, which each row of the run replaces.
     #[arg(long, value_name = "FILE")]
     openmetrics: Option<PathBuf>,
@@ -421,6 +425,7 @@ impl RunArgs {
             name: self.name.clone(),
             asks_servers: true,
             is_json: self.format == AnswerFormat::Json,
+            has_view: self.view,
             metrics_file: self.openmetrics.clone(),
             passed_over: given.map(|(name, _)| name).collect(),
             ..self.plan.options()

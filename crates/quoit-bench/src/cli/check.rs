@@ -74,7 +74,7 @@ fn plan_lines(config: &Config, asks: &Asks) -> Vec<(&'static str, String)> {
         ("durability", asks.durability.clone()),
         ("workers", format!("{workers} on {threads} threads, {}", pacing_text(config))),
         ("duration", duration_text(config)),
-        ("operations", mix_text(&config.operations)),
+        ("operations", operations_text(config)),
         ("keys", keys_text(config)),
         ("values", values_text(config)),
     ];
@@ -124,6 +124,18 @@ fn random_text(config: &Config) -> String {
         RandomKind::As183 => "AS 183, as basho_bench before 2018",
     };
     format!("seed {{{a},{b},{c}}}, {generator}")
+}
+
+/// The operations and how they follow each other.
+fn operations_text(config: &Config) -> String {
+    if config.session.is_none() {
+        return mix_text(&config.operations);
+    }
+    let names: Vec<String> =
+        config.operations.iter().map(|entry| ReportedOperation::name_of(&entry.label)).collect();
+    let script =
+        config.settings.get("session").map(|term| config.settings.spelled("session", term));
+    format!("{} in the order of {}", names.join(", "), script.unwrap_or_default())
 }
 
 /// Each label with its share of the draws.

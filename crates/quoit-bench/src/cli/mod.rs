@@ -59,6 +59,8 @@ pub struct BenchOptions {
     /// Write rows, and at the end the summary, to the standard output as lines of JSON, and everything else
     /// to the standard error.
     pub is_json: bool,
+    /// Show the run on the full screen.
+    pub has_view: bool,
     /// A file in the format of OpenMetrics, which each row replaces.
     pub metrics_file: Option<PathBuf>,
     /// Ask the servers what they are before the run, for its report: one request to each.
@@ -114,8 +116,17 @@ pub fn run(options: &BenchOptions) -> ExitStatus {
         true => Terminal::to(Box::new(io::stderr()), false).with_rows(Box::new(io::stdout())),
         false => Terminal::stdout(),
     };
-    let mut terminal = terminal.with_metrics(options.metrics_file.clone());
-    match run_on(options, &mut terminal) {
+    let terminal = match options.has_view {
+        true => terminal.with_view(),
+        false => Ok(terminal),
+    };
+    let mut terminal = match terminal {
+        Ok(terminal) => terminal.with_metrics(options.metrics_file.clone()),
+        Err(error) => return failed(&error),
+    };
+    let ran = run_on(options, &mut terminal);
+    terminal.close_view();
+    match ran {
         Ok(report) => {
             if options.is_json {
                 print_summary(&report);
@@ -251,8 +262,12 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     // Nothing is left behind by a configuration that cannot be run.
     let asks = check::look(&config)?;
     // A path through `current` leads elsewhere as soon as the run has its directory.
-    let config_paths: Vec<PathBuf> =
-        options.config_paths.iter().map(|path| through_links(path)).collect();
+    let config_paths: Vec<PathBuf> = options
+        .config_paths
+        .iter()
+        .chain(&config.script_paths)
+        .map(|path| through_links(path))
+        .collect();
     let base = options.results_dir.as_ref().unwrap_or(&config.results_dir);
     let directory = RunDirectory::create(base, options.name.as_deref())?;
     directory.path().clone_into(&mut config.run_directory);
@@ -269,9 +284,12 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
         log.info(&format!("Est. data size: {}", size_text(size_bytes)));
     }
     let told = log.clone();
-    config.key_generator.set_notices(&Notices::to(move |level, text| told.write(level, text)));
+    config.notices = Notices::to(move |level, text| told.write(level, text));
+    config.key_generator.set_notices(&config.notices);
     raise_file_limit(u64::from(config.worker_count), &log);
     terminal.line(&format!("Results in {}", directory.path().display()));
+    let (driver, workers) = (&config.driver, config.worker_count);
+    terminal.set_title(format!("{driver}: {workers} workers, {}", config.pacing));
     if let Some(command) = &config.hooks.before {
         run_hook("pre_hook", command, directory.path())?;
     }

@@ -10,6 +10,7 @@ use super::expectation::ExpectationError;
 use super::load_line::LineError;
 use super::toml_form::TomlError;
 use crate::keygen::GeneratorError;
+use crate::script::ScriptError;
 use crate::term::{SyntaxError, Term};
 
 /// The place of a setting: its file, line and column, or nothing for a default.
@@ -147,6 +148,16 @@ pub enum ConfigError {
         path: PathBuf,
         /// Error of reading it.
         error: std::io::Error,
+    },
+    /// A script that can't be run.
+    #[error("{place}{key}: {error}")]
+    Script {
+        /// Where it is named.
+        place: Place,
+        /// The key that names it.
+        key: &'static str,
+        /// The problem.
+        error: Box<ScriptError>,
     },
     /// A command before or after the run that failed.
     #[error("{key}: the command `{command}` failed: {reason}")]

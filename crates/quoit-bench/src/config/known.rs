@@ -16,6 +16,7 @@ const KEYS: &[&str] = &[
     "events",
     "trace",
     "trace_speed",
+    "session",
     "warmup",
     "duration",
     "concurrent",
@@ -71,6 +72,7 @@ const KEYS: &[&str] = &[
     "riakc_pb_repeat_overload",
     "riakc_pb_keylist_length",
     "riakc_pb_preloaded_keys",
+    "secondary_indexes",
     "riakc_pb_search_queries",
     "query_step_interval",
     "pb_connect_options",
@@ -161,7 +163,6 @@ const KEYS: &[&str] = &[
 
 /// Keys whose effect in basho_bench does not exist here, each with what is said when one is set.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("source_dir", "Erlang sources are not compiled or run"),
     ("measurement_driver", "measurements of other processes are not taken"),
     ("measurements", "measurements of other processes are not taken"),
     ("distribute_work", "all workers run in this process"),
@@ -181,7 +182,7 @@ fn asks_nothing(value: &Term) -> bool {
 const ENDINGS_OF_PLACES: [&str; 4] = ["_ips", "_port", "_bucket", "_hosts"];
 
 /// Keys of drivers of other versions that change which requests are sent.
-const KEYS_OF_REQUESTS: [&str; 2] = ["secondary_indexes", "crdts"];
+const KEYS_OF_REQUESTS: [&str; 1] = ["crdts"];
 
 /// True for a key that, passed over, would send the load elsewhere than its author meant, or other requests.
 fn decides_the_load(key: &str) -> bool {

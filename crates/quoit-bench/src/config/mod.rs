@@ -12,6 +12,7 @@ mod load_line;
 mod operations;
 mod pacing;
 mod replay;
+mod scripts;
 mod settings;
 mod targets;
 #[cfg(test)]
@@ -42,7 +43,9 @@ pub use targets::Target;
 pub use toml_form::TomlError;
 
 use crate::keygen::KeyGenerator;
+use crate::notices::Notices;
 use crate::random::{RandomKind, Seed};
+use crate::script::{FaultSlot, Session};
 use crate::term::Term;
 use crate::trace::Replay;
 use crate::valgen::{SourceSettings, ValueGenerator};
@@ -128,6 +131,14 @@ pub struct Config {
     /// Where the files of the run are, to which paths of drivers are relative; empty before there
     /// is such a directory.
     pub run_directory: PathBuf,
+    /// Takes what drivers tell the log of the run.
+    pub notices: Notices,
+    /// Says the order of each worker's operations, in place of their weights (`session`, an extension).
+    pub(crate) session: Option<Session>,
+    /// The scripts of generators and of the session.
+    pub script_paths: Vec<PathBuf>,
+    /// Takes the first fault of a script.
+    pub(crate) script_faults: FaultSlot,
 }
 
 impl Config {
@@ -140,7 +151,8 @@ impl Config {
         if paths.is_empty() {
             return Err(ConfigError::NoFile);
         }
-        let config = Self::from_settings(Settings::load(paths)?)?;
+        let mut config = Self::from_settings(Settings::load(paths)?)?;
+        config.load_scripts()?;
         config.open_files()?;
         Ok(config)
     }
@@ -260,8 +272,13 @@ impl Config {
             settings,
             target_overrides: Vec::new(),
             run_directory: PathBuf::new(),
+            notices: Notices::default(),
+            session: None,
+            script_paths: Vec::new(),
+            script_faults: FaultSlot::default(),
         };
         config.read_replay()?;
+        config.read_session()?;
         Ok(config)
     }
 

@@ -234,7 +234,7 @@ fn an_unknown_key_that_decides_where_the_load_goes_is_an_error() {
     let told = error("{mode, max}.\n{http_raw_ip_ips, [\"10.0.0.1\"]}.");
     let expected = "a.config:2:2: the key `http_raw_ip_ips` is not known";
     assert!(told.starts_with(expected) && told.contains("did you mean `http_raw_ips`?"), "{told}");
-    for key in ["riakc_pb_prt_port", "some_bucket", "http_hosts", "secondary_indexes", "crdts"] {
+    for key in ["riakc_pb_prt_port", "some_bucket", "http_hosts", "crdts"] {
         assert!(error(&format!("{{{key}, [1]}}.")).contains(key));
     }
 }
@@ -347,12 +347,15 @@ fn the_example_configurations_are_read_without_a_warning() {
     let mut count = 0;
     for entry in std::fs::read_dir(directory).expect("the directory of examples") {
         let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "js") {
+            continue;
+        }
         let config = Config::load(std::slice::from_ref(&path))
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(config.warnings.is_empty(), "{}: {:?}", path.display(), config.warnings);
         count += 1;
     }
-    assert_eq!(count, 16);
+    assert_eq!(count, 17);
 }
 
 /// The configuration of a file in TOML.

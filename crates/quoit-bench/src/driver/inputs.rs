@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::keygen::{Exhausted, Key, KeyGenerator};
 use crate::random::Random;
+use crate::script::GivenValue;
 use crate::trace::TracedOperation;
 use crate::valgen::{Value, ValueGenerator};
 use crate::verify::{Context, Read, Verifier, Write};
@@ -21,9 +22,19 @@ pub struct Inputs {
     /// Whether the operation at hand inserts.
     is_inserting: bool,
     key: Key,
-    /// Bytes of the value of an operation of a trace, whose key is at hand.
-    traced_bytes: Option<u64>,
+    /// Whether the operation at hand has that key: from a trace or a session.
+    has_key: bool,
+    value: HeldValue,
     verifier: Option<Arc<Verifier>>,
+}
+
+/// The value of the operation at hand, where it is not the generator's.
+#[derive(Debug, Clone)]
+enum HeldValue {
+    None,
+    /// One of the generator's with so many bytes.
+    OfSize(u64),
+    Given(GivenValue),
 }
 
 impl Inputs {
@@ -35,7 +46,8 @@ impl Inputs {
         verifier: Option<Arc<Verifier>>,
     ) -> Self {
         let (inserted, is_inserting, key) = (None, false, Key::default());
-        Self { random, keys, values, inserted, is_inserting, key, traced_bytes: None, verifier }
+        let (has_key, value) = (false, HeldValue::None);
+        Self { random, keys, values, inserted, is_inserting, key, has_key, value, verifier }
     }
 
     /// The same with keys for operations that insert.
@@ -52,7 +64,19 @@ impl Inputs {
     /// The next operation has the key and the size of one of a trace.
     pub(crate) fn take_traced(&mut self, traced: &TracedOperation) {
         self.key.replace(traced.key.iter().copied());
-        self.traced_bytes = Some(traced.value_bytes);
+        self.has_key = true;
+        self.value = HeldValue::OfSize(traced.value_bytes);
+    }
+
+    /// The next operation has the key and the value of a step of a session, as far as it gives them.
+    pub(crate) fn take_step(&mut self, key: Option<GivenValue>, value: Option<GivenValue>) {
+        self.has_key = key.is_some();
+        match key {
+            None => {}
+            Some(GivenValue::Integer(number)) => self.key.take(Value::Integer(number)),
+            Some(GivenValue::Bytes(bytes)) => self.key.take(Value::Bytes(&bytes)),
+        }
+        self.value = value.map_or(HeldValue::None, HeldValue::Given);
     }
 
     /// The operation has ended, however it did.
@@ -106,7 +130,7 @@ impl Inputs {
     /// [`Exhausted`] when a finite generator has ended; the worker then stops.
     #[inline]
     pub fn next_key(&mut self) -> Result<&Key, Exhausted> {
-        if self.traced_bytes.is_some() {
+        if self.has_key {
             return Ok(&self.key);
         }
         let keys = match &mut self.inserted {
@@ -124,9 +148,11 @@ impl Inputs {
     /// [`Exhausted`] when a finite generator has ended; the worker then stops.
     #[inline]
     pub fn next_value(&mut self) -> Result<Value<'_>, Exhausted> {
-        match self.traced_bytes {
-            Some(size_bytes) => Ok(self.values.of_size(size_bytes, &mut self.random)),
-            None => self.values.generate(&mut self.random),
+        match &self.value {
+            HeldValue::None => self.values.generate(&mut self.random),
+            HeldValue::OfSize(size_bytes) => Ok(self.values.of_size(*size_bytes, &mut self.random)),
+            HeldValue::Given(GivenValue::Integer(number)) => Ok(Value::Integer(*number)),
+            HeldValue::Given(GivenValue::Bytes(bytes)) => Ok(Value::Bytes(bytes)),
         }
     }
 
@@ -150,10 +176,13 @@ impl Inputs {
     /// As [`next_value`](Self::next_value).
     #[inline]
     pub fn next_shared_bytes(&mut self) -> Result<Bytes, Exhausted> {
-        if self.traced_bytes.is_some() {
-            return Ok(Bytes::copy_from_slice(self.next_bytes()?));
+        match &self.value {
+            HeldValue::None => self.values.generate_shared(&mut self.random),
+            HeldValue::Given(GivenValue::Bytes(bytes)) => Ok(bytes.clone()),
+            HeldValue::OfSize(_) | HeldValue::Given(GivenValue::Integer(_)) => {
+                Ok(Bytes::copy_from_slice(self.next_bytes()?))
+            }
         }
-        self.values.generate_shared(&mut self.random)
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) enum Depth {
 impl Driver for Null {
     const NAME: &'static str = "null";
     const OPERATIONS: &'static str = "absolutely_nothing, do_something, do_something_else, \
-         an_error, another_error, print_key, print_value, {print_value, Depth}, \
+         get, put, delete, an_error, another_error, print_key, print_value, {print_value, Depth}, \
          print_key_and_value, {print_key_and_value, KeyDepth, ValueDepth}";
 
     type Operation = NullOperation;
@@ -62,8 +62,9 @@ impl Driver for Null {
         };
         Some(match (name, depths) {
             ("absolutely_nothing", []) => NullOperation::Nothing,
-            ("do_something", []) => NullOperation::Draw { with_value: false },
-            ("do_something_else", []) => NullOperation::Draw { with_value: true },
+            // The names of the first releases, which drew the same.
+            ("do_something" | "get" | "delete", []) => NullOperation::Draw { with_value: false },
+            ("do_something_else" | "put", []) => NullOperation::Draw { with_value: true },
             ("an_error", []) => NullOperation::Error,
             ("another_error", []) => NullOperation::AnotherError,
             ("print_key", []) => NullOperation::Print { key: whole, value: None },

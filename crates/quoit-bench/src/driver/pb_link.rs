@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use quoit_client::wire::messages::{RpbContent, RpbErrorResp, RpbListKeysReq, RpbListKeysResp};
+use quoit_client::wire::messages::{RpbContent, RpbErrorResp};
 use quoit_client::wire::{Body, MessageCode};
 use quoit_client::{Connection, Error, Layout};
 use tokio::time::{Instant, Sleep};
@@ -209,15 +209,16 @@ impl PbLink {
         }
     }
 
-    /// Lists keys, which come in many answers, within `timeout` in all.
-    pub(super) async fn list_keys(
+    /// A request with many answers, within `timeout` in all. `take` tells whether an answer is the last.
+    pub(super) async fn call_in_parts<Q: Body, A: Body>(
         &mut self,
-        request: &RpbListKeysReq,
+        request: &Q,
         timeout: Duration,
+        take: impl FnMut(A) -> bool,
     ) -> Result<(), CallError> {
         let Some(connection) = &mut self.connection else { return Err(CallError::Disconnected) };
         note_sent();
-        match tokio::time::timeout(timeout, read_keys(connection, request)).await {
+        match tokio::time::timeout(timeout, read_parts(connection, request, take)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(self.failed(error)),
             Err(_) => {
@@ -245,10 +246,14 @@ fn bad_response(problem: String) -> CallError {
     CallError::Failed(Term::Tuple(vec![Term::atom("bad_response"), Term::String(problem)]))
 }
 
-/// Sends a listing and reads all of its answers.
-async fn read_keys(connection: &mut Connection, request: &RpbListKeysReq) -> Result<(), Error> {
-    let mut part: RpbListKeysResp = connection.call(request).await?;
-    while part.done != Some(true) {
+/// Sends a request and reads all of its answers.
+async fn read_parts<Q: Body, A: Body>(
+    connection: &mut Connection,
+    request: &Q,
+    mut take: impl FnMut(A) -> bool,
+) -> Result<(), Error> {
+    let mut part: A = connection.call(request).await?;
+    while !take(part) {
         part = connection.next_part().await?;
     }
     Ok(())

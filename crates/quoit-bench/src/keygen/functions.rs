@@ -1,12 +1,13 @@
 //! Functions of Erlang code that are known by name, since published configurations call them.
 //!
 //! basho_bench calls `Module:Function(WorkerId, Arguments...)` to get a generator; here each known
-//! function is a generator of ours.
+//! function is a generator of ours. All others are functions of scripts, as which users write them anew.
 
 use super::inserter::Inserter;
 use super::integer::Integers;
 use super::{GeneratorError, KeyGenerator, shape_error};
 use crate::names::nearest;
+use crate::script::{ScriptReference, ScriptedKind, ScriptedValues};
 use crate::term::Term;
 use crate::valgen::ValueGenerator;
 
@@ -17,6 +18,16 @@ pub(crate) enum Role {
     Keys,
     /// A value generator.
     Values,
+}
+
+impl Role {
+    /// Generators that are mostly meant where there is no such function.
+    pub(crate) fn remedy(self) -> &'static str {
+        match self {
+            Self::Keys => "{int_to_bin_bigendian, {uniform_int, N}} or {to_str, Format, G}",
+            Self::Values => "{exponential_bin, Min, Mean} or {keygen, G}",
+        }
+    }
 }
 
 /// `Module:Function` of all that are known.
@@ -68,13 +79,27 @@ pub(crate) fn parse_function(term: &Term, role: Role) -> Result<KeyGenerator, Ge
             let rate = count_of(RATE_MAX, &form)?;
             Ok(KeyGenerator::Inserter(Inserter::new(rate, function == "inserter_keygen2")))
         }
-        _ => Err(GeneratorError::Function {
-            term: Box::new(term.clone()),
-            nearest: nearest(&name, &NAMES),
-            remedy: match role {
-                Role::Keys => "{int_to_bin_bigendian, {uniform_int, N}} or {to_str, Format, G}",
-                Role::Values => "{exponential_bin, Min, Mean} or {keygen, G}",
-            },
-        }),
+        _ => match (nearest(&name, &NAMES), ScriptReference::of_module(term)) {
+            (None, Some(reference)) => {
+                let values = ScriptedValues::new(reference, ScriptedKind::Bytes);
+                Ok(KeyGenerator::Script(Box::new(values)))
+            }
+            (nearest, _) => Err(GeneratorError::Function {
+                term: Box::new(term.clone()),
+                nearest,
+                remedy: role.remedy(),
+            }),
+        },
     }
+}
+
+/// `{script, "file", Function, Arguments}`, or `script_int` for integers.
+pub(crate) fn parse_script(term: &Term, name: &str) -> Result<KeyGenerator, GeneratorError> {
+    let kind = if name == "script_int" { ScriptedKind::Integer } else { ScriptedKind::Bytes };
+    let expected = format!(
+        "{{{name}, \"file.js\", Function, [Argument, ...]}} with numbers, texts in UTF-8, lists and maps for \
+         arguments"
+    );
+    let reference = ScriptReference::of_script(term).ok_or_else(|| shape_error(term, expected))?;
+    Ok(KeyGenerator::Script(Box::new(ScriptedValues::new(reference, kind))))
 }

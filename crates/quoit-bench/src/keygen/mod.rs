@@ -32,7 +32,7 @@ use digest::DigestKind;
 pub use error::GeneratorError;
 pub(crate) use error::shape_error;
 pub(crate) use format::Format;
-pub(crate) use functions::{Role, parse_function};
+pub(crate) use functions::{Role, parse_function, parse_script};
 use inserter::Inserter;
 use integer::Integers;
 use lines::Lines;
@@ -40,6 +40,7 @@ pub(crate) use notes::notes;
 pub use sequence::SequenceSettings;
 
 use crate::random::Random;
+use crate::script::{ScriptedKind, ScriptedValue, ScriptedValues};
 use crate::valgen::{Value, ValueGenerator};
 
 /// Kind of values that a generator gives.
@@ -74,12 +75,26 @@ impl Key {
     }
 
     /// Becomes a value.
-    fn take(&mut self, value: Value<'_>) {
+    pub(crate) fn take(&mut self, value: Value<'_>) {
         self.bytes.clear();
         match value {
             Value::Bytes(bytes) => self.bytes.extend_from_slice(bytes),
             Value::Integer(integer) => self.integer = integer,
         }
+    }
+
+    /// Becomes the next value of a script. The run tells the fault of one.
+    fn take_scripted(
+        &mut self,
+        values: &mut ScriptedValues,
+        random: &mut Random,
+    ) -> Result<(), Exhausted> {
+        match values.next(random).unwrap_or_default() {
+            None => return Err(Exhausted),
+            Some(ScriptedValue::Integer(integer)) => self.take(Value::Integer(integer)),
+            Some(ScriptedValue::Bytes(bytes)) => self.bytes = bytes,
+        }
+        Ok(())
     }
 
     /// The number of an integer key; meaningless for others.
@@ -162,6 +177,8 @@ pub enum KeyGenerator {
     Inserter(Inserter),
     /// A value generator used for keys.
     Values(Box<ValueGenerator>),
+    /// Values that a function of a script gives.
+    Script(Box<ScriptedValues>),
     /// Four groups of 16 random hexadecimal digits: practically never the same key twice.
     RandomDynamo,
     /// The same text derived from a uniform number of `1..=count`: `count` distinct keys.
@@ -193,6 +210,10 @@ impl KeyGenerator {
             | Self::Joined { kind, .. }
             | Self::Literal(kind, _) => *kind,
             Self::Values(values) => values.kind(),
+            Self::Script(values) => match values.kind() {
+                ScriptedKind::Integer => Kind::Integer,
+                ScriptedKind::Bytes => Kind::Binary,
+            },
         }
     }
 
@@ -219,7 +240,7 @@ impl KeyGenerator {
     ///
     /// # Errors
     ///
-    /// [`Exhausted`] after the last key of a finite generator.
+    /// [`Exhausted`] after the last key of a finite generator, and at a fault of a script.
     pub fn generate(&mut self, random: &mut Random, key: &mut Key) -> Result<(), Exhausted> {
         match self {
             Self::Integers(integers) => {
@@ -277,6 +298,7 @@ impl KeyGenerator {
             Self::Lines(lines) => lines.next(&mut key.bytes)?,
             Self::Inserter(inserter) => inserter.next(random, &mut key.bytes),
             Self::Values(values) => key.take(values.generate(random)?),
+            Self::Script(values) => key.take_scripted(values, random)?,
             Self::RandomDynamo => {
                 text::write_groups(&mut key.bytes, |_| random.hex_digits());
             }

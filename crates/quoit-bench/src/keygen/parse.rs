@@ -6,7 +6,7 @@ use super::digest::DigestKind;
 use super::format::Format;
 use super::lines::Lines;
 use super::numbers::{parse_integers, range};
-use super::{GeneratorError, KeyGenerator, Kind, Role, parse_function, shape_error};
+use super::{GeneratorError, KeyGenerator, Kind, Role, parse_function, parse_script, shape_error};
 use crate::names::nearest;
 use crate::term::Term;
 use crate::valgen::ValueGenerator;
@@ -15,7 +15,7 @@ use crate::valgen::ValueGenerator;
 const INTEGER_BITS_MAX: i128 = 8192;
 
 /// Names of generators, for suggestions.
-const NAMES: [&str; 38] = [
+const NAMES: [&str; 40] = [
     "sequential_int",
     "partitioned_sequential_int",
     "uniform_int",
@@ -44,6 +44,8 @@ const NAMES: [&str; 38] = [
     "random_dynamo_style_string",
     "dynamo_style_string",
     "function",
+    "script",
+    "script_int",
     "file_line_bin",
     "crypto_hash",
     "named_sequential_int",
@@ -138,6 +140,7 @@ fn parse_named(
             Ok(KeyGenerator::Dynamo { count })
         }
         ("function", _) => parse_function(term, Role::Keys),
+        ("script" | "script_int", [_, ..]) => parse_script(term, name),
         ("file_line_bin", [path]) => lines(term, path, true),
         ("file_line_bin", [path, then]) => lines(term, path, then.as_atom() == Some("repeat")),
         ("modulo_format", [inner, format, moduli]) => split(term, inner, format, moduli),

@@ -431,7 +431,7 @@ fn wrong_terms_say_what_they_should_be() {
         ("{to_binstr, \"~99999999w\", {uniform_int, 5}}", "too wide"),
         ("{to_binstr, \"~.40B\", {uniform_int, 5}}", "a base from 2 to 36"),
         ("{to_binstr, x, {uniform_int, 5}}", "a format string in quotes"),
-        ("{function, m, f, []}", "is Erlang code, which is not run: use a built-in generator"),
+        ("{function, m, f, x}", "is Erlang code, which is not run: use a built-in generator"),
         (
             "{function, voxer_gen1, inserter_keygn, [5]}",
             "did you mean `voxer_gen1:inserter_keygen`? Else use",

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use super::{Integers, KeyGenerator, SequenceSettings};
+use super::{Integers, KeyGenerator, Role, SequenceSettings};
 use crate::notices::Notices;
+use crate::script::{ScriptError, Scripts};
 use crate::valgen::{SourceKind, Sources};
 use crate::worker_place::WorkerPlace;
 
@@ -55,6 +56,7 @@ impl KeyGenerator {
             Self::Integers(Integers::Sequence(sequence)) => sequence.start(place),
             Self::Inserter(inserter) => inserter.start(place),
             Self::Values(values) => values.take_source(sources),
+            Self::Script(values) => values.start(place),
             _ => {}
         }
         self.inner_mut().for_each(|inner| inner.start(place, sources));
@@ -74,6 +76,22 @@ impl KeyGenerator {
             sequence.set_notices(notices);
         }
         self.inner_mut().for_each(|inner| inner.set_notices(notices));
+    }
+
+    /// Reads the scripts that keys come from. Without it such a generator has no keys.
+    ///
+    /// # Errors
+    ///
+    /// When a script cannot be run.
+    pub(crate) fn load_scripts(
+        &mut self,
+        scripts: &mut Scripts,
+        role: Role,
+    ) -> Result<(), ScriptError> {
+        if let Self::Script(values) = self {
+            values.load(scripts, role.remedy())?;
+        }
+        self.inner_mut().try_for_each(|inner| inner.load_scripts(scripts, role))
     }
 
     /// Opens the files that keys are read from. Without it such a generator has no keys.

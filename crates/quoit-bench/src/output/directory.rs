@@ -66,8 +66,6 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Keeps a copy of each configuration file; a second one of the same name gets a number.
-    /// Gives the names of the copies.
     /// Writes a configuration that is in no file; gives its name.
     pub(crate) fn write_config(&self, name: &str, text: &str) -> Result<String, OutputError> {
         let path = self.path.join(name);
@@ -75,6 +73,8 @@ impl RunDirectory {
         Ok(name.to_owned())
     }
 
+    /// Keeps a copy of each configuration file; a second one of the same name gets a number.
+    /// Gives the names of the copies.
     pub(crate) fn copy_configs(&self, configs: &[PathBuf]) -> Result<Vec<String>, OutputError> {
         let mut names = Vec::new();
         for (index, config) in configs.iter().enumerate() {

@@ -12,6 +12,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
+mod viewed;
 
 use std::io;
 use std::path::PathBuf;

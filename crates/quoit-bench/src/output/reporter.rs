@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use super::live::LiveRow;
 use super::tables::Tables;
+use super::viewed::ViewedSecond;
 use super::{OutputError, RunLog, Terminal, text};
 use crate::measure::Window;
 use crate::run::ReportedOperation;
+use crate::view::ViewPhase;
 
 /// Adds up the windows of a run and writes what is due.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct Reporter<'a> {
     row: Window,
     row_start: Duration,
     total: Window,
+    /// Share of a trace that has been replayed, where that is known.
+    replayed: Option<f64>,
     /// Set once a table could not be written, which is told once.
     has_told_loss: bool,
 }
@@ -62,6 +66,7 @@ impl<'a> Reporter<'a> {
             row: empty.clone(),
             row_start: Duration::ZERO,
             total: empty,
+            replayed: None,
             has_told_loss: false,
         })
     }
@@ -82,6 +87,16 @@ impl<'a> Reporter<'a> {
         self.tables.fill_disk_of(file_name);
     }
 
+    /// So much of the trace has been replayed, from 0 to 1.
+    pub(crate) fn set_replayed(&mut self, share: Option<f64>) {
+        self.replayed = share;
+    }
+
+    /// The run comes to a phase; `quit` ends it when the user of a view wants that.
+    pub(crate) fn enter_phase(&mut self, phase: ViewPhase, quit: fn()) {
+        self.terminal.enter_phase(phase, self.length, quit);
+    }
+
     /// Shows a line above the progress.
     pub(crate) fn notice(&mut self, message: &str) {
         self.log.info(message);
@@ -97,7 +112,16 @@ impl<'a> Reporter<'a> {
         // it is not followed by a row of a few milliseconds.
         let is_last = self.length.is_some_and(|length| elapsed >= length);
         let is_row = self.seconds_done.is_multiple_of(self.interval_seconds) && !is_last;
-        if self.terminal.rewrites() {
+        let viewed = ViewedSecond {
+            operations: &self.operations,
+            elapsed,
+            second: window,
+            total: &self.total,
+            replayed: self.replayed,
+        };
+        if self.terminal.view(&viewed) {
+            // The view has all that the progress line has.
+        } else if self.terminal.rewrites() {
             let nothing = Window::new(0);
             let second = Duration::from_secs(1);
             let line = self.progress(window.unwrap_or(&nothing), second, elapsed);
@@ -119,6 +143,7 @@ impl<'a> Reporter<'a> {
             span,
             elapsed,
             left: self.length.map(|length| length.saturating_sub(elapsed)),
+            replayed: self.replayed,
             error_count: self.total.error_count(),
         };
         progress.text(self.terminal.columns())

@@ -1,11 +1,15 @@
 //! Where a run shows itself.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::live::{Live, LiveRow};
 use super::text;
+use super::viewed::ViewedSecond;
+use crate::view::{Screen, ServerBoard, ViewError, ViewPhase, ViewState};
 
 /// A place for lines and, on a real terminal, one line that is written over.
 pub struct Terminal {
@@ -15,7 +19,23 @@ pub struct Terminal {
     /// Columns of a line that does not wrap; nothing to ask the standard output each time.
     columns: Option<usize>,
     live: Live,
+    view: View,
+    /// Figures of the servers that are watched.
+    servers: ServerBoard,
 }
+
+/// The full-screen view.
+enum View {
+    /// It is not wanted, or is over.
+    Off,
+    /// It opens when the run begins, with this title.
+    Wanted(String),
+    /// It is open; the lines are told when it closes, since it takes them with it.
+    Open { screen: Screen, lines: VecDeque<String> },
+}
+
+/// Lines that are told when the view closes; of more, the last ones.
+const VIEWED_LINES_MAX: usize = 10_000;
 
 impl std::fmt::Debug for Terminal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -35,13 +55,72 @@ impl Terminal {
             has_progress: false,
             columns: None,
             live: Live::default(),
+            view: View::Off,
+            servers: ServerBoard::default(),
         }
     }
 
     /// Any writer; with `rewrites` the progress line is written over with terminal codes.
     pub fn to(writer: Box<dyn Write + Send>, rewrites: bool) -> Self {
         let (columns, live) = (Some(usize::MAX), Live::default());
-        Self { writer, rewrites, has_progress: false, columns, live }
+        let (view, servers) = (View::Off, ServerBoard::default());
+        Self { writer, rewrites, has_progress: false, columns, live, view, servers }
+    }
+
+    /// Shows runs on the full screen.
+    ///
+    /// # Errors
+    ///
+    /// When the standard output or input is none of a terminal.
+    pub fn with_view(self) -> Result<Self, ViewError> {
+        Screen::check()?;
+        Ok(Self { view: View::Wanted(String::new()), ..self })
+    }
+
+    /// Says what the view has as its title.
+    pub(crate) fn set_title(&mut self, title: String) {
+        match &mut self.view {
+            View::Off => {}
+            View::Wanted(wanted) => *wanted = title,
+            View::Open { screen, .. } => screen.update(|state| state.title = title),
+        }
+    }
+
+    /// Where figures of servers go for the view.
+    pub(crate) fn servers(&self) -> &ServerBoard {
+        &self.servers
+    }
+
+    /// A run of this length comes to a phase. The first one opens the view, with keys that call `quit`.
+    pub(crate) fn enter_phase(&mut self, phase: ViewPhase, length: Option<Duration>, quit: fn()) {
+        if let View::Wanted(title) = &mut self.view {
+            match Screen::open(ViewState::new(std::mem::take(title)), quit) {
+                Ok(screen) => self.view = View::Open { screen, lines: VecDeque::new() },
+                Err(error) => {
+                    self.view = View::Off;
+                    self.line(&format!("warning: {error}"));
+                }
+            }
+        }
+        if let View::Open { screen, .. } = &self.view {
+            screen.update(|state| (state.phase, state.length) = (phase, length));
+        }
+    }
+
+    /// Shows a second where there is a view; false where there is none.
+    pub(crate) fn view(&self, second: &ViewedSecond<'_>) -> bool {
+        let View::Open { screen, .. } = &self.view else { return false };
+        let second = second.view(self.servers.lines());
+        screen.update(|state| state.take(second));
+        true
+    }
+
+    /// Closes the view, if there is one, and tells what it has shown.
+    pub(crate) fn close_view(&mut self) {
+        if let View::Open { screen, lines } = std::mem::replace(&mut self.view, View::Off) {
+            drop(screen);
+            lines.iter().for_each(|line| self.line(line));
+        }
     }
 
     /// Lets each row of a run be told as a line of JSON, too.
@@ -88,6 +167,14 @@ impl Terminal {
 
     /// Writes a line. A terminal that is gone does not stop a run.
     pub(crate) fn line(&mut self, text: &str) {
+        if let View::Open { screen, lines } = &mut self.view {
+            if lines.len() == VIEWED_LINES_MAX {
+                lines.pop_front();
+            }
+            lines.push_back(text.to_owned());
+            screen.update(|state| state.tell(&printable(text)));
+            return;
+        }
         let erase = if self.has_progress { "\r\x1b[K" } else { "" };
         self.has_progress = false;
         let _ = writeln!(self.writer, "{erase}{}", printable(text));
@@ -96,7 +183,7 @@ impl Terminal {
 
     /// Writes an important line: in red where colours can be shown.
     pub(crate) fn alarm(&mut self, text: &str) {
-        match self.rewrites {
+        match self.rewrites && !matches!(self.view, View::Open { .. }) {
             true => self.line(&format!("\x1b[31m{text}\x1b[0m")),
             false => self.line(text),
         }
@@ -104,6 +191,9 @@ impl Terminal {
 
     /// Shows the progress line: over the last one where that is possible.
     pub(crate) fn progress(&mut self, text: &str) {
+        if matches!(self.view, View::Open { .. }) {
+            return;
+        }
         if !self.rewrites {
             self.line(text);
             return;

@@ -184,6 +184,7 @@ fn a_narrow_terminal_keeps_errors_and_time_left_in_sight() {
     };
     let text = |columns: usize| {
         let progress = text::Progress {
+            replayed: None,
             operations: &operations,
             window: &both,
             span: Duration::from_secs(1),

@@ -52,6 +52,8 @@ pub(super) struct Progress<'a> {
     pub(super) elapsed: Duration,
     /// Until the planned end, if there is one.
     pub(super) left: Option<Duration>,
+    /// Share of a trace that has been replayed, where that is known.
+    pub(super) replayed: Option<f64>,
     /// Errors since the release.
     pub(super) error_count: u64,
 }
@@ -63,6 +65,9 @@ impl Progress<'_> {
         let clock = clock_text(self.elapsed);
         let mut text = format!("{clock}  {} op/s", self.rate(self.window.success_count()));
         let mut end = format!(" | errors {}", self.error_count);
+        if let Some(share) = self.replayed {
+            end.push_str(&format!(" | trace {:.0} %", share * 100.0));
+        }
         if let Some(left) = self.left {
             end.push_str(&format!(" | left {}", clock_text(left)));
         }

@@ -59,6 +59,7 @@ pub fn draw_chart(results: &Results, options: &ChartOptions) -> Result<String, R
         ),
         x_label: "Elapsed Secs",
         x_range: results.elapsed_range_s(),
+        events: results.events.iter().map(|event| (event.elapsed_s, event.name.as_str())).collect(),
     };
     draw_panels(&sheet, &panels_of(results, options))
 }

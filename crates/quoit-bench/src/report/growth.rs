@@ -89,6 +89,7 @@ impl Growth {
                 .to_owned(),
             x_label: "Items",
             x_range: self.item_range(),
+            events: Vec::new(),
         };
         draw_panels(&sheet, &[size, times])
     }

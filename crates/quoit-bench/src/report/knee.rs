@@ -104,6 +104,7 @@ impl KneeResults {
                 .to_owned(),
             x_label: "Offered operations a second",
             x_range: self.rate_range(),
+            events: Vec::new(),
         };
         draw_panels(&sheet, &[rate, latency])
     }

@@ -33,8 +33,11 @@ const SERIES: [Colour; 16] = [
     colour("op7", "#475569", "#cbd5e1"),
 ];
 
-const LINES: [Colour; 2] =
-    [colour("grid", "#e2e8f0", "#2a3344"), colour("axis", "#94a3b8", "#64748b")];
+const LINES: [Colour; 3] = [
+    colour("grid", "#e2e8f0", "#2a3344"),
+    colour("axis", "#94a3b8", "#64748b"),
+    colour("event", "#334155", "#cbd5e1"),
+];
 
 const AREAS: [Colour; 5] = [
     colour("ground", "#ffffff", "#131a26"),
@@ -50,7 +53,7 @@ pub(super) fn chart_css() -> String {
         "svg text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;\
          font-size:11.5px}\n\
          svg .heading{font-size:14px;font-weight:600}svg .label{font-size:12px}\n\
-         .grid,.axis{fill:none;stroke-width:1}\n\
+         .grid,.axis,.event{fill:none;stroke-width:1}.event{stroke-dasharray:4 3}\n\
          .line{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}\n\
          .dot{fill:none;stroke-width:3.6;stroke-linecap:round;stroke-opacity:.42}\n",
     );

@@ -14,6 +14,9 @@ const STRIP_HEIGHT: f64 = 18.0;
 const X_LABELS_HEIGHT: f64 = 22.0;
 const FACET_GAP: f64 = 10.0;
 
+/// Pixels that the name of an event is given to the right of its line.
+const EVENT_NAME_ROOM: f64 = 90.0;
+
 /// Places of a smoothed line, as ggplot2 has them.
 const SMOOTH_COUNT: usize = 80;
 
@@ -63,6 +66,8 @@ pub(super) struct Sheet<'a> {
     pub(super) about: String,
     pub(super) x_label: &'a str,
     pub(super) x_range: (f64, f64),
+    /// Events, by their places on x: a line through all panels for each, with its name in the first.
+    pub(super) events: Vec<(f64, &'a str)>,
 }
 
 /// Draws panels of the same height as an SVG document.
@@ -85,7 +90,7 @@ pub(super) fn draw_panels(sheet: &Sheet<'_>, panels: &[Panel<'_>]) -> Result<Str
             right: f64::from(width) - LEGEND_WIDTH,
             bottom: top + panel_height,
         };
-        draw_panel(&mut canvas, place, panel, sheet.x_range);
+        draw_panel(&mut canvas, place, panel, sheet, index == 0);
     }
     let middle = (MARGIN_LEFT + f64::from(width) - LEGEND_WIDTH) / 2.0;
     canvas.text("label", (middle, f64::from(height) - 8.0), Anchor::Middle, sheet.x_label);
@@ -109,7 +114,13 @@ fn document(sheet: &Sheet<'_>, elements: &str) -> String {
     )
 }
 
-fn draw_panel(canvas: &mut Canvas, place: Frame, panel: &Panel<'_>, x_range: (f64, f64)) {
+fn draw_panel(
+    canvas: &mut Canvas,
+    place: Frame,
+    panel: &Panel<'_>,
+    sheet: &Sheet<'_>,
+    names_events: bool,
+) {
     let has_strips = panel.facets.iter().any(|facet| facet.name.is_some());
     let strip_height = if has_strips { STRIP_HEIGHT } else { 0.0 };
     let (top, bottom) = (place.top + TITLE_HEIGHT + strip_height, place.bottom - X_LABELS_HEIGHT);
@@ -133,7 +144,8 @@ fn draw_panel(canvas: &mut Canvas, place: Frame, panel: &Panel<'_>, x_range: (f6
         let left = place.left + index as f64 * (width + FACET_GAP);
         let frame = Frame { left, top, right: left + width, bottom };
         y.has_labels = index == 0;
-        draw_facet(canvas, frame, facet, x_range, &y);
+        draw_facet(canvas, frame, facet, sheet.x_range, &y);
+        draw_events(canvas, frame, sheet, names_events);
     }
     if let Some(facet) = panel.facets.first() {
         draw_legend(canvas, (place.right + 14.0, top + 10.0), &facet.series);
@@ -167,6 +179,26 @@ fn draw_facet(canvas: &mut Canvas, frame: Frame, facet: &Facet<'_>, x_range: (f6
                 .map(|(at, value)| (at, value.clamp(frame.top, frame.bottom)))
                 .collect();
             canvas.polyline(&format!("line {}", series.class), &line);
+        }
+    }
+}
+
+/// Lines of events through a plot. Names take turns on two lines, as events may be close to each other.
+fn draw_events(canvas: &mut Canvas, frame: Frame, sheet: &Sheet<'_>, has_names: bool) {
+    let x = Scale::linear(sheet.x_range, (frame.left, frame.right));
+    let (first, last) = sheet.x_range;
+    let shown = sheet.events.iter().filter(|(at, _)| (first..=last).contains(at));
+    for (index, (at, name)) in shown.enumerate() {
+        let at = x.position(*at);
+        canvas.lines("event", &[[(at, frame.top), (at, frame.bottom)]]);
+        if has_names {
+            // Beside the line where there is room, else before it.
+            let (side, anchor) = match at + EVENT_NAME_ROOM < frame.right {
+                true => (4.0, Anchor::Start),
+                false => (-4.0, Anchor::End),
+            };
+            let line = frame.top + 12.0 + 13.0 * (index % 2) as f64;
+            canvas.text("tick", (at + side, line), anchor, name);
         }
     }
 }

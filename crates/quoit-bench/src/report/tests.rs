@@ -379,3 +379,20 @@ proptest! {
         let _ = Results::read(path);
     }
 }
+
+#[test]
+fn events_are_lines_through_all_panels_of_the_chart_with_their_names_in_the_first() {
+    let directory = run_directory();
+    let events = "elapsed, event, seconds, outcome\n12.500, kill <1>, 0.100, exit status: 0\n\
+                  99.000, beyond, 0.100, exit status: 0\n";
+    write(directory.path(), "events.csv", events);
+    let results = Results::read(directory.path()).expect("results");
+    let chart = draw_chart(&results, &ChartOptions::default()).expect("a chart");
+    let lines = chart.matches("<path class=\"event\"").count();
+    assert_eq!(lines, 5, "one operation has five panels; what is beyond the rows is left out");
+    assert_eq!(chart.matches("kill &lt;1&gt;").count(), 1);
+    assert!(!chart.contains("beyond"));
+    let plain = Results { events: Vec::new(), ..results };
+    let chart = draw_chart(&plain, &ChartOptions::default()).expect("a chart");
+    assert!(!chart.contains("class=\"event\""));
+}

@@ -4,6 +4,7 @@
 use super::control::Phase;
 use super::{events, watching};
 use crate::config::Config;
+use crate::view::ServerBoard;
 use std::future::Future;
 use std::io;
 use std::path::Path;
@@ -28,8 +29,9 @@ pub(super) fn start_beside(
     config: &Config,
     directory: &Path,
     phases: &watch::Receiver<Phase>,
+    board: &ServerBoard,
 ) -> io::Result<Beside> {
-    let mut tasks = watching::tasks(&config.watched, directory, phases)?;
+    let mut tasks = watching::tasks(&config.watched, directory, phases, board)?;
     tasks.extend(events::tasks(&config.events, directory, phases)?);
     if tasks.is_empty() {
         return Ok(Beside(None));

@@ -12,7 +12,7 @@ use super::beside::{finish_beside, start_beside};
 use super::control::{Control, Release};
 use super::expectations::{Judgement, Measured};
 use super::junit::{JUNIT_FILE, write_junit};
-use super::mix::build_mix;
+use super::mix::{Mix, build_mix};
 use super::read_back::read_back;
 use super::recording::{Recorded, Recording};
 use super::replaying::Replaying;
@@ -31,6 +31,7 @@ use crate::output::{Reporter, RunDirectory, RunLog, Terminal};
 use crate::random::Random;
 use crate::valgen::{SourceError, Sources};
 use crate::verify::{Verifier, VerifyReport};
+use crate::view::ViewPhase;
 
 /// How long a run goes on after the failure that ends it.
 const SHUTDOWN_PAUSE: Duration = Duration::from_millis(500);
@@ -46,11 +47,12 @@ type Ready = mpsc::Receiver<(u32, Result<(), StartError>)>;
 /// Runs a configuration with one driver.
 pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
     let RunSetup { config, directory, log, terminal } = setup;
+    let board = terminal.servers().clone();
     let plan = D::plan(config)?;
     let (mix, operations) = build_mix::<D>(&plan, &config.operations)?;
     let replay = config.replay.as_ref();
     let replaying = replay.map(|replay| Replaying::open(replay, &mix, &operations)).transpose()?;
-    let sources = prepare_sources(config, mix.operations().any(D::draws_values))?;
+    let sources = prepare_sources(config, draws_values::<D>(config, &mix))?;
     let verifier = prepare_verifier::<D>(config, directory)?;
     let length = match config.length {
         RunLength::For(length) => Some(length),
@@ -78,6 +80,8 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
         random_kind: config.random_kind,
         worker_count: config.worker_count,
         shutdown_on_error: config.shutdown_on_error,
+        session: config.session.clone(),
+        script_faults: config.script_faults.clone(),
         keys: config.key_generator.clone(),
         inserted: config.inserted_keys(),
         values: config.value_generator.clone(),
@@ -90,16 +94,14 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     });
     prepare_system::<D>(&shared.plan, &mut recording)?;
     let threads = start_threads(&shared, thread_count)?;
-    let beside = start_beside(config, directory.path(), &shared.control.phases());
+    let beside = start_beside(config, directory.path(), &shared.control.phases(), &board);
     announce(config, D::NAME, &mut recording);
     let conducted = drive(&shared, config, length, connected, &mut recording);
     shared.control.stop();
     join(threads)?;
     finish_beside(beside, |text| recording.notice(&format!("warning: {text}")));
     let conducted = conducted?;
-    if let Some(fault) = shared.replaying.as_ref().and_then(Replaying::fault) {
-        recording.notice(&format!("error: {fault}"));
-    }
+    tell_faults(&shared, &mut recording);
     let verification = finish_verification(&shared, &mut recording);
     let of_threads = OfThreads {
         process_cpu: conducted.process_cpu,
@@ -109,6 +111,23 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     let report = conclude(config, directory, conducted, of_threads, verification, recording);
     tell(&report, terminal, &shared.log);
     Ok(report)
+}
+
+/// Whether an operation that a worker may perform draws values: a session also those without a weight.
+fn draws_values<D: Driver>(config: &Config, mix: &Mix<D::Operation>) -> bool {
+    match config.session {
+        Some(_) => mix.all_operations().any(D::draws_values),
+        None => mix.operations().any(D::draws_values),
+    }
+}
+
+/// Tells the faults of a trace or a script that have ended the run.
+fn tell_faults<D: Driver>(shared: &Shared<D>, recording: &mut Recording<'_>) {
+    let of_trace = shared.replaying.as_ref().and_then(Replaying::fault);
+    let of_script = shared.script_faults.get().map(|fault| fault.to_string());
+    for fault in of_trace.into_iter().chain(of_script) {
+        recording.notice(&format!("error: {fault}"));
+    }
 }
 
 /// Tells a terminal and the log what a run has shown beside its figures.
@@ -382,18 +401,15 @@ async fn conduct<D: Driver>(
     recording: &mut Recording<'_>,
 ) -> Result<Conducted, RunError> {
     let mut signals = Signals::listen().map_err(RunError::Thread)?;
-    for _ in 0..config.worker_count {
-        tokio::select! {
-            ready = connected.recv() => match ready {
-                Some((_, Ok(()))) => {}
-                Some((number, Err(error))) => return Err(RunError::Start { number, error }),
-                None => return Err(RunError::StartCrash),
-            },
-            () = shared.control.end_requested() => return Err(RunError::StartCrash),
-            () = signals.next() => return Ok(Conducted::nothing()),
-        }
+    recording.enter_phase(ViewPhase::Connecting);
+    if !all_connected(shared, config.worker_count, &mut connected, &mut signals).await? {
+        return Ok(Conducted::nothing());
     }
     let started_at = SystemTime::now() + config.warmup;
+    recording.enter_phase(match config.warmup.is_zero() {
+        true => ViewPhase::Measuring,
+        false => ViewPhase::WarmingUp,
+    });
     if !config.warmup.is_zero() {
         recording.notice(&format!("Warming up for {:?}.", config.warmup));
     }
@@ -420,6 +436,7 @@ async fn conduct<D: Driver>(
                 rest: completed.windows,
             });
         }
+        recording.set_replayed(shared.replaying.as_ref().and_then(Replaying::progress));
         recording.take(&completed.windows, completed.through_second);
         if config.aborts_early && stop_at.is_none() {
             end_if_missed(shared, config, recording);
@@ -430,10 +447,12 @@ async fn conduct<D: Driver>(
                 stop_at = Some(tokio::time::Instant::now() + SHUTDOWN_PAUSE);
             }
             () = until(stop_at), if !shared.control.is_stopping() => {
+                recording.enter_phase(ViewPhase::Ending);
                 stopped_at.get_or_insert_with(Instant::now);
                 shared.control.stop();
             }
             () = signals.next() => {
+                recording.enter_phase(ViewPhase::Ending);
                 recording.notice("Interrupted: finishing the operations in flight.");
                 end = RunEnd::Interrupted;
                 stopped_at.get_or_insert_with(Instant::now);
@@ -441,6 +460,27 @@ async fn conduct<D: Driver>(
             }
         }
     }
+}
+
+/// Waits until all workers are connected; false when a signal comes before.
+async fn all_connected<D: Driver>(
+    shared: &Shared<D>,
+    worker_count: u32,
+    connected: &mut Ready,
+    signals: &mut Signals,
+) -> Result<bool, RunError> {
+    for _ in 0..worker_count {
+        tokio::select! {
+            ready = connected.recv() => match ready {
+                Some((_, Ok(()))) => {}
+                Some((number, Err(error))) => return Err(RunError::Start { number, error }),
+                None => return Err(RunError::StartCrash),
+            },
+            () = shared.control.end_requested() => return Err(RunError::StartCrash),
+            () = signals.next() => return Ok(false),
+        }
+    }
+    Ok(true)
 }
 
 /// Asks for the end of a run whose seconds so far miss an expectation.

@@ -1,5 +1,7 @@
 //! The weighted choice of operations, and what reports call them.
 
+use std::collections::BTreeMap;
+
 use crate::config::{ConfigError, OperationEntry, Place, file_label};
 use crate::driver::Driver;
 use crate::random::Random;
@@ -52,8 +54,11 @@ pub(super) struct MixEntry<O> {
 /// A driver's operations with their weights.
 #[derive(Debug)]
 pub(crate) struct Mix<O> {
+    /// Those with a weight, which are drawn.
     entries: Vec<MixEntry<O>>,
     total: u64,
+    /// All, by their labels as people read them; of one label the first.
+    labelled: BTreeMap<String, MixEntry<O>>,
 }
 
 impl<O: Copy> Mix<O> {
@@ -64,6 +69,21 @@ impl<O: Copy> Mix<O> {
         let drawn = random.uniform(self.total);
         let chosen = self.entries.iter().find(|entry| drawn <= entry.cumulative);
         *chosen.expect("the last entry's cumulative weight is the total")
+    }
+
+    /// The entry of a label, also one without a weight.
+    pub(super) fn labelled(&self, label: &str) -> Option<MixEntry<O>> {
+        self.labelled.get(label).copied()
+    }
+
+    /// All labels, for a message.
+    pub(super) fn labels(&self) -> String {
+        self.labelled.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+
+    /// All operations, also those that are never drawn.
+    pub(super) fn all_operations(&self) -> impl Iterator<Item = O> {
+        self.labelled.values().map(|entry| entry.operation)
     }
 
     /// The entries that can be drawn.
@@ -86,7 +106,7 @@ pub(crate) fn build_mix<D: Driver>(
     plan: &D::Plan,
     entries: &[OperationEntry],
 ) -> Result<(Mix<D::Operation>, Vec<ReportedOperation>), ConfigError> {
-    let mut mix = Mix { entries: Vec::new(), total: 0 };
+    let mut mix = Mix { entries: Vec::new(), total: 0, labelled: BTreeMap::new() };
     let mut reported: Vec<ReportedOperation> = Vec::new();
     for entry in entries {
         let operation = D::operation(plan, &entry.operation)
@@ -102,12 +122,22 @@ pub(crate) fn build_mix<D: Driver>(
             reported.len() - 1
         });
         mix.total += u64::from(entry.weight);
+        let (inserts, cumulative) = (entry.inserts, mix.total);
+        let of_mix = MixEntry { operation, inserts, reported: index, cumulative };
+        mix.labelled.entry(text_of(&entry.label)).or_insert(of_mix);
         if entry.weight > 0 {
-            let (inserts, cumulative) = (entry.inserts, mix.total);
-            mix.entries.push(MixEntry { operation, inserts, reported: index, cumulative });
+            mix.entries.push(of_mix);
         }
     }
     Ok((mix, reported))
+}
+
+/// A label as scripts name it: a text without quotes.
+fn text_of(label: &Term) -> String {
+    match label {
+        Term::String(text) => text.clone(),
+        label => ReportedOperation::name_of(label),
+    }
 }
 
 fn no_operation<D: Driver>(term: &Term, place: &Place) -> ConfigError {

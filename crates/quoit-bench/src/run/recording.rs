@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use super::expectations::{Judgement, Measured};
+use super::signals::interrupt;
 use super::{ReportedOperation, RunError};
 use crate::config::Expectation;
 use crate::measure::Window;
 use crate::measure::intervals::IntervalWriter;
 use crate::output::{Finished, Reporter};
+use crate::view::ViewPhase;
 
 /// Length of an interval of the logs.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -83,6 +85,16 @@ impl<'a> Recording<'a> {
         Ok(())
     }
 
+    /// The run comes to a phase.
+    pub(super) fn enter_phase(&mut self, phase: ViewPhase) {
+        self.reporter.enter_phase(phase, interrupt);
+    }
+
+    /// So much of the trace has been replayed, from 0 to 1.
+    pub(super) fn set_replayed(&mut self, share: Option<f64>) {
+        self.reporter.set_replayed(share);
+    }
+
     /// Shows a line above the progress.
     pub(super) fn notice(&mut self, message: &str) {
         self.reporter.notice(message);
@@ -90,6 +102,9 @@ impl<'a> Recording<'a> {
 
     /// Takes in all seconds before `through_second`; `windows` has those in which anything was.
     pub(super) fn take(&mut self, windows: &[(u64, Window)], through_second: u64) {
+        if self.reporter.seconds_done() == 0 && through_second > 0 {
+            self.enter_phase(ViewPhase::Measuring);
+        }
         self.log_intervals(windows, None);
         self.steady.take(windows);
         let mut windows = windows.iter().peekable();

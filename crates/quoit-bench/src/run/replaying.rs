@@ -75,6 +75,12 @@ impl<O: Copy> Replaying<O> {
         }
     }
 
+    /// How much of the trace has been taken, from 0 to 1; nothing where its length is not known.
+    pub(super) fn progress(&self) -> Option<f64> {
+        let guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.as_ref().ok()?.progress()
+    }
+
     /// The fault that has ended the replay, in words.
     pub(super) fn fault(&self) -> Option<String> {
         let guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);

@@ -25,3 +25,10 @@ impl Signals {
         }
     }
 }
+
+/// Has this process end its run as an interrupt does.
+pub(super) fn interrupt() {
+    use rustix::process::{Signal, getpid, kill_process};
+    // The process is there and is this user's.
+    let _ = kill_process(getpid(), Signal::INT);
+}

@@ -5,7 +5,8 @@ use super::control::{Phase, Release, ending, released};
 use crate::config::Target;
 use crate::http::Connection;
 use crate::login::HttpSecurity;
-use crate::watch::{ServerFigures, ServerRow, ServerTable, between, of_metrics, of_stats};
+use crate::view::{ServerBoard, ServerLine};
+use crate::watch::{COLUMNS, ServerFigures, ServerRow, ServerTable, between, of_metrics, of_stats};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,8 @@ use tokio::time::{MissedTickBehavior, interval_at};
 
 /// Time from one look at a server to the next.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Figures of a server that the view has room for.
+const VIEWED_FIGURES_MAX: usize = 4;
 /// A server that takes longer to answer has a gap.
 const PATIENCE: Duration = Duration::from_millis(900);
 
@@ -27,6 +30,7 @@ pub(super) fn tasks(
     servers: &[Target],
     directory: &Path,
     phases: &watch::Receiver<Phase>,
+    board: &ServerBoard,
 ) -> io::Result<Vec<Task>> {
     if servers.is_empty() {
         return Ok(Vec::new());
@@ -34,7 +38,8 @@ pub(super) fn tasks(
     let table = Arc::new(Mutex::new(ServerTable::create(directory)?));
     let security = HttpSecurity::from_environment().map_err(io::Error::other)?;
     let task = |server: &Target| -> Task {
-        Box::pin(watch_one(server.clone(), security.clone(), Arc::clone(&table), phases.clone()))
+        let told = Told { table: Arc::clone(&table), board: board.clone() };
+        Box::pin(watch_one(server.clone(), security.clone(), told, phases.clone()))
     };
     Ok(servers.iter().map(task).collect())
 }
@@ -43,7 +48,7 @@ pub(super) fn tasks(
 async fn watch_one(
     server: Target,
     security: Option<Arc<HttpSecurity>>,
-    table: Arc<Mutex<ServerTable>>,
+    told: Told,
     mut phases: watch::Receiver<Phase>,
 ) -> Option<String> {
     let release = released(&mut phases).await?;
@@ -58,8 +63,7 @@ async fn watch_one(
             match watched.look(&release).await {
                 Ok(row) => {
                     has_answered = true;
-                    let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
-                    if let Some(fault) = row.and_then(|row| table.append(&row).err()) {
+                    if let Some(fault) = row.and_then(|row| told.tell(&row).err()) {
                         return Some(format!("servers.csv can't be written: {fault}"));
                     }
                 }
@@ -73,6 +77,28 @@ async fn watch_one(
     };
     let silent = fault.filter(|_| !has_answered);
     ended.or_else(|| Some(format!("{} was not watched: {}", watched.server, silent?)))
+}
+
+/// Where figures of servers go: into the table, and on the board of the view.
+struct Told {
+    table: Arc<Mutex<ServerTable>>,
+    board: ServerBoard,
+}
+
+impl Told {
+    fn tell(&self, row: &ServerRow) -> io::Result<()> {
+        self.board.put(line_of(row));
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).append(row)
+    }
+}
+
+/// A row as the view shows it, without figures that the server does not tell.
+fn line_of(row: &ServerRow) -> ServerLine {
+    let told = COLUMNS.iter().zip(row.figures).filter_map(|(column, value)| Some((column, value?)));
+    let figures = told
+        .take(VIEWED_FIGURES_MAX)
+        .map(|(column, value)| (column.name.to_owned(), format!("{:.1}", value / column.unit)));
+    ServerLine { server: row.server.clone(), figures: figures.collect() }
 }
 
 /// A server that is watched.

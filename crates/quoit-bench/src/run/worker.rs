@@ -3,14 +3,14 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::RunEnd;
 use super::alarm::Alarm;
 use super::control::{Control, Phase, Release, released};
-use super::mix::Mix;
+use super::mix::{Mix, MixEntry};
 use super::pauses::Pauses;
 use super::replaying::{Replaying, Taken};
 use super::schedule::Schedule;
@@ -20,6 +20,7 @@ use crate::keygen::KeyGenerator;
 use crate::measure::{Collector, Moments, Recorder};
 use crate::output::RunLog;
 use crate::random::{Random, RandomKind, Seed};
+use crate::script::{FaultSlot, Session, SessionStep};
 use crate::sent::take_sent;
 use crate::valgen::{Sources, ValueGenerator};
 use crate::verify::Verifier;
@@ -39,6 +40,10 @@ pub(super) struct Shared<D: Driver> {
     pub(super) worker_count: u32,
     pub(super) shutdown_on_error: bool,
     pub(super) keys: KeyGenerator,
+    /// Says the order of each worker's operations, if a script does.
+    pub(super) session: Option<Session>,
+    /// Takes the first fault of a script.
+    pub(super) script_faults: FaultSlot,
     /// Keys for operations that insert, if any does.
     pub(super) inserted: Option<KeyGenerator>,
     pub(super) values: ValueGenerator,
@@ -95,6 +100,8 @@ pub(super) async fn work<D: Driver>(
     take_sent();
     let mut now = Instant::now();
     let mut pauses = Pauses::default();
+    let mut session = session_of(&shared, place);
+    let mut was_success = true;
     loop {
         let Ok(taken) = next_of_trace(&shared) else { return };
         let due = match (&shared.schedule, shared.pacing) {
@@ -109,26 +116,22 @@ pub(super) async fn work<D: Driver>(
             }
             (None, _) => taken.as_ref().and_then(|taken| Some(release.at + taken.due?)),
         };
+        let Ok(step) = next_of_session(&shared, &mut session, &mut inputs, was_success) else {
+            return;
+        };
+        if let Some(pause) = step.as_ref().map(|step| step.pause).filter(|it| !it.is_zero()) {
+            wait(&local.alarm, now + pause, release, &mut phases).await;
+            now = Instant::now();
+        }
         let free = due.map(|_| now);
         if let Some(due) = due {
             wait(&local.alarm, due, release, &mut phases).await;
             now = Instant::now();
         }
-        if shared.control.is_stopping() || release.is_over(now) {
-            if let (Some(schedule), Some(due)) = (&shared.schedule, due)
-                && due < release.end_by(now)
-            {
-                schedule.give_up();
-            }
+        if is_over(&shared, release, due, now) {
             return;
         }
-        let entry = match taken {
-            None => shared.mix.choose(inputs.random()),
-            Some(Taken { entry, traced, .. }) => {
-                inputs.take_traced(&traced);
-                entry
-            }
-        };
+        let entry = next_entry(&shared, taken, step.map(|step| step.entry), &mut inputs);
         at_operation.set(entry.reported);
         inputs.begin_operation(entry.inserts);
         let started = Instant::now();
@@ -138,12 +141,49 @@ pub(super) async fn work<D: Driver>(
         let sent = take_sent().unwrap_or(started);
         let moments = Moments { due, free: free.unwrap_or(started), started, sent, ended: now };
         if matches!(outcome, Outcome::Stop) {
+            end_at_fault(&shared);
             return;
         }
+        was_success = !matches!(outcome, Outcome::Failure(_));
         record(&shared, recorder, entry.reported, &moments, outcome);
         // A driver that never waits must not keep the others of its thread from working.
         tokio::task::consume_budget().await;
     }
+}
+
+/// The next operation: of the trace, of the session, or drawn.
+fn next_entry<D: Driver>(
+    shared: &Shared<D>,
+    taken: Option<Taken<D::Operation>>,
+    of_session: Option<MixEntry<D::Operation>>,
+    inputs: &mut Inputs,
+) -> MixEntry<D::Operation> {
+    match (taken, of_session) {
+        (Some(Taken { entry, traced, .. }), _) => {
+            inputs.take_traced(&traced);
+            entry
+        }
+        (None, Some(entry)) => entry,
+        (None, None) => shared.mix.choose(inputs.random()),
+    }
+}
+
+/// Whether the worker has to end. An arrival that was due before is given up.
+fn is_over<D: Driver>(
+    shared: &Shared<D>,
+    release: Release,
+    due: Option<Instant>,
+    now: Instant,
+) -> bool {
+    if !shared.control.is_stopping() && !release.is_over(now) {
+        return false;
+    }
+    if let (Some(schedule), Some(due)) = (&shared.schedule, due)
+        && due < release.end_by(now)
+    {
+        schedule.give_up();
+    }
+    true
 }
 
 /// Records what became of an operation.
@@ -178,6 +218,50 @@ fn next_of_trace<D: Driver>(shared: &Shared<D>) -> Result<Option<Taken<D::Operat
         shared.control.request_end(RunEnd::Failed);
     }
     taken.map(Some).ok_or(EndOfTrace)
+}
+
+/// An operation of a session, and the pause before it.
+struct NextOfSession<O> {
+    entry: MixEntry<O>,
+    pause: Duration,
+}
+
+/// The session is over, or its script has failed.
+struct EndOfSession;
+
+/// The next operation of the session, with the pause before it, in a run that has one.
+fn next_of_session<D: Driver>(
+    shared: &Shared<D>,
+    session: &mut Option<Session>,
+    inputs: &mut Inputs,
+    was_success: bool,
+) -> Result<Option<NextOfSession<D::Operation>>, EndOfSession> {
+    let Some(session) = session else { return Ok(None) };
+    let next = session.next(inputs.random(), was_success);
+    let Ok(Some(SessionStep { operation, key, value, pause })) = next else {
+        end_at_fault(shared);
+        return Err(EndOfSession);
+    };
+    let Some(entry) = shared.mix.labelled(&operation) else {
+        session.refuse_operation(&operation, &shared.mix.labels());
+        end_at_fault(shared);
+        return Err(EndOfSession);
+    };
+    inputs.take_step(key, value);
+    Ok(Some(NextOfSession { entry, pause }))
+}
+
+fn session_of<D: Driver>(shared: &Shared<D>, place: WorkerPlace) -> Option<Session> {
+    let mut session = shared.session.clone()?;
+    session.start(place);
+    Some(session)
+}
+
+/// Ends the run for all after the fault of a script.
+fn end_at_fault<D: Driver>(shared: &Shared<D>) {
+    if shared.script_faults.get().is_some() {
+        shared.control.request_end(RunEnd::Failed);
+    }
 }
 
 /// Connects a worker, or tells why not.

@@ -30,6 +30,9 @@ pub struct TraceReader {
     path: PathBuf,
     lines: Box<dyn BufRead + Send>,
     line_number: u64,
+    read_bytes: u64,
+    /// Size of a regular file.
+    size_bytes: Option<u64>,
     form: TraceForm,
     first_at: Option<Duration>,
     /// Operations of one second, which are given out.
@@ -53,7 +56,16 @@ impl TraceReader {
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file =
             File::open(path).map_err(|error| TraceError::File { path: path.to_owned(), error })?;
-        Self::new(path, Box::new(BufReader::with_capacity(1 << 18, file)))
+        let size_bytes =
+            file.metadata().ok().filter(std::fs::Metadata::is_file).map(|file| file.len());
+        let reader = Self::new(path, Box::new(BufReader::with_capacity(1 << 18, file)))?;
+        Ok(Self { size_bytes, ..reader })
+    }
+
+    /// How much of the file was read for the operations so far, from 0 to 1; nothing for what is no file.
+    pub fn progress(&self) -> Option<f64> {
+        let size_bytes = self.size_bytes.filter(|size_bytes| *size_bytes > 0)?;
+        Some((self.read_bytes as f64 / size_bytes as f64).min(1.0))
     }
 
     /// Takes a trace from where it is; `path` stands in errors.
@@ -66,6 +78,8 @@ impl TraceReader {
             path: path.to_owned(),
             lines,
             line_number: 0,
+            read_bytes: 0,
+            size_bytes: None,
             form: TraceForm::Timed,
             first_at: None,
             ready: VecDeque::new(),
@@ -153,6 +167,7 @@ impl TraceReader {
             return Ok(None);
         }
         self.line_number += 1;
+        self.read_bytes += bytes.len() as u64;
         if bytes.len() == LINE_BYTES_MAX && bytes.last() != Some(&b'\n') {
             return Err(self.fault(format!("the line has more than {LINE_BYTES_MAX} bytes")));
         }
@@ -197,6 +212,23 @@ impl TraceReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_progress_is_the_share_of_a_file_that_was_read() {
+        let text = "time,operation,key,value_size\n1,get,a,\n2,get,b,\n3,get,c,\n";
+        assert_eq!(open(text).expect("a trace").progress(), None, "its length is not known");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("t.csv");
+        std::fs::write(&path, text).expect("a file");
+        let mut reader = TraceReader::open(&path).expect("a trace");
+        let mut shares = Vec::new();
+        while reader.next_operation().expect("an operation").is_some() {
+            shares.push(reader.progress().expect("a share"));
+        }
+        assert_eq!(shares.len(), 3);
+        assert!(shares.is_sorted() && shares[0] > 0.5 && shares[0] < 1.0, "{shares:?}");
+        assert_eq!(shares[2], 1.0);
+    }
 
     fn open(text: &str) -> Result<TraceReader, TraceError> {
         let bytes = text.as_bytes().to_vec();

@@ -1,6 +1,7 @@
 //! Facts about the values of a generator, known before any is made.
 
 use super::{ValueGenerator, ValueSpec};
+use crate::keygen::KeyGenerator;
 
 impl ValueGenerator {
     /// The least size of a value that is cut from a source, in bytes.
@@ -50,6 +51,9 @@ impl ValueGenerator {
             ValueSpec::Poisson(_) => format!("{mean_bytes:.0} bytes on average"),
             ValueSpec::Set(set) => {
                 format!("one of {} values, {mean_bytes:.0} bytes on average", set.count)
+            }
+            ValueSpec::Keys(keys) if matches!(**keys, KeyGenerator::Script(_)) => {
+                "what the script gives".to_owned()
             }
             ValueSpec::Keys(_) => "what that key generator gives".to_owned(),
         }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use super::source::{BinSet, SetSizes};
 use super::{ValueSpec, poisson};
-use crate::keygen::{GeneratorError, KeyGenerator, Role, parse_function, shape_error};
+use crate::keygen::{
+    GeneratorError, KeyGenerator, Role, parse_function, parse_script, shape_error,
+};
 use crate::names::nearest;
 use crate::term::Term;
 
 /// Names of generators, for suggestions.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 16] = [
     "fixed_bin",
     "fixed_char",
     "constant_bin",
@@ -24,6 +26,8 @@ const NAMES: [&str; 14] = [
     "bin_seed",
     "keygen",
     "function",
+    "script",
+    "script_int",
 ];
 
 /// Largest size that a configuration may name, in bytes.
@@ -85,6 +89,7 @@ pub(super) fn parse_spec(term: &Term) -> Result<ValueSpec, GeneratorError> {
         "bin_seed" => (seed(arguments), "{bin_seed, Size}, Size up to 64 MiB"),
         "keygen" => return keys(term, arguments),
         "function" => return Ok(ValueSpec::Keys(Box::new(parse_function(term, Role::Values)?))),
+        "script" | "script_int" => return Ok(ValueSpec::Keys(Box::new(parse_script(term, name)?))),
         _ => {
             let nearest = nearest(name, &NAMES);
             return Err(GeneratorError::Unknown { term: Box::new(term.clone()), nearest });

@@ -282,7 +282,7 @@ fn wrong_terms_say_what_they_should_be() {
         ("{uniform_int, 3, 3}", "{uniform_int, Min, Max}"),
         ("{semi_compressible, 1, 2, 3, 4}", "Share up to 1"),
         ("{semi_compressible, 1, 2, 3}", "Share up to 1"),
-        ("{function, m, f, []}", "is Erlang code, which is not run: use a built-in generator"),
+        ("{function, m, f, x}", "is Erlang code, which is not run: use a built-in generator"),
         ("{poisson_bin, 0}", "MeanBytes at least 1"),
         ("{fixed_bin_set, 99999999999, 99}", "at most 16 GiB"),
         ("{var_bin_set, 5, 4, 3}", "{var_bin_set, MinBytes, MaxBytes, Count}"),

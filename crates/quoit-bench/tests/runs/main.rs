@@ -17,6 +17,7 @@ mod pb_replicas;
 mod pb_server;
 mod redis;
 mod report;
+mod scripts;
 mod support;
 mod truth;
 mod verify;

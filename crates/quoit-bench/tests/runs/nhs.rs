@@ -7,9 +7,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quoit_bench::cli::BenchOptions;
-use quoit_client::wire::messages::{RpbGetReq, RpbPutReq};
+use quoit_bench::run::RunEnd;
+use quoit_client::wire::messages::{
+    RpbAaeFoldKeyCountResp, RpbAaeFoldKeyValueResp, RpbErrorResp, RpbGetReq, RpbGetResp,
+    RpbKeysCount, RpbKeysValue, RpbListKeysResp, RpbPutReq,
+};
 
-use crate::pb_server::{Manner, Seen, Server as PbServer};
+use crate::pb_server::{Manner, Reply, Seen, Server as PbServer, append};
 use crate::support::{Run, Server as HttpServer, errors_of, response, run, try_run};
 
 /// A cluster with both interfaces.
@@ -176,14 +180,12 @@ fn documents_are_written_read_and_deleted_in_order() {
                 assert!(deleted < number && number <= written + 2, "{deleted} {number} {written}");
             }
             Seen::Get(get) => assert_eq!(text(&get.bucket), "domainRecord"),
-            Seen::ListKeys(_) | Seen::Index(_) | Seen::Layout(_) => {
-                panic!("nothing lists keys, queries or learns")
-            }
             Seen::Delete(delete) => {
                 deleted += 1;
                 assert_eq!(number_of(&delete.key), deleted);
                 assert!(deleted <= written);
             }
+            other => panic!("nothing lists keys, queries or learns: {other:?}"),
         }
     }
     assert!(written > 40 && deleted > 10, "{written} {deleted}");
@@ -211,6 +213,91 @@ fn a_document_is_awaited_in_the_second_cluster_but_not_for_ever() {
     );
     assert_eq!(errors_of(&run), expected);
     assert!(empty.seen().len() > 10 * put_count, "it asks again and again");
+}
+
+/// Runs an operation in the background until the log tells how it ended, and gives the log and what the
+/// server saw of it.
+fn run_in_background(operation: &str) -> (String, Vec<Seen>) {
+    let results = tempfile::tempdir().unwrap();
+    let log = results.path().join("run").join("console.log");
+    let is_told = move || std::fs::read_to_string(&log).is_ok_and(|text| text.contains(" s: "));
+    let pb = PbServer::answering(move |seen, _| {
+        let mut answer = Vec::new();
+        match seen {
+            // The first failure ends the run.
+            Seen::Get(_) if is_told() => {
+                append(&mut answer, &RpbErrorResp { errmsg: "enough".into(), errcode: 0 });
+            }
+            Seen::Get(_) => append(&mut answer, &RpbGetResp::default()),
+            Seen::ListKeys(_) => {
+                let keys = vec!["a".into(), "b".into()];
+                append(&mut answer, &RpbListKeysResp { keys, done: None });
+                let keys = vec!["c".into()];
+                append(&mut answer, &RpbListKeysResp { keys, done: Some(true) });
+            }
+            Seen::ObjectStats(_) => {
+                let keys_count =
+                    vec![RpbKeysCount { tag: "total_count".into(), order: None, count: 3 }];
+                append(
+                    &mut answer,
+                    &RpbAaeFoldKeyCountResp { response_type: "stats".into(), keys_count },
+                );
+            }
+            Seen::FetchClocks(_) => {
+                let response_type = "clock".into();
+                let keys_value = vec![RpbKeysValue::default(); 3];
+                append(&mut answer, &RpbAaeFoldKeyValueResp { response_type, keys_value });
+            }
+            other => panic!("{other:?}"),
+        }
+        Reply::Bytes(answer)
+    });
+    let cluster = Cluster::with(pb);
+    let rest = "{concurrent, 8}. {key_generator, {uniform_int, 40}}. {shutdown_on_error, true}.";
+    let config = cluster.config(&format!("{{get_pb, 1}}, {{{operation}, 1}}"), rest);
+    let change = |options: &mut BenchOptions| {
+        options.results_dir = Some(results.path().to_owned());
+        options.name = Some("run".to_owned());
+        options.duration = Some("30s".to_owned());
+    };
+    let run = try_run(&config, change).unwrap();
+    assert_eq!(run.report.end, RunEnd::Failed, "the log told it");
+    let asked = cluster.pb.seen().into_iter().filter(|seen| !matches!(seen, Seen::Get(_)));
+    (run.file("console.log"), asked.collect())
+}
+
+#[test]
+fn one_worker_lists_and_folds_records_beside_the_operations() {
+    for (operation, found) in
+        [("list_keys", "3 keys"), ("aae_query", "3 keys"), ("segment_fold", "3 keys in 2 segments")]
+    {
+        let (log, asked) = run_in_background(operation);
+        assert!(log.contains(&format!(" s: {found}\n")), "{log}");
+        let begun = log.matches(&format!("{operation} begins")).count();
+        assert!((1..=begun).contains(&asked.len()), "{} of {begun} begun", asked.len());
+        let bucket = match &asked[0] {
+            Seen::ListKeys(request) => &request.bucket,
+            Seen::ObjectStats(request) => &request.bucket,
+            Seen::FetchClocks(request) => {
+                assert_eq!(
+                    (&request.id_filter[..], request.filter_tree_size),
+                    (&[1, 10_001][..], Some(2))
+                );
+                &request.bucket
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(text(bucket), "domainRecord");
+    }
+}
+
+#[test]
+fn reads_that_may_force_an_exchange_are_mostly_plain_ones() {
+    let cluster = Cluster::start();
+    let run = cluster.run("{force_aae, 1}", "");
+    assert_eq!(errors_of(&run), "");
+    assert_eq!(cluster.gets().len(), 40);
+    assert!(!cluster.http.seen().iter().any(|seen| seen.path.contains("force_aae")));
 }
 
 #[test]
@@ -278,7 +365,7 @@ fn settings_and_operations_that_cannot_be_are_refused() {
         ("{record_sync, sometimes}.", "one, all or backend"),
         ("{node_name, 5}.", "an atom or a string"),
         ("{value_generator, {uniform_int, 10}}.", "stores bytes"),
-        ("{operations, [{aae_query, 1}]}.", "no AAE folds yet"),
+        ("{operations, [{put_unique_http, 1}]}.", "use put_unique, which speaks PB"),
         ("{operations, [{something, 1}]}.", "it has alwaysget_pb"),
     ] {
         let error = try_run(&cluster.config("{get_pb, 1}", setting), |_| {}).err().expect(setting);

@@ -27,6 +27,13 @@ fn a_finite_generator_ends_the_run_and_every_operation_is_counted_once() {
 }
 
 #[test]
+fn the_operations_of_the_first_releases_draw_as_the_newer_ones() {
+    let run = run(&format!("{FINITE} {{operations, [{{get, 1}}, {{put, 1}}, {{delete, 1}}]}}."));
+    assert_eq!(run.report.total.success_count(), 1000);
+    assert!(run.sum("put_latencies.csv", 2) > 0);
+}
+
+#[test]
 fn a_worker_ends_when_its_values_do() {
     let run =
         run("{mode, max}. {concurrent, 3}. {driver, null}. {key_generator, {uniform_int, 9}}.

@@ -3,9 +3,11 @@
 use std::net::TcpListener;
 
 use bytes::Bytes;
+use quoit_bench::cli::BenchOptions;
 use quoit_bench::run::RunError;
+use quoit_client::wire::messages::RpbMapRedResp;
 
-use crate::pb_server::{Manner, Seen, Server};
+use crate::pb_server::{Manner, Reply, Seen, Server, append};
 use crate::support::{Run, errors_of, run, try_run};
 
 fn config(server: &Server, operation: &str, rest: &str) -> String {
@@ -123,9 +125,7 @@ fn nodes_of_erlang_are_reached_over_protocol_buffers() {
             Seen::Get(get) => (get.bucket, get.r),
             Seen::Put(put) => (put.bucket, put.w),
             Seen::Delete(delete) => (delete.bucket, Some(2)),
-            Seen::ListKeys(_) | Seen::Index(_) | Seen::Layout(_) => {
-                panic!("nothing lists keys, queries or learns")
-            }
+            other => panic!("nothing lists keys, queries or learns: {other:?}"),
         };
         assert_eq!((&bucket[..], replies), (&b"old"[..], Some(2)));
     }
@@ -137,6 +137,95 @@ fn nodes_of_erlang_are_reached_over_protocol_buffers() {
         let config = config(&server, "get", &format!("{rest} {setting}"));
         let error = try_run(&config, |_| {}).err().expect(setting).to_string();
         assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn objects_have_the_indexes_of_the_configuration_which_are_asked_for_ranges() {
+    let server = Server::start(|_| Manner::Answer);
+    let rest = "{secondary_indexes, [{\"Age\", integer_index, 1, 90}]}.
+                {operations, [{put, 1}, {update, 1}, {{get_index, \"age\", 5}, 1}]}.";
+    let run = run(&config(&server, "put", rest));
+    assert_eq!(errors_of(&run), "");
+    let number = |bytes: &Option<Bytes>| {
+        std::str::from_utf8(bytes.as_ref().unwrap()).unwrap().parse::<i64>().unwrap()
+    };
+    for put in server.puts() {
+        let [entry] = &put.content.indexes[..] else { panic!("one entry: {put:?}") };
+        assert_eq!(&entry.key[..], b"age_int");
+        assert!((1..=90).contains(&number(&entry.value)));
+    }
+    let seen = server.seen();
+    let queries = seen.iter().filter_map(|seen| match seen {
+        Seen::Index(query) => Some(query),
+        _ => None,
+    });
+    let mut query_count = 0;
+    for query in queries {
+        assert_eq!((&query.index[..], query.return_terms), (&b"age_int"[..], None));
+        assert_eq!(number(&query.range_max) - number(&query.range_min), 4);
+        query_count += 1;
+    }
+    assert_eq!(query_count, run.sum("get-index-age-5_latencies.csv", 2));
+    assert!(query_count > 0);
+}
+
+/// A server that answers each job with one number, in two parts.
+fn job_server(result: i64) -> Server {
+    Server::answering(move |seen, _| {
+        let Seen::MapRed(_) = seen else { panic!("{seen:?} is no job") };
+        let response = Some(Bytes::from(format!("[{result}]")));
+        let mut answer = Vec::new();
+        append(&mut answer, &RpbMapRedResp { phase: Some(1), response, done: None });
+        append(&mut answer, &RpbMapRedResp { done: Some(true), ..RpbMapRedResp::default() });
+        Reply::Bytes(answer)
+    })
+}
+
+fn job_of(server: &Server) -> serde_json::Value {
+    let Some(Seen::MapRed(job)) = server.seen().pop() else { panic!("a job") };
+    assert_eq!(&job.content_type[..], b"application/json");
+    serde_json::from_slice(&job.request).unwrap()
+}
+
+/// Ends after ten keys of two for each job, and otherwise after ten gets.
+const JOBS: &str =
+    "{key_generator, {int_to_str, {sequential_int, 10}}}. {riakc_pb_keylist_length, 2}.";
+
+#[test]
+fn a_job_over_generated_keys_is_held_against_their_number_or_sum() {
+    let server = job_server(2);
+    let run_job = |operation: &str| run(&config(&server, operation, JOBS));
+    assert_eq!(counts(&run_job("mr_keylist_erlang")), (5, 0));
+    let job = job_of(&server);
+    assert_eq!(job["inputs"], serde_json::json!([["test", "8"], ["test", "9"]]));
+    assert_eq!(job["query"][0]["map"]["function"], "map_object_value");
+    assert_eq!(job["query"][1]["reduce"]["function"], "reduce_count_inputs");
+    assert_eq!(job["query"][1]["reduce"]["keep"], true);
+    // Of the sums 1, 5, 9, 13 and 17 none is 2.
+    let run = run_job("mr_keylist_js");
+    assert_eq!(counts(&run), (0, 5));
+    let errors = errors_of(&run);
+    assert!(errors.contains("{{mr_keylist_js,mr_keylist_js},{[{1,[17]}],[{1,[2]}]}}"), "{errors}");
+    assert_eq!(job_of(&server)["query"][0]["map"]["name"], "Riak.mapValuesJson");
+}
+
+#[test]
+fn a_job_over_the_bucket_is_held_against_the_number_of_its_objects_if_that_is_known() {
+    for (operation, rest, is_right) in [
+        ("mr_bucket_erlang", "", true),
+        ("mr_bucket_erlang", "{riakc_pb_preloaded_keys, 10}.", false),
+        ("mr_bucket_erlang", "{riakc_pb_preloaded_keys, 45}.", true),
+        ("mr_bucket_js", "{riakc_pb_preloaded_keys, 45}.", false),
+        ("mr_bucket_js", "{riakc_pb_preloaded_keys, 10}.", true),
+    ] {
+        let server = job_server(45);
+        let bucket = "{riakc_pb_bucket, {<<\"t\">>, <<\"b\">>}}. {shutdown_on_error, true}.";
+        let config = config(&server, operation, &format!("{JOBS} {bucket} {rest}"));
+        let change = |options: &mut BenchOptions| options.duration = Some("100ms".to_owned());
+        let run = try_run(&config, change).unwrap();
+        assert_eq!(run.report.total.error_count() == 0, is_right, "{operation} {rest}");
+        assert_eq!(job_of(&server)["inputs"], serde_json::json!(["t", "b"]));
     }
 }
 
@@ -223,7 +312,11 @@ fn settings_that_the_driver_cannot_have_are_refused() {
         ("{pb_timeout_general, soon}.", "write an integer from 1"),
         ("{operations, [{something, 1}]}.", "get, get_existing, put, update"),
         ("{operations, [{search, 1}]}.", "Quoit has no search"),
-        ("{operations, [{mr_keylist_js, 1}]}.", "MapReduce functions"),
+        ("{operations, [{{mr_multiget, 5}, 1}]}.", "use mr_keylist_erlang"),
+        ("{operations, [{{get_index, \"a\", 5}, 1}]}.", "an index of secondary_indexes"),
+        ("{operations, [{{get_term_index, \"a\", 5}, 1}]}.", "no release of basho_bench has it"),
+        ("{secondary_indexes, [{\"a\", integer_index, 2, 1}]}.", "First < Last"),
+        ("{riakc_pb_keylist_length, 0}.", "write an integer from 1"),
         ("{operations, [{counter_incr, 1}]}.", "write for instance {uniform_int, 10}"),
         ("{operations, [{counter_incr, 1}, {put, 1}]}.", "a run of each kind"),
         ("{operations, [{{team, read}, 1}]}.", "write for instance {uniform_int, 1000}"),

@@ -8,8 +8,9 @@ use std::thread;
 
 use bytes::{Bytes, BytesMut};
 use quoit_client::wire::messages::{
-    RpbContent, RpbDelReq, RpbDelResp, RpbErrorResp, RpbGetLayoutReq, RpbGetReq, RpbGetResp,
-    RpbIndexReq, RpbIndexResp, RpbListKeysReq, RpbListKeysResp, RpbPutReq, RpbPutResp,
+    RpbAaeFoldFetchClocksRangeReq, RpbAaeFoldObjectStatsReq, RpbContent, RpbDelReq, RpbDelResp,
+    RpbErrorResp, RpbGetLayoutReq, RpbGetReq, RpbGetResp, RpbIndexReq, RpbIndexResp,
+    RpbListKeysReq, RpbListKeysResp, RpbMapRedReq, RpbPutReq, RpbPutResp,
 };
 use quoit_client::wire::{Body, Frame, FrameDecoder, MessageCode, append_message};
 
@@ -22,6 +23,9 @@ pub enum Seen {
     ListKeys(RpbListKeysReq),
     Index(RpbIndexReq),
     Layout(RpbGetLayoutReq),
+    MapRed(RpbMapRedReq),
+    ObjectStats(RpbAaeFoldObjectStatsReq),
+    FetchClocks(RpbAaeFoldFetchClocksRangeReq),
 }
 
 /// Behaviour of the server towards a request.
@@ -132,6 +136,9 @@ fn decode(frame: Frame) -> Seen {
         Some(MessageCode::ListKeysReq) => Seen::ListKeys(frame.decode().unwrap()),
         Some(MessageCode::IndexReq) => Seen::Index(frame.decode().unwrap()),
         Some(MessageCode::GetLayoutReq) => Seen::Layout(frame.decode().unwrap()),
+        Some(MessageCode::MapRedReq) => Seen::MapRed(frame.decode().unwrap()),
+        Some(MessageCode::AaeFoldObjectStatsReq) => Seen::ObjectStats(frame.decode().unwrap()),
+        Some(MessageCode::AaeFoldFetchClocksRangeReq) => Seen::FetchClocks(frame.decode().unwrap()),
         other => panic!("{other:?} is no request of the driver"),
     }
 }
@@ -182,7 +189,7 @@ impl Objects {
                     .collect();
                 append(answer, &RpbIndexResp { keys, ..RpbIndexResp::default() });
             }
-            Seen::Layout(_) => {
+            Seen::Layout(_) | Seen::MapRed(_) | Seen::ObjectStats(_) | Seen::FetchClocks(_) => {
                 let errmsg = Bytes::from_static(b"Unknown message code: 160");
                 append(answer, &RpbErrorResp { errmsg, errcode: 0 });
             }

@@ -131,9 +131,7 @@ impl Store {
                     self.delete(&delete.key);
                     append(&mut answer, &RpbDelResp {});
                 }
-                Seen::ListKeys(_) | Seen::Index(_) | Seen::Layout(_) => {
-                    unreachable!("no verified run does it")
-                }
+                other => unreachable!("no verified run does it: {other:?}"),
             }
             match (hangs, number % 97) {
                 (true, 96) => Reply::Nothing,

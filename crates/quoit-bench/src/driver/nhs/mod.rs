@@ -2,12 +2,14 @@
 //! date and read again and again, documents that are written once, and, if wanted, how long a
 //! document takes to a second cluster.
 
+mod background;
 mod keys;
 mod plan;
 mod prepare;
 #[cfg(test)]
 mod tests;
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +20,7 @@ use rand::Rng as _;
 use rand::rngs::StdRng;
 use tokio::time::Instant;
 
+use self::background::{AskedCluster, Background, BackgroundQuery};
 use self::keys::{WorkerIdentity, pick};
 use self::plan::NhsPlan;
 use super::both_targets::target_of;
@@ -49,6 +52,9 @@ pub(super) struct Nhs {
     http_target: Target,
     identity: WorkerIdentity,
     long_bucket: &'static str,
+    background: Background,
+    /// Where queries in the background go.
+    asked: Rc<AskedCluster>,
     /// Makes documents; not seeded, as values never are.
     strong: StdRng,
     /// Records written.
@@ -64,8 +70,12 @@ pub(super) struct Nhs {
 pub(super) enum NhsOperation {
     GetRecord,
     GetRecordByHttp,
-    UpdateRecord { with_indexes: bool },
-    PutDocument { with_check: bool },
+    UpdateRecord {
+        with_indexes: bool,
+    },
+    PutDocument {
+        with_check: bool,
+    },
     PutDocumentInLongBucket,
     GetDocument,
     DeleteDocument,
@@ -73,13 +83,17 @@ pub(super) enum NhsOperation {
     UpdateGenerated,
     QueryPostcodes,
     QueryBirths,
+    /// Reads a generated key; one worker at times in the way that forces an exchange of trees.
+    ForceExchange,
+    Background(BackgroundQuery),
 }
 
 impl Driver for Nhs {
     const NAME: &'static str = "nhs";
     const OPERATIONS: &'static str = "alwaysget_pb, alwaysget_http, alwaysget_updatewithout2i, \
          alwaysget_updatewith2i, put_unique, put_unique_checkrepl, put_unique_bet365, get_unique, \
-         delete_unique, get_pb, update_with2i, postcodequery_http, dobquery_http";
+         delete_unique, get_pb, update_with2i, postcodequery_http, dobquery_http, force_aae, list_keys, \
+         aae_query, segment_fold";
 
     type Operation = NhsOperation;
     type Plan = NhsPlan;
@@ -107,14 +121,16 @@ impl Driver for Nhs {
             "update_with2i" => NhsOperation::UpdateGenerated,
             "postcodequery_http" => NhsOperation::QueryPostcodes,
             "dobquery_http" => NhsOperation::QueryBirths,
+            "force_aae" => NhsOperation::ForceExchange,
+            "list_keys" => NhsOperation::Background(BackgroundQuery::ListKeys),
+            "aae_query" => NhsOperation::Background(BackgroundQuery::CountRecords),
+            "segment_fold" => NhsOperation::Background(BackgroundQuery::FetchSegments),
             _ => return None,
         })
     }
 
     fn missing(term: &Term) -> Option<&'static str> {
         Some(match term.as_atom()? {
-            "aae_query" | "segment_fold" | "force_aae" => "Quoit has no AAE folds yet",
-            "list_keys" => "listings beside other operations are not made; take it out",
             "alwaysget_updatewith2i_http" => "use alwaysget_updatewith2i, which speaks PB",
             "put_unique_http" => "use put_unique, which speaks PB",
             "get_unique_http" => "use get_unique, which speaks PB",
@@ -139,6 +155,13 @@ impl Driver for Nhs {
             repl: PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await.ok(),
             http: HttpLink::new(plan.security.clone()),
             http_target: target_of(&plan.http_targets, place).clone(),
+            background: Background::new(place),
+            asked: Rc::new(AskedCluster {
+                target: target_of(&plan.pb_targets, place).clone(),
+                bucket: plan.record_bucket.name.clone(),
+                timeout: plan.fold_timeout,
+                notices: plan.notices.clone(),
+            }),
             identity: WorkerIdentity::new(place.number, &plan.node_name),
             long_bucket: LONG_BUCKETS[place.number as usize % LONG_BUCKETS.len()],
             strong: rand::make_rng(),
@@ -160,7 +183,15 @@ impl Driver for Nhs {
             return Outcome::Silent;
         }
         let mut generated = None;
-        if matches!(operation, NhsOperation::GetGenerated | NhsOperation::UpdateGenerated) {
+        let operation = match operation {
+            NhsOperation::ForceExchange
+                if !self.background.is_to_force(std::time::Instant::now()) =>
+            {
+                NhsOperation::GetGenerated
+            }
+            operation => operation,
+        };
+        if draws_key(operation) {
             match inputs.next_key() {
                 Ok(key) => {
                     generated = Some(Bytes::copy_from_slice(&key_bytes(plan.key_kind, key)));
@@ -188,6 +219,13 @@ impl Driver for Nhs {
             }
             NhsOperation::UpdateGenerated => {
                 self.update_generated(plan, inputs, generated.unwrap_or_default(), value).await
+            }
+            NhsOperation::ForceExchange => {
+                self.force_exchange(plan, &generated.unwrap_or_default()).await
+            }
+            NhsOperation::Background(query) => {
+                self.background.start(query, &self.asked);
+                Ok(())
             }
             NhsOperation::QueryPostcodes => {
                 let query = indexes::postcode_path(inputs.random());
@@ -231,23 +269,38 @@ impl Nhs {
         append_to_path(&mut head, &plan.record_bucket.name, SEGMENT);
         head.extend_from_slice(b"/keys/");
         head.extend_from_slice(&self.record_key(plan, number));
-        head.extend_from_slice(
-            format!(" HTTP/1.1\r\nHost: {}\r\n\r\n", self.http_target).as_bytes(),
-        );
-        let (target, timeout) = (&self.http_target, plan.http_timeout);
-        let response = self.http.request(target, timeout, Method::Get, &head, &[]).await?;
-        check_status(response.status, &[200])
+        self.request(plan, head, "", &[200]).await
+    }
+
+    /// Reads a key over HTTP and has the server compare its trees. A missing key is no error.
+    async fn force_exchange(&mut self, plan: &NhsPlan, key: &[u8]) -> Result<(), Term> {
+        let mut head = b"GET /buckets/".to_vec();
+        append_to_path(&mut head, &plan.record_bucket.name, SEGMENT);
+        head.extend_from_slice(b"/keys/");
+        append_to_path(&mut head, key, SEGMENT);
+        self.request(plan, head, "?force_aae=true", &[200, 404]).await
     }
 
     /// Asks an index of records; whatever it finds is well.
     async fn query(&mut self, plan: &NhsPlan, query: &str) -> Result<(), Term> {
         let mut head = b"GET /buckets/".to_vec();
         append_to_path(&mut head, &plan.record_bucket.name, SEGMENT);
-        let rest = format!("/index/{query} HTTP/1.1\r\nHost: {}\r\n\r\n", self.http_target);
-        head.extend_from_slice(rest.as_bytes());
+        self.request(plan, head, &format!("/index/{query}"), &[200]).await
+    }
+
+    /// Sends a request whose head begins so, with the rest of its path, and checks the status.
+    async fn request(
+        &mut self,
+        plan: &NhsPlan,
+        mut head: Vec<u8>,
+        rest: &str,
+        wanted: &[u16],
+    ) -> Result<(), Term> {
+        let end = format!("{rest} HTTP/1.1\r\nHost: {}\r\n\r\n", self.http_target);
+        head.extend_from_slice(end.as_bytes());
         let (target, timeout) = (&self.http_target, plan.http_timeout);
         let response = self.http.request(target, timeout, Method::Get, &head, &[]).await?;
-        check_status(response.status, &[200])
+        check_status(response.status, wanted)
     }
 
     /// Adds a record, or changes one that is there; the more records there are, the more often
@@ -384,6 +437,12 @@ impl Nhs {
     }
 }
 
+/// Whether an operation is about a key of the generator.
+fn draws_key(operation: NhsOperation) -> bool {
+    use NhsOperation::{ForceExchange, GetGenerated, UpdateGenerated};
+    matches!(operation, GetGenerated | UpdateGenerated | ForceExchange)
+}
+
 fn not_found(key: &Bytes) -> Term {
     Term::Tuple(vec![Term::atom("not_found"), Term::Binary(key.to_vec())])
 }
@@ -401,7 +460,7 @@ async fn wait_for_copy(
     bucket: &Bytes,
     key: Bytes,
 ) -> Result<(), Term> {
-    let give_up_at = Instant::now() + plan.repl_timeout;
+    let give_up_at = Instant::now() + plan.fold_timeout;
     let request = RpbGetReq { bucket: bucket.clone(), key, ..RpbGetReq::default() };
     loop {
         let left = give_up_at.saturating_duration_since(Instant::now());

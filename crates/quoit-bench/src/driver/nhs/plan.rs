@@ -11,6 +11,7 @@ use crate::driver::both_targets::{BothTargets, of_file};
 use crate::driver::{Asks, check_values_are_bytes};
 use crate::keygen::Kind;
 use crate::login::HttpSecurity;
+use crate::notices::Notices;
 use crate::term::Term;
 
 /// Most records that one worker keeps: their numbers have nine digits.
@@ -31,8 +32,8 @@ pub(in crate::driver) struct NhsPlan {
     pub(super) checks_replication: bool,
     pub(super) pb_timeout: Duration,
     pub(super) http_timeout: Duration,
-    /// Bounds how long a document is waited for in the second cluster.
-    pub(super) repl_timeout: Duration,
+    /// Bounds how long a document is waited for in the second cluster, and queries in the background.
+    pub(super) fold_timeout: Duration,
     /// Keeps load generators apart.
     pub(super) node_name: Vec<u8>,
     pub(super) records: Records,
@@ -45,6 +46,8 @@ pub(in crate::driver) struct NhsPlan {
     /// Most postcodes of a record.
     pub(super) postcode_count_max: u64,
     pub(super) key_kind: Kind,
+    /// Takes what queries in the background have found.
+    pub(super) notices: Notices,
 }
 
 /// The records that are always there once they were written.
@@ -87,7 +90,7 @@ impl NhsPlan {
             security,
             pb_timeout: milliseconds("pb_timeout_general", 30_000)?,
             http_timeout: milliseconds("http_timeout_general", 30_000)?,
-            repl_timeout: milliseconds("fold_timeout_general", 3_600_000)?,
+            fold_timeout: milliseconds("fold_timeout_general", 3_600_000)?,
             node_name: read_node_name(settings)?,
             records: read_records(settings)?,
             document_bytes,
@@ -109,6 +112,7 @@ impl NhsPlan {
             node_confirms: settings.integer("node_confirms", 2, 0..=1024)?,
             postcode_count_max: settings.integer("postcode_indexcount", 3, 1..=1000)?,
             key_kind: config.key_generator.kind(),
+            notices: config.notices.clone(),
         })
     }
 

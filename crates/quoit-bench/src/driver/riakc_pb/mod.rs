@@ -1,22 +1,25 @@
 //! The driver of Riak's Protocol Buffers API, with the requests that basho_bench makes.
 
 mod data_types;
+mod drawn_indexes;
+mod jobs;
 mod plan;
+mod queries;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use quoit_client::wire::MessageCode;
 use quoit_client::wire::messages::{
-    IndexQueryType, RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbIndexBodyResp,
-    RpbIndexReq, RpbIndexResp, RpbListKeysReq, RpbPutReq, RpbPutResp,
+    RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp,
 };
 use tokio::time::Instant;
 
 use self::data_types::DataTypeOperation;
+use self::jobs::JobOperation;
 pub(super) use self::plan::{PbPlan, check_keys, read_bucket, read_quorum};
 use self::plan::{check_generators, quorum_text, read_plan};
-use super::indexes::{self, DateForm, TermRange};
+use super::indexes::{self, DateForm};
 use super::inputs::acknowledge;
 use super::pb_get::write_get;
 use super::pb_link::{CallError, kept_metadata};
@@ -34,12 +37,6 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// Before a put is made again that was refused because the server had too much to do.
 const OVERLOAD_PAUSE: Duration = Duration::from_millis(10);
-
-/// The index of keys.
-const KEY_INDEX: &[u8] = b"$key";
-
-/// Above every key of text.
-const LAST_KEY: &[u8] = &[0xff];
 
 /// Most postcodes of an object with indexes.
 const POSTCODE_COUNT_MAX: u64 = 3;
@@ -69,6 +66,12 @@ pub(super) enum PbOperation {
     ListKeys,
     QueryPostcodes,
     QueryBirths,
+    /// Asks the index of that number in the plan for so many terms in a row.
+    QueryDrawn {
+        index: usize,
+        term_count: u64,
+    },
+    Job(JobOperation),
     PauseMinute,
     DataType(DataTypeOperation),
 }
@@ -76,8 +79,12 @@ pub(super) enum PbOperation {
 impl PbOperation {
     /// Whether it is about a key.
     fn draws_key(self) -> bool {
-        use PbOperation::{ListKeys, PauseMinute, QueryBirths, QueryPostcodes};
-        !matches!(self, ListKeys | QueryPostcodes | QueryBirths | PauseMinute)
+        use PbOperation::{Job, ListKeys, PauseMinute, QueryBirths, QueryDrawn, QueryPostcodes};
+        match self {
+            ListKeys | QueryPostcodes | QueryBirths | QueryDrawn { .. } | PauseMinute => false,
+            Job(operation) => operation.draws_keys(),
+            _ => true,
+        }
     }
 }
 
@@ -109,7 +116,9 @@ impl From<CallError> for PbObstacle {
 impl Driver for RiakcPb {
     const NAME: &'static str = "riakc_pb";
     const OPERATIONS: &'static str = "get, get_existing, put, update, update_existing, \
-         update_with2i, delete, {scan, MaxCount}, listkeys, query_postcode, query_dob, pause_minute, \
+         update_with2i, delete, {scan, MaxCount}, listkeys, query_postcode, query_dob, \
+         {get_index, Name, TermCount}, mr_bucket_erlang, mr_keylist_erlang, mr_bucket_js, mr_keylist_js, \
+         pause_minute, \
          counter_incr, counter_val, {counter, increment}, {counter, value}, {team, write}, {team, read}, \
          {team, player, addition}, {team, player, removal}, {game, completed}";
 
@@ -127,16 +136,23 @@ impl Driver for RiakcPb {
         Asks { targets: plan.targets.clone(), durability }
     }
 
-    fn operation(_: &PbPlan, term: &Term) -> Option<PbOperation> {
-        Self::operation_of(term)
+    fn operation(plan: &PbPlan, term: &Term) -> Option<PbOperation> {
+        plan.indexes.operation(term).or_else(|| Self::operation_of(term))
     }
 
     fn missing(term: &Term) -> Option<&'static str> {
         let name = term.as_tuple().and_then(|parts| parts.first()).unwrap_or(term).as_atom()?;
         Some(match name {
             "search" | "search_interval" => "Quoit has no search",
-            "mr_bucket_erlang" | "mr_bucket_js" | "mr_keylist_erlang" | "mr_keylist_js" => {
-                "Quoit has not the MapReduce functions that it needs"
+            "mr_multiget" | "mmg_multiget" => {
+                "it calls a module of its author that is in no release of Riak: use mr_keylist_erlang"
+            }
+            "get_index" => {
+                "write {get_index, \"name\", TermCount} with the name of an index of secondary_indexes and \
+                 a count from 1"
+            }
+            "get_term_index" => {
+                "no release of basho_bench has it: {get_index, \"name\", TermCount} asks an index"
             }
             _ => return None,
         })
@@ -211,6 +227,9 @@ impl RiakcPb {
             let count_max = u32::try_from(count.as_integer()?).ok().filter(|count| *count > 0)?;
             return Some(PbOperation::Scan { count_max });
         }
+        if let Some(operation) = JobOperation::of(term) {
+            return Some(PbOperation::Job(operation));
+        }
         Some(match term.as_atom()? {
             "get" => PbOperation::Get,
             "get_existing" => PbOperation::GetExisting,
@@ -234,8 +253,12 @@ impl RiakcPb {
         operation: PbOperation,
         inputs: &mut Inputs,
     ) -> Result<(), PbObstacle> {
-        if !operation.draws_key() {
-            return self.attempt_without_key(plan, operation, inputs).await;
+        match operation {
+            PbOperation::Job(operation) => return self.attempt_job(plan, operation, inputs).await,
+            _ if !operation.draws_key() => {
+                return self.attempt_without_key(plan, operation, inputs).await;
+            }
+            _ => {}
         }
         let key = inputs.next_key()?;
         if let PbOperation::DataType(operation) = operation {
@@ -251,6 +274,8 @@ impl RiakcPb {
             PbOperation::ListKeys
             | PbOperation::QueryPostcodes
             | PbOperation::QueryBirths
+            | PbOperation::QueryDrawn { .. }
+            | PbOperation::Job(_)
             | PbOperation::PauseMinute
             | PbOperation::DataType(_) => {}
             PbOperation::Get | PbOperation::GetExisting => {
@@ -263,29 +288,13 @@ impl RiakcPb {
             }
             PbOperation::Put => {
                 let (write, value) = inputs.begin_put(&key, None)?;
-                self.put(plan, key, None, RpbContent { value, ..RpbContent::default() }).await?;
+                let indexes = plan.indexes.draw(inputs.random());
+                let content = RpbContent { value, indexes, ..RpbContent::default() };
+                self.put(plan, key, None, content).await?;
                 acknowledge(write);
             }
             PbOperation::Update | PbOperation::UpdateExisting | PbOperation::UpdateWithIndexes => {
-                let read = inputs.begin_read(&key);
-                let answer = self.get(plan, &key).await?;
-                let context = read.map(|read| read.found(values_of(&answer)));
-                let vclock = answer.vclock;
-                let content = match answer.content.into_iter().next() {
-                    None if operation == PbOperation::UpdateExisting => {
-                        return Err(not_found(&key));
-                    }
-                    None => RpbContent::default(),
-                    Some(first) => kept_metadata(first),
-                };
-                let (write, value) = inputs.begin_put(&key, context.as_ref())?;
-                let mut content = RpbContent { value, ..content };
-                if operation == PbOperation::UpdateWithIndexes {
-                    let (random, form) = (inputs.random(), DateForm::Dashes);
-                    content.indexes = indexes::all_entries(random, POSTCODE_COUNT_MAX, form);
-                }
-                self.put(plan, key, vclock, content).await?;
-                acknowledge(write);
+                self.update(plan, operation, key, inputs).await?;
             }
             PbOperation::Scan { count_max } => {
                 self.scan(plan, key, inputs.random().uniform(count_max.into())).await?;
@@ -296,6 +305,38 @@ impl RiakcPb {
                 acknowledge(write);
             }
         }
+        Ok(())
+    }
+
+    /// Reads a key and writes it anew.
+    async fn update(
+        &mut self,
+        plan: &PbPlan,
+        operation: PbOperation,
+        key: Bytes,
+        inputs: &mut Inputs,
+    ) -> Result<(), PbObstacle> {
+        let read = inputs.begin_read(&key);
+        let answer = self.get(plan, &key).await?;
+        let context = read.map(|read| read.found(values_of(&answer)));
+        let vclock = answer.vclock;
+        let content = match answer.content.into_iter().next() {
+            None if operation == PbOperation::UpdateExisting => {
+                return Err(not_found(&key));
+            }
+            None => RpbContent::default(),
+            Some(first) => kept_metadata(first),
+        };
+        let (write, value) = inputs.begin_put(&key, context.as_ref())?;
+        let mut content = RpbContent { value, ..content };
+        if operation == PbOperation::UpdateWithIndexes {
+            let (random, form) = (inputs.random(), DateForm::Dashes);
+            content.indexes = indexes::all_entries(random, POSTCODE_COUNT_MAX, form);
+        } else if !plan.indexes.is_empty() {
+            content.indexes = plan.indexes.draw(inputs.random());
+        }
+        self.put(plan, key, vclock, content).await?;
+        acknowledge(write);
         Ok(())
     }
 
@@ -328,6 +369,10 @@ impl RiakcPb {
             }
             PbOperation::QueryBirths => {
                 self.query(plan, indexes::birth_range(inputs.random())).await
+            }
+            PbOperation::QueryDrawn { index, term_count } => {
+                let query = plan.indexes.query(index, term_count, inputs.random());
+                self.query_drawn(plan, query).await
             }
             _ => {
                 tokio::time::sleep(PAUSE).await;
@@ -366,53 +411,6 @@ impl RiakcPb {
         };
         let RpbDelResp {} = self.links.link().call(&request, plan.timeout_write).await?;
         Ok(())
-    }
-
-    /// Asks an index for a range with its terms; whatever it finds is well.
-    async fn query(&mut self, plan: &PbPlan, range: TermRange) -> Result<(), PbObstacle> {
-        let TermRange { field, first, last } = range;
-        let request = RpbIndexReq {
-            bucket: plan.bucket.clone(),
-            bucket_type: plan.bucket_type.clone(),
-            index: Bytes::from_static(field.as_bytes()),
-            qtype: IndexQueryType::Range as i32,
-            range_min: Some(first.into()),
-            range_max: Some(last.into()),
-            return_terms: Some(true),
-            ..RpbIndexReq::default()
-        };
-        let answer = self.links.link().call(&request, plan.timeout_read).await?;
-        let RpbIndexResp { .. } = answer;
-        Ok(())
-    }
-
-    /// Reads objects from a key on in the order of keys; whatever it finds is well.
-    async fn scan(&mut self, plan: &PbPlan, from: Bytes, count: u64) -> Result<(), PbObstacle> {
-        let request = RpbIndexReq {
-            bucket: plan.bucket.clone(),
-            bucket_type: plan.bucket_type.clone(),
-            index: Bytes::from_static(KEY_INDEX),
-            qtype: IndexQueryType::Range as i32,
-            range_min: Some(from),
-            range_max: Some(Bytes::from_static(LAST_KEY)),
-            // It is one of 32 bits.
-            max_results: u32::try_from(count).ok(),
-            return_body: Some(true),
-            ..RpbIndexReq::default()
-        };
-        let answer = self.links.link().call(&request, plan.timeout_read).await?;
-        let RpbIndexBodyResp { .. } = answer;
-        Ok(())
-    }
-
-    /// Lists all keys of the bucket and throws them away.
-    async fn list_keys(&mut self, plan: &PbPlan) -> Result<(), PbObstacle> {
-        let request = RpbListKeysReq {
-            bucket: plan.bucket.clone(),
-            bucket_type: plan.bucket_type.clone(),
-            timeout: u32::try_from(plan.timeout_listkeys.as_millis()).ok(),
-        };
-        Ok(self.links.link().list_keys(&request, plan.timeout_listkeys).await?)
     }
 
     async fn put(

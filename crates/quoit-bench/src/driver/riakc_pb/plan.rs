@@ -6,6 +6,7 @@ use bytes::Bytes;
 use quoit_client::Quorum;
 
 use super::data_types::DataTypeOperation;
+use super::drawn_indexes::DrawnIndexes;
 use super::{PbOperation, RiakcPb};
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
 use crate::driver::Driver as _;
@@ -17,6 +18,15 @@ use crate::term::Term;
 
 /// How long requests may take unless the configuration says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(62);
+
+/// Generated keys of a MapReduce job unless the configuration says otherwise.
+const KEYLIST_LENGTH: u64 = 1000;
+
+/// Most generated keys of a MapReduce job.
+const KEYLIST_LENGTH_MAX: u64 = 1_000_000;
+
+/// Most objects of a bucket over which a job is checked: their sum has 63 bits.
+const PRELOADED_COUNT_MAX: u64 = 1 << 31;
 
 /// The bucket type of buckets that are named without one.
 const DEFAULT_TYPE: Bytes = Bytes::from_static(b"default");
@@ -47,6 +57,13 @@ pub(in crate::driver) struct PbPlan {
     pub(super) routing: Routing,
     /// Whether puts that are refused as an overload are made again.
     pub(super) repeats_overload: bool,
+    /// Indexes of the objects that are written.
+    pub(super) indexes: DrawnIndexes,
+    /// Generated keys of a MapReduce job.
+    pub(super) keylist_length: usize,
+    /// Objects in the bucket, if that is known: a job over all of it is checked by them.
+    pub(super) preloaded_count: Option<u64>,
+    pub(super) timeout_mapreduce: Duration,
 }
 
 impl PbPlan {
@@ -81,6 +98,10 @@ impl PbPlan {
             key_kind: Kind::Binary,
             routing: Routing::Target,
             repeats_overload: false,
+            indexes: DrawnIndexes::default(),
+            keylist_length: KEYLIST_LENGTH as usize,
+            preloaded_count: None,
+            timeout_mapreduce: TIMEOUT,
         }
     }
 }
@@ -178,6 +199,12 @@ pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
     let timeout_general = timeout("pb_timeout_general", TIMEOUT)?;
     let timeout_read = timeout("pb_timeout_read", timeout_general)?;
     let timeout_write = timeout("pb_timeout_write", timeout_general)?;
+    let preloaded_count = match settings.get("riakc_pb_preloaded_keys") {
+        None => None,
+        Some(_) => Some(settings.integer("riakc_pb_preloaded_keys", 0, 0..=PRELOADED_COUNT_MAX)?),
+    };
+    let keylist_length =
+        settings.integer("riakc_pb_keylist_length", KEYLIST_LENGTH, 1..=KEYLIST_LENGTH_MAX)?;
     let targets = config.targets("riakc_pb_ips", "riakc_pb_port", 8087)?;
     let routing = match settings.get("riakc_pb_replica_aware") {
         // Several targets are most likely one cluster.
@@ -210,6 +237,10 @@ pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
         key_kind: config.key_generator.kind(),
         routing,
         repeats_overload: settings.boolean("riakc_pb_repeat_overload", false)?,
+        indexes: DrawnIndexes::read(settings)?,
+        keylist_length: keylist_length as usize,
+        preloaded_count,
+        timeout_mapreduce: timeout("pb_timeout_mapreduce", timeout_general)?,
     })
 }
 

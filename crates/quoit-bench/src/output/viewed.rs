@@ -1,0 +1,73 @@
+//! Seconds of a run as the view takes them.
+
+use std::time::Duration;
+
+use crate::measure::{OperationStats, Window};
+use crate::run::ReportedOperation;
+use crate::view::{OperationLine, ServerLine, Spectrum, ViewSecond};
+
+/// Reasons of failures that are shown.
+const REASONS_MAX: usize = 8;
+
+/// A second of a run, with all that was before it.
+#[derive(Debug)]
+pub(crate) struct ViewedSecond<'a> {
+    pub(crate) operations: &'a [ReportedOperation],
+    /// Since the start of the measurement.
+    pub(crate) elapsed: Duration,
+    /// The second; nothing where nothing ended in it.
+    pub(crate) second: Option<&'a Window>,
+    /// Everything since the start.
+    pub(crate) total: &'a Window,
+    /// Share of a trace that has been replayed, where that is known.
+    pub(crate) replayed: Option<f64>,
+}
+
+impl ViewedSecond<'_> {
+    /// The second as the view takes it.
+    pub(crate) fn view(&self, servers: Vec<ServerLine>) -> ViewSecond {
+        let mut spectrum = Spectrum::default();
+        for stats in self.second.into_iter().flat_map(Window::operations) {
+            for step in stats.histogram_ns().iter_recorded() {
+                spectrum.add(step.value_iterated_to() / 1000, step.count_since_last_iteration());
+            }
+        }
+        let lines = self.operations.iter().enumerate().map(|(index, operation)| {
+            let stats = self.second.map(|window| &window.operations()[index]);
+            OperationLine {
+                name: operation.name(),
+                rate_per_s: stats.map_or(0.0, |stats| stats.count() as f64),
+                error_count: self.total.operations()[index].error_count(),
+                latencies_us: stats.filter(|stats| stats.count() > 0).map(latencies_us),
+            }
+        });
+        ViewSecond {
+            elapsed: self.elapsed,
+            operations: lines.collect(),
+            spectrum,
+            errors: self.errors(),
+            servers,
+            replayed: self.replayed,
+        }
+    }
+
+    /// The most frequent reasons of failures.
+    fn errors(&self) -> Vec<(String, u64)> {
+        let mut errors: Vec<(String, u64)> = self
+            .total
+            .errors()
+            .iter()
+            .map(|((index, reason), count)| {
+                (format!("{}: {reason}", self.operations[*index].name()), *count)
+            })
+            .collect();
+        errors.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        errors.truncate(REASONS_MAX);
+        errors
+    }
+}
+
+fn latencies_us(stats: &OperationStats) -> [u64; 5] {
+    let latencies = stats.latencies();
+    [latencies.median_us, latencies.p95_us, latencies.p99_us, latencies.p99_9_us, latencies.max_us]
+}

@@ -1,0 +1,409 @@
+//! QuickJS as scripts have it, on one thread of the load generator: its bounds, and the functions that are
+//! added.
+//!
+//! Workers never leave their thread, and neither does a runtime. So each thread has one for each script, with
+//! the functions that the script has made for the workers of the thread; [`MadeFunction`] is the name of one.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use quoit_script::BOUNDS;
+use rquickjs::context::EvalOptions;
+use rquickjs::{
+    CatchResultExt, CaughtError, Context, Ctx, Exception, Function, Object, Persistent, Runtime,
+    TypedArray, Value,
+};
+
+use super::ScriptFault;
+use super::scripts::ScriptProgram;
+use crate::random::Random;
+use crate::worker_place::WorkerPlace;
+
+/// Memory of a script for all workers of one thread, in bytes.
+const MEMORY_BYTES_MAX: usize = 256 << 20;
+
+/// Stack of a script, in bytes: a part of that of the threads, 2 MiB.
+const STACK_BYTES_MAX: usize = 256 << 10;
+
+/// How often the engine may ask during a call whether it goes on. It asks every ten thousand loops and calls.
+const STEPS_MAX: u32 = 1000;
+
+/// How long one call may take. It is for built-in functions: loops come to [`STEPS_MAX`] before.
+const CALL_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Longest key or value, in bytes.
+pub(super) const SIZE_BYTES_MAX: usize = 64 << 20;
+
+/// Characters of an exception's text.
+const MESSAGE_CHARS_MAX: usize = 500;
+
+/// Run before a script: no clocks, and nothing that workers could share.
+const PRELUDE: &str = include_str!("prelude.js");
+
+/// A function that a script has made for a worker, on the thread that it was made on.
+#[derive(Debug)]
+pub(super) struct MadeFunction {
+    program: usize,
+    number: u64,
+}
+
+/// Arguments of a call, and the value that it gave.
+pub(super) enum Argument {
+    None,
+    Boolean(bool),
+}
+
+/// A value of the language that left it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Given {
+    /// `null` or `undefined`.
+    Nothing,
+    Integer(i64),
+    /// A number that is no integer of up to 2^53.
+    Number(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+    /// The fields of an object that is no list, those that are functions left out.
+    Fields(Vec<(String, Given)>),
+    /// Anything else, by the name of its type.
+    Other(&'static str),
+}
+
+impl Given {
+    /// The kind of the value, in words.
+    pub(super) fn kind_text(&self) -> String {
+        match self {
+            Self::Nothing => "nothing".to_owned(),
+            Self::Integer(_) => "an integer".to_owned(),
+            Self::Number(number) => format!("the number {number}"),
+            Self::Text(_) => "a text".to_owned(),
+            Self::Bytes(_) => "bytes".to_owned(),
+            Self::Fields(_) => "an object".to_owned(),
+            Self::Other(type_name) => format!("a value of the type {type_name}"),
+        }
+    }
+}
+
+/// The worker whose function is called on this thread.
+struct Caller {
+    random: Random,
+    place: WorkerPlace,
+}
+
+/// The bounds of the call at hand.
+#[derive(Clone, Copy)]
+struct Watch {
+    steps_left: u32,
+    give_up_at: Option<Instant>,
+    is_cut: bool,
+}
+
+/// A script on this thread. The functions go before their runtime does.
+struct HostedScript {
+    functions: HashMap<u64, Persistent<Function<'static>>>,
+    maker: Persistent<Function<'static>>,
+    /// Gives bytes as a text of as many characters: the crate has no safe way to their memory.
+    to_latin1: Persistent<Function<'static>>,
+    context: Context,
+    _runtime: Runtime,
+}
+
+#[derive(Default)]
+struct ThreadScripts {
+    scripts: HashMap<usize, HostedScript>,
+    next_number: u64,
+}
+
+thread_local! {
+    static HOST: RefCell<ThreadScripts> = RefCell::default();
+    static CALLER: RefCell<Option<Caller>> = const { RefCell::new(None) };
+    static WATCH: Cell<Watch> =
+        const { Cell::new(Watch { steps_left: 0, give_up_at: None, is_cut: false }) };
+}
+
+impl MadeFunction {
+    /// Has the function of the program make one for a worker.
+    pub(super) fn make(
+        program: &ScriptProgram,
+        random: &mut Random,
+        place: WorkerPlace,
+    ) -> Result<Self, ScriptFault> {
+        HOST.with_borrow_mut(|host| {
+            host.next_number += 1;
+            let number = host.next_number;
+            let script = match host.scripts.entry(program.number) {
+                Entry::Occupied(script) => script.into_mut(),
+                Entry::Vacant(vacant) => vacant.insert(HostedScript::new(program, random, place)?),
+            };
+            let made = script.make(program, random, place)?;
+            script.functions.insert(number, made);
+            Ok(Self { program: program.number, number })
+        })
+    }
+
+    /// Calls the function.
+    pub(super) fn call(
+        &self,
+        path: &Path,
+        random: &mut Random,
+        place: WorkerPlace,
+        argument: Argument,
+    ) -> Result<Given, ScriptFault> {
+        HOST.with_borrow(|host| {
+            let script = host.scripts.get(&self.program);
+            let function = script.and_then(|script| script.functions.get(&self.number));
+            let (Some(script), Some(function)) = (script, function) else {
+                return Err(ScriptFault::of_call(
+                    path,
+                    "the function was made elsewhere".to_owned(),
+                ));
+            };
+            script.context.with(|ctx| {
+                let gave = watched(random, place, || {
+                    let function = function.clone().restore(&ctx)?;
+                    let gave: Value<'_> = match argument {
+                        Argument::None => function.call(()),
+                        Argument::Boolean(flag) => function.call((flag,)),
+                    }?;
+                    given(gave, &script.to_latin1.clone().restore(&ctx)?)
+                });
+                gave.catch(&ctx).map_err(|error| fault_of(path, &error))
+            })
+        })
+    }
+}
+
+/// Drops the runtime of a program on this thread.
+pub(super) fn forget(program: &ScriptProgram) {
+    HOST.with_borrow_mut(|host| drop(host.scripts.remove(&program.number)));
+}
+
+impl Drop for MadeFunction {
+    fn drop(&mut self) {
+        // At the end of the thread the functions may have gone already.
+        let _ = HOST.try_with(|host| {
+            if let Ok(mut host) = host.try_borrow_mut()
+                && let Some(script) = host.scripts.get_mut(&self.program)
+            {
+                script.functions.remove(&self.number);
+            }
+        });
+    }
+}
+
+impl HostedScript {
+    fn new(
+        program: &ScriptProgram,
+        random: &mut Random,
+        place: WorkerPlace,
+    ) -> Result<Self, ScriptFault> {
+        let path = &program.path;
+        let unmade = |error: rquickjs::Error| {
+            ScriptFault::of_call(path, format!("no runtime for the script could be made: {error}"))
+        };
+        let runtime = Runtime::new().map_err(unmade)?;
+        runtime.set_memory_limit(MEMORY_BYTES_MAX);
+        runtime.set_max_stack_size(STACK_BYTES_MAX);
+        runtime.set_interrupt_handler(Some(Box::new(is_over)));
+        let context = Context::full(&runtime).map_err(unmade)?;
+        let (maker, to_latin1) = context.with(|ctx| {
+            let compiled = watched(random, place, || {
+                ctx.eval::<(), _>(BOUNDS)?;
+                add_functions(&ctx)?;
+                let to_latin1: Function<'_> = ctx.eval(PRELUDE)?;
+                let mut options = EvalOptions::default();
+                options.filename = Some(path.display().to_string());
+                let maker: Function<'_> = ctx.eval_with_options(program.text.as_str(), options)?;
+                Ok((Persistent::save(&ctx, maker), Persistent::save(&ctx, to_latin1)))
+            });
+            compiled.catch(&ctx).map_err(|error| fault_of(path, &error))
+        })?;
+        Ok(Self { functions: HashMap::new(), maker, to_latin1, context, _runtime: runtime })
+    }
+
+    /// Evaluates the script anew for a worker, so that it shares no variable, and calls its function.
+    fn make(
+        &self,
+        program: &ScriptProgram,
+        random: &mut Random,
+        place: WorkerPlace,
+    ) -> Result<Persistent<Function<'static>>, ScriptFault> {
+        let (path, name) = (&program.path, &program.function);
+        self.context.with(|ctx| {
+            let gave = watched(random, place, || {
+                let maker = self.maker.clone().restore(&ctx)?;
+                let arguments: Value<'_> = ctx.json_parse(program.arguments.as_str())?;
+                maker.call::<_, Value<'_>>((place.number, arguments))
+            });
+            let gave = gave.catch(&ctx).map_err(|error| fault_of(path, &error))?;
+            let type_name = gave.type_name();
+            let function = gave.into_function().ok_or_else(|| {
+                let text = format!(
+                    "{name} gave a value of the type {type_name}: it is called once for each worker, and \
+                     gives a function such as () => random(100)"
+                );
+                ScriptFault::of_call(path, text)
+            })?;
+            Ok(Persistent::save(&ctx, function))
+        })
+    }
+}
+
+/// Makes a call that draws from `random`, within the bounds, and puts the stream back as the call has left
+/// it.
+fn watched<T>(random: &mut Random, place: WorkerPlace, call: impl FnOnce() -> T) -> T {
+    let give_up_at = Some(Instant::now() + CALL_TIME_MAX);
+    WATCH.set(Watch { steps_left: STEPS_MAX, give_up_at, is_cut: false });
+    CALLER.set(Some(Caller { random: random.clone(), place }));
+    let called = call();
+    if let Some(caller) = CALLER.take() {
+        *random = caller.random;
+    }
+    called
+}
+
+/// Whether the call at hand has to end.
+fn is_over() -> bool {
+    let mut watch = WATCH.get();
+    watch.steps_left = watch.steps_left.saturating_sub(1);
+    watch.is_cut |=
+        watch.steps_left == 0 || watch.give_up_at.is_some_and(|limit| Instant::now() > limit);
+    WATCH.set(watch);
+    watch.is_cut
+}
+
+/// The functions that scripts have besides the language.
+fn add_functions(ctx: &Ctx<'_>) -> rquickjs::Result<()> {
+    let globals = ctx.globals();
+    let fraction = |ctx: Ctx<'_>| with_caller(&ctx, |caller| caller.random.fraction());
+    globals.get::<_, Object<'_>>("Math")?.set("random", Function::new(ctx.clone(), fraction)?)?;
+    globals.set("random", Function::new(ctx.clone(), random)?)?;
+    globals.set("randomText", Function::new(ctx.clone(), random_text)?)?;
+    globals.set("randomBytes", Function::new(ctx.clone(), random_bytes)?)?;
+    let exponential =
+        |ctx: Ctx<'_>, mean: f64| with_caller(&ctx, |caller| caller.random.exponential(mean));
+    globals.set("randomExponential", Function::new(ctx.clone(), exponential)?)?;
+    let count = |ctx: Ctx<'_>| with_caller(&ctx, |caller| caller.place.count);
+    globals.set("workerCount", Function::new(ctx.clone(), count)?)
+}
+
+fn with_caller<T>(ctx: &Ctx<'_>, act: impl FnOnce(&mut Caller) -> T) -> rquickjs::Result<T> {
+    CALLER.with_borrow_mut(|caller| match caller {
+        Some(caller) => Ok(act(caller)),
+        None => Err(Exception::throw_type(ctx, "there is no worker")),
+    })
+}
+
+/// Uniform in 1 to `max`.
+fn random(ctx: Ctx<'_>, max: f64) -> rquickjs::Result<f64> {
+    if !(1.0..=9_007_199_254_740_991.0).contains(&max) {
+        return Err(Exception::throw_range(&ctx, "random(max) wants a number from 1 to 2^53 - 1"));
+    }
+    with_caller(&ctx, |caller| caller.random.uniform(max as u64) as f64)
+}
+
+fn size_of(ctx: &Ctx<'_>, size: f64) -> rquickjs::Result<usize> {
+    if (0.0..=SIZE_BYTES_MAX as f64).contains(&size) {
+        return Ok(size as usize);
+    }
+    Err(Exception::throw_range(ctx, "a size is 0 to 67108864 bytes"))
+}
+
+/// Printable characters.
+fn random_text(ctx: Ctx<'_>, size: f64) -> rquickjs::Result<String> {
+    let size = size_of(&ctx, size)?;
+    with_caller(&ctx, |caller| {
+        let character = |_| char::from(b' ' + (caller.random.uniform(95) - 1) as u8);
+        (0..size).map(character).collect()
+    })
+}
+
+/// Random bytes.
+fn random_bytes(ctx: Ctx<'_>, size: f64) -> rquickjs::Result<TypedArray<'_, u8>> {
+    let size = size_of(&ctx, size)?;
+    let bytes = with_caller(&ctx, |caller| {
+        (0..size).map(|_| (caller.random.uniform(256) - 1) as u8).collect::<Vec<u8>>()
+    })?;
+    TypedArray::new(ctx, bytes)
+}
+
+/// A value as it leaves the language; objects with what is in them, but no deeper.
+fn given<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<Given> {
+    if let Some(object) = value.as_object()
+        && value.is_object()
+        && !value.is_array()
+        && !value.is_function()
+        && TypedArray::<u8>::from_value(value.clone()).is_err()
+    {
+        let fields = object.props::<String, Value<'_>>().map(|property| {
+            let (name, value) = property?;
+            Ok((name, plain(value, to_latin1)?))
+        });
+        return fields.collect::<rquickjs::Result<_>>().map(Given::Fields);
+    }
+    plain(value, to_latin1)
+}
+
+fn plain<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<Given> {
+    if value.is_null() || value.is_undefined() {
+        return Ok(Given::Nothing);
+    }
+    if let Some(number) = value.as_number() {
+        let is_whole = number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
+        return Ok(if is_whole { Given::Integer(number as i64) } else { Given::Number(number) });
+    }
+    if let Some(text) = value.as_string() {
+        return text.to_string().map(Given::Text);
+    }
+    let type_name = value.type_name();
+    if let Some(number) = value.as_big_int() {
+        return number.clone().to_i64().map(Given::Integer);
+    }
+    let Ok(bytes) = TypedArray::<u8>::from_value(value) else { return Ok(Given::Other(type_name)) };
+    let text: String = to_latin1.call((bytes,))?;
+    Ok(Given::Bytes(text.chars().map(|c| c as u8).collect()))
+}
+
+/// The fault of a call that failed or was cut.
+fn fault_of(path: &Path, error: &CaughtError<'_>) -> ScriptFault {
+    if WATCH.get().is_cut {
+        let steps = u64::from(STEPS_MAX) * 10_000;
+        let text = format!(
+            "the call was cut after about {steps} loops and calls, or {CALL_TIME_MAX:?}: does a loop have an \
+             end? Do less in one call"
+        );
+        return ScriptFault::of_call(path, text);
+    }
+    let (message, stack) = match error {
+        CaughtError::Exception(exception) => {
+            let name = exception.as_object().get::<_, String>("name").unwrap_or_default();
+            let message = exception.message().unwrap_or_default();
+            (format!("{name}: {message}"), exception.stack().unwrap_or_default())
+        }
+        // There was no memory left for an exception.
+        CaughtError::Value(value) if value.is_null() => {
+            ("InternalError: out of memory".to_owned(), String::new())
+        }
+        CaughtError::Value(value) => {
+            let text = value.as_string().and_then(|text| text.to_string().ok());
+            (
+                text.unwrap_or_else(|| "a value that is no Error was thrown".to_owned()),
+                String::new(),
+            )
+        }
+        CaughtError::Error(error) => (error.to_string(), String::new()),
+    };
+    let mut text: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
+    if text.contains("out of memory") {
+        text.push_str(&format!(
+            " ({} MiB for the workers of a thread): forget what is not needed",
+            MEMORY_BYTES_MAX >> 20
+        ));
+    } else if text.contains("stack overflow") || text.contains("call stack size") {
+        text.push_str(": functions call each other too deeply, use a loop");
+    }
+    ScriptFault::of_stack(path, &stack, text)
+}

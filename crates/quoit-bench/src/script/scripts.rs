@@ -1,0 +1,106 @@
+//! The scripts of a configuration: read and tried before the run.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::engine::{MadeFunction, forget};
+use super::{FaultSlot, ScriptError, ScriptReference};
+use crate::random::{Random, RandomKind, Seed};
+use crate::worker_place::WorkerPlace;
+
+/// Longest script, in bytes.
+const SCRIPT_BYTES_MAX: u64 = 1 << 20;
+
+/// Numbers of programs, by which threads know them.
+static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
+
+/// Reads the scripts that a key of the configuration names.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    /// Where relative paths begin.
+    base: PathBuf,
+    paths: Vec<PathBuf>,
+    faults: FaultSlot,
+}
+
+/// A function of a script with its arguments.
+#[derive(Debug)]
+pub(super) struct ScriptProgram {
+    pub(super) number: usize,
+    pub(super) path: PathBuf,
+    pub(super) function: String,
+    /// The script as a function of the worker's number and the arguments: what it declares is anew for each
+    /// call.
+    pub(super) text: String,
+    /// A list in JSON.
+    pub(super) arguments: String,
+}
+
+impl Scripts {
+    /// No scripts yet; relative paths begin at `base`. Faults of a run go to `faults`.
+    pub(crate) fn new(base: PathBuf, faults: FaultSlot) -> Self {
+        Self { base, paths: Vec::new(), faults }
+    }
+
+    /// The files that were read.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    pub(super) fn faults(&self) -> FaultSlot {
+        self.faults.clone()
+    }
+
+    /// The program of a reference, which was called once as for a first worker. `remedy` is a generator for a
+    /// module of Erlang without a script.
+    pub(super) fn program(
+        &mut self,
+        reference: &ScriptReference,
+        remedy: &'static str,
+    ) -> Result<Arc<ScriptProgram>, ScriptError> {
+        let path = self.base.join(reference.file_name());
+        let text = read(&path).map_err(|error| match error {
+            ScriptError::Read { path, error }
+                if reference.is_module && error.kind() == ErrorKind::NotFound =>
+            {
+                let (module, function) = (reference.file.clone(), reference.function.clone());
+                ScriptError::Module { module, function, path, remedy }
+            }
+            error => error,
+        })?;
+        let function = &reference.function;
+        // It begins on the line of the text, so that lines of faults are those of the file.
+        let text = format!(
+            "(function (worker, given) {{ \"use strict\"; {text}\n;\
+             if (typeof {function} !== \"function\")\
+             {{ throw new TypeError(\"there is no function {function}\"); }}\
+             return {function}(worker, ...given); }})"
+        );
+        let program = Arc::new(ScriptProgram {
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            path: path.clone(),
+            function: function.clone(),
+            text,
+            arguments: reference.arguments.clone(),
+        });
+        let mut random = Random::new(RandomKind::default(), Seed::default(), 1);
+        let tried = MadeFunction::make(&program, &mut random, WorkerPlace { number: 1, count: 1 });
+        tried.map(drop).map_err(ScriptError::Fault)?;
+        forget(&program);
+        self.paths.push(path);
+        Ok(program)
+    }
+}
+
+fn read(path: &Path) -> Result<String, ScriptError> {
+    let unread = |error| ScriptError::Read { path: path.to_owned(), error };
+    let size_bytes = fs::metadata(path).map_err(unread)?.len();
+    if size_bytes > SCRIPT_BYTES_MAX {
+        let (path, limit_bytes) = (path.to_owned(), SCRIPT_BYTES_MAX);
+        return Err(ScriptError::Size { path, size_bytes, limit_bytes });
+    }
+    fs::read_to_string(path).map_err(unread)
+}

@@ -1,0 +1,20 @@
+//! The full-screen view of a run in a terminal.
+//!
+//! [`ViewState`] is what is shown; a run feeds it with its phases, seconds and messages. [`draw`] makes the
+//! screen of it, and depends on nothing else. [`Screen`] owns the terminal: it takes the keys, and gives the
+//! terminal back as it was, also after a panic.
+
+mod board;
+mod draw;
+mod screen;
+mod spectrum;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use board::ServerBoard;
+pub use draw::draw;
+pub(crate) use screen::Screen;
+pub use screen::ViewError;
+pub use spectrum::Spectrum;
+pub use state::{OperationLine, ServerLine, ViewPhase, ViewSecond, ViewState};
