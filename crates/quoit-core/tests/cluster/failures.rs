@@ -229,7 +229,11 @@ async fn a_forwarded_put_that_two_nodes_coordinate_is_one_value() {
         let (written, count) = put_whose_answer_is_lost(&cluster, put, true).await;
         assert!(matches!(written, Ok(())), "{written:?}");
         let object = cluster.nodes[0].read(at, r(3)).await.unwrap().unwrap();
-        assert!(object.clock.entries().len() > 1, "{name} was coordinated once: {:?}", object.clock);
+        assert!(
+            object.clock.entries().len() > 1,
+            "{name} was coordinated once: {:?}",
+            object.clock
+        );
         assert_eq!(count, 1, "{name} is there once");
     }
 }
