@@ -31,5 +31,9 @@ pub use events::EventRow;
 pub use growth::Growth;
 pub use knee::KneeResults;
 pub use page::draw_page;
-pub(crate) use page::{ComparisonPage, draw_comparison_page};
+pub(crate) use page::{
+    CampaignPage, CampaignPageCell, CampaignPageRow, ComparisonPage, draw_campaign_page,
+    draw_comparison_page,
+};
+pub(crate) use periods::rates_of_parts;
 pub use results::{ErrorCount, LatencyRow, OperationRows, Results, SummaryRow};
