@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(HERE)]
 
 from support import chromium, unittest_runner  # noqa: E402
-from support.node import binary_from_environment  # noqa: E402
+from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 
 BINARY = os.path.abspath(binary_from_environment())
 # So that each load takes its two seconds.
@@ -191,6 +191,54 @@ class Shipped(CampaignCase):
                   if row["cell"] == "bitcask" and row["unit"] == "ms" and row["published"]]
         self.assertEqual(beside, ["Riak 2.9.1, newer replication", "Riak 2.9.1, older protocol (riak_repl)"])
 
+EVENTS = """{title, "events"}. {server, [{nodes, 3}, {program, "%s"}, {settings, ["ring_size=16"]}]}.
+{load, [{driver, riakc_pb}, {mode, max}, {duration, infinity}, {riakc_pb_ips, {servers, pb}},
+        {operations, [{put, 1}]}, {key_generator, {int_to_bin_bigendian, {partitioned_sequential_int, 50}}}]}.
+{run, [{duration, 0.5}, {mode, {rate, 20}}, {concurrent, 3}, {driver, riakc_pb}, {report_interval, 1},
+       {riakc_pb_ips, {servers, pb}}, {operations, [{get, 1}, {put, 1}]},
+       {key_generator, {int_to_bin_bigendian, {uniform_int, 50}}}]}.
+{events, [{"2s", ps, "%s > $QUOIT_BENCH_DIR/nodes"}, {"3s", kill, {kill, 2}}, {"5s", wrong, {kill, 2}},
+          {"6s", back, {start, 2}}, {"12s", pause, {pause, 3}}, {"13s", resume, {resume, 3}},
+          {"14s", more, {add, 1}}, {"10%%", mark}]}.
+"""
+
+
+class Servers(CampaignCase):
+    def test_nodes_of_another_program_are_killed_started_paused_and_added(self):
+        program = os.path.join(self.folder, "another-build")
+        os.symlink(BINARY, program)
+        command = "cat /proc/[0-9]*/cmdline | tr '\\\\0' '\\\\n' | grep -c %s" % program
+        path = os.path.join(self.folder, "events.campaign")
+        with open(path, "w", encoding="utf-8") as handle:
+            handle.write(EVENTS % (program, command))
+        status, said = self.run_whole(path)
+        self.assertEqual(status, 0, said)
+        with open(os.path.join(self.directory, "only", "events.csv"), encoding="utf-8") as handle:
+            outcomes = dict(line.rstrip("\n").split(", ")[1::2] for line in handle)
+        self.assertRegex(outcomes.pop("wrong"), "node 2 was killed by SIGKILL")
+        self.assertEqual(outcomes, {
+            "event": "outcome", "ps": "exit status: 0", "kill": "done", "back": "done", "pause": "done",
+            "resume": "done", "more": "done", "mark": "mark"})
+        with open(os.path.join(self.directory, "only", "nodes"), encoding="utf-8") as handle:
+            # Three nodes, and what looks for them.
+            self.assertGreaterEqual(int(handle.read()), 3)
+        self.assertTrue(os.path.isdir(os.path.join(self.directory, "preparation", "only-load")))
+        self.assert_nothing_runs()
+
+    def test_servers_that_run_already_are_left_alone(self):
+        path = os.path.join(self.folder, "running.campaign")
+        with TemporaryNode(BINARY, []) as node:
+            running = '{running, {["%s:%d"], ["%s:%d"]}}' % (node.pb + node.http)
+            with open(path, "w", encoding="utf-8") as handle:
+                handle.write((SMALL % "0.02").replace("{nodes, 1}, {engine, memory}", running))
+            status, said = self.run_whole(path, "--cell", "two", "--keep-data")
+            self.assertEqual(status, 0, said)
+            self.assertIn("two: 1 running server", said)
+            self.assertEqual(node.process.poll(), None)
+        self.assertEqual(self.ends(), {"two": "done"})
+        kept = [name for name in os.listdir(self.directory) if name.startswith("servers-")]
+        self.assertEqual(len(kept), 1, "the data is kept where that is asked for")
+
 
 def add_shipped():
     for name, published in SHIPPED.items():
@@ -263,6 +311,10 @@ class Ends(CampaignCase):
         status, said = self.run_whole(campaign)
         self.assertEqual(status, 0, said)
         self.assertIn("0 of 3 cells to run", said)
+        done = subprocess.run([BINARY, "bench", "report", self.directory], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("name the directory of one of its cells", done.stdout)
 
     def test_a_node_that_does_not_start_fails_its_cell_and_no_other(self):
         path = os.path.join(self.folder, "bad.campaign")
@@ -272,7 +324,7 @@ class Ends(CampaignCase):
         status, said = self.run_whole(path, "--cell", "*-one", "--cell", "memory-two")
         self.assertEqual(status, 1, said)
         self.assertEqual(self.ends(), {"stone-one": "failed", "memory-one": "done", "memory-two": "done"})
-        self.assertRegex(said, r"Cell stone-one is failed: .*storage_backend.*stone")
+        self.assertRegex(said, r"(?s)Cell stone-one is failed: .*storage_backend = stone")
         self.assert_nothing_runs()
 
 

@@ -59,7 +59,8 @@ NOT_HERE = {
         "quoit bench crdt-growth": HOURS,
         "quoit bench compare DIR": FORM, "quoit bench compare OLD_CONFIG": FORM},
     "docs/development.md": {
-        "make test": "runs this test", "CAMPAIGN_SCALE=": HOURS, "python3 tests/": CHORES, "PYTHONPATH=tests": CHORES,
+        "make test": "runs this test", "CAMPAIGN_SCALE=": HOURS,
+        "python3 tests/": CHORES, "PYTHONPATH=tests": CHORES,
         "cargo xtask ": CHORES, "cargo test": CHORES, "cargo build": BUILDS, "objcopy ": BUILDS,
         "strip ": BUILDS},
     "docs/benchmarks.md": {

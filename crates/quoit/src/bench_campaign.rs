@@ -8,7 +8,18 @@ use quoit_bench::campaign::{
 use quoit_bench::cli::ExitStatus;
 use std::path::PathBuf;
 
-/// A campaign, or a question about campaigns.
+/// Run an experiment in all its variants, each with servers of its own, and write one report.
+///
+/// The published experiments with Riak come with the program; `quoit bench campaign list` names them:
+///
+/// quoit bench campaign ec2-http --scale 0.01
+///
+/// For each cell of its matrix a campaign starts nodes of this program on free ports of this machine, loads
+/// and warms them, runs what is measured, kills or adds nodes meanwhile if it says so, and stops them. The
+/// same command again goes on behind what is done, also after a kill. The directory has the report of each
+/// cell, and campaign.html, summary.csv and summary.json with the published figures beside ours.
+///
+/// The exit code is 0 when all cells are done, and 1 when one is left.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct CampaignArgs {

@@ -32,7 +32,7 @@ pub(super) enum CellOutcome {
     Interrupted,
 }
 
-/// What a cell runs with.
+/// Surroundings of a cell's run.
 pub(super) struct CellContext<'a> {
     pub(super) directory: &'a Path,
     pub(super) starter: &'a dyn ServerStarter,

@@ -15,6 +15,7 @@ use super::state::{CampaignState, CellEnd, CellRecord, DirectoryLock};
 use crate::cli::{ExitStatus, failed};
 use crate::output::Terminal;
 use crate::output::text::clock_text;
+use crate::report::CAMPAIGN_PAGE;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -168,7 +169,7 @@ impl RunningCampaign<'_> {
         )?;
         tables.lines().iter().for_each(|line| terminal.line(line));
         let left = selected.iter().filter(|cell| !self.state.is_done(&cell.label)).count();
-        let page = self.context.directory.join(super::page::PAGE_FILE);
+        let page = self.context.directory.join(CAMPAIGN_PAGE);
         terminal.line(&format!("Report: {}", page.display()));
         if left > 0 {
             let why = if is_interrupted { "Interrupted: " } else { "" };

@@ -13,7 +13,7 @@ pub struct CellEvent {
     pub at: Duration,
     /// A word for people.
     pub name: String,
-    /// What is done; nothing for a mark.
+    /// Its effect; nothing for a mark.
     pub effect: Option<CellEffect>,
 }
 

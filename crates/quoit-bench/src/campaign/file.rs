@@ -37,7 +37,7 @@ pub struct Campaign {
     pub name: String,
     /// The name in a line.
     pub title: String,
-    /// What it is about, for people.
+    /// A paragraph for people.
     pub about: String,
     /// Where its published figures come from.
     pub source: String,
@@ -48,7 +48,7 @@ pub struct Campaign {
     /// Figures that are told beside the usual ones.
     pub(super) figures: Vec<CampaignFigure>,
     pub(super) published: Vec<PublishedSet>,
-    /// What differs from the published experiment, beside the machine and the scale.
+    /// Differences from the published experiment, beside the machine and the scale.
     pub(super) differences: Vec<String>,
     /// Whether the nodes' use of the machine is asked for each second.
     pub(super) is_watched: bool,

@@ -23,7 +23,7 @@ pub struct MatrixAxis {
 pub struct AxisValue {
     /// Its name in the cell's label and in selectors of published figures.
     pub label: String,
-    /// What is put in for the axis.
+    /// The term that is put in for the axis.
     pub term: Term,
 }
 

@@ -9,11 +9,11 @@ use super::state::{CampaignState, write_whole};
 use super::table::{CampaignCellRow, CampaignRow, CampaignTables};
 use crate::output::environment::Environment;
 use crate::output::text::size_text;
-use crate::report::{CampaignPage, CampaignPageCell, CampaignPageRow, draw_campaign_page};
+use crate::report::{
+    CAMPAIGN_PAGE, CampaignPage, CampaignPageCell, CampaignPageRow, draw_campaign_page,
+};
 use std::path::Path;
 
-/// The page in the directory of a campaign.
-pub(super) const PAGE_FILE: &str = "campaign.html";
 const CSV_FILE: &str = "summary.csv";
 const JSON_FILE: &str = "summary.json";
 
@@ -31,7 +31,7 @@ pub(super) fn write_report(
     json.push(b'\n');
     write_whole(&directory.join(JSON_FILE), &json)?;
     let page = page(campaign, cells, &tables, directory, scale);
-    write_whole(&directory.join(PAGE_FILE), page.as_bytes())?;
+    write_whole(&directory.join(CAMPAIGN_PAGE), page.as_bytes())?;
     Ok(tables)
 }
 
@@ -90,7 +90,7 @@ fn badges(tables: &CampaignTables, scale: CampaignScale) -> Vec<(&'static str, S
     badges
 }
 
-/// What a reader has to know before comparing.
+/// Facts that a reader has to know before comparing.
 fn differences(
     campaign: &Campaign,
     cells: &[CampaignCell],
@@ -100,9 +100,9 @@ fn differences(
     let mut told = Vec::new();
     let started = cells.iter().filter(|cell| cell.server.running.is_none());
     if let Some(nodes) = started.map(|cell| cell.server.nodes_in_all()).max() {
+        let nodes = if nodes == 1 { "the node".to_owned() } else { format!("up to {nodes} nodes") };
         told.push(format!(
-            "Hardware: up to {nodes} nodes and the load generator share this machine, its {core_count} cores \
-             and its disk."
+            "Hardware: {nodes} and the load generator share a machine of {core_count} cores and its disk."
         ));
     }
     if !scale.is_whole() {

@@ -1,4 +1,4 @@
-//! What a cell needs of the machine, and what the machine has.
+//! Room that a cell needs of the machine, and that the machine has.
 
 use super::fields::{Fields, unsigned};
 use super::server_plan::ServerPlan;

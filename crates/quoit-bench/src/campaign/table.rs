@@ -121,7 +121,8 @@ impl CampaignTables {
 
     /// The published figures beside ours in lines for a terminal.
     pub(super) fn lines(&self) -> Vec<String> {
-        let compared = self.figures.iter().filter(|row| row.published.is_some());
+        let compared =
+            self.figures.iter().filter(|row| row.published.is_some() && row.ours.is_some());
         let value = |row: &CampaignRow| row.ours.map_or_else(|| "-".to_owned(), figure_text);
         compared
             .map(|row| {

@@ -26,7 +26,7 @@ fn scale(text: &str) -> CampaignScale {
     CampaignScale::parse(text).expect("a scale")
 }
 
-/// What is told of a text that is no campaign, or whose cells are none.
+/// The fault of a text that is no campaign, or whose cells are none.
 fn told(text: &str) -> String {
     match parsed(text).and_then(|campaign| campaign.cells(CampaignScale::WHOLE)) {
         Ok(_) => panic!("it has to be refused: {text}"),
@@ -83,100 +83,79 @@ fn a_scale_changes_what_is_marked_and_nothing_else() {
     assert!(!keys(&whole[1], 1).iter().any(|(key, _)| key == "report_interval"));
 }
 
+/// Asserts that each text, behind a title in a line of its own, is refused with these words.
+fn assert_told(cases: &[(&str, &str)]) {
+    for (text, expected) in cases {
+        let told = told(&format!("{{title, \"t\"}}.\n{text}"));
+        assert!(told.contains(expected), "{text}\n{told}\nand not\n{expected}");
+    }
+}
+
 #[test]
-fn faults_are_told_with_their_place_and_a_remedy() {
-    let title = "{title, \"t\"}.\n";
-    let rest = "{server, [{nodes, 1}]}. {run, [{driver, null}]}.";
-    for (text, expected) in [
-        (format!("{title}{{server, []}}."), "has no run: add {run, ...}"),
-        (format!("{title}{{run, [{{driver, null}}]}}."), "has no server"),
-        (rest.to_owned(), "has no title"),
+fn faults_of_keys_are_told_with_their_place_and_a_remedy() {
+    assert_told(&[
+        ("{server, []}.", "has no run: add {run, ...}"),
+        ("{run, [{driver, null}]}.", "has no server"),
         (
-            format!("{title}{rest}\n{{matrx, []}}."),
+            "{server, []}. {run, []}.\n{matrx, []}.",
             "small.campaign:3:2: campaigns have no key matrx: did you mean `matrix`?",
         ),
         (
-            format!("{title}{rest}\n{{matrix, [{{a, []}}]}}."),
+            "{server, []}. {run, []}.\n{matrix, [{a, []}]}.",
             "small.campaign:3:10: matrix: write a list of {Axis",
         ),
+        ("{server, []}. {run, []}. {matrix, [{a, [{x, {axis, a}}]}]}.", "no term names an axis"),
+        ("{server, []}. {run, []}. {matrix, [{a, [x, x]}]}.", "another label for each"),
+        ("{server, []}. {run, []}. {growth, []}.", "either run or growth"),
         (
-            format!("{title}{rest}\n{{matrix, [{{a, [{{x, {{axis, a}}}}]}}]}}."),
-            "no term names an axis",
-        ),
-        (format!("{title}{rest}\n{{matrix, [{{a, [x, x]}}]}}."), "another label for each"),
-        (
-            format!("{title}{rest}\n{{growth, [{{type, sets}}, {{items, 1}}]}}."),
-            "either run or growth",
-        ),
-        (
-            format!("{title}{rest}\n{{figures, [{{p98, get}}]}}."),
+            "{server, []}. {run, []}. {figures, [{p98, get}]}.",
             "figures: {p98,get}: write a list of rate",
         ),
         (
-            format!("{title}{rest}\n{{published, [{{[{{engine, x}}], \"s\", [{{rate, 1}}]}}]}}."),
+            "{server, []}. {run, []}. {published, [{[{engine, x}], \"s\", [{rate, 1}]}]}.",
             "no cell has {engine,x}",
         ),
         (
-            format!("{title}{rest}\n{{published, [{{[], \"s\", [{{rate, x}}]}}]}}."),
+            "{server, []}. {run, []}. {published, [{[], \"s\", [{rate, x}]}]}.",
             "a value is a number",
         ),
-        (
-            format!("{title}{rest}\n{{events, [{{\"5%\", x, {{burn, 1}}}}]}}."),
-            "in the cell only: events",
-        ),
-        (
-            format!("{title}{{server, [{{node, 1}}]}}. {{run, []}}."),
-            "has no field node: it has program, engine, nodes",
-        ),
-        (
-            format!("{title}{{server, [{{nodes, 65}}]}}. {{run, []}}."),
-            "nodes is 65: write a number from 1 to 64",
-        ),
-        (format!("{title}{{server, [{{linked, true}}]}}. {{run, []}}."), "takes {clusters, 2}"),
-        (
-            format!("{title}{{server, [{{nodes, {{axis, n}}}}]}}. {{run, []}}."),
-            "add {matrix, [...]}",
-        ),
-        (
-            format!(
-                "{title}{{matrix, [{{m, [a]}}]}}. {{server, [{{nodes, {{axis, n}}}}]}}. {{run, []}}."
-            ),
-            "in the cell a: {axis,n}: the matrix has no such axis, but m",
-        ),
-        (
-            format!(
-                "{title}{{matrix, [{{m, [{{a, [{{n, 1}}]}}]}}]}}. {{server, [{{nodes, {{axis, m, o}}}}]}}.
-{{run, []}}."
-            ),
-            "has no field o",
-        ),
-        (
-            format!(
-                "{title}{{server, []}}. {{run, [{{driver, null}}, {{operations, [{{fly, 1}}]}}]}}."
-            ),
-            "in the phase run of the cell only: ",
-        ),
-        (
-            format!("{title}{{server, []}}. {{run, [{{http_raw_ips, {{servers, http, 2}}}}]}}."),
-            "there is 1 cluster",
-        ),
-        (
-            format!("{title}{{server, []}}. {{run, [{{http_raw_ips, {{servers, ftp}}}}]}}."),
-            "write {servers, pb}",
-        ),
-        (
-            format!("{title}{{server, []}}. {{run, [{{concurrent, {{scaled, x}}}}]}}."),
-            "{scaled, Number, Least}",
-        ),
-        ("{title, \"t\"".to_owned(), "small.campaign:1:"),
-    ] {
-        let told = told(&text);
-        assert!(told.contains(expected), "{text}\n{told}\nand not\n{expected}");
-    }
+        ("{title, \"t\"", "small.campaign:2:"),
+    ]);
+    let untitled = told("{server, []}. {run, []}.");
+    assert!(untitled.contains("has no title"), "{untitled}");
     let toml = Campaign::parse("a.toml".as_ref(), b"").expect_err("TOML").to_string();
     assert!(toml.contains("written in Erlang terms"), "{toml}");
     let unknown = Campaign::find("ec2-htp").expect_err("unknown").to_string();
     assert!(unknown.contains("did you mean `ec2-http`?"), "{unknown}");
+}
+
+#[test]
+fn faults_of_cells_are_told_with_their_label_and_a_remedy() {
+    assert_told(&[
+        (
+            "{server, []}. {run, []}. {events, [{\"5%\", x, {burn, 1}}]}.",
+            "in the cell only: events",
+        ),
+        ("{server, [{node, 1}]}. {run, []}.", "has no field node: it has program, engine, nodes"),
+        ("{server, [{nodes, 65}]}. {run, []}.", "nodes is 65: write a number from 1 to 64"),
+        ("{server, [{linked, true}]}. {run, []}.", "takes {clusters, 2}"),
+        ("{server, [{nodes, {axis, n}}]}. {run, []}.", "add {matrix, [...]}"),
+        (
+            "{matrix, [{m, [a]}]}. {server, [{nodes, {axis, n}}]}. {run, []}.",
+            "in the cell a: {axis,n}: the matrix has no such axis, but m",
+        ),
+        (
+            "{matrix, [{m, [{a, [{n, 1}]}]}]}. {server, [{nodes, {axis, m, o}}]}. {run, []}.",
+            "has no field o",
+        ),
+        (
+            "{server, []}. {run, [{driver, null}, {operations, [{fly, 1}]}]}.",
+            "in the phase run of the cell only: ",
+        ),
+        ("{server, []}. {run, [{http_raw_ips, {servers, http, 2}}]}.", "there is 1 cluster"),
+        ("{server, []}. {run, [{http_raw_ips, {servers, ftp}}]}.", "write {servers, pb}"),
+        ("{server, []}. {run, [{concurrent, {scaled, x}}]}.", "{scaled, Number, Least}"),
+    ]);
 }
 
 #[test]

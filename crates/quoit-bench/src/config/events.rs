@@ -18,7 +18,7 @@ pub struct RunEvent {
     pub at: Duration,
     /// A word for people, such as `kill`.
     pub name: String,
-    /// What is done at that time.
+    /// Its effect.
     pub action: EventAction,
 }
 

@@ -24,7 +24,7 @@ mod tests;
 mod thinned;
 
 pub use chart::{ChartOptions, draw_chart};
-pub(crate) use command::write_after_run;
+pub(crate) use command::{CAMPAIGN_PAGE, write_after_run};
 pub use command::{ReportOptions, Written, report, write_reports};
 pub use error::ReportError;
 pub use events::EventRow;

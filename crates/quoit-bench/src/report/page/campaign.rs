@@ -1,5 +1,6 @@
 //! The page of a campaign: its cells, their figures beside published ones, and what differs.
 
+use super::campaign_ratios::ratios;
 use super::{document, parts};
 use crate::plot::{escape, grouped};
 use std::fmt::Write as _;
@@ -19,7 +20,7 @@ pub(crate) struct CampaignPage<'a> {
     /// The figures that have a published one beside them, and the others.
     pub(crate) compared: Vec<CampaignPageRow>,
     pub(crate) others: Vec<CampaignPageRow>,
-    /// What differs from the published experiments.
+    /// Differences from the published experiments.
     pub(crate) differences: Vec<String>,
     /// Machine and program.
     pub(crate) facts: Vec<(String, String)>,
@@ -74,7 +75,7 @@ pub(crate) fn draw_campaign_page(page: &CampaignPage<'_>) -> String {
             "published",
             "Beside the published figures",
             hint,
-            &compared(page),
+            &(ratios(&page.compared).unwrap_or_default() + &compared(page)),
         ));
     }
     if !page.differences.is_empty() {

@@ -1,6 +1,7 @@
 //! The page of a run: one HTML file that needs no network, and no script but for its comforts.
 
 mod campaign;
+mod campaign_ratios;
 mod comparison;
 mod configuration;
 mod events;
