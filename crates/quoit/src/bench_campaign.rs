@@ -48,7 +48,7 @@ pub(crate) struct CampaignArgs {
     /// Run cells for which the machine has too little room on its disk or in its memory, too.
     #[arg(long)]
     force: bool,
-    /// Keep the servers' data and logs, in the directory of the campaign.
+    /// Keep the servers' data and logs, in data/CELL of the directory.
     #[arg(long)]
     keep_data: bool,
 }

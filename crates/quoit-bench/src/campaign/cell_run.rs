@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Directories of a campaign beside those of its cells.
 pub(super) const PREPARATION: &str = "preparation";
+const DATA: &str = "data";
 const CONFIGURATIONS: &str = "configurations";
 const SERVERS: &str = "servers-";
 
@@ -63,9 +64,9 @@ impl CellContext<'_> {
             }
             Err(fault) => Ok(CellOutcome::Failed(fault.to_string())),
         };
-        if self.keeps_data {
-            let kept = data.keep();
-            terminal.line(&format!("The servers' data: {}", kept.display()));
+        if self.keeps_data && cell.server.running.is_none() {
+            let kept = self.keep(data, &cell.label)?;
+            terminal.line(&format!("The servers' data and logs: {}", kept.display()));
         }
         outcome
     }
@@ -210,10 +211,20 @@ impl CellContext<'_> {
         let phases = cell.phases.iter().map(|phase| format!("{}-{}", cell.label, phase.name));
         let mut paths: Vec<PathBuf> = phases.map(|name| preparation.join(name)).collect();
         paths.push(self.directory.join(&cell.label));
+        paths.push(self.directory.join(DATA).join(&cell.label));
         for path in paths.iter().filter(|path| path.exists()) {
             fs::remove_dir_all(path).map_err(CampaignError::io(path, "removing an earlier try"))?;
         }
         Ok(())
+    }
+
+    /// Keeps the data of a cell's servers, in a directory that no later call takes for that of a killed one.
+    fn keep(&self, data: tempfile::TempDir, label: &str) -> Result<PathBuf, CampaignError> {
+        let base = self.directory.join(DATA);
+        fs::create_dir_all(&base).map_err(CampaignError::io(&base, "making it"))?;
+        let (made, kept) = (data.keep(), base.join(label));
+        fs::rename(&made, &kept).map_err(CampaignError::io(&kept, "moving the data there"))?;
+        Ok(kept)
     }
 
     /// A directory for the data of servers, which is removed when it is dropped. Another one for each try:
