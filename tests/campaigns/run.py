@@ -263,7 +263,7 @@ class Ends(CampaignCase):
         self.fail("the campaign ended: %s" % process.wait())
 
     def test_a_killed_campaign_goes_on_with_the_cell_that_was_cut_off(self):
-        campaign = self.small("5")
+        campaign = self.small("1")
         process = self.start_until(campaign, "Cell 2 of 3", " op/s | ")
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -276,13 +276,13 @@ class Ends(CampaignCase):
         status, said = self.run_whole(shorter)
         self.assertEqual(status, 1, said)
         self.assertIn("another version of it", said)
-        status, said = self.run_whole(self.small("5"), "--cell", "three")
+        status, said = self.run_whole(self.small("1"), "--cell", "three")
         self.assertEqual(status, 0, said)
         self.assertEqual(self.ends(), {"one": "done", "three": "done"})
         self.assertEqual(self.json("state.json")["cells"][0], before[0], "what was done is not run again")
         self.assertEqual([name for name in os.listdir(self.directory) if name.startswith("servers-")], [],
                          "the data of the killed servers is removed")
-        process = self.start_until(self.small("5"), "1 of 3 cells to run", "Cell 1 of 1: two", " op/s | ")
+        process = self.start_until(self.small("1"), "1 of 3 cells to run", "Cell 1 of 1: two", " op/s | ")
         process.send_signal(signal.SIGINT)
         said = process.stdout.read()
         self.assertEqual(process.wait(60), 1, said)
