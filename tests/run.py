@@ -270,6 +270,8 @@ NODES = [
      with_nodes("security/run.py")),
     ("bench-report", "what a benchmark leaves, and its report in a browser",
      with_nodes("bench_report/run.py")),
+    ("campaigns", "published experiments at a tiny scale, whole, killed, resumed",
+     with_nodes("campaigns/run.py")),
     ("golden", "recorded conversations with Riak, held with one node", with_nodes("golden/run.py")),
     ("golden-3", "the same, held with a cluster of three nodes",
      with_nodes("golden/run.py", arguments=["--nodes", "3"])),

@@ -59,7 +59,8 @@ NOT_HERE = {
         "quoit bench crdt-growth": HOURS,
         "quoit bench compare DIR": FORM, "quoit bench compare OLD_CONFIG": FORM},
     "docs/development.md": {
-        "make test": "runs this test", "python3 tests/": CHORES, "PYTHONPATH=tests": CHORES,
+        "make test": "runs this test", "CAMPAIGN_SCALE=": HOURS,
+        "python3 tests/": CHORES, "PYTHONPATH=tests": CHORES,
         "cargo xtask ": CHORES, "cargo test": CHORES, "cargo build": BUILDS, "objcopy ": BUILDS,
         "strip ": BUILDS},
     "docs/benchmarks.md": {
@@ -109,7 +110,7 @@ class Shell:
         text = text.replace("crates/", ROOT + "/crates/")
         for long, short in SHORTER.items():
             text = text.replace(long, short)
-        if text.startswith("quoit bench") and not text.startswith("quoit bench capacity"):
+        if text.startswith("quoit bench") and text.split()[2] not in ("capacity", "campaign"):
             text += " --target %s:%d" % (self.node.http if "http" in text else self.node.pb)
         # The shell's own input is the commands to come.
         self.process.stdin.write("{ %s\n} < /dev/null; status=$?; echo; echo '%s'$status\n"

@@ -5,7 +5,8 @@
 //! there are and how they are paced. A run ([`run`]) connects the workers, releases them
 //! together, and measures every operation ([`measure`]). It leaves basho_bench's tables and logs
 //! in a directory and shows a progress line and a summary ([`cli`]); a report draws what is in
-//! such a directory ([`report`]), and runs are held against each other ([`compare`]).
+//! such a directory ([`report`]), and runs are held against each other ([`compare`]). A campaign
+//! runs a matrix of them with servers of its own ([`campaign`]).
 //!
 //! One worker has one operation in flight at a time, always: nothing is pipelined or batched.
 //!
@@ -23,6 +24,7 @@
 //! std::process::exit(run(&options).code().into());
 //! ```
 
+pub mod campaign;
 pub mod capacity;
 pub mod cli;
 pub mod compare;

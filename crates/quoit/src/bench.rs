@@ -1,5 +1,6 @@
 //! `quoit bench`: the load generator.
 
+use crate::bench_campaign::CampaignArgs;
 use crate::bench_capacity::CapacityArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use quoit_bench::capacity::capacity;
@@ -61,6 +62,7 @@ enum BenchCommand {
     /// follows from the others, and for the required rate gives the nodes with an interval. It says where it
     /// extrapolates.
     Capacity(CapacityArgs),
+    Campaign(CampaignArgs),
     /// Draw the report of a run from the directory of its results, also of one that basho_bench
     /// left.
     Report(ReportArgs),
@@ -443,6 +445,7 @@ pub(crate) fn command(args: &BenchArgs) -> ExitCode {
         Some(BenchCommand::Check(plan)) => check(&plan.options()),
         Some(BenchCommand::Convert { input, output }) => convert(input, output.as_deref()),
         Some(BenchCommand::Capacity(args)) => capacity(&args.options()),
+        Some(BenchCommand::Campaign(args)) => args.run(),
         Some(BenchCommand::Report(args)) => report(&args.options()),
         Some(BenchCommand::CrdtGrowth(args)) => crdt_growth(&args.options()),
     };

@@ -2,7 +2,9 @@
 
 mod admin;
 mod bench;
+mod bench_campaign;
 mod bench_capacity;
+mod campaign_servers;
 mod certificates;
 mod config_command;
 mod descriptors;

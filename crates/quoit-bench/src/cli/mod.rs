@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
 use crate::config::{
-    Config, ConfigError, Expectation, LINE_FILE, LineError, LineOptions, LogLevel, Place,
+    Config, ConfigError, Expectation, LINE_FILE, LineError, LineOptions, LogLevel, Place, RunEvent,
     RunLength, Target, run_hook,
 };
 use crate::driver::{Driver, DriverTask, with_named};
@@ -52,6 +52,8 @@ pub struct BenchOptions {
     pub aborts_early: bool,
     /// Servers to be watched, as `host:port` of their HTTP listeners, beside those of the configuration.
     pub watched: Vec<String>,
+    /// Events beside those of the configuration.
+    pub events: Vec<RunEvent>,
     /// Servers as `host:port` instead of the configuration's.
     pub targets: Vec<String>,
     /// Options of basho_bench that were given and have no effect here.
@@ -208,7 +210,7 @@ fn text_of_line(options: &BenchOptions) -> Result<Option<String>, ConfigError> {
 fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     let text = text_of_line(options)?;
     let mut config = match &text {
-        Some(text) => Config::of_toml(LINE_FILE, text)?,
+        Some(text) => Config::of_text(LINE_FILE, text)?,
         None => Config::load(&options.config_paths)?,
     };
     if let Some(duration) = &options.duration {
@@ -227,6 +229,7 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
             |error| ConfigError::Expectation { place: place.clone(), error: Box::new(error) };
         config.expectations.push(Expectation::parse(text, place.clone()).map_err(fault)?);
     }
+    config.events.extend(options.events.iter().cloned());
     for server in &options.watched {
         config.watched.push(Target::parse(server)?);
     }
@@ -239,6 +242,15 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     let told = |option| format!("{option} has no effect: there are no Erlang nodes here");
     config.warnings.extend(options.passed_over.iter().map(told));
     Ok(config)
+}
+
+/// Looks whether a configuration that is in no file can be run.
+///
+/// # Errors
+///
+/// When it can't.
+pub(crate) fn check_text(name: &str, text: &str) -> Result<(), ConfigError> {
+    check::look(&Config::of_text(name, text)?).map(drop)
 }
 
 /// Runs a configuration with its driver.

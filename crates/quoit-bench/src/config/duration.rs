@@ -34,7 +34,7 @@ impl Display for RunLength {
 
 impl RunLength {
     /// Minutes as an integer or a float, or `infinity`.
-    pub(super) fn of_term(term: &Term) -> Option<Self> {
+    pub(crate) fn of_term(term: &Term) -> Option<Self> {
         if term.as_atom() == Some("infinity") {
             return Some(Self::Unlimited);
         }

@@ -4,6 +4,8 @@ use super::error::ConfigError;
 use super::pacing::time_of;
 use super::settings::Settings;
 use crate::term::Term;
+use std::fmt::{self, Debug, Formatter};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest name of an event, in characters: it stands in pictures.
@@ -16,9 +18,50 @@ pub struct RunEvent {
     pub at: Duration,
     /// A word for people, such as `kill`.
     pub name: String,
-    /// Run by the shell; a mark has none.
-    pub command: Option<String>,
+    /// Its effect.
+    pub action: EventAction,
 }
+
+/// Effect of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventAction {
+    /// None: a mark in the plots.
+    Mark,
+    /// A command that the shell runs.
+    Command(String),
+    /// A call of the program that runs the benchmark.
+    Call(EventCall),
+}
+
+/// A function that an event calls, on a thread of its own. A run that ends before it does not wait for it.
+#[derive(Clone)]
+pub struct EventCall(Arc<dyn Fn() -> Result<(), String> + Send + Sync>);
+
+impl EventCall {
+    /// Calls this function at the time of the event; its error tells why nothing was done.
+    pub fn new(call: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(call))
+    }
+
+    pub(crate) fn call(&self) -> Result<(), String> {
+        (self.0)()
+    }
+}
+
+impl Debug for EventCall {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("EventCall")
+    }
+}
+
+/// One is equal to its clones.
+impl PartialEq for EventCall {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for EventCall {}
 
 /// Reads `events`.
 ///
@@ -33,13 +76,21 @@ pub(super) fn read_events(settings: &Settings) -> Result<Vec<RunEvent>, ConfigEr
 }
 
 fn read_event(term: &Term) -> Option<RunEvent> {
-    let (at, name, command) = match term.as_tuple()? {
-        [at, name] => (at, name, None),
-        [at, name, command] => (at, name, Some(command.as_text().filter(|text| !text.is_empty())?)),
+    let (at, name, action) = match term.as_tuple()? {
+        [at, name] => (at, name, EventAction::Mark),
+        [at, name, command] => {
+            let command = command.as_text().filter(|text| !text.is_empty())?;
+            (at, name, EventAction::Command(command))
+        }
         _ => return None,
     };
-    let name = name.as_atom().map(str::to_owned).or_else(|| name.as_text())?;
+    Some(RunEvent { at: time_of(at)?, name: event_name(name)?, action })
+}
+
+/// The name of an event: an atom or a text that pictures and tables have room for.
+pub(crate) fn event_name(term: &Term) -> Option<String> {
+    let name = term.as_atom().map(str::to_owned).or_else(|| term.as_text())?;
     let is_short = (1..=NAME_CHARS_MAX).contains(&name.chars().count());
     let is_plain = is_short && !name.chars().any(|c| c == ',' || c.is_control());
-    is_plain.then_some(RunEvent { at: time_of(at)?, name, command })
+    is_plain.then_some(name)
 }

@@ -26,7 +26,8 @@ use std::time::Duration;
 pub use convert::to_toml;
 pub use duration::RunLength;
 pub use error::{ConfigError, Place};
-pub use events::RunEvent;
+pub(crate) use events::event_name;
+pub use events::{EventAction, EventCall, RunEvent};
 pub use expectation::{Expectation, ExpectationError, Figure, Relation};
 use generators::Generators;
 pub use hooks::Hooks;
@@ -35,6 +36,7 @@ pub(crate) use load_line::LINE_FILE;
 pub use load_line::{KeySpread, LineError, LineOptions, Workload, is_url};
 pub use operations::OperationEntry;
 pub(crate) use operations::file_label;
+pub(crate) use pacing::time_of;
 pub use pacing::{Arrivals, KneePlan, Pacing};
 pub use replay::parse_trace_speed;
 pub use settings::Settings;
@@ -169,12 +171,13 @@ impl Config {
         load_line::configuration(urls, options).map_err(ConfigError::Line)
     }
 
-    /// Reads a configuration in TOML that is in no file; `name` stands for it in messages.
+    /// Reads a configuration that is in no file; `name` stands for it in messages, and tells by its end
+    /// whether it is TOML.
     ///
     /// # Errors
     ///
     /// When a value is not of its key's form.
-    pub(crate) fn of_toml(name: &str, text: &str) -> Result<Self, ConfigError> {
+    pub(crate) fn of_text(name: &str, text: &str) -> Result<Self, ConfigError> {
         let mut settings = Settings::default();
         settings.add(name.as_ref(), text.as_bytes())?;
         Self::from_settings(settings)

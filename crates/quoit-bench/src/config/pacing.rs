@@ -157,7 +157,8 @@ pub(super) fn read_warmup(settings: &Settings) -> Result<Duration, ConfigError> 
     settings.read("warmup", Duration::ZERO, expected, time_of)
 }
 
-pub(super) fn time_of(term: &Term) -> Option<Duration> {
+/// A time with its unit, or a number of seconds.
+pub(crate) fn time_of(term: &Term) -> Option<Duration> {
     match term {
         Term::Integer(0) => Some(Duration::ZERO),
         Term::Integer(_) | Term::Float(_) => {

@@ -81,12 +81,12 @@ fn events_and_watched_servers_are_read_in_erlang_and_toml() {
         {watch, [\"a:1\", \"[::1]:2\"]}.";
     let toml = "events = [[\"60s\", \"kill\", \"pkill x\"], [90, \"full load\"]]
         watch = [\"a:1\", \"[::1]:2\"]";
-    let of_toml = Config::of_toml("load.toml", toml).expect("a configuration");
+    let of_toml = Config::of_text("load.toml", toml).expect("a configuration");
     for read in [config(erlang), of_toml] {
         let [kill, mark] = &read.events[..] else { panic!("{:?}", read.events) };
         assert_eq!((kill.at, kill.name.as_str()), (Duration::from_secs(60), "kill"));
-        assert_eq!(kill.command.as_deref(), Some("pkill x"));
-        assert_eq!((mark.name.as_str(), &mark.command), ("full load", &None));
+        assert_eq!(kill.action, EventAction::Command("pkill x".to_owned()));
+        assert_eq!((mark.name.as_str(), &mark.action), ("full load", &EventAction::Mark));
         let watched: Vec<String> = read.watched.iter().map(ToString::to_string).collect();
         assert_eq!(watched, ["a:1", "[::1]:2"]);
     }

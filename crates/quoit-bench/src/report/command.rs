@@ -15,6 +15,9 @@ use super::{ChartOptions, Growth, KneeResults, ReportError, Results, draw_chart,
 /// The chart and the page in the directory of their run.
 const NAMES: [&str; 2] = ["summary.svg", "report.html"];
 
+/// The page of a campaign, in its directory.
+pub(crate) const CAMPAIGN_PAGE: &str = "campaign.html";
+
 /// Results to report, and the form of the report.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReportOptions {
@@ -47,6 +50,9 @@ pub struct Written {
 ///
 /// When the results cannot be read, or a report cannot be drawn or written.
 pub fn write_reports(options: &ReportOptions) -> Result<Written, ReportError> {
+    if options.directory.join(CAMPAIGN_PAGE).is_file() {
+        return Err(ReportError::Campaign(options.directory.clone()));
+    }
     if Growth::is_in(&options.directory) {
         return write_growth_reports(options);
     }

@@ -17,6 +17,13 @@ pub enum ReportError {
         .0.display()
     )]
     NoResults(PathBuf),
+    /// The directory of a campaign, which is no run.
+    #[error(
+        "{} holds a campaign: its report is campaign.html, which `quoit bench campaign NAME -d DIR` writes \
+         anew; name the directory of one of its cells",
+        .0.display()
+    )]
+    Campaign(PathBuf),
     /// The directory has no table of latencies.
     #[error("{} holds no *_latencies.csv: a chart needs the latencies of an operation", .0.display())]
     NoLatencies(PathBuf),

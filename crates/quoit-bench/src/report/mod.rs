@@ -24,12 +24,16 @@ mod tests;
 mod thinned;
 
 pub use chart::{ChartOptions, draw_chart};
-pub(crate) use command::write_after_run;
+pub(crate) use command::{CAMPAIGN_PAGE, write_after_run};
 pub use command::{ReportOptions, Written, report, write_reports};
 pub use error::ReportError;
 pub use events::EventRow;
 pub use growth::Growth;
 pub use knee::KneeResults;
 pub use page::draw_page;
-pub(crate) use page::{ComparisonPage, draw_comparison_page};
+pub(crate) use page::{
+    CampaignPage, CampaignPageCell, CampaignPageRow, ComparisonPage, draw_campaign_page,
+    draw_comparison_page,
+};
+pub(crate) use periods::rates_of_parts;
 pub use results::{ErrorCount, LatencyRow, OperationRows, Results, SummaryRow};

@@ -1,8 +1,9 @@
 //! Figures of equal periods of a run, for a table.
 
-use super::course::{Span, course};
+use super::course::{Second, Span, course, seconds};
 use super::{ReportError, Results};
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Periods of a run.
 const PERIOD_COUNT: usize = 10;
@@ -39,4 +40,49 @@ pub(super) fn csv(periods: &[Span]) -> String {
         );
     }
     text
+}
+
+/// Successful operations a second in each of so many equal parts of the run in a directory; 0 in a part of
+/// which it kept no interval.
+///
+/// # Errors
+///
+/// When its results can't be read.
+pub(crate) fn rates_of_parts(directory: &Path, count: usize) -> Result<Vec<f64>, ReportError> {
+    let results = Results::read(directory)?;
+    Ok(part_rates(&seconds(&results)?, results.elapsed_range_s(), count))
+}
+
+fn part_rates(seconds: &[Second], (start_s, end_s): (f64, f64), count: usize) -> Vec<f64> {
+    let mut parts = vec![(0.0, 0.0); count];
+    for second in seconds {
+        let middle_s = (second.start_s + second.end_s) / 2.0;
+        let place = (middle_s - start_s) / (end_s - start_s).max(1e-6) * count as f64;
+        let Some((operations, length_s)) = parts.get_mut(place.max(0.0) as usize) else { continue };
+        *operations += second.rate_per_s * (second.end_s - second.start_s);
+        *length_s += second.end_s - second.start_s;
+    }
+    parts.into_iter().map(|(operations, length_s)| operations / f64::max(length_s, 1e-6)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_of_a_run_has_its_own_rate() {
+        let second = |start: u32, rate_per_s: f64| Second {
+            start_s: f64::from(start),
+            end_s: f64::from(start) + 1.0,
+            rate_per_s,
+            failed: 0.0,
+            p99_us: 0.0,
+        };
+        let seconds: Vec<Second> =
+            (0..10).map(|start| second(start, f64::from(start / 5 * 100 + 50))).collect();
+        assert_eq!(part_rates(&seconds, (0.0, 10.0), 2), [50.0, 150.0]);
+        let quarters = part_rates(&seconds, (0.0, 10.0), 4);
+        assert_eq!((quarters[0], quarters[3]), (50.0, 150.0));
+        assert_eq!(part_rates(&seconds[..5], (0.0, 10.0), 2), [50.0, 0.0]);
+    }
 }

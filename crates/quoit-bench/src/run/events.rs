@@ -2,7 +2,7 @@
 
 use super::beside::Task;
 use super::control::{Phase, ending, released};
-use crate::config::{DIRECTORY_VARIABLE, RunEvent};
+use crate::config::{DIRECTORY_VARIABLE, EventAction, EventCall, RunEvent};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,13 +10,15 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::process::Command;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::sleep_until;
 
 /// The file in the directory of a run.
 pub(crate) const EVENTS_FILE: &str = "events.csv";
 /// Outcome of an event without a command.
 const MARK: &str = "mark";
+/// Outcome of a call that did its work.
+const DONE: &str = "done";
 
 type Table = Arc<Mutex<File>>;
 
@@ -61,11 +63,15 @@ async fn run_event(
         return Some(format!("the run ended before its event {} at {:?}", event.name, event.at));
     }
     let began = Instant::now();
-    let outcome = match &event.command {
-        None => MARK.to_owned(),
-        Some(command) => tokio::select! {
+    let outcome = match &event.action {
+        EventAction::Mark => MARK.to_owned(),
+        EventAction::Command(command) => tokio::select! {
             outcome = run_command(command, &directory) => outcome,
             () = ending(&mut phases) => "killed at the end of the run".to_owned(),
+        },
+        EventAction::Call(call) => tokio::select! {
+            outcome = run_call(call.clone()) => outcome,
+            () = ending(&mut phases) => "not done at the end of the run".to_owned(),
         },
     };
     let elapsed_s = began.saturating_duration_since(release.measured_from).as_secs_f64();
@@ -76,8 +82,28 @@ async fn run_event(
     if let Err(fault) = written {
         return Some(format!("{EVENTS_FILE} can't be written: {fault}"));
     }
-    let is_good = outcome == MARK || outcome == "exit status: 0";
-    (!is_good).then(|| format!("the command of the event {} ended with: {outcome}", event.name))
+    let is_good = [MARK, DONE, "exit status: 0"].contains(&outcome.as_str());
+    let of =
+        if matches!(event.action, EventAction::Call(_)) { "the" } else { "the command of the" };
+    (!is_good).then(|| format!("{of} event {} ended with: {outcome}", event.name))
+}
+
+/// Calls a function on a thread of its own: it may block, and a run does not wait for it beyond its end.
+async fn run_call(call: EventCall) -> String {
+    let (tell, told) = oneshot::channel();
+    let run = move || {
+        // A run that has ended does not want to know.
+        let _ = tell.send(call.call());
+    };
+    let started = std::thread::Builder::new().name("event".to_owned()).spawn(run);
+    let outcome = match started {
+        Ok(_) => told.await.unwrap_or_else(|_| Err("it ended by a panic".to_owned())),
+        Err(fault) => Err(format!("not started: {fault}")),
+    };
+    match outcome {
+        Ok(()) => DONE.to_owned(),
+        Err(fault) => fault.replace([',', '\n'], ";"),
+    }
 }
 
 /// Runs a command by the shell, without standard input; its output goes to the standard error of this

@@ -1,6 +1,7 @@
 //! `quoit dev-cluster`: several joined nodes on this machine, for trying things out.
 
 mod join;
+mod managed;
 mod node;
 mod table;
 
@@ -9,6 +10,7 @@ use crate::ready_file;
 use crate::stop::StopRequest;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+pub(crate) use managed::{ClusterPlace, ManagedCluster};
 use node::{Node, NodePlace, Starting, ending};
 use rustix::process::Signal;
 use std::path::PathBuf;

@@ -38,6 +38,8 @@ pub(super) struct NodePlace {
     listen: [String; 3],
     /// `KEY=VALUE` settings of its command line.
     settings: Vec<String>,
+    /// The program that it runs; this one if there is none.
+    program: Option<PathBuf>,
 }
 
 impl NodePlace {
@@ -55,7 +57,12 @@ impl NodePlace {
             None => last_addresses(&dir).map(|address| free_or_any(&address)),
         };
         let (name, settings) = (name(number), settings.to_vec());
-        Ok(Self { name, dir, listen, settings })
+        Ok(Self { name, dir, listen, settings, program: None })
+    }
+
+    /// Has the node run another program than this one, if one is given.
+    pub(super) fn run_by(self, program: Option<PathBuf>) -> Self {
+        Self { program, ..self }
     }
 
     pub(super) fn data_dir(&self) -> PathBuf {
@@ -152,8 +159,9 @@ impl Starting {
         let log = place.log();
         let opened = File::options().create(true).append(true).open(&log);
         let output = opened.with_context(|| format!("can't write the log {}", log.display()))?;
-        let program = std::env::current_exe().context("finding this program's own file")?;
-        let mut command = Command::new(program);
+        let own = || std::env::current_exe().context("finding this program's own file");
+        let program = place.program.clone().map_or_else(own, Ok)?;
+        let mut command = Command::new(&program);
         let [pb, http, node] = &place.listen;
         command.args(["serve", "--while-stdin-is-open", "--name", &place.name]);
         command.args(["--pb", pb, "--http", http, "--node", node]);
@@ -165,7 +173,9 @@ impl Starting {
         command.stdin(Stdio::piped()).stderr(output.try_clone().context("sharing the log")?);
         // Its own group: Ctrl-C in the terminal is for this process, which stops the nodes.
         command.stdout(output).process_group(0).kill_on_drop(true);
-        let mut child = command.spawn().context("starting a node")?;
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("starting a node that runs {}", program.display()))?;
         let lifeline = child.stdin.take().expect("it was asked for");
         Ok(Self { place, child, lifeline })
     }

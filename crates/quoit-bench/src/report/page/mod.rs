@@ -1,5 +1,7 @@
 //! The page of a run: one HTML file that needs no network, and no script but for its comforts.
 
+mod campaign;
+mod campaign_ratios;
 mod comparison;
 mod configuration;
 mod events;
@@ -17,6 +19,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use self::campaign::{
+    CampaignPage, CampaignPageCell, CampaignPageRow, draw_campaign_page,
+};
 pub(crate) use self::comparison::{ComparisonPage, draw_comparison_page};
 pub(super) use self::growth::draw_growth_page;
 pub(super) use self::knee::draw_knee_page;

@@ -1,0 +1,76 @@
+//! The fields of a value that is a list of pairs, each read once.
+
+use crate::names::nearest;
+use crate::term::Term;
+use std::ops::RangeInclusive;
+
+/// Pairs that are taken out one by one; what is left over at the end is not known.
+pub(super) struct Fields<'a> {
+    of: &'a str,
+    pairs: Vec<(String, Term)>,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Fields<'a> {
+    /// Takes a list of pairs; `of` names it in errors.
+    pub(super) fn of(term: &Term, of: &'a str) -> Result<Self, String> {
+        let pairs = pairs(term).ok_or_else(|| {
+            format!("{of} is {term}: write a list of pairs [{{Name, Value}}, ...]")
+        })?;
+        Ok(Self { of, pairs, known: Vec::new() })
+    }
+
+    /// The value of a field, if it is there.
+    pub(super) fn optional<T>(
+        &mut self,
+        name: &'static str,
+        expected: &str,
+        read: impl Fn(&Term) -> Option<T>,
+    ) -> Result<Option<T>, String> {
+        self.known.push(name);
+        let Some(index) = self.pairs.iter().position(|(key, _)| key == name) else {
+            return Ok(None);
+        };
+        let (_, term) = self.pairs.remove(index);
+        let fault = || format!("{}: {name} is {term}: write {expected}", self.of);
+        read(&term).map(Some).ok_or_else(fault)
+    }
+
+    /// The value of a field that has to be there.
+    pub(super) fn required<T>(
+        &mut self,
+        name: &'static str,
+        expected: &str,
+        read: impl Fn(&Term) -> Option<T>,
+    ) -> Result<T, String> {
+        let missing = format!("{} has no {name}: write {{{name}, ...}} with {expected}", self.of);
+        self.optional(name, expected, read)?.ok_or(missing)
+    }
+
+    /// Refuses what was not read.
+    pub(super) fn finish(self) -> Result<(), String> {
+        match self.pairs.first() {
+            None => Ok(()),
+            Some((name, _)) => {
+                let known = self.known.join(", ");
+                let hint = nearest(name, &self.known)
+                    .map_or_else(String::new, |near| format!("; did you mean {near}?"));
+                Err(format!("{} has no field {name}: it has {known}{hint}", self.of))
+            }
+        }
+    }
+}
+
+/// The pairs of a list; names are atoms.
+pub(super) fn pairs(term: &Term) -> Option<Vec<(String, Term)>> {
+    let pair = |term: &Term| match term.as_tuple()? {
+        [Term::Atom(name), value] => Some((name.clone(), value.clone())),
+        _ => None,
+    };
+    term.as_list()?.iter().map(pair).collect()
+}
+
+/// An integer of a range.
+pub(super) fn unsigned(term: &Term, range: RangeInclusive<u64>) -> Option<u64> {
+    u64::try_from(term.as_integer()?).ok().filter(|number| range.contains(number))
+}

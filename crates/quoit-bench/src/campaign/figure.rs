@@ -1,0 +1,212 @@
+//! Figures of a cell: how a campaign names them, and how they are read from the results of a run.
+
+use super::measured::MeasuredCell;
+use crate::config::file_label;
+use crate::measure::Latencies;
+use crate::term::Term;
+use std::fmt::{self, Display, Formatter};
+
+/// Statistic of latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Statistic {
+    Mean,
+    Median,
+    P95,
+    P99,
+    P99_9,
+    Max,
+}
+
+impl Statistic {
+    fn of_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "mean" => Self::Mean,
+            "median" => Self::Median,
+            "p95" => Self::P95,
+            "p99" => Self::P99,
+            "p99_9" => Self::P99_9,
+            "max" => Self::Max,
+            _ => return None,
+        })
+    }
+
+    fn ms(self, latencies: &Latencies) -> f64 {
+        let us = match self {
+            Self::Mean => latencies.mean_us,
+            Self::Median => latencies.median_us as f64,
+            Self::P95 => latencies.p95_us as f64,
+            Self::P99 => latencies.p99_us as f64,
+            Self::P99_9 => latencies.p99_9_us as f64,
+            Self::Max => latencies.max_us as f64,
+        };
+        us / 1000.0
+    }
+}
+
+impl Display for Statistic {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mean => "mean",
+            Self::Median => "median",
+            Self::P95 => "p95",
+            Self::P99 => "p99",
+            Self::P99_9 => "p99.9",
+            Self::Max => "max",
+        })
+    }
+}
+
+/// A column of the experiment with growing data types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GrowthColumn {
+    Size,
+    PlainRead,
+    Read,
+    Write,
+}
+
+impl GrowthColumn {
+    fn of_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "size" => Self::Size,
+            "plain_read" => Self::PlainRead,
+            "read" => Self::Read,
+            "write" => Self::Write,
+            _ => return None,
+        })
+    }
+}
+
+impl Display for GrowthColumn {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Size => "size",
+            Self::PlainRead => "plain read",
+            Self::Read => "read",
+            Self::Write => "write",
+        })
+    }
+}
+
+/// A figure of a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum CampaignFigure {
+    /// Successful operations a second.
+    Rate,
+    /// The same, divided by the nodes.
+    RateOfNode,
+    /// Successful operations a second in one of equal parts of the run, from 1.
+    RateInPart { part: usize, of: usize },
+    /// Failed operations in percent of all.
+    Failed,
+    /// A statistic of an operation's latencies, in milliseconds.
+    Latency { statistic: Statistic, operation: String },
+    /// The mean of an operation less that of another, in milliseconds: what the first does beyond the second.
+    Extra { operation: String, over: String },
+    /// The same in percent of the other's mean.
+    ExtraPercent { operation: String, over: String },
+    /// The last tenth of a growing data type, in times of the first tenth.
+    Growth(GrowthColumn),
+    /// The median of the last tenth of a growing data type: milliseconds, or bytes.
+    AtEnd(GrowthColumn),
+}
+
+/// How figures are written.
+pub(super) const FORMS: &str = "rate, rate_of_node, {rate, Part, Parts}, failed, {Statistic, Operation} with \
+                                mean, median, p95, p99, p99_9 or max, {extra, Operation, Over}, \
+                                {extra_percent, Operation, Over}, {growth, Column} or {at_end, Column} \
+                                with size, plain_read, read or write";
+
+impl CampaignFigure {
+    /// Reads a figure as campaigns write it.
+    pub(super) fn read(term: &Term) -> Option<Self> {
+        if let Some(word) = term.as_atom() {
+            return match word {
+                "rate" => Some(Self::Rate),
+                "rate_of_node" => Some(Self::RateOfNode),
+                "failed" => Some(Self::Failed),
+                _ => None,
+            };
+        }
+        let parts = term.as_tuple()?;
+        let word = parts.first()?.as_atom()?;
+        let name = |index: usize| parts.get(index).map(file_label);
+        let number = |index: usize| usize::try_from(parts.get(index)?.as_integer()?).ok();
+        match (word, parts.len()) {
+            ("rate", 3) => {
+                let (part, of) = (number(1)?, number(2)?);
+                let is_good = (1..=of).contains(&part) && of <= 1000;
+                is_good.then_some(Self::RateInPart { part, of })
+            }
+            ("extra", 3) => Some(Self::Extra { operation: name(1)?, over: name(2)? }),
+            ("extra_percent", 3) => {
+                Some(Self::ExtraPercent { operation: name(1)?, over: name(2)? })
+            }
+            ("growth", 2) => Some(Self::Growth(GrowthColumn::of_word(parts[1].as_atom()?)?)),
+            ("at_end", 2) => Some(Self::AtEnd(GrowthColumn::of_word(parts[1].as_atom()?)?)),
+            (statistic, 2) => {
+                let statistic = Statistic::of_word(statistic)?;
+                Some(Self::Latency { statistic, operation: name(1)? })
+            }
+            _ => None,
+        }
+    }
+
+    /// Unit of the value; empty for a ratio.
+    pub(super) fn unit(&self) -> &'static str {
+        match self {
+            Self::Rate | Self::RateOfNode | Self::RateInPart { .. } => "op/s",
+            Self::Failed | Self::ExtraPercent { .. } => "%",
+            Self::Latency { .. } | Self::Extra { .. } => "ms",
+            Self::Growth(_) => "",
+            Self::AtEnd(GrowthColumn::Size) => "bytes",
+            Self::AtEnd(_) => "ms",
+        }
+    }
+
+    /// The value of a cell; nothing where its results do not have it.
+    pub(super) fn measure(&self, cell: &MeasuredCell) -> Option<f64> {
+        match self {
+            Self::Rate => Some(cell.summary()?.successful_per_s),
+            Self::RateOfNode => Some(cell.summary()?.successful_per_s / f64::from(cell.node_count)),
+            Self::RateInPart { part, of } => cell.rate_in_part(*part, *of),
+            Self::Failed => {
+                let summary = cell.summary()?;
+                let all = summary.successful + summary.failed;
+                (all > 0).then(|| 100.0 * summary.failed as f64 / all as f64)
+            }
+            Self::Latency { statistic, operation } => {
+                Some(statistic.ms(cell.latencies(operation)?))
+            }
+            Self::Extra { operation, over } => {
+                let [own, other] = cell.means_ms(operation, over)?;
+                Some(own - other)
+            }
+            Self::ExtraPercent { operation, over } => {
+                let [own, other] = cell.means_ms(operation, over)?;
+                (other > 0.0).then(|| 100.0 * (own - other) / other)
+            }
+            Self::Growth(column) => {
+                let (first, last) = cell.growth_ends(*column)?;
+                (first > 0.0).then(|| last / first)
+            }
+            Self::AtEnd(column) => Some(cell.growth_ends(*column)?.1),
+        }
+    }
+}
+
+impl Display for CampaignFigure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rate => f.write_str("rate"),
+            Self::RateOfNode => f.write_str("rate of a node"),
+            Self::RateInPart { part, of } => write!(f, "rate in part {part} of {of}"),
+            Self::Failed => f.write_str("failed"),
+            Self::Latency { statistic, operation } => write!(f, "{operation} {statistic}"),
+            Self::Extra { operation, over } => write!(f, "{operation} beyond {over}, mean"),
+            Self::ExtraPercent { operation, over } => write!(f, "{operation} beyond {over}, share"),
+            Self::Growth(column) => write!(f, "{column}: last tenth by the first"),
+            Self::AtEnd(column) => write!(f, "{column} in the last tenth"),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The results of a cell, read back from its directory.
+
+use super::figure::GrowthColumn;
+use crate::growth::median;
+use crate::measure::Latencies;
+use crate::report::{Growth, rates_of_parts};
+use crate::run::RunSummary;
+use std::path::{Path, PathBuf};
+
+/// Results of a cell.
+#[derive(Debug)]
+pub(super) struct MeasuredCell {
+    /// The directory of its run.
+    directory: PathBuf,
+    /// Nodes of a cluster.
+    pub(super) node_count: u16,
+    results: CellResults,
+}
+
+#[derive(Debug)]
+enum CellResults {
+    Run(Box<RunSummary>),
+    Growth(Growth),
+    /// None that can be read.
+    Nothing,
+}
+
+impl MeasuredCell {
+    /// Reads what is in a directory; a cell without results has no figure.
+    pub(super) fn read(directory: &Path, node_count: u16) -> Self {
+        let results = match (RunSummary::read(directory), Growth::read(directory)) {
+            (Ok(summary), _) => CellResults::Run(Box::new(summary)),
+            (Err(_), Ok(growth)) => CellResults::Growth(growth),
+            (Err(_), Err(_)) => CellResults::Nothing,
+        };
+        Self { directory: directory.to_owned(), node_count: node_count.max(1), results }
+    }
+
+    /// A cell without results.
+    pub(super) fn nothing(node_count: u16) -> Self {
+        let results = CellResults::Nothing;
+        Self { directory: PathBuf::new(), node_count: node_count.max(1), results }
+    }
+
+    /// The summary of its run; nothing for another experiment.
+    pub(super) fn summary(&self) -> Option<&RunSummary> {
+        match &self.results {
+            CellResults::Run(summary) => Some(summary),
+            _ => None,
+        }
+    }
+
+    /// Names of the operations of its run, as files have them.
+    pub(super) fn operations(&self) -> Vec<String> {
+        let operations = self.summary().map_or(&[][..], |summary| &summary.operations);
+        operations.iter().map(|operation| operation.file_label.clone()).collect()
+    }
+
+    /// Latencies of the successful operations of one name.
+    pub(super) fn latencies(&self, operation: &str) -> Option<&Latencies> {
+        let found = self.summary()?.operations.iter().find(|o| o.file_label == operation)?;
+        (found.latencies.count > 0).then_some(&found.latencies)
+    }
+
+    /// The means of two operations in milliseconds.
+    pub(super) fn means_ms(&self, operation: &str, other: &str) -> Option<[f64; 2]> {
+        let ms = |name: &str| Some(self.latencies(name)?.mean_us / 1000.0);
+        Some([ms(operation)?, ms(other)?])
+    }
+
+    /// Successful operations a second in one of equal parts of the run, from 1.
+    pub(super) fn rate_in_part(&self, part: usize, of: usize) -> Option<f64> {
+        self.summary()?;
+        rates_of_parts(&self.directory, of).ok()?.get(part - 1).copied()
+    }
+
+    /// The medians of a column's first and last tenth: milliseconds, or bytes.
+    pub(super) fn growth_ends(&self, column: GrowthColumn) -> Option<(f64, f64)> {
+        let CellResults::Growth(growth) = &self.results else { return None };
+        let rows = growth.rows.iter();
+        let values: Vec<f64> = match column {
+            GrowthColumn::Size => rows.map(|row| row.size_bytes as f64).collect(),
+            GrowthColumn::PlainRead => rows.map(|row| row.kv_read_s * 1e3).collect(),
+            GrowthColumn::Read => rows.map(|row| row.read_after_s * 1e3).collect(),
+            GrowthColumn::Write => rows.map(|row| row.write_s * 1e3).collect(),
+        };
+        let values: Vec<f64> = values.into_iter().filter(|value| *value > 0.0).collect();
+        let count = values.len().div_ceil(10);
+        Some((median(values.get(..count)?)?, median(values.get(values.len() - count..)?)?))
+    }
+}

@@ -1,0 +1,62 @@
+//! The cells that a command line names.
+
+use super::cell::CampaignCell;
+use super::error::CampaignError;
+
+/// The cells whose labels match one of the patterns, in their order; all where there is no pattern.
+pub(super) fn select<'a>(
+    cells: &'a [CampaignCell],
+    patterns: &[String],
+) -> Result<Vec<&'a CampaignCell>, CampaignError> {
+    let labels = || cells.iter().map(|cell| cell.label.as_str());
+    for pattern in patterns {
+        if !labels().any(|label| matches(pattern, label)) {
+            let known = labels().collect::<Vec<_>>().join(", ");
+            return Err(CampaignError::NoCell { pattern: pattern.clone(), known });
+        }
+    }
+    let is_wanted = |cell: &&CampaignCell| {
+        patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, &cell.label))
+    };
+    Ok(cells.iter().filter(is_wanted).collect())
+}
+
+/// Whether a label is as a pattern says, in which `*` stands for any text. A pattern without one is a part.
+fn matches(pattern: &str, label: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(first) = parts.next().filter(|_| pattern.contains('*')) else {
+        return label.contains(pattern);
+    };
+    let Some(mut rest) = label.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn a_star_stands_for_any_text_and_a_pattern_without_one_is_a_part() {
+        for (pattern, label, expected) in [
+            ("bitcask", "bitcask-uniform", true),
+            ("uniform", "bitcask-uniform", true),
+            ("bitcask*", "bitcask-uniform", true),
+            ("*uniform", "bitcask-uniform", true),
+            ("uniform*", "bitcask-uniform", false),
+            ("*", "", true),
+            ("b*k-*m", "bitcask-uniform", true),
+            ("a*a", "a", false),
+            ("leveled", "leveldb", false),
+        ] {
+            assert_eq!(matches(pattern, label), expected, "{pattern} {label}");
+        }
+    }
+}

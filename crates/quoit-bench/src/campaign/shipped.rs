@@ -1,0 +1,68 @@
+//! Campaigns that come with the program: the published experiments with Riak.
+
+use super::error::CampaignError;
+use super::file::Campaign;
+use crate::names::nearest;
+use std::path::Path;
+
+/// The ending of campaigns' files.
+const ENDING: &str = ".campaign";
+
+macro_rules! shipped {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../campaigns/", $name, ".campaign")))),*]
+    };
+}
+
+/// Names and texts.
+const SHIPPED: [(&str, &str); 8] = shipped![
+    "ec2-http",
+    "five-nodes",
+    "beyond-memory",
+    "eight-to-fourteen-nodes",
+    "growth-and-failure",
+    "volume",
+    "replication",
+    "crdt-growth",
+];
+
+/// Names of the campaigns that come with the program.
+pub fn shipped_names() -> impl Iterator<Item = &'static str> {
+    SHIPPED.iter().map(|(name, _)| *name)
+}
+
+/// The text of a campaign that comes with the program.
+///
+/// # Errors
+///
+/// When there is none of that name.
+pub fn shipped_text(name: &str) -> Result<&'static str, CampaignError> {
+    let found = SHIPPED.iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| *text).ok_or_else(|| unknown(name))
+}
+
+impl Campaign {
+    /// The campaign of a name or of a file. A file that is called like a campaign is written `./NAME`.
+    ///
+    /// # Errors
+    ///
+    /// When there is neither, or it is no campaign.
+    pub fn find(name: &str) -> Result<Self, CampaignError> {
+        if let Ok(text) = shipped_text(name) {
+            return Self::parse(format!("{name}{ENDING}").as_ref(), text.as_bytes());
+        }
+        let path = Path::new(name);
+        match std::fs::read(path) {
+            Ok(text) => Self::parse(path, &text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(unknown(name)),
+            Err(error) => Err(CampaignError::io(path, "reading")(error)),
+        }
+    }
+}
+
+fn unknown(name: &str) -> CampaignError {
+    let known: Vec<&'static str> = shipped_names().collect();
+    let hint =
+        nearest(name, &known).map_or_else(String::new, |near| format!(": did you mean `{near}`?"));
+    CampaignError::Unknown { name: name.to_owned(), hint }
+}

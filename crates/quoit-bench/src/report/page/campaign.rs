@@ -1,0 +1,167 @@
+//! The page of a campaign: its cells, their figures beside published ones, and what differs.
+
+use super::campaign_ratios::ratios;
+use super::{document, parts};
+use crate::plot::{escape, grouped};
+use std::fmt::Write as _;
+
+/// A campaign as its page shows it.
+pub(crate) struct CampaignPage<'a> {
+    /// Name and title.
+    pub(crate) title: &'a str,
+    /// A paragraph.
+    pub(crate) about: &'a str,
+    /// Short facts, each with a class: good, warn or bad.
+    pub(crate) badges: Vec<(&'static str, String)>,
+    /// Heads of the values of the cells' axes.
+    pub(crate) axes: Vec<String>,
+    /// The cells.
+    pub(crate) cells: Vec<CampaignPageCell>,
+    /// The figures that have a published one beside them, and the others.
+    pub(crate) compared: Vec<CampaignPageRow>,
+    pub(crate) others: Vec<CampaignPageRow>,
+    /// Differences from the published experiments.
+    pub(crate) differences: Vec<String>,
+    /// Machine and program.
+    pub(crate) facts: Vec<(String, String)>,
+    /// Name and text of the campaign.
+    pub(crate) file: (String, String),
+}
+
+/// A cell of the table of cells.
+pub(crate) struct CampaignPageCell {
+    pub(crate) label: String,
+    /// Path of its report; nothing where there is none.
+    pub(crate) report: Option<String>,
+    /// Values of its axes.
+    pub(crate) values: Vec<String>,
+    /// How it ended, with a class.
+    pub(crate) end: (&'static str, String),
+    pub(crate) rate_per_s: Option<f64>,
+    pub(crate) failed_percent: Option<f64>,
+    pub(crate) note: String,
+}
+
+/// A row of the tables of figures.
+pub(crate) struct CampaignPageRow {
+    pub(crate) cell: String,
+    pub(crate) figure: String,
+    pub(crate) unit: &'static str,
+    /// Our value, and as people read it.
+    pub(crate) ours: Option<(f64, String)>,
+    pub(crate) published: String,
+    pub(crate) ratio: Option<(f64, String)>,
+    pub(crate) source: String,
+}
+
+/// The page of a campaign.
+pub(crate) fn draw_campaign_page(page: &CampaignPage<'_>) -> String {
+    let badges: String = page
+        .badges
+        .iter()
+        .map(|(class, text)| format!("<li class=\"badge {class}\">{}</li>", escape(text)))
+        .collect();
+    let header = format!(
+        "<header>\n<p class=\"eyebrow\">Quoit bench: campaign</p>\n<h1>{}</h1>\n<p class=\"quiet\">{}</p>\n\
+         <ul class=\"badges\">{badges}</ul>\n</header>\n",
+        escape(page.title),
+        escape(page.about)
+    );
+    let mut main = String::new();
+    if !page.compared.is_empty() {
+        let hint = "Ours beside the published figures. The ratio is ours in times of the published one: more \
+                    is better for rates, less for latencies. Of a range it is that to the nearest end.";
+        main.push_str(&parts::section(
+            "published",
+            "Beside the published figures",
+            hint,
+            &(ratios(&page.compared).unwrap_or_default() + &compared(page)),
+        ));
+    }
+    if !page.differences.is_empty() {
+        let hint = "Read the ratios with this in mind.";
+        let list = parts::list(&page.differences);
+        main.push_str(&parts::section("differences", "What differs", hint, &list));
+    }
+    let hint = "Each cell is a run of its own on servers of its own; its name leads to its report.";
+    main.push_str(&parts::section("cells", "Cells", hint, &cells(page)));
+    if !page.others.is_empty() {
+        main.push_str(&parts::section("figures", "All other figures", "", &others(page)));
+    }
+    main.push_str(&parts::section("setup", "Setup", "", &parts::facts(&page.facts)));
+    let file =
+        parts::files(std::slice::from_ref(&page.file)).replacen("<details open>", "<details>", 1);
+    main.push_str(&parts::section("campaign", "Campaign", "", &file));
+    document(page.title, &header, &main)
+}
+
+fn table(heads: &[&str]) -> String {
+    let mut html = String::from("<div class=\"scroll\"><table class=\"sortable\">\n<thead><tr>");
+    for head in heads {
+        let _ = write!(html, "<th scope=\"col\">{}</th>", escape(head));
+    }
+    html + "</tr></thead>\n<tbody>\n"
+}
+
+const TABLE_END: &str = "</tbody></table></div>\n";
+
+fn compared(page: &CampaignPage<'_>) -> String {
+    let mut html = table(&["cell", "figure", "ours", "published", "unit", "ratio", "source"]);
+    for row in &page.compared {
+        let _ = write!(html, "<tr><td>{}</td>", escape(&row.cell));
+        left(&mut html, &row.figure);
+        value(&mut html, row.ours.as_ref());
+        let _ = write!(html, "<td>{}</td><td>{}</td>", escape(&row.published), row.unit);
+        value(&mut html, row.ratio.as_ref());
+        left(&mut html, &row.source);
+        html.push_str("</tr>\n");
+    }
+    html + TABLE_END
+}
+
+fn others(page: &CampaignPage<'_>) -> String {
+    let mut html = table(&["cell", "figure", "value", "unit"]);
+    for row in &page.others {
+        let _ = write!(html, "<tr><td>{}</td>", escape(&row.cell));
+        left(&mut html, &row.figure);
+        value(&mut html, row.ours.as_ref());
+        let _ = writeln!(html, "<td>{}</td></tr>", row.unit);
+    }
+    html + TABLE_END
+}
+
+fn cells(page: &CampaignPage<'_>) -> String {
+    let mut heads = vec!["cell"];
+    heads.extend(page.axes.iter().map(String::as_str));
+    heads.extend(["end", "op/s", "failed", "note"]);
+    let mut html = table(&heads);
+    for cell in &page.cells {
+        let label = escape(&cell.label);
+        let _ = match &cell.report {
+            Some(report) => write!(html, "<tr><td><a href=\"{}\">{label}</a></td>", escape(report)),
+            None => write!(html, "<tr><td>{label}</td>"),
+        };
+        for text in &cell.values {
+            let _ = write!(html, "<td>{}</td>", escape(text));
+        }
+        let (class, end) = &cell.end;
+        let _ = write!(html, "<td><span class=\"badge {class}\">{}</span></td>", escape(end));
+        value(&mut html, cell.rate_per_s.map(|rate| (rate, grouped(rate, 0))).as_ref());
+        let failed = cell.failed_percent.map(|percent| (percent, format!("{percent:.3} %")));
+        value(&mut html, failed.as_ref());
+        left(&mut html, &cell.note);
+        html.push_str("</tr>\n");
+    }
+    html + TABLE_END
+}
+
+fn left(html: &mut String, text: &str) {
+    let _ = write!(html, "<td class=\"left words\">{}</td>", escape(text));
+}
+
+fn value(html: &mut String, value: Option<&(f64, String)>) {
+    let _ = match value {
+        Some((number, text)) => write!(html, "<td data-value=\"{number}\">{}</td>", escape(text)),
+        None => write!(html, "<td data-value=\"\">-</td>"),
+    };
+}

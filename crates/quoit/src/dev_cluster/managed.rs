@@ -1,0 +1,139 @@
+//! A development cluster in the hands of another part of this program, which changes it and stops it.
+
+use super::node::{self, NodePlace, Record, Starting, ending};
+use super::table::State;
+use super::{Cluster, join};
+use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
+use std::path::PathBuf;
+
+/// Where a managed cluster lives, and how its nodes are started.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterPlace {
+    /// Directory of the nodes' data and logs.
+    pub(crate) base_dir: PathBuf,
+    /// `KEY=VALUE` settings of all nodes.
+    pub(crate) settings: Vec<String>,
+    /// The program that the nodes run; this one if there is none.
+    pub(crate) program: Option<PathBuf>,
+}
+
+impl ClusterPlace {
+    fn node(&self, number: u16) -> Result<NodePlace> {
+        let place = NodePlace::new(&self.base_dir, number, None, &self.settings)?;
+        Ok(place.run_by(self.program.clone()))
+    }
+}
+
+/// A cluster of this machine. Its nodes, numbered from 1, end when this is dropped.
+pub(crate) struct ManagedCluster {
+    place: ClusterPlace,
+    cluster: Cluster,
+}
+
+impl ManagedCluster {
+    pub(crate) fn new(place: ClusterPlace) -> Self {
+        Self { place, cluster: Cluster::default() }
+    }
+
+    /// Addresses of the nodes, dead ones included, in the order of their numbers.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (&str, &str)> {
+        let records = self.cluster.nodes.iter().map(|(node, _)| &node.record);
+        records.map(|record| (record.pb.as_str(), record.http.as_str()))
+    }
+
+    /// Starts further nodes, and joins them to those that are there.
+    pub(crate) async fn add(&mut self, count: u16) -> Result<()> {
+        let first = self.cluster.nodes.len() as u16 + 1;
+        let places = (first..first.saturating_add(count)).map(|number| self.place.node(number));
+        self.cluster.start(places.collect::<Result<_>>()?).await?;
+        self.note_ends();
+        let is_up = |(_, state): &&(node::Node, State)| *state == State::Up;
+        let members = self.cluster.nodes.iter().filter(is_up);
+        let records: Vec<Record> = members.map(|(node, _)| node.record.clone()).collect();
+        join::join(&records, &self.place.base_dir).await
+    }
+
+    /// Ends a node as a crash does, and waits until it is gone.
+    pub(crate) async fn kill(&mut self, number: u16) -> Result<()> {
+        let pid = self.pid_of(number)?;
+        node::signal(pid, Signal::KILL);
+        while self.is_up(pid) {
+            let ended = self.cluster.processes.join_next().await;
+            let Some(ended) = ended else { bail!("node {number} is not watched") };
+            let (pid, status) = ended.context("waiting for a node")?;
+            self.note_end(pid, status);
+        }
+        Ok(())
+    }
+
+    /// Keeps a node from running.
+    pub(crate) fn pause(&mut self, number: u16) -> Result<()> {
+        self.pid_of(number).map(|pid| node::signal(pid, Signal::STOP))
+    }
+
+    /// Lets a paused node go on.
+    pub(crate) fn resume(&mut self, number: u16) -> Result<()> {
+        self.pid_of(number).map(|pid| node::signal(pid, Signal::CONT))
+    }
+
+    /// Starts a node that has ended, with its data and at its addresses, and waits until it serves.
+    pub(crate) async fn start_again(&mut self, number: u16) -> Result<()> {
+        self.note_ends();
+        let index = self.index_of(number)?;
+        if self.cluster.nodes[index].1 == State::Up {
+            bail!("node {number} runs: kill it first");
+        }
+        let (node, child) = Starting::spawn(self.place.node(number)?)?.ready().await?;
+        self.cluster.watch(node.record.pid, child);
+        self.cluster.nodes[index] = (node, State::Up);
+        Ok(())
+    }
+
+    /// Stops all nodes in good order.
+    pub(crate) async fn stop(mut self) {
+        self.note_ends();
+        // A paused node does not hear that it has to stop.
+        let running = self.cluster.nodes.iter().filter(|(_, state)| *state == State::Up);
+        running.for_each(|(node, _)| node::signal(node.record.pid, Signal::CONT));
+        self.cluster.stop().await;
+    }
+
+    fn index_of(&self, number: u16) -> Result<usize> {
+        let count = self.cluster.nodes.len();
+        let index = usize::from(number).checked_sub(1).filter(|index| *index < count);
+        index.with_context(|| format!("there is no node {number}: the cluster has {count}"))
+    }
+
+    /// The process of a node that runs.
+    fn pid_of(&mut self, number: u16) -> Result<u32> {
+        self.note_ends();
+        let (node, state) = &self.cluster.nodes[self.index_of(number)?];
+        match state {
+            State::Up => Ok(node.record.pid),
+            State::Ended(how) => bail!("node {number} {how}"),
+        }
+    }
+
+    fn is_up(&self, pid: u32) -> bool {
+        let mut nodes = self.cluster.nodes.iter();
+        nodes.any(|(node, state)| node.record.pid == pid && *state == State::Up)
+    }
+
+    /// Notes the ends of nodes that nobody has waited for.
+    fn note_ends(&mut self) {
+        while let Some(ended) = self.cluster.processes.try_join_next() {
+            if let Ok((pid, status)) = ended {
+                self.note_end(pid, status);
+            }
+        }
+    }
+
+    fn note_end(&mut self, pid: u32, status: std::io::Result<std::process::ExitStatus>) {
+        let how = status.map_or_else(|_| "ended".to_owned(), ending);
+        let mut nodes = self.cluster.nodes.iter_mut();
+        if let Some((_, state)) = nodes.find(|(node, _)| node.record.pid == pid) {
+            *state = State::Ended(how);
+        }
+    }
+}
