@@ -74,6 +74,11 @@ def add(node, key, amount):
                 op={"counter_op": {"increment": amount}})
 
 
+def stale(cluster):
+    """Whether any node of a cluster has a stale queue."""
+    return any(queue["stale"] for node in cluster for queue in status(node)["source"]["queues"])
+
+
 class Relays:
     """A way to each node of a cluster that can be cut."""
 
@@ -279,6 +284,106 @@ class Replication(unittest.TestCase):
         self.write(self.one[0], "promoted", keys, b"v")
         self.assertIn("all is across", repl(self.other[0], "promote", "--timeout", "30"))
         self.assert_there(self.other[0], "promoted", keys, b"v")
+
+
+class StaleLinks(unittest.TestCase):
+    """Two clusters whose queues are stale when a second has passed without a confirmation."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        self.addCleanup(folder.cleanup)
+
+        def cluster(name, count):
+            home = os.path.join(folder.name, name)
+            os.makedirs(home)
+            made = Cluster(home, count, SOURCE + ["ring_size=8", "repl.retention=1s"])
+            self.addCleanup(made.__exit__)
+            return made.__enter__()
+        self.one, self.other = cluster("one", 2), cluster("other", 1)
+        consume(self.other, self.one)
+        consume(self.one, self.other)
+        self.peer = "127.0.0.1:%d:pb" % self.other[0].pb[1]
+
+    def put(self, node, keys, value=b"v"):
+        with Connection(node.pb) as pb:
+            for key in keys:
+                pb.put("b", key, value)
+
+    def keys(self, node, keys):
+        with Connection(node.pb) as pb:
+            return [key for key in keys if pb.get("b", key)]
+
+    def wait_for(self, node, keys, among):
+        wait_until(lambda: self.keys(node, among) == keys, "%s to have %r" % (node.name, keys))
+
+    def make_stale(self, key):
+        """Has a queue of the first cluster wait for longer than it may be behind, and a write in it."""
+        repl(self.other[0], "sink", "suspend", "out", "--all")
+
+        def is_stale():
+            # A sink that waits for entries already takes some more.
+            self.put(self.one[0], ["marker"])
+            return stale(self.one)
+        wait_until(is_stale, "the queue to be stale")
+        self.put(self.one[0], [key])
+
+    def write_apart(self):
+        """Writes keys to one cluster each, of which the other one is not told."""
+        for cluster in (self.one, self.other):
+            repl(cluster[0], "queue", "add", "out", "block_rtq", "--all")
+        self.put(self.one[0], ["mine"])
+        self.put(self.other[0], ["theirs"])
+        for cluster in (self.one, self.other):
+            repl(cluster[0], "queue", "add", "out", "any", "--all")
+
+    def test_a_stale_link_goes_on_only_when_an_operator_says_which_cluster_is_right(self):
+        among = ["both", "waits", "mine", "theirs", "later"]
+        self.put(self.one[0], ["both"])
+        self.wait_for(self.other[0], ["both"], among)
+        self.write_apart()
+        self.make_stale("waits")
+        self.one[0].kill()
+        self.one[0].start()
+        repl(self.one[0], "queue", "clear", "out", "--all")
+        self.assertTrue(stale(self.one), "neither a restart nor clearing mends it")
+        repl(self.other[0], "sink", "resume", "out", "--all")
+        self.assertIn("ATTENTION: queue out is stale", repl(self.one[0], "status", "--all"))
+        for node, peer in ((self.one[1], self.peer),
+                           (self.other[0], "127.0.0.1:%d:pb" % self.one[1].pb[1])):
+            repl(node, "fullsync", "set", "--peer", peer)
+            self.assertIn("is stale", repl(node, "fullsync", "run", "all"))
+        wait_until(lambda: "would be deleted: 0 records here, 1 there" in repl(
+            self.one[1], "rebase", "out", "--from", "here", "--dry-run"), "the write to be old enough")
+        self.assertEqual(self.keys(self.other[0], among), ["both", "theirs"], "it only counts")
+        self.assertTrue(stale(self.one))
+        said = repl(self.one[1], "rebase", "out", "--from", "here")
+        self.assertIn("deleted: 0 records here, 1 there", said)
+        self.assertFalse(stale(self.one))
+        self.wait_for(self.other[0], ["both", "waits", "mine"], among)
+        self.put(self.one[0], ["later"])
+        self.wait_for(self.other[0], ["both", "waits", "mine", "later"], among)
+        self.assertEqual(self.keys(self.one[1], among), ["both", "waits", "mine", "later"])
+
+    def test_the_other_cluster_may_be_the_one_that_is_right(self):
+        among = ["waits", "mine", "theirs"]
+        self.write_apart()
+        self.make_stale("waits")
+        repl(self.other[0], "sink", "resume", "out", "--all")
+        wait_until(lambda: "would be deleted: 2 records here" in repl(
+            self.one[0], "rebase", "out", "--from", "there", "--peer", self.peer, "--dry-run"),
+            "the writes to be old enough")
+        said = repl(self.one[0], "rebase", "out", "--from", "there", "--peer", self.peer)
+        self.assertIn("deleted: 2 records here, 0 there", said)
+        self.wait_for(self.one[1], ["theirs"], among)
+        self.assertEqual(self.keys(self.other[0], among), ["theirs"], "what waited is not sent")
+        self.assertFalse(stale(self.one))
+
+    def test_mistakes_are_told(self):
+        node = self.one[0]
+        self.assertIn("no queue has the name", repl(node, "rebase", "nothing", "--from", "here", fails=True))
+        self.assertIn("there is no peer", repl(node, "rebase", "out", "--from", "here", fails=True))
+        self.assertIn("here or there", repl(node, "rebase", "out", "--from", "b", fails=True))
+        self.assertIn("--from", repl(node, "rebase", "out", fails=True))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 //! Commands of operators, as the administration API takes them and nodes send them to each other.
 
 use crate::address::PeerAddress;
-use crate::full_sync::{CheckKind, CheckRange, FullSyncChange, FullSyncScope};
+use crate::full_sync::{CheckKind, CheckRange, FullSyncChange, FullSyncScope, RebaseFrom};
 use crate::replication::Replication;
 use crate::sinks::{ChangeSinkError, SinkDefinition};
 use bytes::Bytes;
@@ -62,6 +62,20 @@ pub enum ReplicationCommand {
     AcceptResurrection {
         /// Its name.
         name: String,
+    },
+    /// Makes both clusters of a stale queue equal by what one of them has, and has it consumed again on all
+    /// nodes.
+    Rebase {
+        /// Its name.
+        name: String,
+        /// The cluster that is right about records that the other one lacks.
+        from: RebaseFrom,
+        /// A node of the other cluster, HOST:PORT:pb; `None`: that of full-sync.
+        #[serde(default)]
+        peer: Option<String>,
+        /// Whether it is only counted what would be done.
+        #[serde(default)]
+        dry_run: bool,
     },
     /// Consumes a queue of another cluster.
     SinkAdd {
@@ -181,6 +195,9 @@ impl Replication {
                 json!({"cleared": lengths.real_time + lengths.full_sync + lengths.fold})
             }
             C::AcceptResurrection { name } => changed(queues.accept_resurrection(&name)?),
+            C::Rebase { name, from, peer, dry_run } => {
+                self.rebase(name, from, peer, dry_run).await?
+            }
             C::SinkAdd { name, peers, workers, per_peer } => {
                 changed(self.add_sink(self.definition(name, &peers, workers, per_peer)?)?)
             }
@@ -238,7 +255,9 @@ impl Replication {
     ) -> BTreeMap<String, Result<Value, String>> {
         let bytes = serde_json::to_vec(&command).expect("a command can be written");
         let limit = match command {
-            ReplicationCommand::FullSyncRun { .. } => FULL_SYNC_LIMIT,
+            ReplicationCommand::FullSyncRun { .. } | ReplicationCommand::Rebase { .. } => {
+                FULL_SYNC_LIMIT
+            }
             ReplicationCommand::Status => STATUS_LIMIT,
             _ => COMMAND_LIMIT,
         };
@@ -299,8 +318,8 @@ impl Replication {
         for QueueStatus { name, lengths, counts, oldest_us, is_suspended, is_stale, .. } in queues {
             if *is_stale {
                 alerts.push(format!(
-                    "queue {name} is stale: deleted records may come back from its sinks; use quoit repl \
-                     rebase"
+                    "queue {name} is stale: its sinks have confirmed nothing for longer than repl.retention, \
+                     and records deleted here may be live there; use quoit repl rebase {name}"
                 ));
             }
             let age_secs = age_us(*oldest_us, now_us) / 1_000_000;

@@ -15,6 +15,7 @@ mod kept;
 mod log_lines;
 mod pace;
 mod peer;
+mod rebase;
 mod replication;
 mod riak;
 mod settings;
@@ -26,7 +27,7 @@ pub use command::{CommandError, ReplicationCommand};
 pub use figures::{LAG_BOUNDS_MS, Lag, LagHistogram, PeerKind, PeerStatus, SinkStatus};
 pub use full_sync::{
     CheckKind, CheckRange, CheckWindow, FullSync, FullSyncChange, FullSyncReport, FullSyncScope,
-    FullSyncSettings, FullSyncState, FullSyncStatus,
+    FullSyncSettings, FullSyncState, FullSyncStatus, RebaseFrom,
 };
 pub use quoit_client::LoginSettings;
 pub use replication::Replication;

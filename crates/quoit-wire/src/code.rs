@@ -151,6 +151,10 @@ codes! {
     QueuePutReq = 168,
     /// The records are queued; Quoit's own.
     QueuePutResp = 169,
+    /// Deletes records that another cluster has deleted; Quoit's own.
+    DeleteSeenReq = 170,
+    /// The number of records that were deleted; Quoit's own.
+    DeleteSeenResp = 171,
     /// Asks for the next entry of a queue of replication.
     FetchReq = 202,
     /// An entry of a queue, or that there is none.

@@ -152,6 +152,7 @@ of_any! {
     RpbQueueTakeReq: Replicate,
     RpbClusterDigestsReq: Replicate,
     RpbQueuePutReq: Replicate,
+    RpbDeleteSeenReq: Erase,
     RpbFetchReq: Replicate,
     RpbPushReq: Replicate,
     RpbMembershipReq: Replicate,

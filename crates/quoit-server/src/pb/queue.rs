@@ -3,14 +3,15 @@
 use super::connection::{Fault, PbConnection};
 use bytes::Bytes;
 use quoit_core::{
-    ArcRange, BatchBounds, EntrySequence, Patience, QueuePriority, QueuedObject, QueuedValue,
-    VisitedCluster,
+    ArcRange, BatchBounds, ClusterQuestion, EntrySequence, Patience, QueuePriority, QueuedObject,
+    QueuedValue, SeenRecord, VisitedCluster,
 };
 use quoit_model::context::encode_context;
 use quoit_model::key::KeyRef;
 use quoit_wire::messages::{
-    RpbClusterDigestsReq, RpbClusterDigestsResp, RpbComparedRecord, RpbQueuePutReq,
-    RpbQueuePutResp, RpbQueueTakeReq, RpbQueueTakeResp, RpbQueuedObject,
+    RpbClusterDigestsReq, RpbClusterDigestsResp, RpbComparedRecord, RpbDeleteSeenReq,
+    RpbDeleteSeenResp, RpbQueuePutReq, RpbQueuePutResp, RpbQueueTakeReq, RpbQueueTakeResp,
+    RpbQueuedObject,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +74,7 @@ impl PbConnection {
         &mut self,
         request: RpbClusterDigestsReq,
     ) -> Result<(), Fault> {
-        cluster_id(&request.cluster)?;
+        let other = cluster_id(&request.cluster)?;
         let store = Arc::clone(&self.context.store);
         let no_ranges = || Fault::Text("arcs and ranges do not go together".into());
         let arc_count = u16::try_from(request.arc_count).map_err(|_| no_ranges())?;
@@ -89,13 +90,18 @@ impl PbConnection {
             false => return Err(no_ranges()),
         };
         self.hold_pieces()?;
-        let wants_records = request.records.unwrap_or(false);
         let told = {
             let store = Arc::clone(&store);
             let ask = async move {
-                let told =
-                    store.cluster_digests(arc_count, request.hour_min, &asked, wants_records).await;
-                told.map_err(Fault::from)
+                let question = ClusterQuestion {
+                    arc_count,
+                    hour_min: request.hour_min,
+                    ranges: &asked,
+                    wants_records: request.records.unwrap_or(false),
+                    other: Some(other),
+                    is_rebase: request.rebase.unwrap_or(false),
+                };
+                store.cluster_digests(question).await.map_err(Fault::from)
             };
             self.unless_gone(Box::pin(ask)).await?
         };
@@ -132,6 +138,31 @@ impl PbConnection {
         self.send(&RpbQueuePutResp {
             queue_exists: lengths.is_some(),
             waiting: lengths.map(|lengths| lengths.full_sync),
+        })
+    }
+}
+
+impl PbConnection {
+    /// Deletes records that the other cluster has deleted.
+    pub(super) async fn delete_seen(&mut self, request: RpbDeleteSeenReq) -> Result<(), Fault> {
+        cluster_id(&request.cluster)?;
+        if request.keys.len() != request.clocks.len() {
+            return Err(Fault::Text("names and clocks do not go together".into()));
+        }
+        let pairs = request.keys.iter().zip(&request.clocks);
+        let records = pairs.map(|(key, clock)| SeenRecord {
+            key: Bytes::copy_from_slice(key),
+            clock: Bytes::copy_from_slice(clock),
+        });
+        let (store, records) = (Arc::clone(&self.context.store), records.collect());
+        let done = {
+            let delete = async move { Ok(store.delete_seen(records).await) };
+            self.unless_gone(Box::pin(delete)).await?
+        };
+        self.send(&RpbDeleteSeenResp {
+            deleted: done.deleted_count,
+            failed: done.failed_count,
+            fault: done.fault.map(Bytes::from),
         })
     }
 }

@@ -71,6 +71,9 @@ messages! {
         repeated uint64 ranges = 5;
         /// Whether the records of the ranges are wanted instead of their digests.
         optional bool records = 6;
+        /// Whether stale queues for the cluster that asks are no obstacle: an operator has said which of both
+        /// clusters is right.
+        optional bool rebase = 7;
     }
 
     /// Digests of what the cluster has, or records.
@@ -110,6 +113,26 @@ messages! {
         required bytes queue_name = 1;
         /// Encoded names of records.
         repeated bytes keys = 2;
+    }
+
+    /// Deletes records that the cluster that asks has deleted, as far as they are still what it has seen.
+    message RpbDeleteSeenReq: DeleteSeenReq {
+        /// Id of the cluster that asks, 16 bytes.
+        required bytes cluster = 1;
+        /// Encoded names of records.
+        repeated bytes keys = 2;
+        /// For each record the clock that it has been seen with.
+        repeated bytes clocks = 3;
+    }
+
+    /// The number of records that were deleted.
+    message RpbDeleteSeenResp: DeleteSeenResp {
+        /// Records that have a tombstone now.
+        required uint64 deleted = 1;
+        /// Records that could not be deleted.
+        required uint64 failed = 2;
+        /// The first fault.
+        optional bytes fault = 3;
     }
 
     /// Lengths of the queue afterwards.

@@ -74,7 +74,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "repl.retention",
-        Kind::Duration(60_000),
+        Kind::Duration(1_000),
         "7d",
         "How long the node remembers deleted records for sinks that lag behind. A source queue that waits \
          for longer is stale: it is not consumed until quoit repl rebase says how to go on.",
