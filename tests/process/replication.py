@@ -286,6 +286,80 @@ class Replication(unittest.TestCase):
         self.assert_there(self.other[0], "promoted", keys, b"v")
 
 
+class Bootstrap(unittest.TestCase):
+    """A cluster of three nodes, and one of two that is given all that it has."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        self.addCleanup(folder.cleanup)
+
+        def cluster(name, count, ring_size):
+            home = os.path.join(folder.name, name)
+            os.makedirs(home)
+            made = Cluster(home, count, SOURCE + ["ring_size=%d" % ring_size])
+            self.addCleanup(made.__exit__)
+            return made.__enter__()
+        self.one, self.other = cluster("one", 3, 16), cluster("other", 2, 8)
+        self.one[0].create_bucket_type("counters", {"datatype": "counter"})
+        self.one[0].create_bucket_type("sets", {"datatype": "set"})
+        self.keys = ["k%d" % number for number in range(MANY)]
+        with Connection(self.one[0].pb) as pb:
+            for key in self.keys:
+                pb.put("b", key, key.encode())
+            for key in self.keys[:COUNT]:
+                pb.call("RpbDelReq", bucket="b", key=key)
+        for amount in (5, 37):
+            add(self.one[1], "k", amount)
+        self.members = ["m%d" % number for number in range(3000)]
+        with Connection(self.one[0].pb) as pb:
+            pb.call("DtUpdateReq", bucket="s", key="k", type="sets",
+                    op={"set_op": {"adds": self.members}})
+
+    def peers(self):
+        return ["127.0.0.1:%d:pb" % node.pb[1] for node in self.one]
+
+    def state(self):
+        return [status(node)["bootstrap"] for node in self.other]
+
+    def test_a_cluster_is_copied_whole_while_it_is_written_and_goes_on_after_a_death(self):
+        consume(self.other, self.one)
+        # The type of the counters is missing: their partition waits, and all others are copied.
+        self.other[0].create_bucket_type("sets", {"datatype": "set"})
+        repl(self.other[0], "bootstrap", "start", *self.peers())
+        wait_until(lambda: any("bucket type counters does not exist" in (node["fault"] or "")
+                               for node in self.state()), "the missing type to be told")
+        self.assertIn("ATTENTION: bootstrap", repl(self.other[0], "status", "--all"))
+        with Connection(self.one[0].pb) as pb:
+            pb.put("b", "new", b"v")
+            pb.call("RpbDelReq", bucket="b", key=self.keys[-1])
+        for node in self.other:
+            node.kill()
+            node.start()
+        self.assertIn("copying", [node["state"] for node in self.state()])
+        self.other[0].create_bucket_type("counters", {"datatype": "counter"})
+        self.assertIn("all is copied", repl(self.other[1], "bootstrap", "status", "--wait"))
+        wait_until(lambda: waiting(self.one) == 0, "the writes meanwhile to be across")
+        for node in self.other:
+            with Connection(node.pb) as pb:
+                there = [key for key in self.keys if pb.get("b", key) == [key.encode()]]
+                self.assertEqual(there, self.keys[COUNT:-1], "at %s" % node.name)
+                self.assertEqual(pb.get("b", "new"), [b"v"])
+                fields = pb.call("DtFetchReq", bucket="s", key="k", type="sets")
+            self.assertEqual(len(fields["value"]["set_value"]), len(self.members))
+            self.assertEqual(counter(node, "k"), 42)
+        repl(self.other[0], "fullsync", "set", "--peer", self.peers()[0])
+        self.assertIn("in_sync", repl(self.other[0], "fullsync", "run", "all"))
+
+    def test_mistakes_are_told(self):
+        own = "127.0.0.1:%d:pb" % self.other[1].pb[1]
+        said = repl(self.other[0], "bootstrap", "start", own, fails=True)
+        self.assertIn("is a node of this cluster", said)
+        self.assertIn("is no peer", repl(self.other[0], "bootstrap", "start", "x", fails=True))
+        self.assertIn("needs HOST:PORT:pb",
+                      repl(self.other[0], "bootstrap", "start", "h:1:http", fails=True))
+        self.assertIn("nothing_to_stop", repl(self.other[0], "bootstrap", "stop"))
+
+
 class StaleLinks(unittest.TestCase):
     """Two clusters whose queues are stale when a second has passed without a confirmation."""
 

@@ -60,6 +60,7 @@ PB = {
     166: (field(1, CLUSTER) + field(2, 64) + field(3, 0), "quoit.replicate", "any", 167),
     168: (field(1, "none"), "quoit.replicate", "any", 169),
     170: (field(1, CLUSTER), "quoit.erase", "any", 171),
+    172: (field(1, CLUSTER), "quoit.replicate", "any", 173),
     202: (field(1, "q1_ttaaefs"), "quoit.replicate", "any", 203),
     204: (field(1, "none"), "quoit.replicate", "any", 205),
     206: (b"", "quoit.replicate", "any", 207),

@@ -1,6 +1,7 @@
 //! Commands of operators, as the administration API takes them and nodes send them to each other.
 
 use crate::address::PeerAddress;
+use crate::bootstrap::BootstrapError;
 use crate::full_sync::{CheckKind, CheckRange, FullSyncChange, FullSyncScope, RebaseFrom};
 use crate::replication::Replication;
 use crate::sinks::{ChangeSinkError, SinkDefinition};
@@ -114,6 +115,22 @@ pub enum ReplicationCommand {
     },
     /// Asks peers for the other nodes of their clusters.
     SinkDiscover,
+    /// Copies all that another cluster has, by all nodes of this one.
+    Bootstrap {
+        /// Nodes of the other cluster, HOST:PORT:pb.
+        peers: Vec<String>,
+    },
+    /// Copies partitions of another cluster.
+    BootstrapTake {
+        /// Nodes of the other cluster, HOST:PORT:pb.
+        peers: Vec<String>,
+        /// The partitions of each node of this cluster, by name.
+        shares: BTreeMap<String, Vec<u16>>,
+    },
+    /// Has a copy rest.
+    BootstrapStop,
+    /// Has a copy go on.
+    BootstrapResume,
     /// Compares with the other cluster now.
     FullSyncRun {
         /// Scope of the repair.
@@ -167,6 +184,9 @@ pub enum CommandError {
     /// A sink could not be changed.
     #[error(transparent)]
     Sink(#[from] ChangeSinkError),
+    /// A copy of another cluster could not begin.
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
 }
 
 impl Replication {
@@ -211,6 +231,14 @@ impl Replication {
                 self.discover_soon();
                 changed(())
             }
+            C::Bootstrap { peers } => self.begin_bootstrap(peers).await?,
+            C::BootstrapTake { peers, mut shares } => {
+                let name = self.store().control().read().node_name().to_owned();
+                self.bootstrap().take(peers, shares.remove(&name).unwrap_or_default())?;
+                changed(())
+            }
+            C::BootstrapStop => json!({"state": stopped(self.bootstrap().stop(true)?)}),
+            C::BootstrapResume => json!({"state": resumed(self.bootstrap().stop(false)?)}),
             C::FullSyncRun { check } => {
                 let report = self.run_full_sync(check).await;
                 json!({"state": report.state(), "report": report})
@@ -307,6 +335,7 @@ impl Replication {
             },
             "sinks": self.sinks(),
             "full_sync": self.full_sync(),
+            "bootstrap": self.bootstrap().status(),
             "alerts": self.alerts(&all, now_us),
         })
     }
@@ -351,6 +380,9 @@ impl Replication {
             if sink.is_suspended {
                 alerts.push(format!("sink {} is suspended", sink.queue));
             }
+        }
+        if let Some(fault) = self.bootstrap().status().fault {
+            alerts.push(format!("bootstrap: {fault}"));
         }
         let full_sync = self.full_sync();
         if full_sync.is_wanted && full_sync.scope == FullSyncScope::Disabled {
@@ -404,6 +436,14 @@ fn read_answer(bytes: &[u8]) -> Result<Value, String> {
         Some(fault) => Err(fault.to_owned()),
         None => Ok(answer["ok"].take()),
     }
+}
+
+const fn stopped(is_known: bool) -> &'static str {
+    if is_known { "stopped" } else { "nothing_to_stop" }
+}
+
+const fn resumed(is_known: bool) -> &'static str {
+    if is_known { "resumed" } else { "nothing_to_resume" }
 }
 
 fn changed((): ()) -> Value {

@@ -7,6 +7,7 @@
 //! `docs/design/replication.md` has the design.
 
 mod address;
+mod bootstrap;
 mod command;
 mod dialer;
 mod figures;
@@ -23,6 +24,7 @@ mod sinks;
 mod storing;
 
 pub use address::{PeerAddress, PeerAddressError, Protocol};
+pub use bootstrap::{Bootstrap, BootstrapError, BootstrapState, BootstrapStatus};
 pub use command::{CommandError, ReplicationCommand};
 pub use figures::{LAG_BOUNDS_MS, Lag, LagHistogram, PeerKind, PeerStatus, SinkStatus};
 pub use full_sync::{

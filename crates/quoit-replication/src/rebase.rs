@@ -47,6 +47,21 @@ impl Replication {
         Ok(json!({"state": state, "rebase": report, "faults": faults}))
     }
 
+    /// Divides another cluster's partitions among the nodes of this one, and has each copy its share.
+    pub(crate) async fn begin_bootstrap(
+        self: &Arc<Self>,
+        peers: Vec<String>,
+    ) -> Result<Value, CommandError> {
+        let addresses: Result<Vec<PeerAddress>, _> =
+            peers.iter().map(|peer| peer.parse()).collect();
+        let addresses = addresses.map_err(ChangeSinkError::from)?;
+        let shares = self.bootstrap().shares(&addresses).await?;
+        let node_count = shares.len();
+        let take = ReplicationCommand::BootstrapTake { peers, shares };
+        let faults = self.faults_of_all(take).await;
+        Ok(json!({"state": "copying", "nodes": node_count, "faults": faults}))
+    }
+
     /// Has all nodes of the cluster do a command, and returns the faults of those that have not done it.
     async fn faults_of_all(self: &Arc<Self>, command: ReplicationCommand) -> Vec<String> {
         let done = Box::pin(self.execute_on_all(command)).await;

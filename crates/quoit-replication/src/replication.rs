@@ -1,6 +1,7 @@
 //! Replication of a node: its sinks and its full-sync, with one object for the program and for operators.
 
 use crate::address::{PeerAddress, Protocol};
+use crate::bootstrap::Bootstrap;
 use crate::dialer::PeerDialer;
 use crate::figures::SinkStatus;
 use crate::full_sync::{CheckKind, FullSync, FullSyncReport, FullSyncStatus};
@@ -31,6 +32,7 @@ pub struct Replication {
     dialer: PeerDialer,
     sinks: Sinks,
     full_sync: FullSync,
+    bootstrap: Bootstrap,
     discovery: Notify,
 }
 
@@ -46,11 +48,12 @@ impl Replication {
         disk: Option<Arc<dyn Disk>>,
     ) -> Result<Self, StoreError> {
         let dialer = PeerDialer::new(settings.login.as_ref());
+        let bootstrap = Bootstrap::new(Arc::clone(&store), dialer.clone(), disk.clone())?;
         let sinks = Sinks::new(Arc::clone(&store), &settings, dialer.clone(), KeptFile::new(disk))?;
         let full_sync =
             FullSync::new(Arc::clone(&store), settings.full_sync.clone(), dialer.clone());
         let discovery = Notify::new();
-        Ok(Self { store, settings, dialer, sinks, full_sync, discovery })
+        Ok(Self { store, settings, dialer, sinks, full_sync, bootstrap, discovery })
     }
 
     /// Consumes, discovers peers, and compares with other clusters by the schedule, until the task is
@@ -62,6 +65,7 @@ impl Replication {
         tokio::join!(
             self.discover_peers(),
             self.full_sync.run(is_paused),
+            self.bootstrap.run(),
             self.log_queues(),
             self.log_sinks(),
         );
@@ -209,6 +213,11 @@ impl Replication {
     #[must_use]
     pub fn full_sync(&self) -> FullSyncStatus {
         self.full_sync.status(self.sinks.is_full_sync_paused())
+    }
+
+    /// The copy of another cluster.
+    pub(crate) const fn bootstrap(&self) -> &Bootstrap {
+        &self.bootstrap
     }
 
     /// The part of it that operators steer.

@@ -155,6 +155,10 @@ codes! {
     DeleteSeenReq = 170,
     /// The number of records that were deleted; Quoit's own.
     DeleteSeenResp = 171,
+    /// Asks for a page of a partition; Quoit's own.
+    CopyPageReq = 172,
+    /// A page of a partition; Quoit's own.
+    CopyPageResp = 173,
     /// Asks for the next entry of a queue of replication.
     FetchReq = 202,
     /// An entry of a queue, or that there is none.

@@ -1,5 +1,6 @@
 //! `quoit repl`: replication between clusters, of a running node or of all nodes of its cluster.
 
+mod bootstrap;
 mod page;
 mod riak_words;
 
@@ -79,6 +80,13 @@ enum ReplCommand {
         #[arg(long, requires = "from")]
         dry_run: bool,
     },
+    /// Copy all that another cluster has, at the speed of disks or of the link.
+    ///
+    /// Link the clusters first (quoit repl sink add), so that writes are brought over meanwhile. Give the
+    /// command to one node of the cluster that receives: all nodes copy their shares, go on after a restart,
+    /// and keep to transfer_rate.
+    #[command(subcommand)]
+    Bootstrap(bootstrap::BootstrapCommand),
     #[command(flatten)]
     Riak(riak_words::RiakCommand),
 }
@@ -249,6 +257,7 @@ pub(crate) fn run(args: &ReplArgs) -> Result<()> {
                 "command": "rebase", "name": name, "from": from, "peer": peer, "dry_run": dry_run,
             }))
         }
+        ReplCommand::Bootstrap(command) => bootstrap::run(caller, command),
         ReplCommand::Riak(command) => riak_words::answer(command),
     }
 }

@@ -137,7 +137,7 @@ impl ReplicatedStore {
     }
 
     /// The node that tells of a partition: the most preferred primary with a complete copy that is up.
-    fn teller(&self, state: &State, partition: Partition) -> Option<NodeId> {
+    pub(super) fn teller(&self, state: &State, partition: Partition) -> Option<NodeId> {
         let layouts = state.layouts();
         let newest = layouts.newest();
         let n_val = state.n_vals().iter().copied().min().unwrap_or(1);

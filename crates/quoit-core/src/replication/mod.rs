@@ -7,6 +7,7 @@
 mod arrive;
 mod compare;
 mod conflicts;
+mod copy;
 mod difference;
 mod entry;
 mod fetch;
@@ -28,6 +29,7 @@ pub use compare::{
 };
 pub use conflicts::BucketConflicts;
 pub(crate) use conflicts::ConflictCounts;
+pub use copy::{CopiedPage, CopiedRecord};
 pub use difference::{Difference, DifferenceDirection, OnlyIn, differences};
 pub(crate) use entry::{EntryReference, QueueEntry};
 pub use entry::{EntrySequence, QueuePriority, Visited, VisitedCluster};

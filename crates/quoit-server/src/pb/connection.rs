@@ -405,6 +405,7 @@ impl PbConnection {
             MessageCode::ClusterDigestsReq => ask!(self.cluster_digests(frame)).await,
             MessageCode::QueuePutReq => ask!(self.queue_for(frame)),
             MessageCode::DeleteSeenReq => ask!(self.delete_seen(frame)).await,
+            MessageCode::CopyPageReq => ask!(self.copy_page(frame)).await,
             MessageCode::DtFetchReq => ask!(self.fetch_data_type(frame)).await,
             MessageCode::DtUpdateReq => ask!(self.update_data_type(frame)).await,
             MessageCode::DtQueryReq => ask!(self.query_data_type(frame)).await,

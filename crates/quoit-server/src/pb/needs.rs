@@ -153,6 +153,7 @@ of_any! {
     RpbClusterDigestsReq: Replicate,
     RpbQueuePutReq: Replicate,
     RpbDeleteSeenReq: Erase,
+    RpbCopyPageReq: Replicate,
     RpbFetchReq: Replicate,
     RpbPushReq: Replicate,
     RpbMembershipReq: Replicate,

@@ -3,15 +3,15 @@
 use super::connection::{Fault, PbConnection};
 use bytes::Bytes;
 use quoit_core::{
-    ArcRange, BatchBounds, ClusterQuestion, EntrySequence, Patience, QueuePriority, QueuedObject,
-    QueuedValue, SeenRecord, VisitedCluster,
+    ArcRange, BatchBounds, ClusterQuestion, CopiedRecord, EntrySequence, Patience, QueuePriority,
+    QueuedObject, QueuedValue, SeenRecord, VisitedCluster,
 };
 use quoit_model::context::encode_context;
 use quoit_model::key::KeyRef;
 use quoit_wire::messages::{
-    RpbClusterDigestsReq, RpbClusterDigestsResp, RpbComparedRecord, RpbDeleteSeenReq,
-    RpbDeleteSeenResp, RpbQueuePutReq, RpbQueuePutResp, RpbQueueTakeReq, RpbQueueTakeResp,
-    RpbQueuedObject,
+    RpbClusterDigestsReq, RpbClusterDigestsResp, RpbComparedRecord, RpbCopiedRecord,
+    RpbCopyPageReq, RpbCopyPageResp, RpbDeleteSeenReq, RpbDeleteSeenResp, RpbQueuePutReq,
+    RpbQueuePutResp, RpbQueueTakeReq, RpbQueueTakeResp, RpbQueuedObject,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,6 +164,35 @@ impl PbConnection {
             failed: done.failed_count,
             fault: done.fault.map(Bytes::from),
         })
+    }
+}
+
+impl PbConnection {
+    /// Sends a page of a partition.
+    pub(super) async fn copy_page(&mut self, request: RpbCopyPageReq) -> Result<(), Fault> {
+        cluster_id(&request.cluster)?;
+        let store = Arc::clone(&self.context.store);
+        let mut answer = RpbCopyPageResp {
+            cluster: Bytes::copy_from_slice(&store.cluster()),
+            ring_size: store.control().read().ring_size().get().into(),
+            is_here: false,
+            records: Vec::new(),
+            next: None,
+        };
+        if let Some(partition) = request.partition {
+            let partition = u16::try_from(partition).unwrap_or(u16::MAX);
+            let from = request.from.unwrap_or(0);
+            let read = async move { Ok(store.copied_page(partition, from).await?) };
+            if let Some(page) = self.unless_gone(Box::pin(read)).await? {
+                let record = |record: CopiedRecord| RpbCopiedRecord {
+                    key: record.key,
+                    object: record.object,
+                };
+                answer.records = page.records.into_iter().map(record).collect();
+                (answer.is_here, answer.next) = (true, page.next);
+            }
+        }
+        self.send(&answer)
     }
 }
 

@@ -135,6 +135,38 @@ messages! {
         optional bytes fault = 3;
     }
 
+    /// Asks for a page of a partition, so that a cluster can begin with all that another one has.
+    message RpbCopyPageReq: CopyPageReq {
+        /// Id of the cluster that asks, 16 bytes.
+        required bytes cluster = 1;
+        /// Number of the partition; absent: only the ring size is wanted.
+        optional uint32 partition = 2;
+        /// Where the page begins; absent: at the beginning.
+        optional uint64 from = 3;
+    }
+
+    /// A page of a partition.
+    message RpbCopyPageResp: CopyPageResp {
+        /// Id of the cluster that answers, 16 bytes.
+        required bytes cluster = 1;
+        /// Partitions of the cluster.
+        required uint32 ring_size = 2;
+        /// Whether the node has a complete copy of the partition.
+        required bool is_here = 3;
+        /// Records in the order of their hashes.
+        repeated message(RpbCopiedRecord) records = 4;
+        /// Where the next page begins; absent: there is none.
+        optional uint64 next = 5;
+    }
+
+    /// A record of a page.
+    message RpbCopiedRecord {
+        /// Name of the record, encoded as nodes have it.
+        required bytes key = 1;
+        /// The object or tombstone in stored form.
+        required bytes object = 2;
+    }
+
     /// Lengths of the queue afterwards.
     message RpbQueuePutResp: QueuePutResp {
         /// Whether there is such a queue.

@@ -18,6 +18,9 @@ pub(super) struct NotAcross {
 /// All pages of a node's replication.
 pub(super) fn status(result: &Value) -> String {
     let mut page = queues(result, None) + &sinks(result) + &full_sync(result);
+    if result["bootstrap"]["began_us"].as_u64().unwrap_or(0) > 0 {
+        page.push_str(&super::bootstrap::line(&result["bootstrap"]));
+    }
     for alert in list(&result["alerts"]) {
         let _ = writeln!(page, "  ATTENTION: {}", text(alert));
     }
