@@ -17,7 +17,7 @@ from support import unittest_runner  # noqa: E402
 from support.cluster import Cluster, wait_until  # noqa: E402
 from support.links import Link  # noqa: E402
 from support.node import binary_from_environment  # noqa: E402
-from support.pb import Connection  # noqa: E402
+from support.pb import Connection, Refused  # noqa: E402
 
 COUNT = 60
 MANY = 400
@@ -358,6 +358,81 @@ class Bootstrap(unittest.TestCase):
         self.assertIn("needs HOST:PORT:pb",
                       repl(self.other[0], "bootstrap", "start", "h:1:http", fails=True))
         self.assertIn("nothing_to_stop", repl(self.other[0], "bootstrap", "stop"))
+
+
+class BucketTypes(unittest.TestCase):
+    """Two nodes that are clusters of their own, of which one takes over the other's bucket types."""
+
+    def start(self, mode_of_other, mode_of_one="off"):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        self.addCleanup(folder.cleanup)
+
+        def cluster(name, mode):
+            home = os.path.join(folder.name, name)
+            os.makedirs(home)
+            made = Cluster(home, 1, SOURCE + ["ring_size=8", "repl.bucket_types=" + mode])
+            self.addCleanup(made.__exit__)
+            return made.__enter__()
+        self.one, self.other = cluster("one", mode_of_one), cluster("other", mode_of_other)
+        self.one[0].create_bucket_type("t", {"allow_mult": False, "old_vclock": 7, "n_val": 2})
+        with Connection(self.one[0].pb) as pb:
+            pb.call("RpbSetBucketReq", bucket="own", props={"old_vclock": 8, "n_val": 2})
+            pb.put("b", "k", b"v", type="t")
+
+    def props(self, node, bucket_type, bucket):
+        with Connection(node.pb) as pb:
+            props = pb.call("RpbGetBucketReq", type=bucket_type, bucket=bucket)["props"]
+        return props["allow_mult"], props["old_vclock"], props["n_val"]
+
+    def wait_for(self, bucket_type, bucket, props):
+        wait_until(lambda: self.props(self.other[0], bucket_type, bucket) == props,
+                   "the properties of %s/%s to be %r" % (bucket_type, bucket, props))
+
+    def wait_for_object(self):
+        def is_there():
+            try:
+                return get(self.other[0], "b", "k", type="t") == [b"v"]
+            except Refused:
+                return False
+        wait_until(is_there, "the object to be across, with its bucket type")
+
+    def change(self):
+        """Changes properties in the first cluster, and waits until those of another bucket are seen."""
+        self.one[0].run("bucket-type", "update", "t", json.dumps({"props": {"old_vclock": 9, "n_val": 1}}))
+        with Connection(self.one[0].pb) as pb:
+            pb.call("RpbSetBucketReq", bucket="seen", props={"old_vclock": 10})
+        wait_until(lambda: self.props(self.other[0], "default", "seen")[1] == 10, "it to be seen")
+
+    def test_missing_types_and_properties_are_created_as_they_are_there(self):
+        self.start("create")
+        consume(self.other, self.one)
+        self.wait_for_object()
+        self.assertEqual(self.props(self.other[0], "t", "b"), (False, 7, 2))
+        self.wait_for("default", "own", (False, 8, 2))
+        self.change()
+        self.assertEqual(self.props(self.other[0], "t", "b"), (False, 7, 2), "changes are not wanted")
+
+    def test_changes_are_followed_but_of_the_number_of_replicas(self):
+        self.start("follow")
+        consume(self.other, self.one)
+        self.wait_for_object()
+        self.change()
+        self.wait_for("t", "b", (False, 9, 2))
+
+    def test_two_clusters_that_follow_each_other_are_told_so(self):
+        self.start("follow", "follow")
+        consume(self.other, self.one)
+        consume(self.one, self.other)
+        wait_until(lambda: "both clusters have repl.bucket_types = follow" in
+                   repl(self.other[0], "status"), "the mistake to be told")
+        self.wait_for_object()
+
+    def test_without_the_setting_an_object_waits_for_its_type(self):
+        self.start("off")
+        consume(self.other, self.one)
+        wait_until(lambda: "set repl.bucket_types = create" in repl(self.other[0], "status"),
+                   "the remedy to be told")
+        self.assertEqual(waiting(self.one), 1)
 
 
 class StaleLinks(unittest.TestCase):

@@ -61,6 +61,7 @@ PB = {
     168: (field(1, "none"), "quoit.replicate", "any", 169),
     170: (field(1, CLUSTER), "quoit.erase", "any", 171),
     172: (field(1, CLUSTER), "quoit.replicate", "any", 173),
+    174: (field(1, CLUSTER), "quoit.replicate", "any", 175),
     202: (field(1, "q1_ttaaefs"), "quoit.replicate", "any", 203),
     204: (field(1, "none"), "quoit.replicate", "any", 205),
     206: (b"", "quoit.replicate", "any", 207),

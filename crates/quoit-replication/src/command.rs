@@ -336,6 +336,7 @@ impl Replication {
             "sinks": self.sinks(),
             "full_sync": self.full_sync(),
             "bootstrap": self.bootstrap().status(),
+            "bucket_types": self.settings().bucket_types,
             "alerts": self.alerts(&all, now_us),
         })
     }
@@ -383,6 +384,9 @@ impl Replication {
         }
         if let Some(fault) = self.bootstrap().status().fault {
             alerts.push(format!("bootstrap: {fault}"));
+        }
+        if let Some(fault) = self.types_fault() {
+            alerts.push(format!("bucket types: {fault}"));
         }
         let full_sync = self.full_sync();
         if full_sync.is_wanted && full_sync.scope == FullSyncScope::Disabled {

@@ -8,6 +8,7 @@
 
 mod address;
 mod bootstrap;
+mod bucket_types;
 mod command;
 mod dialer;
 mod figures;
@@ -25,6 +26,7 @@ mod storing;
 
 pub use address::{PeerAddress, PeerAddressError, Protocol};
 pub use bootstrap::{Bootstrap, BootstrapError, BootstrapState, BootstrapStatus};
+pub use bucket_types::BucketTypeMode;
 pub use command::{CommandError, ReplicationCommand};
 pub use figures::{LAG_BOUNDS_MS, Lag, LagHistogram, PeerKind, PeerStatus, SinkStatus};
 pub use full_sync::{

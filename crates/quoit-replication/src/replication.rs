@@ -2,6 +2,7 @@
 
 use crate::address::{PeerAddress, Protocol};
 use crate::bootstrap::Bootstrap;
+use crate::bucket_types::TypeFollower;
 use crate::dialer::PeerDialer;
 use crate::figures::SinkStatus;
 use crate::full_sync::{CheckKind, FullSync, FullSyncReport, FullSyncStatus};
@@ -33,6 +34,7 @@ pub struct Replication {
     sinks: Sinks,
     full_sync: FullSync,
     bootstrap: Bootstrap,
+    types: TypeFollower,
     discovery: Notify,
 }
 
@@ -52,8 +54,9 @@ impl Replication {
         let sinks = Sinks::new(Arc::clone(&store), &settings, dialer.clone(), KeptFile::new(disk))?;
         let full_sync =
             FullSync::new(Arc::clone(&store), settings.full_sync.clone(), dialer.clone());
+        let types = TypeFollower::new(Arc::clone(&store), dialer.clone(), settings.bucket_types);
         let discovery = Notify::new();
-        Ok(Self { store, settings, dialer, sinks, full_sync, bootstrap, discovery })
+        Ok(Self { store, settings, dialer, sinks, full_sync, bootstrap, types, discovery })
     }
 
     /// Consumes, discovers peers, and compares with other clusters by the schedule, until the task is
@@ -66,6 +69,7 @@ impl Replication {
             self.discover_peers(),
             self.full_sync.run(is_paused),
             self.bootstrap.run(),
+            self.types.run(|| self.peers_of_other_clusters()),
             self.log_queues(),
             self.log_sinks(),
         );
@@ -213,6 +217,18 @@ impl Replication {
     #[must_use]
     pub fn full_sync(&self) -> FullSyncStatus {
         self.full_sync.status(self.sinks.is_full_sync_paused())
+    }
+
+    /// Peers of other clusters: those of each queue, and those of a copy.
+    fn peers_of_other_clusters(&self) -> Vec<(String, Vec<PeerAddress>)> {
+        let mut peers = self.sinks.configured_peers();
+        peers.push(("bootstrap".to_owned(), self.bootstrap.peers()));
+        peers
+    }
+
+    /// The fault of taking over bucket types.
+    pub(crate) fn types_fault(&self) -> Option<String> {
+        self.types.fault()
     }
 
     /// The copy of another cluster.

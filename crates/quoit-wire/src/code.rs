@@ -159,6 +159,10 @@ codes! {
     CopyPageReq = 172,
     /// A page of a partition; Quoit's own.
     CopyPageResp = 173,
+    /// Asks for bucket types and properties; Quoit's own.
+    BucketTypesReq = 174,
+    /// Bucket types and properties; Quoit's own.
+    BucketTypesResp = 175,
     /// Asks for the next entry of a queue of replication.
     FetchReq = 202,
     /// An entry of a queue, or that there is none.

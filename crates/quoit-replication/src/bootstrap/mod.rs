@@ -121,6 +121,11 @@ impl Bootstrap {
         Ok(true)
     }
 
+    /// The peers that are being copied.
+    pub(crate) fn peers(&self) -> Vec<PeerAddress> {
+        self.plan.lock().as_ref().and_then(BootstrapPlan::peers_to_ask).unwrap_or_default()
+    }
+
     /// How far the node has come.
     pub(crate) fn status(&self) -> BootstrapStatus {
         let faults = self.faults.lock();

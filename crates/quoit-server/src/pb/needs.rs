@@ -154,6 +154,7 @@ of_any! {
     RpbQueuePutReq: Replicate,
     RpbDeleteSeenReq: Erase,
     RpbCopyPageReq: Replicate,
+    RpbBucketTypesReq: Replicate,
     RpbFetchReq: Replicate,
     RpbPushReq: Replicate,
     RpbMembershipReq: Replicate,

@@ -8,10 +8,12 @@ use quoit_core::{
 };
 use quoit_model::context::encode_context;
 use quoit_model::key::KeyRef;
+use quoit_replication::BucketTypeMode;
 use quoit_wire::messages::{
-    RpbClusterDigestsReq, RpbClusterDigestsResp, RpbComparedRecord, RpbCopiedRecord,
-    RpbCopyPageReq, RpbCopyPageResp, RpbDeleteSeenReq, RpbDeleteSeenResp, RpbQueuePutReq,
-    RpbQueuePutResp, RpbQueueTakeReq, RpbQueueTakeResp, RpbQueuedObject,
+    RpbBucketTypesReq, RpbBucketTypesResp, RpbClusterDigestsReq, RpbClusterDigestsResp,
+    RpbComparedRecord, RpbCopiedRecord, RpbCopyPageReq, RpbCopyPageResp, RpbDeleteSeenReq,
+    RpbDeleteSeenResp, RpbQueuePutReq, RpbQueuePutResp, RpbQueueTakeReq, RpbQueueTakeResp,
+    RpbQueuedObject, RpbToldProps,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,6 +170,26 @@ impl PbConnection {
 }
 
 impl PbConnection {
+    /// Tells bucket types, and buckets with properties of their own.
+    pub(super) fn bucket_types(&mut self, request: RpbBucketTypesReq) -> Result<(), Fault> {
+        cluster_id(&request.cluster)?;
+        let replication = self.context.replication.get();
+        let follows = replication.is_some_and(|replication| {
+            replication.settings().bucket_types == BucketTypeMode::Follow
+        });
+        let state = self.context.store.control().read();
+        let version = state.version();
+        let is_wanted = request.known_version != Some(version);
+        let told = state.told_props().filter(|_| is_wanted).map(|told| RpbToldProps {
+            bucket_type: Bytes::copy_from_slice(told.bucket_type),
+            bucket: told.bucket.map(Bytes::copy_from_slice),
+            props: serde_json::Value::Object(told.props.to_json()).to_string().into(),
+        });
+        let (told, cluster) = (told.collect(), Bytes::copy_from_slice(&state.cluster_id().0));
+        drop(state);
+        self.send(&RpbBucketTypesResp { cluster, version, follows, told })
+    }
+
     /// Sends a page of a partition.
     pub(super) async fn copy_page(&mut self, request: RpbCopyPageReq) -> Result<(), Fault> {
         cluster_id(&request.cluster)?;

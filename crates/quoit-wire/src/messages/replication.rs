@@ -135,6 +135,36 @@ messages! {
         optional bytes fault = 3;
     }
 
+    /// Asks for bucket types, and for buckets with properties of their own.
+    message RpbBucketTypesReq: BucketTypesReq {
+        /// Id of the cluster that asks, 16 bytes.
+        required bytes cluster = 1;
+        /// The version of a former answer by the same node: if it is still the same, nothing is told.
+        optional uint64 known_version = 2;
+    }
+
+    /// Bucket types and buckets.
+    message RpbBucketTypesResp: BucketTypesResp {
+        /// Id of the cluster that answers, 16 bytes.
+        required bytes cluster = 1;
+        /// The version of what is told.
+        required uint64 version = 2;
+        /// Whether the cluster takes over changes of properties from others itself.
+        required bool follows = 3;
+        /// Types before buckets.
+        repeated message(RpbToldProps) told = 4;
+    }
+
+    /// A bucket type or a bucket, and its properties.
+    message RpbToldProps {
+        /// The bucket type.
+        required bytes bucket_type = 1;
+        /// The bucket; absent for the type itself.
+        optional bytes bucket = 2;
+        /// Its properties, JSON.
+        required bytes props = 3;
+    }
+
     /// Asks for a page of a partition, so that a cluster can begin with all that another one has.
     message RpbCopyPageReq: CopyPageReq {
         /// Id of the cluster that asks, 16 bytes.
