@@ -435,6 +435,35 @@ class BucketTypes(unittest.TestCase):
         self.assertEqual(waiting(self.one), 1)
 
 
+class Links(unittest.TestCase):
+    def test_changes_for_all_nodes_reach_those_that_were_away_or_join_later(self):
+        with tempfile.TemporaryDirectory(prefix="quoit-test-") as folder, \
+                Cluster(folder, 2, SOURCE + ["ring_size=8"]) as cluster:
+            cluster[1].kill()
+            said = repl(cluster[0], "queue", "add", "late", "bucketname.b", "--all", fails=True)
+            self.assertIn("it takes over the change when it is back", said)
+            repl(cluster[0], "queue", "suspend", "late", "--all", fails=True)
+            repl(cluster[0], "queue", "remove", "out", "--all", fails=True)
+            repl(cluster[0], "sink", "add", "in", "127.0.0.1:1:pb", "--all", fails=True)
+            repl(cluster[0], "queue", "add", "mine")
+            self.assertIn("wanted any, block_rtq",
+                          repl(cluster[0], "queue", "add", "wrong", "x", "--all", fails=True))
+            cluster[1].start()
+            third = cluster.add()
+            cluster.join(third)
+            for node in (cluster[1], third):
+                def queues(node=node):
+                    return [(queue["name"], queue["filter"], queue["suspended"])
+                            for queue in status(node)["source"]["queues"]]
+                wait_until(lambda queues=queues: queues() == [("late", "bucketname.b", True)],
+                           "%s to know the queues" % node.name)
+                wait_until(lambda node=node: [sink["queue"] for sink in status(node)["sinks"]] == ["in"],
+                           "%s to know the sink" % node.name)
+            # The last command wins, whichever node is given it.
+            repl(third, "queue", "resume", "late", "--all")
+            self.assertFalse(status(cluster[0])["source"]["queues"][0]["suspended"])
+
+
 class StaleLinks(unittest.TestCase):
     """Two clusters. Queues of one are stale when a second has passed without a confirmation."""
 

@@ -124,7 +124,8 @@ enum Command {
     Account(Common),
     /// Reaping many tombstones: time, processor time, and what gets notice of it.
     Reaping(reaping::ReapingOptions),
-    /// Replication between two nodes: a bootstrap, full-syncs, the cost of a link, how soon a write is readable.
+    /// Replication between two nodes: a bootstrap, full-syncs, the cost of a link, how soon a write is
+    /// readable.
     Replication(replication::ReplicationOptions),
     /// Rate of `quoit import run` for directories of each engine of Riak.
     Import(import::ImportOptions),

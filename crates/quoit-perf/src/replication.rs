@@ -1,5 +1,5 @@
-//! Two clusters of one node each: a bootstrap, full-syncs, the cost of a link, and how soon a write is readable
-//! on the other side.
+//! Two clusters of one node each: a bootstrap, full-syncs, the cost of a link, and how soon a write is
+//! readable on the other side.
 
 use crate::Common;
 use crate::drive::{Load, Measured, ask, cpu_of, drive};

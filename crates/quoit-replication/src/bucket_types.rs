@@ -1,8 +1,9 @@
 //! Bucket types and properties of other clusters, taken over by this one.
 //!
 //! Each node that consumes queues of another cluster asks one of its peers every few seconds. Types that this
-//! cluster lacks are created and activated as they are there; a node that follows the other cluster also takes
-//! over changes. The control plane of this cluster decides, so it does not matter how many nodes do the same.
+//! cluster lacks are created and activated as they are there; a node that follows the other cluster also
+//! takes over changes. The control plane of this cluster decides, so it does not matter how many nodes do
+//! the same.
 
 use crate::address::{PeerAddress, Protocol};
 use crate::dialer::PeerDialer;
@@ -32,7 +33,7 @@ const LOCAL: [&str; 2] = ["backend", "repl"];
 /// These and the properties of which changes are not taken over: clusters may differ in them.
 const LOCAL_CHANGES: [&str; 3] = ["backend", "repl", "n_val"];
 
-/// What a cluster takes over of bucket types and properties of those whose queues it consumes.
+/// Bucket types and properties that a cluster takes over from those whose queues it consumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BucketTypeMode {

@@ -64,7 +64,7 @@ impl Replication {
 
     /// Has all nodes of the cluster do a command, and returns the faults of those that have not done it.
     async fn faults_of_all(self: &Arc<Self>, command: ReplicationCommand) -> Vec<String> {
-        let done = Box::pin(self.execute_on_all(command)).await;
+        let done = self.execute_on_all(command).await;
         let fault = |(node, done): (String, Result<Value, String>)| {
             done.err()
                 .map(|fault| format!("{node}: {fault}; repeat the command when that is mended"))

@@ -6,7 +6,8 @@ use crate::bucket_types::TypeFollower;
 use crate::dialer::PeerDialer;
 use crate::figures::SinkStatus;
 use crate::full_sync::{CheckKind, FullSync, FullSyncReport, FullSyncStatus};
-use crate::kept::KeptFile;
+use crate::kept::kept_file;
+use crate::links::SharedLinks;
 use crate::log_lines::{QueueLines, SinkLines};
 use crate::settings::SinkSettings;
 use crate::sinks::{ChangeSinkError, SinkDefinition, Sinks};
@@ -35,6 +36,7 @@ pub struct Replication {
     full_sync: FullSync,
     bootstrap: Bootstrap,
     types: TypeFollower,
+    links: SharedLinks,
     discovery: Notify,
 }
 
@@ -51,12 +53,14 @@ impl Replication {
     ) -> Result<Self, StoreError> {
         let dialer = PeerDialer::new(settings.login.as_ref());
         let bootstrap = Bootstrap::new(Arc::clone(&store), dialer.clone(), disk.clone())?;
-        let sinks = Sinks::new(Arc::clone(&store), &settings, dialer.clone(), KeptFile::new(disk))?;
+        let sinks =
+            Sinks::new(Arc::clone(&store), &settings, dialer.clone(), kept_file(disk.clone()))?;
+        let links = SharedLinks::new(disk)?;
         let full_sync =
             FullSync::new(Arc::clone(&store), settings.full_sync.clone(), dialer.clone());
         let types = TypeFollower::new(Arc::clone(&store), dialer.clone(), settings.bucket_types);
         let discovery = Notify::new();
-        Ok(Self { store, settings, dialer, sinks, full_sync, bootstrap, types, discovery })
+        Ok(Self { store, settings, dialer, sinks, full_sync, bootstrap, types, links, discovery })
     }
 
     /// Consumes, discovers peers, and compares with other clusters by the schedule, until the task is
@@ -70,6 +74,7 @@ impl Replication {
             self.full_sync.run(is_paused),
             self.bootstrap.run(),
             self.types.run(|| self.peers_of_other_clusters()),
+            self.follow_shared_links(),
             self.log_queues(),
             self.log_sinks(),
         );
@@ -224,6 +229,11 @@ impl Replication {
         let mut peers = self.sinks.configured_peers();
         peers.push(("bootstrap".to_owned(), self.bootstrap.peers()));
         peers
+    }
+
+    /// Changes of links that hold on all nodes.
+    pub(crate) const fn links(&self) -> &SharedLinks {
+        &self.links
     }
 
     /// The fault of taking over bucket types.

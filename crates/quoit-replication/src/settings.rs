@@ -29,7 +29,7 @@ pub struct SinkSettings {
     pub log_interval: Duration,
     /// Name of the node, told to peers.
     pub node_name: String,
-    /// What is taken over of other clusters' bucket types (`repl.bucket_types`).
+    /// Bucket types that are taken over from other clusters (`repl.bucket_types`).
     pub bucket_types: BucketTypeMode,
     /// Full-sync.
     pub full_sync: FullSyncSettings,

@@ -165,15 +165,7 @@ impl ReplicatedStore {
         let mut unanswered: BTreeSet<u16> = BTreeSet::new();
         for (node, tag) in nodes.iter().zip(0_u16..) {
             let of_node = &parts[node];
-            let ask = AskDigests {
-                layout_version: state.layouts().newest().version(),
-                hour_min: question.hour_min,
-                partitions: of_node.iter().map(|part| u32::from(part.partition.0)).collect(),
-                ranges: of_node.iter().map(|part| part.range).collect(),
-                records: question.wants_records,
-                other: question.other.map(|other| Bytes::copy_from_slice(&other)),
-                is_rebase: question.is_rebase,
-            };
+            let ask = asked_of_node(state, question, of_node);
             if **node == state.node_id() {
                 own = Some((tag, ask));
                 continue;
@@ -205,12 +197,9 @@ impl ReplicatedStore {
         let _ = timeout(ANSWER_TIMEOUT, gather).await;
         for (tag, answer) in answers {
             let of_node = &parts[nodes[usize::from(tag)]];
-            if let Some(queue) = answer.stale_queue {
+            if let Some(queue) = &answer.stale_queue {
                 let name = state.members().name_of(*nodes[usize::from(tag)]);
-                return Err(RequestError::Vetoed(format!(
-                    "the queue {queue} of {name} is stale, so that deleted records could come back: use quoit \
-                     repl rebase {queue} in that cluster first"
-                )));
+                return Err(stale_refusal(queue, &name));
             }
             if !question.wants_records && answer.digests.len() != of_node.len() {
                 unanswered.insert(tag);
@@ -360,4 +349,23 @@ fn compared(told: ToldRecord) -> ComparedRecord {
         clock: told.clock,
         modified_us: told.modified_us,
     }
+}
+
+fn asked_of_node(state: &State, question: ClusterQuestion<'_>, parts: &[Part]) -> AskDigests {
+    AskDigests {
+        layout_version: state.layouts().newest().version(),
+        hour_min: question.hour_min,
+        partitions: parts.iter().map(|part| u32::from(part.partition.0)).collect(),
+        ranges: parts.iter().map(|part| part.range).collect(),
+        records: question.wants_records,
+        other: question.other.map(|other| Bytes::copy_from_slice(&other)),
+        is_rebase: question.is_rebase,
+    }
+}
+
+fn stale_refusal(queue: &str, node: &str) -> RequestError {
+    RequestError::Vetoed(format!(
+        "the queue {queue} of {node} is stale, so that deleted records could come back: use quoit repl \
+         rebase {queue} in that cluster first"
+    ))
 }

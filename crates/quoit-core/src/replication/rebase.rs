@@ -1,5 +1,5 @@
-//! Deletes of another cluster that this one has missed, done here when an operator has said that the other one
-//! is right.
+//! Deletes of another cluster that this one has missed, done here when an operator has said that the other
+//! one is right.
 
 use crate::error::RequestError;
 use crate::options::Precondition;

@@ -1,8 +1,9 @@
 //! Bootstrap: a cluster copies all that another one has, partition by partition, while real time runs.
 //!
 //! The node that gets the command divides the other cluster's partitions among the nodes of this one, mostly
-//! so that a node copies what it is to keep. Each node reads its share page by page, several partitions at the
-//! same time, and keeps how far it has come: after a restart, or a link that was cut, it goes on from there.
+//! so that a node copies what it is to keep. Each node reads its share page by page, several partitions at
+//! the same time, and keeps how far it has come: after a restart, or a link that was cut, it goes on from
+//! there.
 
 mod peer;
 mod plan;
@@ -14,7 +15,7 @@ use crate::dialer::PeerDialer;
 use crate::sinks::ChangeSinkError;
 use parking_lot::Mutex;
 use peer::{CopyFault, CopyPeer};
-use plan::{BootstrapFile, BootstrapPlan};
+use plan::{BootstrapFile, BootstrapPlan, bootstrap_file};
 use quoit_core::{CopiedRecord, ReplicatedStore, RequestError};
 use quoit_store::error::StoreError;
 use quoit_store::seam::Disk;
@@ -67,7 +68,7 @@ impl Bootstrap {
         dialer: PeerDialer,
         disk: Option<Arc<dyn Disk>>,
     ) -> Result<Self, StoreError> {
-        let file = BootstrapFile::new(disk);
+        let file = bootstrap_file(disk);
         let plan = Mutex::new(file.load()?);
         let (faults, wanted) = (Mutex::default(), Notify::new());
         Ok(Self { store, dialer, file, plan, faults, wanted })
@@ -104,8 +105,8 @@ impl Bootstrap {
         let now_us = self.store.clock().unix_us();
         let mut plan = self.plan.lock();
         let former = plan.take();
-        *plan = Some(BootstrapPlan::begun(peers, partitions, former, now_us));
-        let kept = self.file.store(plan.as_ref());
+        let begun = plan.insert(BootstrapPlan::begun(peers, partitions, former, now_us));
+        let kept = self.file.store(begun);
         self.wanted.notify_one();
         kept.map_err(|fault| BootstrapError::Disk(fault.to_string()))
     }
@@ -115,7 +116,7 @@ impl Bootstrap {
         let mut plan = self.plan.lock();
         let Some(known) = plan.as_mut() else { return Ok(false) };
         known.is_stopped = is_stopped;
-        let kept = self.file.store(plan.as_ref());
+        let kept = self.file.store(known);
         self.wanted.notify_one();
         kept.map_err(|fault| BootstrapError::Disk(fault.to_string()))?;
         Ok(true)
@@ -180,8 +181,8 @@ impl Bootstrap {
     }
 
     fn keep(&self) {
-        let plan = self.plan.lock().clone();
-        if let Err(fault) = self.file.store(plan.as_ref()) {
+        let Some(plan) = self.plan.lock().clone() else { return };
+        if let Err(fault) = self.file.store(&plan) {
             tracing::error!(%fault, "bootstrap: how far it has come can't be kept");
         }
     }

@@ -1,15 +1,11 @@
 //! The share of a node in a bootstrap, and how far it has come, kept in a file.
 
 use crate::address::PeerAddress;
-use quoit_store::error::StoreError;
-use quoit_store::seam::{Disk, replace_file};
+use crate::json_file::JsonFile;
+use quoit_store::seam::Disk;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-const NAME: &str = "BOOTSTRAP.json";
-/// The file is not read beyond this.
-const BYTES_MAX: u64 = 4 << 20;
 
 /// The share of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -160,37 +156,12 @@ impl BootstrapStatus {
     }
 }
 
-/// The file of the plan. Without a disk it ends with the process.
-pub(super) struct BootstrapFile(Option<Arc<dyn Disk>>);
+/// The file of the plan.
+pub(super) type BootstrapFile = JsonFile<BootstrapPlan>;
 
-impl BootstrapFile {
-    pub(super) const fn new(disk: Option<Arc<dyn Disk>>) -> Self {
-        Self(disk)
-    }
-
-    /// Reads the file. A damaged one is told and left out: the command has to be given again.
-    pub(super) fn load(&self) -> Result<Option<BootstrapPlan>, StoreError> {
-        let Some(disk) = &self.0 else { return Ok(None) };
-        if !disk.list()?.iter().any(|name| name == NAME) {
-            return Ok(None);
-        }
-        let file = disk.open(NAME, false)?;
-        let mut bytes = vec![0; file.size_bytes()?.min(BYTES_MAX) as usize];
-        let count = file.read_at(&mut bytes, 0)?;
-        Ok(serde_json::from_slice(&bytes[..count])
-            .inspect_err(|fault| {
-                let path = disk.path();
-                tracing::error!(%fault, "{path}/{NAME} is damaged: give quoit repl bootstrap again");
-            })
-            .ok())
-    }
-
-    /// Replaces the file, durably.
-    pub(super) fn store(&self, plan: Option<&BootstrapPlan>) -> Result<(), StoreError> {
-        let (Some(disk), Some(plan)) = (&self.0, plan) else { return Ok(()) };
-        let text = serde_json::to_vec_pretty(plan).expect("names and numbers can be written");
-        replace_file(&**disk, NAME, &text).map(drop)
-    }
+/// The file of the plan on a disk.
+pub(super) const fn bootstrap_file(disk: Option<Arc<dyn Disk>>) -> BootstrapFile {
+    JsonFile::new(disk, "BOOTSTRAP.json", "give quoit repl bootstrap start again")
 }
 
 #[cfg(test)]
@@ -201,15 +172,15 @@ mod tests {
     #[test]
     fn a_bootstrap_goes_on_where_a_killed_process_has_left_it() {
         let disk = FaultyDisk::new(3);
-        let file = BootstrapFile::new(Some(Arc::new(disk.clone())));
+        let file = bootstrap_file(Some(Arc::new(disk.clone())));
         let peers = vec!["a:1:pb".to_owned()];
         let mut plan = BootstrapPlan::begun(peers.clone(), vec![4, 5, 6], None, 7);
         assert_eq!((plan.claim(), plan.claim()), (Some((4, 0)), Some((5, 0))));
         plan.reached(4, Some(99), 10, 1_000);
         plan.reached(5, None, 20, 2_000);
         plan.end(8);
-        file.store(Some(&plan)).expect("the disk takes it");
-        let file = BootstrapFile::new(Some(Arc::new(disk.kill())));
+        file.store(&plan).expect("the disk takes it");
+        let file = bootstrap_file(Some(Arc::new(disk.kill())));
         let mut plan = file.load().expect("the disk reads").expect("a plan");
         let status = BootstrapStatus::of(Some(&plan), None);
         assert_eq!((status.state, status.partition_count), (BootstrapState::Copying, 3));

@@ -39,8 +39,8 @@ pub(super) fn queues(result: &Value, only: Option<&str>) -> String {
         let stale = if queue["stale"] == true { ", stale" } else { "" };
         let _ = writeln!(
             page,
-            "    {}:{}{suspended}{stale}: real-time {}, full-sync {}, folds {}, unconfirmed {}, oldest {} ms, \
-             discarded {}",
+            "    {}:{}{suspended}{stale}: real-time {}, full-sync {}, folds {}, unconfirmed {}, \
+             oldest {} ms, discarded {}",
             text(&queue["name"]),
             text(&queue["filter"]),
             queue["real_time"],

@@ -115,8 +115,8 @@ pub(super) const KEYS: &[Key] = &[
         "repl.bucket_types",
         Kind::Word(&["off", "create", "follow"]),
         "off",
-        "Bucket types and properties that are taken over from clusters whose queues are consumed: none (off), \
-         those that are missing here (create), or those and later changes, but of n_val (follow).",
+        "Bucket types and properties that are taken over from clusters whose queues are consumed: none \
+         (off), those that are missing here (create), or those and later changes, but of n_val (follow).",
     ),
     key(
         "replrtq_peer_discovery",
