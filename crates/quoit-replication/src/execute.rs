@@ -68,7 +68,7 @@ impl Replication {
             C::SinkWorkers { name, workers, per_peer } => {
                 changed(self.set_workers(&name, workers, per_peer)?)
             }
-            C::SinkDiscover => changed(self.discover_soon()),
+            C::SinkDiscover => self.discover_peers_soon(),
             C::Share { changes } => self.take_shared(changes).await?,
             C::Shared => json!({"changes": self.links().told()}),
             C::Bootstrap { peers } => self.begin_bootstrap(peers).await?,
@@ -91,16 +91,15 @@ impl Replication {
                 let text = if self.pause_full_sync(false)? { "resumed" } else { "not_paused" };
                 json!({"state": text})
             }
-            C::FullSyncSuppress { count } => changed(self.full_sync_control().suppress(count)),
+            C::FullSyncSuppress { count } => self.suppress_checks(count),
             C::FullSyncRangeSet { bucket, from_secs, until_secs } => {
-                let range = range_of(bucket, from_secs, until_secs);
-                changed(self.full_sync_control().set_range(Some(range)))
+                self.set_check_range(Some(range_of(bucket, from_secs, until_secs)))
             }
-            C::FullSyncRangeClear => changed(self.full_sync_control().set_range(None)),
+            C::FullSyncRangeClear => self.set_check_range(None),
             C::FullSyncSet { peer, queue, peer_queue, local_n_val, remote_n_val } => {
                 let peer: PeerAddress = peer.parse().map_err(ChangeSinkError::from)?;
                 let scope = FullSyncChange { queue, peer_queue, local_n_val, remote_n_val };
-                changed(self.full_sync_control().set(peer, scope))
+                self.set_full_sync_peer(peer, scope)
             }
         })
     }
@@ -222,6 +221,28 @@ fn read_answer(bytes: &[u8]) -> Result<Value, String> {
     match answer["error"].as_str() {
         Some(fault) => Err(fault.to_owned()),
         None => Ok(answer["ok"].take()),
+    }
+}
+
+impl Replication {
+    fn discover_peers_soon(&self) -> Value {
+        self.discover_soon();
+        changed(())
+    }
+
+    fn suppress_checks(&self, count: u32) -> Value {
+        self.full_sync_control().suppress(count);
+        changed(())
+    }
+
+    fn set_check_range(&self, range: Option<CheckRange>) -> Value {
+        self.full_sync_control().set_range(range);
+        changed(())
+    }
+
+    fn set_full_sync_peer(&self, peer: PeerAddress, scope: FullSyncChange) -> Value {
+        self.full_sync_control().set(peer, scope);
+        changed(())
     }
 }
 
