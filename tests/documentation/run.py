@@ -41,7 +41,8 @@ NOT_HERE = {
         "quoit import plan": OTHERS.replace("process", "import") % "live_move.py",
         "cargo xtask bench import": HOURS},
     "docs/replication.md": {
-        "quoit repl rebase": "is about a queue that was cut off, which takes two clusters"},
+        "quoit repl rebase": "is about a queue that was cut off, which takes two clusters",
+        "quoit repl bootstrap": OTHERS % "replication.py"},
     "docs/secure-a-cluster.md": {
         "quoit admin cluster token": OTHERS % "secured.py",
         "quoit admin cluster join": OTHERS % "secured.py"},

@@ -1,4 +1,5 @@
 """Tests of replication in Riak's messages: two clusters that ask each other as Riak nodes do, over HTTP."""
+import json
 import os
 import sys
 import tempfile
@@ -91,6 +92,26 @@ class ReplicationWithRiak(unittest.TestCase):
         self.assertIn("in_sync", repl(self.one[0], "fullsync", "run", "all"))
         report = status(self.one[0])["full_sync"]["last"]
         self.assertEqual((report["compared_count"], report["fault"]), (0, None))
+
+    def test_4_folds_over_all_buckets_find_the_same_in_both_clusters(self):
+        self.write(self.one, "folded", ["k1", "k2"], b"v")
+        self.one[0].create_bucket_type("plain", {"allow_mult": False})
+        self.other[0].create_bucket_type("plain", {"allow_mult": False})
+        self.write(self.one, "folded", ["k3"], b"v", type="plain")
+        queued = self.one[0].run("fold", "repl-keys", "--all-buckets", "--queue", "repair")
+        self.assertIn("repl_keys plain folded", queued)
+        wait_until(lambda: get(self.other[0], "folded", "k3", type="plain") == [b"v"], "k3 to come")
+        self.assert_there(self.other, "folded", ["k1", "k2"], [b"v"])
+
+        def trees():
+            return [json.loads(cluster[0].run("fold", "merge-tree", "--all-buckets", "--format", "json"))
+                    for cluster in (self.one, self.other)]
+        wait_until(lambda: len({tree["root"] for tree in trees()}) == 1, "both trees to be equal")
+        self.assertGreater(len(trees()[0]["leaves"]), 3)
+        clocks = [self.one[0].run("fold", "fetch-clocks", *which, "--format", "json").count("vclock")
+                  for which in (["--all-buckets"], ["folded"], ["plain/folded"])]
+        self.assertEqual(clocks[1:], [2, 1])
+        self.assertGreater(clocks[0], 3)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("ladder", "processor time of all nodes an operation in clusters of 3 to 14 nodes"),
     comparison("failover", "latencies by the second when one of five nodes is killed under load"),
     comparison("away", "what a node of five heals that was away for a minute under load"),
+    comparison("replication", "two nodes: bootstrap, full-sync, cost of a link, put to readable"),
     comparison("lost", "how soon a node is whole again whose store lost its last records"),
     comparison("growth", "a cluster that grows from 3 to 14 nodes under load: moves and latencies"),
     comparison("import", "rate of importing directories of Riak's, of each engine"),

@@ -75,7 +75,7 @@ pub use readiness::Readiness;
 pub use recover::{RecoverError, Recovered, recover};
 pub use restore::{RestoreRole, Restored, look_at_copy, restore};
 pub use staged::StagedChange;
-pub use state::{ChosenBackend, Placements, RaisedCount, State, TypeStatus};
+pub use state::{ChosenBackend, Placements, RaisedCount, State, ToldProps, TypeStatus};
 pub use transport::{
     Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings,
     JoinProof, Lane, LateFaults, Limits, LinkMode, LinkSecurity, Listener, MethodCounts, Network,

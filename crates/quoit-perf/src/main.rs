@@ -33,6 +33,7 @@ mod metrics;
 mod places;
 mod protocol;
 mod reaping;
+mod replication;
 mod report;
 mod servers;
 mod start;
@@ -123,6 +124,9 @@ enum Command {
     Account(Common),
     /// Reaping many tombstones: time, processor time, and what gets notice of it.
     Reaping(reaping::ReapingOptions),
+    /// Replication between two nodes: a bootstrap, full-syncs, the cost of a link, how soon a write is
+    /// readable.
+    Replication(replication::ReplicationOptions),
     /// Rate of `quoit import run` for directories of each engine of Riak.
     Import(import::ImportOptions),
     /// Processor time of gets and puts over TLS beside plain.
@@ -188,6 +192,7 @@ impl Command {
             | Self::Drive { common, .. } => Some(common),
             Self::Instructions(options) => Some(options.common()),
             Self::Reaping(options) => Some(options.common()),
+            Self::Replication(options) => Some(&options.common),
             Self::Handshakes(options) => Some(options.common()),
             Self::Hostile(options) => Some(options.common()),
             // The load generator has threads of its own, and shares the processors.
@@ -227,6 +232,7 @@ fn main() -> Result<()> {
         Command::Ladder(options) => ladder::ladder(&options),
         Command::Failover(options) => failover::failover(&options),
         Command::Away(options) => away::away(&options),
+        Command::Replication(options) => replication::replication(&options),
         Command::Import(options) => import::import(&options),
         Command::Lost(options) => lost::lost(&options),
         Command::Growth(options) => growth::growth(&options),

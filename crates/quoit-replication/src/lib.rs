@@ -7,26 +7,38 @@
 //! `docs/design/replication.md` has the design.
 
 mod address;
+mod bootstrap;
+mod bucket_types;
 mod command;
 mod dialer;
+mod execute;
 mod figures;
 mod full_sync;
+mod json_file;
 mod kept;
+mod links;
 mod log_lines;
 mod pace;
 mod peer;
+mod rebase;
 mod replication;
 mod riak;
 mod settings;
+mod share;
 mod sinks;
+mod status;
 mod storing;
 
 pub use address::{PeerAddress, PeerAddressError, Protocol};
-pub use command::{CommandError, ReplicationCommand};
+pub use bootstrap::{Bootstrap, BootstrapError, BootstrapState, BootstrapStatus};
+pub use bucket_types::BucketTypeMode;
+pub use command::{
+    ChangeVersion, CommandError, CommandOutcome, ReplicationCommand, SharedChange, SharedChanges,
+};
 pub use figures::{LAG_BOUNDS_MS, Lag, LagHistogram, PeerKind, PeerStatus, SinkStatus};
 pub use full_sync::{
     CheckKind, CheckRange, CheckWindow, FullSync, FullSyncChange, FullSyncReport, FullSyncScope,
-    FullSyncSettings, FullSyncState, FullSyncStatus,
+    FullSyncSettings, FullSyncState, FullSyncStatus, RebaseFrom,
 };
 pub use quoit_client::LoginSettings;
 pub use replication::Replication;

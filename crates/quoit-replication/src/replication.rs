@@ -1,10 +1,13 @@
 //! Replication of a node: its sinks and its full-sync, with one object for the program and for operators.
 
 use crate::address::{PeerAddress, Protocol};
+use crate::bootstrap::Bootstrap;
+use crate::bucket_types::TypeFollower;
 use crate::dialer::PeerDialer;
 use crate::figures::SinkStatus;
 use crate::full_sync::{CheckKind, FullSync, FullSyncReport, FullSyncStatus};
-use crate::kept::KeptFile;
+use crate::kept::kept_file;
+use crate::links::SharedLinks;
 use crate::log_lines::{QueueLines, SinkLines};
 use crate::settings::SinkSettings;
 use crate::sinks::{ChangeSinkError, SinkDefinition, Sinks};
@@ -31,6 +34,9 @@ pub struct Replication {
     dialer: PeerDialer,
     sinks: Sinks,
     full_sync: FullSync,
+    bootstrap: Bootstrap,
+    types: TypeFollower,
+    links: SharedLinks,
     discovery: Notify,
 }
 
@@ -46,11 +52,15 @@ impl Replication {
         disk: Option<Arc<dyn Disk>>,
     ) -> Result<Self, StoreError> {
         let dialer = PeerDialer::new(settings.login.as_ref());
-        let sinks = Sinks::new(Arc::clone(&store), &settings, dialer.clone(), KeptFile::new(disk))?;
+        let bootstrap = Bootstrap::new(Arc::clone(&store), dialer.clone(), disk.clone())?;
+        let sinks =
+            Sinks::new(Arc::clone(&store), &settings, dialer.clone(), kept_file(disk.clone()))?;
+        let links = SharedLinks::new(disk)?;
         let full_sync =
             FullSync::new(Arc::clone(&store), settings.full_sync.clone(), dialer.clone());
+        let types = TypeFollower::new(Arc::clone(&store), dialer.clone(), settings.bucket_types);
         let discovery = Notify::new();
-        Ok(Self { store, settings, dialer, sinks, full_sync, discovery })
+        Ok(Self { store, settings, dialer, sinks, full_sync, bootstrap, types, links, discovery })
     }
 
     /// Consumes, discovers peers, and compares with other clusters by the schedule, until the task is
@@ -62,6 +72,9 @@ impl Replication {
         tokio::join!(
             self.discover_peers(),
             self.full_sync.run(is_paused),
+            self.bootstrap.run(),
+            self.types.run(|| self.peers_of_other_clusters()),
+            self.follow_shared_links(),
             self.log_queues(),
             self.log_sinks(),
         );
@@ -209,6 +222,28 @@ impl Replication {
     #[must_use]
     pub fn full_sync(&self) -> FullSyncStatus {
         self.full_sync.status(self.sinks.is_full_sync_paused())
+    }
+
+    /// Peers of other clusters: those of each queue, and those of a copy.
+    fn peers_of_other_clusters(&self) -> Vec<(String, Vec<PeerAddress>)> {
+        let mut peers = self.sinks.configured_peers();
+        peers.push(("bootstrap".to_owned(), self.bootstrap.peers()));
+        peers
+    }
+
+    /// Changes of links that hold on all nodes.
+    pub(crate) const fn links(&self) -> &SharedLinks {
+        &self.links
+    }
+
+    /// The fault of taking over bucket types.
+    pub(crate) fn types_fault(&self) -> Option<String> {
+        self.types.fault()
+    }
+
+    /// The copy of another cluster.
+    pub(crate) const fn bootstrap(&self) -> &Bootstrap {
+        &self.bootstrap
     }
 
     /// The part of it that operators steer.

@@ -1,6 +1,7 @@
 //! Settings of sinks.
 
 use crate::address::PeerAddress;
+use crate::bucket_types::BucketTypeMode;
 use crate::full_sync::FullSyncSettings;
 use quoit_client::LoginSettings;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub struct SinkSettings {
     pub log_interval: Duration,
     /// Name of the node, told to peers.
     pub node_name: String,
+    /// Bucket types that are taken over from other clusters (`repl.bucket_types`).
+    pub bucket_types: BucketTypeMode,
     /// Full-sync.
     pub full_sync: FullSyncSettings,
 }
@@ -45,6 +48,7 @@ impl Default for SinkSettings {
             login: None,
             log_interval: Duration::from_secs(30),
             node_name: String::new(),
+            bucket_types: BucketTypeMode::Off,
             full_sync: FullSyncSettings::default(),
         }
     }

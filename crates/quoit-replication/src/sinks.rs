@@ -121,7 +121,7 @@ impl Sinks {
         dialer: PeerDialer,
         file: KeptFile,
     ) -> Result<Self, StoreError> {
-        let kept = file.load()?;
+        let kept = file.load()?.unwrap_or_default();
         let mut sinks = BTreeMap::new();
         let by_command = kept.sinks.iter().cloned().map(|definition| (definition, true));
         let configured = configured(settings).into_iter().map(|definition| (definition, false));

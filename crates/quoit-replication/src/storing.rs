@@ -28,7 +28,8 @@ impl From<RequestError> for StoringError {
     fn from(fault: RequestError) -> Self {
         let remedy = match fault {
             RequestError::NoSuchType(_) => {
-                "; create and activate the bucket type in this cluster, the queue waits for that"
+                "; create and activate the bucket type in this cluster, or set repl.bucket_types = create: \
+                 the queue waits for that"
             }
             RequestError::Overload => "; this cluster has too much to do",
             _ => "",

@@ -293,7 +293,15 @@ async fn digests(machine: &Machine, arc_count: u16, hour_min: u32) -> Option<Clu
     let all = (0..arc_count).map(|arc| ArcRange { arc, range: HashRange::ALL.number() });
     let all: Vec<ArcRange> = all.collect();
     let ask = move |store: Arc<ReplicatedStore>| async move {
-        store.cluster_digests(arc_count, hour_min, &all, true).await
+        let question = ClusterQuestion {
+            arc_count,
+            hour_min,
+            ranges: &all,
+            wants_records: true,
+            other: None,
+            is_rebase: false,
+        };
+        store.cluster_digests(question).await
     };
     match timeout(ANSWER_LIMIT, machine.ask(ask)).await {
         Ok(Asked::Answer(answer)) => answer.ok(),

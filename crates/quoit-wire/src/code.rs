@@ -151,6 +151,18 @@ codes! {
     QueuePutReq = 168,
     /// The records are queued; Quoit's own.
     QueuePutResp = 169,
+    /// Deletes records that another cluster has deleted; Quoit's own.
+    DeleteSeenReq = 170,
+    /// The number of records that were deleted; Quoit's own.
+    DeleteSeenResp = 171,
+    /// Asks for a page of a partition; Quoit's own.
+    CopyPageReq = 172,
+    /// A page of a partition; Quoit's own.
+    CopyPageResp = 173,
+    /// Asks for bucket types and properties; Quoit's own.
+    BucketTypesReq = 174,
+    /// Bucket types and properties; Quoit's own.
+    BucketTypesResp = 175,
     /// Asks for the next entry of a queue of replication.
     FetchReq = 202,
     /// An entry of a queue, or that there is none.

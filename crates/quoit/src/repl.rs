@@ -1,5 +1,6 @@
 //! `quoit repl`: replication between clusters, of a running node or of all nodes of its cluster.
 
+mod bootstrap;
 mod page;
 mod riak_words;
 
@@ -9,6 +10,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use quoit_cli::target::TargetArgs;
 use quoit_cli::{Answer, Api};
+use quoit_replication::RebaseFrom;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -55,15 +57,36 @@ enum ReplCommand {
     },
     /// Go on with a queue that has waited for longer than repl.retention.
     ///
-    /// Records that were deleted here meanwhile may be live in the other cluster, and come back. Either empty
-    /// that cluster first and have full-sync fill it again from here, or accept that they come back.
+    /// Records that were deleted here meanwhile may be live in the other cluster, and nobody knows any more
+    /// that they were deleted. Say which cluster is right: with --from here, records that only the other
+    /// cluster has are deleted there; with --from there, records that only this cluster has are deleted here.
+    /// Records that both have are merged as always, and what was modified in the last ten seconds stays.
+    /// Look at the numbers first: --dry-run. All nodes of this cluster are told; the other cluster needs the
+    /// same for its own queue if that is stale too.
+    #[command(group = clap::ArgGroup::new("way").required(true))]
     Rebase {
         /// Name of the queue.
         name: String,
-        /// Deleted records may come back, or the other cluster was emptied.
-        #[arg(long, required = true)]
+        /// The cluster that is right about records that the other one lacks: here or there.
+        #[arg(long, group = "way", value_name = "here|there")]
+        from: Option<RebaseFrom>,
+        /// Compare nothing: deleted records may come back, or the other cluster was emptied.
+        #[arg(long, group = "way")]
         accept_resurrection: bool,
+        /// A node of the other cluster, HOST:PORT:pb, where full-sync has none.
+        #[arg(long, requires = "from")]
+        peer: Option<String>,
+        /// Count what would be deleted and sent, and change nothing.
+        #[arg(long, requires = "from")]
+        dry_run: bool,
     },
+    /// Copy all that another cluster has, at the speed of disks or of the link.
+    ///
+    /// Link the clusters first (quoit repl sink add), so that writes are brought over meanwhile. Give the
+    /// command to one node of the cluster that receives: all nodes copy their shares, go on after a restart,
+    /// and keep to transfer_rate.
+    #[command(subcommand)]
+    Bootstrap(bootstrap::BootstrapCommand),
     #[command(flatten)]
     Riak(riak_words::RiakCommand),
 }
@@ -224,9 +247,17 @@ pub(crate) fn run(args: &ReplArgs) -> Result<()> {
         ReplCommand::Sink(command) => sink(&caller, command),
         ReplCommand::Fullsync(command) => full_sync(&caller, command),
         ReplCommand::Promote { timeout } => promote(&caller, Duration::from_secs(*timeout)),
-        ReplCommand::Rebase { name, .. } => {
+        ReplCommand::Rebase { name, from: None, .. } => {
             caller.change(&json!({"command": "accept_resurrection", "name": name}))
         }
+        ReplCommand::Rebase { name, from: Some(from), peer, dry_run, .. } => {
+            // One node does it for all.
+            let caller = Caller { all: false, ..caller };
+            caller.rebase(&json!({
+                "command": "rebase", "name": name, "from": from, "peer": peer, "dry_run": dry_run,
+            }))
+        }
+        ReplCommand::Bootstrap(command) => bootstrap::run(caller, command),
         ReplCommand::Riak(command) => riak_words::answer(command),
     }
 }
@@ -358,6 +389,20 @@ impl Caller {
         }
         if failed > 0 {
             bail!("{failed} of {} nodes have not done it", nodes.len());
+        }
+        Ok(())
+    }
+
+    /// Has two clusters made equal, and prints what came of it.
+    fn rebase(&self, command: &Value) -> Result<()> {
+        let nodes = self.call(command)?;
+        let done = nodes.first().map(|(_, done)| &done["result"]).unwrap_or(&Value::Null);
+        match self.format {
+            Format::Json => say!("{done}"),
+            Format::Human => say!("{}", page::rebase(done)),
+        }
+        if done["state"] == "failed" {
+            bail!("the queue is still stale");
         }
         Ok(())
     }

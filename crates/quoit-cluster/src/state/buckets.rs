@@ -76,6 +76,17 @@ pub struct ChosenBackend<'s> {
     pub name: &'s str,
 }
 
+/// A bucket type or a bucket, and its properties.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ToldProps<'s> {
+    /// The bucket type.
+    pub bucket_type: &'s [u8],
+    /// The bucket; `None` for the type itself.
+    pub bucket: Option<&'s [u8]>,
+    /// All its properties.
+    pub props: &'s BucketProps,
+}
+
 /// Where the keys of a bucket, or of the buckets of a type, live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placements<'s> {
@@ -249,6 +260,26 @@ impl State {
         })
     }
 
+    /// The active bucket types but the default one, and all buckets with properties of their own, with the
+    /// properties that they have. Types come before their buckets.
+    pub fn told_props(&self) -> impl Iterator<Item = ToldProps<'_>> {
+        let active = self.buckets.types.iter();
+        let active = active.filter(|(_, entry)| entry.bucket_type.state == TypeState::Active);
+        let of_types = active.clone().map(|(bucket_type, entry)| {
+            let props = &*entry.bucket_type.props;
+            ToldProps { bucket_type, bucket: None, props }
+        });
+        let typed = active.map(|(name, entry)| (&**name, &entry.buckets));
+        let untyped = std::iter::once((DEFAULT_BUCKET_TYPE, &self.buckets.untyped));
+        let of_buckets = untyped.chain(typed).flat_map(|(bucket_type, buckets)| {
+            buckets.iter().map(move |(bucket, props)| {
+                let props = &*props.effective;
+                ToldProps { bucket_type, bucket: Some(bucket), props }
+            })
+        });
+        of_types.chain(of_buckets)
+    }
+
     fn add_read_only(&self, props: &mut Map<String, Value>, state: TypeState) {
         props.insert("active".to_owned(), (state == TypeState::Active).into());
         props.insert("claimant".to_owned(), (*self.node_name).into());
@@ -311,7 +342,9 @@ impl State {
         n_vals
     }
 
-    pub(crate) fn has_own_props(&self, bucket: BucketRef<'_>) -> bool {
+    /// Whether a bucket has properties of its own.
+    #[must_use]
+    pub fn has_own_props(&self, bucket: BucketRef<'_>) -> bool {
         if bucket.is_untyped() {
             return self.buckets.untyped.contains_key(bucket.bucket);
         }

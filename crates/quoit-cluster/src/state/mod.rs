@@ -21,7 +21,7 @@ use quoit_wire::internode::control::ClusterMessage;
 use quoit_wire::internode::{VERSION_MARKS, VERSION_READS_TOLD};
 use std::sync::Arc;
 
-pub use buckets::{ChosenBackend, Placements, TypeStatus};
+pub use buckets::{ChosenBackend, Placements, ToldProps, TypeStatus};
 pub(crate) use membership::MembershipCommand;
 pub use raises::RaisedCount;
 

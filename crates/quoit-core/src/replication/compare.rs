@@ -5,6 +5,7 @@
 //! those by which nodes compare their copies, of all classes of n_val together, so that they are equal where
 //! two clusters have equal records with other n_vals.
 
+use super::entry::VisitedCluster;
 use crate::error::RequestError;
 use crate::service::{Refusal, refuse};
 use crate::store::{ReplicatedStore, decode};
@@ -55,6 +56,23 @@ pub struct ComparedRecord {
     pub modified_us: u64,
 }
 
+/// A question to a cluster for what it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClusterQuestion<'a> {
+    /// Arcs that all placements are divided into: a power of two, no more than there are partitions.
+    pub arc_count: u16,
+    /// First hour that counts, from 1970: records that expire before it are left out.
+    pub hour_min: u32,
+    /// The ranges that are asked about.
+    pub ranges: &'a [ArcRange],
+    /// Whether their records are wanted instead of their digests.
+    pub wants_records: bool,
+    /// The cluster that it is compared with; `None` where that has no id.
+    pub other: Option<VisitedCluster>,
+    /// Whether a stale queue for that cluster is no obstacle: an operator has said which cluster is right.
+    pub is_rebase: bool,
+}
+
 /// Digests of a cluster for some ranges.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClusterDigests {
@@ -74,20 +92,17 @@ struct Part {
 }
 
 impl ReplicatedStore {
-    /// The digests of this cluster for ranges of arcs. `arc_count` is a power of two, no more than there are
-    /// partitions.
+    /// The digests of this cluster for ranges of arcs, or the records in them.
     ///
     /// # Errors
     ///
-    /// Numbers that make no sense, and faults of this node's engine. A partition that nobody can tell of
-    /// makes its arc a missing one.
+    /// Numbers that make no sense, faults of this node's engine, and stale queues for the other cluster. A
+    /// partition that nobody can tell of makes its arc a missing one.
     pub async fn cluster_digests(
         self: &Arc<Self>,
-        arc_count: u16,
-        hour_min: u32,
-        asked: &[ArcRange],
-        records: bool,
+        question: ClusterQuestion<'_>,
     ) -> Result<ClusterDigests, RequestError> {
+        let ClusterQuestion { arc_count, ranges: asked, wants_records: records, .. } = question;
         let state = self.state();
         let ring = state.ring_size().get();
         let is_good =
@@ -116,13 +131,13 @@ impl ReplicatedStore {
             }
         }
         let mut missing = Vec::new();
-        self.ask_tellers(&state, hour_min, records, &parts, &mut told, &mut missing).await?;
+        self.ask_tellers(&state, question, &parts, &mut told, &mut missing).await?;
         told.missing.extend(missing.into_iter().map(|place| asked[place].arc));
         Ok(told)
     }
 
     /// The node that tells of a partition: the most preferred primary with a complete copy that is up.
-    fn teller(&self, state: &State, partition: Partition) -> Option<NodeId> {
+    pub(super) fn teller(&self, state: &State, partition: Partition) -> Option<NodeId> {
         let layouts = state.layouts();
         let newest = layouts.newest();
         let n_val = state.n_vals().iter().copied().min().unwrap_or(1);
@@ -139,8 +154,7 @@ impl ReplicatedStore {
     async fn ask_tellers(
         self: &Arc<Self>,
         state: &State,
-        hour_min: u32,
-        records: bool,
+        question: ClusterQuestion<'_>,
         parts: &BTreeMap<NodeId, Vec<Part>>,
         told: &mut ClusterDigests,
         missing: &mut Vec<usize>,
@@ -151,13 +165,7 @@ impl ReplicatedStore {
         let mut unanswered: BTreeSet<u16> = BTreeSet::new();
         for (node, tag) in nodes.iter().zip(0_u16..) {
             let of_node = &parts[node];
-            let ask = AskDigests {
-                layout_version: state.layouts().newest().version(),
-                hour_min,
-                partitions: of_node.iter().map(|part| u32::from(part.partition.0)).collect(),
-                ranges: of_node.iter().map(|part| part.range).collect(),
-                records,
-            };
+            let ask = asked_of_node(state, question, of_node);
             if **node == state.node_id() {
                 own = Some((tag, ask));
                 continue;
@@ -189,7 +197,11 @@ impl ReplicatedStore {
         let _ = timeout(ANSWER_TIMEOUT, gather).await;
         for (tag, answer) in answers {
             let of_node = &parts[nodes[usize::from(tag)]];
-            if !records && answer.digests.len() != of_node.len() {
+            if let Some(queue) = &answer.stale_queue {
+                let name = state.members().name_of(*nodes[usize::from(tag)]);
+                return Err(stale_refusal(queue, &name));
+            }
+            if !question.wants_records && answer.digests.len() != of_node.len() {
                 unanswered.insert(tag);
                 continue;
             }
@@ -222,6 +234,12 @@ impl ReplicatedStore {
     /// The digests of this node for ranges of partitions.
     fn told_digests(&self, asked: &AskDigests) -> Result<ToldDigests, Refusal> {
         let malformed = || Refusal::Malformed("these are no ranges of partitions".to_owned());
+        let other = asked.other.as_ref().and_then(|id| VisitedCluster::try_from(&id[..]).ok());
+        if !asked.is_rebase
+            && let Some(stale_queue) = self.source_queues.stale_for(other)
+        {
+            return Ok(ToldDigests { stale_queue: Some(stale_queue), ..ToldDigests::default() });
+        }
         let engine = self.engine.compared().ok_or_else(|| {
             Refusal::Malformed("copies of this engine can't be compared".to_owned())
         })?;
@@ -235,7 +253,7 @@ impl ReplicatedStore {
             by_partition.entry(*partition).or_default().push((place, range));
         }
         let digest_count = if asked.records { 0 } else { asked.ranges.len() };
-        let mut told = ToldDigests { digests: vec![0; digest_count], records: Vec::new() };
+        let mut told = ToldDigests { digests: vec![0; digest_count], ..ToldDigests::default() };
         for (partition, ranges) in by_partition {
             let number = u16::try_from(partition).map_err(|_| malformed())?;
             if number >= self.ring_size().get() {
@@ -331,4 +349,23 @@ fn compared(told: ToldRecord) -> ComparedRecord {
         clock: told.clock,
         modified_us: told.modified_us,
     }
+}
+
+fn asked_of_node(state: &State, question: ClusterQuestion<'_>, parts: &[Part]) -> AskDigests {
+    AskDigests {
+        layout_version: state.layouts().newest().version(),
+        hour_min: question.hour_min,
+        partitions: parts.iter().map(|part| u32::from(part.partition.0)).collect(),
+        ranges: parts.iter().map(|part| part.range).collect(),
+        records: question.wants_records,
+        other: question.other.map(|other| Bytes::copy_from_slice(&other)),
+        is_rebase: question.is_rebase,
+    }
+}
+
+fn stale_refusal(queue: &str, node: &str) -> RequestError {
+    RequestError::Vetoed(format!(
+        "the queue {queue} of {node} is stale, so that deleted records could come back: use quoit repl \
+         rebase {queue} in that cluster first"
+    ))
 }

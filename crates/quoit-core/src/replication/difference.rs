@@ -17,6 +17,15 @@ pub enum DifferenceDirection {
     Both,
 }
 
+/// The cluster that alone has a record, and the record's clock there, as clients get it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OnlyIn {
+    /// This one.
+    Here(Bytes),
+    /// The other one.
+    There(Bytes),
+}
+
 /// A record that differs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
@@ -26,6 +35,8 @@ pub struct Difference {
     pub direction: DifferenceDirection,
     /// When the newer state was last modified, microseconds since 1970.
     pub modified_us: u64,
+    /// Which cluster alone has it; `None` where both have.
+    pub only_in: Option<OnlyIn>,
 }
 
 /// The records in which two clusters differ, by their names.
@@ -42,7 +53,12 @@ pub fn differences(here: Vec<ComparedRecord>, there: Vec<ComparedRecord>) -> Vec
         let direction = direction(ours, theirs)?;
         let modified = [ours, theirs].into_iter().flatten().map(|record| record.modified_us);
         let modified_us = modified.max().unwrap_or(0);
-        Some(Difference { key: key.clone(), direction, modified_us })
+        let only_in = match (ours, theirs) {
+            (Some(only), None) => Some(OnlyIn::Here(only.clock.clone())),
+            (None, Some(only)) => Some(OnlyIn::There(only.clock.clone())),
+            _ => None,
+        };
+        Some(Difference { key: key.clone(), direction, modified_us, only_in })
     };
     keys.into_iter().filter_map(difference).collect()
 }
@@ -114,8 +130,12 @@ mod tests {
             record("deleted there", 50, &[(1, 1)], true),
             record("other time", 70, &[(1, 1)], false),
         ];
+        let differ = differences(here, there);
+        let lone: Vec<&Bytes> =
+            differ.iter().filter(|each| each.only_in.is_some()).map(|each| &each.key).collect();
+        assert_eq!(lone, ["only here"]);
         let found: Vec<(Bytes, DifferenceDirection)> =
-            differences(here, there).into_iter().map(|each| (each.key, each.direction)).collect();
+            differ.into_iter().map(|each| (each.key, each.direction)).collect();
         let expected = [
             ("concurrent", DifferenceDirection::Both),
             ("newer", DifferenceDirection::FromHere),

@@ -145,7 +145,9 @@ impl ReplicatedStore {
         patience: Patience,
     ) -> Result<Vec<QueuedObject>, RequestError> {
         let until = Instant::now() + patience.limit();
-        let Some(filled) = self.source_queues.filled(queue) else { return Ok(Vec::new()) };
+        let Some(filled) = self.source_queues.attend(queue, bounds.sink) else {
+            return Ok(Vec::new());
+        };
         if self.source_queues.is_stale(queue) {
             return Err(RequestError::Vetoed(format!(
                 "the queue {queue} is stale: it has waited for longer than repl.retention; use quoit repl \

@@ -9,16 +9,21 @@
 //! boot 8f3a
 //! stopped yes
 //! queue 7 1200 command active q1 any
+//! sink 7 00112233445566778899aabbccddeeff
+//! stale 7
 //! removed q2
 //! sum 0123456789abcdef
 //! ```
 //!
 //! The lines of a queue have its number, the lowest sequence number that it still needs, what has defined it
-//! (`configuration` or `command`), whether it is suspended, its name and its filter.
+//! (`configuration` or `command`), whether it is suspended, its name and its filter. Behind it stand, where
+//! there is anything to say, the cluster that has consumed it last, and whether it is `stale` or an operator
+//! has `accepted` that.
 
-use super::entry::EntrySequence;
+use super::entry::{EntrySequence, VisitedCluster};
 use super::filter::QueueFilter;
 use super::journal::QueueNumber;
+use super::queue::Staleness;
 use quoit_store::error::StoreError;
 use quoit_store::seam::{Disk, replace_file};
 use std::fmt::Write as _;
@@ -37,6 +42,9 @@ pub(super) struct ManifestQueue {
     /// Whether a command has defined it, so that the configuration counts no longer.
     pub(super) by_command: bool,
     pub(super) is_suspended: bool,
+    pub(super) staleness: Staleness,
+    /// The cluster that has consumed it last.
+    pub(super) sink: Option<VisitedCluster>,
     pub(super) name: String,
     pub(super) filter: QueueFilter,
 }
@@ -65,6 +73,14 @@ impl Manifest {
             let ManifestQueue { number, needed, name, filter, .. } = queue;
             // Writing to a string does not fail.
             let _ = writeln!(text, "queue {} {} {by} {state} {name} {filter}", number.0, needed.0);
+            if let Some(sink) = queue.sink {
+                let _ = writeln!(text, "sink {} {:032x}", number.0, u128::from_be_bytes(sink));
+            }
+            let _ = match queue.staleness {
+                Staleness::Fresh => Ok(()),
+                Staleness::Stale => writeln!(text, "stale {}", number.0),
+                Staleness::Accepted => writeln!(text, "accepted {}", number.0),
+            };
         }
         for name in &self.removed {
             let _ = writeln!(text, "removed {name}");
@@ -95,10 +111,22 @@ impl Manifest {
                 "stopped" => manifest.is_stopped = rest == "yes",
                 "removed" => manifest.removed.push(rest.to_owned()),
                 "queue" => manifest.queues.push(queue_of(rest)?),
+                "sink" => {
+                    let (number, sink) = rest.split_once(' ')?;
+                    let sink = u128::from_str_radix(sink, 16).ok()?.to_be_bytes();
+                    manifest.queue_numbered(number)?.sink = Some(sink);
+                }
+                "stale" => manifest.queue_numbered(rest)?.staleness = Staleness::Stale,
+                "accepted" => manifest.queue_numbered(rest)?.staleness = Staleness::Accepted,
                 _ => return None,
             }
         }
         Some(manifest)
+    }
+
+    fn queue_numbered(&mut self, number: &str) -> Option<&mut ManifestQueue> {
+        let number = QueueNumber(number.parse().ok()?);
+        self.queues.iter_mut().find(|queue| queue.number == number)
     }
 
     /// Reads the file, and says whether it was damaged: then, and where there is none, nothing is known.
@@ -144,7 +172,8 @@ fn queue_of(line: &str) -> Option<ManifestQueue> {
     let is_suspended = parts.next()? == "suspended";
     let name = parts.next()?.to_owned();
     let filter = parts.next()?.parse().ok()?;
-    Some(ManifestQueue { number, needed, by_command, is_suspended, name, filter })
+    let (staleness, sink) = (Staleness::Fresh, None);
+    Some(ManifestQueue { number, needed, by_command, is_suspended, staleness, sink, name, filter })
 }
 
 #[cfg(test)]
@@ -158,6 +187,8 @@ mod tests {
             needed: EntrySequence(u64::from(number) * 10),
             by_command: number % 2 == 0,
             is_suspended,
+            staleness: if number == 2 { Staleness::Stale } else { Staleness::Accepted },
+            sink: (number == 2).then_some([number as u8; 16]),
             name: name.to_owned(),
             filter: filter.parse().expect("a filter"),
         };

@@ -7,6 +7,7 @@
 mod arrive;
 mod compare;
 mod conflicts;
+mod copy;
 mod difference;
 mod entry;
 mod fetch;
@@ -18,14 +19,18 @@ mod journal;
 mod manifest;
 mod operators;
 mod queue;
+mod rebase;
 mod run;
 mod source_queues;
 
 pub use arrive::Arrival;
-pub use compare::{ArcRange, COMPARED_RANGE_COUNT_MAX, ClusterDigests, ComparedRecord};
+pub use compare::{
+    ArcRange, COMPARED_RANGE_COUNT_MAX, ClusterDigests, ClusterQuestion, ComparedRecord,
+};
 pub use conflicts::BucketConflicts;
 pub(crate) use conflicts::ConflictCounts;
-pub use difference::{Difference, DifferenceDirection, differences};
+pub use copy::{CopiedPage, CopiedRecord};
+pub use difference::{Difference, DifferenceDirection, OnlyIn, differences};
 pub(crate) use entry::{EntryReference, QueueEntry};
 pub use entry::{EntrySequence, QueuePriority, Visited, VisitedCluster};
 pub use fetch::{BatchBounds, Patience, QueuedObject, QueuedValue};
@@ -35,6 +40,7 @@ pub(crate) use hook::WrittenObject;
 pub(crate) use journal::{Cursor, Journal, JournalEntry};
 pub use operators::ReplicationOperator;
 pub use queue::{QueueCounts, QueueLengths};
+pub use rebase::{SeenDeletes, SeenRecord};
 pub use source_queues::{ChangeQueueError, Lease, QueueStatus, SourceQueueSettings, SourceQueues};
 
 #[cfg(test)]

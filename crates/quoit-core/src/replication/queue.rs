@@ -4,7 +4,7 @@
 //! when they have their turn. Entries of the lower priorities are references in memory: full-sync and folds
 //! find them again.
 
-use super::entry::{EntryReference, EntrySequence, QueueEntry, QueuePriority};
+use super::entry::{EntryReference, EntrySequence, QueueEntry, QueuePriority, VisitedCluster};
 use super::filter::QueueFilter;
 use super::journal::{Cursor, Journal, JournalEntry, QueueNumber};
 use quoit_planted::planted;
@@ -73,16 +73,27 @@ pub struct QueueCounts {
     pub consumed_bytes: u64,
 }
 
+/// Whether a queue has waited for longer than reap records are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Staleness {
+    /// It has not.
+    #[default]
+    Fresh,
+    /// It has: records that were deleted here may be live in the sink's cluster.
+    Stale,
+    /// It has, and an operator has dealt with that.
+    Accepted,
+}
+
 pub(crate) struct Queue {
     pub(crate) number: QueueNumber,
     pub(crate) name: String,
     pub(crate) filter: QueueFilter,
     /// Whether new entries are discarded.
     pub(crate) is_suspended: bool,
-    /// Whether an entry has waited for longer than the retention of reap records.
-    pub(crate) is_stale: bool,
-    /// Whether an operator has taken that into account.
-    pub(crate) is_stale_accepted: bool,
+    pub(crate) staleness: Staleness,
+    /// The cluster that has consumed the queue last; `None` where no cluster of Quoit has.
+    pub(crate) sink: Option<VisitedCluster>,
     bounds: QueueBounds,
     /// The oldest real-time entries, by sequence.
     window: VecDeque<QueueEntry>,
@@ -109,8 +120,8 @@ impl Queue {
             name: name.to_owned(),
             filter,
             is_suspended: false,
-            is_stale: false,
-            is_stale_accepted: false,
+            staleness: Staleness::Fresh,
+            sink: None,
             bounds,
             window: VecDeque::new(),
             held_count: 0,
@@ -301,12 +312,12 @@ impl Queue {
         sequences.len()
     }
 
-    /// Forgets all that waits, and who has taken what.
+    /// Forgets all that waits, and who has taken what. A stale queue stays stale: the sink lacks what it has
+    /// lacked before.
     pub(crate) fn clear(&mut self) {
         self.window.clear();
         self.held_count = 0;
         self.behind = None;
-        self.is_stale = false;
         self.references.iter_mut().for_each(VecDeque::clear);
         self.leased.clear();
     }

@@ -1,13 +1,16 @@
 //! The source queues of a node, in memory and on the disk.
 
 mod settings;
+mod stale;
 mod state;
 
-use super::entry::{EntryReference, EntrySequence, QueueEntry, QueuePriority, Visited};
+use super::entry::{
+    EntryReference, EntrySequence, QueueEntry, QueuePriority, Visited, VisitedCluster,
+};
 use super::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
 use super::journal::{Journal, QueueNumbers};
 use super::manifest::Manifest;
-use super::queue::{LeaseNumber, Queue, QueueCounts, QueueLengths};
+use super::queue::{LeaseNumber, Queue, QueueCounts, QueueLengths, Staleness};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::key::BucketRef;
@@ -252,48 +255,6 @@ impl SourceQueues {
             })
     }
 
-    /// Takes note of queues that have waited for longer than the retention. Returns the names of new ones.
-    pub(super) fn note_stale(&self, now_us: u64) -> Vec<String> {
-        let retention_us = self.settings.retention.as_micros() as u64;
-        let mut state = self.state.lock();
-        let mut names = Vec::new();
-        for queue in &mut state.queues {
-            let age_us = queue.oldest_us().map_or(0, |since_us| now_us.saturating_sub(since_us));
-            if age_us > retention_us && !queue.is_stale && !queue.is_stale_accepted {
-                queue.is_stale = true;
-                names.push(queue.name.clone());
-            }
-            queue.is_stale_accepted &= age_us > retention_us;
-        }
-        names
-    }
-
-    /// Whether a queue is stale.
-    pub(super) fn is_stale(&self, name: &str) -> bool {
-        let state = self.state.lock();
-        state.queues.iter().any(|queue| queue.name == name && queue.is_stale)
-    }
-
-    /// Whether any queue is stale: full-sync would bring back what was deleted.
-    #[must_use]
-    pub fn has_stale(&self) -> bool {
-        self.state.lock().queues.iter().any(|queue| queue.is_stale)
-    }
-
-    /// Has a stale queue consumed again: what was deleted meanwhile may come back from its sinks.
-    ///
-    /// # Errors
-    ///
-    /// As [`SourceQueues::delist`].
-    pub fn accept_resurrection(&self, name: &str) -> Result<(), ChangeQueueError> {
-        self.change(|state| {
-            let place = state.place(name)?;
-            state.queues[place].is_stale = false;
-            state.queues[place].is_stale_accepted = true;
-            Ok(())
-        })
-    }
-
     /// Bytes that the queues have on the disk.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
@@ -446,11 +407,14 @@ impl SourceQueues {
         }
     }
 
-    /// Told when a queue gets an entry; `None` where no queue has the name.
-    pub(super) fn filled(&self, name: &str) -> Option<Arc<Notify>> {
-        let state = self.state.lock();
-        let queue = state.queues.iter().find(|queue| queue.name == name)?;
-        state.filled.get(&queue.number).cloned()
+    /// Told when a queue gets an entry; `None` where no queue has the name. Takes note of the consumer's
+    /// cluster.
+    pub(super) fn attend(&self, name: &str, sink: Option<VisitedCluster>) -> Option<Arc<Notify>> {
+        let mut state = self.state.lock();
+        let queue = state.queues.iter_mut().find(|queue| queue.name == name)?;
+        queue.sink = sink;
+        let number = queue.number;
+        state.filled.get(&number).cloned()
     }
 
     /// The lowest sequence number that any queue still needs, and the next one to be given. An entry below
@@ -509,7 +473,7 @@ fn status_of(queue: &Queue) -> QueueStatus {
         name: queue.name.clone(),
         filter: queue.filter.clone(),
         is_suspended: queue.is_suspended,
-        is_stale: queue.is_stale,
+        is_stale: queue.staleness == Staleness::Stale,
         lengths: queue.lengths(),
         unconfirmed_count: queue.leased_count() as u64,
         oldest_us: queue.oldest_us(),

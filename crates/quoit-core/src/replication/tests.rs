@@ -317,6 +317,36 @@ fn changes_by_command_outlast_the_process_and_win_over_the_configuration() {
 }
 
 #[test]
+fn a_stale_queue_stays_stale_until_an_operator_has_dealt_with_it() {
+    let disk = FaultyDisk::new(6);
+    let retention = std::time::Duration::from_secs(1);
+    let open = |disk: &FaultyDisk| {
+        let settings = SourceQueueSettings { retention, ..settings() };
+        SourceQueues::open(Arc::new(disk.clone()), settings, 1).expect("it opens")
+    };
+    let (sink, other) = ([1; 16], [2; 16]);
+    let queues = open(&disk);
+    queues.attend("all", Some(sink)).expect("a queue");
+    push(&queues, 1, 0);
+    assert!(queues.note_stale(1_000_000).is_empty());
+    assert_eq!(queues.note_stale(2_000_000), ["all"]);
+    queues.clear("all").expect("a queue");
+    queues.flush().expect("the disk takes it");
+    let queues = open(&disk.kill());
+    assert!(queues.is_stale("all"), "it stays so through clearing and a restart");
+    let stale_for = |cluster| queues.stale_for(Some(cluster)).is_some();
+    assert_eq!((stale_for(sink), stale_for(other)), (true, false));
+    assert!(queues.stale_for(None).is_some());
+    push(&queues, 1, 1);
+    queues.accept_resurrection("all").expect("a queue");
+    assert!(queues.note_stale(9_000_000).is_empty() && !queues.is_stale("all"));
+    assert_eq!(drain(&queues, "all"), [1]);
+    assert!(queues.note_stale(9_000_000).is_empty());
+    push(&queues, 1, 2);
+    assert_eq!(queues.note_stale(9_000_000), ["all"], "the next time counts again");
+}
+
+#[test]
 fn an_object_is_held_while_there_is_room_and_only_referred_to_beyond() {
     let queues = SourceQueues::in_memory(settings());
     (0..4).for_each(|number| push(&queues, 0, number));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The outcome of healing the damaged records of a stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Damage {
+pub(crate) enum Damage {
     /// There are none, or they are healed.
     Healed,
     /// No other replica has anything of some.

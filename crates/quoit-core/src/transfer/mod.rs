@@ -8,7 +8,7 @@
 
 mod after_loss;
 mod copies;
-mod damage;
+pub(crate) mod damage;
 mod estimate;
 mod fill;
 pub(crate) mod hand;

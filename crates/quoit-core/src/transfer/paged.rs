@@ -312,7 +312,7 @@ impl ReplicatedStore {
 
     /// The whole of a record that was read as a root; `None` when there is none any more, or its pages are
     /// damaged: whoever else has it hands it over.
-    pub(super) async fn whole_record(
+    pub(crate) async fn whole_record(
         &self,
         partition: Partition,
         key: &Bytes,

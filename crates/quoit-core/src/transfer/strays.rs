@@ -25,24 +25,24 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Records read at once at first.
-pub(super) const PAGE_COUNT: usize = 256;
+pub(crate) const PAGE_COUNT: usize = 256;
 /// Bytes of objects that a page should have.
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
 /// A page of a walk through a partition: what lies in pages with its root alone.
-pub(super) struct Page {
-    pub(super) records: Vec<(Bytes, Record)>,
-    pub(super) next: Option<Identity>,
+pub(crate) struct Page {
+    pub(crate) records: Vec<(Bytes, Record)>,
+    pub(crate) next: Option<Identity>,
     /// The outcome for damaged records, which are not among these.
-    pub(super) damage: Damage,
+    pub(crate) damage: Damage,
     /// How long that took: rested when the records are handed over, for what is handed over later is more
     /// likely to have been written again.
-    pub(super) read_for: Duration,
+    pub(crate) read_for: Duration,
 }
 
 impl Page {
     /// How many records the next page should have.
-    pub(super) fn next_count(&self) -> usize {
+    pub(crate) fn next_count(&self) -> usize {
         next_count(&self.records)
     }
 }
@@ -173,7 +173,7 @@ impl ReplicatedStore {
     }
 
     /// A page of a partition's records: at most so many, and fewer while transfers yield.
-    pub(super) async fn page(
+    pub(crate) async fn page(
         self: &Arc<Self>,
         partition: Partition,
         from: Identity,

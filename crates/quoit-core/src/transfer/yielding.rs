@@ -70,7 +70,7 @@ impl Yielding {
     }
 
     /// Rests after work, by the share of the time that transfers have at present.
-    pub(super) async fn rest_after(&self, worked: Duration) {
+    pub(crate) async fn rest_after(&self, worked: Duration) {
         let share = self.share();
         if share < 1.0 {
             sleep(worked.mul_f64(1.0 / share - 1.0).min(REST_MAX)).await;

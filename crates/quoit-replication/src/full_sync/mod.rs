@@ -5,7 +5,9 @@
 //! here, or only here, are queued here; records that are newer there are queued there, in a queue that this
 //! cluster consumes.
 
+mod other_cluster;
 mod range;
+mod rebase;
 mod report;
 mod schedule;
 mod settings;
@@ -13,6 +15,7 @@ mod walk;
 mod with_riak;
 
 pub use range::CheckRange;
+pub use rebase::RebaseFrom;
 pub use report::{FullSyncReport, FullSyncState, FullSyncStatus};
 pub use settings::{CheckKind, CheckWindow, FullSyncChange, FullSyncScope, FullSyncSettings};
 
@@ -21,6 +24,7 @@ use crate::dialer::PeerDialer;
 use parking_lot::Mutex;
 use quoit_core::ReplicatedStore;
 use range::PlannedRange;
+use rebase::RebasePlan;
 use schedule::Turn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +36,11 @@ use walk::{FullSyncError, Walk};
 const TICK: Duration = Duration::from_secs(1);
 /// Time after the start of the node before the first scheduled check.
 const REST_AT_START: Duration = Duration::from_secs(60);
+
+/// A rebase deletes no record that was modified later than so long before it began.
+const RECENT_MAX: Duration = Duration::from_secs(10);
+const NO_PEER: &str = "there is no peer: set ttaaefs_peerip and ttaaefs_peerport, or use quoit repl fullsync \
+                       set --peer HOST:PORT:pb";
 
 /// The part of full-sync that changes.
 struct State {
@@ -143,16 +152,7 @@ impl FullSync {
         let mut report = FullSyncReport::begun(kind, peer.as_ref(), began_us);
         match (kind, &peer) {
             (CheckKind::None, _) => {}
-            _ if self.store.source_queues().has_stale() => {
-                let text = "a source queue is stale, so that deleted records could come back: use quoit repl \
-                            rebase first";
-                report.fault = Some(text.to_owned());
-            }
-            (_, None) => {
-                let text = "there is no peer: set ttaaefs_peerip and ttaaefs_peerport, or use quoit repl \
-                            fullsync set --peer HOST:PORT:pb";
-                report.fault = Some(text.to_owned());
-            }
+            (_, None) => report.fault = Some(NO_PEER.to_owned()),
             (kind, Some(peer)) => {
                 let walk = Walk::new(&self.store, &settings, &range, began_us);
                 let walked = match peer.protocol {
@@ -171,7 +171,44 @@ impl FullSync {
                 report.fault = compared.err().map(|fault| fault.to_string());
             }
         }
-        report.duration_us = self.store.clock().unix_us().saturating_sub(began_us);
+        self.finish(report)
+    }
+
+    /// Compares with the other cluster, deletes what only the wrong one has, and queues what else differs: in
+    /// the queue of this name here. `peer` is asked instead of the usual one.
+    pub(crate) async fn rebase(
+        &self,
+        queue: &str,
+        from: RebaseFrom,
+        peer: Option<PeerAddress>,
+        is_dry_run: bool,
+    ) -> FullSyncReport {
+        let _turn = self.turn.lock().await;
+        self.state.lock().is_running = true;
+        let began_us = self.store.clock().unix_us();
+        let mut settings = self.state.lock().compares.clone();
+        (settings.queue, settings.scope) = (queue.to_owned(), FullSyncScope::All);
+        let peer = peer.or_else(|| settings.peer.clone());
+        let mut report = FullSyncReport::begun(CheckKind::All, peer.as_ref(), began_us);
+        let retention = self.store.source_queues().settings().retention;
+        let recent_us = RECENT_MAX.min(retention).as_micros() as u64;
+        let modified_until_us = began_us.saturating_sub(recent_us);
+        let plan = RebasePlan { from, modified_until_us, is_dry_run };
+        match &peer {
+            None => report.fault = Some(NO_PEER.to_owned()),
+            Some(peer) => {
+                let all = CheckRange::ALL;
+                let walk = Walk::new(&self.store, &settings, &all, began_us).rebasing(plan);
+                let walked = walk.run((&self.dialer, peer), &mut report).await;
+                report.fault = walked.err().map(|fault| fault.to_string());
+            }
+        }
+        self.finish(report)
+    }
+
+    fn finish(&self, mut report: FullSyncReport) -> FullSyncReport {
+        let now_us = self.store.clock().unix_us();
+        report.duration_us = now_us.saturating_sub(report.began_us);
         report.log();
         let mut state = self.state.lock();
         state.is_running = false;

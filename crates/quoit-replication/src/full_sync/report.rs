@@ -53,6 +53,10 @@ pub struct FullSyncReport {
     pub source_ahead: u64,
     /// Records that are newer there, or only there.
     pub sink_ahead: u64,
+    /// Records that were deleted here, since only this cluster had them.
+    pub deleted_here: u64,
+    /// Records that were deleted there, since only the other cluster had them.
+    pub deleted_there: u64,
     /// Bytes that went over the network, about.
     pub exchanged_bytes: u64,
     /// Repaired records by bucket type and bucket.
@@ -77,6 +81,8 @@ impl FullSyncReport {
             compared_count: 0,
             source_ahead: 0,
             sink_ahead: 0,
+            deleted_here: 0,
+            deleted_there: 0,
             exchanged_bytes: 0,
             buckets: BTreeMap::new(),
             modified_us: None,
@@ -101,7 +107,7 @@ impl FullSyncReport {
     /// Whether anything was queued.
     #[must_use]
     pub const fn has_repaired(&self) -> bool {
-        self.source_ahead + self.sink_ahead > 0
+        self.source_ahead + self.sink_ahead + self.deleted_here + self.deleted_there > 0
     }
 
     /// The time until the next check may begin.

@@ -1,28 +1,27 @@
 //! One check: from the digests of all to the records that differ.
 
+use super::other_cluster::OtherCluster;
 use super::range::CheckRange;
+use super::rebase::RebasePlan;
 use super::report::FullSyncReport;
 use super::settings::{FullSyncScope, FullSyncSettings};
-use crate::address::{PeerAddress, Protocol};
+use crate::address::PeerAddress;
 use crate::dialer::PeerDialer;
 use bytes::Bytes;
-use quoit_client::{Connection, Error};
+use quoit_client::Error;
 use quoit_core::{
-    ArcRange, ClusterDigests, ComparedRecord, Difference, DifferenceDirection, QueuePriority,
-    ReplicatedStore, RequestError, differences,
+    ArcRange, ClusterDigests, ClusterQuestion, ComparedRecord, Difference, DifferenceDirection,
+    QueuePriority, ReplicatedStore, RequestError, differences,
 };
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::props::ReplMode;
 use quoit_riak_peer::PeerError;
 use quoit_store::compare::{HashRange, hour_of};
-use quoit_wire::messages::{
-    RpbClusterDigestsReq, RpbClusterDigestsResp, RpbQueuePutReq, RpbQueuePutResp,
-};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 /// Ranges that are asked for at once.
 const RANGE_COUNT: usize = 4_096;
@@ -34,10 +33,6 @@ const DEPTH_MAX: u32 = 36;
 const SETTLING: Duration = Duration::from_millis(500);
 /// How often what differs is asked for again, so that writes in flight cancel out.
 const LOOK_COUNT: usize = 2;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
-/// Longest frame that the other cluster may send.
-const FRAME_BYTES_MAX: u32 = 256 << 20;
 /// References that are sent at once.
 const REFERENCE_COUNT: usize = 4_096;
 /// The hours ahead in which records that expire are not compared: clocks of clusters differ.
@@ -66,6 +61,14 @@ pub(crate) enum FullSyncError {
     Riak(#[from] PeerError),
     #[error("there is no queue `{0}` {1}: add it with quoit repl queue add, or change {2}")]
     NoQueue(String, &'static str, &'static str),
+    #[error("{0} records could not be deleted, for one because {1}; repeat the command")]
+    Undeleted(u64, String),
+    #[error(
+        "{0} parts of the clusters could not be compared: have all nodes of both up and repeat the command"
+    )]
+    Missing(usize),
+    #[error("{0} records are queued, as many as repl.fullsync.maximum allows; repeat the command")]
+    Cut(usize),
 }
 
 /// A check under way.
@@ -74,14 +77,8 @@ pub(super) struct Walk<'a> {
     settings: &'a FullSyncSettings,
     range: &'a CheckRange,
     hour_min: u32,
-}
-
-/// The other cluster.
-struct Peer {
-    connection: Connection,
-    exchanged_bytes: u64,
-    address: String,
-    cluster: Bytes,
+    /// How records are deleted that only one cluster has.
+    rebase: Option<RebasePlan>,
 }
 
 impl<'a> Walk<'a> {
@@ -92,7 +89,12 @@ impl<'a> Walk<'a> {
         now_us: u64,
     ) -> Self {
         let hour_min = hour_of(now_us / 1_000_000).saturating_add(HOURS_AHEAD);
-        Self { store, settings, range, hour_min }
+        Self { store, settings, range, hour_min, rebase: None }
+    }
+
+    /// The same, by which one cluster's deletes count.
+    pub(super) fn rebasing(self, plan: RebasePlan) -> Self {
+        Self { rebase: Some(plan), ..self }
     }
 
     pub(super) async fn run(
@@ -100,7 +102,9 @@ impl<'a> Walk<'a> {
         (dialer, address): (&PeerDialer, &PeerAddress),
         report: &mut FullSyncReport,
     ) -> Result<(), FullSyncError> {
-        let mut peer = Peer::connect(dialer, address, self.store.cluster()).await?;
+        let mut peer =
+            OtherCluster::connect(dialer, address, self.store.cluster(), self.rebase.is_some())
+                .await?;
         let walked = self.walk(&mut peer, report).await;
         report.exchanged_bytes = peer.exchanged_bytes;
         walked
@@ -108,7 +112,7 @@ impl<'a> Walk<'a> {
 
     async fn walk(
         &self,
-        peer: &mut Peer,
+        peer: &mut OtherCluster,
         report: &mut FullSyncReport,
     ) -> Result<(), FullSyncError> {
         let own_ring = self.store.control().read().ring_size().get();
@@ -137,29 +141,54 @@ impl<'a> Walk<'a> {
         report.missing_arc_count = missing.len() as u64;
         let depth = self.depth(arc_count, told.key_count.unwrap_or(0));
         let ranges = self.descend(peer, arc_count, differing, depth, &mut missing).await?;
+        if self.rebase.is_some() && !missing.is_empty() {
+            return Err(FullSyncError::Missing(missing.len()));
+        }
         let mut repair = Repair::default();
         for some in ranges.chunks(RANGE_COUNT / 16) {
             let found = self.records(peer, arc_count, some, report).await?;
-            repair.note(self.wanted(found), self.settings, report);
+            let mut wanted = self.wanted(found);
+            if let Some(plan) = &self.rebase {
+                wanted = plan.delete(self.store, peer, wanted, report).await?;
+            }
+            repair.note(wanted, self.settings, report);
             self.send(peer, &mut repair, false).await?;
             if repair.count >= self.settings.repair_count_max {
                 break;
             }
         }
-        self.send(peer, &mut repair, true).await
+        self.send(peer, &mut repair, true).await?;
+        match self.rebase {
+            Some(_) if repair.count >= self.settings.repair_count_max => {
+                Err(FullSyncError::Cut(repair.count))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A question to this cluster, to be compared with what the other one answers.
+    const fn question<'r>(
+        &self,
+        peer: &OtherCluster,
+        arc_count: u16,
+        ranges: &'r [ArcRange],
+        wants_records: bool,
+    ) -> ClusterQuestion<'r> {
+        let (hour_min, is_rebase) = (self.hour_min, self.rebase.is_some());
+        ClusterQuestion { arc_count, hour_min, ranges, wants_records, other: peer.id, is_rebase }
     }
 
     /// The ranges of these that differ. Arcs that one cluster can't tell of do not count.
     async fn differing(
         &self,
-        peer: &mut Peer,
+        peer: &mut OtherCluster,
         arc_count: u16,
         asked: &[ArcRange],
         missing: &mut BTreeSet<u16>,
     ) -> Result<Vec<ArcRange>, FullSyncError> {
         let mut differing = Vec::new();
         for some in asked.chunks(RANGE_COUNT) {
-            let here = self.store.cluster_digests(arc_count, self.hour_min, some, false);
+            let here = self.store.cluster_digests(self.question(peer, arc_count, some, false));
             let there = peer.ask(arc_count, self.hour_min, some, false);
             let (here, there) = tokio::join!(here, there);
             let (ClusterDigests { digests, missing: missing_here, .. }, there) = (here?, there?);
@@ -192,7 +221,7 @@ impl<'a> Walk<'a> {
     /// The smallest ranges of arcs that differ.
     async fn descend(
         &self,
-        peer: &mut Peer,
+        peer: &mut OtherCluster,
         arc_count: u16,
         arcs: Vec<ArcRange>,
         depth: u32,
@@ -213,18 +242,21 @@ impl<'a> Walk<'a> {
 
     async fn records(
         &self,
-        peer: &mut Peer,
+        peer: &mut OtherCluster,
         arc_count: u16,
         ranges: &[ArcRange],
         report: &mut FullSyncReport,
     ) -> Result<Vec<Difference>, FullSyncError> {
-        let here = self.store.cluster_digests(arc_count, self.hour_min, ranges, true);
+        let here = self.store.cluster_digests(self.question(peer, arc_count, ranges, true));
         let there = peer.ask(arc_count, self.hour_min, ranges, true);
         let (here, there) = tokio::join!(here, there);
         let (here, there) = (here?, there?);
         // What nobody could tell of is not missing.
-        if !here.missing.is_empty() || !there.missing_arcs.is_empty() {
-            return Ok(Vec::new());
+        let missing_count = here.missing.len() + there.missing_arcs.len();
+        match self.rebase {
+            Some(_) if missing_count > 0 => return Err(FullSyncError::Missing(missing_count)),
+            None if missing_count > 0 => return Ok(Vec::new()),
+            _ => {}
         }
         let compared = |record: quoit_wire::messages::RpbComparedRecord| ComparedRecord {
             key: record.key,
@@ -261,10 +293,13 @@ impl<'a> Walk<'a> {
     /// Queues what has gathered, all of it or when it is enough.
     async fn send(
         &self,
-        peer: &mut Peer,
+        peer: &mut OtherCluster,
         repair: &mut Repair,
         all: bool,
     ) -> Result<(), FullSyncError> {
+        if self.rebase.is_some_and(|plan| plan.is_dry_run) {
+            *repair = Repair { count: repair.count, ..Repair::default() };
+        }
         let is_due = |keys: &Vec<Bytes>| !keys.is_empty() && (all || keys.len() >= REFERENCE_COUNT);
         if is_due(&repair.from_here) {
             let keys = std::mem::take(&mut repair.from_here);
@@ -314,7 +349,7 @@ impl Repair {
         settings: &FullSyncSettings,
         report: &mut FullSyncReport,
     ) {
-        for Difference { key, direction, modified_us } in found {
+        for Difference { key, direction, modified_us, .. } in found {
             self.count += 1;
             let known = report.modified_us.unwrap_or((modified_us, modified_us));
             report.modified_us = Some((known.0.min(modified_us), known.1.max(modified_us)));
@@ -334,75 +369,6 @@ impl Repair {
             if direction != DifferenceDirection::FromHere {
                 report.sink_ahead += 1;
                 self.from_there.push(key);
-            }
-        }
-    }
-}
-
-impl Peer {
-    async fn connect(
-        dialer: &PeerDialer,
-        address: &PeerAddress,
-        cluster: [u8; 16],
-    ) -> Result<Self, FullSyncError> {
-        if address.protocol == Protocol::Http {
-            return Err(FullSyncError::Protocol(address.to_string()));
-        }
-        let host_and_port = address.host_and_port();
-        let connect = timeout(CONNECT_TIMEOUT, dialer.connect(&host_and_port)).await;
-        let connection = connect.map_err(|_| FullSyncError::Silent)??;
-        Ok(Self {
-            connection: connection.with_frame_length_max(FRAME_BYTES_MAX),
-            exchanged_bytes: 0,
-            address: host_and_port,
-            cluster: Bytes::copy_from_slice(&cluster),
-        })
-    }
-
-    async fn ask(
-        &mut self,
-        arc_count: u16,
-        hour_min: u32,
-        ranges: &[ArcRange],
-        records: bool,
-    ) -> Result<RpbClusterDigestsResp, FullSyncError> {
-        let request = RpbClusterDigestsReq {
-            cluster: self.cluster.clone(),
-            arc_count: arc_count.into(),
-            hour_min,
-            arcs: ranges.iter().map(|range| u32::from(range.arc)).collect(),
-            ranges: ranges.iter().map(|range| range.range).collect(),
-            records: records.then_some(true),
-        };
-        let call = self.connection.call::<_, RpbClusterDigestsResp>(&request);
-        let answer = match timeout(ANSWER_TIMEOUT, call).await {
-            Err(_) => return Err(FullSyncError::Silent),
-            Ok(Err(Error::Server(said))) if said.message.starts_with("Unknown message code") => {
-                return Err(FullSyncError::NoQuoit);
-            }
-            Ok(answer) => answer?,
-        };
-        if answer.cluster == self.cluster {
-            return Err(FullSyncError::Itself(self.address.clone()));
-        }
-        let record_bytes: usize =
-            answer.records.iter().map(|record| record.key.len() + record.clock.len() + 24).sum();
-        let digest_bytes = answer.digests.as_ref().map_or(0, Bytes::len);
-        self.exchanged_bytes += (ranges.len() * 8 + record_bytes + digest_bytes) as u64;
-        Ok(answer)
-    }
-
-    async fn queue(&mut self, queue: &str, keys: Vec<Bytes>) -> Result<(), FullSyncError> {
-        self.exchanged_bytes += keys.iter().map(|key| key.len() as u64 + 4).sum::<u64>();
-        let queue_name = Bytes::copy_from_slice(queue.as_bytes());
-        let request = RpbQueuePutReq { queue_name, keys };
-        let call = self.connection.call::<_, RpbQueuePutResp>(&request);
-        let answer = timeout(ANSWER_TIMEOUT, call).await.map_err(|_| FullSyncError::Silent)??;
-        match answer.queue_exists {
-            true => Ok(()),
-            false => {
-                let (queue, place) = (queue.to_owned(), "in the other cluster");
-                Err(FullSyncError::NoQueue(queue, place, "ttaaefs_queuename_peer"))
             }
         }
     }

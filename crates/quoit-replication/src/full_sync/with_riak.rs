@@ -8,7 +8,8 @@ use crate::address::PeerAddress;
 use crate::dialer::PeerDialer;
 use bytes::Bytes;
 use quoit_core::{
-    FoldFound, FoldKind, QueuePriority, RecordRange, ReplicatedStore, RequestError, TreeClock,
+    ArcRange, ClusterQuestion, FoldFound, FoldKind, QueuePriority, RecordRange, ReplicatedStore,
+    RequestError, TreeClock,
 };
 use quoit_model::context::decode_context;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
@@ -34,6 +35,7 @@ pub(super) async fn run(
     (dialer, address): (&PeerDialer, &PeerAddress),
     report: &mut FullSyncReport,
 ) -> Result<(), FullSyncError> {
+    check_no_stale_queue(store).await?;
     let mut peer = dialer.connect_riak(address, address.protocol).await?;
     let mut here = OwnSide(Arc::clone(store));
     let modified_secs = modified_between(range, store.clock().unix_secs());
@@ -72,6 +74,20 @@ pub(super) async fn run(
         let place = "in the other cluster";
         return Err(FullSyncError::NoQueue(queue.clone(), place, "ttaaefs_queuename_peer"));
     }
+    Ok(())
+}
+
+/// Refuses to compare while any node has a stale queue: this cluster tells nothing then.
+async fn check_no_stale_queue(store: &Arc<ReplicatedStore>) -> Result<(), FullSyncError> {
+    let question = ClusterQuestion {
+        arc_count: 1,
+        hour_min: 0,
+        ranges: &[ArcRange { arc: 0, range: 1 }],
+        wants_records: false,
+        other: None,
+        is_rebase: false,
+    };
+    store.cluster_digests(question).await?;
     Ok(())
 }
 

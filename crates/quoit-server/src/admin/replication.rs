@@ -4,7 +4,7 @@ use super::{allow, error};
 use crate::http::{HttpConnection, Method, Refusal, Request, query_value};
 use quoit_core::ChangeQueueError;
 use quoit_replication::ChangeSinkError;
-use quoit_replication::{CommandError, Replication, ReplicationCommand};
+use quoit_replication::{BootstrapError, CommandError, Replication, ReplicationCommand};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -59,7 +59,11 @@ fn refusal(fault: &CommandError) -> Refusal {
         | CommandError::Sink(ChangeSinkError::Disk(_)) => (500, "disk"),
         CommandError::Queue(ChangeQueueError::TooMany)
         | CommandError::Sink(ChangeSinkError::TooMany) => (409, "too_many"),
-        CommandError::Queue(_) | CommandError::Sink(_) => (400, "invalid_value"),
+        CommandError::Bootstrap(BootstrapError::NoPeer(_)) => (502, "no_peer"),
+        CommandError::Bootstrap(BootstrapError::Disk(_)) => (500, "disk"),
+        CommandError::Queue(_) | CommandError::Sink(_) | CommandError::Bootstrap(_) => {
+            (400, "invalid_value")
+        }
     };
     error(status, word, &fault.to_string())
 }

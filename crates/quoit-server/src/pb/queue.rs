@@ -3,14 +3,17 @@
 use super::connection::{Fault, PbConnection};
 use bytes::Bytes;
 use quoit_core::{
-    ArcRange, BatchBounds, EntrySequence, Patience, QueuePriority, QueuedObject, QueuedValue,
-    VisitedCluster,
+    ArcRange, BatchBounds, ClusterQuestion, CopiedRecord, EntrySequence, Patience, QueuePriority,
+    QueuedObject, QueuedValue, SeenRecord, VisitedCluster,
 };
 use quoit_model::context::encode_context;
 use quoit_model::key::KeyRef;
+use quoit_replication::BucketTypeMode;
 use quoit_wire::messages::{
-    RpbClusterDigestsReq, RpbClusterDigestsResp, RpbComparedRecord, RpbQueuePutReq,
-    RpbQueuePutResp, RpbQueueTakeReq, RpbQueueTakeResp, RpbQueuedObject,
+    RpbBucketTypesReq, RpbBucketTypesResp, RpbClusterDigestsReq, RpbClusterDigestsResp,
+    RpbComparedRecord, RpbCopiedRecord, RpbCopyPageReq, RpbCopyPageResp, RpbDeleteSeenReq,
+    RpbDeleteSeenResp, RpbQueuePutReq, RpbQueuePutResp, RpbQueueTakeReq, RpbQueueTakeResp,
+    RpbQueuedObject, RpbToldProps,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +76,7 @@ impl PbConnection {
         &mut self,
         request: RpbClusterDigestsReq,
     ) -> Result<(), Fault> {
-        cluster_id(&request.cluster)?;
+        let other = cluster_id(&request.cluster)?;
         let store = Arc::clone(&self.context.store);
         let no_ranges = || Fault::Text("arcs and ranges do not go together".into());
         let arc_count = u16::try_from(request.arc_count).map_err(|_| no_ranges())?;
@@ -89,13 +92,18 @@ impl PbConnection {
             false => return Err(no_ranges()),
         };
         self.hold_pieces()?;
-        let wants_records = request.records.unwrap_or(false);
         let told = {
             let store = Arc::clone(&store);
             let ask = async move {
-                let told =
-                    store.cluster_digests(arc_count, request.hour_min, &asked, wants_records).await;
-                told.map_err(Fault::from)
+                let question = ClusterQuestion {
+                    arc_count,
+                    hour_min: request.hour_min,
+                    ranges: &asked,
+                    wants_records: request.records.unwrap_or(false),
+                    other: Some(other),
+                    is_rebase: request.rebase.unwrap_or(false),
+                };
+                store.cluster_digests(question).await.map_err(Fault::from)
             };
             self.unless_gone(Box::pin(ask)).await?
         };
@@ -133,6 +141,80 @@ impl PbConnection {
             queue_exists: lengths.is_some(),
             waiting: lengths.map(|lengths| lengths.full_sync),
         })
+    }
+}
+
+impl PbConnection {
+    /// Deletes records that the other cluster has deleted.
+    pub(super) async fn delete_seen(&mut self, request: RpbDeleteSeenReq) -> Result<(), Fault> {
+        cluster_id(&request.cluster)?;
+        if request.keys.len() != request.clocks.len() {
+            return Err(Fault::Text("names and clocks do not go together".into()));
+        }
+        let pairs = request.keys.iter().zip(&request.clocks);
+        let records = pairs.map(|(key, clock)| SeenRecord {
+            key: Bytes::copy_from_slice(key),
+            clock: Bytes::copy_from_slice(clock),
+        });
+        let (store, records) = (Arc::clone(&self.context.store), records.collect());
+        let done = {
+            let delete = async move { Ok(store.delete_seen(records).await) };
+            self.unless_gone(Box::pin(delete)).await?
+        };
+        self.send(&RpbDeleteSeenResp {
+            deleted: done.deleted_count,
+            failed: done.failed_count,
+            fault: done.fault.map(Bytes::from),
+        })
+    }
+}
+
+impl PbConnection {
+    /// Tells bucket types, and buckets with properties of their own.
+    pub(super) fn bucket_types(&mut self, request: RpbBucketTypesReq) -> Result<(), Fault> {
+        cluster_id(&request.cluster)?;
+        let replication = self.context.replication.get();
+        let follows = replication.is_some_and(|replication| {
+            replication.settings().bucket_types == BucketTypeMode::Follow
+        });
+        let state = self.context.store.control().read();
+        let version = state.version();
+        let is_wanted = request.known_version != Some(version);
+        let told = state.told_props().filter(|_| is_wanted).map(|told| RpbToldProps {
+            bucket_type: Bytes::copy_from_slice(told.bucket_type),
+            bucket: told.bucket.map(Bytes::copy_from_slice),
+            props: serde_json::Value::Object(told.props.to_json()).to_string().into(),
+        });
+        let (told, cluster) = (told.collect(), Bytes::copy_from_slice(&state.cluster_id().0));
+        drop(state);
+        self.send(&RpbBucketTypesResp { cluster, version, follows, told })
+    }
+
+    /// Sends a page of a partition.
+    pub(super) async fn copy_page(&mut self, request: RpbCopyPageReq) -> Result<(), Fault> {
+        cluster_id(&request.cluster)?;
+        let store = Arc::clone(&self.context.store);
+        let mut answer = RpbCopyPageResp {
+            cluster: Bytes::copy_from_slice(&store.cluster()),
+            ring_size: store.control().read().ring_size().get().into(),
+            is_here: false,
+            records: Vec::new(),
+            next: None,
+        };
+        if let Some(partition) = request.partition {
+            let partition = u16::try_from(partition).unwrap_or(u16::MAX);
+            let from = request.from.unwrap_or(0);
+            let read = async move { Ok(store.copied_page(partition, from).await?) };
+            if let Some(page) = self.unless_gone(Box::pin(read)).await? {
+                let record = |record: CopiedRecord| RpbCopiedRecord {
+                    key: record.key,
+                    object: record.object,
+                };
+                answer.records = page.records.into_iter().map(record).collect();
+                (answer.is_here, answer.next) = (true, page.next);
+            }
+        }
+        self.send(&answer)
     }
 }
 

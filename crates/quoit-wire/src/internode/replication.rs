@@ -34,6 +34,12 @@ pub struct AskDigests {
     /// Whether the records are wanted instead of digests.
     #[prost(bool, tag = "5")]
     pub records: bool,
+    /// Id of the cluster that is compared with, 16 bytes.
+    #[prost(bytes = "bytes", optional, tag = "6")]
+    pub other: Option<Bytes>,
+    /// Whether stale queues for that cluster are no obstacle.
+    #[prost(bool, tag = "7")]
+    pub is_rebase: bool,
 }
 
 /// Digests of the node.
@@ -45,6 +51,9 @@ pub struct ToldDigests {
     /// Records of all ranges.
     #[prost(message, repeated, tag = "2")]
     pub records: Vec<ToldRecord>,
+    /// A stale queue for the other cluster: there are neither digests nor records then.
+    #[prost(string, optional, tag = "3")]
+    pub stale_queue: Option<String>,
 }
 
 /// A record.

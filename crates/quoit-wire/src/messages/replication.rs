@@ -71,6 +71,9 @@ messages! {
         repeated uint64 ranges = 5;
         /// Whether the records of the ranges are wanted instead of their digests.
         optional bool records = 6;
+        /// Whether stale queues for the cluster that asks are no obstacle: an operator has said which of both
+        /// clusters is right.
+        optional bool rebase = 7;
     }
 
     /// Digests of what the cluster has, or records.
@@ -110,6 +113,88 @@ messages! {
         required bytes queue_name = 1;
         /// Encoded names of records.
         repeated bytes keys = 2;
+    }
+
+    /// Deletes records that the cluster that asks has deleted, as far as they are still what it has seen.
+    message RpbDeleteSeenReq: DeleteSeenReq {
+        /// Id of the cluster that asks, 16 bytes.
+        required bytes cluster = 1;
+        /// Encoded names of records.
+        repeated bytes keys = 2;
+        /// For each record the clock that it has been seen with.
+        repeated bytes clocks = 3;
+    }
+
+    /// The number of records that were deleted.
+    message RpbDeleteSeenResp: DeleteSeenResp {
+        /// Records that have a tombstone now.
+        required uint64 deleted = 1;
+        /// Records that could not be deleted.
+        required uint64 failed = 2;
+        /// The first fault.
+        optional bytes fault = 3;
+    }
+
+    /// Asks for bucket types, and for buckets with properties of their own.
+    message RpbBucketTypesReq: BucketTypesReq {
+        /// Id of the cluster that asks, 16 bytes.
+        required bytes cluster = 1;
+        /// The version of a former answer by the same node: if it is still the same, nothing is told.
+        optional uint64 known_version = 2;
+    }
+
+    /// Bucket types and buckets.
+    message RpbBucketTypesResp: BucketTypesResp {
+        /// Id of the cluster that answers, 16 bytes.
+        required bytes cluster = 1;
+        /// The version of what is told.
+        required uint64 version = 2;
+        /// Whether the cluster takes over changes of properties from others itself.
+        required bool follows = 3;
+        /// Types before buckets.
+        repeated message(RpbToldProps) told = 4;
+    }
+
+    /// A bucket type or a bucket, and its properties.
+    message RpbToldProps {
+        /// The bucket type.
+        required bytes bucket_type = 1;
+        /// The bucket; absent for the type itself.
+        optional bytes bucket = 2;
+        /// Its properties, JSON.
+        required bytes props = 3;
+    }
+
+    /// Asks for a page of a partition, so that a cluster can begin with all that another one has.
+    message RpbCopyPageReq: CopyPageReq {
+        /// Id of the cluster that asks, 16 bytes.
+        required bytes cluster = 1;
+        /// Number of the partition; absent: only the ring size is wanted.
+        optional uint32 partition = 2;
+        /// Where the page begins; absent: at the beginning.
+        optional uint64 from = 3;
+    }
+
+    /// A page of a partition.
+    message RpbCopyPageResp: CopyPageResp {
+        /// Id of the cluster that answers, 16 bytes.
+        required bytes cluster = 1;
+        /// Partitions of the cluster.
+        required uint32 ring_size = 2;
+        /// Whether the node has a complete copy of the partition.
+        required bool is_here = 3;
+        /// Records in the order of their hashes.
+        repeated message(RpbCopiedRecord) records = 4;
+        /// Where the next page begins; absent: there is none.
+        optional uint64 next = 5;
+    }
+
+    /// A record of a page.
+    message RpbCopiedRecord {
+        /// Name of the record, encoded as nodes have it.
+        required bytes key = 1;
+        /// The object or tombstone in stored form.
+        required bytes object = 2;
     }
 
     /// Lengths of the queue afterwards.

@@ -137,7 +137,11 @@ pub(crate) enum Method {
 #[derive(Args, Debug)]
 pub(crate) struct Walk {
     /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
-    bucket: BucketName,
+    #[arg(required_unless_present = "all_buckets")]
+    bucket: Option<BucketName>,
+    /// All buckets of all bucket types, one after the other.
+    #[arg(long, conflicts_with_all = ["bucket", "background"])]
+    all_buckets: bool,
     /// The first key.
     #[arg(long, value_name = "KEY")]
     from_key: Option<String>,
@@ -230,7 +234,8 @@ fn changing(fold: &str, method: Method) -> Value {
 }
 
 fn begin(api: &Api, walk: &Walk, wanted: Value, format: Format) -> Result<()> {
-    let (job, wanted) = started(api, walk, wanted, format)?;
+    let Some(bucket) = &walk.bucket else { return begin_all(api, walk, &wanted, format) };
+    let (job, wanted) = started(api, walk, bucket, wanted, format)?;
     if walk.background {
         super::print(&job, format, line);
         return Ok(());
@@ -238,11 +243,41 @@ fn begin(api: &Api, walk: &Walk, wanted: Value, format: Format) -> Result<()> {
     follow(api, &job["id"], &wanted, format)
 }
 
+/// Has a fold walk through one bucket after the other.
+fn begin_all(api: &Api, walk: &Walk, wanted: &Value, format: Format) -> Result<()> {
+    for bucket in wanted_buckets(api, walk)? {
+        let (job, wanted) = started(api, walk, &bucket, wanted.clone(), format)?;
+        if format == Format::Human {
+            say!("{}", plain(&job["fold"]));
+        }
+        follow(api, &job["id"], &wanted, format)?;
+    }
+    Ok(())
+}
+
+/// The bucket that a fold is about, or all.
+fn wanted_buckets(api: &Api, walk: &Walk) -> Result<Vec<BucketName>> {
+    if let Some(bucket) = &walk.bucket {
+        return Ok(vec![bucket.clone()]);
+    }
+    let name = |(bucket_type, bucket): (String, String)| BucketName {
+        bucket_type: bucket_type.into_bytes(),
+        bucket: bucket.into_bytes(),
+    };
+    Ok(buckets(api, usize::MAX)?.into_iter().map(name).collect())
+}
+
 /// Has a fold begin: what is known of it, and what was asked for.
-fn started(api: &Api, walk: &Walk, mut wanted: Value, format: Format) -> Result<(Value, Value)> {
+fn started(
+    api: &Api,
+    walk: &Walk,
+    bucket: &BucketName,
+    mut wanted: Value,
+    format: Format,
+) -> Result<(Value, Value)> {
     let named = |name: &Option<String>| name.as_deref().map(segment);
-    wanted["type"] = json!(in_path(&walk.bucket.bucket_type));
-    wanted["bucket"] = json!(in_path(&walk.bucket.bucket));
+    wanted["type"] = json!(in_path(&bucket.bucket_type));
+    wanted["bucket"] = json!(in_path(&bucket.bucket));
     wanted["from_key"] = json!(named(&walk.from_key));
     wanted["to_key"] = json!(named(&walk.to_key));
     wanted["modified_from"] = json!(walk.modified_from);
@@ -258,9 +293,20 @@ fn started(api: &Api, walk: &Walk, mut wanted: Value, format: Format) -> Result<
 
 /// Prints the buckets of one bucket type after the other, each with its type.
 fn list_buckets(api: &Api, limit: usize, format: Format) -> Result<()> {
-    let document = done(api.get("bucket-types")?, format)?;
+    for (name, bucket) in buckets(api, limit)? {
+        match format {
+            Format::Json => say!("{}", json!({"type": name, "bucket": bucket})),
+            Format::Human => say!("{name}\t{bucket}"),
+        }
+    }
+    Ok(())
+}
+
+/// Bucket types and buckets that have keys.
+fn buckets(api: &Api, limit: usize) -> Result<Vec<(String, String)>> {
+    let document = done(api.get("bucket-types")?, Format::Human)?;
     let types = document["types"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut left = limit;
+    let mut found = Vec::new();
     for bucket_type in types.iter().filter(|each| each["state"] == "active") {
         let name = plain(&bucket_type["name"]);
         let path = format!("types/{}/buckets?buckets=true", segment(&name));
@@ -269,15 +315,10 @@ fn list_buckets(api: &Api, limit: usize, format: Format) -> Result<()> {
         let Value::Array(buckets) = &listed["buckets"] else {
             bail!("the node could not list the buckets of type {name}: {listed}");
         };
-        for bucket in buckets.iter().take(left) {
-            match format {
-                Format::Json => say!("{}", json!({"type": name, "bucket": bucket})),
-                Format::Human => say!("{name}\t{}", plain(bucket)),
-            }
-        }
-        left = left.saturating_sub(buckets.len());
+        let left = limit.saturating_sub(found.len());
+        found.extend(buckets.iter().take(left).map(|bucket| (name.clone(), plain(bucket))));
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Prints what a fold finds as it finds it, and how far it is where somebody looks.

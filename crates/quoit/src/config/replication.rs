@@ -4,8 +4,8 @@ use super::Settings;
 use quoit_core::{ChangeFeedSettings, QueueDefinition, QueueDefinitionError, SourceQueueSettings};
 use quoit_model::props::Quorum;
 use quoit_replication::{
-    CheckKind, CheckWindow, FullSyncScope, FullSyncSettings, LoginSettings, PeerAddress,
-    PeerAddressError, Protocol, SinkSettings,
+    BucketTypeMode, CheckKind, CheckWindow, FullSyncScope, FullSyncSettings, LoginSettings,
+    PeerAddress, PeerAddressError, Protocol, SinkSettings,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -71,6 +71,11 @@ impl Settings {
                 .and_then(|ms| u64::try_from(ms).ok())
                 .map_or(defaults.log_interval, Duration::from_millis),
             node_name: self.text("nodename"),
+            bucket_types: match self.get("repl.bucket_types") {
+                Some("create") => BucketTypeMode::Create,
+                Some("follow") => BucketTypeMode::Follow,
+                _ => BucketTypeMode::Off,
+            },
             full_sync: self.full_sync(),
         };
         (settings, faults)

@@ -18,6 +18,9 @@ pub(super) struct NotAcross {
 /// All pages of a node's replication.
 pub(super) fn status(result: &Value) -> String {
     let mut page = queues(result, None) + &sinks(result) + &full_sync(result);
+    if result["bootstrap"]["began_us"].as_u64().unwrap_or(0) > 0 {
+        page.push_str(&super::bootstrap::line(&result["bootstrap"]));
+    }
     for alert in list(&result["alerts"]) {
         let _ = writeln!(page, "  ATTENTION: {}", text(alert));
     }
@@ -33,10 +36,11 @@ pub(super) fn queues(result: &Value, only: Option<&str>) -> String {
     let is_wanted = |queue: &&Value| only.is_none_or(|name| queue["name"] == name);
     for queue in list(&source["queues"]).filter(is_wanted) {
         let suspended = if queue["suspended"] == true { ", suspended" } else { "" };
+        let stale = if queue["stale"] == true { ", stale" } else { "" };
         let _ = writeln!(
             page,
-            "    {}:{}{suspended}: real-time {}, full-sync {}, folds {}, unconfirmed {}, oldest {} ms, \
-             discarded {}",
+            "    {}:{}{suspended}{stale}: real-time {}, full-sync {}, folds {}, unconfirmed {}, \
+             oldest {} ms, discarded {}",
             text(&queue["name"]),
             text(&queue["filter"]),
             queue["real_time"],
@@ -143,6 +147,28 @@ pub(super) fn outcome(done: &Value) -> String {
         }
         (_, None) => "done".to_owned(),
     }
+}
+
+/// The outcome of a rebase.
+pub(super) fn rebase(done: &Value) -> String {
+    let report = &done["rebase"];
+    let word = if done["state"] == "dry_run" { "would be deleted" } else { "deleted" };
+    let mut page = format!(
+        "{word}: {} records here, {} there; sent: {} records from here, {} from there\n",
+        report["deleted_here"],
+        report["deleted_there"],
+        report["source_ahead"],
+        report["sink_ahead"],
+    );
+    for fault in list(&done["faults"]) {
+        let _ = writeln!(page, "{}", text(fault));
+    }
+    if done["state"] == "rebased" {
+        page.push_str(
+            "the queue is consumed again; a further full-sync shows whether all is equal\n",
+        );
+    }
+    page.trim_end().to_owned()
 }
 
 /// The sum of what waits at the peers of all nodes.

@@ -79,6 +79,7 @@ impl QueuesState {
             state.add_numbered(queue.number, &queue.name, filter);
             if let Some(added) = state.queues.last_mut() {
                 added.is_suspended = queue.is_suspended;
+                (added.staleness, added.sink) = (queue.staleness, queue.sink);
             }
             if queue.by_command {
                 state.by_command.insert(queue.number);
@@ -184,6 +185,8 @@ impl QueuesState {
             needed: queue.needed(self.next),
             by_command: self.by_command.contains(&queue.number),
             is_suspended: queue.is_suspended,
+            staleness: queue.staleness,
+            sink: queue.sink,
             name: queue.name.clone(),
             filter: queue.filter.clone(),
         };

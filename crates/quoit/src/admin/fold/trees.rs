@@ -1,7 +1,7 @@
 //! Folds about the trees that Riak compares clusters by.
 
 use super::super::{Api, done, plain};
-use super::{Walk, each_found, started};
+use super::{Walk, each_found, started, wanted_buckets};
 use crate::config_command::Format;
 use crate::output::say;
 use anyhow::{Context, Result};
@@ -20,22 +20,26 @@ pub(super) fn range_tree(
     size: TreeSize,
     format: Format,
 ) -> Result<()> {
-    let (job, _) = started(api, walk, wanted, format)?;
     let mut tree = Tree::empty(size);
     let number = |number: &Value| number.as_u64().and_then(|number| u32::try_from(number).ok());
-    let ended = each_found(api, &job["id"], format, |found| {
-        if let Some((segment, value)) = number(&found["segment"]).zip(number(&found["hash"])) {
-            tree.toggle(TreeEntry { segment, value });
-        }
-    })?;
+    let mut record_count = 0;
+    // Trees of several buckets are merged by the same operation that makes them.
+    for bucket in wanted_buckets(api, walk)? {
+        let (job, _) = started(api, walk, &bucket, wanted.clone(), format)?;
+        let ended = each_found(api, &job["id"], format, |found| {
+            if let Some((segment, value)) = number(&found["segment"]).zip(number(&found["hash"])) {
+                tree.toggle(TreeEntry { segment, value });
+            }
+        })?;
+        record_count += ended["matches"].as_u64().unwrap_or(0);
+    }
     match format {
         Format::Human => {
             print_hashes("branch", 0, &tree.root());
             say!(
-                "{} of {} branches, of {} records",
+                "{} of {} branches, of {record_count} records",
                 tree_size_used(&tree),
                 size.branch_count(),
-                ended["matches"]
             );
         }
         Format::Json => {

@@ -74,7 +74,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "repl.retention",
-        Kind::Duration(60_000),
+        Kind::Duration(1_000),
         "7d",
         "How long the node remembers deleted records for sinks that lag behind. A source queue that waits \
          for longer is stale: it is not consumed until quoit repl rebase says how to go on.",
@@ -110,6 +110,13 @@ pub(super) const KEYS: &[Key] = &[
         "",
         "Connections to each peer and queue [default: replrtq_sinkworkers]. Peers of Quoit have four at \
          most: each takes many entries at once.",
+    ),
+    key(
+        "repl.bucket_types",
+        Kind::Word(&["off", "create", "follow"]),
+        "off",
+        "Bucket types and properties that are taken over from clusters whose queues are consumed: none \
+         (off), those that are missing here (create), or those and later changes, but of n_val (follow).",
     ),
     key(
         "replrtq_peer_discovery",

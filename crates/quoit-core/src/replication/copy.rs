@@ -1,0 +1,239 @@
+//! Copies of whole partitions for another cluster, and their way to the replicas there.
+//!
+//! A cluster that begins with another one's data reads its partitions page by page and merges the records
+//! into its replicas in batches, as transfers between nodes do: without a quorum for each of them. A record
+//! that was written or deleted meanwhile is merged with what real time has brought.
+
+use crate::error::RequestError;
+use crate::replica::{ApplyOutcome, Place, Replicated, merge_rule};
+use crate::store::{ReplicatedStore, object_props, record_at};
+use crate::transfer::damage::Damage;
+use crate::transfer::hand::TransferError;
+use crate::transfer::strays::{PAGE_COUNT, primaries};
+use bytes::Bytes;
+use quoit_cluster::{NodeId, State};
+use quoit_model::data_type::pages::PagedObject;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::KeyRef;
+use quoit_model::object::Object;
+use quoit_store::engine::{Access, Record, RecordMeta};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// A record as clusters copy it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CopiedRecord {
+    /// Name, encoded.
+    pub key: Bytes,
+    /// The object or tombstone, in stored form.
+    pub object: Bytes,
+}
+
+/// Records of a partition, in the order of their hashes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CopiedPage {
+    /// The records.
+    pub records: Vec<CopiedRecord>,
+    /// Where the next page begins; `None`: there is none.
+    pub next: Option<u64>,
+}
+
+/// A record on its way to one node.
+type Delivery = (Partition, (Bytes, Record));
+
+impl From<TransferError> for RequestError {
+    fn from(fault: TransferError) -> Self {
+        match fault {
+            TransferError::Own(fault) => fault,
+            fault => Self::Vetoed(fault.to_string()),
+        }
+    }
+}
+
+impl ReplicatedStore {
+    /// A page of a partition that begins at a hash, 0 for the first one; `None` where this node has no
+    /// complete copy of the partition. Reads about 2 MB, and keeps to `transfer_rate`.
+    ///
+    /// # Errors
+    ///
+    /// Partitions that there are not, engine faults, and damaged records that no replica can heal.
+    pub async fn copied_page(
+        self: &Arc<Self>,
+        partition: u16,
+        from: u64,
+    ) -> Result<Option<CopiedPage>, RequestError> {
+        let partition = Partition(partition);
+        let state = self.state();
+        if partition.0 >= state.ring_size().get() {
+            return Err(RequestError::Vetoed(format!("there is no partition {}", partition.0)));
+        }
+        let layouts = state.layouts();
+        let n_val = state.n_vals().iter().copied().min().unwrap_or(1);
+        let newest = layouts.newest();
+        let own = state.node_id();
+        let is_primary = newest
+            .primaries(partition, n_val)
+            .iter()
+            .any(|node| newest.nodes()[usize::from(*node)] == own);
+        if !is_primary || layouts.is_incomplete(partition, own) {
+            return Ok(None);
+        }
+        let page = self.page(partition, Identity(from), PAGE_COUNT).await?;
+        if page.damage == Damage::Open {
+            return Err(TransferError::Damaged { partition }.into());
+        }
+        let mut copied = CopiedPage { records: Vec::new(), next: page.next.map(|next| next.0) };
+        let mut byte_count = 0;
+        for (key, record) in page.records {
+            let whole = match PagedObject::is_one(&record.value) {
+                true => self.whole_record(partition, &key).await?,
+                false => Some(record),
+            };
+            // It may be gone by now.
+            let Some(record) = whole else { continue };
+            byte_count += record.value.len() as u64;
+            copied.records.push(CopiedRecord { key, object: record.value });
+        }
+        self.transfers.yielding.rest_after(page.read_for).await;
+        self.transfers.throttle.wait_for(byte_count).await;
+        Ok(Some(copied))
+    }
+
+    /// Which partitions of a cluster with a ring of this size each node of this cluster copies: those whose
+    /// records it has, mostly. Nodes by their names.
+    #[must_use]
+    pub fn copied_shares(&self, ring_size: u16) -> BTreeMap<String, Vec<u16>> {
+        let state = self.state();
+        let own_ring = u32::from(state.ring_size().get());
+        let mut shares: BTreeMap<String, Vec<u16>> = BTreeMap::new();
+        for number in 0..ring_size {
+            let place = u32::from(number) * own_ring / u32::from(ring_size.max(1));
+            let partition = Partition(place as u16);
+            let node = self.teller(&state, partition).unwrap_or_else(|| state.node_id());
+            let name = state.members().name_of(node).to_string();
+            shares.entry(name).or_default().push(number);
+        }
+        shares
+    }
+
+    /// Merges records of another cluster into all replicas that are up. When it returns, most replicas of
+    /// each have them on disk; anti-entropy brings them to the others. Returns the bytes of the objects.
+    ///
+    /// # Errors
+    ///
+    /// Bucket types that are not here, malformed objects, objects with events of this node that it has never
+    /// made, engine faults, and too few replicas. What was stored stays.
+    pub async fn store_copied(
+        self: &Arc<Self>,
+        records: Vec<CopiedRecord>,
+    ) -> Result<u64, RequestError> {
+        let byte_count = records.iter().map(|record| record.object.len() as u64).sum();
+        let store = Arc::clone(self);
+        let sort = move || Ok(store.sorted_by_node(&records));
+        let by_node = self.settings.blocking.behind(sort).await??;
+        let own = self.state().node_id();
+        let mut tasks = JoinSet::new();
+        for (node, deliveries) in by_node {
+            let store = Arc::clone(self);
+            tasks.spawn(async move {
+                match node == own {
+                    true => store.take_copied(deliveries).await,
+                    false => store.deliver_copied(node, deliveries).await,
+                }
+            });
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended.map_err(|_| RequestError::Vetoed("the node stops".to_owned()))??;
+        }
+        Ok(byte_count)
+    }
+
+    /// The nodes that get each record, and in which form.
+    fn sorted_by_node(
+        &self,
+        records: &[CopiedRecord],
+    ) -> Result<BTreeMap<NodeId, Vec<Delivery>>, RequestError> {
+        let state = self.state();
+        let mut by_node: BTreeMap<NodeId, Vec<Delivery>> = BTreeMap::new();
+        for CopiedRecord { key: encoded, object } in records {
+            let key = KeyRef::decode(encoded)?;
+            let props = object_props(&state, key.bucket)?;
+            let at = record_at(&state, props, key, encoded);
+            let object = Object::decode(object)
+                .map_err(|fault| RequestError::Vetoed(format!("a copied object: {fault}")))?;
+            self.check_context(&object.clock)?;
+            let class = RecordMeta::class_of(props.n_val);
+            let Replicated { meta, object, .. } =
+                Replicated::new(&object, merge_rule(props), class);
+            let record = Record { meta, value: object };
+            for node in self.homes_of_copy(&state, at.partition, props.n_val)? {
+                let delivery = (at.partition, (encoded.clone(), record.clone()));
+                by_node.entry(node).or_default().push(delivery);
+            }
+        }
+        Ok(by_node)
+    }
+
+    /// The primaries of a record that are up, if they are more than half of all.
+    fn homes_of_copy(
+        &self,
+        state: &State,
+        partition: Partition,
+        n_val: u32,
+    ) -> Result<Vec<NodeId>, RequestError> {
+        let all = primaries(state, partition, n_val);
+        let is_up = |node: &NodeId| *node == state.node_id() || self.reachable(*node).is_some();
+        let up: Vec<NodeId> = all.iter().copied().filter(is_up).collect();
+        match up.len() * 2 > all.len() {
+            true => Ok(up),
+            false => Err(RequestError::InsufficientVnodes {
+                have: up.len() as u32,
+                wanted: (all.len() / 2 + 1) as u32,
+            }),
+        }
+    }
+
+    /// Merges records into this node's copies, and waits until they are on the disk.
+    async fn take_copied(self: &Arc<Self>, deliveries: Vec<Delivery>) -> Result<(), RequestError> {
+        let store = Arc::clone(self);
+        let take = move || {
+            let mut last = None;
+            for (partition, (key, record)) in deliveries {
+                let rule = {
+                    let state = store.control.read();
+                    merge_rule(object_props(&state, KeyRef::decode(&key)?.bucket)?)
+                };
+                let replicated = Replicated { meta: record.meta, rule, object: record.value };
+                let place = Place::new(&key, partition)?;
+                let taken = store.take_copy(&place.at(), &replicated, true, Access::Wait)?;
+                if let Some(ApplyOutcome::Written(ticket, _)) = taken {
+                    last = Some(last.map_or(ticket, |last| store.engine.joined(last, ticket)));
+                }
+            }
+            Ok(last)
+        };
+        let ticket = self.settings.blocking.behind(take).await?;
+        match ticket {
+            Some(ticket) => self.synced(ticket).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn deliver_copied(
+        self: &Arc<Self>,
+        node: NodeId,
+        deliveries: Vec<Delivery>,
+    ) -> Result<(), RequestError> {
+        let Some(peer) = self.reachable(node) else { return Err(RequestError::AllNodesDown) };
+        let mut by_partition: BTreeMap<Partition, Vec<(Bytes, Record)>> = BTreeMap::new();
+        for (partition, record) in deliveries {
+            by_partition.entry(partition).or_default().push(record);
+        }
+        for (partition, records) in by_partition {
+            let records: Vec<&(Bytes, Record)> = records.iter().collect();
+            self.deliver_all(&peer, partition, &records).await?;
+        }
+        Ok(())
+    }
+}

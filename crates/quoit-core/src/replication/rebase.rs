@@ -1,0 +1,72 @@
+//! Deletes of another cluster that this one has missed, done here when an operator has said that the other
+//! one is right.
+
+use crate::error::RequestError;
+use crate::options::Precondition;
+use crate::put::{DeleteRequest, Deleted};
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_model::context::decode_context;
+use quoit_model::key::KeyRef;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Records that are deleted at the same time.
+const CONCURRENT_COUNT: usize = 32;
+
+/// A record, and the clock that it was seen with, as clients get it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SeenRecord {
+    /// Name, encoded.
+    pub key: Bytes,
+    /// Clock.
+    pub clock: Bytes,
+}
+
+/// Outcome of deletes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SeenDeletes {
+    /// Records that have a tombstone now.
+    pub deleted_count: u64,
+    /// Records that could not be deleted.
+    pub failed_count: u64,
+    /// The first fault.
+    pub fault: Option<String>,
+}
+
+impl ReplicatedStore {
+    /// Deletes records that are still as they were seen. A record that was written meanwhile stays.
+    pub async fn delete_seen(self: &Arc<Self>, records: Vec<SeenRecord>) -> SeenDeletes {
+        let (mut outcome, mut tasks) = (SeenDeletes::default(), JoinSet::new());
+        let mut records = records.into_iter();
+        loop {
+            while tasks.len() < CONCURRENT_COUNT
+                && let Some(record) = records.next()
+            {
+                let store = Arc::clone(self);
+                tasks.spawn(async move { store.delete_one_seen(&record).await });
+            }
+            let Some(ended) = tasks.join_next().await else { return outcome };
+            match ended {
+                Ok(Ok(Deleted::Done)) => outcome.deleted_count += 1,
+                // Somebody has deleted or written it.
+                Ok(Ok(Deleted::Missing) | Err(RequestError::Unmet(_))) => {}
+                Ok(Err(fault)) => {
+                    outcome.failed_count += 1;
+                    outcome.fault.get_or_insert_with(|| fault.to_string());
+                }
+                // The runtime shuts down.
+                Err(_) => outcome.failed_count += 1,
+            }
+        }
+    }
+
+    async fn delete_one_seen(&self, record: &SeenRecord) -> Result<Deleted, RequestError> {
+        let key = KeyRef::decode(&record.key)?;
+        let clock = decode_context(&record.clock)?;
+        let precondition = Precondition { clock: Some(clock.clone()), ..Precondition::default() };
+        let request =
+            DeleteRequest { context: Some(clock), precondition, ..DeleteRequest::of(key) };
+        self.delete(request).await
+    }
+}

@@ -1,0 +1,196 @@
+//! The share of a node in a bootstrap, and how far it has come, kept in a file.
+
+use crate::address::PeerAddress;
+use crate::json_file::JsonFile;
+use quoit_store::seam::Disk;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The share of a node.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct BootstrapPlan {
+    /// Nodes of the other cluster, HOST:PORT:pb.
+    pub(super) peers: Vec<String>,
+    /// Partitions of the other cluster that are not copied, and the hash that each goes on from.
+    left: BTreeMap<u16, u64>,
+    /// Partitions that are copied.
+    copied: BTreeSet<u16>,
+    record_count: u64,
+    byte_count: u64,
+    began_us: u64,
+    ended_us: Option<u64>,
+    /// Whether an operator has the work rest.
+    pub(super) is_stopped: bool,
+    /// Partitions that are being copied.
+    #[serde(skip)]
+    claimed: BTreeSet<u16>,
+}
+
+impl BootstrapPlan {
+    /// A plan for these partitions. What a former one by the same peers has copied stays so.
+    pub(super) fn begun(
+        peers: Vec<String>,
+        partitions: Vec<u16>,
+        former: Option<Self>,
+        now_us: u64,
+    ) -> Self {
+        let goes_on = |former: &Self| former.peers == peers && former.ended_us.is_none();
+        let former = former.filter(goes_on).unwrap_or_default();
+        let is_left = |number: &u16| !former.copied.contains(number);
+        let from = |number: u16| (number, former.left.get(&number).copied().unwrap_or(0));
+        Self {
+            left: partitions.into_iter().filter(is_left).map(from).collect(),
+            copied: former.copied.clone(),
+            record_count: former.record_count,
+            byte_count: former.byte_count,
+            began_us: if former.began_us > 0 { former.began_us } else { now_us },
+            peers,
+            ..Self::default()
+        }
+    }
+
+    /// The peers while there is something to copy.
+    pub(super) fn peers_to_ask(&self) -> Option<Vec<PeerAddress>> {
+        let is_wanted = !self.is_stopped && self.ended_us.is_none();
+        let peers = self.peers.iter().filter_map(|peer| peer.parse().ok());
+        is_wanted.then(|| peers.collect::<Vec<_>>()).filter(|peers| !peers.is_empty())
+    }
+
+    /// The next partition to copy, and the hash to go on from.
+    pub(super) fn claim(&mut self) -> Option<(u16, u64)> {
+        let is_free = |(number, _): &(&u16, &u64)| !self.claimed.contains(number);
+        let (number, from) =
+            self.left.iter().find(is_free).map(|(number, from)| (*number, *from))?;
+        self.claimed.insert(number);
+        Some((number, from))
+    }
+
+    /// Everything that was being copied waits again.
+    pub(super) fn release(&mut self) {
+        self.claimed.clear();
+    }
+
+    /// Records of a partition are stored, up to a hash; `None`: all.
+    pub(super) fn reached(&mut self, number: u16, next: Option<u64>, count: u64, bytes: u64) {
+        // It may be another plan by now.
+        let Some(from) = self.left.get_mut(&number) else { return };
+        self.record_count += count;
+        self.byte_count += bytes;
+        match next {
+            Some(next) => *from = next,
+            None => {
+                self.left.remove(&number);
+                self.copied.insert(number);
+            }
+        }
+    }
+
+    /// All is copied, if nothing is left.
+    pub(super) fn end(&mut self, now_us: u64) {
+        if self.left.is_empty() {
+            self.ended_us = Some(now_us);
+        }
+    }
+}
+
+/// How far a bootstrap has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BootstrapState {
+    /// The node has never been told to copy anything.
+    Never,
+    /// It copies.
+    Copying,
+    /// An operator has it rest.
+    Stopped,
+    /// It has copied its share.
+    Copied,
+}
+
+/// How far the node has come, as operators see it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct BootstrapStatus {
+    /// In a word.
+    pub state: BootstrapState,
+    /// Nodes of the other cluster.
+    pub peers: Vec<String>,
+    /// Partitions of the other cluster that this node copies.
+    pub partition_count: u64,
+    /// Those of them that are copied.
+    pub copied_count: u64,
+    /// Records that were stored here.
+    pub record_count: u64,
+    /// Bytes of their objects.
+    pub byte_count: u64,
+    /// When it began, microseconds since 1970; 0: never.
+    pub began_us: u64,
+    /// When it ended, microseconds since 1970.
+    pub ended_us: Option<u64>,
+    /// The fault of a partition that is tried again each second.
+    pub fault: Option<String>,
+}
+
+impl BootstrapStatus {
+    pub(super) fn of(plan: Option<&BootstrapPlan>, fault: Option<String>) -> Self {
+        let none = BootstrapPlan::default();
+        let is_known = plan.is_some();
+        let plan = plan.unwrap_or(&none);
+        let state = match plan {
+            _ if !is_known => BootstrapState::Never,
+            BootstrapPlan { ended_us: Some(_), .. } => BootstrapState::Copied,
+            BootstrapPlan { is_stopped: true, .. } => BootstrapState::Stopped,
+            _ => BootstrapState::Copying,
+        };
+        Self {
+            state,
+            peers: plan.peers.clone(),
+            partition_count: (plan.left.len() + plan.copied.len()) as u64,
+            copied_count: plan.copied.len() as u64,
+            record_count: plan.record_count,
+            byte_count: plan.byte_count,
+            began_us: plan.began_us,
+            ended_us: plan.ended_us,
+            fault,
+        }
+    }
+}
+
+/// The file of the plan.
+pub(super) type BootstrapFile = JsonFile<BootstrapPlan>;
+
+/// The file of the plan on a disk.
+pub(super) const fn bootstrap_file(disk: Option<Arc<dyn Disk>>) -> BootstrapFile {
+    JsonFile::new(disk, "BOOTSTRAP.json", "give quoit repl bootstrap start again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_store::seam::FaultyDisk;
+
+    #[test]
+    fn a_bootstrap_goes_on_where_a_killed_process_has_left_it() {
+        let disk = FaultyDisk::new(3);
+        let file = bootstrap_file(Some(Arc::new(disk.clone())));
+        let peers = vec!["a:1:pb".to_owned()];
+        let mut plan = BootstrapPlan::begun(peers.clone(), vec![4, 5, 6], None, 7);
+        assert_eq!((plan.claim(), plan.claim()), (Some((4, 0)), Some((5, 0))));
+        plan.reached(4, Some(99), 10, 1_000);
+        plan.reached(5, None, 20, 2_000);
+        plan.end(8);
+        file.store(&plan).expect("the disk takes it");
+        let file = bootstrap_file(Some(Arc::new(disk.kill())));
+        let mut plan = file.load().expect("the disk reads").expect("a plan");
+        let status = BootstrapStatus::of(Some(&plan), None);
+        assert_eq!((status.state, status.partition_count), (BootstrapState::Copying, 3));
+        assert_eq!((status.copied_count, status.record_count), (1, 30));
+        assert_eq!((plan.claim(), plan.claim()), (Some((4, 99)), Some((6, 0))));
+        assert_eq!(plan.claim(), None);
+        // The same command again leaves out what is copied, another one does not.
+        let again = BootstrapPlan::begun(peers, vec![4, 5], Some(plan.clone()), 9);
+        assert_eq!(again.left, BTreeMap::from([(4, 99)]));
+        let other = BootstrapPlan::begun(vec!["b:1:pb".to_owned()], vec![4, 5], Some(plan), 9);
+        assert_eq!(other.left, BTreeMap::from([(4, 0), (5, 0)]));
+    }
+}

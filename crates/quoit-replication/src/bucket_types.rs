@@ -1,0 +1,271 @@
+//! Bucket types and properties of other clusters, taken over by this one.
+//!
+//! Each node that consumes queues of another cluster asks one of its peers every few seconds. Types that this
+//! cluster lacks are created and activated as they are there; a node that follows the other cluster also
+//! takes over changes. The control plane of this cluster decides, so it does not matter how many nodes do
+//! the same.
+
+use crate::address::{PeerAddress, Protocol};
+use crate::dialer::PeerDialer;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use quoit_client::Error;
+use quoit_cluster::{ChangeError, ControlPlane};
+use quoit_core::ReplicatedStore;
+use quoit_model::key::BucketRef;
+use quoit_model::props::{PropUpdates, TypeState};
+use quoit_wire::messages::{RpbBucketTypesReq, RpbBucketTypesResp, RpbToldProps};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::time::{sleep, timeout};
+
+/// How often peers are asked.
+const INTERVAL: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest frame that a peer may send: 100 000 buckets have about 100 MB.
+const FRAME_BYTES_MAX: u32 = 256 << 20;
+/// Properties that say how one cluster stores and replicates: they are never taken over.
+const LOCAL: [&str; 2] = ["backend", "repl"];
+/// These and the properties of which changes are not taken over: clusters may differ in them.
+const LOCAL_CHANGES: [&str; 3] = ["backend", "repl", "n_val"];
+
+/// Bucket types and properties that a cluster takes over from those whose queues it consumes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BucketTypeMode {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Types that are missing here, and properties of buckets that have none of their own here.
+    Create,
+    /// That, and later changes, but of `n_val`.
+    Follow,
+}
+
+/// Why types could not be taken over.
+#[derive(Debug, Error)]
+enum FollowFault {
+    #[error("{0}")]
+    Client(#[from] Error),
+    #[error("it does not answer")]
+    Silent,
+    #[error("it answers with what is no answer")]
+    Malformed,
+    #[error("{0}: {1}")]
+    Change(String, ChangeError),
+    #[error("bucket type {0} exists here and is not active: activate it")]
+    Inactive(String),
+}
+
+/// The taking over of bucket types.
+pub(crate) struct TypeFollower {
+    store: Arc<ReplicatedStore>,
+    dialer: PeerDialer,
+    mode: BucketTypeMode,
+    /// Versions that were taken over completely, by peer.
+    known: Mutex<BTreeMap<String, u64>>,
+    /// Types that were created here and could not be activated yet.
+    created: Mutex<BTreeSet<Bytes>>,
+    fault: Mutex<Option<String>>,
+}
+
+impl TypeFollower {
+    pub(crate) fn new(
+        store: Arc<ReplicatedStore>,
+        dialer: PeerDialer,
+        mode: BucketTypeMode,
+    ) -> Self {
+        let (known, created, fault) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { store, dialer, mode, known, created, fault }
+    }
+
+    /// The fault of the last round.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.fault.lock().clone()
+    }
+
+    /// Takes over what peers have, until the task is dropped. `peers` are those of each queue.
+    pub(crate) async fn run(&self, peers: impl Fn() -> Vec<(String, Vec<PeerAddress>)>) {
+        if self.mode == BucketTypeMode::Off {
+            return;
+        }
+        loop {
+            let mut fault = None;
+            for (_, peers) in peers() {
+                // One node knows what its cluster has.
+                for peer in peers.iter().filter(|peer| peer.protocol == Protocol::Pb) {
+                    match self.take_over(peer).await {
+                        Ok(note) => {
+                            fault = note.or(fault);
+                            break;
+                        }
+                        Err(why) => fault = Some(format!("{}: {why}", peer.host_and_port())),
+                    }
+                }
+            }
+            if fault.is_some() && *self.fault.lock() != fault {
+                let text = fault.as_deref().unwrap_or_default();
+                tracing::warn!("bucket types of another cluster can't be taken over: {text}");
+            }
+            *self.fault.lock() = fault;
+            sleep(INTERVAL).await;
+        }
+    }
+
+    /// Takes over what a peer has. The answer is a note for operators.
+    async fn take_over(&self, peer: &PeerAddress) -> Result<Option<String>, FollowFault> {
+        let address = peer.host_and_port();
+        let known_version = self.known.lock().get(&address).copied();
+        let cluster = Bytes::copy_from_slice(&self.store.cluster());
+        let request = RpbBucketTypesReq { cluster: cluster.clone(), known_version };
+        let ask = async {
+            let connection = self.dialer.connect(&address).await?;
+            let mut connection = connection.with_frame_length_max(FRAME_BYTES_MAX);
+            connection.call::<_, RpbBucketTypesResp>(&request).await
+        };
+        let answer = timeout(ANSWER_TIMEOUT, ask).await.map_err(|_| FollowFault::Silent)?;
+        let answer = match answer {
+            // A Riak tells nothing.
+            Err(Error::Server(said)) if said.message.starts_with("Unknown message code") => {
+                return Ok(None);
+            }
+            answer => answer?,
+        };
+        if answer.cluster == cluster {
+            return Ok(None);
+        }
+        let both = self.mode == BucketTypeMode::Follow && answer.follows;
+        let note = both.then(|| {
+            "both clusters have repl.bucket_types = follow: only missing bucket types are taken over; set it \
+             to create in one of them"
+                .to_owned()
+        });
+        let follows = self.mode == BucketTypeMode::Follow && !answer.follows;
+        for told in &answer.told {
+            self.apply(told, follows).await?;
+        }
+        self.known.lock().insert(address, answer.version);
+        Ok(note)
+    }
+
+    async fn apply(&self, told: &RpbToldProps, follows: bool) -> Result<(), FollowFault> {
+        let props = serde_json::from_slice(&told.props).map_err(|_| FollowFault::Malformed)?;
+        let control = self.store.control();
+        let done = match &told.bucket {
+            None => self.apply_type(control, &told.bucket_type, props, follows).await?,
+            Some(bucket) => {
+                let bucket = BucketRef { bucket_type: &told.bucket_type, bucket };
+                apply_bucket(control, bucket, props, follows).await
+            }
+        };
+        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+        done.map_err(|fault| {
+            let bucket = told.bucket.as_ref().map(|bucket| format!("/{}", text(bucket)));
+            FollowFault::Change(text(&told.bucket_type) + &bucket.unwrap_or_default(), fault)
+        })
+    }
+
+    async fn apply_type(
+        &self,
+        control: &ControlPlane,
+        name: &Bytes,
+        props: Map<String, Value>,
+        follows: bool,
+    ) -> Result<Result<(), ChangeError>, FollowFault> {
+        let state = control.read().type_state(name);
+        Ok(match state {
+            TypeState::Active => {
+                let ours = control.read().type_props(name).map(|props| props.to_json());
+                let updates = changed(ours.unwrap_or_default(), props, &LOCAL_CHANGES);
+                match updates.filter(|_| follows) {
+                    Some(updates) => control.update_type(name, &updates).await,
+                    None => Ok(()),
+                }
+            }
+            TypeState::Undefined => {
+                self.created.lock().insert(name.clone());
+                match control.create_type(name, &without(props, &LOCAL)).await {
+                    Ok(_) => self.activate(control, name).await,
+                    Err(fault) => Err(fault),
+                }
+            }
+            _ if self.created.lock().contains(name) => self.activate(control, name).await,
+            // An operator may be about to activate it, with other properties.
+            _ => {
+                let name = String::from_utf8_lossy(name).into_owned();
+                return Err(FollowFault::Inactive(name));
+            }
+        })
+    }
+
+    async fn activate(&self, control: &ControlPlane, name: &Bytes) -> Result<(), ChangeError> {
+        control.activate_type(name).await?;
+        self.created.lock().remove(name);
+        tracing::info!(
+            bucket_type = %String::from_utf8_lossy(name),
+            "a bucket type of another cluster was created here"
+        );
+        Ok(())
+    }
+}
+
+async fn apply_bucket(
+    control: &ControlPlane,
+    bucket: BucketRef<'_>,
+    props: Map<String, Value>,
+    follows: bool,
+) -> Result<(), ChangeError> {
+    let (is_own, ours) = {
+        let state = control.read();
+        let ours = state.bucket_props(bucket).map(|props| props.to_json());
+        (state.has_own_props(bucket), ours.unwrap_or_default())
+    };
+    let updates = match is_own {
+        true if !follows => None,
+        true => changed(ours, props, &LOCAL_CHANGES),
+        false => changed(ours, props, &LOCAL),
+    };
+    match updates {
+        Some(updates) => control.set_bucket_props(bucket, &updates).await,
+        None => Ok(()),
+    }
+}
+
+fn without(props: Map<String, Value>, names: &[&str]) -> PropUpdates {
+    let is_wanted = |(name, _): &(String, Value)| !names.contains(&&**name);
+    props.into_iter().filter(is_wanted).collect::<Map<_, _>>().into()
+}
+
+/// The properties that differ, as they are there; `None` without any.
+fn changed(
+    ours: Map<String, Value>,
+    theirs: Map<String, Value>,
+    local: &[&str],
+) -> Option<PropUpdates> {
+    let differs = |(name, value): &(String, Value)| {
+        !local.contains(&&**name) && ours.get(name) != Some(value)
+    };
+    let changed: Map<String, Value> = theirs.into_iter().filter(differs).collect();
+    (!changed.is_empty()).then(|| changed.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn changes_are_taken_over_but_those_of_one_cluster_alone() {
+        let map = |value: Value| value.as_object().cloned().expect("an object");
+        let ours = map(json!({"n_val": 3, "allow_mult": true, "backend": "a", "w": "quorum"}));
+        let theirs = json!({"n_val": 5, "allow_mult": false, "repl": false, "w": "quorum"});
+        let updates = changed(ours.clone(), map(theirs), &LOCAL_CHANGES).expect("a change");
+        let names: Vec<&str> = updates.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["allow_mult"]);
+        assert_eq!(changed(ours.clone(), ours, &LOCAL), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! Small files that keep what commands have changed, so that it outlasts the process.
+
+use quoit_store::error::StoreError;
+use quoit_store::seam::{Disk, replace_file};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A file is not read beyond this.
+const BYTES_MAX: u64 = 4 << 20;
+
+/// A file with one value in JSON. Without a disk the value ends with the process.
+pub(crate) struct JsonFile<T> {
+    disk: Option<Arc<dyn Disk>>,
+    name: &'static str,
+    /// The way to get back what a damaged file had.
+    remedy: &'static str,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T: Serialize + DeserializeOwned> JsonFile<T> {
+    pub(crate) const fn new(
+        disk: Option<Arc<dyn Disk>>,
+        name: &'static str,
+        remedy: &'static str,
+    ) -> Self {
+        Self { disk, name, remedy, value: PhantomData }
+    }
+
+    /// Reads the file; `None` where there is none. A damaged one is told and left alone.
+    pub(crate) fn load(&self) -> Result<Option<T>, StoreError> {
+        let Some(disk) = &self.disk else { return Ok(None) };
+        if !disk.list()?.iter().any(|name| name == self.name) {
+            return Ok(None);
+        }
+        let file = disk.open(self.name, false)?;
+        let mut bytes = vec![0; file.size_bytes()?.min(BYTES_MAX) as usize];
+        let count = file.read_at(&mut bytes, 0)?;
+        Ok(serde_json::from_slice(&bytes[..count])
+            .inspect_err(|fault| {
+                let (path, name, remedy) = (disk.path(), self.name, self.remedy);
+                tracing::error!(%fault, "{path}/{name} is damaged: {remedy}");
+            })
+            .ok())
+    }
+
+    /// Replaces the file, durably.
+    pub(crate) fn store(&self, value: &T) -> Result<(), StoreError> {
+        let Some(disk) = &self.disk else { return Ok(()) };
+        let text = serde_json::to_vec_pretty(value).expect("names and numbers can be written");
+        replace_file(&**disk, self.name, &text).map(drop)
+    }
+}

@@ -1,0 +1,181 @@
+//! Changes of links that hold on all nodes, also on those that were away or join later.
+//!
+//! A command for all nodes that defines a queue or a sink, suspends it or pauses full-sync is kept with a
+//! version. Nodes ask each other for the changes that they know and do what is newer, so the last change of
+//! each thing wins everywhere (`docs/decisions/0063-links-by-version.md`). A change of one node alone stays
+//! that node's own until the next one for all.
+
+use crate::command::{ChangeVersion, DEFINITION, ReplicationCommand, SharedChange, SharedChanges};
+use crate::json_file::JsonFile;
+use parking_lot::Mutex;
+use quoit_store::error::StoreError;
+use quoit_store::seam::Disk;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Most changes that are kept: 64 queues and 64 sinks have some each, removed ones too.
+const CHANGE_COUNT_MAX: usize = 4_096;
+
+/// The changes that a node knows, and their file.
+pub(crate) struct SharedLinks {
+    changes: Mutex<SharedChanges>,
+    file: JsonFile<SharedChanges>,
+}
+
+impl SharedLinks {
+    pub(crate) fn new(disk: Option<Arc<dyn Disk>>) -> Result<Self, StoreError> {
+        let remedy = "the node learns the changes for all nodes from the others";
+        let file = JsonFile::new(disk, "LINKS.json", remedy);
+        let changes = Mutex::new(file.load()?.unwrap_or_default());
+        Ok(Self { changes, file })
+    }
+
+    /// Whether a command changes a link.
+    pub(crate) fn is_change(command: &ReplicationCommand) -> bool {
+        command.thing().is_some()
+    }
+
+    /// The changes that the node knows.
+    pub(crate) fn told(&self) -> SharedChanges {
+        self.changes.lock().clone()
+    }
+
+    /// Takes note of a change that the node was given, and returns it with its version; `None` of commands
+    /// that change no link.
+    pub(crate) fn begin(
+        &self,
+        command: &ReplicationCommand,
+        node: &str,
+        now_us: u64,
+    ) -> Option<SharedChanges> {
+        let (name, part) = command.thing()?;
+        let mut changes = self.changes.lock();
+        let newest_us = changes.values().map(|change| change.version.time_us).max().unwrap_or(0);
+        let time_us = now_us.max(newest_us + 1);
+        let version = ChangeVersion { time_us, node: node.to_owned() };
+        let change = SharedChange { version, command: Box::new(command.clone()) };
+        let key = format!("{name} {part}");
+        take(&mut changes, key.clone(), change.clone());
+        self.keep(&changes);
+        Some(BTreeMap::from([(key, change)]))
+    }
+
+    /// Takes over changes that are newer than those that the node knows, and returns them, oldest first.
+    pub(crate) fn merge(&self, told: SharedChanges) -> Vec<ReplicationCommand> {
+        let mut changes = self.changes.lock();
+        let mut told: Vec<(String, SharedChange)> = told.into_iter().collect();
+        told.sort_by(|one, other| one.1.version.cmp(&other.1.version));
+        let mut news = Vec::new();
+        for (_, change) in told {
+            // The key is worked out anew: the other node may be of another release.
+            let Some((name, part)) = change.command.thing() else { continue };
+            let command = (*change.command).clone();
+            if take(&mut changes, format!("{name} {part}"), change) {
+                news.push(command);
+            }
+        }
+        if !news.is_empty() {
+            self.keep(&changes);
+        }
+        news
+    }
+
+    fn keep(&self, changes: &SharedChanges) {
+        if let Err(fault) = self.file.store(changes) {
+            tracing::error!(%fault, "changes of links could not be kept; other nodes keep them as well");
+        }
+    }
+}
+
+/// Takes over a change if it is newer than the one that is known of its thing, and than the definition of the
+/// whole. Whether it is.
+fn take(changes: &mut SharedChanges, key: String, change: SharedChange) -> bool {
+    let is_known = changes.get(&key).is_some_and(|known| known.version >= change.version);
+    let (name, part) = key.rsplit_once(' ').unwrap_or((&key, ""));
+    let definition = format!("{name} {DEFINITION}");
+    let is_void = part != DEFINITION
+        && changes.get(&definition).is_some_and(|known| known.version > change.version);
+    if is_known || is_void || (changes.len() >= CHANGE_COUNT_MAX && !changes.contains_key(&key)) {
+        return false;
+    }
+    if part == DEFINITION {
+        let of_thing = |other: &str| other.rsplit_once(' ').is_some_and(|(of, _)| of == name);
+        changes.retain(|other, known| !of_thing(other) || known.version > change.version);
+    }
+    changes.insert(key, change);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use quoit_store::seam::FaultyDisk;
+
+    fn links() -> SharedLinks {
+        SharedLinks::new(None).expect("no disk refuses")
+    }
+
+    fn commands() -> [ReplicationCommand; 6] {
+        use ReplicationCommand as C;
+        let name = || "q".to_owned();
+        [
+            C::QueueAdd { name: name(), filter: "any".to_owned() },
+            C::QueueAdd { name: name(), filter: "block_rtq".to_owned() },
+            C::QueueRemove { name: name() },
+            C::QueueSuspend { name: name() },
+            C::QueueResume { name: name() },
+            C::FullSyncPause,
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn nodes_agree_whatever_the_order_in_which_they_learn(
+            given in proptest::collection::vec((0..3_usize, 0..6_usize), 1..20),
+            order in proptest::collection::vec((0..3_usize, 0..3_usize), 0..20),
+        ) {
+            let nodes = [links(), links(), links()];
+            for (at, (node, command)) in given.iter().enumerate() {
+                let now_us = 100 + at as u64 % 4;
+                nodes[*node].begin(&commands()[*command], &node.to_string(), now_us);
+                if let Some((from, to)) = order.get(at) {
+                    let told = nodes[*from].told();
+                    nodes[*to].merge(told);
+                }
+            }
+            for _ in 0..2 {
+                for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 1)] {
+                    let told = nodes[from].told();
+                    nodes[to].merge(told);
+                }
+            }
+            prop_assert_eq!(nodes[0].told(), nodes[1].told());
+            prop_assert_eq!(nodes[0].told(), nodes[2].told());
+        }
+    }
+
+    #[test]
+    fn a_new_definition_makes_older_changes_of_the_thing_void() {
+        let (one, other) = (links(), links());
+        let [add, change, _, suspend, ..] = commands();
+        one.begin(&add, "a", 1);
+        one.begin(&suspend, "a", 2);
+        let before = one.told();
+        assert_eq!(before.len(), 2);
+        one.begin(&change, "a", 3);
+        assert_eq!(other.merge(one.told()), [change]);
+        assert!(other.merge(before).is_empty(), "what comes late is old");
+        assert_eq!(other.told(), one.told());
+    }
+
+    #[test]
+    fn changes_outlast_the_process() {
+        let disk = FaultyDisk::new(4);
+        let open =
+            |disk: &FaultyDisk| SharedLinks::new(Some(Arc::new(disk.clone()))).expect("it opens");
+        let links = open(&disk);
+        links.begin(&commands()[0], "a", 5);
+        assert_eq!(open(&disk.kill()).told(), links.told());
+    }
+}

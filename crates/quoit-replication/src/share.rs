@@ -1,0 +1,61 @@
+//! Changes of links on their way between nodes.
+
+use crate::command::{CommandError, ReplicationCommand, SharedChanges};
+use crate::replication::Replication;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How often a node asks the others for what they know.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// Time after the start until the first question.
+const REST_AT_START: Duration = Duration::from_secs(1);
+/// Time that the others have for an answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+impl Replication {
+    /// Takes note of a command for all nodes, if it changes a link: the form in which the others get it.
+    pub(crate) fn shared_form(&self, command: &ReplicationCommand) -> Option<ReplicationCommand> {
+        let node = self.settings().node_name.clone();
+        let changes = self.links().begin(command, &node, self.store().clock().unix_us())?;
+        Some(ReplicationCommand::Share { changes })
+    }
+
+    /// Does the changes of another node that this one does not know yet.
+    pub(crate) async fn take_shared(
+        self: &Arc<Self>,
+        told: SharedChanges,
+    ) -> Result<Value, CommandError> {
+        let mut first = None;
+        for command in self.links().merge(told) {
+            let done = self.execute(command).await;
+            if let Err(fault) = done {
+                first.get_or_insert(fault);
+            }
+        }
+        first.map_or_else(|| Ok(json!({"done": true})), Err)
+    }
+
+    /// Asks the other nodes for changes now and then, until the task is dropped.
+    pub(crate) async fn follow_shared_links(self: &Arc<Self>) {
+        sleep(REST_AT_START).await;
+        let ask =
+            serde_json::to_vec(&ReplicationCommand::Shared).expect("a command can be written");
+        loop {
+            let told = self.store().command_others(ask.clone().into(), ANSWER_LIMIT).await;
+            for (node, answer) in told {
+                let answer = answer.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+                let changes = answer.map(|mut answer| answer["ok"]["changes"].take());
+                // Nodes of older releases know no such changes.
+                let Some(Ok(changes)) = changes.map(serde_json::from_value::<SharedChanges>) else {
+                    continue;
+                };
+                if let Err(fault) = self.take_shared(changes).await {
+                    tracing::warn!(%node, "a change of links that another node knows: {fault}");
+                }
+            }
+            sleep(INTERVAL).await;
+        }
+    }
+}
