@@ -22,7 +22,9 @@ use crate::output::environment::Environment;
 use crate::output::text::size_text;
 use crate::output::{RunDirectory, RunLog, Terminal};
 use crate::report::write_after_run;
-use crate::run::{RunEnd, RunError, RunReport, RunSetup, RunSummary, find_knee, run_driver};
+use crate::run::{
+    KNEE_FILE, RunEnd, RunError, RunReport, RunSetup, RunSummary, find_knee, run_driver,
+};
 
 pub use check::{check, check_on};
 pub use convert::convert;
@@ -314,7 +316,8 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
         Ok(report) => {
             let of_run = report.directory.clone();
             write_after_run(&of_run, report, terminal);
-            if of_run != directory.path() {
+            // A search that judged no rate has nothing to be drawn.
+            if of_run != directory.path() && directory.path().join(KNEE_FILE).is_file() {
                 write_after_run(directory.path(), report, terminal);
             }
             if let Some(command) = &config.hooks.after {
