@@ -30,6 +30,12 @@ pub const USUAL_SPREAD: f64 = 0.03;
 /// The slowest hundredth varies more.
 const TAIL_SPREADS: f64 = 3.0;
 
+/// A side fails more than another when its share of failed operations is more than so many times the other's
+/// and [`FAILED_SHARE_MIN`]: single failures are no difference between servers.
+const FAILED_RATIO: f64 = 2.0;
+/// See [`FAILED_RATIO`].
+const FAILED_SHARE_MIN: f64 = 0.001;
+
 /// Why runs can't be compared.
 #[derive(Debug, Error)]
 pub enum CompareError {
@@ -72,7 +78,8 @@ pub enum CompareError {
     },
     /// The sides have too few seconds with a figure.
     #[error(
-        "there is nothing to compare: no figure has five seconds with a success in the runs of both sides"
+        "there is nothing to compare: no figure has a success in five seconds (of a run of basho_bench: in \
+         five rows) of the runs of both sides"
     )]
     Nothing,
     /// The page can't be written.
@@ -127,10 +134,12 @@ pub enum SideVerdict {
     ProbablySlower,
     /// It is faster by one figure and slower by another.
     Mixed,
+    /// More of its operations fail, however fast the others are.
+    FailsMore,
 }
 
 /// A side as the answer names it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedSide {
     /// Directories of its runs.
     pub runs: Vec<PathBuf>,
@@ -138,6 +147,8 @@ pub struct ComparedSide {
     pub stalled_s: usize,
     /// Failed operations of all runs.
     pub errors: u64,
+    /// The share of all operations that failed.
+    pub failed_share: f64,
     /// Runs in which the load generator was the limit: they say little about the server.
     pub client_bound_runs: usize,
 }
@@ -209,17 +220,31 @@ impl Sides {
         if figures.is_empty() {
             return Err(CompareError::Nothing);
         }
-        let verdict = verdict_of(&figures);
         let (base, other) = (side(&self.base), side(&self.other));
+        let verdict = match other.fails_more_than(&base) {
+            true => SideVerdict::FailsMore,
+            false => verdict_of(&figures),
+        };
         Ok(ComparedSides { base, other, figures, verdict })
     }
 }
 
+impl ComparedSide {
+    /// Whether failures alone make this side the worse one.
+    pub(super) fn fails_more_than(&self, other: &Self) -> bool {
+        self.failed_share > FAILED_RATIO * other.failed_share + FAILED_SHARE_MIN
+    }
+}
+
 fn side(runs: &[RunFigures]) -> ComparedSide {
+    let errors: u64 = runs.iter().map(|run| run.error_count).sum();
+    let all = errors as f64 + runs.iter().map(|run| run.success_count).sum::<f64>();
+    let stalled_s = |run: &RunFigures| stalled_count(&run.rates) as f64 * run.span_s;
     ComparedSide {
         runs: runs.iter().map(|run| run.directory.clone()).collect(),
-        stalled_s: runs.iter().map(|run| stalled_count(&run.rates)).sum(),
-        errors: runs.iter().map(|run| run.error_count).sum(),
+        stalled_s: runs.iter().map(stalled_s).sum::<f64>().round() as usize,
+        errors,
+        failed_share: errors as f64 / all.max(1.0),
         client_bound_runs: runs.iter().filter(|run| run.is_client_bound).count(),
     }
 }

@@ -18,6 +18,9 @@ pub(super) struct RunFigures {
     pub(super) rates: Vec<f64>,
     /// By the label in file names.
     pub(super) operations: BTreeMap<String, OperationSeconds>,
+    /// Length of what a rate is of, in seconds: 1, or that of a row of the tables.
+    pub(super) span_s: f64,
+    pub(super) success_count: f64,
     pub(super) error_count: u64,
     /// Whether the load offered a fixed number of operations a second.
     pub(super) is_paced: bool,
@@ -66,10 +69,13 @@ impl RunFigures {
             true => of_intervals(directory, &results)?,
             false => of_rows(&results),
         };
+        let span_s = if has_all { 1.0 } else { row_s(&results) };
         Ok(Self {
             directory: directory.to_owned(),
             rates,
             operations,
+            span_s,
+            success_count: results.summary.iter().map(|row| row.successful).sum(),
             error_count: results.summary.iter().map(|row| row.failed as u64).sum(),
             is_paced: summary.as_ref().is_some_and(|summary| summary.mode.kind != "max"),
             is_client_bound: summary.is_some_and(|summary| summary.client.client_bound),
@@ -110,10 +116,14 @@ fn of_intervals(directory: &Path, results: &Results) -> Result<SecondFigures, Co
     Ok(((0..=end).filter_map(of_second).collect(), operations))
 }
 
+/// The length of a whole row of the tables, in seconds.
+fn row_s(results: &Results) -> f64 {
+    results.summary.iter().map(|row| row.window_s).fold(0.0, f64::max)
+}
+
 /// The figures of the rows of the tables, each of some seconds.
 fn of_rows(results: &Results) -> SecondFigures {
-    let longest_s = results.summary.iter().map(|row| row.window_s).fold(0.0, f64::max);
-    let whole = results.summary.iter().filter(|row| row.window_s > longest_s / 2.0);
+    let whole = results.summary.iter().filter(|row| row.window_s > row_s(results) / 2.0);
     let rates = whole.map(|row| row.successful / row.window_s).collect();
     let mut operations = BTreeMap::new();
     for operation in &results.operations {

@@ -95,6 +95,21 @@ pub(super) fn sentence(compared: &ComparedSides) -> String {
             format!("{name} {:.3} times ({low:.3} to {high:.3})", of.ratio)
         })
         .collect();
+    let (base, other) = (&compared.base, &compared.other);
+    let shares = |worse: &ComparedSide, better: &ComparedSide| {
+        let [worse, better] = [worse, better].map(|side| side.failed_share * 100.0);
+        format!("{worse:.1} % of its operations fail, and {better:.1} %")
+    };
+    if compared.verdict == SideVerdict::FailsMore {
+        let shares = shares(other, base);
+        return format!(
+            "The other side fails more: {shares} of the base's; times are those of successes alone"
+        );
+    }
+    let failures = match base.fails_more_than(other) {
+        true => format!("; the base fails more: {} of the other's", shares(base, other)),
+        false => String::new(),
+    };
     let what = match compared.verdict {
         SideVerdict::Same => {
             let deciding = compared.figures.iter().filter(|figure| figure.decides);
@@ -107,7 +122,7 @@ pub(super) fn sentence(compared: &ComparedSides) -> String {
                 _ => "",
             };
             return format!(
-                "No difference found; one below {percent:.1} % would not have been seen{more}"
+                "No difference found; one below {percent:.1} % would not have been seen{more}{failures}"
             );
         }
         SideVerdict::Faster => "is faster",
@@ -115,6 +130,7 @@ pub(super) fn sentence(compared: &ComparedSides) -> String {
         SideVerdict::Slower => "is slower",
         SideVerdict::ProbablySlower => "is probably slower",
         SideVerdict::Mixed => "is faster by one figure and slower by another",
+        SideVerdict::FailsMore => "fails more",
     };
-    format!("The other side {what}: {}", told.join(", "))
+    format!("The other side {what}: {}{failures}", told.join(", "))
 }
