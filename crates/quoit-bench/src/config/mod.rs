@@ -20,7 +20,8 @@ mod tests;
 mod toml_form;
 mod verification;
 
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use convert::to_toml;
@@ -31,6 +32,7 @@ pub use expectation::{Expectation, ExpectationError, Figure, Relation};
 use generators::Generators;
 pub use hooks::Hooks;
 pub(crate) use hooks::{DIRECTORY_VARIABLE, run_hook};
+pub(crate) use known::unread_places;
 pub(crate) use load_line::LINE_FILE;
 pub use load_line::{KeySpread, LineError, LineOptions, Workload, is_url};
 pub use operations::OperationEntry;
@@ -196,14 +198,12 @@ impl Config {
         }
         let blob_key = "value_generator_blob_file";
         match &self.source.file {
-            Some(path) => {
-                std::fs::File::open(path).map(drop).map_err(|error| ConfigError::KeyFile {
-                    place: self.settings.place(blob_key),
-                    key: blob_key,
-                    path: path.clone(),
-                    error,
-                })
-            }
+            Some(path) => check_blob(path).map_err(|error| ConfigError::KeyFile {
+                place: self.settings.place(blob_key),
+                key: blob_key,
+                path: path.clone(),
+                error,
+            }),
             None => Ok(()),
         }
     }
@@ -334,6 +334,15 @@ fn read_random_kind(settings: &Settings) -> Result<RandomKind, ConfigError> {
 fn read_seed(settings: &Settings) -> Result<Seed, ConfigError> {
     settings.read("rng_seed", Seed::default(), "write {A, B, C} of integers, or now", |term| {
         if term.as_atom() == Some("now") {
+/// Checks that values can be cut from a file: that it can be read, and has a byte.
+fn check_blob(path: &Path) -> std::io::Result<()> {
+    let mut byte = [0];
+    match std::fs::File::open(path)?.read(&mut byte)? {
+        0 => Err(std::io::Error::other("it is empty")),
+        _ => Ok(()),
+    }
+}
+
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
             let (seconds, micros) = (now.as_secs() as i64, i64::from(now.subsec_micros()));
             return Some(Seed([seconds / 1_000_000, seconds % 1_000_000, micros]));

@@ -1,8 +1,8 @@
 //! The keys and values of the configuration files, with the place of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::{ConfigError, Place};
 use super::toml_form::{self, TomlEntry};
@@ -15,6 +15,8 @@ use crate::term::{
 pub struct Settings {
     entries: BTreeMap<String, Entry>,
     remarks: Vec<String>,
+    /// Keys that were asked for, set or not.
+    read: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// One key of a file.
@@ -111,7 +113,17 @@ impl Settings {
     /// The value of a key as it stands in the file, if it is set. In TOML it may be meant otherwise:
     /// see [`read`](Self::read).
     pub fn get(&self, key: &str) -> Option<&Term> {
+        self.note_read(key);
         self.entries.get(key).map(|entry| &entry.term)
+    }
+
+    fn note_read(&self, key: &str) {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
+    }
+
+    /// Whether the value of a key was asked for.
+    pub(super) fn was_read(&self, key: &str) -> bool {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
     }
 
     /// Where the value of a key is.
@@ -186,6 +198,7 @@ impl Settings {
         expected: &str,
         read: impl Fn(&Term) -> Option<T>,
     ) -> Result<T, ConfigError> {
+        self.note_read(key);
         let Some(entry) = self.entries.get(key) else { return Ok(default) };
         let found = entry.readings().iter().find_map(read);
         found.ok_or_else(|| self.value_error(key, expected))

@@ -230,16 +230,6 @@ fn unknown_keys_and_keys_without_effect_are_told_with_their_place() {
 }
 
 #[test]
-fn an_unknown_key_that_decides_where_the_load_goes_is_an_error() {
-    let told = error("{mode, max}.\n{http_raw_ip_ips, [\"10.0.0.1\"]}.");
-    let expected = "a.config:2:2: the key `http_raw_ip_ips` is not known";
-    assert!(told.starts_with(expected) && told.contains("did you mean `http_raw_ips`?"), "{told}");
-    for key in ["riakc_pb_prt_port", "some_bucket", "http_hosts", "crdts"] {
-        assert!(error(&format!("{{{key}, [1]}}.")).contains(key));
-    }
-}
-
-#[test]
 fn a_file_of_values_that_is_not_there_is_told_before_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("a.config");
@@ -301,6 +291,27 @@ fn files_of_keys_are_opened_before_a_run() {
         .expect("x");
     let error = Config::load(&[path]).expect_err("no such file").to_string();
     assert!(error.contains("value_generator: the file /no/keys cannot be read"), "{error}");
+}
+
+#[test]
+fn a_file_that_values_are_cut_from_is_looked_at_before_the_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let of_blob = |blob: &std::path::Path| {
+        let path = directory.path().join("b.config");
+        let text = format!("{{value_generator_blob_file, \"{}\"}}.", blob.display());
+        std::fs::write(&path, text).expect("a file");
+        Config::load(&[path])
+    };
+    let folder = of_blob(directory.path()).expect_err("a folder").to_string();
+    assert!(folder.contains("value_generator_blob_file: the file"), "{folder}");
+    let blob = directory.path().join("blob");
+    std::fs::write(&blob, "").expect("a file");
+    assert!(of_blob(&blob).expect_err("empty").to_string().contains("it is empty"));
+    std::fs::write(&blob, [b'x'; 100]).expect("a file");
+    let warnings = of_blob(&blob).expect("a configuration").warnings;
+    assert!(warnings[0].contains("values of 100 bytes and more are cut from the 100 bytes"));
+    std::fs::write(&blob, [b'x'; 101]).expect("a file");
+    assert_eq!(of_blob(&blob).expect("a configuration").warnings, [""; 0]);
 }
 
 #[test]
