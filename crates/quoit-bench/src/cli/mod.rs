@@ -232,6 +232,7 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     for server in &options.watched {
         config.watched.push(Target::parse(server)?);
     }
+    config.is_json = options.is_json;
     config.aborts_early |= options.aborts_early;
     if config.aborts_early && config.expectations.is_empty() {
         let told =

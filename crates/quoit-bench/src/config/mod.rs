@@ -129,7 +129,9 @@ pub struct Config {
     /// All keys, for drivers.
     pub settings: Settings,
     /// Servers named on the command line, instead of those of the file; may be empty.
-    pub target_overrides: Vec<Target>,
+    pub target_overrides: Vec<TargetOverride>,
+    /// The standard output is for lines of JSON: everything else goes to the standard error.
+    pub is_json: bool,
     /// Where the files of the run are, to which paths of drivers are relative; empty before there
     /// is such a directory.
     pub run_directory: PathBuf,
@@ -271,6 +273,7 @@ impl Config {
             warnings,
             settings,
             target_overrides: Vec::new(),
+            is_json: false,
             run_directory: PathBuf::new(),
             notices: Notices::default(),
             session: None,
