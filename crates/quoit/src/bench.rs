@@ -213,16 +213,17 @@ struct ReportArgs {
 /// Effects of a run.
 #[derive(Args, Debug)]
 struct PlanArgs {
-    /// Configuration files, where two set one key the later file wins; or servers as URLs: pb, http, https or
-    /// redis, host, port, and as the path BUCKET or TYPE/BUCKET.
+    /// Configuration files, where two set one key the later file wins; or servers as URLs: pb, http,
+    /// https, redis or memcached, host, port, and as the path BUCKET or TYPE/BUCKET.
     #[arg(required = true, value_name = "CONFIG|URL")]
     sources: Vec<String>,
     /// Duration instead of the configuration's: 500ms, 60s, 2m, 1.5h, infinity, or minutes [default of a URL:
     /// 30s].
     #[arg(short = 't', long)]
     duration: Option<String>,
-    /// Server instead of the configuration's; may be repeated.
-    #[arg(long = "target", value_name = "HOST:PORT")]
+    /// Server instead of the configuration's; may be repeated. The drivers nhs and 2i have several lists of
+    /// servers, and take pb=HOST:PORT, http=HOST:PORT and, nhs alone, replpb=HOST:PORT.
+    #[arg(long = "target", value_name = "[LIST=]HOST:PORT")]
     targets: Vec<String>,
     /// Condition that the run has to meet, such as "p99 < 5ms", "get p99.9 < 20ms", "errors < 0.1%", "rate >
     /// 5k" or "stall < 500ms"; may be repeated. A run that misses one exits with 4.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::config::{
     Config, ConfigError, Expectation, LINE_FILE, LineError, LineOptions, LogLevel, Place,
-    RunLength, Target, run_hook,
+    RunLength, Target, TargetOverride, run_hook,
 };
 use crate::driver::{Driver, DriverTask, with_named};
 use crate::notices::Notices;
@@ -54,7 +54,7 @@ pub struct BenchOptions {
     pub aborts_early: bool,
     /// Servers to be watched, as `host:port` of their HTTP listeners, beside those of the configuration.
     pub watched: Vec<String>,
-    /// Servers as `host:port` instead of the configuration's.
+    /// Servers as `host:port` or `list=host:port` instead of the configuration's.
     pub targets: Vec<String>,
     /// Options of basho_bench that were given and have no effect here.
     pub passed_over: Vec<&'static str>,
@@ -220,9 +220,9 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
             config.report_interval = SHORT_RUN_INTERVAL;
         }
     }
-    let targets: Result<Vec<Target>, ConfigError> =
-        options.targets.iter().map(|target| Target::parse(target)).collect();
-    config.target_overrides = targets?;
+    for text in &options.targets {
+        config.target_overrides.push(TargetOverride::parse(text)?);
+    }
     let place = Place::Option("--expect");
     for text in &options.expectations {
         let fault =
@@ -263,7 +263,7 @@ impl DriverTask for RunTask<'_> {
 pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunReport, RunError> {
     let mut config = load(options)?;
     // Nothing is left behind by a configuration that cannot be run.
-    let asks = check::look(&config)?;
+    let check::Looked { asks, warnings, .. } = check::look(&config)?;
     // A path through `current` leads elsewhere as soon as the run has its directory.
     let config_paths: Vec<PathBuf> = options
         .config_paths
@@ -279,7 +279,7 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
         Some(text) => vec![directory.write_config(LINE_FILE, &text)?],
         None => directory.copy_configs(&config_paths)?,
     };
-    for warning in &config.warnings {
+    for warning in config.warnings.iter().chain(&warnings) {
         log.warning(warning);
         terminal.line(&format!("warning: {warning}"));
     }

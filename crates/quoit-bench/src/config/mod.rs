@@ -41,7 +41,7 @@ pub use pacing::{Arrivals, KneePlan, Pacing};
 pub use replay::parse_trace_speed;
 pub use settings::Settings;
 pub(crate) use settings::bytes_of;
-pub use targets::Target;
+pub use targets::{Target, TargetOverride};
 pub use toml_form::TomlError;
 
 use crate::keygen::KeyGenerator;
@@ -292,8 +292,15 @@ impl Config {
         inserts.then(|| self.key_generator.inserting())?
     }
 
-    /// The servers of a driver: those of the command line, else those of `ips_key`, whose
-    /// elements without a port take that of `port_key`.
+    /// The servers of the command line that are for the list of this name, or with `None` for no list by
+    /// name.
+    pub(crate) fn overrides(&self, list: Option<&str>) -> Vec<Target> {
+        let of_list = self.target_overrides.iter().filter(|target| target.list.as_deref() == list);
+        of_list.map(|target| target.target.clone()).collect()
+    }
+
+    /// The servers of a driver: those of the command line for the list of `ips_key` or for no list by name,
+    /// else those of `ips_key`, whose elements without a port take that of `port_key`.
     ///
     /// # Errors
     ///
@@ -305,8 +312,11 @@ impl Config {
         default_port: u16,
     ) -> Result<Vec<Target>, ConfigError> {
         let port = self.settings.integer(port_key, u64::from(default_port), 1..=65_535)?;
-        if !self.target_overrides.is_empty() {
-            return Ok(self.target_overrides.clone());
+        let list = ips_key.strip_suffix("_ips");
+        for overrides in [self.overrides(list), self.overrides(None)] {
+            if !overrides.is_empty() {
+                return Ok(overrides);
+            }
         }
         targets::read_targets(&self.settings, ips_key, port as u16)
     }
@@ -320,6 +330,15 @@ impl Config {
             _ => 0,
         };
         self.key_generator.dimension().map(|dimension| dimension.saturating_mul(size))
+    }
+}
+
+/// Checks that values can be cut from a file: that it can be read, and has a byte.
+fn check_blob(path: &Path) -> std::io::Result<()> {
+    let mut byte = [0];
+    match std::fs::File::open(path)?.read(&mut byte)? {
+        0 => Err(std::io::Error::other("it is empty")),
+        _ => Ok(()),
     }
 }
 
@@ -337,15 +356,6 @@ fn read_random_kind(settings: &Settings) -> Result<RandomKind, ConfigError> {
 fn read_seed(settings: &Settings) -> Result<Seed, ConfigError> {
     settings.read("rng_seed", Seed::default(), "write {A, B, C} of integers, or now", |term| {
         if term.as_atom() == Some("now") {
-/// Checks that values can be cut from a file: that it can be read, and has a byte.
-fn check_blob(path: &Path) -> std::io::Result<()> {
-    let mut byte = [0];
-    match std::fs::File::open(path)?.read(&mut byte)? {
-        0 => Err(std::io::Error::other("it is empty")),
-        _ => Ok(()),
-    }
-}
-
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
             let (seconds, micros) = (now.as_secs() as i64, i64::from(now.subsec_micros()));
             return Some(Seed([seconds / 1_000_000, seconds % 1_000_000, micros]));
