@@ -25,4 +25,5 @@ pub(crate) use moments::Moments;
 pub(crate) use recorder::Recorder;
 pub use stalls::Stall;
 pub(crate) use stalls::{Gaps, stalls};
+pub(crate) use stats::PERCENTILE_ERROR;
 pub use stats::{Attempts, Latencies, OperationStats, Window};

@@ -219,6 +219,13 @@ fn timeouts_are_lower_bounds_of_percentiles() {
     );
     let page = std::fs::read_to_string(run.report.directory.join("report.html")).unwrap();
     assert!(page.contains("≥ 5"), "the page has the bound");
+    let tile = page.split("99 % within").nth(1).expect("a tile");
+    assert!(tile.chars().take(60).any(|letter| letter == '≥'), "{}", &tile[..60]);
+    assert!(page.contains("ends where failures begin"), "the line over percentiles");
+    // The slowest hundredth of each period are timeouts of at least half a second, too.
+    let p99s_us: Vec<u64> =
+        run.rows("periods.csv").iter().map(|row| row[7].parse().expect("a number")).collect();
+    assert!(p99s_us.len() >= 2 && p99s_us.iter().all(|us| *us > 490_000), "{p99s_us:?}");
 }
 
 /// Against no server at all everything is noise, whatever the machine does.
