@@ -11,6 +11,8 @@ mod sides;
 mod tests;
 mod text;
 mod verdict;
+#[cfg(test)]
+mod whole_tests;
 
 pub use command::{CompareOptions, EXIT_SLOWER, compare_command};
 pub use verdict::{Comparison, Verdict};
@@ -200,7 +202,8 @@ impl Sides {
                 [(FigureKind::Median, |of| &of.median_us), (FigureKind::P99, |of| &of.p99_us)];
             for (kind, seconds) in kinds {
                 want(Some(operation.as_str()), kind, &|run| {
-                    Estimate::of(seconds(run.operations.get(operation)?))
+                    let of = run.operations.get(operation)?;
+                    Some(Estimate::of(seconds(of))?.rounded_to(of.step_us))
                 });
             }
         }

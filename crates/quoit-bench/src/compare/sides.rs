@@ -33,6 +33,8 @@ pub(super) struct RunFigures {
 pub(super) struct OperationSeconds {
     pub(super) median_us: Vec<f64>,
     pub(super) p99_us: Vec<f64>,
+    /// Latencies are multiples of this.
+    pub(super) step_us: f64,
     /// All its latencies, where the run kept their distribution.
     pub(super) all: Option<OperationStats>,
 }
@@ -97,9 +99,11 @@ fn of_intervals(directory: &Path, results: &Results) -> Result<SecondFigures, Co
             let count = counts.entry(interval.start).or_default();
             *count = (count.0 + interval.stats.count() as f64, interval.length.as_secs_f64());
             if interval.stats.count() > 0 {
-                let latencies = interval.stats.latencies();
-                seconds.median_us.push(latencies.median_us as f64);
-                seconds.p99_us.push(latencies.p99_us as f64);
+                // Not in whole microseconds, of which quick operations take one or two.
+                let of =
+                    |quantile| interval.stats.histogram_ns().value_at_quantile(quantile) as f64;
+                seconds.median_us.push(of(0.5) / 1e3);
+                seconds.p99_us.push(of(0.99) / 1e3);
             }
             all.add(&interval.stats);
         }
@@ -128,7 +132,7 @@ fn of_rows(results: &Results) -> SecondFigures {
     let mut operations = BTreeMap::new();
     for operation in &results.operations {
         let rows = operation.rows.iter().filter(|row| row.count > 0.0);
-        let mut seconds = OperationSeconds::default();
+        let mut seconds = OperationSeconds { step_us: 1.0, ..OperationSeconds::default() };
         for row in rows {
             seconds.median_us.push(row.median_us);
             seconds.p99_us.push(row.p99_us);

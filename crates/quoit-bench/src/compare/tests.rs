@@ -151,6 +151,41 @@ fn rows_of_ten_seconds_stand_still_for_ten_seconds() {
     assert_eq!(compared[0].base.stalled_s, 10);
 }
 
+/// basho_bench's tables have whole microseconds: medians of 1 and 2 may be 1.4 and 1.6.
+#[test]
+fn latencies_that_rounding_may_have_parted_do_not_differ() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (base, other) = (folder.path().join("base"), folder.path().join("other"));
+    let write = |directory: &Path, median_us: u32| {
+        run(directory, wave);
+        let path = directory.join("get_latencies.csv");
+        let old = fs::read_to_string(&path).expect("a table");
+        let row = |line: &str| {
+            let cells: Vec<&str> = line.split(", ").collect();
+            if cells[0] == "elapsed" {
+                return line.to_owned();
+            }
+            let figures = format!("0, {median_us}.0, {median_us}, 30, 30, 30, 30, 0");
+            format!("{}, {}, {}, {figures}", cells[0], cells[1], cells[2])
+        };
+        let new: Vec<String> = old.lines().map(row).collect();
+        fs::write(path, new.join("\n") + "\n").expect("a table");
+    };
+    for run in ["1", "2", "3", "4", "5"] {
+        write(&base.join(run), 1);
+        write(&other.join(run), 2);
+    }
+    let compared =
+        compare_on(&options(&[&base, &other]), &mut Terminal::stdout()).expect("a comparison");
+    assert_eq!(compared[0].verdict, SideVerdict::Same, "{compared:?}");
+    for run in ["1", "2", "3", "4", "5"] {
+        write(&other.join(run), 4);
+    }
+    let compared =
+        compare_on(&options(&[&base, &other]), &mut Terminal::stdout()).expect("a comparison");
+    assert_eq!(compared[0].verdict, SideVerdict::Slower, "{compared:?}");
+}
+
 #[test]
 fn what_is_no_run_is_named_with_what_to_give_instead() {
     let folder = tempfile::tempdir().expect("a folder");
