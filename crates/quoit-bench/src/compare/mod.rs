@@ -17,6 +17,7 @@ mod whole_tests;
 pub use command::{CompareOptions, EXIT_SLOWER, compare_command};
 pub use verdict::{Comparison, Verdict};
 
+use crate::measure::NOISE_FACTOR;
 use crate::measure::intervals::IntervalError;
 use crate::report::ReportError;
 use crate::run::RunError;
@@ -115,6 +116,8 @@ pub struct ComparedFigure {
     pub kind: FigureKind,
     /// Whether it decides the verdict.
     pub decides: bool,
+    /// Whether both sides are within the noise of their load generators, which then differ, if anything.
+    pub within_noise: bool,
     /// The comparison.
     #[serde(flatten)]
     pub compared: Comparison,
@@ -213,11 +216,12 @@ impl Sides {
             .iter()
             .map(|(operation, kind, [base, other])| {
                 let tail = if *kind == FigureKind::P99 { TAIL_SPREADS } else { 1.0 };
-                let decides = decides(*kind);
+                let within_noise = self.are_within_noise(*kind, [base, other]);
+                let decides = decides(*kind) && !within_noise;
                 let figure_count = if decides { deciding_count } else { wanted.len() };
                 let compared = verdict::compare(base, other, usual_spread * tail, figure_count);
                 let operation = operation.map(str::to_owned);
-                ComparedFigure { operation, kind: *kind, decides, compared }
+                ComparedFigure { operation, kind: *kind, decides, within_noise, compared }
             })
             .collect();
         if figures.is_empty() {
@@ -229,6 +233,18 @@ impl Sides {
             false => verdict_of(&figures),
         };
         Ok(ComparedSides { base, other, figures, verdict })
+    }
+
+    /// Whether a latency is within the noise in each run of both sides, of which `estimates` are.
+    fn are_within_noise(&self, kind: FigureKind, estimates: [&Vec<Estimate>; 2]) -> bool {
+        let floor = |run: &RunFigures| match kind {
+            FigureKind::Rate => 0,
+            FigureKind::Median => run.noise_floor.median_us,
+            FigureKind::P99 => run.noise_floor.p99_us,
+        };
+        let runs = self.base.iter().chain(&self.other);
+        let mut values = estimates.into_iter().flatten().map(|estimate| estimate.log.exp());
+        runs.zip(&mut values).all(|(run, us)| us < (NOISE_FACTOR * floor(run)) as f64)
     }
 }
 
@@ -255,7 +271,7 @@ fn side(runs: &[RunFigures]) -> ComparedSide {
 /// Certain differences of any figure, and probable ones of those that decide.
 fn verdict_of(figures: &[ComparedFigure]) -> SideVerdict {
     let mut found = [false; 4];
-    for figure in figures {
+    for figure in figures.iter().filter(|figure| !figure.within_noise) {
         let more_is_better = figure.kind == FigureKind::Rate;
         let (is_better, is_certain) = match figure.compared.verdict {
             Verdict::Same => continue,

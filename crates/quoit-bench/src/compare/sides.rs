@@ -1,8 +1,8 @@
 //! The runs of a side, and their figures second by second.
 
 use super::CompareError;
-use crate::measure::OperationStats;
 use crate::measure::intervals::{self, IntervalReader};
+use crate::measure::{Latencies, OperationStats};
 use crate::report::Results;
 use crate::run::RunSummary;
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ pub(super) struct RunFigures {
     pub(super) error_count: u64,
     /// Whether the load offered a fixed number of operations a second.
     pub(super) is_paced: bool,
+    /// Latencies of operations that ask no server; all 0 where the run did not measure them.
+    pub(super) noise_floor: Latencies,
     /// Whether the load generator was what limited the run.
     pub(super) is_client_bound: bool,
 }
@@ -80,6 +82,7 @@ impl RunFigures {
             success_count: results.summary.iter().map(|row| row.successful).sum(),
             error_count: results.summary.iter().map(|row| row.failed as u64).sum(),
             is_paced: summary.as_ref().is_some_and(|summary| summary.mode.kind != "max"),
+            noise_floor: summary.as_ref().map(|it| it.client.noise_floor).unwrap_or_default(),
             is_client_bound: summary.is_some_and(|summary| summary.client.client_bound),
         })
     }

@@ -24,7 +24,7 @@ pub(super) fn text(compared: &ComparedSides) -> String {
             name_of(figure),
             of.ratio,
             format!("{:+.1}", of.effect),
-            word_of(of.verdict)
+            if figure.within_noise { "within the noise" } else { word_of(of.verdict) }
         );
     }
     let _ = write!(out, "\n{}", sentence(compared));
@@ -88,7 +88,7 @@ pub(super) fn sentence(compared: &ComparedSides) -> String {
     let told: Vec<String> = compared
         .figures
         .iter()
-        .filter(|figure| figure.compared.verdict != Verdict::Same)
+        .filter(|figure| figure.compared.verdict != Verdict::Same && !figure.within_noise)
         .map(|figure| {
             let of = &figure.compared;
             let (name, low, high) = (name_of(figure), of.ratio_low, of.ratio_high);
@@ -112,7 +112,13 @@ pub(super) fn sentence(compared: &ComparedSides) -> String {
     };
     let what = match compared.verdict {
         SideVerdict::Same => {
-            let deciding = compared.figures.iter().filter(|figure| figure.decides);
+            let mut deciding = compared.figures.iter().filter(|figure| figure.decides).peekable();
+            if deciding.peek().is_none() {
+                return format!(
+                    "No difference can be seen: the latencies are within the noise of the load \
+                     generator{failures}"
+                );
+            }
             let least = deciding.map(|figure| figure.compared.detectable).fold(1.0, f64::max);
             let percent = (least - 1.0) * 100.0;
             let more = match compared.base.runs.len().min(compared.other.runs.len()) {

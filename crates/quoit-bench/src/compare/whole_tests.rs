@@ -58,6 +58,7 @@ impl Simulated {
             operations,
             error_count: 0,
             is_paced: false,
+            noise_floor: crate::measure::Latencies::default(),
             is_client_bound: false,
         }
     }
