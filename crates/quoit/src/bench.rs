@@ -258,7 +258,7 @@ struct LineArgs {
     #[arg(long, value_name = "WEIGHT")]
     delete: Option<u32>,
     /// Workers, each with one operation in flight [default: 20].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     workers: Option<u32>,
     /// Operations a second of all workers together, such as 500 or 5k, whether or not earlier ones are
     /// answered [default: as many as the workers can].

@@ -89,7 +89,7 @@ impl Arrivals {
 /// Reads `mode`.
 pub(super) fn read_pacing(settings: &Settings) -> Result<Pacing, ConfigError> {
     let expected = "write max, {rate, max}, {rate, OperationsPerSecondOfAWorker}, \
-                    {open_rate, OperationsPerSecondInAll}, {open_rate, N, poisson} or \
+                    {open_rate, OperationsPerSecondInAll} of up to 100000000, {open_rate, N, poisson} or \
                     {knee, [{p99_ms, 10}, {from, 1000}, {step, \"10s\"}]}";
     settings.read("mode", Pacing::Rate(5.0), expected, |term| match term {
         Term::Atom(name) if name == "max" => Some(Pacing::Max),

@@ -87,6 +87,11 @@ impl Settings {
         let remark = |text: &str| format!("{}: {text}", path.display());
         self.remarks.extend(mended.remarks.iter().map(|text| remark(text)));
         for LocatedTerm { term, places } in mended.terms {
+            for_each_other(&term, &places, &mut |other, Position { line, column }| {
+                let place = format!("{}:{line}:{column}", path.display());
+                let told = format!("{place}: `{other}` is no {{key, value}} and is ignored");
+                self.remarks.push(told);
+            });
             for_each_pair(term, places, &mut |key, term, key_position, places| {
                 if is_left_out(&term) {
                     self.remarks.push(remark(&left_out_remark(&key, key_position)));
@@ -251,6 +256,22 @@ impl Settings {
     /// When the key is set to anything else.
     pub fn bytes(&self, key: &str, default: &[u8]) -> Result<Vec<u8>, ConfigError> {
         self.read(key, default.to_vec(), "write a binary such as <<\"test\">>", bytes_of)
+    }
+}
+
+/// Tells terms, and elements of lists of terms, that are no pairs of a key and a value, with their places.
+fn for_each_other(term: &Term, places: &Places, tell: &mut impl FnMut(&Term, Position)) {
+    match term {
+        Term::Tuple(elements) if matches!(elements.as_slice(), [Term::Atom(_), _]) => {}
+        Term::List(elements) => {
+            let place_of = |at: usize| {
+                places.inner.get(at).cloned().unwrap_or_else(|| Places::leaf(places.position))
+            };
+            for (at, element) in elements.iter().enumerate() {
+                for_each_other(element, &place_of(at), tell);
+            }
+        }
+        other => tell(other, places.position),
     }
 }
 
