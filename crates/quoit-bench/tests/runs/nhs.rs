@@ -14,9 +14,7 @@ use quoit_client::wire::messages::{
 };
 
 use crate::pb_server::{Manner, Reply, Seen, Server as PbServer, append};
-use crate::support::{
-    Run, Server as HttpServer, errors_of, response, run, try_check, try_run,
-};
+use crate::support::{Run, Server as HttpServer, errors_of, response, run, try_check, try_run};
 
 /// A cluster with both interfaces.
 struct Cluster {
