@@ -1,6 +1,7 @@
 """Tests of what `quoit bench` leaves: results through bad ends, and the report in a browser."""
 import contextlib
 import fcntl
+import json
 import os
 import pty
 import re
@@ -158,6 +159,37 @@ class BadEnds(BenchCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn(self.results, done.stderr)
         self.assertIn("-d", done.stderr)
+
+
+class ForPrograms(BenchCase):
+    def run_json(self, *arguments):
+        """The lines of JSON on the standard output, and what stands on the standard error."""
+        done = subprocess.run([binary_from_environment(), "bench", *arguments, "--format", "json"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout, done.stderr
+
+    def test_the_standard_output_has_json_alone_whatever_the_run_prints(self):
+        self.write("test.config", """{mode, {rate, 50}}. {concurrent, 2}. {driver, null}.
+            {operations, [{print_key, 1}, {print_key_and_value, 1}]}. {value_generator, {fixed_bin, 9}}.
+            {key_generator, {to_str, "key-~w", {uniform_int, 5}}}. {value_generator_source_size, 1000}.
+            {pre_hook, {shell, "echo said-before"}}. {post_hook, {shell, "echo said-after"}}.
+            {events, [{"100ms", said, "echo said-meanwhile"}]}. {zzz, 1}.
+            """)
+        out, told = self.run_json(self.path("test.config"), "-d", self.results, "--duration", "1500ms")
+        kinds = [json.loads(line)["type"] for line in out.splitlines()]
+        self.assertEqual(kinds, ["row"] * (len(kinds) - 1) + ["summary"], out)
+        for text in ("said-before", "said-after", "said-meanwhile", "key-", "`zzz` is not known"):
+            self.assertIn(text, told)
+
+    def test_a_comparison_that_runs_first_has_its_answer_alone(self):
+        config = self.path("test.config")
+        out, told = self.run_json("compare", config, config, "--repeat", "1", "--duration", "6s",
+                                  "-d", self.results)
+        [compared] = json.loads(out)
+        self.assertEqual(len(compared["base"]["runs"]), 1)
+        self.assertIn("run-01", told)
 
 
 class WatchedServers(BenchCase):

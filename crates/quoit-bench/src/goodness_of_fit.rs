@@ -9,6 +9,9 @@ pub(crate) const SEEDS: [[i64; 3]; 3] = [[42, 23, 12], [1, 2, 3], [-7, 1 << 40, 
 /// The 99.9 % point of the normal distribution.
 const NORMAL_POINT: f64 = 3.09;
 
+/// The two-sided 99 % point of the normal distribution.
+const MEAN_POINT: f64 = 2.576;
+
 /// The 99.9 % point of Kolmogorov's distribution.
 const KOLMOGOROV_POINT: f64 = 1.95;
 
@@ -55,6 +58,21 @@ pub(crate) fn assert_distributed(name: &str, mut drawn: Vec<f64>, up_to: impl Fn
     assert!(statistic < KOLMOGOROV_POINT, "{name}: {statistic} is over {KOLMOGOROV_POINT}");
 }
 
+/// Checks that times, in parts of the mean that they should have, have this mean: inside of the interval that
+/// the mean of so many independent exponentially distributed ones is in with 99 %.
+pub(crate) fn assert_mean(name: &str, times: &[f64]) {
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    let reach = MEAN_POINT / (times.len() as f64).sqrt();
+    assert!((mean - 1.0).abs() <= reach, "{name}: {mean} times the mean, wanted is 1 +- {reach}");
+}
+
+/// Checks that times, in parts of the mean that they should have, have this mean and are distributed
+/// exponentially.
+pub(crate) fn assert_mean_and_distribution(name: &str, times: Vec<f64>) {
+    assert_mean(name, &times);
+    assert_distributed(name, times, |time| 1.0 - (-time).exp());
+}
+
 #[test]
 fn the_tests_notice_what_they_should() {
     let fails =
@@ -64,4 +82,10 @@ fn the_tests_notice_what_they_should() {
     let numbers = |scale: f64| (0..10_000).map(|n| f64::from(n) * scale / 1e4).collect::<Vec<_>>();
     assert_distributed("uniform", numbers(1.0), |x| x);
     assert!(fails(&|| assert_distributed("short", numbers(0.97), |x| x)));
+    let exponential = |scale: f64| -> Vec<f64> {
+        (0..10_000).map(|n| -((f64::from(n) + 0.5) / 1e4).ln() * scale).collect()
+    };
+    assert_mean_and_distribution("exponential", exponential(1.0));
+    assert!(fails(&|| assert_mean("longer", &exponential(1.03))));
+    assert!(fails(&|| assert_mean_and_distribution("even", vec![1.0; 10_000])));
 }

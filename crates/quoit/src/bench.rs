@@ -50,8 +50,8 @@ enum BenchCommand {
     ///
     /// quoit bench compare old.config new.config --repeat 5 --duration 30s -d results
     ///
-    /// The exit code is 0 when no side is slower than the first one, 4 when one is or probably is, and 1 when
-    /// nothing could be compared.
+    /// The exit code is 0 when no side is slower than the first one, 4 when one is or probably is, or when more
+    /// of its operations fail, and 1 when nothing could be compared.
     Compare(CompareArgs),
     /// Tell how many nodes a load needs, by a law of scaling that is fitted to measured clusters, and by the
     /// room for its data.
@@ -215,16 +215,17 @@ struct ReportArgs {
 /// Effects of a run.
 #[derive(Args, Debug)]
 struct PlanArgs {
-    /// Configuration files, where two set one key the later file wins; or servers as URLs: pb, http, https or
-    /// redis, host, port, and as the path BUCKET or TYPE/BUCKET.
+    /// Configuration files, where two set one key the later file wins; or servers as URLs: pb, http,
+    /// https, redis or memcached, host, port, and as the path BUCKET or TYPE/BUCKET.
     #[arg(required = true, value_name = "CONFIG|URL")]
     sources: Vec<String>,
     /// Duration instead of the configuration's: 500ms, 60s, 2m, 1.5h, infinity, or minutes [default of a URL:
     /// 30s].
     #[arg(short = 't', long)]
     duration: Option<String>,
-    /// Server instead of the configuration's; may be repeated.
-    #[arg(long = "target", value_name = "HOST:PORT")]
+    /// Server instead of the configuration's; may be repeated. The drivers nhs and 2i have several lists of
+    /// servers, and take pb=HOST:PORT, http=HOST:PORT and, nhs alone, replpb=HOST:PORT.
+    #[arg(long = "target", value_name = "[LIST=]HOST:PORT")]
     targets: Vec<String>,
     /// Condition that the run has to meet, such as "p99 < 5ms", "get p99.9 < 20ms", "errors < 0.1%", "rate >
     /// 5k" or "stall < 500ms"; may be repeated. A run that misses one exits with 4.
@@ -259,7 +260,7 @@ struct LineArgs {
     #[arg(long, value_name = "WEIGHT")]
     delete: Option<u32>,
     /// Workers, each with one operation in flight [default: 20].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     workers: Option<u32>,
     /// Operations a second of all workers together, such as 500 or 5k, whether or not earlier ones are
     /// answered [default: as many as the workers can].

@@ -1,8 +1,10 @@
 //! `quoit bench check`: what a configuration would do, without doing it.
 
 use super::{BenchOptions, ExitStatus, failed, load};
-use crate::config::{Config, ConfigError, OperationEntry, Pacing, RunLength};
-use crate::driver::{Asks, Driver, DriverTask, check_verifies, with_named};
+use crate::config::{
+    Config, ConfigError, OperationEntry, Pacing, RunLength, Target, unread_places,
+};
+use crate::driver::{Asks, Driver, DriverTask, check_target_lists, check_verifies, with_named};
 use crate::keygen::Kind;
 use crate::output::Terminal;
 use crate::output::text::size_text;
@@ -25,12 +27,15 @@ pub fn check(options: &BenchOptions) -> ExitStatus {
 /// When the configuration cannot be run.
 pub fn check_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<(), ConfigError> {
     let config = load(options)?;
-    let asks = look(&config)?;
+    let Looked { asks, warnings, notices } = look(&config)?;
     for (name, text) in plan_lines(&config, &asks) {
         terminal.line(&format!("{name:<13}{text}"));
     }
-    for warning in &config.warnings {
+    for warning in config.warnings.iter().chain(&warnings) {
         terminal.line(&format!("warning: {warning}"));
+    }
+    for notice in &notices {
+        terminal.line(&format!("notice: {notice}"));
     }
     Ok(())
 }
@@ -40,14 +45,21 @@ pub fn check_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<(), C
 /// # Errors
 ///
 /// When there is no such driver or something does not fit it.
-pub(super) fn look(config: &Config) -> Result<Asks, ConfigError> {
+pub(super) fn look(config: &Config) -> Result<Looked, ConfigError> {
     with_named(config, Look(config))?
+}
+
+/// Statements of a driver about a configuration.
+pub(super) struct Looked {
+    pub(super) asks: Asks,
+    pub(super) warnings: Vec<String>,
+    notices: Vec<String>,
 }
 
 struct Look<'a>(&'a Config);
 
 impl DriverTask for Look<'_> {
-    type Output = Result<Asks, ConfigError>;
+    type Output = Result<Looked, ConfigError>;
 
     fn with<D: Driver>(self) -> Self::Output {
         let Self(config) = self;
@@ -55,7 +67,14 @@ impl DriverTask for Look<'_> {
         check_verifies::<D>(config)?;
         let (_, operations) = build_mix::<D>(&plan, &config.operations)?;
         check_expectations(config, &operations)?;
-        Ok(D::asks(&plan))
+        let asks = D::asks(&plan);
+        check_target_lists::<D>(config, &asks)?;
+        // Servers of the command line take the place of any key.
+        let unread = match config.target_overrides.is_empty() {
+            true => unread_places(&config.settings, D::NAME),
+            false => Vec::new(),
+        };
+        Ok(Looked { asks, notices: D::notices(&plan), warnings: unread })
     }
 }
 
@@ -92,10 +111,13 @@ fn plan_lines(config: &Config, asks: &Asks) -> Vec<(&'static str, String)> {
 }
 
 fn targets_text(asks: &Asks) -> String {
+    let list_of =
+        |targets: &[Target]| targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if asks.targets.is_empty() {
         return "none".to_owned();
     }
-    asks.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    let others = asks.others.iter().map(|(name, targets)| format!("; {name} {}", list_of(targets)));
+    list_of(&asks.targets) + &others.collect::<String>()
 }
 
 fn pacing_text(config: &Config) -> String {

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::config::{
     Config, ConfigError, Expectation, LINE_FILE, LineError, LineOptions, LogLevel, Place, RunEvent,
-    RunLength, Target, run_hook,
+    RunLength, Target, TargetOverride, run_hook,
 };
 use crate::driver::{Driver, DriverTask, with_named};
 use crate::notices::Notices;
@@ -22,7 +22,9 @@ use crate::output::environment::Environment;
 use crate::output::text::size_text;
 use crate::output::{RunDirectory, RunLog, Terminal};
 use crate::report::write_after_run;
-use crate::run::{RunEnd, RunError, RunReport, RunSetup, RunSummary, find_knee, run_driver};
+use crate::run::{
+    KNEE_FILE, RunEnd, RunError, RunReport, RunSetup, RunSummary, find_knee, run_driver,
+};
 
 pub use check::{check, check_on};
 pub use convert::convert;
@@ -54,7 +56,7 @@ pub struct BenchOptions {
     pub watched: Vec<String>,
     /// Events beside those of the configuration.
     pub events: Vec<RunEvent>,
-    /// Servers as `host:port` instead of the configuration's.
+    /// Servers as `host:port` or `list=host:port` instead of the configuration's.
     pub targets: Vec<String>,
     /// Options of basho_bench that were given and have no effect here.
     pub passed_over: Vec<&'static str>,
@@ -220,9 +222,9 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
             config.report_interval = SHORT_RUN_INTERVAL;
         }
     }
-    let targets: Result<Vec<Target>, ConfigError> =
-        options.targets.iter().map(|target| Target::parse(target)).collect();
-    config.target_overrides = targets?;
+    for text in &options.targets {
+        config.target_overrides.push(TargetOverride::parse(text)?);
+    }
     let place = Place::Option("--expect");
     for text in &options.expectations {
         let fault =
@@ -233,6 +235,7 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     for server in &options.watched {
         config.watched.push(Target::parse(server)?);
     }
+    config.is_json = options.is_json;
     config.aborts_early |= options.aborts_early;
     if config.aborts_early && config.expectations.is_empty() {
         let told =
@@ -272,7 +275,7 @@ impl DriverTask for RunTask<'_> {
 pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunReport, RunError> {
     let mut config = load(options)?;
     // Nothing is left behind by a configuration that cannot be run.
-    let asks = check::look(&config)?;
+    let check::Looked { asks, warnings, .. } = check::look(&config)?;
     // A path through `current` leads elsewhere as soon as the run has its directory.
     let config_paths: Vec<PathBuf> = options
         .config_paths
@@ -288,7 +291,7 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
         Some(text) => vec![directory.write_config(LINE_FILE, &text)?],
         None => directory.copy_configs(&config_paths)?,
     };
-    for warning in &config.warnings {
+    for warning in config.warnings.iter().chain(&warnings) {
         log.warning(warning);
         terminal.line(&format!("warning: {warning}"));
     }
@@ -326,7 +329,8 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
         Ok(report) => {
             let of_run = report.directory.clone();
             write_after_run(&of_run, report, terminal);
-            if of_run != directory.path() {
+            // A search that judged no rate has nothing to be drawn.
+            if of_run != directory.path() && directory.path().join(KNEE_FILE).is_file() {
                 write_after_run(directory.path(), report, terminal);
             }
             if let Some(command) = &config.hooks.after {

@@ -8,6 +8,7 @@ use crate::output::{RunDirectory, Terminal};
 use crate::report::{ComparisonPage, draw_comparison_page};
 use crate::run::RunError;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Exit status when a side is slower than the first one, or probably is.
@@ -36,14 +37,18 @@ pub struct CompareOptions {
 }
 
 /// Compares runs, says what comes of it on the standard output, and gives the exit status: 0 when no side is
-/// slower than the first one, [`EXIT_SLOWER`] when one is or probably is, 1 when nothing could be compared.
+/// slower than the first one, [`EXIT_SLOWER`] when one is or probably is, or fails more, 1 when nothing could
+/// be compared.
 pub fn compare_command(options: &CompareOptions) -> u8 {
     match compare_on(options, &mut Terminal::stdout()) {
         Ok(compared) => {
             let is_slower = |one: &ComparedSides| {
                 matches!(
                     one.verdict,
-                    SideVerdict::Slower | SideVerdict::ProbablySlower | SideVerdict::Mixed
+                    SideVerdict::Slower
+                        | SideVerdict::ProbablySlower
+                        | SideVerdict::Mixed
+                        | SideVerdict::FailsMore
                 )
             };
             if compared.iter().any(is_slower) { EXIT_SLOWER } else { EXIT_SAME }
@@ -74,6 +79,10 @@ pub(super) fn compare_on(
         }
     }
     let sides = match options.repeat {
+        // The standard output is for the answer.
+        Some(count) if options.json => {
+            run_in_turn(options, count, &mut Terminal::to(Box::new(io::stderr()), false))?
+        }
         Some(count) => run_in_turn(options, count, terminal)?,
         None => options.sides.clone(),
     };
@@ -165,7 +174,10 @@ fn write_page(
     let page = draw_comparison_page(ComparisonPage {
         title: &format!("{} and {}", base.display(), other.display()),
         sentence: &sentence(found),
-        is_slower: matches!(found.verdict, SideVerdict::Slower | SideVerdict::ProbablySlower),
+        is_slower: matches!(
+            found.verdict,
+            SideVerdict::Slower | SideVerdict::ProbablySlower | SideVerdict::FailsMore
+        ),
         table: &text(found),
         latencies: latencies
             .into_iter()

@@ -18,6 +18,8 @@ pub(super) struct Estimate {
     pub(super) log: f64,
     /// Variance of `log`, as far as this run alone can tell.
     pub(super) variance: f64,
+    /// How far `log` may be off since the seconds were rounded; all runs of a server are off alike.
+    pub(super) rounding: f64,
 }
 
 impl Estimate {
@@ -50,7 +52,12 @@ impl Estimate {
         let squares = medians.iter().map(|one| (one - mean).powi(2)).sum::<f64>();
         let variance = squares / (RESAMPLE_COUNT - 1) as f64;
         let mut logs = logs;
-        Some(Self { log: median(&mut logs), variance })
+        Some(Self { log: median(&mut logs), variance, rounding: 0.0 })
+    }
+
+    /// The estimate of seconds that were rounded to a multiple of `step`.
+    pub(super) fn rounded_to(self, step: f64) -> Self {
+        Self { rounding: step / 2.0 / self.log.exp(), ..self }
     }
 }
 

@@ -11,10 +11,13 @@ mod sides;
 mod tests;
 mod text;
 mod verdict;
+#[cfg(test)]
+mod whole_tests;
 
 pub use command::{CompareOptions, EXIT_SLOWER, compare_command};
 pub use verdict::{Comparison, Verdict};
 
+use crate::measure::NOISE_FACTOR;
 use crate::measure::intervals::IntervalError;
 use crate::report::ReportError;
 use crate::run::RunError;
@@ -29,6 +32,12 @@ use thiserror::Error;
 pub const USUAL_SPREAD: f64 = 0.03;
 /// The slowest hundredth varies more.
 const TAIL_SPREADS: f64 = 3.0;
+
+/// A side fails more than another when its share of failed operations is more than so many times the other's
+/// and [`FAILED_SHARE_MIN`]: single failures are no difference between servers.
+const FAILED_RATIO: f64 = 2.0;
+/// See [`FAILED_RATIO`].
+const FAILED_SHARE_MIN: f64 = 0.001;
 
 /// Why runs can't be compared.
 #[derive(Debug, Error)]
@@ -72,7 +81,8 @@ pub enum CompareError {
     },
     /// The sides have too few seconds with a figure.
     #[error(
-        "there is nothing to compare: no figure has five seconds with a success in the runs of both sides"
+        "there is nothing to compare: no figure has a success in five seconds (of a run of basho_bench: in \
+         five rows) of the runs of both sides"
     )]
     Nothing,
     /// The page can't be written.
@@ -106,6 +116,8 @@ pub struct ComparedFigure {
     pub kind: FigureKind,
     /// Whether it decides the verdict.
     pub decides: bool,
+    /// Whether both sides are within the noise of their load generators, which then differ, if anything.
+    pub within_noise: bool,
     /// The comparison.
     #[serde(flatten)]
     pub compared: Comparison,
@@ -127,10 +139,12 @@ pub enum SideVerdict {
     ProbablySlower,
     /// It is faster by one figure and slower by another.
     Mixed,
+    /// More of its operations fail, however fast the others are.
+    FailsMore,
 }
 
 /// A side as the answer names it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedSide {
     /// Directories of its runs.
     pub runs: Vec<PathBuf>,
@@ -138,6 +152,8 @@ pub struct ComparedSide {
     pub stalled_s: usize,
     /// Failed operations of all runs.
     pub errors: u64,
+    /// The share of all operations that failed.
+    pub failed_share: f64,
     /// Runs in which the load generator was the limit: they say little about the server.
     pub client_bound_runs: usize,
 }
@@ -189,7 +205,8 @@ impl Sides {
                 [(FigureKind::Median, |of| &of.median_us), (FigureKind::P99, |of| &of.p99_us)];
             for (kind, seconds) in kinds {
                 want(Some(operation.as_str()), kind, &|run| {
-                    Estimate::of(seconds(run.operations.get(operation)?))
+                    let of = run.operations.get(operation)?;
+                    Some(Estimate::of(seconds(of))?.rounded_to(of.step_us))
                 });
             }
         }
@@ -199,27 +216,54 @@ impl Sides {
             .iter()
             .map(|(operation, kind, [base, other])| {
                 let tail = if *kind == FigureKind::P99 { TAIL_SPREADS } else { 1.0 };
-                let decides = decides(*kind);
+                let within_noise = self.are_within_noise(*kind, [base, other]);
+                let decides = decides(*kind) && !within_noise;
                 let figure_count = if decides { deciding_count } else { wanted.len() };
                 let compared = verdict::compare(base, other, usual_spread * tail, figure_count);
                 let operation = operation.map(str::to_owned);
-                ComparedFigure { operation, kind: *kind, decides, compared }
+                ComparedFigure { operation, kind: *kind, decides, within_noise, compared }
             })
             .collect();
         if figures.is_empty() {
             return Err(CompareError::Nothing);
         }
-        let verdict = verdict_of(&figures);
         let (base, other) = (side(&self.base), side(&self.other));
+        let verdict = match other.fails_more_than(&base) {
+            true => SideVerdict::FailsMore,
+            false => verdict_of(&figures),
+        };
         Ok(ComparedSides { base, other, figures, verdict })
+    }
+
+    /// Whether a latency is within the noise in each run of both sides, of which `estimates` are.
+    fn are_within_noise(&self, kind: FigureKind, estimates: [&Vec<Estimate>; 2]) -> bool {
+        let floor = |run: &RunFigures| match kind {
+            FigureKind::Rate => 0,
+            FigureKind::Median => run.noise_floor.median_us,
+            FigureKind::P99 => run.noise_floor.p99_us,
+        };
+        let runs = self.base.iter().chain(&self.other);
+        let mut values = estimates.into_iter().flatten().map(|estimate| estimate.log.exp());
+        runs.zip(&mut values).all(|(run, us)| us < (NOISE_FACTOR * floor(run)) as f64)
+    }
+}
+
+impl ComparedSide {
+    /// Whether failures alone make this side the worse one.
+    pub(super) fn fails_more_than(&self, other: &Self) -> bool {
+        self.failed_share > FAILED_RATIO * other.failed_share + FAILED_SHARE_MIN
     }
 }
 
 fn side(runs: &[RunFigures]) -> ComparedSide {
+    let errors: u64 = runs.iter().map(|run| run.error_count).sum();
+    let all = errors as f64 + runs.iter().map(|run| run.success_count).sum::<f64>();
+    let stalled_s = |run: &RunFigures| stalled_count(&run.rates) as f64 * run.span_s;
     ComparedSide {
         runs: runs.iter().map(|run| run.directory.clone()).collect(),
-        stalled_s: runs.iter().map(|run| stalled_count(&run.rates)).sum(),
-        errors: runs.iter().map(|run| run.error_count).sum(),
+        stalled_s: runs.iter().map(stalled_s).sum::<f64>().round() as usize,
+        errors,
+        failed_share: errors as f64 / all.max(1.0),
         client_bound_runs: runs.iter().filter(|run| run.is_client_bound).count(),
     }
 }
@@ -227,7 +271,7 @@ fn side(runs: &[RunFigures]) -> ComparedSide {
 /// Certain differences of any figure, and probable ones of those that decide.
 fn verdict_of(figures: &[ComparedFigure]) -> SideVerdict {
     let mut found = [false; 4];
-    for figure in figures {
+    for figure in figures.iter().filter(|figure| !figure.within_noise) {
         let more_is_better = figure.kind == FigureKind::Rate;
         let (is_better, is_certain) = match figure.compared.verdict {
             Verdict::Same => continue,

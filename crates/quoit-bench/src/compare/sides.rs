@@ -1,8 +1,8 @@
 //! The runs of a side, and their figures second by second.
 
 use super::CompareError;
-use crate::measure::OperationStats;
 use crate::measure::intervals::{self, IntervalReader};
+use crate::measure::{Latencies, OperationStats};
 use crate::report::Results;
 use crate::run::RunSummary;
 use std::collections::BTreeMap;
@@ -18,9 +18,14 @@ pub(super) struct RunFigures {
     pub(super) rates: Vec<f64>,
     /// By the label in file names.
     pub(super) operations: BTreeMap<String, OperationSeconds>,
+    /// Length of what a rate is of, in seconds: 1, or that of a row of the tables.
+    pub(super) span_s: f64,
+    pub(super) success_count: f64,
     pub(super) error_count: u64,
     /// Whether the load offered a fixed number of operations a second.
     pub(super) is_paced: bool,
+    /// Latencies of operations that ask no server; all 0 where the run did not measure them.
+    pub(super) noise_floor: Latencies,
     /// Whether the load generator was what limited the run.
     pub(super) is_client_bound: bool,
 }
@@ -30,6 +35,8 @@ pub(super) struct RunFigures {
 pub(super) struct OperationSeconds {
     pub(super) median_us: Vec<f64>,
     pub(super) p99_us: Vec<f64>,
+    /// Latencies are multiples of this.
+    pub(super) step_us: f64,
     /// All its latencies, where the run kept their distribution.
     pub(super) all: Option<OperationStats>,
 }
@@ -66,12 +73,16 @@ impl RunFigures {
             true => of_intervals(directory, &results)?,
             false => of_rows(&results),
         };
+        let span_s = if has_all { 1.0 } else { row_s(&results) };
         Ok(Self {
             directory: directory.to_owned(),
             rates,
             operations,
+            span_s,
+            success_count: results.summary.iter().map(|row| row.successful).sum(),
             error_count: results.summary.iter().map(|row| row.failed as u64).sum(),
             is_paced: summary.as_ref().is_some_and(|summary| summary.mode.kind != "max"),
+            noise_floor: summary.as_ref().map(|it| it.client.noise_floor).unwrap_or_default(),
             is_client_bound: summary.is_some_and(|summary| summary.client.client_bound),
         })
     }
@@ -91,9 +102,11 @@ fn of_intervals(directory: &Path, results: &Results) -> Result<SecondFigures, Co
             let count = counts.entry(interval.start).or_default();
             *count = (count.0 + interval.stats.count() as f64, interval.length.as_secs_f64());
             if interval.stats.count() > 0 {
-                let latencies = interval.stats.latencies();
-                seconds.median_us.push(latencies.median_us as f64);
-                seconds.p99_us.push(latencies.p99_us as f64);
+                // Not in whole microseconds, of which quick operations take one or two.
+                let of =
+                    |quantile| interval.stats.histogram_ns().value_at_quantile(quantile) as f64;
+                seconds.median_us.push(of(0.5) / 1e3);
+                seconds.p99_us.push(of(0.99) / 1e3);
             }
             all.add(&interval.stats);
         }
@@ -110,15 +123,19 @@ fn of_intervals(directory: &Path, results: &Results) -> Result<SecondFigures, Co
     Ok(((0..=end).filter_map(of_second).collect(), operations))
 }
 
+/// The length of a whole row of the tables, in seconds.
+fn row_s(results: &Results) -> f64 {
+    results.summary.iter().map(|row| row.window_s).fold(0.0, f64::max)
+}
+
 /// The figures of the rows of the tables, each of some seconds.
 fn of_rows(results: &Results) -> SecondFigures {
-    let longest_s = results.summary.iter().map(|row| row.window_s).fold(0.0, f64::max);
-    let whole = results.summary.iter().filter(|row| row.window_s > longest_s / 2.0);
+    let whole = results.summary.iter().filter(|row| row.window_s > row_s(results) / 2.0);
     let rates = whole.map(|row| row.successful / row.window_s).collect();
     let mut operations = BTreeMap::new();
     for operation in &results.operations {
         let rows = operation.rows.iter().filter(|row| row.count > 0.0);
-        let mut seconds = OperationSeconds::default();
+        let mut seconds = OperationSeconds { step_us: 1.0, ..OperationSeconds::default() };
         for row in rows {
             seconds.median_us.push(row.median_us);
             seconds.p99_us.push(row.p99_us);

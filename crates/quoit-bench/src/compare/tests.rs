@@ -94,6 +94,98 @@ fn several_runs_in_a_directory_are_one_side_and_a_slower_one_is_told() {
     assert_eq!(back[0].verdict, SideVerdict::Faster);
 }
 
+/// Writes the tables of a run anew, with this share of all operations failed.
+fn fail(directory: &Path, share: f64) {
+    let path = directory.join("summary.csv");
+    let old = fs::read_to_string(&path).expect("a table");
+    let mut lines = old.lines().map(str::to_owned);
+    let mut new = lines.next().expect("a head") + "\n";
+    for line in lines {
+        let cells: Vec<&str> = line.split(", ").collect();
+        let successful: f64 = cells[3].parse().expect("a number");
+        let failed = (successful * share / (1.0 - share)).round();
+        let total = successful + failed;
+        let _ = writeln!(new, "{}, {}, {total}, {successful}, {failed}", cells[0], cells[1]);
+    }
+    fs::write(path, new).expect("a table");
+}
+
+#[test]
+fn a_side_that_fails_more_is_worse_however_fast_its_successes_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (base, other) = (folder.path().join("base"), folder.path().join("other"));
+    run(&base, wave);
+    run(&other, |second| wave(second) * 2.0);
+    fail(&other, 0.5);
+    let sides = options(&[&base, &other]);
+    let compared = compare_on(&sides, &mut Terminal::stdout()).expect("a comparison");
+    assert_eq!(compared[0].verdict, SideVerdict::FailsMore);
+    let sentence = text::sentence(&compared[0]);
+    let told = "The other side fails more: 50.0 % of its operations fail, and 0.0 % of the base's";
+    assert!(sentence.starts_with(told), "{sentence}");
+    assert_eq!(compare_command(&sides), EXIT_SLOWER);
+    // The other way about it is no fault of the other side.
+    let back =
+        compare_on(&options(&[&other, &base]), &mut Terminal::stdout()).expect("a comparison");
+    assert_eq!(back[0].verdict, SideVerdict::Slower);
+    assert!(text::sentence(&back[0]).contains("the base fails more: 50.0 %"), "{back:?}");
+    // A few failures are none.
+    fail(&base, 0.0);
+    run(&other, wave);
+    fail(&other, 0.0005);
+    let few = compare_on(&sides, &mut Terminal::stdout()).expect("a comparison");
+    assert_eq!(few[0].verdict, SideVerdict::Same);
+}
+
+#[test]
+fn rows_of_ten_seconds_stand_still_for_ten_seconds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    run(folder.path(), |second| if second == 30 { 0.0 } else { wave(second) });
+    for name in ["summary.csv", "get_latencies.csv"] {
+        let path = folder.path().join(name);
+        let old = fs::read_to_string(&path).expect("a table");
+        fs::write(&path, old.replace(".0, 1.0, ", "0.0, 10.0, ")).expect("a table");
+    }
+    let sides = options(&[folder.path(), folder.path()]);
+    let compared = compare_on(&sides, &mut Terminal::stdout()).expect("a comparison");
+    assert_eq!(compared[0].base.stalled_s, 10);
+}
+
+/// basho_bench's tables have whole microseconds: medians of 1 and 2 may be 1.4 and 1.6.
+#[test]
+fn latencies_that_rounding_may_have_parted_do_not_differ() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (base, other) = (folder.path().join("base"), folder.path().join("other"));
+    let write = |directory: &Path, median_us: u32| {
+        run(directory, wave);
+        let path = directory.join("get_latencies.csv");
+        let old = fs::read_to_string(&path).expect("a table");
+        let row = |line: &str| {
+            let cells: Vec<&str> = line.split(", ").collect();
+            if cells[0] == "elapsed" {
+                return line.to_owned();
+            }
+            let figures = format!("0, {median_us}.0, {median_us}, 30, 30, 30, 30, 0");
+            format!("{}, {}, {}, {figures}", cells[0], cells[1], cells[2])
+        };
+        let new: Vec<String> = old.lines().map(row).collect();
+        fs::write(path, new.join("\n") + "\n").expect("a table");
+    };
+    for run in ["1", "2", "3", "4", "5"] {
+        write(&base.join(run), 1);
+        write(&other.join(run), 2);
+    }
+    let compared =
+        compare_on(&options(&[&base, &other]), &mut Terminal::stdout()).expect("a comparison");
+    assert_eq!(compared[0].verdict, SideVerdict::Same, "{compared:?}");
+    for run in ["1", "2", "3", "4", "5"] {
+        write(&other.join(run), 4);
+    }
+    let compared =
+        compare_on(&options(&[&base, &other]), &mut Terminal::stdout()).expect("a comparison");
+    assert_eq!(compared[0].verdict, SideVerdict::Slower, "{compared:?}");
+}
+
 #[test]
 fn what_is_no_run_is_named_with_what_to_give_instead() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -128,6 +220,10 @@ fn configurations_are_run_in_turn() {
     let one = &compared[0];
     assert_eq!((one.base.runs.len(), one.other.runs.len()), (1, 1));
     assert!(one.base.runs[0].ends_with("side-1/run-01"), "{:?}", one.base.runs);
-    // The rate is given: the latency decides.
-    assert!(one.figures.iter().all(|of| of.decides == (of.kind == FigureKind::Median)));
+    // The rate is given, so the latency would decide; against no server it is the load generator's own.
+    assert!(one.figures.iter().all(|figure| !figure.decides));
+    let noise = |figure: &ComparedFigure| figure.within_noise == (figure.kind != FigureKind::Rate);
+    assert!(one.figures.iter().all(noise), "{one:?}");
+    assert_eq!(one.verdict, SideVerdict::Same);
+    assert!(text::sentence(one).contains("within the noise of the load generator"));
 }

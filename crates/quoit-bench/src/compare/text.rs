@@ -24,7 +24,7 @@ pub(super) fn text(compared: &ComparedSides) -> String {
             name_of(figure),
             of.ratio,
             format!("{:+.1}", of.effect),
-            word_of(of.verdict)
+            if figure.within_noise { "within the noise" } else { word_of(of.verdict) }
         );
     }
     let _ = write!(out, "\n{}", sentence(compared));
@@ -88,16 +88,37 @@ pub(super) fn sentence(compared: &ComparedSides) -> String {
     let told: Vec<String> = compared
         .figures
         .iter()
-        .filter(|figure| figure.compared.verdict != Verdict::Same)
+        .filter(|figure| figure.compared.verdict != Verdict::Same && !figure.within_noise)
         .map(|figure| {
             let of = &figure.compared;
             let (name, low, high) = (name_of(figure), of.ratio_low, of.ratio_high);
             format!("{name} {:.3} times ({low:.3} to {high:.3})", of.ratio)
         })
         .collect();
+    let (base, other) = (&compared.base, &compared.other);
+    let shares = |worse: &ComparedSide, better: &ComparedSide| {
+        let [worse, better] = [worse, better].map(|side| side.failed_share * 100.0);
+        format!("{worse:.1} % of its operations fail, and {better:.1} %")
+    };
+    if compared.verdict == SideVerdict::FailsMore {
+        let shares = shares(other, base);
+        return format!(
+            "The other side fails more: {shares} of the base's; times are those of successes alone"
+        );
+    }
+    let failures = match base.fails_more_than(other) {
+        true => format!("; the base fails more: {} of the other's", shares(base, other)),
+        false => String::new(),
+    };
     let what = match compared.verdict {
         SideVerdict::Same => {
-            let deciding = compared.figures.iter().filter(|figure| figure.decides);
+            let mut deciding = compared.figures.iter().filter(|figure| figure.decides).peekable();
+            if deciding.peek().is_none() {
+                return format!(
+                    "No difference can be seen: the latencies are within the noise of the load \
+                     generator{failures}"
+                );
+            }
             let least = deciding.map(|figure| figure.compared.detectable).fold(1.0, f64::max);
             let percent = (least - 1.0) * 100.0;
             let more = match compared.base.runs.len().min(compared.other.runs.len()) {
@@ -107,7 +128,7 @@ pub(super) fn sentence(compared: &ComparedSides) -> String {
                 _ => "",
             };
             return format!(
-                "No difference found; one below {percent:.1} % would not have been seen{more}"
+                "No difference found; one below {percent:.1} % would not have been seen{more}{failures}"
             );
         }
         SideVerdict::Faster => "is faster",
@@ -115,6 +136,7 @@ pub(super) fn sentence(compared: &ComparedSides) -> String {
         SideVerdict::Slower => "is slower",
         SideVerdict::ProbablySlower => "is probably slower",
         SideVerdict::Mixed => "is faster by one figure and slower by another",
+        SideVerdict::FailsMore => "fails more",
     };
-    format!("The other side {what}: {}", told.join(", "))
+    format!("The other side {what}: {}{failures}", told.join(", "))
 }

@@ -75,9 +75,10 @@ pub(super) fn compare(
     let variance = |side: &Side| (squares / freedom + within * side.within) / side.count;
     let error = (variance(&of_base) + variance(&of_other)).sqrt();
     let student = StudentsT::new(0.0, 1.0, freedom).expect("the degrees of freedom are above 0");
+    let rounding = of_base.rounding + of_other.rounding;
     let reach = |level: f64| {
         let level = 1.0 - (1.0 - level) / figure_count.max(1) as f64;
-        error * student.inverse_cdf(f64::midpoint(1.0, level))
+        error * student.inverse_cdf(f64::midpoint(1.0, level)) + rounding
     };
     let is_single = base.len() < 2 || other.len() < 2;
     let certain = reach(if is_single { CERTAIN_LEVEL_SINGLE } else { CERTAIN_LEVEL });
@@ -91,7 +92,7 @@ pub(super) fn compare(
         difference if difference > probable => Verdict::ProbablyHigher,
         _ => Verdict::Same,
     };
-    let shown = error * student.inverse_cdf(f64::midpoint(1.0, SHOWN_LEVEL));
+    let shown = error * student.inverse_cdf(f64::midpoint(1.0, SHOWN_LEVEL)) + rounding;
     Comparison {
         base: of_base.mean.exp(),
         other: of_other.mean.exp(),
@@ -112,6 +113,8 @@ struct Side {
     squares: f64,
     /// Mean variance within a run.
     within: f64,
+    /// Greatest rounding of a run.
+    rounding: f64,
 }
 
 impl Side {
@@ -120,7 +123,8 @@ impl Side {
         let mean = runs.iter().map(|run| run.log).sum::<f64>() / count;
         let squares = runs.iter().map(|run| (run.log - mean).powi(2)).sum();
         let within = runs.iter().map(|run| run.variance).sum::<f64>() / count;
-        Self { count, mean, squares, within }
+        let rounding = runs.iter().map(|run| run.rounding).fold(0.0, f64::max);
+        Self { count, mean, squares, within, rounding }
     }
 }
 
@@ -208,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_interval_is_students() {
-        let run = |log| Estimate { log, variance: 0.0 };
+        let run = |log| Estimate { log, variance: 0.0, rounding: 0.0 };
         // Equal runs on each side: the usual spread alone, by 22 degrees of freedom of which 20 are its own.
         let compared = compare(&[run(0.0), run(0.0)], &[run(0.1), run(0.1)], 0.03, 1);
         let error = 0.03 * (20.0_f64 / 22.0).sqrt();
@@ -228,6 +232,7 @@ mod tests {
                 .map(|at| Estimate {
                     log: middle + if at % 2 == 0 { spread } else { -spread },
                     variance: 0.0,
+                    rounding: 0.0,
                 })
                 .collect()
         };

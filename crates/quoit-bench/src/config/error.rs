@@ -211,4 +211,20 @@ pub enum ConfigError {
     /// A target given on the command line that is none.
     #[error("the target `{0}` is not valid: write host:port, as in 127.0.0.1:8098")]
     Target(String),
+    /// A target given on the command line for a list of servers that the driver does not have.
+    #[error("--target: the driver {driver} has no list of servers `{list}`: {known}")]
+    TargetList {
+        /// The driver.
+        driver: &'static str,
+        /// The list as it was named.
+        list: String,
+        /// The lists that the driver has.
+        known: String,
+    },
+    /// A target given on the command line for a driver without servers.
+    #[error("--target has no effect: the driver {driver} has no servers; leave it out")]
+    TargetUnused {
+        /// The driver.
+        driver: &'static str,
+    },
 }

@@ -121,10 +121,21 @@ fn warn_of_small_source(
     source: &SourceSettings,
     warnings: &mut Vec<String>,
 ) {
-    let (Some(size_bytes), Some(least)) = (source.random_bytes(), values.least_slice_bytes())
-    else {
+    let Some(least) = values.least_slice_bytes() else { return };
+    if let Some(file) = &source.file {
+        // A file that can't be read is an error of its own.
+        let size_bytes = std::fs::metadata(file).map_or(u64::MAX, |metadata| metadata.len());
+        if values.own_source_kind().is_some() && least >= size_bytes {
+            warnings.push(format!(
+                "{}value_generator: values of {least} bytes and more are cut from the {size_bytes} bytes of \
+                 {}, so each is all of them; name a larger file",
+                settings.place("value_generator"),
+                file.display()
+            ));
+        }
         return;
-    };
+    }
+    let Some(size_bytes) = source.random_bytes() else { return };
     if values.own_source_kind() == Some(SourceKind::Random) && least >= size_bytes {
         warnings.push(format!(
             "{}value_generator: values of {least} bytes and more are cut from {size_bytes} random \

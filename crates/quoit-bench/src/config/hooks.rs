@@ -53,8 +53,9 @@ impl Hooks {
     }
 }
 
-/// Runs a command by the shell and waits for its end. It has the standard streams of this process
-/// and finds the files of the run by the variable `QUOIT_BENCH_DIR`.
+/// Runs a command by the shell and waits for its end. It has the standard input of this process; its output
+/// goes to the standard error, so that the standard output has the run alone. It finds the files of the run
+/// by the variable `QUOIT_BENCH_DIR`.
 ///
 /// # Errors
 ///
@@ -67,6 +68,7 @@ pub(crate) fn run_hook(
     let status = Command::new("sh")
         .args(["-c", command])
         .env(DIRECTORY_VARIABLE, directory)
+        .stdout(std::io::stderr())
         .status()
         .map_err(|error| error.to_string());
     let reason = match status {

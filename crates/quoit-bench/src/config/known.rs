@@ -184,17 +184,60 @@ const ENDINGS_OF_PLACES: [&str; 4] = ["_ips", "_port", "_bucket", "_hosts"];
 /// Keys of drivers of other versions that change which requests are sent.
 const KEYS_OF_REQUESTS: [&str; 1] = ["crdts"];
 
+/// Known keys without which the load would be another, beside those of places.
+const KEYS_OF_LOADS: [&str; 7] = [
+    "driver",
+    "operations",
+    "key_generator",
+    "value_generator",
+    "http_raw_path",
+    "http_raw_params",
+    "riakclient_nodes",
+];
+
+/// Most letters that a key which is misspelt differs in from the known one.
+const MISSPELT_LETTERS_MAX: usize = 2;
+
+/// The ending of a key that tells where the load goes; `_ips` for `_hosts`, which means the same.
+fn ending_of_place(key: &str) -> Option<&'static str> {
+    let ending = ENDINGS_OF_PLACES.into_iter().find(|ending| key.ends_with(ending))?;
+    Some(if ending == "_hosts" { "_ips" } else { ending })
+}
+
 /// True for a key that, passed over, would send the load elsewhere than its author meant, or other requests.
 fn decides_the_load(key: &str) -> bool {
-    KEYS_OF_REQUESTS.contains(&key) || ENDINGS_OF_PLACES.iter().any(|ending| key.ends_with(ending))
+    KEYS_OF_REQUESTS.contains(&key) || ending_of_place(key).is_some()
+}
+
+/// The key of a load that an unknown one misspells.
+fn misspelt(key: &str) -> Option<&'static str> {
+    let key = key.to_ascii_lowercase();
+    let known = KEYS
+        .iter()
+        .filter(|known| decides_the_load(known) || KEYS_OF_LOADS.contains(known))
+        .map(|known| (strsim::damerau_levenshtein(&key, known), *known));
+    let (letters, known) = known.min()?;
+    (letters <= MISSPELT_LETTERS_MAX).then_some(known)
+}
+
+/// The known key that an unknown one most likely means; for one of a place, only one of such a place.
+fn meant(key: &str) -> Option<&'static str> {
+    let Some(ending) = ending_of_place(key) else { return nearest(key, KEYS) };
+    let known: Vec<&'static str> =
+        KEYS.iter().copied().filter(|known| known.ends_with(ending)).collect();
+    let key = match key.strip_suffix("_hosts") {
+        Some(start) => format!("{start}_ips"),
+        None => key.to_owned(),
+    };
+    nearest(&key, &known)
 }
 
 /// One warning for each key that is unknown or without effect.
 ///
 /// # Errors
 ///
-/// When a key that is not known names servers, a port or a bucket, or which requests are sent: without it the
-/// run would measure something else.
+/// When a key that is not known names servers, a port or a bucket, or which requests are sent, or misspells
+/// one that does: without it the run would measure something else.
 pub(super) fn warnings(settings: &Settings) -> Result<Vec<String>, ConfigError> {
     let mut warnings = Vec::new();
     for (key, place) in settings.keys() {
@@ -203,15 +246,75 @@ pub(super) fn warnings(settings: &Settings) -> Result<Vec<String>, ConfigError> 
                 warnings.push(format!("{place}{key} has no effect: {effect}"));
             }
         } else if !KEYS.contains(&key) {
-            let hint = match nearest(key, KEYS) {
+            let misspelt = misspelt(key);
+            let hint = match misspelt.or_else(|| meant(key)) {
                 Some(name) => format!(": did you mean `{name}`?"),
                 None => String::new(),
             };
-            if decides_the_load(key) {
+            if misspelt.is_some() || decides_the_load(key) {
                 return Err(ConfigError::UnknownKey { place, key: key.to_owned(), hint });
             }
             warnings.push(format!("{place}the key `{key}` is not known and is ignored{hint}"));
         }
     }
     Ok(warnings)
+}
+
+/// Warnings about keys of servers, ports and buckets that the driver has not read, where it read none of the
+/// same ending: the load goes to its defaults then, which a configuration with such a key hardly means.
+pub(crate) fn unread_places(settings: &Settings, driver: &str) -> Vec<String> {
+    let of_places = || settings.keys().filter(|(key, _)| ending_of_place(key).is_some());
+    let is_read = |ending| {
+        let mut same = of_places().filter(|(key, _)| ending_of_place(key) == Some(ending));
+        same.any(|(key, _)| settings.was_read(key))
+    };
+    let unread = of_places().filter(|(key, _)| ending_of_place(key).is_some_and(|it| !is_read(it)));
+    unread
+        .map(|(key, place)| {
+            format!("{place}{key} is a key of other drivers: {driver} does not read it")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        let mut settings = Settings::default();
+        settings.add("a.config".as_ref(), text.as_bytes()).expect("terms");
+        warnings(&settings).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn an_unknown_key_that_decides_where_the_load_goes_is_an_error() {
+        let told = error("{mode, max}.\n{http_raw_ip_ips, [\"10.0.0.1\"]}.");
+        let expected = "a.config:2:2: the key `http_raw_ip_ips` is not known";
+        assert!(
+            told.starts_with(expected) && told.contains("did you mean `http_raw_ips`?"),
+            "{told}"
+        );
+        for key in ["riakc_pb_prt_port", "some_bucket", "http_hosts", "crdts"] {
+            assert!(error(&format!("{{{key}, [1]}}.")).contains(key));
+        }
+        // The key meant, also where the fault is in the ending, and never one of another kind.
+        for (key, meant) in [
+            ("riakc_pb_ip", Some("riakc_pb_ips")),
+            ("riakc_pb_prot", Some("riakc_pb_port")),
+            ("riakc_pb_buckt", Some("riakc_pb_bucket")),
+            ("'HTTP_RAW_IPS'", Some("http_raw_ips")),
+            ("http_raw_pth", Some("http_raw_path")),
+            ("operation", Some("operations")),
+            ("http_hosts", Some("http_ips")),
+            ("cassandra_port", None),
+        ] {
+            let told = error(&format!("{{{key}, [1]}}."));
+            match meant {
+                Some(meant) => {
+                    assert!(told.contains(&format!("did you mean `{meant}`?")), "{told}")
+                }
+                None => assert!(!told.contains("did you mean"), "{told}"),
+            }
+        }
+    }
 }

@@ -267,6 +267,9 @@ impl LineServer {
         }
         let host = url.host_str().filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| fault("there is no host".to_owned()))?;
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(fault("nothing comes behind the path, neither ? nor #".to_owned()));
+        }
         let path: Vec<&str> = url.path().split('/').filter(|part| !part.is_empty()).collect();
         let (bucket_type, bucket) = match path[..] {
             [] => (None, "bench"),
@@ -535,6 +538,7 @@ mod tests {
             ("pb://h:99999", "write for example"),
             ("pb://u:p@h", "QUOIT_USER"),
             ("pb://h/a/b/c", "TYPE/BUCKET"),
+            ("pb://h/b?timeout=1", "neither ? nor #"),
         ] {
             assert!(fault(url, &none).contains(expected), "{url}: {}", fault(url, &none));
         }

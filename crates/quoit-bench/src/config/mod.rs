@@ -20,7 +20,8 @@ mod tests;
 mod toml_form;
 mod verification;
 
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use convert::to_toml;
@@ -32,6 +33,7 @@ pub use expectation::{Expectation, ExpectationError, Figure, Relation};
 use generators::Generators;
 pub use hooks::Hooks;
 pub(crate) use hooks::{DIRECTORY_VARIABLE, run_hook};
+pub(crate) use known::unread_places;
 pub(crate) use load_line::LINE_FILE;
 pub use load_line::{KeySpread, LineError, LineOptions, Workload, is_url};
 pub use operations::OperationEntry;
@@ -41,7 +43,7 @@ pub use pacing::{Arrivals, KneePlan, Pacing};
 pub use replay::parse_trace_speed;
 pub use settings::Settings;
 pub(crate) use settings::bytes_of;
-pub use targets::Target;
+pub use targets::{Target, TargetOverride};
 pub use toml_form::TomlError;
 
 use crate::keygen::KeyGenerator;
@@ -129,7 +131,9 @@ pub struct Config {
     /// All keys, for drivers.
     pub settings: Settings,
     /// Servers named on the command line, instead of those of the file; may be empty.
-    pub target_overrides: Vec<Target>,
+    pub target_overrides: Vec<TargetOverride>,
+    /// The standard output is for lines of JSON: everything else goes to the standard error.
+    pub is_json: bool,
     /// Where the files of the run are, to which paths of drivers are relative; empty before there
     /// is such a directory.
     pub run_directory: PathBuf,
@@ -199,14 +203,12 @@ impl Config {
         }
         let blob_key = "value_generator_blob_file";
         match &self.source.file {
-            Some(path) => {
-                std::fs::File::open(path).map(drop).map_err(|error| ConfigError::KeyFile {
-                    place: self.settings.place(blob_key),
-                    key: blob_key,
-                    path: path.clone(),
-                    error,
-                })
-            }
+            Some(path) => check_blob(path).map_err(|error| ConfigError::KeyFile {
+                place: self.settings.place(blob_key),
+                key: blob_key,
+                path: path.clone(),
+                error,
+            }),
             None => Ok(()),
         }
     }
@@ -274,6 +276,7 @@ impl Config {
             warnings,
             settings,
             target_overrides: Vec::new(),
+            is_json: false,
             run_directory: PathBuf::new(),
             notices: Notices::default(),
             session: None,
@@ -292,8 +295,15 @@ impl Config {
         inserts.then(|| self.key_generator.inserting())?
     }
 
-    /// The servers of a driver: those of the command line, else those of `ips_key`, whose
-    /// elements without a port take that of `port_key`.
+    /// The servers of the command line that are for the list of this name, or with `None` for no list by
+    /// name.
+    pub(crate) fn overrides(&self, list: Option<&str>) -> Vec<Target> {
+        let of_list = self.target_overrides.iter().filter(|target| target.list.as_deref() == list);
+        of_list.map(|target| target.target.clone()).collect()
+    }
+
+    /// The servers of a driver: those of the command line for the list of `ips_key` or for no list by name,
+    /// else those of `ips_key`, whose elements without a port take that of `port_key`.
     ///
     /// # Errors
     ///
@@ -305,8 +315,11 @@ impl Config {
         default_port: u16,
     ) -> Result<Vec<Target>, ConfigError> {
         let port = self.settings.integer(port_key, u64::from(default_port), 1..=65_535)?;
-        if !self.target_overrides.is_empty() {
-            return Ok(self.target_overrides.clone());
+        let list = ips_key.strip_suffix("_ips");
+        for overrides in [self.overrides(list), self.overrides(None)] {
+            if !overrides.is_empty() {
+                return Ok(overrides);
+            }
         }
         targets::read_targets(&self.settings, ips_key, port as u16)
     }
@@ -320,6 +333,15 @@ impl Config {
             _ => 0,
         };
         self.key_generator.dimension().map(|dimension| dimension.saturating_mul(size))
+    }
+}
+
+/// Checks that values can be cut from a file: that it can be read, and has a byte.
+fn check_blob(path: &Path) -> std::io::Result<()> {
+    let mut byte = [0];
+    match std::fs::File::open(path)?.read(&mut byte)? {
+        0 => Err(std::io::Error::other("it is empty")),
+        _ => Ok(()),
     }
 }
 

@@ -58,13 +58,21 @@ impl Display for Pacing {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Max => f.write_str("as fast as they can"),
-            Self::Rate(rate) => write!(f, "{rate} op/s each at most"),
+            Self::Rate(rate) => write!(f, "{} op/s each at most", rate_text(*rate)),
             Self::Open { rate_per_s, arrivals } => {
-                write!(f, "{rate_per_s} op/s in all, {}", arrivals.name())
+                write!(f, "{} op/s in all, {}", rate_text(*rate_per_s), arrivals.name())
             }
             Self::Trace(None) => f.write_str("a trace as fast as they can"),
             Self::Trace(Some(speed)) => write!(f, "a trace at {speed} times its speed"),
         }
+    }
+}
+
+/// A rate for people: large ones, which a search multiplies and halves, to a tenth.
+fn rate_text(per_s: f64) -> String {
+    match per_s >= 100.0 {
+        true => format!("{}", (per_s * 10.0).round() / 10.0),
+        false => format!("{per_s}"),
     }
 }
 
@@ -81,7 +89,7 @@ impl Arrivals {
 /// Reads `mode`.
 pub(super) fn read_pacing(settings: &Settings) -> Result<Pacing, ConfigError> {
     let expected = "write max, {rate, max}, {rate, OperationsPerSecondOfAWorker}, \
-                    {open_rate, OperationsPerSecondInAll}, {open_rate, N, poisson} or \
+                    {open_rate, OperationsPerSecondInAll} of up to 100000000, {open_rate, N, poisson} or \
                     {knee, [{p99_ms, 10}, {from, 1000}, {step, \"10s\"}]}";
     settings.read("mode", Pacing::Rate(5.0), expected, |term| match term {
         Term::Atom(name) if name == "max" => Some(Pacing::Max),

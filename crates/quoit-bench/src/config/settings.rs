@@ -1,8 +1,8 @@
 //! The keys and values of the configuration files, with the place of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::{ConfigError, Place};
 use super::toml_form::{self, TomlEntry};
@@ -15,6 +15,8 @@ use crate::term::{
 pub struct Settings {
     entries: BTreeMap<String, Entry>,
     remarks: Vec<String>,
+    /// Keys that were asked for, set or not.
+    read: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// One key of a file.
@@ -85,6 +87,11 @@ impl Settings {
         let remark = |text: &str| format!("{}: {text}", path.display());
         self.remarks.extend(mended.remarks.iter().map(|text| remark(text)));
         for LocatedTerm { term, places } in mended.terms {
+            for_each_other(&term, &places, &mut |other, Position { line, column }| {
+                let place = format!("{}:{line}:{column}", path.display());
+                let told = format!("{place}: `{other}` is no {{key, value}} and is ignored");
+                self.remarks.push(told);
+            });
             for_each_pair(term, places, &mut |key, term, key_position, places| {
                 if is_left_out(&term) {
                     self.remarks.push(remark(&left_out_remark(&key, key_position)));
@@ -111,7 +118,17 @@ impl Settings {
     /// The value of a key as it stands in the file, if it is set. In TOML it may be meant otherwise:
     /// see [`read`](Self::read).
     pub fn get(&self, key: &str) -> Option<&Term> {
+        self.note_read(key);
         self.entries.get(key).map(|entry| &entry.term)
+    }
+
+    fn note_read(&self, key: &str) {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
+    }
+
+    /// Whether the value of a key was asked for.
+    pub(super) fn was_read(&self, key: &str) -> bool {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
     }
 
     /// Where the value of a key is.
@@ -186,6 +203,7 @@ impl Settings {
         expected: &str,
         read: impl Fn(&Term) -> Option<T>,
     ) -> Result<T, ConfigError> {
+        self.note_read(key);
         let Some(entry) = self.entries.get(key) else { return Ok(default) };
         let found = entry.readings().iter().find_map(read);
         found.ok_or_else(|| self.value_error(key, expected))
@@ -238,6 +256,22 @@ impl Settings {
     /// When the key is set to anything else.
     pub fn bytes(&self, key: &str, default: &[u8]) -> Result<Vec<u8>, ConfigError> {
         self.read(key, default.to_vec(), "write a binary such as <<\"test\">>", bytes_of)
+    }
+}
+
+/// Tells terms, and elements of lists of terms, that are no pairs of a key and a value, with their places.
+fn for_each_other(term: &Term, places: &Places, tell: &mut impl FnMut(&Term, Position)) {
+    match term {
+        Term::Tuple(elements) if matches!(elements.as_slice(), [Term::Atom(_), _]) => {}
+        Term::List(elements) => {
+            let place_of = |at: usize| {
+                places.inner.get(at).cloned().unwrap_or_else(|| Places::leaf(places.position))
+            };
+            for (at, element) in elements.iter().enumerate() {
+                for_each_other(element, &place_of(at), tell);
+            }
+        }
+        other => tell(other, places.position),
     }
 }
 

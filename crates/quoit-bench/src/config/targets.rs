@@ -43,6 +43,31 @@ impl Target {
     }
 }
 
+/// A server of the command line, instead of those of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetOverride {
+    /// The list that it is for, where a driver has several: `http` for `http_ips`.
+    pub list: Option<String>,
+    /// The server.
+    pub target: Target,
+}
+
+impl TargetOverride {
+    /// Reads `host:port` or `list=host:port`.
+    ///
+    /// # Errors
+    ///
+    /// When the text is neither.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let (list, target) = match text.split_once('=') {
+            Some((list, target)) => (Some(list.to_owned()), target),
+            None => (None, text),
+        };
+        let target = Target::parse(target).map_err(|_| ConfigError::Target(text.to_owned()))?;
+        Ok(Self { list, target })
+    }
+}
+
 /// Reads `watch`: `host:port`, or a list of such texts.
 ///
 /// # Errors

@@ -16,12 +16,12 @@ pub(super) struct BothTargets {
 }
 
 impl BothTargets {
-    /// Reads `pb_ips` and `http_ips`. Servers of the command line are those of Protocol Buffers; HTTP is on
-    /// the same hosts then.
+    /// Reads `pb_ips` and `http_ips`. Servers of the command line for no list by name are those of Protocol
+    /// Buffers; HTTP is on the same hosts then, unless the command line has servers of it, too.
     pub(super) fn read(config: &Config) -> Result<Self, ConfigError> {
         let pb = config.targets("pb_ips", "pb_port", 8087)?;
-        let mut http = of_file(config).targets("http_ips", "http_port", 8098)?;
-        if !config.target_overrides.is_empty() {
+        let mut http = of_lists(config).targets("http_ips", "http_port", 8098)?;
+        if !config.overrides(None).is_empty() && config.overrides(Some("http")).is_empty() {
             let port = config.settings.integer("http_port", 8098, 1..=65_535)? as u16;
             let on_port = |target: &Target| Target { host: target.host.clone(), port };
             http = pb.iter().map(on_port).collect();
@@ -31,9 +31,11 @@ impl BothTargets {
     }
 }
 
-/// The configuration without the servers of the command line.
-pub(super) fn of_file(config: &Config) -> Config {
-    Config { target_overrides: Vec::new(), ..config.clone() }
+/// The configuration without the servers of the command line that are for no list by name.
+pub(super) fn of_lists(config: &Config) -> Config {
+    let mut of_lists = config.clone();
+    of_lists.target_overrides.retain(|target| target.list.is_some());
+    of_lists
 }
 
 /// The target that a worker keeps.

@@ -96,7 +96,7 @@ impl Driver for HttpRaw {
             }
             params => format!("every request carries {params}, for the rest the bucket decides"),
         };
-        Asks { targets: plan.targets.clone(), durability }
+        Asks { targets: plan.targets.clone(), others: Vec::new(), durability }
     }
 
     fn operation(plan: &HttpRawPlan, term: &Term) -> Option<HttpRawOperation> {

@@ -78,6 +78,8 @@ impl Driver for IndexQueries {
     const OPERATIONS: &'static str = "get_pb, {put_pb, N}, {query_pb, N}, {query_http, N}, \
                                       {query_mr, N}, {query_mr2, N}";
 
+    const TARGET_LISTS: &'static [&'static str] = &["pb", "http"];
+
     type Operation = IndexQueryOperation;
     type Plan = IndexQueryPlan;
 
@@ -108,7 +110,8 @@ impl Driver for IndexQueries {
 
     fn asks(plan: &IndexQueryPlan) -> Asks {
         let durability = "requests carry no quorums, the bucket decides".to_owned();
-        Asks { targets: plan.targets.pb.clone(), durability }
+        let others = vec![("http", plan.targets.http.clone())];
+        Asks { targets: plan.targets.pb.clone(), others, durability }
     }
 
     fn operation(_: &IndexQueryPlan, term: &Term) -> Option<IndexQueryOperation> {

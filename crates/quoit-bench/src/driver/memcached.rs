@@ -83,7 +83,11 @@ impl Driver for Memcached {
     }
 
     fn asks(plan: &MemcachedPlan) -> Asks {
-        Asks { targets: plan.targets.clone(), durability: "nothing is kept on a disk".to_owned() }
+        Asks {
+            targets: plan.targets.clone(),
+            others: Vec::new(),
+            durability: "nothing is kept on a disk".to_owned(),
+        }
     }
 
     fn operation(_: &MemcachedPlan, term: &Term) -> Option<MemcachedOperation> {

@@ -39,7 +39,11 @@ impl Driver for Memory {
     }
 
     fn asks(_: &MemoryPlan) -> Asks {
-        Asks { targets: Vec::new(), durability: "nothing outlives the run".to_owned() }
+        Asks {
+            targets: Vec::new(),
+            others: Vec::new(),
+            durability: "nothing outlives the run".to_owned(),
+        }
     }
 
     fn notices(plan: &MemoryPlan) -> Vec<String> {

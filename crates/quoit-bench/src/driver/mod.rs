@@ -99,6 +99,8 @@ pub enum StartError {
 pub struct Asks {
     /// The servers, in the order in which workers take them; none for a driver without one.
     pub targets: Vec<Target>,
+    /// Servers of further lists, each with the list's name.
+    pub others: Vec<(&'static str, Vec<Target>)>,
     /// Guarantee that a write waits for before it is acknowledged: the quorums that requests carry,
     /// or the syncs of an engine.
     pub durability: String,
@@ -119,6 +121,10 @@ pub trait Driver: Sized + 'static {
 
     /// State that all workers share: the driver's settings, read once.
     type Plan: Send + Sync + 'static;
+
+    /// The lists of servers that `--target LIST=HOST:PORT` names: `http` for `http_ips`. None for a driver
+    /// with one list or without servers.
+    const TARGET_LISTS: &'static [&'static str] = &[];
 
     /// Reads the driver's settings.
     ///
@@ -236,6 +242,27 @@ pub(crate) fn check_verifies<D: Driver>(config: &Config) -> Result<(), ConfigErr
         return Err(config.settings.value_error("verify", expected));
     }
     Ok(())
+}
+
+/// Checks that the driver has the servers that the command line names.
+pub(crate) fn check_target_lists<D: Driver>(
+    config: &Config,
+    asks: &Asks,
+) -> Result<(), ConfigError> {
+    if !config.target_overrides.is_empty() && asks.targets.is_empty() {
+        return Err(ConfigError::TargetUnused { driver: D::NAME });
+    }
+    let mut lists = config.target_overrides.iter().filter_map(|target| target.list.as_deref());
+    match lists.find(|list| !D::TARGET_LISTS.contains(list)) {
+        None => Ok(()),
+        Some(list) => {
+            let known = match D::TARGET_LISTS {
+                [] => "it has one list: write HOST:PORT alone".to_owned(),
+                lists => format!("it has {}", lists.join(", ")),
+            };
+            Err(ConfigError::TargetList { driver: D::NAME, list: list.to_owned(), known })
+        }
+    }
 }
 
 /// Checks that values are bytes, as drivers that store them want.

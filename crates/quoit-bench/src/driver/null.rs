@@ -17,6 +17,8 @@ pub(super) struct Null;
 #[derive(Debug)]
 pub(super) struct NullPlan {
     key_kind: Kind,
+    /// What is printed goes to the standard error.
+    is_json: bool,
 }
 
 /// An operation: the values to draw and the outcome.
@@ -47,11 +49,15 @@ impl Driver for Null {
     type Plan = NullPlan;
 
     fn plan(config: &Config) -> Result<NullPlan, ConfigError> {
-        Ok(NullPlan { key_kind: config.key_generator.kind() })
+        Ok(NullPlan { key_kind: config.key_generator.kind(), is_json: config.is_json })
     }
 
     fn asks(_: &NullPlan) -> Asks {
-        Asks { targets: Vec::new(), durability: "nothing is written anywhere".to_owned() }
+        Asks {
+            targets: Vec::new(),
+            others: Vec::new(),
+            durability: "nothing is written anywhere".to_owned(),
+        }
     }
 
     fn operation(_: &NullPlan, term: &Term) -> Option<NullOperation> {
@@ -123,7 +129,10 @@ impl Driver for Null {
                     line.push_str(&term_of_value(value, depth).to_string());
                 }
                 // A closed output is no reason to stop.
-                let _ = writeln!(std::io::stdout(), "{line}");
+                let _ = match plan.is_json {
+                    true => writeln!(std::io::stderr(), "{line}"),
+                    false => writeln!(std::io::stdout(), "{line}"),
+                };
                 Outcome::Success
             }
             NullOperation::Error | NullOperation::AnotherError => failure(operation),
@@ -185,7 +194,7 @@ mod tests {
 
     #[test]
     fn printing_operations_take_depths() {
-        let plan = NullPlan { key_kind: Kind::Integer };
+        let plan = NullPlan { key_kind: Kind::Integer, is_json: false };
         let operation = |text: &str| {
             let terms = crate::term::parse_terms(&format!("{text}.")).expect(text);
             Null::operation(&plan, &terms[0].term)

@@ -46,7 +46,7 @@ impl Driver for NullFile {
 
     fn asks(_: &NullFilePlan) -> Asks {
         let durability = "keys are written to files that are never synced".to_owned();
-        Asks { targets: Vec::new(), durability }
+        Asks { targets: Vec::new(), others: Vec::new(), durability }
     }
 
     fn operation(_: &NullFilePlan, term: &Term) -> Option<NullFileOperation> {

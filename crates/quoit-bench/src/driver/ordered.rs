@@ -163,7 +163,7 @@ impl<W: Which> Driver for OnOrdered<W> {
         } else {
             "writes wait for nothing; synced every second"
         };
-        Asks { targets: Vec::new(), durability: durability.to_owned() }
+        Asks { targets: Vec::new(), others: Vec::new(), durability: durability.to_owned() }
     }
 
     fn notices(plan: &OrderedPlan) -> Vec<String> {

@@ -74,7 +74,7 @@ impl Driver for Redis {
 
     fn asks(plan: &RedisPlan) -> Asks {
         let durability = "requests ask for nothing, the server decides".to_owned();
-        Asks { targets: plan.targets.clone(), durability }
+        Asks { targets: plan.targets.clone(), others: Vec::new(), durability }
     }
 
     fn operation(_: &RedisPlan, term: &Term) -> Option<RedisOperation> {

@@ -26,7 +26,7 @@ impl Driver for RiakClient {
         let settings = &config.settings;
         let replies = read_quorum(settings, "riakclient_replies", Quorum::Count(2))?;
         let bucket = settings.bytes("riakclient_bucket", b"test")?.into();
-        let mut targets = config.target_overrides.clone();
+        let mut targets = config.overrides(None);
         if targets.is_empty() {
             targets = read_nodes(settings)?;
         }

@@ -13,7 +13,7 @@ use super::stats::Latencies;
 
 /// A percentile below this many times the same percentile of the canary is within the noise: half of it or
 /// more can be the load generator's own delay.
-const NOISE_FACTOR: u64 = 2;
+pub(crate) const NOISE_FACTOR: u64 = 2;
 
 /// A thread is near saturation in a second of which it was busy, or waiting for a processor, for
 /// at least this share.

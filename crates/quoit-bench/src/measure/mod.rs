@@ -18,11 +18,12 @@ mod stats;
 pub(crate) mod tests;
 
 pub use breakdown::Breakdown;
-pub(crate) use client::process_cpu_time;
 pub use client::{CLIENT_BOUND_SHARE, ClientLoad, SATURATED_SHARE, ThreadLoad};
+pub(crate) use client::{NOISE_FACTOR, process_cpu_time};
 pub(crate) use collector::Collector;
 pub(crate) use moments::Moments;
 pub(crate) use recorder::Recorder;
 pub use stalls::Stall;
 pub(crate) use stalls::{Gaps, stalls};
+pub(crate) use stats::PERCENTILE_ERROR;
 pub use stats::{Attempts, Latencies, OperationStats, Window};

@@ -14,7 +14,7 @@ use crate::term::Term;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Greatest error of a percentile, as a share of it.
-const PERCENTILE_ERROR: f64 = 0.001;
+pub(crate) const PERCENTILE_ERROR: f64 = 0.001;
 
 /// Distinct reasons of errors that are counted apart; further ones are counted as `other`.
 const ERROR_REASONS_MAX: usize = 10_000;

@@ -141,10 +141,14 @@ fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Replaces a file in one step, so that no reader sees half of it.
+/// Replaces a file in one step, so that no reader sees half of it. Whoever may read a new file of this process
+/// may read it: collectors run as users of their own.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let mut written = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    let mut written = tempfile::Builder::new()
+        .permissions(readable)
+        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
     written.write_all(text.as_bytes())?;
     written.persist(file)?;
     Ok(())
@@ -154,6 +158,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::term::Term;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_row_is_a_line_of_json_and_a_whole_file_of_open_metrics() {
@@ -182,6 +187,12 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("# EOF\n"), "{text}");
+        // As any file that this process makes, by its umask.
+        let plain = directory.path().join("plain");
+        std::fs::write(&plain, "").expect("a file");
+        let mode = |path: &Path| std::fs::metadata(path).expect("a file").permissions().mode();
+        assert_eq!(mode(&file), mode(&plain));
+        std::fs::remove_file(plain).expect("a file");
         let others = std::fs::read_dir(directory.path()).expect("a directory").count();
         assert_eq!(others, 1, "nothing is left beside it");
         let json: serde_json::Value = serde_json::from_str(&row.json()).expect("it is JSON");

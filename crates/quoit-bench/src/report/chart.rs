@@ -83,8 +83,8 @@ fn panels_of<'a>(results: &'a Results, options: &'a ChartOptions) -> Vec<Panel<'
     let throughput = Facet {
         name: None,
         series: vec![
-            rate_series("ok", rates(|row| row.successful)),
-            rate_series("error", rates(|row| row.failed)),
+            rate_series("ok", rates(|row| row.successful), results),
+            rate_series("error", rates(|row| row.failed), results),
         ],
     };
     let mut panels =
@@ -102,9 +102,12 @@ fn panels_of<'a>(results: &'a Results, options: &'a ChartOptions) -> Vec<Panel<'
     panels
 }
 
-/// A rate, which is known in each window.
-fn rate_series(name: &'static str, points: Vec<(f64, f64)>) -> PanelSeries {
-    PanelSeries { class: name, name, points, gaps: Vec::new() }
+/// A rate, which is known in each window. A smooth line would show some rate where nothing succeeded, so such
+/// a run has lines from window to window: by a gap behind all of them.
+fn rate_series(name: &'static str, points: Vec<(f64, f64)>, results: &Results) -> PanelSeries {
+    let is_silent = results.summary.iter().any(|row| row.successful <= 0.0);
+    let gaps = if is_silent { vec![f64::INFINITY] } else { Vec::new() };
+    PanelSeries { class: name, name, points, gaps }
 }
 
 /// A column in milliseconds. A row without latencies has no point: it is not a latency of zero. The line

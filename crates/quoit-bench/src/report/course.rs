@@ -1,8 +1,9 @@
 //! The course of a run: equal spans of its time, each with the distribution of its latencies.
 
+use super::figures::open_part;
 use super::{ReportError, Results};
-use crate::measure::OperationStats;
 use crate::measure::intervals::{self, Interval, IntervalReader};
+use crate::measure::{Latencies, OperationStats};
 use std::collections::BTreeMap;
 
 /// All operations in one span of the run.
@@ -14,6 +15,19 @@ pub(super) struct Span {
     pub(super) end_s: f64,
     /// Operations that ended in it. Empty in a span in which nothing was answered.
     pub(super) stats: OperationStats,
+    /// Times after which the failed ones failed, where the run kept them.
+    pub(super) failed: OperationStats,
+}
+
+impl Span {
+    /// Latencies of all operations, and which figures are lower bounds since operations failed.
+    pub(super) fn latencies(&self) -> (Latencies, [bool; 7]) {
+        // Without a success there is nothing that the bounds would be of.
+        match self.stats.attempts(&self.failed).filter(|_| self.stats.count() > 0) {
+            Some(attempts) => (attempts.latencies, attempts.lower_bounds()),
+            None => (self.stats.latencies(), [false; 7]),
+        }
+    }
 }
 
 /// Spans of the run in the order of time, at most so many and none shorter than an interval of its logs.
@@ -41,8 +55,29 @@ pub(super) fn course(results: &Results, count_max: usize) -> Result<Vec<Span>, R
             let index = spans.partition_point(|span| span.end_s <= middle_s).min(spans.len() - 1);
             spans[index].stats.add(&interval.stats);
         }
+        add_failed(results, &operation.file_label, &mut spans)?;
     }
     Ok(spans)
+}
+
+/// Adds the times after which operations failed, where the run kept them.
+fn add_failed(results: &Results, file_label: &str, spans: &mut [Span]) -> Result<(), ReportError> {
+    let Some(intervals) = open_part(results, &format!("failed-{file_label}"))? else {
+        return Ok(());
+    };
+    let (start_s, end_s) = results.elapsed_range_s();
+    for interval in intervals {
+        let interval = interval?;
+        let middle_s = interval.start.as_secs_f64() + interval.length.as_secs_f64() / 2.0;
+        let index = spans.partition_point(|span| span.end_s <= middle_s);
+        if let Some(index) =
+            (start_s..=end_s).contains(&middle_s).then(|| index.min(spans.len().saturating_sub(1)))
+            && let Some(span) = spans.get_mut(index)
+        {
+            span.failed.add(&interval.stats);
+        }
+    }
+    Ok(())
 }
 
 /// All operations in one interval of the logs of a run: a second.
@@ -115,7 +150,12 @@ fn empty_spans((start_s, end_s): (f64, f64), interval_s: f64, count_max: usize) 
     let at_s = |index: usize| start_s + index as f64 * intervals_a_span * interval_s;
     let span = |index: usize| {
         let end_s = if index + 1 == count { end_s } else { at_s(index + 1) };
-        Span { start_s: at_s(index), end_s, stats: OperationStats::new() }
+        Span {
+            start_s: at_s(index),
+            end_s,
+            stats: OperationStats::new(),
+            failed: OperationStats::new(),
+        }
     };
     (0..count).map(span).collect()
 }

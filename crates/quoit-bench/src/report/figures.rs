@@ -22,6 +22,8 @@ pub(super) struct Figures {
     pub(super) distribution: Option<OperationStats>,
     /// Latencies of successful and failed operations together, where some failed and the run kept when.
     pub(super) attempts: Option<Attempts>,
+    /// Times after which operations failed, where some did and the run kept them.
+    pub(super) failed: Option<OperationStats>,
     /// From the first request of an operation to its last answer, where the run kept it.
     pub(super) service: Option<OperationStats>,
 }
@@ -45,9 +47,17 @@ pub(super) fn own_parts(results: &Results) -> Result<Option<OwnParts>, ReportErr
 
 /// A distribution of the breakdown; nothing where the run kept none.
 fn part(results: &Results, name: &str) -> Result<Option<OperationStats>, ReportError> {
+    open_part(results, name)?.map(|intervals| sum(results, intervals)).transpose()
+}
+
+/// The intervals of a distribution of the breakdown; nothing where the run kept none.
+pub(super) fn open_part(
+    results: &Results,
+    name: &str,
+) -> Result<Option<IntervalReader>, ReportError> {
     let label = format!("{BREAKDOWN_FOLDER}/{name}");
     let path = results.directory.join(FOLDER).join(format!("{label}.{EXTENSION}"));
-    if path.exists() { distribution(results, &label).map(Some) } else { Ok(None) }
+    Ok(if path.exists() { Some(IntervalReader::open(&results.directory, &label)?) } else { None })
 }
 
 /// The figures of every operation, in the order of the results.
@@ -64,8 +74,9 @@ pub(super) fn figures(results: &Results) -> Result<Vec<Figures>, ReportError> {
         let latencies =
             distribution.as_ref().map_or_else(|| of_rows(&operation.rows), |d| d.latencies());
         let failed = part(results, &format!("failed-{}", operation.file_label))?;
-        let attempts =
-            distribution.as_ref().zip(failed).and_then(|(d, failed)| d.attempts(&failed));
+        let failed = failed.filter(|failed| failed.count() > 0);
+        let both = distribution.as_ref().zip(failed.as_ref());
+        let attempts = both.and_then(|(done, failed)| done.attempts(failed));
         let service = part(results, &format!("service-{}", operation.file_label))?;
         Ok(Figures {
             name: operation.name.clone(),
@@ -75,6 +86,7 @@ pub(super) fn figures(results: &Results) -> Result<Vec<Figures>, ReportError> {
             latencies,
             distribution,
             attempts,
+            failed,
             service,
         })
     };
@@ -83,9 +95,13 @@ pub(super) fn figures(results: &Results) -> Result<Vec<Figures>, ReportError> {
 
 /// The intervals of an operation that lie in the range of the results, added up.
 fn distribution(results: &Results, file_label: &str) -> Result<OperationStats, ReportError> {
+    sum(results, IntervalReader::open(&results.directory, file_label)?)
+}
+
+fn sum(results: &Results, intervals: IntervalReader) -> Result<OperationStats, ReportError> {
     let (start_s, end_s) = results.range_s;
     let mut sum = OperationStats::new();
-    for interval in IntervalReader::open(&results.directory, file_label)? {
+    for interval in intervals {
         let interval = interval?;
         let end = (interval.start + interval.length).as_secs_f64();
         if end >= start_s && end <= end_s {

@@ -20,12 +20,14 @@ pub(super) fn periods(results: &Results) -> Result<Vec<Span>, ReportError> {
     course(results, PERIOD_COUNT)
 }
 
-/// The table as text: seconds, operations, and microseconds of the successful ones.
+/// The table as text: seconds, operations, and microseconds of all operations, the failed ones with the time
+/// after which they failed.
 pub(super) fn csv(periods: &[Span]) -> String {
     let mut text =
         String::from("start, end, successful, failed, rate, median, 95th, 99th, 99_9th, max\n");
-    for Span { start_s, end_s, stats } in periods {
-        let latencies = stats.latencies();
+    for span in periods {
+        let Span { start_s, end_s, stats, .. } = span;
+        let (latencies, _) = span.latencies();
         let rate = stats.count() as f64 / (end_s - start_s).max(1e-6);
         let _ = writeln!(
             text,

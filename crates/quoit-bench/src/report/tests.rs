@@ -396,3 +396,28 @@ fn events_are_lines_through_all_panels_of_the_chart_with_their_names_in_the_firs
     let chart = draw_chart(&plain, &ChartOptions::default()).expect("a chart");
     assert!(!chart.contains("class=\"event\""));
 }
+
+/// The commands of the line of successful operations over time, where this many succeeded in each second.
+fn throughput_line(successful: &[u32]) -> String {
+    let directory = run_directory();
+    let mut text = SUMMARY_HEADER.to_owned();
+    for (at, count) in successful.iter().enumerate() {
+        text += &format!("{}.0, 1.0, {count}, {count}, 0\n", at + 1);
+    }
+    write(directory.path(), "summary.csv", &text);
+    let results = Results::read(directory.path()).expect("results");
+    let chart = draw_chart(&results, &ChartOptions::default()).expect("a chart");
+    let path = chart.split("class=\"line ok\"").nth(1).expect("a line");
+    path.split(" d=\"").nth(1).expect("commands").split('"').next().expect("an end").to_owned()
+}
+
+#[test]
+fn throughput_is_not_smoothed_over_seconds_in_which_nothing_succeeded() {
+    let mut successful = [100; 20];
+    let smooth = throughput_line(&successful);
+    assert!(smooth.matches('L').count() > 30, "{smooth}");
+    (successful[9], successful[10]) = (0, 0);
+    let straight = throughput_line(&successful);
+    // From each second to the next, down to nothing.
+    assert_eq!(straight.matches('L').count(), 19, "{straight}");
+}

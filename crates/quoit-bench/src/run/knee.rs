@@ -88,19 +88,27 @@ impl Sample {
     fn new(plan: KneePlan, report: &RunReport) -> Self {
         let mut all = OperationStats::new();
         report.total.operations().iter().for_each(|stats| all.add(stats));
-        let latencies = all.latencies();
         let undone = all.error_count() + report.unstarted;
-        let asked = (latencies.count + undone).max(1);
-        let is_quick = Duration::from_micros(latencies.p99_us) <= plan.p99_max;
+        let asked = (all.count() + undone).max(1);
+        let p99_us = p99_us(&all, undone);
+        let is_quick = Duration::from_micros(p99_us) <= plan.p99_max;
         let is_done = undone as f64 <= UNDONE_SHARE_MAX * asked as f64;
         Self {
-            successful_per_s: latencies.count as f64 / report.elapsed.as_secs_f64().max(1e-6),
-            p99_us: latencies.p99_us,
+            successful_per_s: all.count() as f64 / report.elapsed.as_secs_f64().max(1e-6),
+            p99_us,
             undone,
             client_bound: report.client.client_bound,
-            is_within: is_quick && is_done && latencies.count > 0,
+            is_within: is_quick && is_done && all.count() > 0,
         }
     }
+}
+
+/// The 99th percentile of all operations that were due, in microseconds. Those that failed or never started
+/// come after the slowest success: no time after which they would have succeeded is known.
+fn p99_us(successes: &OperationStats, undone: u64) -> u64 {
+    let count = successes.count().max(1);
+    let rank_share = 0.99 * (count + undone) as f64 / count as f64;
+    successes.histogram_ns().value_at_quantile(rank_share.min(1.0)) / 1000
 }
 
 /// The outcome of the samples of a step.
@@ -179,8 +187,8 @@ impl Step {
 }
 
 /// Runs step after step, each with as many samples as its verdict takes; every sample has a directory and a
-/// warm-up of its own. Gives the report of the highest step within the bound, or of the last one when none
-/// was. The steps are told, kept in `knee.csv`, and drawn.
+/// warm-up of its own. Gives the report of the highest step within the bound, or of the first one when none
+/// was; of the step at which the search was stopped, if it was. The steps are told, and kept in `knee.csv`.
 ///
 /// # Errors
 ///
@@ -196,7 +204,7 @@ pub(crate) fn find_knee(
     let mut search = Search::from(plan.from_per_s);
     let mut rows: Vec<KneeRow> = Vec::new();
     let mut best = None;
-    loop {
+    let ended = loop {
         let mut step = Step { offered_per_s: search.next, samples: Vec::new() };
         let (verdict, report) = loop {
             let name = match step.samples.len() {
@@ -209,26 +217,33 @@ pub(crate) fn find_knee(
             let (log, shown) = (log.clone(), &mut *terminal);
             let report =
                 run(RunSetup { config: &config, directory: &place, log, terminal: shown })?;
-            step.samples.push(Sample::new(plan, &report));
+            // A part of a sample says nothing of its rate.
             if report.end != RunEnd::Completed {
-                break (StepVerdict::Beyond, report);
+                break (None, report);
             }
+            step.samples.push(Sample::new(plan, &report));
             if let Some(verdict) = step.verdict(plan) {
-                break (verdict, report);
+                break (Some(verdict), report);
             }
         };
-        let is_whole = report.end == RunEnd::Completed;
+        let Some(verdict) = verdict else { break Some(report) };
         rows.push(step.row(verdict));
+        // After each step, so that a search that is killed leaves what it has found.
+        write_rows(directory, &rows).map_err(OutputError::write(directory.path()))?;
         if verdict == StepVerdict::Within || best.is_none() {
             best = Some(report);
         }
-        if !is_whole || !search.go_on(verdict) || rows.len() >= STEP_COUNT_MAX {
-            break;
+        if !search.go_on(verdict) || rows.len() >= STEP_COUNT_MAX {
+            break None;
         }
-    }
-    write_rows(directory, &rows).map_err(OutputError::write(directory.path()))?;
+    };
     tell(plan, search, &rows, log, terminal);
-    Ok(best.expect("there is a first step"))
+    if ended.is_some() {
+        let told = format!("The search ended early, before {:.1} op/s was judged", search.next);
+        log.warning(&told);
+        terminal.line(&told);
+    }
+    Ok(ended.or(best).expect("there is a first step"))
 }
 
 fn step_config(plan: KneePlan, config: &Config, rate_per_s: f64, place: &RunDirectory) -> Config {
@@ -248,6 +263,9 @@ fn write_rows(directory: &RunDirectory, rows: &[KneeRow]) -> std::io::Result<()>
 }
 
 fn tell(plan: KneePlan, search: Search, rows: &[KneeRow], log: &RunLog, terminal: &mut Terminal) {
+    if rows.is_empty() {
+        return;
+    }
     terminal.line("\n     offered    successful  99%, ms  samples");
     for row in rows {
         let remark = match (row.is_within, row.is_client_bound) {
@@ -324,6 +342,18 @@ mod tests {
             "a client-bound sample does not count"
         );
         assert_eq!(verdict(&[0, 9, 0]), Some(StepVerdict::ClientBound));
+    }
+
+    #[test]
+    fn what_failed_or_never_started_is_slower_than_what_succeeded() {
+        let mut successes = OperationStats::new();
+        (1..=1000).for_each(|ms| successes.record(ms * 1_000_000));
+        let near = |us: u64, ms: u64| us.abs_diff(ms * 1000) <= ms;
+        assert!(near(p99_us(&successes, 0), 990), "{}", p99_us(&successes, 0));
+        // Rank 995 of 1005.
+        assert!(near(p99_us(&successes, 5), 995), "{}", p99_us(&successes, 5));
+        assert!(near(p99_us(&successes, 500), 1000), "{}", p99_us(&successes, 500));
+        assert_eq!(p99_us(&OperationStats::new(), 5), 0);
     }
 
     #[test]

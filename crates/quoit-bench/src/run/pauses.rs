@@ -34,34 +34,43 @@ impl Pauses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::goodness_of_fit::{SEEDS, assert_mean, assert_mean_and_distribution};
     use crate::random::{Random, RandomKind, Seed};
 
-    /// The mean pause of a worker whose timer wakes `late` after the end, by a clock of its own.
-    fn mean_pause(per_second: f64, late: Duration) -> f64 {
-        let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);
+    const COUNT: usize = 200_000;
+
+    /// The pauses of a worker whose timer wakes `late` after the end, by a clock of its own, in parts of the
+    /// mean that they should have.
+    fn pauses(per_second: f64, late: Duration, seed: [i64; 3]) -> Vec<f64> {
+        let mut random = Random::new(RandomKind::Xoshiro, Seed(seed), 1);
         let mut pauses = Pauses::default();
-        let mut paused = Duration::ZERO;
-        let count = 200_000;
-        for _ in 0..count {
-            let began = Instant::now();
+        let began = Instant::now();
+        let next = |_| {
             let until = pauses.end_of_next(began, random.exponential(1.0 / per_second));
             let pause = until.saturating_duration_since(began);
             // A pause that is over at once takes no timer.
             let late = if pause.is_zero() { Duration::ZERO } else { late };
             pauses.ended(until, until + late);
-            paused += pause + late;
+            (pause + late).as_secs_f64() * per_second
+        };
+        (0..COUNT).map(next).collect()
+    }
+
+    const RATES: [f64; 5] = [100.0, 1000.0, 5000.0, 20_000.0, 200_000.0];
+
+    #[test]
+    fn pauses_are_exponential_and_of_the_mean_that_is_named_at_any_rate() {
+        for (rate, seed) in RATES.into_iter().flat_map(|rate| SEEDS.map(|seed| (rate, seed))) {
+            let drawn = pauses(rate, Duration::ZERO, seed);
+            assert_mean_and_distribution(&format!("{rate}/s, seed {seed:?}"), drawn);
         }
-        paused.as_secs_f64() / f64::from(count)
     }
 
     #[test]
-    fn the_mean_is_as_named_at_any_rate_however_late_the_timer_is() {
-        for per_second in [100.0, 5_000.0, 20_000.0] {
-            for late in [0, 60] {
-                let mean = mean_pause(per_second, Duration::from_micros(late));
-                let ratio = mean * per_second;
-                assert!((ratio - 1.0).abs() < 0.02, "{per_second}/s, {late} us late: {ratio}");
-            }
+    fn the_mean_is_as_named_however_late_the_timer_is() {
+        for (rate, seed) in RATES.into_iter().flat_map(|rate| SEEDS.map(|seed| (rate, seed))) {
+            let drawn = pauses(rate, Duration::from_micros(60), seed);
+            assert_mean(&format!("{rate}/s, seed {seed:?}"), &drawn);
         }
     }
 

@@ -63,12 +63,16 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::goodness_of_fit::{SEEDS, assert_mean_and_distribution};
     use crate::random::{RandomKind, Seed};
 
     fn schedule(rate_per_s: f64, arrivals: Arrivals) -> Schedule {
         let random = Random::new(RandomKind::Xoshiro, Seed::default(), 0);
         Schedule::new(rate_per_s, arrivals, random)
     }
+
+    /// Arrivals a second over the whole range that a run can have.
+    const RATES: [f64; 5] = [100.0, 1000.0, 7777.7, 20_000.0, 200_000.0];
 
     #[test]
     fn constant_arrivals_are_evenly_spaced() {
@@ -78,14 +82,33 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_the_rate_and_gaps_that_vary_as_much_as_they_are_long() {
-        let schedule = schedule(1000.0, Arrivals::Poisson);
-        let due: Vec<f64> = (0..100_000).map(|_| schedule.take().as_secs_f64()).collect();
-        let gaps: Vec<f64> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        assert!((mean - 0.001).abs() < 0.000_02, "{mean}");
-        assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "{variance}");
+    fn constant_arrivals_have_exactly_the_rate_for_as_long_as_they_go_on() {
+        for rate in RATES {
+            let schedule = schedule(rate, Arrivals::Constant);
+            for number in 0..500_000_u64 {
+                let due_s = schedule.take().as_secs_f64();
+                let off_s = (due_s - number as f64 / rate).abs();
+                // A nanosecond is what a duration can tell.
+                assert!(off_s <= 1e-9, "arrival {number} of {rate}/s: {off_s} s off");
+            }
+        }
+    }
+
+    #[test]
+    fn poisson_arrivals_have_the_rate_and_exponential_gaps() {
+        let count = 200_000;
+        for (rate, seed) in RATES.into_iter().flat_map(|rate| SEEDS.map(|seed| (rate, seed))) {
+            let random = Random::new(RandomKind::Xoshiro, Seed(seed), 0);
+            let schedule = Schedule::new(rate, Arrivals::Poisson, random);
+            let mut last = Duration::ZERO;
+            let gaps: Vec<f64> = (0..count)
+                .map(|_| {
+                    let due = schedule.take();
+                    (due - std::mem::replace(&mut last, due)).as_secs_f64() * rate
+                })
+                .collect();
+            assert_mean_and_distribution(&format!("{rate}/s, seed {seed:?}"), gaps);
+        }
     }
 
     #[test]

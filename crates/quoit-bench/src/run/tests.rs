@@ -26,7 +26,7 @@ impl Driver for Fragile {
     }
 
     fn asks((): &()) -> Asks {
-        Asks { targets: Vec::new(), durability: String::new() }
+        Asks { targets: Vec::new(), others: Vec::new(), durability: String::new() }
     }
 
     fn operation((): &(), term: &Term) -> Option<usize> {

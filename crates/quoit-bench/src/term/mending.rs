@@ -58,14 +58,15 @@ pub(crate) fn left_out_remark(key: &str, position: Position) -> String {
     )
 }
 
-/// The text with the atom `'...'` for each list of nothing but three dots.
+/// The text with the atom `'...'` for each list of nothing but three dots, or of their one character.
 fn without_ellipses(text: &str) -> String {
     let mut mended = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find('[') {
         let (before, list) = rest.split_at(start);
         mended.push_str(before);
-        let after = list[1..].trim_start().strip_prefix(LEFT_OUT);
+        let inner = list[1..].trim_start();
+        let after = inner.strip_prefix(LEFT_OUT).or_else(|| inner.strip_prefix('…'));
         rest = match after.and_then(|after| after.trim_start().strip_prefix(']')) {
             Some(after) => {
                 mended.push_str("'...'");
@@ -93,6 +94,15 @@ mod tests {
         assert_eq!(mended.terms[0].term, plain[0].term);
         assert!(mended.terms[1].term.as_tuple().is_some_and(|pair| is_left_out(&pair[1])));
         assert_eq!(mended.remarks.len(), 1);
+    }
+
+    #[test]
+    fn dots_may_be_one_character() {
+        let mended =
+            parse_mending("{pb_ips, [ \u{2026} ]}. {http_ips, [...]}.").expect("two terms");
+        let is_left =
+            |at: usize| mended.terms[at].term.as_tuple().is_some_and(|pair| is_left_out(&pair[1]));
+        assert!(is_left(0) && is_left(1), "{mended:?}");
     }
 
     #[test]

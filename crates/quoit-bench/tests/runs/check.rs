@@ -1,6 +1,6 @@
 //! `quoit bench check`: the plan of a configuration.
 
-use crate::support::{try_check, try_run};
+use crate::support::{plan_with, try_check, try_run};
 
 /// The text behind the name of a line of the plan.
 fn line(config: &str, name: &str) -> String {
@@ -106,4 +106,62 @@ fn what_cannot_run_is_refused_and_a_run_of_it_leaves_nothing() {
         let refused = try_run(config, |options| results = options.results_dir.clone());
         assert!(refused.is_err() && !results.unwrap().exists(), "{config}");
     }
+}
+
+#[test]
+fn servers_of_the_command_line_go_to_the_list_that_they_name() {
+    let plan = |config: &str, targets: &[&str]| {
+        let targets = targets.iter().map(|target| (*target).to_owned()).collect();
+        plan_with(config, |options| options.targets = targets)
+    };
+    let targets = |config: &str, targets: &[&str]| {
+        let plan = plan(config, targets).expect("a plan");
+        plan.lines()
+            .find_map(|line| line.strip_prefix("targets      "))
+            .expect("targets")
+            .to_owned()
+    };
+    let nhs =
+        "{driver, nhs}. {operations, [{get_unique, 1}]}. {pb_ips, [\"a\"]}. {http_ips, [\"b\"]}.
+        {replpb_ips, [\"c\"]}. {http_port, 80}.";
+    assert_eq!(targets(nhs, &[]), "a:8087; http b:80; replpb c:8087");
+    assert_eq!(targets(nhs, &["x:1"]), "x:1; http x:80; replpb c:8087");
+    assert_eq!(
+        targets(nhs, &["x:1", "http=y:2", "http=y:3", "replpb=z:4"]),
+        "x:1; http y:2, y:3; replpb z:4"
+    );
+    assert_eq!(targets(nhs, &["pb=x:1"]), "x:1; http b:80; replpb c:8087");
+    let queries = "{driver, '2i'}. {operations, [{get_pb, 1}]}. {pb_ips, [\"a\"]}.";
+    assert_eq!(targets(queries, &["x:1", "http=y:2"]), "x:1; http y:2");
+    for (config, target, told) in [
+        (nhs, "web=x:1", "the driver nhs has no list of servers `web`: it has pb, http, replpb"),
+        (queries, "replpb=x:1", "the driver 2i has no list of servers `replpb`: it has pb, http"),
+        ("{operations, [{get, 1}]}.", "http=x:1", "it has one list: write HOST:PORT alone"),
+        ("{driver, null}. {operations, [{do_something, 1}]}.", "x:1", "null has no servers"),
+        (nhs, "pb=x", "the target `pb=x` is not valid: write host:port"),
+    ] {
+        let error = plan(config, &[target]).expect_err(target).to_string();
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
+fn keys_of_places_that_the_driver_does_not_read_are_told_where_it_goes_to_its_defaults() {
+    let config = |rest: &str| {
+        format!(
+            "{{driver, riakc_pb}}. {{key_generator, {{int_to_bin_bigendian, {{uniform_int, 9}}}}}}. {rest}"
+        )
+    };
+    let told = "test.config:1:81: pb_ips is a key of other drivers: riakc_pb does not read it";
+    let plan = try_check(&config("{pb_ips, [\"a\"]}.")).expect("a plan");
+    assert!(plan.contains(told), "{plan}");
+    // A file for several drivers is none of these.
+    let both = "{pb_ips, [\"a\"]}. {riakc_pb_ips, [\"b\"]}. {pb_port, 1}. {riakc_pb_port, 2}.";
+    let plan = try_check(&config(both)).expect("a plan");
+    assert!(!plan.contains("does not read"), "{plan}");
+    let run =
+        try_run("{driver, null}. {operations, [{do_something, 1}]}. {redis_port, 1}.", |options| {
+            options.duration = Some("10ms".to_owned());
+        });
+    assert!(run.expect("a run").shown.contains("redis_port is a key of other drivers"));
 }

@@ -14,7 +14,7 @@ use quoit_client::wire::messages::{
 };
 
 use crate::pb_server::{Manner, Reply, Seen, Server as PbServer, append};
-use crate::support::{Run, Server as HttpServer, errors_of, response, run, try_run};
+use crate::support::{Run, Server as HttpServer, errors_of, response, run, try_check, try_run};
 
 /// A cluster with both interfaces.
 struct Cluster {
@@ -301,16 +301,6 @@ fn reads_that_may_force_an_exchange_are_mostly_plain_ones() {
 }
 
 #[test]
-fn a_second_cluster_that_is_the_first_one_is_told() {
-    let notice = "of replpb_ips belongs to the cluster of pb_ips";
-    let cluster = Cluster::start();
-    let run = cluster.run("{put_unique_checkrepl, 1}, {get_pb, 1}", "");
-    assert!(run.shown.contains(notice), "{}", run.shown);
-    let run = cluster.run("{put_unique, 1}, {get_pb, 1}", "");
-    assert!(!run.shown.contains(notice), "{}", run.shown);
-}
-
-#[test]
 fn without_a_second_cluster_the_check_is_left_out_with_a_notice() {
     let cluster = Cluster::start();
     let rest = format!("{{replpb_ips, [{{\"127.0.0.1\", {}}}]}}.", closed_port().port());
@@ -376,4 +366,42 @@ fn settings_and_operations_that_cannot_be_are_refused() {
 /// A port without a listener.
 fn closed_port() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+#[test]
+fn both_clusters_at_one_address_are_told_to_measure_no_replication() {
+    let cluster = Cluster::start();
+    let told = "is both in pb_ips and in replpb_ips: put_unique_checkrepl measures no replication";
+    let mix = "{put_unique_checkrepl, 1}, {get_pb, 5}";
+    let run = cluster.run(mix, "");
+    assert!(run.shown.contains(told), "{}", run.shown);
+    assert!(run.file("console.log").contains(told));
+    let plan = try_check(&cluster.config(mix, "")).expect("a plan");
+    assert!(plan.contains(told), "{plan}");
+    // Not where nothing is to be measured, and not of another address.
+    let plan = try_check(&cluster.config("{get_pb, 1}", "")).expect("a plan");
+    assert!(!plan.contains(told), "{plan}");
+    let other = "{replpb_ips, [{\"127.0.0.1\", 1}]}.";
+    let plan = try_check(&cluster.config(mix, other)).expect("a plan");
+    assert!(!plan.contains(told), "{plan}");
+}
+
+/// The servers of all three lists come from the command line; those of the configuration answer nobody.
+#[test]
+fn the_command_line_has_a_server_for_each_list() {
+    let (cluster, second) = (Cluster::start(), PbServer::start(|_| Manner::Answer));
+    let config =
+        "{mode, max}. {driver, nhs}. {concurrent, 1}. {key_generator, {sequential_int, 40}}.
+        {value_generator, {fixed_bin, 100}}. {pb_ips, [{\"127.0.0.1\", 1}]}.
+        {http_ips, [{\"127.0.0.1\", 1}]}. {replpb_ips, [{\"127.0.0.1\", 1}]}.
+        {fold_timeout_general, 50}.
+        {operations, [{put_unique_checkrepl, 1}, {get_pb, 5}, {postcodequery_http, 5}]}.";
+    let (pb, http, repl) = (cluster.pb.address, cluster.http.address, second.address);
+    let run = try_run(config, |options| {
+        options.targets = vec![pb.to_string(), format!("http={http}"), format!("replpb={repl}")];
+    })
+    .expect("a run");
+    assert!(!cluster.puts().is_empty() && !cluster.http.seen().is_empty());
+    let is_asked = second.seen().iter().any(|seen| matches!(seen, Seen::Get(_)));
+    assert!(is_asked, "{}", run.shown);
 }

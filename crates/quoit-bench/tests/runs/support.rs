@@ -204,11 +204,26 @@ pub fn try_check(config: &str) -> Result<String, ConfigError> {
     Ok(plan)
 }
 
+/// The plan of a configuration with other options.
+pub fn plan_with(
+    config: &str,
+    change: impl FnOnce(&mut BenchOptions),
+) -> Result<String, ConfigError> {
+    let base = tempfile::tempdir().unwrap();
+    let path = write_config(base.path(), config);
+    let mut options = BenchOptions { config_paths: vec![path], ..Default::default() };
+    change(&mut options);
+    plan_by(&options)
+}
+
 /// The plan of a configuration.
 pub fn plan_of(path: &Path) -> Result<String, ConfigError> {
-    let options = BenchOptions { config_paths: vec![path.to_owned()], ..Default::default() };
+    plan_by(&BenchOptions { config_paths: vec![path.to_owned()], ..Default::default() })
+}
+
+fn plan_by(options: &BenchOptions) -> Result<String, ConfigError> {
     let buffer = Buffer::default();
-    check_on(&options, &mut Terminal::to(Box::new(buffer.clone()), false))?;
+    check_on(options, &mut Terminal::to(Box::new(buffer.clone()), false))?;
     let bytes = buffer.0.lock().unwrap().clone();
     Ok(String::from_utf8(bytes).unwrap())
 }

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use quoit_bench::measure::Latencies;
-use quoit_bench::run::RunSummary;
+use quoit_bench::run::{RunEnd, RunSummary};
 
 use crate::support::{Run, Server, response, run, try_run};
 
@@ -219,6 +219,13 @@ fn timeouts_are_lower_bounds_of_percentiles() {
     );
     let page = std::fs::read_to_string(run.report.directory.join("report.html")).unwrap();
     assert!(page.contains("≥ 5"), "the page has the bound");
+    let tile = page.split("99 % within").nth(1).expect("a tile");
+    assert!(tile.chars().take(60).any(|letter| letter == '≥'), "{}", &tile[..60]);
+    assert!(page.contains("ends where failures begin"), "the line over percentiles");
+    // The slowest hundredth of each period are timeouts of at least half a second, too.
+    let p99s_us: Vec<u64> =
+        run.rows("periods.csv").iter().map(|row| row[7].parse().expect("a number")).collect();
+    assert!(p99s_us.len() >= 2 && p99s_us.iter().all(|us| *us > 490_000), "{p99s_us:?}");
 }
 
 /// Against no server at all everything is noise, whatever the machine does.
@@ -279,4 +286,20 @@ fn the_knee_of_a_server_is_found() {
         let report = std::fs::read_to_string(base.join(name)).unwrap();
         assert!(report.contains("99th percentile"), "{name}");
     }
+}
+
+/// The error comes while the load generator has no processor time left, in the first sample of the search.
+#[test]
+fn a_search_that_an_error_stops_tells_so_and_judges_no_rate() {
+    let run =
+        run("{driver, null}. {concurrent, 2}. {warmup, \"100ms\"}. {shutdown_on_error, true}.
+         {mode, {knee, [{p99_ms, 100}, {from, 50000000}, {step, \"60s\"}]}}.
+         {operations, [{do_something, 9}, {an_error, 1}]}.");
+    assert_eq!(run.report.end, RunEnd::Failed);
+    let told = "The search ended early, before 50000000.0 op/s was judged";
+    assert!(run.shown.contains(told), "{}", run.shown);
+    assert!(!run.shown.contains("beyond"), "{}", run.shown);
+    let base = run.report.directory.parent().unwrap();
+    assert!(!base.join("knee.csv").exists() && !base.join("report.html").exists());
+    assert!(run.report.directory.join("report.html").exists());
 }

@@ -59,7 +59,7 @@ impl Driver for HttpTemplated {
 
     fn asks(plan: &TemplatedPlan) -> Asks {
         let durability = "requests ask for nothing but what their templates say".to_owned();
-        Asks { targets: plan.servers.clone(), durability }
+        Asks { targets: plan.servers.clone(), others: Vec::new(), durability }
     }
 
     fn operation(plan: &TemplatedPlan, term: &Term) -> Option<TemplatedOperation> {

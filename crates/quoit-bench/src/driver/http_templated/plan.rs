@@ -66,8 +66,8 @@ impl TemplatedPlan {
         let targets = read_named(settings, "targets", TARGETS, |term| {
             places_of(term, sources, &mut servers)
         })?;
-        let overrides = config.target_overrides.iter().cycle();
-        for (server, target) in servers.iter_mut().zip(overrides) {
+        let overrides = config.overrides(None);
+        for (server, target) in servers.iter_mut().zip(overrides.iter().cycle()) {
             *server = target.clone();
         }
         let timeout_ms = settings.integer("http_request_timeout", 5000, 1..=86_400_000)?;

@@ -95,6 +95,8 @@ impl Driver for Nhs {
          delete_unique, get_pb, update_with2i, postcodequery_http, dobquery_http, force_aae, list_keys, \
          aae_query, segment_fold";
 
+    const TARGET_LISTS: &'static [&'static str] = &["pb", "http", "replpb"];
+
     type Operation = NhsOperation;
     type Plan = NhsPlan;
 
@@ -104,6 +106,10 @@ impl Driver for Nhs {
 
     fn asks(plan: &NhsPlan) -> Asks {
         plan.asks()
+    }
+
+    fn notices(plan: &NhsPlan) -> Vec<String> {
+        plan.notices()
     }
 
     fn operation(_: &NhsPlan, term: &Term) -> Option<NhsOperation> {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::keys::Order;
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
-use crate::driver::both_targets::{BothTargets, of_file};
+use crate::driver::both_targets::{BothTargets, of_lists};
 use crate::driver::{Asks, check_values_are_bytes};
 use crate::keygen::Kind;
 use crate::login::HttpSecurity;
@@ -81,7 +81,7 @@ impl NhsPlan {
         let (document_bytes, document_order) = read_unique(settings)?;
         Ok(Self {
             pb_targets,
-            repl_targets: of_file(config).targets("replpb_ips", "pb_port", 8087)?,
+            repl_targets: of_lists(config).targets("replpb_ips", "pb_port", 8087)?,
             http_targets,
             checks_replication: config
                 .operations
@@ -125,7 +125,21 @@ impl NhsPlan {
              sync_on_write of {} and {}",
             self.node_confirms, syncs[0], syncs[1]
         );
-        Asks { targets: self.pb_targets.clone(), durability }
+        let others =
+            vec![("http", self.http_targets.clone()), ("replpb", self.repl_targets.clone())];
+        Asks { targets: self.pb_targets.clone(), others, durability }
+    }
+
+    /// See [`Driver::notices`](crate::driver::Driver::notices).
+    pub(super) fn notices(&self) -> Vec<String> {
+        let same = self.repl_targets.iter().find(|target| self.pb_targets.contains(target));
+        let notice = |target| {
+            format!(
+                "{target} is both in pb_ips and in replpb_ips: put_unique_checkrepl measures no \
+                 replication"
+            )
+        };
+        same.filter(|_| self.checks_replication).map(notice).into_iter().collect()
     }
 }
 

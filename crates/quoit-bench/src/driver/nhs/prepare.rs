@@ -23,7 +23,8 @@ pub(super) async fn prepare(plan: &NhsPlan) -> Vec<String> {
         Err(error) => {
             Some(format!("no second cluster ({error}): put_unique_checkrepl is a plain put_unique"))
         }
-        Ok(second) if plan.checks_replication => {
+        // The same address is told already, as a notice about the settings.
+        Ok(second) if plan.checks_replication && plan.notices().is_empty() => {
             let is_first = is_first_cluster(plan, second).await;
             is_first.then(|| {
                 format!(
@@ -38,12 +39,9 @@ pub(super) async fn prepare(plan: &NhsPlan) -> Vec<String> {
     notices
 }
 
-/// Whether the server of `second` belongs to the cluster that is written to: by its address, or by a node
-/// that the layouts of both have. Servers that know no layouts, such as Riak's, are told apart by address.
+/// Whether the server of `second` belongs to the cluster that is written to: by a node that the layouts of
+/// both have. Servers that know no layouts, such as Riak's, are told apart by address only.
 async fn is_first_cluster(plan: &NhsPlan, mut second: PbLink) -> bool {
-    if plan.pb_targets.iter().any(|target| target.to_string() == second.address()) {
-        return true;
-    }
     let target = target_of(&plan.pb_targets, WorkerPlace { number: 1, count: 1 });
     let Ok(mut first) = PbLink::open(target, REPL_CONNECT_TIMEOUT).await else { return false };
     let layouts = (

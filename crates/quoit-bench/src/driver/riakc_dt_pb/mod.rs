@@ -101,7 +101,7 @@ impl Driver for RiakcDtPb {
 
     fn asks(plan: &DtPlan) -> Asks {
         let durability = "updates carry no quorums: the bucket decides".to_owned();
-        Asks { targets: plan.targets.clone(), durability }
+        Asks { targets: plan.targets.clone(), others: Vec::new(), durability }
     }
 
     fn operation(plan: &DtPlan, term: &Term) -> Option<DtOperation> {

@@ -133,7 +133,7 @@ impl Driver for RiakcPb {
     fn asks(plan: &PbPlan) -> Asks {
         let (w, dw, rw) = (quorum_text(plan.w), quorum_text(plan.dw), quorum_text(plan.rw));
         let durability = format!("puts ask for w {w}, dw {dw}; deletes for rw {rw}");
-        Asks { targets: plan.targets.clone(), durability }
+        Asks { targets: plan.targets.clone(), others: Vec::new(), durability }
     }
 
     fn operation(plan: &PbPlan, term: &Term) -> Option<PbOperation> {

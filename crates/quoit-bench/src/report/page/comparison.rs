@@ -30,8 +30,9 @@ pub(crate) fn draw_comparison_page(page: ComparisonPage<'_>) -> String {
     );
     let table = format!("<div class=\"scroll\"><pre>{}</pre></div>\n", escape(table));
     let mut main = parts::section("figures", "Figures", "", &table);
-    let lines: Vec<(&str, &OperationStats)> =
-        latencies.iter().map(|(name, stats)| (name.as_str(), stats)).collect();
+    let line = |(name, stats)| spectrum::Line { name, stats, failed: None };
+    let lines: Vec<spectrum::Line<'_>> =
+        latencies.iter().map(|(name, stats)| line((name.as_str(), stats))).collect();
     if let Some(plot) = spectrum::spectrum("spectrum", &lines) {
         let hint = "Each step to the right has a tenth of the operations of the step before.";
         main.push_str(&parts::section("spectrum", "Latency by percentile", hint, &plot.figure()));

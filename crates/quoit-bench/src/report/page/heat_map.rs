@@ -90,7 +90,7 @@ mod tests {
     fn span(at: usize, latencies_us: &[u64]) -> Span {
         let mut stats = OperationStats::new();
         latencies_us.iter().for_each(|us| stats.record(us * 1000));
-        Span { start_s: at as f64, end_s: at as f64 + 1.0, stats }
+        Span { start_s: at as f64, end_s: at as f64 + 1.0, stats, failed: OperationStats::new() }
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub(crate) use self::campaign::{
 pub(crate) use self::comparison::{ComparisonPage, draw_comparison_page};
 pub(super) use self::growth::draw_growth_page;
 pub(super) use self::knee::draw_knee_page;
+use self::spectrum::Line;
 use super::course::{course, seconds};
 use super::figures::{Figures, OwnParts, figures, own_parts};
 use super::periods::periods;
@@ -218,12 +219,19 @@ fn tiles(results: &Results, figures: &[Figures]) -> Vec<(&'static str, String, &
         ("Throughput", grouped(rate, usize::from(rate < 100.0)), "op/s"),
         ("Successful", grouped(successful, 0), "ops"),
     ];
-    let mut all = OperationStats::new();
+    let (mut all, mut all_failed) = (OperationStats::new(), OperationStats::new());
     figures.iter().filter_map(|figures| figures.distribution.as_ref()).for_each(|d| all.add(d));
+    figures.iter().filter_map(|figures| figures.failed.as_ref()).for_each(|d| all_failed.add(d));
     if all.count() > 0 {
-        let latencies = all.latencies();
-        tiles.push(("Median latency", ms_text(latencies.median_us as f64), "ms"));
-        tiles.push(("99 % within", ms_text(latencies.p99_us as f64), "ms"));
+        let attempts = all.attempts(&all_failed);
+        let latencies = attempts.map_or_else(|| all.latencies(), |attempts| attempts.latencies);
+        let bounds = attempts.map_or([false; 7], |attempts| attempts.lower_bounds());
+        // Places of the median and the 99th percentile among the figures.
+        for (name, figure) in [("Median latency", 2), ("99 % within", 4)] {
+            let text = ms_text(latencies.figures_us()[figure]);
+            let text = if bounds[figure] { format!("≥ {text}") } else { text };
+            tiles.push((name, text, "ms"));
+        }
     }
     let share = 100.0 * failed / (successful + failed).max(1.0);
     let unit = if failed > 0.0 { "% of all" } else { "of all" };
@@ -272,13 +280,14 @@ fn breakdown_section(own: Option<&OwnParts>, figures: &[Figures]) -> String {
     rows.retain(|(_, latencies)| latencies.count > 0);
     let hint = "In milliseconds. Queueing, client delay and service of an operation add up to its latency.";
     let mut html = parts::distributions(&rows);
-    let lines: Vec<(&str, &OperationStats)> = [
+    let lines: Vec<Line<'_>> = [
         ("noise floor", &own.canary),
         ("queueing", &own.queueing),
         ("client delay", &own.client_delay),
     ]
     .into_iter()
     .chain(figures.iter().filter_map(|f| Some((f.name.as_str(), f.service.as_ref()?))))
+    .map(|(name, stats)| Line { name, stats, failed: None })
     .collect();
     if let Some(plot) = spectrum::spectrum("breakdown", &lines) {
         html.push_str(&plot.figure());
@@ -357,6 +366,11 @@ fn periods_section(results: &Results) -> Result<String, ReportError> {
     }
     let mut hint =
         "All operations together, in milliseconds, by equal periods of the run.".to_owned();
+    if periods.iter().any(|period| period.failed.count() > 0) {
+        hint.push_str(
+            " Failed operations count with the time after which they failed; ≥ marks lower bounds.",
+        );
+    }
     if let Some(text) = Steadiness::of(results).text() {
         let _ = write!(hint, " {text}.");
     }
@@ -364,9 +378,19 @@ fn periods_section(results: &Results) -> Result<String, ReportError> {
 }
 
 fn spectrum_section(figures: &[Figures]) -> String {
-    let hint = "How slow the slowest operations were: each step to the right has a tenth of the \
-                operations of the step before.";
-    let known = figures.iter().filter_map(|f| Some((f.name.as_str(), f.distribution.as_ref()?)));
+    let mut hint =
+        "How slow the slowest operations were: each step to the right has a tenth of the \
+                    operations of the step before."
+            .to_owned();
+    if figures.iter().any(|figures| figures.failed.is_some()) {
+        hint.push_str(
+            " A line of an operation that failed ends where failures begin: longer times are not known.",
+        );
+    }
+    let known = figures.iter().filter_map(|f| {
+        let (stats, failed) = (f.distribution.as_ref()?, f.failed.as_ref());
+        Some(Line { name: &f.name, stats, failed })
+    });
     let html = match spectrum::spectrum("spectrum", &known.collect::<Vec<_>>()) {
         Some(plot) => plot.figure(),
         None => {
@@ -375,7 +399,7 @@ fn spectrum_section(figures: &[Figures]) -> String {
                 .to_owned()
         }
     };
-    parts::section("spectrum", "Latency by percentile", hint, &html)
+    parts::section("spectrum", "Latency by percentile", &hint, &html)
 }
 
 fn errors_section(results: &Results) -> String {

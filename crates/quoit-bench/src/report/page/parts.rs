@@ -75,7 +75,9 @@ pub(super) fn distributions(rows: &[(String, Latencies)]) -> String {
 /// The table of the periods of a run, in milliseconds.
 pub(super) fn periods(periods: &[Span]) -> String {
     let mut html = table_head(&["period", "successful", "op/s", "failed"]);
-    for Span { start_s, end_s, stats } in periods {
+    for span in periods {
+        let Span { start_s, end_s, stats, .. } = span;
+        let (latencies, bounds) = span.latencies();
         let clock = |seconds: f64| clock_text(Duration::from_secs_f64(seconds));
         let (count, failed) = (stats.count() as f64, stats.error_count() as f64);
         let rate = count / (end_s - start_s).max(1e-6);
@@ -88,7 +90,7 @@ pub(super) fn periods(periods: &[Span]) -> String {
         number(&mut html, count, &grouped(count, 0));
         number(&mut html, rate, &grouped(rate, 1));
         number(&mut html, failed, &grouped(failed, 0));
-        latency_cells(&mut html, &stats.latencies(), [false; 7], [false; 7]);
+        latency_cells(&mut html, &latencies, bounds, [false; 7]);
         html.push_str("</tr>\n");
     }
     html + "</tbody></table></div>\n"

@@ -4,7 +4,7 @@ use std::f64::consts::LOG10_2;
 
 use super::plot::{Plot, PlotSeries, YScale};
 use super::time_plots::ms;
-use crate::measure::OperationStats;
+use crate::measure::{OperationStats, PERCENTILE_ERROR};
 use crate::plot::Tick;
 
 /// Places between two powers of ten of the rest.
@@ -29,19 +29,35 @@ const TICKS: [(f64, &str); 9] = [
     (7.0, "99.99999 %"),
 ];
 
+/// A distribution with its name.
+pub(super) struct Line<'a> {
+    pub(super) name: &'a str,
+    /// Latencies of what succeeded.
+    pub(super) stats: &'a OperationStats,
+    /// Times after which others failed, if any did: what they would have taken is not known.
+    pub(super) failed: Option<&'a OperationStats>,
+}
+
+impl Line<'_> {
+    /// Successes and failures.
+    fn count(&self) -> u64 {
+        self.stats.count() + self.failed.map_or(0, OperationStats::count)
+    }
+}
+
 /// Named distributions over percentiles. The x axis is logarithmic in what is above: each step to
 /// the right has a tenth of the operations. Nothing when there are no distributions.
-pub(super) fn spectrum(id: &str, distributions: &[(&str, &OperationStats)]) -> Option<Plot> {
-    let known: Vec<(usize, &(&str, &OperationStats))> =
-        distributions.iter().enumerate().filter(|(_, (_, d))| d.count() >= COUNT_MIN).collect();
-    let count_max = known.iter().map(|(_, (_, distribution))| distribution.count()).max()?;
+pub(super) fn spectrum(id: &str, lines: &[Line<'_>]) -> Option<Plot> {
+    let known: Vec<(usize, &Line<'_>)> =
+        lines.iter().enumerate().filter(|(_, line)| line.stats.count() >= COUNT_MIN).collect();
+    let count_max = known.iter().map(|(_, line)| line.count()).max()?;
     // Of n operations the slowest one is above a share of 1/n.
     let end = (count_max as f64).log10();
     let place_count = (end * PLACES_A_DECADE as f64).ceil() as usize;
     let xs: Vec<f64> =
         (0..=place_count).map(|index| (index as f64 / PLACES_A_DECADE as f64).min(end)).collect();
     let series: Vec<PlotSeries> =
-        known.iter().map(|(index, (name, d))| series_of(*index, name, d, &xs)).collect();
+        known.iter().map(|(index, line)| series_of(*index, line, &xs)).collect();
     let values = series.iter().flat_map(|series| series.values.iter().flatten().copied());
     let y = YScale::logarithmic("milliseconds, logarithmic", values);
     let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
@@ -63,19 +79,23 @@ pub(super) fn spectrum(id: &str, distributions: &[(&str, &OperationStats)]) -> O
     })
 }
 
-fn series_of(index: usize, name: &str, distribution: &OperationStats, xs: &[f64]) -> PlotSeries {
-    let end = (distribution.count() as f64).log10();
-    let most_ms = distribution.latencies().max_us as f64 / 1e3;
+fn series_of(index: usize, line: &Line<'_>, xs: &[f64]) -> PlotSeries {
+    let end = (line.count() as f64).log10();
+    let mut all = line.stats.clone();
+    let attempts = line.failed.and_then(|failed| line.stats.attempts(failed));
+    line.failed.into_iter().for_each(|failed| all.add(failed));
+    let known_ms = attempts.map_or(f64::INFINITY, |attempts| attempts.least_failed_us as f64 / 1e3);
+    let most_ms = all.latencies().max_us as f64 / 1e3;
     let value = |x: &f64| {
-        (*x <= end + 1e-9).then(|| {
-            let quantile = 1.0 - 10_f64.powf(-x);
-            let value_ns = distribution.histogram_ns().value_at_quantile(quantile);
-            (value_ns as f64 / 1e6).min(most_ms.max(1e-6))
-        })
+        let quantile = (*x <= end + 1e-9).then(|| 1.0 - 10_f64.powf(-x))?;
+        let value_ms = all.histogram_ns().value_at_quantile(quantile) as f64 / 1e6;
+        let value_ms = value_ms.min(most_ms.max(1e-6));
+        // Within the error of the histogram.
+        (value_ms < known_ms * (1.0 - PERCENTILE_ERROR)).then_some(value_ms)
     };
     PlotSeries {
         class: format!("op{}", index % COLOUR_COUNT),
-        name: name.to_owned(),
+        name: line.name.to_owned(),
         values: xs.iter().map(value).collect(),
     }
 }
@@ -89,6 +109,24 @@ fn percentile_text(x: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_ends_where_failures_begin() {
+        let (mut stats, mut failed) = (OperationStats::new(), OperationStats::new());
+        (1..=950).for_each(|ms| stats.record(ms * 1_000_000));
+        (0..50).for_each(|_| failed.record(700_000_000));
+        let line = |failed| Line { name: "get", stats: &stats, failed };
+        let last = |failed| {
+            let plot = spectrum("spectrum", &[line(failed)]).expect("a plot");
+            let known = plot.series[0].values.iter().rposition(Option::is_some).expect("values");
+            (plot.xs[known], plot.series[0].values[known].expect("a value"))
+        };
+        let (x, ms) = last(Some(&failed));
+        // 699 of 1000 are faster than the first failure: less than 70 %, the rest is not known.
+        assert!(x <= -(0.301_f64.log10()) + 0.02 && (640.0..700.0).contains(&ms), "{x} {ms}");
+        let (x, ms) = last(None);
+        assert!(x > 2.9 && ms > 949.0, "{x} {ms}");
+    }
 
     #[test]
     fn percentiles_have_the_digits_that_matter() {
