@@ -12,9 +12,9 @@ use crate::machine::{Asked, Machine};
 use crate::random::Random;
 use bytes::Bytes;
 use quoit_core::{
-    ArcRange, Arrival, BatchBounds, ClusterDigests, Difference, DifferenceDirection, Patience,
-    QueueDefinition, QueueFilter, QueuePriority, QueuedObject, QueuedValue, ReplicatedStore,
-    RequestError, SourceQueueSettings, VisitedCluster, differences,
+    ArcRange, Arrival, BatchBounds, ClusterDigests, ClusterQuestion, Difference,
+    DifferenceDirection, Patience, QueueDefinition, QueueFilter, QueuePriority, QueuedObject,
+    QueuedValue, ReplicatedStore, RequestError, SourceQueueSettings, VisitedCluster, differences,
 };
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
