@@ -50,8 +50,8 @@ enum BenchCommand {
     ///
     /// quoit bench compare old.config new.config --repeat 5 --duration 30s -d results
     ///
-    /// The exit code is 0 when no side is slower than the first one, 4 when one is or probably is, or when more
-    /// of its operations fail, and 1 when nothing could be compared.
+    /// The exit code is 0 when no side is slower than the first one, 4 when one is or probably is, or when
+    /// more of its operations fail, and 1 when nothing could be compared.
     Compare(CompareArgs),
     /// Tell how many nodes a load needs, by a law of scaling that is fitted to measured clusters, and by the
     /// room for its data.

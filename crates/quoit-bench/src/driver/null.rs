@@ -17,7 +17,7 @@ pub(super) struct Null;
 #[derive(Debug)]
 pub(super) struct NullPlan {
     key_kind: Kind,
-    /// What is printed goes to the standard error.
+    /// Whether texts go to the standard error, because the standard output is JSON.
     is_json: bool,
 }
 
