@@ -224,7 +224,7 @@ mod tests {
             value: Bytes::from_static(b"value"),
             deleted,
             last_modified_us: counter,
-            vtag: Bytes::from_static(b"tag"),
+            vtag: Bytes::from(format!("{actor:?} {counter}")),
         };
         let dot = Dot { actor: Actor(actor.into()), counter, time_secs: 0 };
         let context = stored.map_or_else(VersionVector::default, |object| object.clock.clone());

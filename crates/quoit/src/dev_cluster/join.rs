@@ -56,10 +56,12 @@ fn join_now(records: &[Record], base_dir: &Path) -> Result<()> {
     }
     for record in records {
         let api = api_of(record);
-        wait("the nodes to agree", || {
+        wait("the nodes to agree and to reach each other", || {
             let ready = document(api.get("cluster/ring-ready")?)?["ready"] == true;
             let known = members(&api, "status", "valid")?;
-            Ok(ready && records.iter().all(|each| known.contains(&each.name)))
+            let up = members(&api, "availability", "up")?;
+            let names = || records.iter().map(|each| &each.name);
+            Ok(ready && names().all(|name| known.contains(name) && up.contains(name)))
         })?;
     }
     Ok(())
