@@ -52,8 +52,8 @@ impl Object {
     /// Merges two replicas of a record: keeps each value that one of them has and the other has not
     /// replaced. Siblings of `self` come first, each in its order.
     ///
-    /// A value that two events have written (its put was forwarded twice) stands there once, under the lesser
-    /// of them. The clock covers both, so that the other one goes from every replica; and a value that
+    /// A value that two events have written (its put was forwarded twice, so they have one tag) stands there
+    /// once, under the lesser of them. The clock covers both, so that the other one goes from every replica; and a value that
     /// replaces the lesser one has been written by somebody who saw it.
     ///
     /// Commutative and idempotent as far as [`Object::digest`] looks, and associative between
@@ -239,19 +239,32 @@ fn with_new<'a>(old: impl Iterator<Item = &'a Sibling>, new: Sibling) -> SmallVe
     siblings
 }
 
-/// Drops each sibling that another one has the tag of and a lesser event.
+/// Drops each sibling of which another one is the same write by its tag and content, under a lesser event.
+/// The tag alone would not do: Riak makes it of the writer's context, which two writers may share.
 fn keep_once(siblings: &mut SmallVec<[Sibling; 1]>) {
     if siblings.len() < 2 || planted!(KeepsRepeated) {
         return;
     }
     let is_repeated = |sibling: &Sibling| {
-        let of_same_tag = siblings.iter().filter(|other| other.vtag == sibling.vtag);
         let Some(own) = tagged_event(sibling) else { return false };
-        of_same_tag.filter_map(tagged_event).any(|other| other < own)
+        let same = siblings.iter().filter(|other| is_same_write(sibling, other));
+        same.filter_map(tagged_event).any(|other| other < own)
     };
     let repeated: SmallVec<[bool; 8]> = siblings.iter().map(is_repeated).collect();
     let mut is_repeated = repeated.into_iter();
     siblings.retain(|_| !is_repeated.next().unwrap_or(false));
+}
+
+/// Whether two siblings have the same tag and content. Each coordinator has computed times by its own clock.
+fn is_same_write(one: &Sibling, other: &Sibling) -> bool {
+    let has_same_meta = || {
+        let expires_at_secs = other.meta.expires_at_secs;
+        Metadata { expires_at_secs, ..one.meta.clone() } == other.meta
+    };
+    one.vtag == other.vtag
+        && one.deleted == other.deleted
+        && one.value == other.value
+        && has_same_meta()
 }
 
 /// The event of a value that has an entity tag of its own.

@@ -153,6 +153,16 @@ fn a_coordinator_that_has_the_value_already_adds_no_second_one() {
 }
 
 #[test]
+fn different_values_of_one_tag_stay_as_riak_has_them() {
+    let write = |actor, value: &'static str| {
+        let new = NewValue { value: value.into(), vtag: "tag".into(), ..NewValue::default() };
+        Object::write(None, &VersionVector::default(), new, dot(actor, 1), WritePolicy::Siblings)
+    };
+    assert_eq!(write(b"a", "one").merge(&write(b"b", "other")).siblings.len(), 2);
+    assert_eq!(write(b"a", "one").merge(&write(b"b", "one")).siblings.len(), 1);
+}
+
+#[test]
 fn values_without_tags_are_values_of_their_own() {
     let write = |actor| {
         let new = NewValue { value: "v".into(), ..NewValue::default() };
