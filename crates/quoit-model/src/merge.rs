@@ -53,8 +53,8 @@ impl Object {
     /// replaced. Siblings of `self` come first, each in its order.
     ///
     /// A value that two events have written (its put was forwarded twice, so they have one tag) stands there
-    /// once, under the lesser of them. The clock covers both, so that the other one goes from every replica; and a value that
-    /// replaces the lesser one has been written by somebody who saw it.
+    /// once, under the lesser of them. The clock covers both, so that the other one goes from every replica;
+    /// and a value that replaces the lesser one has been written by somebody who saw it.
     ///
     /// Commutative and idempotent as far as [`Object::digest`] looks, and associative between
     /// objects whose siblings all have dots; a value without one may come back as a false sibling,
