@@ -147,7 +147,7 @@ class Shipped(CampaignCase):
         self.assertEqual([cell["cell"] for cell in tables["cells"] if cell["end"] != "done"], [])
         compared = [row for row in tables["figures"] if row["published"] is not None]
         self.assertEqual(len(compared), published)
-        self.assertEqual([row for row in compared if row["ours"] is None], [], said)
+        self.assertEqual([row for row in compared if row["ours"] is None and not self.had_none(row)], [], said)
         path = os.path.join(self.directory, "summary.csv")
         with open(path, encoding="utf-8", newline="") as handle:
             rows = list(csv.DictReader(handle))
@@ -167,6 +167,17 @@ class Shipped(CampaignCase):
         self.assertEqual([name for name in os.listdir(self.directory) if name.startswith("servers-")], [])
         self.assert_nothing_runs()
         return tables
+
+    def had_none(self, row):
+        """Whether the figure is about an operation of which none succeeded in the cell's two seconds."""
+        for word in row["figure"].split():
+            path = os.path.join(self.directory, row["cell"], word.rstrip(",") + "_latencies.csv")
+            if os.path.exists(path):
+                with open(path, encoding="utf-8", newline="") as handle:
+                    periods = list(csv.DictReader(handle, skipinitialspace=True))
+                if not any(int(period["n"]) for period in periods):
+                    return True
+        return False
 
     def test_the_list_names_all_of_them(self):
         done = subprocess.run([BINARY, "bench", "campaign", "list"], stdout=subprocess.PIPE, text=True,

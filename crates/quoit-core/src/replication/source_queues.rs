@@ -10,7 +10,7 @@ use super::entry::{
 use super::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
 use super::journal::{Journal, QueueNumbers};
 use super::manifest::Manifest;
-use super::queue::{LeaseNumber, Queue, QueueCounts, QueueLengths, Staleness};
+use super::queue::{LeaseNumber, Queue, QueueCounts, QueueLengths};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::key::BucketRef;
@@ -58,6 +58,8 @@ pub struct QueueStatus {
     /// When the oldest real-time entry was queued that is not confirmed, microseconds since 1970.
     pub oldest_us: Option<u64>,
     /// Whether it has waited for longer than reap records did, so that what was deleted here could come back.
+    /// Queues that are kept on a disk say so once it stands there, since nobody shall read of a stale queue
+    /// that a restart makes fresh.
     pub is_stale: bool,
     /// Counts since the start.
     pub counts: QueueCounts,
@@ -238,7 +240,8 @@ impl SourceQueues {
     #[must_use]
     pub fn status(&self) -> Vec<QueueStatus> {
         let state = self.state.lock();
-        let mut all: Vec<QueueStatus> = state.queues.iter().map(status_of).collect();
+        let status = |queue| status_of(queue, state.keeps_stale(queue));
+        let mut all: Vec<QueueStatus> = state.queues.iter().map(status).collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         all
     }
@@ -468,12 +471,12 @@ impl SourceQueues {
     }
 }
 
-fn status_of(queue: &Queue) -> QueueStatus {
+fn status_of(queue: &Queue, is_stale: bool) -> QueueStatus {
     QueueStatus {
         name: queue.name.clone(),
         filter: queue.filter.clone(),
         is_suspended: queue.is_suspended,
-        is_stale: queue.staleness == Staleness::Stale,
+        is_stale,
         lengths: queue.lengths(),
         unconfirmed_count: queue.leased_count() as u64,
         oldest_us: queue.oldest_us(),

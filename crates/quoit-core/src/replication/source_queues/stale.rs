@@ -9,7 +9,8 @@ use crate::replication::entry::VisitedCluster;
 use crate::replication::queue::Staleness;
 
 impl SourceQueues {
-    /// Takes note of queues that have waited for longer than the retention. Returns the names of new ones.
+    /// Takes note of queues that have waited for longer than the retention. Returns the names of new ones,
+    /// which the next [`SourceQueues::flush`] keeps.
     pub(in crate::replication) fn note_stale(&self, now_us: u64) -> Vec<String> {
         let retention_us = self.settings.retention.as_micros() as u64;
         let mut state = self.state.lock();

@@ -5,7 +5,7 @@ use crate::replication::entry::{EntrySequence, QueueEntry};
 use crate::replication::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueFilter};
 use crate::replication::journal::{Cursor, Journal, QueueNumber};
 use crate::replication::manifest::{Manifest, ManifestQueue};
-use crate::replication::queue::{Queue, QueueBounds};
+use crate::replication::queue::{Queue, QueueBounds, Staleness};
 use quoit_store::error::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -177,6 +177,15 @@ impl QueuesState {
     pub(super) fn needed(&self) -> EntrySequence {
         let needed = self.queues.iter().map(|queue| queue.needed(self.next));
         needed.min().unwrap_or(self.next)
+    }
+
+    /// Whether a queue is stale, and stays so when the process dies now.
+    pub(super) fn keeps_stale(&self, queue: &Queue) -> bool {
+        let is_stored = |stored: &ManifestQueue| {
+            stored.number == queue.number && stored.staleness == Staleness::Stale
+        };
+        queue.staleness == Staleness::Stale
+            && (self.journal.is_none() || self.stored.queues.iter().any(is_stored))
     }
 
     pub(super) fn manifest(&self) -> Manifest {
