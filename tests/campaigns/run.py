@@ -147,7 +147,8 @@ class Shipped(CampaignCase):
         self.assertEqual([cell["cell"] for cell in tables["cells"] if cell["end"] != "done"], [])
         compared = [row for row in tables["figures"] if row["published"] is not None]
         self.assertEqual(len(compared), published)
-        self.assertEqual([row for row in compared if row["ours"] is None and not self.had_none(row)], [], said)
+        lacking = [row for row in compared if row["ours"] is None and not self.had_none(row)]
+        self.assertEqual(lacking, [], said)
         path = os.path.join(self.directory, "summary.csv")
         with open(path, encoding="utf-8", newline="") as handle:
             rows = list(csv.DictReader(handle))
