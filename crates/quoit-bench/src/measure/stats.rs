@@ -273,14 +273,14 @@ impl Window {
     }
 
     #[inline]
-    pub(super) fn record(&mut self, operation: usize, moments: &Moments) {
+    pub(crate) fn record(&mut self, operation: usize, moments: &Moments) {
         self.is_empty = false;
         self.operations[operation].record(moments.latency().as_nanos() as u64);
         self.breakdown.record(operation, moments);
     }
 
     /// Counts a failure `elapsed` after the operation should have begun.
-    pub(super) fn record_error(&mut self, operation: usize, reason: Term, elapsed: Duration) {
+    pub(crate) fn record_error(&mut self, operation: usize, reason: Term, elapsed: Duration) {
         self.is_empty = false;
         self.operations[operation].error_count += 1;
         self.breakdown.record_failed(operation, elapsed);

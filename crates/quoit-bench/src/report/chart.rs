@@ -1,7 +1,8 @@
 //! The chart that basho_bench's `summary.r` draws: five panels under each other.
 
 use super::panels::{Facet, Panel, PanelSeries, Sheet, draw_panels};
-use super::results::{Column, LatencyRow};
+use super::attempt_rows::attempt_rows;
+use super::results::{Column, LatencyRow, OperationRows};
 use super::{ReportError, Results};
 
 /// Least length of the last window, as a part of the first one, with which it is drawn.
@@ -45,9 +46,10 @@ const LATENCY_PANELS: [(&str, &[Column]); 4] = [
 ///
 /// # Errors
 ///
-/// [`ReportError::Size`] when a side is not of 300 to 20 000 pixels.
+/// [`ReportError::Size`] when a side is not of 300 to 20 000 pixels, and when a log of intervals can't be read.
 pub fn draw_chart(results: &Results, options: &ChartOptions) -> Result<String, ReportError> {
     let directory = results.directory.display();
+    let operations = attempt_rows(results)?;
     let names: Vec<&str> = results.operations.iter().map(|o| o.name.as_str()).collect();
     let sheet = Sheet {
         size: (options.width, options.height),
@@ -61,7 +63,7 @@ pub fn draw_chart(results: &Results, options: &ChartOptions) -> Result<String, R
         x_range: results.elapsed_range_s(),
         events: results.events.iter().map(|event| (event.elapsed_s, event.name.as_str())).collect(),
     };
-    draw_panels(&sheet, &panels_of(results, options))
+    draw_panels(&sheet, &panels_of(results, &operations, options))
 }
 
 /// The rows without a last one whose window was cut short, as by Ctrl-C: workers that stop one after the
@@ -75,7 +77,11 @@ fn whole_windows(rows: &[super::SummaryRow]) -> impl Iterator<Item = &super::Sum
     rows[..count].iter().filter(|row| row.window_s > 0.0)
 }
 
-fn panels_of<'a>(results: &'a Results, options: &'a ChartOptions) -> Vec<Panel<'a>> {
+fn panels_of<'a>(
+    results: &Results,
+    operations: &'a [OperationRows],
+    options: &'a ChartOptions,
+) -> Vec<Panel<'a>> {
     let rates = |count: fn(&super::SummaryRow) -> f64| {
         let rows = whole_windows(&results.summary);
         rows.map(|row| (row.elapsed_s, count(row) / row.window_s)).collect()
@@ -90,7 +96,7 @@ fn panels_of<'a>(results: &'a Results, options: &'a ChartOptions) -> Vec<Panel<'
     let mut panels =
         vec![Panel { title: &options.title, y_label: &options.y_label, facets: vec![throughput] }];
     for (title, columns) in LATENCY_PANELS {
-        let facets = results.operations.iter().map(|operation| Facet {
+        let facets = operations.iter().map(|operation| Facet {
             name: Some(&operation.name),
             series: columns
                 .iter()

@@ -3,6 +3,7 @@
 //! Whatever is drawn is made from the files of a run's directory, so that a report can be made of
 //! a run that is over, and of one that basho_bench made.
 
+mod attempt_rows;
 mod chart;
 mod command;
 mod course;

@@ -2,6 +2,7 @@
 
 use super::plot::{Cell, PlotSeries, YScale};
 use super::time_plots::{ms, over_time};
+use crate::measure::{Latencies, OperationStats};
 use crate::report::Results;
 use crate::report::course::Span;
 
@@ -14,25 +15,27 @@ pub(super) const SHADE_COUNT: usize = 8;
 
 const NS_PER_MS: f64 = 1e6;
 
-/// The heat map of spans of a run with lines of the median and of the 99th percentile; a span without an
-/// answer is empty. Nothing when no operation succeeded.
+/// The heat map of spans of a run with lines of the median and of the 99th percentile, in which failed
+/// operations count with the time after which they failed; a span in which nothing ended is empty. Nothing
+/// when no operation ended in any.
 pub(super) fn heat_map(results: &Results, spans: &[Span]) -> Option<String> {
-    let known = || spans.iter().filter(|span| span.stats.count() > 0);
+    let parts = || spans.iter().flat_map(|span| [&span.stats, &span.failed]);
+    let known = || parts().filter(|stats| stats.count() > 0).map(OperationStats::latencies);
     // A latency of less than a microsecond counts as one.
-    let low_ms = known().map(|span| span.stats.latencies().min_us).min()?.max(1) as f64 / 1e3;
-    let high_ms = known().map(|span| span.stats.latencies().max_us).max()?.max(1) as f64 / 1e3;
+    let low_ms = known().map(|latencies| latencies.min_us).min()?.max(1) as f64 / 1e3;
+    let high_ms = known().map(|latencies| latencies.max_us).max()?.max(1) as f64 / 1e3;
     let y = YScale::logarithmic("milliseconds, logarithmic", [low_ms, high_ms].into_iter());
-    let line = |class: &str, name: &str, us: fn(&Span) -> u64| PlotSeries {
+    let line = |class: &str, name: &str, us: fn(&Latencies) -> u64| PlotSeries {
         class: class.to_owned(),
         name: name.to_owned(),
         values: spans
             .iter()
-            .map(|span| (span.stats.count() > 0).then(|| us(span).max(1) as f64 / 1e3))
+            .map(|span| (span.stats.count() > 0).then(|| us(&span.latencies().0).max(1) as f64 / 1e3))
             .collect(),
     };
     let lines = vec![
-        line("p99", "99 %", |span| span.stats.latencies().p99_us),
-        line("median", "median", |span| span.stats.latencies().median_us),
+        line("p99", "99 %", |latencies| latencies.p99_us),
+        line("median", "median", |latencies| latencies.median_us),
     ];
     let middles = spans.iter().map(|span| (span.start_s + span.end_s) / 2.0).collect();
     let about = "Counts of operations by latency over the time of the run".to_owned();
@@ -43,28 +46,34 @@ pub(super) fn heat_map(results: &Results, spans: &[Span]) -> Option<String> {
     Some(plot.figure())
 }
 
-/// The cells with operations, with the shades of their counts.
+/// The cells with operations, with the shades of their counts: those of successes, then those of failures.
 fn cells(spans: &[Span], (low_ms, high_ms): (f64, f64)) -> Vec<Cell> {
-    let counts: Vec<[u64; ROW_COUNT]> =
-        spans.iter().map(|span| counts_of(span, (low_ms, high_ms))).collect();
-    let most = counts.iter().flatten().copied().max().unwrap_or(0);
+    let range = (low_ms, high_ms);
+    let counts = |stats: fn(&Span) -> &OperationStats| -> Vec<[u64; ROW_COUNT]> {
+        spans.iter().map(|span| counts_of(stats(span), range)).collect()
+    };
+    let (done, failed) = (counts(|span| &span.stats), counts(|span| &span.failed));
+    let most = done.iter().chain(&failed).flatten().copied().max().unwrap_or(0);
     let edge_ms = |row: usize| low_ms * (high_ms / low_ms).powf(row as f64 / ROW_COUNT as f64);
     let mut cells = Vec::new();
-    for (span, counts) in spans.iter().zip(&counts) {
-        for (row, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            cells.push(Cell {
-                x: (span.start_s, span.end_s),
-                y: (edge_ms(row), edge_ms(row + 1)),
-                shade: shade(*count, most),
-            });
+    for (counts, is_failed) in [(done, false), (failed, true)] {
+        for (span, counts) in spans.iter().zip(counts) {
+            for (row, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+                cells.push(Cell {
+                    x: (span.start_s, span.end_s),
+                    y: (edge_ms(row), edge_ms(row + 1)),
+                    shade: shade(count, most),
+                    is_failed,
+                });
+            }
         }
     }
     cells
 }
 
-fn counts_of(span: &Span, (low_ms, high_ms): (f64, f64)) -> [u64; ROW_COUNT] {
+fn counts_of(stats: &OperationStats, (low_ms, high_ms): (f64, f64)) -> [u64; ROW_COUNT] {
     let mut counts = [0; ROW_COUNT];
-    for step in span.stats.histogram_ns().iter_recorded() {
+    for step in stats.histogram_ns().iter_recorded() {
         let ms = step.value_iterated_to() as f64 / NS_PER_MS;
         let share = (ms / low_ms).max(1.0).ln() / (high_ms / low_ms).ln();
         let row = ((share * ROW_COUNT as f64) as usize).min(ROW_COUNT - 1);
@@ -85,7 +94,6 @@ fn shade(count: u64, most: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::OperationStats;
 
     fn span(at: usize, latencies_us: &[u64]) -> Span {
         let mut stats = OperationStats::new();
@@ -104,7 +112,17 @@ mod tests {
             let (low, high) = (cell.y.0 * 0.999, cell.y.1 * 1.001);
             assert!(low <= ms && ms <= high, "{ms} in {cell:?}");
         }
-        assert_eq!(counts_of(&spans[0], range).iter().sum::<u64>(), 3);
+        assert_eq!(counts_of(&spans[0].stats, range).iter().sum::<u64>(), 3);
+    }
+
+    #[test]
+    fn failed_operations_have_cells_of_their_own() {
+        let mut only_failed = span(1, &[]);
+        only_failed.failed.record(5_000_000_000);
+        let cells = cells(&[span(0, &[5_000_000, 100]), only_failed], (0.1, 5_000.0));
+        let at = |cell: &Cell| (cell.x.0 as u64, cell.y.1 > 4_000.0, cell.is_failed);
+        let found: Vec<_> = cells.iter().map(at).collect();
+        assert_eq!(found, [(0, false, false), (0, true, false), (1, true, true)]);
     }
 
     #[test]

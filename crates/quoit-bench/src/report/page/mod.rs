@@ -26,6 +26,7 @@ pub(crate) use self::comparison::{ComparisonPage, draw_comparison_page};
 pub(super) use self::growth::draw_growth_page;
 pub(super) use self::knee::draw_knee_page;
 use self::spectrum::Line;
+use super::attempt_rows::attempt_rows;
 use super::course::{course, seconds};
 use super::figures::{Figures, OwnParts, figures, own_parts};
 use super::periods::periods;
@@ -74,7 +75,7 @@ pub fn draw_page(results: &Results) -> Result<String, ReportError> {
         main.push_str(&events::section(results, &seconds(results)?));
     }
     main.push_str(&throughput_section(results));
-    main.push_str(&latency_section(results));
+    main.push_str(&latency_section(results)?);
     main.push_str(&heat_map_section(results)?);
     main.push_str(&periods_section(results)?);
     if let Some(of_servers) = &super::servers::servers(results)? {
@@ -333,12 +334,16 @@ fn throughput_section(results: &Results) -> String {
     parts::section("throughput", "Throughput over time", &hint, &figure)
 }
 
-fn latency_section(results: &Results) -> String {
-    let plots = time_plots::latencies(results);
-    let hint = format!(
-        "Of the successful operations, on one logarithmic scale.{}",
-        thinned_text(results, "; of percentiles, the greatest")
-    );
+fn latency_section(results: &Results) -> Result<String, ReportError> {
+    let operations = attempt_rows(results)?;
+    let plots = time_plots::latencies(results, &operations);
+    // A run that kept no times of failures, as one of basho_bench, has its rows as they are.
+    let failures = match operations == results.operations {
+        true => "Of the successful operations, on one logarithmic scale.",
+        false => "On one logarithmic scale. Failed operations count with the time after which they failed, so \
+                  that figures of moments with failures are lower bounds.",
+    };
+    let hint = format!("{failures}{}", thinned_text(results, "; of percentiles, the greatest"));
     let mut html = String::from("<div class=\"columns\">\n");
     for (name, plot) in &plots {
         let _ = write!(html, "<div><h3>{}</h3>\n{}</div>\n", escape(name), plot.figure());
@@ -347,15 +352,15 @@ fn latency_section(results: &Results) -> String {
     if plots.is_empty() {
         html = "<p class=\"quiet\">No operation succeeded.</p>\n".to_owned();
     }
-    parts::section("latency", "Latency over time", &hint, &html)
+    Ok(parts::section("latency", "Latency over time", &hint, &html))
 }
 
 fn heat_map_section(results: &Results) -> Result<String, ReportError> {
     let spans = course(results, heat_map::COLUMN_COUNT)?;
     let Some(figure) = heat_map::heat_map(results, &spans) else { return Ok(String::new()) };
     let hint = "How many operations took how long. The darkest shade is that of the most, the lightest \
-                that of a single one, on a logarithmic scale. Where a column is empty, no operation was \
-                answered.";
+                that of a single one, on a logarithmic scale. Failed operations are red, at the time after \
+                which they failed. Where a column is empty, no operation ended.";
     Ok(parts::section("heat-map", "Latency as a heat map", hint, &figure))
 }
 

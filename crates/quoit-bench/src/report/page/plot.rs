@@ -40,6 +40,8 @@ pub(super) struct Cell {
     pub(super) y: (f64, f64),
     /// How dark it is, from 1.
     pub(super) shade: usize,
+    /// Whether it stands for failed operations, which have a colour of their own.
+    pub(super) is_failed: bool,
 }
 
 /// Lines over common places.
@@ -153,15 +155,19 @@ impl Plot {
 
     fn draw_cells(&self, canvas: &mut Canvas, x: &Scale, y: &Scale) {
         let darkest = self.cells.iter().map(|cell| cell.shade).max().unwrap_or(0);
-        for shade in 1..=darkest {
-            let alike = self.cells.iter().filter(|cell| cell.shade == shade);
+        for (shade, is_failed) in (1..=darkest).flat_map(|shade| [(shade, false), (shade, true)]) {
+            let is_alike = |cell: &&Cell| cell.shade == shade && cell.is_failed == is_failed;
+            let alike = self.cells.iter().filter(is_alike);
             let corners: Vec<[(f64, f64); 2]> = alike
                 .map(|cell| {
                     let at = |x_value, y_value| (x.position(x_value), y.position(y_value));
                     [at(cell.x.0, cell.y.1), at(cell.x.1, cell.y.0)]
                 })
                 .collect();
-            canvas.rectangles(&format!("heat heat-{shade}"), &corners);
+            if !corners.is_empty() {
+                let colour = if is_failed { "heat-failed" } else { "heat-done" };
+                canvas.rectangles(&format!("heat {colour} heat-{shade}"), &corners);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use super::plot::{Plot, PlotSeries, YScale};
 use crate::output::text::{clock_text, ms_text};
 use crate::plot::{Tick, grouped, linear_ticks};
-use crate::report::results::{Column, LatencyRow};
+use crate::report::results::{Column, LatencyRow, OperationRows};
 use crate::report::{Results, thinned};
 use std::time::Duration;
 
@@ -44,11 +44,13 @@ pub(super) fn throughput(results: &Results) -> Plot {
     over_time(results, "throughput".to_owned(), about, (1120.0, 250.0), elapsed_s, y, lines)
 }
 
-/// A plot for each operation that has latencies, on a common scale.
-pub(super) fn latencies(results: &Results) -> Vec<(&str, Plot)> {
+/// A plot for each of the operations that has latencies, on a common scale.
+pub(super) fn latencies<'a>(
+    results: &Results,
+    operations: &'a [OperationRows],
+) -> Vec<(&'a str, Plot)> {
     let rows_a_point = thinned::rows_a_point(results.summary.len());
-    let operations: Vec<(&str, Vec<LatencyRow>)> = results
-        .operations
+    let operations: Vec<(&str, Vec<LatencyRow>)> = operations
         .iter()
         .map(|o| {
             let is_silent = |row: &LatencyRow| results.is_silent_at(row.elapsed_s);
