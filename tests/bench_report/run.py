@@ -127,7 +127,7 @@ class BadEnds(BenchCase):
         process.send_signal(signal.SIGINT)
         said = process.stdout.read()
         self.assertEqual(process.wait(60), 0, said)
-        self.assertIn("Test completed", said)
+        self.assertIn("Test interrupted after", said)
         self.assert_whole_rows("summary.csv", 5)
         self.assert_whole_rows("do-something_latencies.csv", 11)
         self.assertIn("went_wrong", self.read("errors.csv"))

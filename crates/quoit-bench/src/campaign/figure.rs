@@ -88,6 +88,38 @@ impl Display for GrowthColumn {
     }
 }
 
+/// A resource of the servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ServerResource {
+    /// Processor time.
+    Cpu,
+    /// Bytes fetched from disks.
+    Read,
+    /// Bytes sent to disks.
+    Written,
+}
+
+impl ServerResource {
+    fn of_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "cpu" => Self::Cpu,
+            "read" => Self::Read,
+            "written" => Self::Written,
+            _ => return None,
+        })
+    }
+}
+
+impl Display for ServerResource {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "processor time",
+            Self::Read => "bytes read",
+            Self::Written => "bytes written",
+        })
+    }
+}
+
 /// A figure of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum CampaignFigure {
@@ -105,6 +137,8 @@ pub(super) enum CampaignFigure {
     Extra { operation: String, over: String },
     /// The same in percent of the other's mean.
     ExtraPercent { operation: String, over: String },
+    /// A resource that all servers took for a successful operation, all that they did meanwhile included.
+    Server(ServerResource),
     /// The last tenth of a growing data type, in times of the first tenth.
     Growth(GrowthColumn),
     /// The median of the last tenth of a growing data type: milliseconds, or bytes.
@@ -114,7 +148,8 @@ pub(super) enum CampaignFigure {
 /// How figures are written.
 pub(super) const FORMS: &str = "rate, rate_of_node, {rate, Part, Parts}, failed, {Statistic, Operation} with \
                                 mean, median, p95, p99, p99_9 or max, {extra, Operation, Over}, \
-                                {extra_percent, Operation, Over}, {growth, Column} or {at_end, Column} \
+                                {extra_percent, Operation, Over}, {server, cpu}, {server, read}, \
+                                {server, written}, {growth, Column} or {at_end, Column} \
                                 with size, plain_read, read or write";
 
 impl CampaignFigure {
@@ -142,6 +177,7 @@ impl CampaignFigure {
             ("extra_percent", 3) => {
                 Some(Self::ExtraPercent { operation: name(1)?, over: name(2)? })
             }
+            ("server", 2) => Some(Self::Server(ServerResource::of_word(parts[1].as_atom()?)?)),
             ("growth", 2) => Some(Self::Growth(GrowthColumn::of_word(parts[1].as_atom()?)?)),
             ("at_end", 2) => Some(Self::AtEnd(GrowthColumn::of_word(parts[1].as_atom()?)?)),
             (statistic, 2) => {
@@ -158,6 +194,8 @@ impl CampaignFigure {
             Self::Rate | Self::RateOfNode | Self::RateInPart { .. } => "op/s",
             Self::Failed | Self::ExtraPercent { .. } => "%",
             Self::Latency { .. } | Self::Extra { .. } => "ms",
+            Self::Server(ServerResource::Cpu) => "us/op",
+            Self::Server(ServerResource::Read | ServerResource::Written) => "bytes/op",
             Self::Growth(_) => "",
             Self::AtEnd(GrowthColumn::Size) => "bytes",
             Self::AtEnd(_) => "ms",
@@ -186,6 +224,7 @@ impl CampaignFigure {
                 let [own, other] = cell.means_ms(operation, over)?;
                 (other > 0.0).then(|| 100.0 * (own - other) / other)
             }
+            Self::Server(resource) => cell.server_use(*resource),
             Self::Growth(column) => {
                 let (first, last) = cell.growth_ends(*column)?;
                 (first > 0.0).then(|| last / first)
@@ -205,6 +244,7 @@ impl Display for CampaignFigure {
             Self::Latency { statistic, operation } => write!(f, "{operation} {statistic}"),
             Self::Extra { operation, over } => write!(f, "{operation} beyond {over}, mean"),
             Self::ExtraPercent { operation, over } => write!(f, "{operation} beyond {over}, share"),
+            Self::Server(resource) => write!(f, "servers: {resource}"),
             Self::Growth(column) => write!(f, "{column}: last tenth by the first"),
             Self::AtEnd(column) => write!(f, "{column} in the last tenth"),
         }

@@ -1,9 +1,9 @@
 //! The results of a cell, read back from its directory.
 
-use super::figure::GrowthColumn;
+use super::figure::{GrowthColumn, ServerResource};
 use crate::growth::median;
 use crate::measure::Latencies;
-use crate::report::{Growth, rates_of_parts};
+use crate::report::{Growth, rates_of_parts, used_per_operation};
 use crate::run::RunSummary;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +66,18 @@ impl MeasuredCell {
     pub(super) fn means_ms(&self, operation: &str, other: &str) -> Option<[f64; 2]> {
         let ms = |name: &str| Some(self.latencies(name)?.mean_us / 1000.0);
         Some([ms(operation)?, ms(other)?])
+    }
+
+    /// A resource that all servers took for a successful operation: microseconds, or bytes. Nothing where they
+    /// were not watched, or one of them does not tell.
+    pub(super) fn server_use(&self, resource: ServerResource) -> Option<f64> {
+        self.summary()?;
+        let used = used_per_operation(&self.directory).ok()??;
+        match resource {
+            ServerResource::Cpu => used.cpu_us,
+            ServerResource::Read => used.read_bytes,
+            ServerResource::Written => used.written_bytes,
+        }
     }
 
     /// Successful operations a second in one of equal parts of the run, from 1.

@@ -24,6 +24,7 @@ use crate::run::RunError;
 use estimate::{Estimate, stalled_count};
 use serde::Serialize;
 use sides::{OperationSeconds, RunFigures, runs_in};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -156,6 +157,8 @@ pub struct ComparedSide {
     pub failed_share: f64,
     /// Runs in which the load generator was the limit: they say little about the server.
     pub client_bound_runs: usize,
+    /// Operations, as files name them, that not every run of the other side has: they are not compared.
+    pub unmatched_operations: Vec<String>,
 }
 
 /// The comparison of two sides.
@@ -227,7 +230,7 @@ impl Sides {
         if figures.is_empty() {
             return Err(CompareError::Nothing);
         }
-        let (base, other) = (side(&self.base), side(&self.other));
+        let (base, other) = (side(&self.base, &self.other), side(&self.other, &self.base));
         let verdict = match other.fails_more_than(&base) {
             true => SideVerdict::FailsMore,
             false => verdict_of(&figures),
@@ -255,7 +258,11 @@ impl ComparedSide {
     }
 }
 
-fn side(runs: &[RunFigures]) -> ComparedSide {
+fn side(runs: &[RunFigures], others: &[RunFigures]) -> ComparedSide {
+    let operations: BTreeSet<&String> = runs.iter().flat_map(|run| run.operations.keys()).collect();
+    let is_unmatched = |operation: &&&String| {
+        !others.iter().all(|run| run.operations.contains_key(operation.as_str()))
+    };
     let errors: u64 = runs.iter().map(|run| run.error_count).sum();
     let all = errors as f64 + runs.iter().map(|run| run.success_count).sum::<f64>();
     let stalled_s = |run: &RunFigures| stalled_count(&run.rates) as f64 * run.span_s;
@@ -265,6 +272,11 @@ fn side(runs: &[RunFigures]) -> ComparedSide {
         errors,
         failed_share: errors as f64 / all.max(1.0),
         client_bound_runs: runs.iter().filter(|run| run.is_client_bound).count(),
+        unmatched_operations: operations
+            .iter()
+            .filter(is_unmatched)
+            .map(ToString::to_string)
+            .collect(),
     }
 }
 

@@ -94,6 +94,22 @@ fn several_runs_in_a_directory_are_one_side_and_a_slower_one_is_told() {
     assert_eq!(back[0].verdict, SideVerdict::Faster);
 }
 
+#[test]
+fn operations_of_one_side_alone_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (base, other) = (folder.path().join("base"), folder.path().join("other"));
+    [&base, &other].into_iter().for_each(|side| run(side, wave));
+    fs::copy(other.join("get_latencies.csv"), other.join("put_latencies.csv")).expect("a copy");
+    let compared =
+        compare_on(&options(&[&base, &other]), &mut Terminal::stdout()).expect("figures");
+    let one = &compared[0];
+    assert!(one.base.unmatched_operations.is_empty());
+    assert_eq!(one.other.unmatched_operations, ["put"]);
+    let said = text::text(one);
+    let words = "not compared, since of the two sides only other has it in all runs: put";
+    assert!(said.contains(words) && !said.contains("put median"), "{said}");
+}
+
 /// Writes the tables of a run anew, with this share of all operations failed.
 fn fail(directory: &Path, share: f64) {
     let path = directory.join("summary.csv");

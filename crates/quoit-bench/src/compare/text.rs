@@ -29,6 +29,13 @@ pub(super) fn text(compared: &ComparedSides) -> String {
     }
     let _ = write!(out, "\n{}", sentence(compared));
     for (name, side) in [("base", &compared.base), ("other", &compared.other)] {
+        if !side.unmatched_operations.is_empty() {
+            let operations = side.unmatched_operations.join(", ");
+            let _ = write!(
+                out,
+                "\nwarning: not compared, since of the two sides only {name} has it in all runs: {operations}"
+            );
+        }
         if side.client_bound_runs > 0 {
             let _ = write!(
                 out,

@@ -51,6 +51,15 @@ pub enum ConfigError {
         "no configuration file was named: quoit bench CONFIG..., or a URL such as pb://127.0.0.1:8087"
     )]
     NoFile,
+    /// No file sets a key: probably the wrong file, and a load of nothing but defaults deletes keys.
+    #[error(
+        "{}: the configuration sets no key; write at least the driver, its servers and the operations, \
+         as {{operations, [{{get, 4}}, {{put, 1}}]}}", .path.display()
+    )]
+    Empty {
+        /// The path of the first file.
+        path: PathBuf,
+    },
     /// A command line that describes no load.
     #[error(transparent)]
     Line(LineError),

@@ -152,12 +152,16 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// When a file cannot be read or parsed, or a value is not of its key's form.
+    /// When a file cannot be read or parsed, no file sets a key, or a value is not of its key's form.
     pub fn load(paths: &[PathBuf]) -> Result<Self, ConfigError> {
         if paths.is_empty() {
             return Err(ConfigError::NoFile);
         }
-        let mut config = Self::from_settings(Settings::load(paths)?)?;
+        let settings = Settings::load(paths)?;
+        if settings.is_empty() {
+            return Err(ConfigError::Empty { path: paths[0].clone() });
+        }
+        let mut config = Self::from_settings(settings)?;
         config.load_scripts()?;
         config.open_files()?;
         Ok(config)

@@ -65,6 +65,11 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Whether no file has set a key.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Adds the settings of one file: TOML if its name ends in `.toml`, else Erlang terms.
     ///
     /// # Errors

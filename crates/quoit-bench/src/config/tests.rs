@@ -489,4 +489,12 @@ fn files_that_cannot_be_read_are_named() {
     let missing = Config::load(&["/no/such.config".into()]).err().map(|error| error.to_string());
     assert!(missing.is_some_and(|text| text.starts_with("/no/such.config: the configuration")));
     assert!(matches!(Config::load(&[]), Err(ConfigError::NoFile)));
+    let folder = tempfile::tempdir().expect("a folder");
+    let (empty, full) = (folder.path().join("empty.config"), folder.path().join("full.config"));
+    std::fs::write(&empty, "%% Nothing.\n").expect("a file");
+    std::fs::write(&full, "{concurrent, 7}.\n").expect("a file");
+    let said = Config::load(std::slice::from_ref(&empty)).err().map(|error| error.to_string());
+    assert!(said.is_some_and(|text| text.contains("empty.config: the configuration sets no key")));
+    let both = Config::load(&[empty, full]).expect("an empty file beside another one is none");
+    assert_eq!(both.worker_count, 7);
 }

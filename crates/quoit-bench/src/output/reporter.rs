@@ -9,7 +9,7 @@ use super::tables::Tables;
 use super::viewed::ViewedSecond;
 use super::{OutputError, RunLog, Terminal, text};
 use crate::measure::Window;
-use crate::run::ReportedOperation;
+use crate::run::{ReportedOperation, RunEnd};
 use crate::view::ViewPhase;
 
 /// Adds up the windows of a run and writes what is due.
@@ -190,8 +190,13 @@ impl<'a> Reporter<'a> {
     }
 
     /// Takes in what is left of a run that went on for `elapsed`, writes the last row, the errors
-    /// and the summary.
-    pub(crate) fn finish(mut self, rest: &[(u64, Window)], elapsed: Duration) -> Finished {
+    /// and the summary, and says how it ended.
+    pub(crate) fn finish(
+        mut self,
+        rest: &[(u64, Window)],
+        elapsed: Duration,
+        end: RunEnd,
+    ) -> Finished {
         let mut rest = rest.iter().peekable();
         while self.seconds_done < elapsed.as_secs() {
             let window = rest.next_if(|(second, _)| *second == self.seconds_done);
@@ -205,8 +210,7 @@ impl<'a> Reporter<'a> {
         self.tell_loss(written);
         let table = text::summary_table(&self.operations, &self.total, elapsed);
         self.terminal.line(&format!("\nLatencies in milliseconds:\n{table}"));
-        let ended = format!("Test completed after {}.", text::clock_text(elapsed));
-        self.notice(&ended);
+        self.notice(&format!("Test {} after {}.", text::end_text(end), text::clock_text(elapsed)));
         let lost = [self.tables.lost(), self.log.lost()].concat();
         Finished { operations: self.operations, total: self.total, lost }
     }

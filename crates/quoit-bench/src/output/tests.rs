@@ -6,7 +6,7 @@ use super::*;
 use crate::config::LogLevel;
 use crate::measure::tests::closed_loop;
 use crate::measure::{Collector, Recorder, Window};
-use crate::run::ReportedOperation;
+use crate::run::{ReportedOperation, RunEnd};
 use crate::term::Term;
 
 fn operations() -> Vec<ReportedOperation> {
@@ -90,7 +90,7 @@ fn rows_are_exactly_of_basho_benchs_form() {
         reporter.second(None);
         reporter.second(None);
         let rest = [(4, window(&[1000, 2000, 3000], &["bad", "worse"]))];
-        reporter.finish(&rest, Duration::from_micros(4_250_500));
+        reporter.finish(&rest, Duration::from_micros(4_250_500), RunEnd::Completed);
     });
     assert_eq!(
         file("summary.csv"),
@@ -124,7 +124,7 @@ fn the_last_row_waits_for_what_is_in_flight_at_the_end() {
             reporter.second(Some(&window(&[10], &[])));
         }
         let rest = [(4, window(&[10], &[]))];
-        reporter.finish(&rest, Duration::from_millis(4003));
+        reporter.finish(&rest, Duration::from_millis(4003), RunEnd::Completed);
     });
     assert_eq!(
         file("summary.csv").lines().skip(1).collect::<Vec<_>>(),
@@ -136,7 +136,7 @@ fn the_last_row_waits_for_what_is_in_flight_at_the_end() {
 fn seconds_that_come_only_at_the_end_still_make_rows() {
     let (file, _) = report(None, false, |reporter| {
         let rest = [(0, window(&[10], &[])), (3, window(&[10, 10], &[]))];
-        reporter.finish(&rest, Duration::from_millis(4500));
+        reporter.finish(&rest, Duration::from_millis(4500), RunEnd::Completed);
     });
     assert_eq!(
         file("summary.csv").lines().skip(1).collect::<Vec<_>>(),
@@ -150,7 +150,7 @@ fn a_terminal_shows_every_second_on_one_line_and_others_a_line_a_row() {
         for _ in 0..2 {
             reporter.second(Some(&window(&[1000, 2000], &["bad"])));
         }
-        reporter.finish(&[], Duration::from_secs(2));
+        reporter.finish(&[], Duration::from_secs(2), RunEnd::Completed);
     };
     let (_, plain) = report(Some(Duration::from_secs(90)), false, seconds);
     assert!(
@@ -219,7 +219,7 @@ fn a_full_disk_is_told_once_and_what_is_missing_at_the_end() {
         for _ in 0..6 {
             reporter.second(Some(&window(&[10], &[])));
         }
-        reporter.finish(&[], Duration::from_secs(6)).lost
+        reporter.finish(&[], Duration::from_secs(6), RunEnd::Interrupted).lost
     });
     assert_eq!(lost, ["put_latencies.csv (3 rows)"]);
     assert_eq!(shown.matches("No space left on device").count(), 1, "{shown}");

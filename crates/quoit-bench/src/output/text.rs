@@ -3,7 +3,18 @@
 use std::time::Duration;
 
 use crate::measure::{Latencies, OperationStats, Window};
-use crate::run::ReportedOperation;
+use crate::run::{ReportedOperation, RunEnd};
+
+/// How a run ended, after `Test` and before the time. A completed one is told as basho_bench tells it.
+pub(crate) const fn end_text(end: RunEnd) -> &'static str {
+    match end {
+        RunEnd::Completed => "completed",
+        RunEnd::Interrupted => "interrupted",
+        RunEnd::Failed => "ended by its first failed operation",
+        RunEnd::Crashed => "ended by crashes of workers",
+        RunEnd::Missed => "ended by an expectation that was missed",
+    }
+}
 
 /// Minutes and seconds, with hours when there are any.
 pub(crate) fn clock_text(duration: Duration) -> String {

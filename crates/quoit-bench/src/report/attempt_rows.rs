@@ -90,8 +90,7 @@ mod tests {
             operation: Term::atom("get"),
             file_label: "get".to_owned(),
         };
-        let mut log =
-            IntervalWriter::create(run.path(), &[get], SystemTime::now()).expect("a log");
+        let mut log = IntervalWriter::create(run.path(), &[get], SystemTime::now()).expect("a log");
         for second in 0..6 {
             let (mut window, base) = (Window::new(1), Instant::now());
             if second < 4 {
@@ -117,8 +116,11 @@ mod tests {
         };
         let rows = vec![row(2.0, 2.0, 0.0), row(4.0, 2.0, 2.0), row(6.0, 0.0, 2.0)];
         let summary = Vec::new();
-        let operations =
-            vec![OperationRows { file_label: "get".into(), name: "get".into(), rows: rows.clone() }];
+        let operations = vec![OperationRows {
+            file_label: "get".into(),
+            name: "get".into(),
+            rows: rows.clone(),
+        }];
         let directory = run.path().to_owned();
         let (errors, events, notes) = (Vec::new(), Vec::new(), Vec::new());
         let range_s = (0.0, f64::INFINITY);

@@ -1,7 +1,7 @@
 //! The chart that basho_bench's `summary.r` draws: five panels under each other.
 
-use super::panels::{Facet, Panel, PanelSeries, Sheet, draw_panels};
 use super::attempt_rows::attempt_rows;
+use super::panels::{Facet, Panel, PanelSeries, Sheet, draw_panels};
 use super::results::{Column, LatencyRow, OperationRows};
 use super::{ReportError, Results};
 

@@ -38,3 +38,4 @@ pub(crate) use page::{
 };
 pub(crate) use periods::rates_of_parts;
 pub use results::{ErrorCount, LatencyRow, OperationRows, Results, SummaryRow};
+pub(crate) use servers::used_per_operation;

@@ -3,6 +3,7 @@
 use super::{ReportError, Results, thinned};
 use crate::watch::{self, COLUMNS, CPU, FIGURE_COUNT, READ, ServerRow, WRITTEN};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Servers of a run and their figures by the second.
 #[derive(Debug, PartialEq)]
@@ -19,10 +20,20 @@ pub(super) struct Servers {
 
 /// Resources that one operation has cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct PerOperation {
-    pub(super) cpu_us: Option<f64>,
-    pub(super) read_bytes: Option<f64>,
-    pub(super) written_bytes: Option<f64>,
+pub(crate) struct PerOperation {
+    pub(crate) cpu_us: Option<f64>,
+    pub(crate) read_bytes: Option<f64>,
+    pub(crate) written_bytes: Option<f64>,
+}
+
+/// Use of all servers of a run for one successful operation; nothing where it watched none.
+///
+/// # Errors
+///
+/// When the tables of the run can't be read.
+pub(crate) fn used_per_operation(directory: &Path) -> Result<Option<PerOperation>, ReportError> {
+    let servers = servers(&Results::read(directory)?)?;
+    Ok(servers.map(|servers| servers.per_operation))
 }
 
 /// The servers of a run; nothing where it watched none.

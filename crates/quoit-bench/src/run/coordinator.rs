@@ -159,7 +159,7 @@ fn conclude(
             "{unstarted} operations were due and never started: the schedule could not be kept"
         ));
     }
-    let mut recorded = recording.finish(&rest, elapsed);
+    let mut recorded = recording.finish(&rest, elapsed, end);
     let OfThreads { process_cpu, threads, gaps } = of_threads;
     let noise_floor = recorded.total.breakdown().canary().latencies();
     let client = ClientLoad::new(process_cpu, threads, noise_floor);

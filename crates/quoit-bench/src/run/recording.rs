@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::expectations::{Judgement, Measured};
 use super::signals::interrupt;
-use super::{ReportedOperation, RunError};
+use super::{ReportedOperation, RunEnd, RunError};
 use crate::config::Expectation;
 use crate::measure::Window;
 use crate::measure::intervals::IntervalWriter;
@@ -135,11 +135,16 @@ impl<'a> Recording<'a> {
     }
 
     /// Takes in what is left of a run that went on for `elapsed`.
-    pub(super) fn finish(mut self, rest: &[(u64, Window)], elapsed: Duration) -> Recorded {
+    pub(super) fn finish(
+        mut self,
+        rest: &[(u64, Window)],
+        elapsed: Duration,
+        end: RunEnd,
+    ) -> Recorded {
         self.log_intervals(rest, Some(elapsed));
         self.steady.take(rest);
         let of_intervals = self.intervals.as_ref().map(IntervalWriter::lost).unwrap_or_default();
-        let Finished { operations, total, mut lost } = self.reporter.finish(rest, elapsed);
+        let Finished { operations, total, mut lost } = self.reporter.finish(rest, elapsed, end);
         lost.extend(of_intervals);
         let rates_per_s = self.steady.rates_per_s(&total, elapsed);
         Recorded { operations, total, rates_per_s, lost }

@@ -30,7 +30,9 @@ pub(super) fn heat_map(results: &Results, spans: &[Span]) -> Option<String> {
         name: name.to_owned(),
         values: spans
             .iter()
-            .map(|span| (span.stats.count() > 0).then(|| us(&span.latencies().0).max(1) as f64 / 1e3))
+            .map(|span| {
+                (span.stats.count() > 0).then(|| us(&span.latencies().0).max(1) as f64 / 1e3)
+            })
             .collect(),
     };
     let lines = vec![

@@ -340,8 +340,10 @@ fn latency_section(results: &Results) -> Result<String, ReportError> {
     // A run that kept no times of failures, as one of basho_bench, has its rows as they are.
     let failures = match operations == results.operations {
         true => "Of the successful operations, on one logarithmic scale.",
-        false => "On one logarithmic scale. Failed operations count with the time after which they failed, so \
-                  that figures of moments with failures are lower bounds.",
+        false => {
+            "On one logarithmic scale. Failed operations count with the time after which they failed, so \
+                  that figures of moments with failures are lower bounds."
+        }
     };
     let hint = format!("{failures}{}", thinned_text(results, "; of percentiles, the greatest"));
     let mut html = String::from("<div class=\"columns\">\n");
