@@ -27,6 +27,7 @@ SCALE = os.environ.get("CAMPAIGN_SCALE", "0.000001")
 SHIPPED = {
     "ec2-http": 16, "five-nodes": 2, "beyond-memory": 6, "eight-to-fourteen-nodes": 8,
     "growth-and-failure": 0, "volume": 3, "replication": 10, "crdt-growth": 6,
+    "engines-skewed": 0, "engines-rewritten": 0, "engines-compression": 0,
 }
 SECONDS = float(os.environ.get("CAMPAIGN_SECONDS", "600"))
 # Elements of HTML that have no end.

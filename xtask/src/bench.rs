@@ -60,7 +60,7 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("start", "time to serve with many keys, after a clean stop and after SIGKILL"),
     comparison(
         "engines",
-        "profiles of load over all storage engines side by side; --list tells them",
+        "heads at each storage engine, and data beyond memory; --list tells the profiles",
     ),
     comparison("tls", "server processor time of get and put over TLS 1.3 beside plain"),
     comparison("node-tls", "get and put of three nodes, mutual TLS between them beside plain"),
@@ -68,7 +68,6 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("hostile", "p99 of gets, and memory, beside 1000 connections that abuse the node"),
     comparison("account", "where the instructions, cache misses and system calls of a request go"),
     comparison("rights", "instructions of the check of a right, under callgrind"),
-    comparison("ec2", "the HTTP configuration of a published measurement, beside its figures"),
     Benchmark {
         name: "script-cost",
         about: "processor time of a key of the load generator: built-in ones beside scripts",

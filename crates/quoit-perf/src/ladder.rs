@@ -7,11 +7,11 @@
 
 use crate::dev_cluster::DevCluster;
 use crate::drive::{Load, drive};
-use crate::ec2::RunSummary;
 use crate::echo::Sizes;
 use crate::mesh::Mesh;
 use crate::places;
 use crate::protocol::Exchange;
+use crate::summary::RunSummary;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! A cluster that changes while a verified load runs on it, and what each second of the load was like.
 
 use crate::drive::Target;
-use crate::ec2::RunSummary;
 use crate::link::Transport;
 use crate::report::median;
 use crate::servers::{self, Running};
+use crate::summary::RunSummary;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde_json::Value;

@@ -14,7 +14,6 @@ mod data_exchange;
 mod data_types;
 mod dev_cluster;
 mod drive;
-mod ec2;
 mod echo;
 mod engines;
 mod failover;
@@ -37,6 +36,7 @@ mod replication;
 mod report;
 mod servers;
 mod start;
+mod summary;
 mod tls;
 
 use anyhow::Result;
@@ -101,8 +101,6 @@ enum Command {
         #[command(flatten)]
         common: Common,
     },
-    /// The HTTP configuration of a published measurement, beside the published figures.
-    Ec2(ec2::Ec2Options),
     /// Profiles of load over all storage engines side by side: rates, latencies, bytes, space, memory.
     Engines(engines::EngineOptions),
     /// Processor time of all nodes an operation: three nodes beside one.
@@ -196,8 +194,7 @@ impl Command {
             Self::Handshakes(options) => Some(options.common()),
             Self::Hostile(options) => Some(options.common()),
             // The load generator has threads of its own, and shares the processors.
-            Self::Ec2(_)
-            | Self::Engines(_)
+            Self::Engines(_)
             | Self::Ladder(_)
             | Self::Failover(_)
             | Self::Away(_)
@@ -240,7 +237,6 @@ fn main() -> Result<()> {
         Command::Instructions(options) => instructions::instructions(&options),
         Command::Account(common) => account::account(&common),
         Command::Reaping(options) => reaping::reaping(&options),
-        Command::Ec2(options) => ec2::ec2(&options),
         Command::Tls(common) => tls::tls(&common),
         Command::NodeTls(common) => tls::nodes(&common),
         Command::Handshakes(options) => tls::handshakes(&options),

@@ -68,8 +68,8 @@ impl MeasuredCell {
         Some([ms(operation)?, ms(other)?])
     }
 
-    /// A resource that all servers took for a successful operation: microseconds, or bytes. Nothing where they
-    /// were not watched, or one of them does not tell.
+    /// A resource that all servers took for a successful operation: microseconds, or bytes. Nothing where
+    /// they were not watched, or one of them does not tell.
     pub(super) fn server_use(&self, resource: ServerResource) -> Option<f64> {
         self.summary()?;
         let used = used_per_operation(&self.directory).ok()??;

@@ -1,4 +1,4 @@
-//! Campaigns that come with the program: the published experiments with Riak.
+//! Campaigns that come with the program: the published experiments with Riak, and comparisons of engines.
 
 use super::error::CampaignError;
 use super::file::Campaign;
@@ -15,7 +15,7 @@ macro_rules! shipped {
 }
 
 /// Names and texts.
-const SHIPPED: [(&str, &str); 8] = shipped![
+const SHIPPED: [(&str, &str); 11] = shipped![
     "ec2-http",
     "five-nodes",
     "beyond-memory",
@@ -24,6 +24,9 @@ const SHIPPED: [(&str, &str); 8] = shipped![
     "volume",
     "replication",
     "crdt-growth",
+    "engines-skewed",
+    "engines-rewritten",
+    "engines-compression",
 ];
 
 /// Names of the campaigns that come with the program.

@@ -46,7 +46,8 @@ const LATENCY_PANELS: [(&str, &[Column]); 4] = [
 ///
 /// # Errors
 ///
-/// [`ReportError::Size`] when a side is not of 300 to 20 000 pixels, and when a log of intervals can't be read.
+/// [`ReportError::Size`] when a side is not of 300 to 20 000 pixels, and when a log of intervals can't be
+/// read.
 pub fn draw_chart(results: &Results, options: &ChartOptions) -> Result<String, ReportError> {
     let directory = results.directory.display();
     let operations = attempt_rows(results)?;

@@ -5,6 +5,8 @@ use super::states::write_tags;
 use crate::stats::Counter;
 use crate::store::ReplicatedStore;
 use crate::transfer::hand::call;
+use crate::transfer::n_vals;
+use crate::transfer::strays::primaries;
 use prost::Message;
 use quoit_cluster::{NodeId, Peer};
 use quoit_model::hash::Partition;
@@ -76,7 +78,6 @@ impl ReplicatedStore {
     ) -> Vec<(Partition, Tag)> {
         let damaged_count = damaged.len() as u64;
         self.stats().add(Counter::DamagedRecords, damaged_count);
-        let mut sharing = self.sharing();
         let mut by_partition: BTreeMap<Partition, BTreeSet<Tag>> = BTreeMap::new();
         for (partition, tag) in damaged {
             by_partition.entry(*partition).or_default().insert(*tag);
@@ -84,7 +85,7 @@ impl ReplicatedStore {
         let mut healed_count = 0;
         let mut waiting = Vec::new();
         for (partition, tags) in by_partition {
-            let nodes = sharing.remove(&partition).unwrap_or_default();
+            let nodes = self.healers(partition);
             let Unhealed { tags: left, all_answered } =
                 self.heal_tags(partition, tags.clone(), &nodes).await;
             healed_count += tags.len() - left.len();
@@ -96,10 +97,28 @@ impl ReplicatedStore {
             }
             healed_count += self.heal_pages(partition, left, &nodes).await;
         }
-        let healed_count = healed_count as u64;
+        let (healed_count, waiting_count) = (healed_count as u64, waiting.len());
         self.stats().add(Counter::HealedRecords, healed_count);
-        tracing::warn!(damaged_count, healed_count, "records on this node's disk were damaged");
+        tracing::warn!(
+            damaged_count,
+            healed_count,
+            waiting_count,
+            "records on this node's disk were damaged; those that wait have replicas that did not answer"
+        );
         waiting
+    }
+
+    /// The other primaries of a partition that have whole copies; all others where none has: what such a copy
+    /// holds may have been deleted, but there is nothing better. This node's own copy need not be whole:
+    /// nodes that fill it can't tell it of records of which it can't read what it has.
+    fn healers(&self, partition: Partition) -> Vec<NodeId> {
+        let state = self.state();
+        let (_, n_val_max) = n_vals(&state);
+        let others = primaries(&state, partition, n_val_max).into_iter();
+        let others = others.filter(|node| *node != state.node_id());
+        let is_whole = |node: &NodeId| !state.layouts().is_incomplete(partition, *node);
+        let (whole, rest): (Vec<_>, Vec<_>) = others.partition(is_whole);
+        if whole.is_empty() { rest } else { whole }
     }
 
     /// Has records replaced by those of the first of some nodes that has them.

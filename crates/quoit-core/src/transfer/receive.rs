@@ -10,6 +10,7 @@ use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::object::Object;
 use quoit_planted::planted;
 use quoit_store::engine::{Access, Fetch, RecordAt, RecordMeta, Ticket};
+use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{Deliver, Delivered, Offer, Offered};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ impl ReplicatedStore {
         });
     }
 
-    /// Which offered records this node lacks. The others are synced.
+    /// Which offered records this node lacks, or can't read. The others are synced.
     fn wanted(&self, offer: &Offer) -> Result<Vec<u8>, Refusal> {
         if offer.keys.len() != offer.digests.len() {
             return Err(Refusal::Malformed("an offer has a digest for each key".to_owned()));
@@ -45,7 +46,11 @@ impl ReplicatedStore {
         let mut known_count = 0;
         for (index, (key, digest)) in offer.keys.iter().zip(&offer.digests).enumerate() {
             let place = self.place(key, offer.partition)?;
-            let head = self.engine.head(&place.at()).map_err(RequestError::from)?;
+            let head = match self.engine.head(&place.at()) {
+                // It lacks what it can't read, and is healed by what it is delivered.
+                Err(StoreError::Corrupt { .. }) => None,
+                head => head.map_err(RequestError::from)?,
+            };
             let is_same = head.is_some_and(|meta| meta.digest == *digest);
             let clock = offer.clocks.get(index).filter(|clock| head.is_some() && !clock.is_empty());
             if is_same || clock.is_some_and(|clock| self.has_superseded(&place.at(), clock)) {

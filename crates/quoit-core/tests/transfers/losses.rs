@@ -90,6 +90,24 @@ async fn third_lost_all() -> TestCluster {
 }
 
 #[tokio::test(start_paused = true)]
+async fn damage_in_a_copy_that_is_not_whole_yet_is_healed_by_whole_ones() {
+    let mut cluster = TestCluster::joined_on_disks(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, COUNT).await;
+    set_transfers(&cluster, false);
+    cluster.stop(3);
+    cluster.start_after_loss(3).await;
+    set_transfers(&cluster, false);
+    cluster.rot(3);
+    let unreadable = |cluster: &TestCluster| {
+        (0..COUNT).filter(|index| !cluster.is_readable(3, &name(*index))).count()
+    };
+    assert!(unreadable(&cluster) > COUNT / 2, "{} are damaged", unreadable(&cluster));
+    cluster.until("all that was met is healed", || unreadable(&cluster) == 0).await;
+    assert_eq!(lost_count(&cluster, 1), 16, "nothing else was copied");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_copy_that_lost_records_votes_like_a_stand_in_until_it_is_whole_again() {
     let cluster = third_lost_all().await;
     assert_eq!(lost_count(&cluster, 1), 16);

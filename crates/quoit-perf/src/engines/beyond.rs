@@ -5,7 +5,7 @@
 //! of records that are in memory suffer from those that are not. At last the larger one serves gets alone,
 //! for which the device's reads are counted.
 
-use super::load::{Asks, BenchLoad, Stage};
+use super::load::{BenchLoad, Stage};
 use super::memory_group::MemoryGroup;
 use super::profile::{Profile, fill_limit, length};
 use super::stage::{Figures, StageSummary, mean};
@@ -202,7 +202,7 @@ fn keys(profile: Profile, count: u64) -> String {
 
 fn stage(name: &'static str, load: BenchLoad, limit: Duration, count: u64) -> Stage {
     let live_bytes = Some(count as f64 * VALUE_BYTES);
-    Stage { name, asks: Asks::Load(load), limit, value_bytes: VALUE_BYTES, live_bytes }
+    Stage { name, load, limit, value_bytes: VALUE_BYTES, live_bytes }
 }
 
 fn fill(options: &EngineOptions, count: u64) -> Stage {

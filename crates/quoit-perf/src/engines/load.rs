@@ -71,22 +71,13 @@ impl BenchLoad {
 pub(super) struct Stage {
     /// Name in tables.
     pub(super) name: &'static str,
-    pub(super) asks: Asks,
+    pub(super) load: BenchLoad,
     /// The run ends after so long at the latest.
     pub(super) limit: Duration,
     /// Mean bytes of a value.
     pub(super) value_bytes: f64,
     /// Bytes of all values that are there after it, where that is known.
     pub(super) live_bytes: Option<f64>,
-}
-
-/// Where the configuration of a run is from.
-#[derive(Clone, Debug)]
-pub(super) enum Asks {
-    /// A load of our own, over Protocol Buffers.
-    Load(BenchLoad),
-    /// A file of the repository, over HTTP.
-    HttpFile(&'static str),
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A node with one engine, and runs against it.
 
-use super::load::{Asks, BenchLoad, Stage};
+use super::load::{BenchLoad, Stage};
 use super::memory_group::MemoryGroup;
 use super::stage::{Figures, StageSummary, curve};
 use super::usage::{Moved, device_reads, disk_bytes, peak_resident_bytes};
@@ -133,10 +133,7 @@ impl<'o> Trial<'o> {
         interrupt::check()?;
         let base = self.directory.path();
         let name = stage.name.replace(", ", "-").replace(' ', "-");
-        let (config, target) = match &stage.asks {
-            Asks::HttpFile(path) => (PathBuf::from(path), self.node.http.context("HTTP")?),
-            Asks::Load(load) => (write_config(base, &name, load)?, self.node.address),
-        };
+        let (config, target) = (write_config(base, &name, &stage.load)?, self.node.address);
         // The later file wins: every run has a row for each second.
         let by_seconds = base.join(format!("{name}-by-seconds.config"));
         std::fs::write(&by_seconds, "{report_interval, 1}.\n")

@@ -341,8 +341,8 @@ fn latency_section(results: &Results) -> Result<String, ReportError> {
     let failures = match operations == results.operations {
         true => "Of the successful operations, on one logarithmic scale.",
         false => {
-            "On one logarithmic scale. Failed operations count with the time after which they failed, so \
-                  that figures of moments with failures are lower bounds."
+            "On one logarithmic scale. Failed operations count with the time after which they failed: \
+             figures of moments with failures are lower bounds."
         }
     };
     let hint = format!("{failures}{}", thinned_text(results, "; of percentiles, the greatest"));
