@@ -26,6 +26,7 @@ mod pb_link;
 mod pb_replicas;
 mod redis;
 mod refusal;
+mod request_stream;
 mod riakc_dt_pb;
 mod riakc_pb;
 mod riakclient;
