@@ -1,5 +1,6 @@
 //! Entry points of `quoit bench` and its subcommands.
 
+mod agent_security;
 mod check;
 mod convert;
 
@@ -14,7 +15,7 @@ use serde::Serialize;
 
 use crate::config::{
     Config, ConfigError, Expectation, LINE_FILE, LineError, LineOptions, LogLevel, Place, RunEvent,
-    RunLength, Target, TargetOverride, run_hook,
+    RunLength, Target, TargetOverride, agent_address, run_hook,
 };
 use crate::driver::{Driver, DriverTask, with_named};
 use crate::notices::Notices;
@@ -25,7 +26,9 @@ use crate::report::write_after_run;
 use crate::run::{
     KNEE_FILE, RunEnd, RunError, RunReport, RunSetup, RunSummary, find_knee, run_driver,
 };
+use crate::term::text_of;
 
+pub use agent_security::AgentSecurity;
 pub use check::{check, check_on};
 pub use convert::convert;
 
@@ -67,6 +70,10 @@ pub struct BenchOptions {
     pub has_view: bool,
     /// A file in the format of OpenMetrics, which each row replaces.
     pub metrics_file: Option<PathBuf>,
+    /// Agents that run the workers, as `host` or `host:port`, instead of the configuration's.
+    pub agents: Vec<String>,
+    /// By what agents and this process know each other.
+    pub agent_security: AgentSecurity,
     /// Ask the servers what they are before the run, for its report: one request to each.
     pub asks_servers: bool,
 }
@@ -105,7 +112,7 @@ impl From<RunEnd> for ExitStatus {
     fn from(end: RunEnd) -> Self {
         match end {
             RunEnd::Completed | RunEnd::Interrupted => Self::Success,
-            RunEnd::Failed => Self::Failure,
+            RunEnd::Failed | RunEnd::AgentLost => Self::Failure,
             RunEnd::Crashed => Self::Crash,
             RunEnd::Missed => Self::Missed,
         }
@@ -235,6 +242,7 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     for server in &options.watched {
         config.watched.push(Target::parse(server)?);
     }
+    plan_agents(&mut config, options, text.as_deref())?;
     config.is_json = options.is_json;
     config.aborts_early |= options.aborts_early;
     if config.aborts_early && config.expectations.is_empty() {
@@ -245,6 +253,37 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     let told = |option| format!("{option} has no effect: there are no Erlang nodes here");
     config.warnings.extend(options.passed_over.iter().map(told));
     Ok(config)
+}
+
+/// Takes the agents of the command line, and what they are told, and checks that they can share the run.
+fn plan_agents(
+    config: &mut Config,
+    options: &BenchOptions,
+    text_of_line: Option<&str>,
+) -> Result<(), ConfigError> {
+    if !options.agents.is_empty() {
+        let plan = config.agents.get_or_insert_default();
+        plan.addresses =
+            options.agents.iter().map(|text| agent_address(text)).collect::<Result<_, _>>()?;
+    }
+    let Some(plan) = &mut config.agents else { return Ok(()) };
+    let fault = |error| ConfigError::AgentSecurity(Box::new(error));
+    plan.security = options.agent_security.load().map_err(fault)?;
+    plan.targets.clone_from(&options.targets);
+    plan.texts = match text_of_line {
+        Some(text) => vec![(LINE_FILE.to_owned(), text.to_owned())],
+        None => {
+            options.config_paths.iter().map(|path| text_of_file(path)).collect::<Result<_, _>>()?
+        }
+    };
+    config.check_agents()
+}
+
+/// A configuration file with its name.
+fn text_of_file(path: &Path) -> Result<(String, String), ConfigError> {
+    let bytes =
+        std::fs::read(path).map_err(|error| ConfigError::Read { path: path.to_owned(), error })?;
+    Ok((path.display().to_string(), text_of(&bytes)))
 }
 
 /// Looks whether a configuration that is in no file can be run.
@@ -360,7 +399,7 @@ fn run_post_hook(command: &str, directory: &RunDirectory, log: &RunLog, terminal
 }
 
 /// Allows the process as many open files as its connections need, as far as the system lets it.
-fn raise_file_limit(connection_count: u64, log: &RunLog) {
+pub(crate) fn raise_file_limit(connection_count: u64, log: &RunLog) {
     let wanted = connection_count.saturating_mul(2) + FILES_BESIDES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
