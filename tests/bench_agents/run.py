@@ -129,7 +129,8 @@ def counts(summary):
 
 
 def keys(lines):
-    return collections.Counter(line.strip() for line in lines if line.strip().isdigit())
+    found = (re.fullmatch(r'(?:<<")?(\d+)(?:">>)?', line.strip()) for line in lines)
+    return collections.Counter(key.group(1) for key in found if key)
 
 
 class Shares(AgentCase):

@@ -61,8 +61,9 @@ mod tests {
                 shares(count).flat_map(|share| share.workers(worker_count)).collect();
             numbers.sort_unstable();
             prop_assert_eq!(numbers, (1..=worker_count).collect::<Vec<_>>());
-            let sizes = shares(count).map(|share| share.workers(worker_count).count());
-            let (least, most) = (sizes.clone().min(), sizes.max());
+            let sizes: Vec<usize> =
+                shares(count).map(|share| share.workers(worker_count).count()).collect();
+            let (least, most) = (sizes.iter().min(), sizes.iter().max().copied());
             prop_assert!(most <= least.map(|least| least + 1), "shares are equal but for one worker");
         }
     }

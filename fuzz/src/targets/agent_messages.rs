@@ -2,8 +2,8 @@
 
 use crate::Target;
 use quoit_bench::link::{
-    FRAME_BYTES_MAX, FromAgent, FromCoordinator, LinkError, RunOrder, ShareEnd, ShareResult, StatsForm,
-    WindowForm, decode_frame, encode_frame,
+    FRAME_BYTES_MAX, FromAgent, FromCoordinator, LinkError, RunOrder, ShareEnd, ShareResult,
+    StatsForm, WindowForm, decode_frame, encode_frame,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,11 +40,12 @@ fn seeds() -> Vec<Vec<u8>> {
         max_ns: 2047,
         error_count: 1,
     };
-    let window = WindowForm { operations: vec![stats.clone()], canary: stats, ..WindowForm::default() };
+    let window =
+        WindowForm { operations: vec![stats.clone()], canary: stats, ..WindowForm::default() };
     let end = FromAgent::EndRequested { end: ShareEnd::Failed, reason: "a script".to_owned() };
     let of_agents = [
         FromAgent::Greeting { protocol: 1, version: "1.0".to_owned() },
-        FromAgent::Second { second: 3, window },
+        FromAgent::Second { second: 3, window: Box::new(window) },
         FromAgent::Passed { seconds: 4, loads: Vec::new() },
         end,
         FromAgent::Done(ShareResult { gaps: vec![(0, 5)], ..ShareResult::default() }),
@@ -57,5 +58,7 @@ fn seeds() -> Vec<Vec<u8>> {
         FromCoordinator::Start { at_ns: 5 },
     ];
     let of_agents = of_agents.iter().filter_map(|message| encode_frame(message).ok());
-    of_agents.chain(of_coordinators.iter().filter_map(|message| encode_frame(message).ok())).collect()
+    of_agents
+        .chain(of_coordinators.iter().filter_map(|message| encode_frame(message).ok()))
+        .collect()
 }

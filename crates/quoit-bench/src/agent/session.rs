@@ -160,7 +160,14 @@ impl AgentSession {
             let is_led = command.is_some();
             let passed = tokio::select! {
                 message = telling.recv() => match message {
-                    Some(message) if is_led => writer.send(&message).await,
+                    Some(message) if is_led => {
+                        let sent = writer.send(&message).await;
+                        if matches!(message, FromAgent::Done(_) | FromAgent::Refused { .. }) {
+                            // The coordinator closes the connection after the last message.
+                            command = None;
+                        }
+                        sent
+                    }
                     // Nobody is there to hear it.
                     Some(_) => Ok(()),
                     None => break,

@@ -1,6 +1,6 @@
 //! Entry points of `quoit bench` and its subcommands.
 
-mod agent_security;
+mod agents;
 mod check;
 mod convert;
 
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::config::{
     Config, ConfigError, Expectation, LINE_FILE, LineError, LineOptions, LogLevel, Place, RunEvent,
-    RunLength, Target, TargetOverride, agent_address, run_hook,
+    RunLength, Target, TargetOverride, run_hook,
 };
 use crate::driver::{Driver, DriverTask, with_named};
 use crate::notices::Notices;
@@ -26,9 +26,9 @@ use crate::report::write_after_run;
 use crate::run::{
     KNEE_FILE, RunEnd, RunError, RunReport, RunSetup, RunSummary, find_knee, run_driver,
 };
-use crate::term::text_of;
 
-pub use agent_security::AgentSecurity;
+pub use agents::AgentSecurity;
+use agents::plan_agents;
 pub use check::{check, check_on};
 pub use convert::convert;
 
@@ -253,37 +253,6 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     let told = |option| format!("{option} has no effect: there are no Erlang nodes here");
     config.warnings.extend(options.passed_over.iter().map(told));
     Ok(config)
-}
-
-/// Takes the agents of the command line, and what they are told, and checks that they can share the run.
-fn plan_agents(
-    config: &mut Config,
-    options: &BenchOptions,
-    text_of_line: Option<&str>,
-) -> Result<(), ConfigError> {
-    if !options.agents.is_empty() {
-        let plan = config.agents.get_or_insert_default();
-        plan.addresses =
-            options.agents.iter().map(|text| agent_address(text)).collect::<Result<_, _>>()?;
-    }
-    let Some(plan) = &mut config.agents else { return Ok(()) };
-    let fault = |error| ConfigError::AgentSecurity(Box::new(error));
-    plan.security = options.agent_security.load().map_err(fault)?;
-    plan.targets.clone_from(&options.targets);
-    plan.texts = match text_of_line {
-        Some(text) => vec![(LINE_FILE.to_owned(), text.to_owned())],
-        None => {
-            options.config_paths.iter().map(|path| text_of_file(path)).collect::<Result<_, _>>()?
-        }
-    };
-    config.check_agents()
-}
-
-/// A configuration file with its name.
-fn text_of_file(path: &Path) -> Result<(String, String), ConfigError> {
-    let bytes =
-        std::fs::read(path).map_err(|error| ConfigError::Read { path: path.to_owned(), error })?;
-    Ok((path.display().to_string(), text_of(&bytes)))
 }
 
 /// Looks whether a configuration that is in no file can be run.

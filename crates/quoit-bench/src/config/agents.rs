@@ -255,3 +255,75 @@ fn for_each_text(term: &Term, take: &mut impl FnMut(String)) {
         parts.iter().for_each(|part| for_each_text(part, take));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::of_text("test.config", text).expect(text)
+    }
+
+    fn addresses(text: &str) -> Vec<String> {
+        let agents = config(text).agents.expect("agents");
+        agents.addresses.iter().map(Target::to_string).collect()
+    }
+
+    #[test]
+    fn agents_are_named_by_host_and_port_or_as_nodes_of_basho_bench() {
+        assert_eq!(
+            addresses("{agents, [\"a\", \"b:9\", \"[::1]\"]}."),
+            ["a:8077", "b:9", "[::1]:8077"]
+        );
+        let nodes = "{remote_nodes, [{'10.0.0.1', 'one'}, {\"b\", two}]}.";
+        assert_eq!(
+            addresses(&format!("{nodes} {{distribute_work, true}}.")),
+            ["10.0.0.1:8077", "b:8077"]
+        );
+        assert!(config(nodes).agents.is_none(), "nodes have no work unless it is distributed");
+    }
+
+    #[test]
+    fn a_run_that_belongs_in_one_process_is_refused() {
+        let refusal = |text: &str| {
+            let config = config(&format!("{{agents, [\"a\", \"b\"]}}. {text}"));
+            config.check_agents().err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(refusal("{concurrent, 2}."), "");
+        assert!(refusal("{concurrent, 1}.").contains("1 workers cannot be split over 2 agents"));
+        assert!(refusal("{agents, [\"a\", \"a:8077\"]}.").contains("named twice"));
+        assert!(refusal("{verify, true}. {driver, http_raw}.").contains("remove verify"));
+        assert!(refusal("{operations, [{{insert, put}, 1}]}.").contains("number their keys"));
+        assert!(refusal("{key_generator, {file_line_bin, \"f\"}}.").contains("each line"));
+    }
+
+    #[test]
+    fn an_order_is_the_run_with_what_the_command_line_says() {
+        let text = "{mode, {open_rate, 100, poisson}}. {concurrent, 7}. {agents, [\"a\", \"b\"]}.
+                    {value_generator_blob_file, \"blob\"}. {value_generator, {fixed_bin, 4}}.";
+        let mut led = config(text);
+        let plan = AgentPlan {
+            texts: vec![("test.config".to_owned(), text.to_owned())],
+            targets: vec!["h:1".to_owned()],
+            ..AgentPlan::default()
+        };
+        led.seed = Seed([9, 8, 7]);
+        led.length = RunLength::For(Duration::from_millis(1500));
+        led.pacing = Pacing::Open { rate_per_s: 250.0, arrivals: Arrivals::Poisson };
+        let share = Share::new(1, 2).expect("a share");
+        let blob = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(blob.path(), "bytes").expect("a file with bytes");
+        let file = NamedFile { written: "blob".to_owned(), content: b"bytes".to_vec() };
+        let order = led.order(&plan, share, &[file]);
+        let ordered = Config::of_order(&order, &[blob.path().to_owned()]).expect("a configuration");
+        assert_eq!((ordered.share, ordered.seed, ordered.length), (share, led.seed, led.length));
+        assert_eq!((ordered.pacing, ordered.worker_count), (led.pacing, 7));
+        assert_eq!(
+            ordered.source.file.as_deref(),
+            Some(blob.path()),
+            "the file that was sent is read"
+        );
+        assert_eq!(ordered.overrides(None).len(), 1);
+        assert!(ordered.agents.is_none() && ordered.thread_count <= 3);
+    }
+}

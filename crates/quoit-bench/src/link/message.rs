@@ -42,7 +42,7 @@ pub enum FromAgent {
         /// The second, from the start of the measurement.
         second: u64,
         /// Its counts.
-        window: WindowForm,
+        window: Box<WindowForm>,
     },
     /// Nothing more comes of the seconds before this one.
     Passed {

@@ -114,7 +114,7 @@ impl<D: Driver> ShareCourse<'_, D> {
         loop {
             let completed = self.shared.collector.take_completed();
             for (second, window) in completed.windows {
-                self.tell(FromAgent::Second { second, window: window.to_form() }).await;
+                self.tell(FromAgent::Second { second, window: Box::new(window.to_form()) }).await;
             }
             if completed.is_finished {
                 self.ask_for_end(&mut has_asked).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::LedAgents;
 use crate::config::{NamedFile, Target};
@@ -94,6 +94,8 @@ impl Leading {
             tokio::select! {
                 message = reader.next::<FromAgent>() => {
                     if self.take(message?)? {
+                        // An agent that has closed the connection is free for the next run.
+                        let _ = timeout(SILENCE_MAX, closed(&mut reader)).await;
                         return Ok(());
                     }
                 }
@@ -192,6 +194,11 @@ impl Leading {
         let (passed_seconds, load) = (self.passed_seconds, ThreadLoad::default());
         self.led.collector.deliver(self.index, &Delivery { second, window, passed_seconds, load });
     }
+}
+
+/// Waits for the other side to close the connection.
+async fn closed(reader: &mut LinkReader) {
+    while reader.next::<FromAgent>().await.is_ok() {}
 }
 
 /// Exchanges versions.
