@@ -38,8 +38,8 @@ pub(crate) struct AgentArgs {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Trust between agents and coordinator")]
 pub(crate) struct AgentSecurityArgs {
-    /// File with a token, 128 bits at least, that agents and coordinator have; only its owner may read it. The
-    /// token is never sent, and what passes is encrypted.
+    /// File with a token, 128 bits at least, that agents and coordinator have; only its owner may read it.
+    /// The token is never sent, and what passes is encrypted.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tls_cert", "tls_key", "tls_ca"])]
     token_file: Option<PathBuf>,
     /// File of a certificate to show to the other side; an agent's must have its host as a name.

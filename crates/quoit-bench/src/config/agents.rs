@@ -109,7 +109,8 @@ impl Config {
         if (self.worker_count as usize) < count {
             let workers = self.worker_count;
             return refused(&format!(
-                "{workers} workers cannot be split over {count} agents; raise concurrent, or name fewer agents"
+                "{workers} workers cannot be split over {count} agents; raise concurrent, or name \
+                 fewer agents"
             ));
         }
         if self.verify.is_some() {

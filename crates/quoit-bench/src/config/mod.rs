@@ -230,15 +230,7 @@ impl Config {
         let mut warnings = settings.remarks().to_vec();
         warnings.extend(known::warnings(&settings)?);
         let operations = operations::read_operations(&settings)?;
-        let driver = settings.read(
-            "driver",
-            "http_raw".to_owned(),
-            "write the name of a driver such as basho_bench_driver_http_raw",
-            |term| {
-                let name = term.as_atom()?;
-                Some(name.strip_prefix("basho_bench_driver_").unwrap_or(name).to_owned())
-            },
-        )?;
+        let driver = read_driver(&settings)?;
         check_stats(&settings, &mut warnings)?;
         let worker_count = settings.integer("concurrent", 3, 1..=CONCURRENT_MAX)? as u32;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
@@ -354,6 +346,15 @@ fn check_blob(path: &Path) -> std::io::Result<()> {
         0 => Err(std::io::Error::other("it is empty")),
         _ => Ok(()),
     }
+}
+
+/// Reads `driver`.
+fn read_driver(settings: &Settings) -> Result<String, ConfigError> {
+    let expected = "write the name of a driver such as basho_bench_driver_http_raw";
+    settings.read("driver", "http_raw".to_owned(), expected, |term| {
+        let name = term.as_atom()?;
+        Some(name.strip_prefix("basho_bench_driver_").unwrap_or(name).to_owned())
+    })
 }
 
 /// Reads `rng`.

@@ -65,7 +65,8 @@ pub struct LinkReader {
 }
 
 impl LinkReader {
-    /// Waits for the next message, for [`SILENCE_MAX`] at most. Nothing is lost when the caller stops waiting.
+    /// Waits for the next message, for [`SILENCE_MAX`] at most. Nothing is lost when the caller stops
+    /// waiting.
     ///
     /// # Errors
     ///

@@ -176,6 +176,8 @@ mod tests {
     }
 
     proptest! {
+        // Each case makes some hundred histograms, which takes a debug build half a second.
+        #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
         fn the_merged_windows_of_agents_equal_that_of_one_process(
             draws in prop::collection::vec(drawn(), 0..300),

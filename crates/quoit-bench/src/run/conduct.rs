@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::control::{Control, Release};
 use super::coordinator::event_loop;
-use super::crew::Crew;
+use super::crew::RunCrew;
 use super::expectations::Judgement;
 use super::recording::Recording;
 use super::signals::Signals;
@@ -24,7 +24,7 @@ pub(super) type Ready = mpsc::Receiver<Result<(), RunError>>;
 
 /// Conducts the run on an event loop of its own.
 pub(super) fn drive(
-    crew: &dyn Crew,
+    crew: &dyn RunCrew,
     config: &Config,
     length: Option<Duration>,
     connected: Ready,
@@ -54,7 +54,7 @@ pub(super) struct Conducted {
 
 impl Conducted {
     /// A run that was interrupted before its release.
-    fn nothing(crew: &dyn Crew) -> Self {
+    fn nothing(crew: &dyn RunCrew) -> Self {
         Self {
             end: RunEnd::Interrupted,
             started_at: jiff::Timestamp::now(),
@@ -70,7 +70,7 @@ impl Conducted {
 
 /// Waits for all workers or agents to be connected, releases them and reports until they have ended.
 async fn conduct(
-    crew: &dyn Crew,
+    crew: &dyn RunCrew,
     config: &Config,
     length: Option<Duration>,
     mut connected: Ready,
@@ -84,13 +84,7 @@ async fn conduct(
     let control = crew.control();
     let notice_before = crew.notice_before_start();
     let started_at = SystemTime::now() + notice_before + config.warmup;
-    recording.enter_phase(match config.warmup.is_zero() {
-        true => ViewPhase::Measuring,
-        false => ViewPhase::WarmingUp,
-    });
-    if !config.warmup.is_zero() {
-        recording.notice(&format!("Warming up for {:?}.", config.warmup));
-    }
+    enter_first_phase(config, recording);
     recording.begin(started_at)?;
     let cpu_before = crew.process_cpu();
     let at = Instant::now() + notice_before;
@@ -143,9 +137,19 @@ async fn conduct(
     }
 }
 
+/// The run comes to its warm-up, or to its measurement where it has none.
+fn enter_first_phase(config: &Config, recording: &mut Recording<'_>) {
+    if config.warmup.is_zero() {
+        recording.enter_phase(ViewPhase::Measuring);
+    } else {
+        recording.enter_phase(ViewPhase::WarmingUp);
+        recording.notice(&format!("Warming up for {:?}.", config.warmup));
+    }
+}
+
 /// Waits until all workers are connected; false when a signal comes before.
 async fn all_connected(
-    crew: &dyn Crew,
+    crew: &dyn RunCrew,
     connected: &mut Ready,
     signals: &mut Signals,
 ) -> Result<bool, RunError> {

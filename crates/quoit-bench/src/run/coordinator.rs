@@ -10,7 +10,7 @@ use super::beside::{finish_beside, start_beside};
 use super::conclude::{conclude, tell};
 use super::conduct::drive;
 use super::control::Control;
-use super::crew::Crew as _;
+use super::crew::RunCrew as _;
 use super::mix::{Mix, build_mix};
 use super::read_back::read_back;
 use super::recording::Recording;

@@ -10,7 +10,7 @@ use crate::driver::Driver;
 use crate::measure::{Collector, Gaps, ThreadLoad, process_cpu_time};
 
 /// Workers or agents.
-pub(super) trait Crew {
+pub(super) trait RunCrew {
     /// Release and stop.
     fn control(&self) -> &Control;
 
@@ -43,7 +43,7 @@ pub(super) trait Crew {
     fn gaps(&self) -> Vec<Gaps>;
 }
 
-impl<D: Driver> Crew for Shared<D> {
+impl<D: Driver> RunCrew for Shared<D> {
     fn control(&self) -> &Control {
         &self.control
     }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::control::Release;
 use super::coordinator::{Prepared, event_loop, faults};
-use super::crew::Crew;
+use super::crew::RunCrew;
 use super::mix::build_mix;
 use super::threads::{join, start_threads};
 use super::worker::Shared;

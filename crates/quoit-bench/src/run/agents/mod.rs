@@ -14,7 +14,7 @@ use self::leading::{AgentOrder, Leading};
 pub use self::summary::AgentSummary;
 use super::control::Control;
 use super::coordinator::event_loop;
-use super::crew::Crew;
+use super::crew::RunCrew;
 use super::{RunEnd, RunError};
 use crate::config::{AgentPlan, Config};
 use crate::link::{ClockReading, LinkError, ShareResult};
@@ -31,7 +31,7 @@ pub(super) struct LedAgents {
     agents: Mutex<Vec<LedAgent>>,
 }
 
-/// What the coordinator knows of an agent.
+/// An agent as the coordinator knows it.
 struct LedAgent {
     address: String,
     worker_count: u32,
@@ -135,7 +135,7 @@ impl LedAgents {
     }
 }
 
-impl Crew for LedAgents {
+impl RunCrew for LedAgents {
     fn control(&self) -> &Control {
         &self.control
     }
