@@ -270,6 +270,8 @@ NODES = [
      with_nodes("security/run.py")),
     ("bench-report", "what a benchmark leaves, and its report in a browser",
      with_nodes("bench_report/run.py")),
+    ("bench-agents", "agents of a benchmark: shares, trust, kills on both sides",
+     with_nodes("bench_agents/run.py")),
     ("campaigns", "published experiments at a tiny scale, whole, killed, resumed",
      with_nodes("campaigns/run.py")),
     ("golden", "recorded conversations with Riak, held with one node", with_nodes("golden/run.py")),

@@ -65,6 +65,7 @@ pub const TARGETS: &[Target] = &[
     targets::erlang_terms::TARGET,
     targets::bench_configs::TERMS,
     targets::bench_configs::TOML,
+    targets::agent_messages::TARGET,
     targets::bench_traces::TARGET,
     targets::configuration::TARGET,
     targets::tls_files::TARGET,

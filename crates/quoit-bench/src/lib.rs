@@ -24,6 +24,7 @@
 //! std::process::exit(run(&options).code().into());
 //! ```
 
+pub mod agent;
 pub mod campaign;
 pub mod capacity;
 pub mod cli;
@@ -35,6 +36,7 @@ mod goodness_of_fit;
 pub mod growth;
 mod http;
 pub mod keygen;
+pub mod link;
 mod login;
 pub mod measure;
 mod names;
@@ -46,6 +48,7 @@ pub mod report;
 pub mod run;
 pub mod script;
 mod sent;
+pub mod share;
 pub mod term;
 pub mod trace;
 pub mod valgen;

@@ -1,5 +1,6 @@
 //! `quoit bench`: the load generator.
 
+use crate::bench_agent::{AgentArgs, AgentSecurityArgs};
 use crate::bench_campaign::CampaignArgs;
 use crate::bench_capacity::CapacityArgs;
 use clap::{Args, Subcommand, ValueEnum};
@@ -63,6 +64,7 @@ enum BenchCommand {
     /// extrapolates.
     Capacity(CapacityArgs),
     Campaign(CampaignArgs),
+    Agent(AgentArgs),
     /// Draw the report of a run from the directory of its results, also of one that basho_bench
     /// left.
     Report(ReportArgs),
@@ -401,6 +403,11 @@ struct RunArgs {
     /// one, with everything else on the standard error.
     #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
     format: AnswerFormat,
+    /// Agents that run the workers, each its share (see quoit bench agent); port 8077 where none is named.
+    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',')]
+    agents: Vec<String>,
+    #[command(flatten)]
+    agent_security: AgentSecurityArgs,
     /// Show the run on the full screen: rates, latencies by the second, failures, watched servers. q ends the
     /// run as Ctrl-C does; its results are kept.
     #[arg(long, conflicts_with = "format")]
@@ -427,6 +434,8 @@ impl RunArgs {
             results_dir: self.results_dir.clone(),
             name: self.name.clone(),
             asks_servers: true,
+            agents: self.agents.clone(),
+            agent_security: self.agent_security.security(),
             is_json: self.format == AnswerFormat::Json,
             has_view: self.view,
             metrics_file: self.openmetrics.clone(),
@@ -447,6 +456,7 @@ pub(crate) fn command(args: &BenchArgs) -> ExitCode {
         Some(BenchCommand::Convert { input, output }) => convert(input, output.as_deref()),
         Some(BenchCommand::Capacity(args)) => capacity(&args.options()),
         Some(BenchCommand::Campaign(args)) => args.run(),
+        Some(BenchCommand::Agent(args)) => return args.run(),
         Some(BenchCommand::Report(args)) => report(&args.options()),
         Some(BenchCommand::CrdtGrowth(args)) => crdt_growth(&args.options()),
     };

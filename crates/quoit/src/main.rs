@@ -2,6 +2,7 @@
 
 mod admin;
 mod bench;
+mod bench_agent;
 mod bench_campaign;
 mod bench_capacity;
 mod campaign_servers;

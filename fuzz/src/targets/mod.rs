@@ -1,5 +1,6 @@
 //! The targets, one module for each parser.
 
+pub(crate) mod agent_messages;
 pub(crate) mod bench_configs;
 pub(crate) mod bench_traces;
 pub(crate) mod compressed_frames;

@@ -1,5 +1,6 @@
 //! Entry points of `quoit bench` and its subcommands.
 
+mod agents;
 mod check;
 mod convert;
 
@@ -26,6 +27,8 @@ use crate::run::{
     KNEE_FILE, RunEnd, RunError, RunReport, RunSetup, RunSummary, find_knee, run_driver,
 };
 
+pub use agents::AgentSecurity;
+use agents::plan_agents;
 pub use check::{check, check_on};
 pub use convert::convert;
 
@@ -67,6 +70,10 @@ pub struct BenchOptions {
     pub has_view: bool,
     /// A file in the format of OpenMetrics, which each row replaces.
     pub metrics_file: Option<PathBuf>,
+    /// Agents that run the workers, as `host` or `host:port`, instead of the configuration's.
+    pub agents: Vec<String>,
+    /// By what agents and this process know each other.
+    pub agent_security: AgentSecurity,
     /// Ask the servers what they are before the run, for its report: one request to each.
     pub asks_servers: bool,
 }
@@ -105,7 +112,7 @@ impl From<RunEnd> for ExitStatus {
     fn from(end: RunEnd) -> Self {
         match end {
             RunEnd::Completed | RunEnd::Interrupted => Self::Success,
-            RunEnd::Failed => Self::Failure,
+            RunEnd::Failed | RunEnd::AgentLost => Self::Failure,
             RunEnd::Crashed => Self::Crash,
             RunEnd::Missed => Self::Missed,
         }
@@ -235,6 +242,7 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     for server in &options.watched {
         config.watched.push(Target::parse(server)?);
     }
+    plan_agents(&mut config, options, text.as_deref())?;
     config.is_json = options.is_json;
     config.aborts_early |= options.aborts_early;
     if config.aborts_early && config.expectations.is_empty() {
@@ -360,7 +368,7 @@ fn run_post_hook(command: &str, directory: &RunDirectory, log: &RunLog, terminal
 }
 
 /// Allows the process as many open files as its connections need, as far as the system lets it.
-fn raise_file_limit(connection_count: u64, log: &RunLog) {
+pub(crate) fn raise_file_limit(connection_count: u64, log: &RunLog) {
     let wanted = connection_count.saturating_mul(2) + FILES_BESIDES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {

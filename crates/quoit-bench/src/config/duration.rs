@@ -33,6 +33,15 @@ impl Display for RunLength {
 }
 
 impl RunLength {
+    /// The time after which the run ends by itself, if it does.
+    #[must_use]
+    pub fn bound(self) -> Option<Duration> {
+        match self {
+            Self::For(length) => Some(length),
+            Self::Unlimited => None,
+        }
+    }
+
     /// Minutes as an integer or a float, or `infinity`.
     pub(crate) fn of_term(term: &Term) -> Option<Self> {
         if term.as_atom() == Some("infinity") {

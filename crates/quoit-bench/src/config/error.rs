@@ -10,6 +10,7 @@ use super::expectation::ExpectationError;
 use super::load_line::LineError;
 use super::toml_form::TomlError;
 use crate::keygen::GeneratorError;
+use crate::link::LinkError;
 use crate::script::ScriptError;
 use crate::term::{SyntaxError, Term};
 
@@ -63,6 +64,12 @@ pub enum ConfigError {
     /// A command line that describes no load.
     #[error(transparent)]
     Line(LineError),
+    /// A run that agents can't share.
+    #[error("agents: {0}")]
+    Agents(String),
+    /// A token or certificates that can't be used.
+    #[error("agents: {0}")]
+    AgentSecurity(Box<LinkError>),
     /// A file cannot be read.
     #[error("{}: the configuration cannot be read: {error}", .path.display())]
     Read {

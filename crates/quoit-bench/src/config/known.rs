@@ -41,6 +41,7 @@ const KEYS: &[&str] = &[
     "post_hook",
     "measurement_driver",
     "measurements",
+    "agents",
     "distribute_work",
     "remote_nodes",
     "app_run_mode",
@@ -165,8 +166,6 @@ const KEYS: &[&str] = &[
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("measurement_driver", "measurements of other processes are not taken"),
     ("measurements", "measurements of other processes are not taken"),
-    ("distribute_work", "all workers run in this process"),
-    ("remote_nodes", "all workers run in this process"),
     ("riakc_pb_search_queries", "the driver has no search operations"),
 ];
 

@@ -1,5 +1,6 @@
 //! Configurations, in basho_bench's Erlang terms or in TOML, read into typed values.
 
+mod agents;
 mod convert;
 mod duration;
 mod error;
@@ -24,6 +25,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use agents::AgentPlan;
+pub(crate) use agents::{NamedFile, agent_address};
 pub use convert::to_toml;
 pub use duration::RunLength;
 pub use error::{ConfigError, Place};
@@ -50,6 +53,7 @@ use crate::keygen::KeyGenerator;
 use crate::notices::Notices;
 use crate::random::{RandomKind, Seed};
 use crate::script::{FaultSlot, Session};
+use crate::share::Share;
 use crate::term::Term;
 use crate::trace::Replay;
 use crate::valgen::{SourceSettings, ValueGenerator};
@@ -124,6 +128,10 @@ pub struct Config {
     pub results_dir: PathBuf,
     /// Threads of the load generator (`client_threads`, an extension).
     pub thread_count: u32,
+    /// Agents that run the workers (`agents`, an extension; or `distribute_work` and `remote_nodes`).
+    pub agents: Option<AgentPlan>,
+    /// The part of the run that this process does, if an agent does part of it.
+    pub share: Share,
     /// Commands before and after the run (`pre_hook`, `post_hook`).
     pub hooks: Hooks,
     /// Warnings to print before the run.
@@ -226,20 +234,13 @@ impl Config {
         let mut warnings = settings.remarks().to_vec();
         warnings.extend(known::warnings(&settings)?);
         let operations = operations::read_operations(&settings)?;
-        let driver = settings.read(
-            "driver",
-            "http_raw".to_owned(),
-            "write the name of a driver such as basho_bench_driver_http_raw",
-            |term| {
-                let name = term.as_atom()?;
-                Some(name.strip_prefix("basho_bench_driver_").unwrap_or(name).to_owned())
-            },
-        )?;
+        let driver = read_driver(&settings)?;
         check_stats(&settings, &mut warnings)?;
         let worker_count = settings.integer("concurrent", 3, 1..=CONCURRENT_MAX)? as u32;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
         let threads = settings.integer("client_threads", cores, 1..=1024)? as u32;
         let hooks = Hooks::read(&settings, &mut warnings)?;
+        let agents = agents::read_agents(&settings, &mut warnings)?;
         let Generators { keys: key_generator, values: value_generator, source } =
             Generators::read(&settings, worker_count, &mut warnings)?;
         operations::check_inserts(&settings, &operations, &key_generator)?;
@@ -276,6 +277,8 @@ impl Config {
             source,
             results_dir: PathBuf::from(settings.text("test_dir", "tests")?),
             thread_count: threads.min(worker_count),
+            agents,
+            share: Share::WHOLE,
             hooks,
             warnings,
             settings,
@@ -347,6 +350,15 @@ fn check_blob(path: &Path) -> std::io::Result<()> {
         0 => Err(std::io::Error::other("it is empty")),
         _ => Ok(()),
     }
+}
+
+/// Reads `driver`.
+fn read_driver(settings: &Settings) -> Result<String, ConfigError> {
+    let expected = "write the name of a driver such as basho_bench_driver_http_raw";
+    settings.read("driver", "http_raw".to_owned(), expected, |term| {
+        let name = term.as_atom()?;
+        Some(name.strip_prefix("basho_bench_driver_").unwrap_or(name).to_owned())
+    })
 }
 
 /// Reads `rng`.

@@ -81,7 +81,7 @@ impl Config {
 }
 
 /// Where the relative paths of a key's scripts begin: `source_dir`, or the directory of the configuration.
-fn base_of(settings: &Settings, key: &str, source_dir: &str) -> PathBuf {
+pub(super) fn base_of(settings: &Settings, key: &str, source_dir: &str) -> PathBuf {
     match settings.place(key) {
         _ if !source_dir.is_empty() => PathBuf::from(source_dir),
         Place::Line { file, .. } => file.parent().map(Path::to_owned).unwrap_or_default(),

@@ -44,6 +44,21 @@ impl Entry {
     }
 }
 
+/// Replaces texts in a term.
+fn replace_texts(term: &mut Term, pairs: &[(String, String)]) {
+    match term {
+        Term::String(text) => {
+            if let Some((_, new)) = pairs.iter().find(|(old, _)| old == text) {
+                text.clone_from(new);
+            }
+        }
+        Term::Tuple(parts) | Term::List(parts) => {
+            parts.iter_mut().for_each(|part| replace_texts(part, pairs));
+        }
+        _ => {}
+    }
+}
+
 /// True for a file in TOML rather than Erlang terms.
 fn is_toml(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
@@ -108,6 +123,15 @@ impl Settings {
             });
         }
         Ok(())
+    }
+
+    /// Replaces, in the values of `keys`, each text that is the first of a pair by its second.
+    pub(super) fn replace_texts(&mut self, keys: &[&str], pairs: &[(String, String)]) {
+        for key in keys {
+            if let Some(entry) = self.entries.get_mut(*key) {
+                replace_texts(&mut entry.term, pairs);
+            }
+        }
     }
 
     /// Remarks on what was mended in the files.

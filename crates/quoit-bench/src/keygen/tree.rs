@@ -106,6 +106,11 @@ impl KeyGenerator {
         self.inner().try_for_each(Self::open_files)
     }
 
+    /// Whether keys are the lines of a file, which all workers of a process share.
+    pub(crate) fn reads_lines(&self) -> bool {
+        matches!(self, Self::Lines(_)) || self.inner().any(Self::reads_lines)
+    }
+
     /// The sources of bytes that value generators inside need.
     pub(crate) fn source_kinds(&self) -> Vec<SourceKind> {
         let own = match self {

@@ -27,6 +27,26 @@ impl Breakdown {
         }
     }
 
+    /// Puts a breakdown together: the canary, queueing and the client's delay, and those of each operation.
+    ///
+    /// # Errors
+    ///
+    /// The first error of a part.
+    pub(super) fn of_parts<E>(
+        of_run: [Result<OperationStats, E>; 3],
+        service: Vec<OperationStats>,
+        failed: Vec<OperationStats>,
+    ) -> Result<Self, E> {
+        let [canary, queueing, client_delay] = of_run;
+        Ok(Self {
+            canary: canary?,
+            queueing: queueing?,
+            client_delay: client_delay?,
+            service,
+            failed,
+        })
+    }
+
     /// The canary: operations of the load generator that ask no server. Latencies like these tell nothing of
     /// a server.
     pub fn canary(&self) -> &OperationStats {

@@ -29,13 +29,13 @@ struct CollectorState {
 
 /// Counts that a thread delivers when a window is over.
 #[derive(Debug)]
-pub(super) struct Delivery<'a> {
-    pub(super) second: u64,
-    pub(super) window: &'a Window,
+pub(crate) struct Delivery<'a> {
+    pub(crate) second: u64,
+    pub(crate) window: &'a Window,
     /// The thread is past this many seconds.
-    pub(super) passed_seconds: u64,
+    pub(crate) passed_seconds: u64,
     /// How the thread has spent its time so far.
-    pub(super) load: ThreadLoad,
+    pub(crate) load: ThreadLoad,
 }
 
 /// The windows that no thread will add to any more.
@@ -70,7 +70,7 @@ impl Collector {
     }
 
     /// Adds a thread's window.
-    pub(super) fn deliver(&self, thread: usize, delivery: &Delivery<'_>) {
+    pub(crate) fn deliver(&self, thread: usize, delivery: &Delivery<'_>) {
         let mut state = self.state();
         if !delivery.window.is_empty() {
             let count = self.operation_count;

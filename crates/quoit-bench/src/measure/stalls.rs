@@ -116,6 +116,13 @@ pub(crate) fn stalls(
     found.into_iter().map(stall).collect()
 }
 
+/// The times that lie in the gaps of all threads; nothing without a thread.
+pub(crate) fn common_gaps(threads: &[Gaps]) -> Gaps {
+    let mut rest = threads.iter();
+    let first = rest.next().cloned().unwrap_or_default();
+    rest.fold(first, |common, gaps| intersection(&common, gaps))
+}
+
 /// The times that lie in both lists.
 fn intersection(first: &[(Duration, Duration)], second: &[(Duration, Duration)]) -> Gaps {
     let mut common = Vec::new();

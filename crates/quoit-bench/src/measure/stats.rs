@@ -11,7 +11,7 @@ use super::moments::Moments;
 use crate::term::Term;
 
 /// Significant decimal digits of a recorded latency: its error is below 0.1 %.
-const SIGNIFICANT_DIGITS: u8 = 3;
+pub(super) const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Greatest error of a percentile, as a share of it.
 pub(crate) const PERCENTILE_ERROR: f64 = 0.001;
@@ -292,7 +292,15 @@ impl Window {
         self.breakdown.record_canary(elapsed);
     }
 
-    fn count_errors(&mut self, operation: usize, reason: Term, count: u64) {
+    /// A window of operations and their breakdown, without reasons of failures.
+    pub(super) fn of_parts(operations: Vec<OperationStats>, breakdown: Breakdown) -> Self {
+        let has = |stats: &OperationStats| stats.count() + stats.error_count() > 0;
+        let is_empty = !operations.iter().any(has) && breakdown.canary().count() == 0;
+        Self { operations, breakdown, errors: BTreeMap::new(), is_empty }
+    }
+
+    /// Counts failures of an operation for one reason.
+    pub(super) fn count_errors(&mut self, operation: usize, reason: Term, count: u64) {
         let mut key = (operation, reason);
         if self.errors.len() >= ERROR_REASONS_MAX && !self.errors.contains_key(&key) {
             key.1 = Term::atom("other");

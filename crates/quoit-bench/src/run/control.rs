@@ -65,6 +65,8 @@ pub(super) struct Control {
 struct Trouble {
     end: Option<RunEnd>,
     crashes: VecDeque<Instant>,
+    /// Why, for people; not told yet.
+    reasons: Vec<String>,
 }
 
 impl Control {
@@ -103,6 +105,20 @@ impl Control {
         trouble.end.get_or_insert(end);
         drop(trouble);
         self.troubled.notify_one();
+    }
+
+    /// Asks for the end of the run as [`request_end`](Self::request_end), and says why.
+    pub(super) fn request_end_because(&self, end: RunEnd, reason: String) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.reasons.push(reason);
+        drop(trouble);
+        self.request_end(end);
+    }
+
+    /// The reasons that were given since the last call.
+    pub(super) fn take_reasons(&self) -> Vec<String> {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut trouble.reasons)
     }
 
     /// The end that was asked for, if any.

@@ -1,10 +1,14 @@
 //! One run: workers on their threads, released together, stopped together, counted.
 
+mod agents;
 mod alarm;
 mod beside;
 mod canary;
+mod conclude;
+mod conduct;
 mod control;
 mod coordinator;
+mod crew;
 mod events;
 mod expectations;
 mod failures;
@@ -17,11 +21,13 @@ mod read_back;
 mod recording;
 mod replaying;
 mod schedule;
+mod share_run;
 mod signals;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod threads;
 mod verdict;
 mod watching;
 mod worker;
@@ -31,6 +37,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use agents::AgentSummary;
 pub(crate) use coordinator::run_driver;
 pub(crate) use events::EVENTS_FILE;
 pub use expectations::Judgement;
@@ -40,6 +47,7 @@ pub use knee_table::KneeRow;
 pub(crate) use knee_table::{KNEE_COLUMNS, KNEE_FILE};
 pub use mix::ReportedOperation;
 pub(crate) use mix::build_mix;
+pub(crate) use share_run::{ShareCommand, ShareSetup, run_share};
 pub(crate) use signals::Signals;
 pub use summary::{
     BreakdownSummary, ErrorSummary, ModeSummary, OperationSummary, RunSummary, SUMMARY_FILE,
@@ -49,6 +57,7 @@ use thiserror::Error;
 
 use crate::config::{Config, ConfigError};
 use crate::driver::StartError;
+use crate::link::LinkError;
 use crate::measure::intervals::IntervalError;
 use crate::measure::{ClientLoad, Stall, Window};
 use crate::output::{OutputError, RunDirectory, RunLog, Terminal};
@@ -82,6 +91,17 @@ pub enum RunError {
         /// Why its driver does not start.
         error: StartError,
     },
+    /// An agent can't take its share.
+    #[error("agent {address}: {error}")]
+    Agent {
+        /// Its address.
+        address: String,
+        /// The fault.
+        error: Box<LinkError>,
+    },
+    /// Agents can't be reached in the way that the command line says.
+    #[error("agents: {0}")]
+    Link(Box<LinkError>),
     /// A worker failed in a way that its driver does not know.
     #[error("a worker crashed before the run began; crash.log of the run has more")]
     StartCrash,
@@ -115,6 +135,8 @@ pub enum RunEnd {
     Crashed,
     /// By an expectation that its first part missed.
     Missed,
+    /// By the loss of an agent: a share of the load is missing.
+    AgentLost,
 }
 
 /// Report of a run.

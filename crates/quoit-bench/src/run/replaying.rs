@@ -1,6 +1,7 @@
 //! The trace of a run, from which workers take their operations.
 
 use super::mix::{Mix, MixEntry, ReportedOperation};
+use crate::share::Share;
 use crate::term::Term;
 use crate::trace::{Replay, TraceError, TraceReader, TracedKind, TracedOperation};
 use std::sync::{Mutex, PoisonError};
@@ -9,10 +10,33 @@ use std::time::Duration;
 /// The operations of a trace, each taken by one worker.
 #[derive(Debug)]
 pub(super) struct Replaying<O> {
-    reader: Mutex<Result<TraceReader, TraceError>>,
+    reader: Mutex<Result<ShareReader, TraceError>>,
     speed: Option<f64>,
     /// For each kind of operation the driver's, if the configuration has one.
     entries: [Option<MixEntry<O>>; 3],
+}
+
+/// Reads the operations of one share.
+#[derive(Debug)]
+struct ShareReader {
+    reader: TraceReader,
+    share: Share,
+    /// The number of the next operation of the trace.
+    next_number: u64,
+}
+
+impl ShareReader {
+    /// The next operation of the share, with its line.
+    fn next_operation(&mut self) -> Result<Option<(u64, TracedOperation)>, TraceError> {
+        while let Some(next) = self.reader.next_operation()? {
+            let number = self.next_number;
+            self.next_number += 1;
+            if self.share.takes(number) {
+                return Ok(Some(next));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// An operation that a worker has taken.
@@ -24,17 +48,19 @@ pub(super) struct Taken<O> {
 }
 
 impl<O: Copy> Replaying<O> {
-    /// Opens the trace.
+    /// Opens the trace, of which this process replays a share.
     ///
     /// # Errors
     ///
     /// As [`TraceReader::open`].
     pub(super) fn open(
         replay: &Replay,
+        share: Share,
         mix: &Mix<O>,
         reported: &[ReportedOperation],
     ) -> Result<Self, TraceError> {
-        let reader = TraceReader::open(&replay.path)?;
+        let reader =
+            ShareReader { reader: TraceReader::open(&replay.path)?, share, next_number: 0 };
         let entry_of = |kind: TracedKind| {
             let is_of_kind = |entry: &MixEntry<O>| match &reported[entry.reported].operation {
                 Term::Atom(name) => kind.operation_names().contains(&name.as_str()),
@@ -55,7 +81,7 @@ impl<O: Copy> Replaying<O> {
             Ok(Some((line, traced))) => match self.entries[traced.kind as usize] {
                 Some(entry) => Ok((entry, traced)),
                 None => Err(TraceError::NoOperation {
-                    path: reader.path().to_owned(),
+                    path: reader.reader.path().to_owned(),
                     line,
                     kind: traced.kind.operation_names()[0],
                     names: traced.kind.operation_names().join(", "),
@@ -78,7 +104,7 @@ impl<O: Copy> Replaying<O> {
     /// How much of the trace has been taken, from 0 to 1; nothing where its length is not known.
     pub(super) fn progress(&self) -> Option<f64> {
         let guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        guard.as_ref().ok()?.progress()
+        guard.as_ref().ok()?.reader.progress()
     }
 
     /// The fault that has ended the replay, in words.

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use crate::config::Arrivals;
 use crate::random::Random;
+use crate::share::Share;
 
 /// The arrivals of a run, each taken by one worker. What the workers do has no bearing on it.
 #[derive(Debug)]
 pub(super) struct Schedule {
     rate_per_s: f64,
     arrivals: Arrivals,
+    /// The arrivals of all shares are drawn, and those of this one are taken.
+    share: Share,
     state: Mutex<ScheduleState>,
     /// Arrivals that were taken, and not started because the run was over.
     given_up: AtomicU64,
@@ -27,24 +30,29 @@ struct ScheduleState {
 }
 
 impl Schedule {
-    /// A schedule that draws from `random`.
-    pub(super) fn new(rate_per_s: f64, arrivals: Arrivals, random: Random) -> Self {
+    /// A share of the arrivals that are drawn from `random`; `rate_per_s` is that of all shares together.
+    pub(super) fn new(rate_per_s: f64, arrivals: Arrivals, share: Share, random: Random) -> Self {
         let state = Mutex::new(ScheduleState { random, count: 0, last_s: 0.0 });
-        Self { rate_per_s, arrivals, state, given_up: AtomicU64::new(0) }
+        Self { rate_per_s, arrivals, share, state, given_up: AtomicU64::new(0) }
     }
 
     /// Takes the next arrival: when it is due, from the release of the workers on. Costs a short
-    /// lock.
+    /// lock, and a draw for each share.
     pub(super) fn take(&self) -> Duration {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let due_s = match self.arrivals {
-            // From the count, so that errors of rounding do not add up.
-            Arrivals::Constant => state.count as f64 / self.rate_per_s,
-            Arrivals::Poisson => state.last_s + state.random.exponential(1.0 / self.rate_per_s),
-        };
-        state.count += 1;
-        state.last_s = due_s;
-        Duration::try_from_secs_f64(due_s).unwrap_or(Duration::MAX)
+        loop {
+            let number = state.count;
+            let due_s = match self.arrivals {
+                // From the count, so that errors of rounding do not add up.
+                Arrivals::Constant => number as f64 / self.rate_per_s,
+                Arrivals::Poisson => state.last_s + state.random.exponential(1.0 / self.rate_per_s),
+            };
+            state.count += 1;
+            state.last_s = due_s;
+            if self.share.takes(number) {
+                return Duration::try_from_secs_f64(due_s).unwrap_or(Duration::MAX);
+            }
+        }
     }
 
     /// Notes that an arrival that was taken is not started.
@@ -68,7 +76,7 @@ mod tests {
 
     fn schedule(rate_per_s: f64, arrivals: Arrivals) -> Schedule {
         let random = Random::new(RandomKind::Xoshiro, Seed::default(), 0);
-        Schedule::new(rate_per_s, arrivals, random)
+        Schedule::new(rate_per_s, arrivals, Share::WHOLE, random)
     }
 
     /// Arrivals a second over the whole range that a run can have.
@@ -99,7 +107,7 @@ mod tests {
         let count = 200_000;
         for (rate, seed) in RATES.into_iter().flat_map(|rate| SEEDS.map(|seed| (rate, seed))) {
             let random = Random::new(RandomKind::Xoshiro, Seed(seed), 0);
-            let schedule = Schedule::new(rate, Arrivals::Poisson, random);
+            let schedule = Schedule::new(rate, Arrivals::Poisson, Share::WHOLE, random);
             let mut last = Duration::ZERO;
             let gaps: Vec<f64> = (0..count)
                 .map(|_| {
@@ -108,6 +116,25 @@ mod tests {
                 })
                 .collect();
             assert_mean_and_distribution(&format!("{rate}/s, seed {seed:?}"), gaps);
+        }
+    }
+
+    #[test]
+    fn shares_take_each_arrival_of_the_whole_once_and_at_its_time() {
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+            let of = |share| {
+                let random = Random::new(RandomKind::Xoshiro, Seed::default(), 0);
+                Schedule::new(777.7, arrivals, share, random)
+            };
+            let whole = of(Share::WHOLE);
+            let shares: Vec<Schedule> =
+                (0..4).filter_map(|index| Share::new(index, 4)).map(of).collect();
+            for number in 0..4000 {
+                assert_eq!(shares[number % 4].take(), whole.take(), "arrival {number}");
+            }
+            let end = Duration::from_secs(8);
+            let unstarted: u64 = shares.iter().map(|share| share.unstarted(end)).sum();
+            assert_eq!(unstarted, whole.unstarted(end));
         }
     }
 

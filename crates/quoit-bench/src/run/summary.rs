@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::RunEnd;
+use super::agents::AgentSummary;
 use super::expectations::Judgement;
 use super::recording::Recorded;
 use crate::config::{Config, Pacing};
@@ -29,7 +30,8 @@ pub struct RunSummary {
     pub quoit_version: String,
     /// When the measurement started, in RFC 3339.
     pub started_at: String,
-    /// How the run ended: `completed`, `interrupted`, `failed`, `crashed` or `missed`.
+    /// How the run ended: `completed`, `interrupted`, `failed`, `crashed`, `missed` or
+    /// `agent_lost`.
     pub end: String,
     /// The driver without `basho_bench_driver_`.
     pub driver: String,
@@ -55,6 +57,9 @@ pub struct RunSummary {
     pub errors: Vec<ErrorSummary>,
     /// The load generator's own processor time and its noise floor.
     pub client: ClientLoad,
+    /// Agents that ran the workers; none for a run of one process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentSummary>,
     /// Where the time of all operations went.
     #[serde(default)]
     pub breakdown: BreakdownSummary,
@@ -184,6 +189,7 @@ pub(super) struct SummaryInputs<'a> {
     pub(super) recorded: &'a Recorded,
     pub(super) unstarted: u64,
     pub(super) client: &'a ClientLoad,
+    pub(super) agents: &'a [AgentSummary],
     pub(super) stalls: &'a [Stall],
     pub(super) judgements: &'a [Judgement],
     pub(super) verification: Option<&'a VerifyReport>,
@@ -225,6 +231,7 @@ impl SummaryInputs<'_> {
             successful_per_s: rates_per_s.iter().sum(),
             errors: self.errors(),
             client: self.client.clone(),
+            agents: self.agents.to_vec(),
             breakdown: BreakdownSummary {
                 queueing: breakdown.queueing().latencies(),
                 client_delay: breakdown.client_delay().latencies(),
@@ -258,6 +265,7 @@ fn end_text(end: RunEnd) -> &'static str {
         RunEnd::Failed => "failed",
         RunEnd::Crashed => "crashed",
         RunEnd::Missed => "missed",
+        RunEnd::AgentLost => "agent_lost",
     }
 }
 

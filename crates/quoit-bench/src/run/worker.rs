@@ -7,21 +7,22 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::RunEnd;
 use super::alarm::Alarm;
 use super::control::{Control, Phase, Release, released};
 use super::mix::{Mix, MixEntry};
 use super::pauses::Pauses;
 use super::replaying::{Replaying, Taken};
 use super::schedule::Schedule;
+use super::{RunEnd, RunError};
 use crate::config::Pacing;
-use crate::driver::{Driver, Inputs, Outcome, StartError};
+use crate::driver::{Driver, Inputs, Outcome};
 use crate::keygen::KeyGenerator;
 use crate::measure::{Collector, Moments, Recorder};
 use crate::output::RunLog;
 use crate::random::{Random, RandomKind, Seed};
 use crate::script::{FaultSlot, Session, SessionStep};
 use crate::sent::take_sent;
+use crate::share::Share;
 use crate::valgen::{Sources, ValueGenerator};
 use crate::verify::Verifier;
 use crate::worker_place::WorkerPlace;
@@ -38,6 +39,8 @@ pub(super) struct Shared<D: Driver> {
     pub(super) seed: Seed,
     pub(super) random_kind: RandomKind,
     pub(super) worker_count: u32,
+    /// The part of the run that this process does.
+    pub(super) share: Share,
     pub(super) shutdown_on_error: bool,
     pub(super) keys: KeyGenerator,
     /// Says the order of each worker's operations, if a script does.
@@ -53,8 +56,8 @@ pub(super) struct Shared<D: Driver> {
     pub(super) control: Control,
     pub(super) collector: Arc<Collector>,
     pub(super) log: Arc<RunLog>,
-    /// Takes the number of each worker and whether it is connected.
-    pub(super) ready: mpsc::Sender<(u32, Result<(), StartError>)>,
+    /// Takes for each worker that it is connected, or why not.
+    pub(super) ready: mpsc::Sender<Result<(), RunError>>,
 }
 
 /// State that the workers of one thread share.
@@ -93,7 +96,7 @@ pub(super) async fn work<D: Driver>(
     let mut inputs = inputs_of(&shared, place);
     let mut phases = shared.control.phases();
     // After the start of the run, when a crashed worker comes back, no one takes this.
-    let _ = shared.ready.try_send((number, Ok(())));
+    let _ = shared.ready.try_send(Ok(()));
     let Some(release) = released(&mut phases).await else { return };
     let recorder = local.recorder(&shared, release);
     // What the driver sent to prepare itself belongs to no operation.
@@ -272,7 +275,7 @@ async fn connect<D: Driver>(shared: &Shared<D>, local: &Local, place: WorkerPlac
         Err(error) => {
             let number = place.number;
             shared.log.error(&format!("worker {number}: {error}"));
-            let _ = shared.ready.send((number, Err(error))).await;
+            let _ = shared.ready.send(Err(RunError::Start { number, error })).await;
             None
         }
     }

@@ -1,5 +1,6 @@
 //! The page of a run: one HTML file that needs no network, and no script but for its comforts.
 
+mod agents;
 mod campaign;
 mod campaign_ratios;
 mod comparison;
@@ -63,6 +64,9 @@ pub fn draw_page(results: &Results) -> Result<String, ReportError> {
     let mut main = parts::tiles(&tiles(results, &figures));
     if summary.as_ref().is_some_and(|summary| summary.client.client_bound) {
         main.push_str(&client_bound());
+    }
+    if let Some(summary) = &summary {
+        main.push_str(&agents::section(&summary.agents));
     }
     if let Some(report) = summary.as_ref().and_then(|summary| summary.verification.as_ref()) {
         main.push_str(&verification::section(report));

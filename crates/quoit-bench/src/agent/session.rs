@@ -1,0 +1,282 @@
+//! One coordinator of an agent, from its handshake to the end of its run.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::cli::raise_file_limit;
+use crate::config::Config;
+use crate::driver::{Driver, DriverTask, with_named};
+use crate::link::{
+    BEAT, FILES_BYTES_MAX, FromAgent, FromCoordinator, LinkAcceptor, LinkClock, LinkError,
+    LinkReader, LinkWriter, PROTOCOL, RunOrder, halves,
+};
+use crate::notices::Notices;
+use crate::output::RunLog;
+use crate::run::{RunError, ShareCommand, ShareSetup, run_share};
+
+/// Messages to the coordinator that may wait.
+const TOLD_MAX: usize = 64;
+
+/// Commands that may wait: start and stop, and room for a coordinator that says one twice.
+const COMMANDS_MAX: usize = 8;
+
+/// One session.
+pub(super) struct AgentSession {
+    pub(super) peer: SocketAddr,
+    pub(super) acceptor: LinkAcceptor,
+    pub(super) clock: LinkClock,
+    pub(super) data_dir: Option<PathBuf>,
+    pub(super) tell: fn(&str),
+    pub(super) stopped: watch::Receiver<bool>,
+}
+
+/// Says no to a coordinator.
+pub(super) async fn refuse(acceptor: LinkAcceptor, stream: TcpStream, reason: String) {
+    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let (mut reader, mut writer) = halves(stream);
+    if writer.send(&FromAgent::Refused { reason }).await.is_ok() {
+        writer.close().await;
+        // The connection is closed by the coordinator first, so that nothing that it has sent meanwhile has
+        // the system throw the refusal away.
+        while reader.next::<FromCoordinator>().await.is_ok() {}
+    }
+}
+
+impl AgentSession {
+    /// Serves the coordinator to the end.
+    pub(super) async fn run(mut self, stream: TcpStream) {
+        let peer = self.peer;
+        match self.serve(stream).await {
+            Ok(()) => (self.tell)(&format!("{peer}: the run has ended.")),
+            Err(error) => (self.tell)(&format!("{peer}: {error}")),
+        }
+    }
+
+    async fn serve(&mut self, stream: TcpStream) -> Result<(), LinkError> {
+        let (mut reader, mut writer) = halves(self.acceptor.accept(stream).await?);
+        let ours = env!("CARGO_PKG_VERSION").to_owned();
+        writer.send(&FromAgent::Greeting { protocol: PROTOCOL, version: ours.clone() }).await?;
+        let FromCoordinator::Hello { protocol, version } = reader.next().await? else {
+            return Err(LinkError::Unexpected { expected: "a greeting" });
+        };
+        if protocol != PROTOCOL || version != ours {
+            let reason = format!(
+                "the agent is version {ours} (protocol {PROTOCOL}), and the coordinator is {version} \
+                 (protocol {protocol}): start the same version on both"
+            );
+            return refuse_politely(&mut reader, &mut writer, reason).await;
+        }
+        let directory = self.directory().map_err(LinkError::Broken)?;
+        let received = self.receive(&mut reader, &mut writer, directory.path()).await?;
+        let (share, shares) = (received.order.share.saturating_add(1), received.order.shares);
+        (self.tell)(&format!("{}: runs share {share} of {shares}.", self.peer));
+        self.work(received, directory, &mut reader, &mut writer).await
+    }
+
+    /// A directory for the files of the run, which is deleted with it.
+    fn directory(&self) -> io::Result<TempDir> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("quoit-agent-");
+        match &self.data_dir {
+            Some(base) => {
+                fs::create_dir_all(base)?;
+                builder.tempdir_in(base)
+            }
+            None => builder.tempdir(),
+        }
+    }
+
+    /// Answers questions for the time, and takes files, up to the order.
+    async fn receive(
+        &self,
+        reader: &mut LinkReader,
+        writer: &mut LinkWriter,
+        directory: &Path,
+    ) -> Result<Received, LinkError> {
+        let mut paths: Vec<PathBuf> = Vec::new();
+        let mut bytes_left = FILES_BYTES_MAX;
+        loop {
+            match reader.next().await? {
+                FromCoordinator::AskClock => {
+                    let (agent_ns, unix_ns) = (self.clock.now_ns(), LinkClock::unix_ns());
+                    writer.send(&FromAgent::Clock { agent_ns, unix_ns }).await?;
+                }
+                FromCoordinator::File { index, bytes } => {
+                    let too_much =
+                        LinkError::Files { bytes: FILES_BYTES_MAX + 1, max: FILES_BYTES_MAX };
+                    bytes_left = bytes_left.checked_sub(bytes.len() as u64).ok_or(too_much)?;
+                    if index == paths.len() {
+                        paths.push(directory.join(format!("file-{index}")));
+                    }
+                    let path = match paths.last() {
+                        Some(path) if index + 1 == paths.len() => path.clone(),
+                        _ => return Err(LinkError::Unexpected { expected: "the next file" }),
+                    };
+                    append(&path, &bytes).map_err(|error| LinkError::File { path, error })?;
+                }
+                FromCoordinator::Order(order) => {
+                    // A file without bytes comes in no piece.
+                    while paths.len() < order.files.len() {
+                        let path = directory.join(format!("file-{}", paths.len()));
+                        append(&path, b"")
+                            .map_err(|error| LinkError::File { path: path.clone(), error })?;
+                        paths.push(path);
+                    }
+                    return Ok(Received { order: *order, paths });
+                }
+                FromCoordinator::Alive => {}
+                _ => return Err(LinkError::Unexpected { expected: "an order" }),
+            }
+        }
+    }
+
+    /// Runs the share on a thread of its own, and passes on what the two sides tell each other.
+    async fn work(
+        &mut self,
+        received: Received,
+        directory: TempDir,
+        reader: &mut LinkReader,
+        writer: &mut LinkWriter,
+    ) -> Result<(), LinkError> {
+        let (told, mut telling) = mpsc::channel(TOLD_MAX);
+        let (command, commands) = mpsc::channel(COMMANDS_MAX);
+        let mut command = Some(command);
+        let work = move || run_order(&received, directory.path(), told, commands);
+        let thread = std::thread::Builder::new().name("share".to_owned()).spawn(work);
+        let thread = thread.map_err(LinkError::Broken)?;
+        let mut beats = interval(BEAT);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut outcome = Ok(());
+        loop {
+            let is_led = command.is_some();
+            let passed = tokio::select! {
+                message = telling.recv() => match message {
+                    Some(message) if is_led => {
+                        let sent = writer.send(&message).await;
+                        if matches!(message, FromAgent::Done(_) | FromAgent::Refused { .. }) {
+                            // The coordinator closes the connection after the last message.
+                            command = None;
+                        }
+                        sent
+                    }
+                    // Nobody is there to hear it.
+                    Some(_) => Ok(()),
+                    None => break,
+                },
+                _ = beats.tick(), if is_led => writer.send(&FromAgent::Alive).await,
+                message = reader.next(), if is_led => {
+                    message.and_then(|message| pass_on(&message, self.clock, command.as_ref()))
+                }
+                () = told_to_stop(&mut self.stopped), if is_led => {
+                    let reason = "it was stopped".to_owned();
+                    // The agent stops, whether the coordinator hears of it or not.
+                    let _ = writer.send(&FromAgent::Refused { reason }).await;
+                    command = None;
+                    Ok(())
+                }
+            };
+            if let Err(error) = passed
+                && command.take().is_some()
+            {
+                (self.tell)(&format!("{}: {error}; its run is ended.", self.peer));
+                outcome = Err(error);
+            }
+        }
+        // A share that panicked has told nothing; its coordinator sees the end of the connection.
+        let _ = thread.join();
+        writer.close().await;
+        outcome
+    }
+}
+
+/// Passes a command of the coordinator on to the share.
+fn pass_on(
+    message: &FromCoordinator,
+    clock: LinkClock,
+    command: Option<&mpsc::Sender<ShareCommand>>,
+) -> Result<(), LinkError> {
+    let passed = match message {
+        FromCoordinator::Alive => return Ok(()),
+        FromCoordinator::Start { at_ns } => {
+            ShareCommand::Start(clock.instant(*at_ns).unwrap_or_else(Instant::now))
+        }
+        FromCoordinator::Stop => ShareCommand::Stop,
+        _ => return Err(LinkError::Unexpected { expected: "start or stop" }),
+    };
+    // A share that has ended takes no commands.
+    let _ = command.map(|command| command.try_send(passed));
+    Ok(())
+}
+
+/// Waits until the agent has to stop.
+async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
+    // An agent that is gone has stopped.
+    let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+}
+
+/// An order with the files that came before it.
+struct Received {
+    order: RunOrder,
+    paths: Vec<PathBuf>,
+}
+
+fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(bytes)
+}
+
+/// Refuses, and waits for the other side to close the connection.
+async fn refuse_politely(
+    reader: &mut LinkReader,
+    writer: &mut LinkWriter,
+    reason: String,
+) -> Result<(), LinkError> {
+    writer.send(&FromAgent::Refused { reason: reason.clone() }).await?;
+    writer.close().await;
+    while reader.next::<FromCoordinator>().await.is_ok() {}
+    Err(LinkError::Refused(reason))
+}
+
+/// Runs a share; what keeps it from running is told to the coordinator.
+fn run_order(
+    received: &Received,
+    directory: &Path,
+    told: mpsc::Sender<FromAgent>,
+    commands: mpsc::Receiver<ShareCommand>,
+) {
+    let refusals = told.clone();
+    let prepared = || -> Result<(), RunError> {
+        let mut config = Config::of_order(&received.order, &received.paths)?;
+        directory.clone_into(&mut config.run_directory);
+        let log = Arc::new(RunLog::create(directory, config.log_level)?);
+        let of_run = log.clone();
+        config.notices = Notices::to(move |level, text| of_run.write(level, text));
+        config.key_generator.set_notices(&config.notices);
+        raise_file_limit(u64::from(config.worker_count), &log);
+        let setup = ShareSetup { config: &config, log, told, commands };
+        with_named(&config, ShareTask(setup)).map_err(RunError::from).flatten()
+    };
+    if let Err(error) = prepared() {
+        // A coordinator that is gone wants no reason.
+        let _ = refusals.blocking_send(FromAgent::Refused { reason: error.to_string() });
+    }
+}
+
+/// Runs a share with its driver.
+struct ShareTask<'a>(ShareSetup<'a>);
+
+impl DriverTask for ShareTask<'_> {
+    type Output = Result<(), RunError>;
+
+    fn with<D: Driver>(self) -> Self::Output {
+        run_share::<D>(self.0)
+    }
+}

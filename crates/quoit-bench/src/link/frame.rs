@@ -1,0 +1,130 @@
+//! Frames: four bytes of length, most significant first, and a message in JSON.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+use tokio::time::timeout;
+
+use super::error::LinkError;
+use super::security::LinkStream;
+use super::{BEAT, SILENCE_MAX};
+
+/// Longest message in bytes.
+pub const FRAME_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes of the length before a message.
+const LENGTH_BYTES: usize = 4;
+
+/// The frame of a message.
+///
+/// # Errors
+///
+/// [`LinkError::TooLong`].
+pub fn encode_frame<M: Serialize>(message: &M) -> Result<Vec<u8>, LinkError> {
+    let mut frame = vec![0; LENGTH_BYTES];
+    serde_json::to_writer(&mut frame, message)
+        .map_err(|error| LinkError::Malformed(error.to_string()))?;
+    let length = frame.len() - LENGTH_BYTES;
+    let too_long = LinkError::TooLong { bytes: length as u64, max: FRAME_BYTES_MAX };
+    let prefix =
+        u32::try_from(length).ok().filter(|_| length <= FRAME_BYTES_MAX).ok_or(too_long)?;
+    frame[..LENGTH_BYTES].copy_from_slice(&prefix.to_be_bytes());
+    Ok(frame)
+}
+
+/// Reads the first frame of `bytes`: the message and the length of its frame; nothing while the frame isn't
+/// whole.
+///
+/// # Errors
+///
+/// [`LinkError::TooLong`] as soon as the length is there, and [`LinkError::Malformed`].
+pub fn decode_frame<M: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(M, usize)>, LinkError> {
+    let Some((prefix, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+    let length = u32::from_be_bytes(*prefix) as usize;
+    if length > FRAME_BYTES_MAX {
+        return Err(LinkError::TooLong { bytes: length as u64, max: FRAME_BYTES_MAX });
+    }
+    let Some(content) = rest.get(..length) else { return Ok(None) };
+    let message =
+        serde_json::from_slice(content).map_err(|error| LinkError::Malformed(error.to_string()))?;
+    Ok(Some((message, LENGTH_BYTES + length)))
+}
+
+/// The two directions of a connection.
+#[must_use]
+pub fn halves(stream: LinkStream) -> (LinkReader, LinkWriter) {
+    let (reader, writer) = tokio::io::split(stream);
+    (LinkReader { half: reader, buffer: Vec::new() }, LinkWriter { half: writer })
+}
+
+/// Reads messages.
+#[derive(Debug)]
+pub struct LinkReader {
+    half: ReadHalf<LinkStream>,
+    buffer: Vec<u8>,
+}
+
+impl LinkReader {
+    /// Waits for the next message, for [`SILENCE_MAX`] at most. Nothing is lost when the caller stops
+    /// waiting.
+    ///
+    /// # Errors
+    ///
+    /// When the connection ends or breaks, the other side is silent, or its bytes are no message.
+    pub async fn next<M: DeserializeOwned>(&mut self) -> Result<M, LinkError> {
+        loop {
+            if let Some((message, length)) = decode_frame(&self.buffer)? {
+                self.buffer.drain(..length);
+                return Ok(message);
+            }
+            let read = timeout(SILENCE_MAX, self.half.read_buf(&mut self.buffer)).await;
+            let count = read
+                .map_err(|_| LinkError::Silent(SILENCE_MAX))?
+                .map_err(|fault| broken(&fault, fault.kind()))?;
+            if count == 0 {
+                return Err(LinkError::Closed);
+            }
+        }
+    }
+}
+
+/// Writes messages.
+#[derive(Debug)]
+pub struct LinkWriter {
+    half: WriteHalf<LinkStream>,
+}
+
+impl LinkWriter {
+    /// Sends a message, whole: a caller must not stop waiting for it and then send another one.
+    ///
+    /// # Errors
+    ///
+    /// When the connection breaks, or the other side takes nothing for [`SILENCE_MAX`].
+    pub async fn send<M: Serialize>(&mut self, message: &M) -> Result<(), LinkError> {
+        let frame = encode_frame(message)?;
+        let sent = timeout(SILENCE_MAX, async {
+            self.half.write_all(&frame).await?;
+            self.half.flush().await
+        });
+        sent.await
+            .map_err(|_| LinkError::Silent(SILENCE_MAX))?
+            .map_err(|fault| broken(&fault, fault.kind()))
+    }
+
+    /// Closes this direction, so that the other side reads everything that was sent before.
+    pub async fn close(&mut self) {
+        // The other side may be gone.
+        let _ = timeout(BEAT, self.half.shutdown()).await;
+    }
+}
+
+/// A fault of the stream. A certificate that the other side refuses is told by the first message.
+fn broken(fault: &std::io::Error, kind: std::io::ErrorKind) -> LinkError {
+    if quoit_tls::is_alert(fault) {
+        return LinkError::Proof(quoit_tls::failure_words(fault));
+    }
+    match kind {
+        std::io::ErrorKind::UnexpectedEof => LinkError::Closed,
+        _ => LinkError::Broken(std::io::Error::new(kind, fault.to_string())),
+    }
+}

@@ -1,0 +1,245 @@
+//! The coordinator's side of one agent: greeting, clocks, files, order, start, and what the agent tells.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use super::LedAgents;
+use crate::config::{NamedFile, Target};
+use crate::link::{
+    BEAT, CHUNK_BYTES, FromAgent, FromCoordinator, LinkClock, LinkConnector, LinkError, LinkReader,
+    LinkWriter, PROTOCOL, RoundTrip, RunOrder, SILENCE_MAX, ShareEnd, best_reading, halves,
+};
+use crate::measure::{Delivery, ThreadLoad, Window};
+use crate::run::control::{Phase, Release, ending};
+use crate::run::{RunEnd, RunError};
+
+/// Round trips by which the clocks are compared.
+const ROUND_TRIPS: usize = 32;
+
+/// How long an agent may take from the end of its run to its results: operations in flight have a grace of
+/// five seconds.
+const END_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Seconds by which an agent's clock may run ahead of the coordinator's within a run.
+const SECONDS_AHEAD_MAX: u64 = 60;
+
+/// Everything that an agent is told of its share.
+pub(super) struct AgentOrder {
+    pub(super) address: Target,
+    pub(super) order: RunOrder,
+    pub(super) files: Arc<[NamedFile]>,
+}
+
+/// Leads one agent.
+pub(super) struct Leading {
+    led: Arc<LedAgents>,
+    index: usize,
+    order: AgentOrder,
+    connector: LinkConnector,
+    ready: mpsc::Sender<Result<(), RunError>>,
+    /// Nothing before the release of the workers.
+    release: Option<Release>,
+    /// Complete seconds of the agent.
+    passed_seconds: u64,
+}
+
+impl Leading {
+    pub(super) fn new(
+        led: Arc<LedAgents>,
+        index: usize,
+        order: AgentOrder,
+        connector: LinkConnector,
+        ready: mpsc::Sender<Result<(), RunError>>,
+    ) -> Self {
+        Self { led, index, order, connector, ready, release: None, passed_seconds: 0 }
+    }
+
+    /// Leads the agent to the end of its share. A fault before the release keeps the run from starting; a
+    /// later one ends it.
+    pub(super) async fn lead(mut self) {
+        if let Err(error) = self.work().await {
+            if self.release.is_some() {
+                self.led.lose(self.index, &error);
+            } else {
+                let address = self.order.address.to_string();
+                let refusal = RunError::Agent { address, error: Box::new(error) };
+                // A run that ends otherwise meanwhile does not want to know.
+                let _ = self.ready.send(Err(refusal)).await;
+            }
+        }
+        self.led.collector.finish(self.index);
+    }
+
+    async fn work(&mut self) -> Result<(), LinkError> {
+        let Target { host, port } = &self.order.address;
+        let stream = self.connector.connect(host, *port).await?;
+        let (mut reader, mut writer) = halves(stream);
+        greet(&mut reader, &mut writer).await?;
+        let reading = compare_clocks(&mut reader, &mut writer).await?;
+        self.led.agents()[self.index].reading = Some(reading);
+        self.give_order(&mut writer).await?;
+        let mut phases = self.led.control.phases();
+        let mut until_end = self.led.control.phases();
+        let over = async move {
+            ending(&mut until_end).await;
+            sleep(END_PATIENCE).await;
+        };
+        tokio::pin!(over);
+        let mut beats = interval(BEAT);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                message = reader.next::<FromAgent>() => {
+                    if self.take(message?)? {
+                        // An agent that has closed the connection is free for the next run.
+                        let _ = timeout(SILENCE_MAX, closed(&mut reader)).await;
+                        return Ok(());
+                    }
+                }
+                _ = beats.tick() => writer.send(&FromCoordinator::Alive).await?,
+                changed = phases.changed() => {
+                    let phase = *phases.borrow_and_update();
+                    match (changed, phase) {
+                        (Ok(()), Phase::Running(release)) => {
+                            self.release = Some(release);
+                            let at_ns = reading.agent_ns_at(release.at);
+                            writer.send(&FromCoordinator::Start { at_ns }).await?;
+                        }
+                        (Ok(()), Phase::Starting) => {}
+                        (_, Phase::Stopping) | (Err(_), _) => {
+                            writer.send(&FromCoordinator::Stop).await?;
+                        }
+                    }
+                }
+                () = &mut over => return Err(LinkError::Unended(END_PATIENCE)),
+            }
+        }
+    }
+
+    /// Sends the files and the order.
+    async fn give_order(&self, writer: &mut LinkWriter) -> Result<(), LinkError> {
+        for (index, file) in self.order.files.iter().enumerate() {
+            for bytes in file.content.chunks(CHUNK_BYTES) {
+                writer.send(&FromCoordinator::File { index, bytes: bytes.to_vec() }).await?;
+            }
+        }
+        writer.send(&FromCoordinator::Order(Box::new(self.order.order.clone()))).await
+    }
+
+    /// Takes a message; true for the last one.
+    fn take(&mut self, message: FromAgent) -> Result<bool, LinkError> {
+        match message {
+            FromAgent::Alive => {}
+            FromAgent::Ready => {
+                // The queue has room for all agents, unless an agent says it again and again.
+                let _ = self.ready.try_send(Ok(()));
+            }
+            FromAgent::Second { second, window } => {
+                self.check_second(second)?;
+                let count = self.led.collector.operation_count();
+                let window = Window::of_form(&window, count)
+                    .map_err(|error| LinkError::Malformed(error.to_string()))?;
+                self.deliver(second, &window);
+            }
+            FromAgent::Passed { seconds, loads } => {
+                self.check_second(seconds)?;
+                self.passed_seconds = self.passed_seconds.max(seconds);
+                self.led.agents()[self.index].loads =
+                    loads.into_iter().map(ThreadLoad::of_form).collect();
+                self.deliver(seconds, &Window::new(self.led.collector.operation_count()));
+            }
+            FromAgent::EndRequested { end, reason } => {
+                let end = match end {
+                    ShareEnd::Failed => RunEnd::Failed,
+                    ShareEnd::Crashed => RunEnd::Crashed,
+                };
+                match reason.as_str() {
+                    "" => self.led.control.request_end(end),
+                    reason => {
+                        let told = format!("error: agent {}: {reason}", self.order.address);
+                        self.led.control.request_end_because(end, told);
+                    }
+                }
+            }
+            FromAgent::Done(result) => {
+                let mut agents = self.led.agents();
+                let agent = &mut agents[self.index];
+                agent.loads = result.loads.iter().copied().map(ThreadLoad::of_form).collect();
+                agent.result = Some(result);
+                return Ok(true);
+            }
+            FromAgent::Refused { reason } => return Err(LinkError::Refused(reason)),
+            FromAgent::Greeting { .. } | FromAgent::Clock { .. } => {
+                return Err(LinkError::Unexpected { expected: "figures of the run" });
+            }
+        }
+        Ok(false)
+    }
+
+    /// Checks that a second of the measurement can have been: the coordinator counts up to it.
+    fn check_second(&self, second: u64) -> Result<(), LinkError> {
+        let since = |release: Release| release.measured_from.elapsed().as_secs();
+        match self.release {
+            // A share that has ended has left every second behind.
+            Some(_) if second == u64::MAX => Ok(()),
+            Some(release) if second <= since(release) + SECONDS_AHEAD_MAX => Ok(()),
+            _ => Err(LinkError::Malformed(format!("second {second} of the run has not come yet"))),
+        }
+    }
+
+    fn deliver(&self, second: u64, window: &Window) {
+        let (passed_seconds, load) = (self.passed_seconds, ThreadLoad::default());
+        self.led.collector.deliver(self.index, &Delivery { second, window, passed_seconds, load });
+    }
+}
+
+/// Waits for the other side to close the connection.
+async fn closed(reader: &mut LinkReader) {
+    while reader.next::<FromAgent>().await.is_ok() {}
+}
+
+/// Exchanges versions.
+async fn greet(reader: &mut LinkReader, writer: &mut LinkWriter) -> Result<(), LinkError> {
+    let (protocol, version) = match reader.next().await? {
+        FromAgent::Greeting { protocol, version } => (protocol, version),
+        FromAgent::Refused { reason } => return Err(LinkError::Refused(reason)),
+        _ => return Err(LinkError::Unexpected { expected: "a greeting" }),
+    };
+    let ours = env!("CARGO_PKG_VERSION");
+    if protocol != PROTOCOL || version != ours {
+        return Err(LinkError::Version {
+            theirs: version,
+            their_protocol: protocol,
+            ours: ours.to_owned(),
+            our_protocol: PROTOCOL,
+        });
+    }
+    writer.send(&FromCoordinator::Hello { protocol: PROTOCOL, version: ours.to_owned() }).await
+}
+
+/// Compares the clocks by round trips.
+async fn compare_clocks(
+    reader: &mut LinkReader,
+    writer: &mut LinkWriter,
+) -> Result<crate::link::ClockReading, LinkError> {
+    let mut trips = Vec::with_capacity(ROUND_TRIPS);
+    for _ in 0..ROUND_TRIPS {
+        let (asked, asked_unix_ns) = (Instant::now(), LinkClock::unix_ns());
+        writer.send(&FromCoordinator::AskClock).await?;
+        match reader.next().await? {
+            FromAgent::Clock { agent_ns, unix_ns } => trips.push(RoundTrip {
+                asked,
+                asked_unix_ns,
+                took: asked.elapsed(),
+                agent_ns,
+                agent_unix_ns: unix_ns,
+            }),
+            FromAgent::Refused { reason } => return Err(LinkError::Refused(reason)),
+            _ => return Err(LinkError::Unexpected { expected: "the time of its clock" }),
+        }
+    }
+    best_reading(&trips).ok_or(LinkError::Silent(SILENCE_MAX))
+}

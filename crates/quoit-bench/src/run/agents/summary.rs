@@ -1,0 +1,66 @@
+//! One agent in the summary of a run.
+
+use serde::{Deserialize, Serialize};
+
+use super::LedAgent;
+
+/// An agent that ran a share of the workers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentSummary {
+    /// Host and port.
+    pub address: String,
+    /// Workers of its share.
+    pub workers: u32,
+    /// Arrivals of its share that were due and never started.
+    pub unstarted: u64,
+    /// By how many milliseconds its clock was ahead of the coordinator's.
+    pub clock_ahead_ms: f64,
+    /// How exact that is, and the start with it, in milliseconds: half of a round trip.
+    pub clock_uncertainty_ms: f64,
+    /// Threads of its load generator.
+    pub threads: usize,
+    /// Processor time in seconds; 0 of an agent that was lost.
+    pub process_cpu_s: f64,
+    /// The largest share of the time in which one of its threads was near saturation, from 0 to 1.
+    pub saturated_share: f64,
+    /// Whether that makes it client-bound.
+    pub client_bound: bool,
+    /// Why it was lost; nothing for one that worked to the end.
+    pub lost: Option<String>,
+}
+
+impl AgentSummary {
+    pub(super) fn of(agent: &LedAgent) -> Self {
+        let ms = |ns: f64| ns / 1e6;
+        let shares = agent.loads.iter().map(|load| load.saturated_s / load.watched_s);
+        let result = agent.result.as_ref();
+        Self {
+            address: agent.address.clone(),
+            workers: agent.worker_count,
+            unstarted: result.map_or(0, |result| result.unstarted),
+            clock_ahead_ms: agent.reading.map_or(0.0, |reading| ms(reading.ahead_ns as f64)),
+            clock_uncertainty_ms: agent
+                .reading
+                .map_or(0.0, |reading| ms(reading.uncertainty.as_nanos() as f64)),
+            threads: agent.loads.len(),
+            process_cpu_s: result.map_or(0.0, |result| result.process_cpu_ns as f64 / 1e9),
+            saturated_share: shares.filter(|share| share.is_finite()).fold(0.0, f64::max),
+            client_bound: agent.loads.iter().any(crate::measure::ThreadLoad::is_bound),
+            lost: agent.fault.clone(),
+        }
+    }
+
+    /// The agent as a sentence for people.
+    pub(crate) fn text(&self) -> String {
+        let Self { address, workers, clock_ahead_ms, clock_uncertainty_ms, .. } = self;
+        let bound = match (&self.lost, self.client_bound) {
+            (Some(fault), _) => format!("LOST: {fault}"),
+            (None, true) => "CLIENT-BOUND".to_owned(),
+            (None, false) => "not client-bound".to_owned(),
+        };
+        format!(
+            "agent {address}: {workers} workers, clock {clock_ahead_ms:+.3} ms within \
+             {clock_uncertainty_ms:.3} ms, {bound}"
+        )
+    }
+}

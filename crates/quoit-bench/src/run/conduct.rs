@@ -1,0 +1,184 @@
+//! The course of a run: all workers connected, released together, their seconds recorded, stopped.
+
+use std::future::pending;
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::mpsc;
+
+use super::control::{Control, Release};
+use super::coordinator::event_loop;
+use super::crew::RunCrew;
+use super::expectations::Judgement;
+use super::recording::Recording;
+use super::signals::Signals;
+use super::{RunEnd, RunError};
+use crate::config::Config;
+use crate::measure::{Gaps, ThreadLoad, Window};
+use crate::view::ViewPhase;
+
+/// How long a run goes on after the failure that ends it.
+const SHUTDOWN_PAUSE: Duration = Duration::from_millis(500);
+
+/// Takes for each member of the crew that it is connected, or why not.
+pub(super) type Ready = mpsc::Receiver<Result<(), RunError>>;
+
+/// Conducts the run on an event loop of its own.
+pub(super) fn drive(
+    crew: &dyn RunCrew,
+    config: &Config,
+    length: Option<Duration>,
+    connected: Ready,
+    recording: &mut Recording<'_>,
+) -> Result<Conducted, RunError> {
+    event_loop()?.block_on(conduct(crew, config, length, connected, recording))
+}
+
+/// How the workers' time went.
+pub(super) struct Conducted {
+    pub(super) end: RunEnd,
+    /// When the measurement started.
+    pub(super) started_at: jiff::Timestamp,
+    /// From the start of the measurement to the end of the last worker.
+    pub(super) elapsed: Duration,
+    /// Processor time of the load generator from the release on.
+    pub(super) process_cpu: Duration,
+    /// How each of its threads spent its time.
+    pub(super) loads: Vec<ThreadLoad>,
+    /// Times without a success.
+    pub(super) gaps: Vec<Gaps>,
+    /// Arrivals of an open loop that were due and never started.
+    pub(super) unstarted: u64,
+    /// The last seconds, which were not reported yet.
+    pub(super) rest: Vec<(u64, Window)>,
+}
+
+impl Conducted {
+    /// A run that was interrupted before its release.
+    fn nothing(crew: &dyn RunCrew) -> Self {
+        Self {
+            end: RunEnd::Interrupted,
+            started_at: jiff::Timestamp::now(),
+            elapsed: Duration::ZERO,
+            process_cpu: Duration::ZERO,
+            loads: crew.loads(),
+            gaps: Vec::new(),
+            unstarted: 0,
+            rest: Vec::new(),
+        }
+    }
+}
+
+/// Waits for all workers or agents to be connected, releases them and reports until they have ended.
+async fn conduct(
+    crew: &dyn RunCrew,
+    config: &Config,
+    length: Option<Duration>,
+    mut connected: Ready,
+    recording: &mut Recording<'_>,
+) -> Result<Conducted, RunError> {
+    let mut signals = Signals::listen().map_err(RunError::Thread)?;
+    recording.enter_phase(ViewPhase::Connecting);
+    if !all_connected(crew, &mut connected, &mut signals).await? {
+        return Ok(Conducted::nothing(crew));
+    }
+    let control = crew.control();
+    let notice_before = crew.notice_before_start();
+    let started_at = SystemTime::now() + notice_before + config.warmup;
+    enter_first_phase(config, recording);
+    recording.begin(started_at)?;
+    let cpu_before = crew.process_cpu();
+    let at = Instant::now() + notice_before;
+    let measured_from = at + config.warmup;
+    let deadline = length.map(|length| measured_from + length);
+    let release = Release { at, measured_from, deadline };
+    control.release(release);
+    let mut end = RunEnd::Completed;
+    let mut stop_at = None;
+    let mut stopped_at = None;
+    loop {
+        let completed = crew.collector().take_completed();
+        control.take_reasons().iter().for_each(|reason| recording.notice(reason));
+        if completed.is_finished {
+            let over_at = release.end_by(stopped_at.unwrap_or_else(Instant::now));
+            return Ok(Conducted {
+                end: control.requested_end().unwrap_or(end),
+                started_at: jiff::Timestamp::try_from(started_at).unwrap_or_default(),
+                elapsed: crew.elapsed(measured_from),
+                unstarted: crew.unstarted(over_at.saturating_duration_since(at)),
+                process_cpu: crew.process_cpu().saturating_sub(cpu_before),
+                loads: crew.loads(),
+                gaps: crew.gaps(),
+                rest: completed.windows,
+            });
+        }
+        recording.set_replayed(crew.replayed());
+        recording.take(&completed.windows, completed.through_second);
+        if config.aborts_early && stop_at.is_none() {
+            end_if_missed(control, config, recording);
+        }
+        tokio::select! {
+            () = crew.collector().changed() => {}
+            () = control.end_requested(), if stop_at.is_none() => {
+                stop_at = Some(tokio::time::Instant::now() + SHUTDOWN_PAUSE);
+            }
+            () = until(stop_at), if !control.is_stopping() => {
+                recording.enter_phase(ViewPhase::Ending);
+                stopped_at.get_or_insert_with(Instant::now);
+                control.stop();
+            }
+            () = signals.next() => {
+                recording.enter_phase(ViewPhase::Ending);
+                recording.notice("Interrupted: finishing the operations in flight.");
+                end = RunEnd::Interrupted;
+                stopped_at.get_or_insert_with(Instant::now);
+                control.stop();
+            }
+        }
+    }
+}
+
+/// The run comes to its warm-up, or to its measurement where it has none.
+fn enter_first_phase(config: &Config, recording: &mut Recording<'_>) {
+    if config.warmup.is_zero() {
+        recording.enter_phase(ViewPhase::Measuring);
+    } else {
+        recording.enter_phase(ViewPhase::WarmingUp);
+        recording.notice(&format!("Warming up for {:?}.", config.warmup));
+    }
+}
+
+/// Waits until all workers are connected; false when a signal comes before.
+async fn all_connected(
+    crew: &dyn RunCrew,
+    connected: &mut Ready,
+    signals: &mut Signals,
+) -> Result<bool, RunError> {
+    for _ in 0..crew.member_count() {
+        tokio::select! {
+            ready = connected.recv() => match ready {
+                Some(Ok(())) => {}
+                Some(Err(error)) => return Err(error),
+                None => return Err(RunError::StartCrash),
+            },
+            () = crew.control().end_requested() => return Err(RunError::StartCrash),
+            () = signals.next() => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// Asks for the end of a run whose seconds so far miss an expectation.
+fn end_if_missed(control: &Control, config: &Config, recording: &mut Recording<'_>) {
+    let missed = recording.missed_so_far(&config.expectations);
+    if let Some(Judgement { expectation, measured, .. }) = missed {
+        recording.notice(&format!("Stopped early: expected {expectation}, and it is {measured}."));
+        control.request_end(RunEnd::Missed);
+    }
+}
+
+async fn until(instant: Option<tokio::time::Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => pending().await,
+    }
+}

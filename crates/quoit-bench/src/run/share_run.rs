@@ -1,0 +1,172 @@
+//! One share of a run, in the process of an agent: its seconds go to a coordinator, which says when it starts
+//! and stops.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+
+use super::control::Release;
+use super::coordinator::{Prepared, event_loop, faults};
+use super::crew::RunCrew;
+use super::mix::build_mix;
+use super::threads::{join, start_threads};
+use super::worker::Shared;
+use super::{RunEnd, RunError};
+use crate::config::Config;
+use crate::driver::Driver;
+use crate::link::{FromAgent, GapsForm, ShareEnd, ShareResult};
+use crate::measure::{Gaps, ThreadLoad, common_gaps, process_cpu_time};
+use crate::output::RunLog;
+
+/// Commands of the coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShareCommand {
+    /// Workers start then.
+    Start(Instant),
+    /// Workers finish what they are at.
+    Stop,
+}
+
+/// Everything that a share needs besides its driver.
+#[derive(Debug)]
+pub(crate) struct ShareSetup<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) log: Arc<RunLog>,
+    /// Takes what the coordinator is told.
+    pub(crate) told: mpsc::Sender<FromAgent>,
+    /// Commands; its end is that of the coordinator.
+    pub(crate) commands: mpsc::Receiver<ShareCommand>,
+}
+
+/// Runs a share to its end.
+///
+/// # Errors
+///
+/// When it can't start, or a thread of it is lost.
+pub(crate) fn run_share<D: Driver>(setup: ShareSetup<'_>) -> Result<(), RunError> {
+    let ShareSetup { config, log, told, mut commands } = setup;
+    let plan = D::plan(config)?;
+    let (mix, operations) = build_mix::<D>(&plan, &config.operations)?;
+    let (ready, mut connected) = mpsc::channel(config.worker_count.max(1) as usize);
+    let prepared = Prepared::<D> { plan, mix, operations: &operations, verifier: None };
+    let shared: Arc<Shared<D>> = prepared.shared(config, log, ready)?;
+    let threads = start_threads(&shared, config.thread_count as usize)?;
+    let course = ShareCourse { shared: &shared, config, told: &told };
+    let ran = event_loop()?.block_on(async {
+        match course.wait_for_start(&mut connected, &mut commands).await? {
+            Some(at) => course.run(at, &mut commands).await,
+            None => Ok(ShareResult::default()),
+        }
+    });
+    shared.control.stop();
+    join(threads)?;
+    // A coordinator that is gone wants no result.
+    let _ = told.blocking_send(FromAgent::Done(ran?));
+    Ok(())
+}
+
+/// A share while it goes on.
+struct ShareCourse<'a, D: Driver> {
+    shared: &'a Arc<Shared<D>>,
+    config: &'a Config,
+    told: &'a mpsc::Sender<FromAgent>,
+}
+
+impl<D: Driver> ShareCourse<'_, D> {
+    /// Waits until all workers are connected, says so, and waits for the start; nothing when the run is
+    /// stopped before.
+    async fn wait_for_start(
+        &self,
+        connected: &mut mpsc::Receiver<Result<(), RunError>>,
+        commands: &mut mpsc::Receiver<ShareCommand>,
+    ) -> Result<Option<Instant>, RunError> {
+        for _ in 0..self.shared.member_count() {
+            tokio::select! {
+                ready = connected.recv() => ready.unwrap_or(Err(RunError::StartCrash))?,
+                () = self.shared.control.end_requested() => return Err(RunError::StartCrash),
+                _ = commands.recv() => return Ok(None),
+            }
+        }
+        self.tell(FromAgent::Ready).await;
+        let Some(ShareCommand::Start(at)) = commands.recv().await else { return Ok(None) };
+        let stopped = tokio::select! {
+            () = tokio::time::sleep_until(at.into()) => false,
+            _ = commands.recv() => true,
+        };
+        Ok((!stopped).then_some(at))
+    }
+
+    /// Runs the workers from `at` on.
+    async fn run(
+        &self,
+        at: Instant,
+        commands: &mut mpsc::Receiver<ShareCommand>,
+    ) -> Result<ShareResult, RunError> {
+        let control = &self.shared.control;
+        let cpu_before = process_cpu_time();
+        let measured_from = at + self.config.warmup;
+        let deadline = self.config.length.bound().map(|length| measured_from + length);
+        let release = Release { at, measured_from, deadline };
+        control.release(release);
+        let mut stopped_at = None;
+        let mut has_asked = false;
+        loop {
+            let completed = self.shared.collector.take_completed();
+            for (second, window) in completed.windows {
+                self.tell(FromAgent::Second { second, window: Box::new(window.to_form()) }).await;
+            }
+            if completed.is_finished {
+                self.ask_for_end(&mut has_asked).await;
+                let over_at = release.end_by(stopped_at.unwrap_or_else(Instant::now));
+                let gaps = common_gaps(&self.shared.collector.gaps());
+                return Ok(ShareResult {
+                    elapsed_ns: nanos(measured_from.elapsed()),
+                    unstarted: self.shared.unstarted(over_at.saturating_duration_since(at)),
+                    process_cpu_ns: nanos(process_cpu_time().saturating_sub(cpu_before)),
+                    loads: self.shared.loads().into_iter().map(ThreadLoad::to_form).collect(),
+                    gaps: form_of_gaps(&gaps),
+                });
+            }
+            let loads = self.shared.loads().into_iter().map(ThreadLoad::to_form).collect();
+            self.tell(FromAgent::Passed { seconds: completed.through_second, loads }).await;
+            tokio::select! {
+                () = self.shared.collector.changed() => {}
+                () = control.end_requested(), if !has_asked => self.ask_for_end(&mut has_asked).await,
+                command = commands.recv(), if stopped_at.is_none() => match command {
+                    Some(ShareCommand::Start(_)) => {}
+                    Some(ShareCommand::Stop) | None => {
+                        stopped_at = Some(Instant::now());
+                        control.stop();
+                    }
+                },
+            }
+        }
+    }
+
+    /// Passes on that a worker asks for the end of the run; once.
+    async fn ask_for_end(&self, has_asked: &mut bool) {
+        let Some(requested) = self.shared.control.requested_end().filter(|_| !*has_asked) else {
+            return;
+        };
+        *has_asked = true;
+        let end = match requested {
+            RunEnd::Crashed => ShareEnd::Crashed,
+            _ => ShareEnd::Failed,
+        };
+        self.tell(FromAgent::EndRequested { end, reason: faults(self.shared).join("; ") }).await;
+    }
+
+    /// Tells the coordinator; one that is gone hears nothing, and the end of its commands stops the workers.
+    async fn tell(&self, message: FromAgent) {
+        let _ = self.told.send(message).await;
+    }
+}
+
+fn form_of_gaps(gaps: &Gaps) -> GapsForm {
+    gaps.iter().map(|(start, end)| (nanos(*start), nanos(*end))).collect()
+}
+
+fn nanos(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
