@@ -52,7 +52,7 @@ impl Replication {
             C::QueueSuspend { name } => changed(queues.suspend(&name, true)?),
             C::QueueResume { name } => changed(queues.suspend(&name, false)?),
             C::QueueClear { name } => {
-                let lengths = queues.clear(&name)?;
+                let lengths = queues.clear(&name, self.store().clock().unix_us())?;
                 json!({"cleared": lengths.real_time + lengths.full_sync + lengths.fold})
             }
             C::AcceptResurrection { name } => changed(queues.accept_resurrection(&name)?),
@@ -82,6 +82,10 @@ impl Replication {
             C::FullSyncRun { check } => {
                 let report = self.run_full_sync(check).await;
                 json!({"state": report.state(), "report": report})
+            }
+            C::FullSyncBegun { check } => changed(self.full_sync_control().note_begun(check)),
+            C::FullSyncEnded { check, queue, cluster } => {
+                changed(self.full_sync_control().note_ended(check, &queue, cluster))
             }
             C::FullSyncPause => {
                 let text = if self.pause_full_sync(true)? { "paused" } else { "already_paused" };

@@ -42,11 +42,15 @@ impl Replication {
     fn alerts(&self, queues: &[QueueStatus], now_us: u64) -> Vec<String> {
         let mut alerts = Vec::new();
         let is_enabled = self.store().source_queues().is_enabled();
-        for QueueStatus { name, lengths, counts, oldest_us, is_suspended, is_stale, .. } in queues {
+        let retention = self.store().source_queues().settings().retention;
+        for queue in queues {
+            let QueueStatus { name, lengths, counts, oldest_us, is_suspended, is_stale, .. } =
+                queue;
+            alerts.extend(missed_alert(queue, now_us, retention));
             if *is_stale {
                 alerts.push(format!(
-                    "queue {name} is stale: its sinks have confirmed nothing for longer than repl.retention, \
-                     and records deleted here may be live there; use quoit repl rebase {name}"
+                    "queue {name} is stale: its sinks have not learnt of all deletes for longer than \
+                     repl.retention, and records deleted here may be live there; use quoit repl rebase {name}"
                 ));
             }
             let age_secs = age_us(*oldest_us, now_us) / 1_000_000;
@@ -99,6 +103,20 @@ impl Replication {
     }
 }
 
+/// The alert about deletes that full-sync has to bring to a queue's sinks, once half the time has passed after
+/// which the queue is stale.
+fn missed_alert(queue: &QueueStatus, now_us: u64, retention: Duration) -> Option<String> {
+    let age = Duration::from_micros(age_us(queue.missed_since_us, now_us));
+    (!queue.is_stale && age >= retention / 2 && !age.is_zero()).then(|| {
+        format!(
+            "queue {} has not brought its sinks all deletes of the last {} s, and no full-sync has found since \
+             then that they lack nothing: have one of all records run before repl.retention has passed",
+            queue.name,
+            age.as_secs()
+        )
+    })
+}
+
 fn age_us(since_us: Option<u64>, now_us: u64) -> u64 {
     since_us.map_or(0, |since_us| now_us.saturating_sub(since_us))
 }
@@ -110,6 +128,7 @@ fn queue_json(queue: &QueueStatus, now_us: u64) -> Value {
         "filter": filter.to_string(),
         "suspended": queue.is_suspended,
         "stale": queue.is_stale,
+        "missed_deletes_age_ms": queue.missed_since_us.map(|since_us| age_us(Some(since_us), now_us) / 1_000),
         "fold": lengths.fold,
         "full_sync": lengths.full_sync,
         "real_time": lengths.real_time,
