@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+/// How far clocks of two clusters may differ before that is told as an alert.
+const CLOCK_ALERT_MS: u64 = 10_000;
 /// How old the oldest entry of a queue may be before its lag is told as an alert.
 const LAG_ALERT: Duration = Duration::from_secs(10);
 
@@ -75,6 +77,15 @@ impl Replication {
         }
         for sink in self.sinks() {
             for peer in sink.peers {
+                if peer.ahead_ms >= CLOCK_ALERT_MS {
+                    alerts.push(format!(
+                        "sink {}: {} sends objects that are {} s ahead of this node's clock: set the clocks of \
+                         both clusters",
+                        sink.queue,
+                        peer.peer,
+                        peer.ahead_ms / 1_000
+                    ));
+                }
                 if let Some(fault) = peer.fault {
                     alerts.push(format!("sink {}: {fault}", sink.queue));
                 }

@@ -54,9 +54,9 @@ impl MissedDeletes {
         }
     }
 
-    /// A full-sync begins. `settling_max_us` bounds the time for which deletes may be under way.
-    pub(super) fn begin_check(&mut self, number: CheckNumber, now_us: u64, settling_max_us: u64) {
-        let settled_us = now_us.saturating_sub(SETTLING_US.min(settling_max_us));
+    /// A full-sync begins. `settling_us_max` bounds the time for which deletes may be under way.
+    pub(super) fn begin_check(&mut self, number: CheckNumber, now_us: u64, settling_us_max: u64) {
+        let settled_us = now_us.saturating_sub(SETTLING_US.min(settling_us_max));
         let later = |(first_us, last_us): (u64, u64)| (first_us.max(settled_us), last_us);
         let later_us = self.span_us.map(later).filter(|(first_us, last_us)| first_us <= last_us);
         self.check = Some(RunningCheck { number, later_us });

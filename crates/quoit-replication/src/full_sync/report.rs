@@ -236,3 +236,33 @@ pub struct FullSyncStatus {
     /// Sums since the start.
     pub totals: Totals,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> FullSyncReport {
+        FullSyncReport { cluster: Some([1; 16]), ..FullSyncReport::begun(CheckKind::All, None, 1) }
+    }
+
+    #[test]
+    fn a_check_that_has_seen_all_and_sends_nothing_says_that_the_other_cluster_lacks_nothing() {
+        assert!(report().lacks_nothing_there());
+        assert!(FullSyncReport { sink_ahead: 1, ..report() }.lacks_nothing_there());
+        // Arcs differ by buckets that are not replicated.
+        assert!(FullSyncReport { differing_arc_count: 1, ..report() }.lacks_nothing_there());
+    }
+
+    #[test]
+    fn a_check_that_sends_something_fails_or_leaves_something_out_does_not_say_so() {
+        let fault = Some("the other cluster does not answer".to_owned());
+        for report in [
+            FullSyncReport { source_ahead: 1, ..report() },
+            FullSyncReport { missing_arc_count: 1, ..report() },
+            FullSyncReport { fault, ..report() },
+            FullSyncReport { cluster: None, differing_arc_count: 1, ..report() },
+        ] {
+            assert!(!report.lacks_nothing_there(), "{report:?}");
+        }
+    }
+}

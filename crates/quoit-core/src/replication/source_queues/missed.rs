@@ -27,10 +27,11 @@ impl SourceQueues {
 
     /// A full-sync of all records begins, on this node or another one of the cluster.
     pub fn begin_check(&self, number: CheckNumber, now_us: u64) {
-        let retention_us = self.settings.retention.as_micros() as u64;
+        // With a short retention a queue would be stale before its deletes were settled.
+        let settling_us_max = self.settings.retention.as_micros() as u64 / 4;
         let mut state = self.state.lock();
         for queue in &mut state.queues {
-            queue.missed.begin_check(number, now_us, retention_us);
+            queue.missed.begin_check(number, now_us, settling_us_max);
         }
     }
 
