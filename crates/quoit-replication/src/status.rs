@@ -1,5 +1,6 @@
 //! Figures and alerts of a node's replication.
 
+use crate::figures::PeerStatus;
 use crate::full_sync::FullSyncScope;
 use crate::replication::Replication;
 use quoit_core::QueueStatus;
@@ -77,15 +78,7 @@ impl Replication {
         }
         for sink in self.sinks() {
             for peer in sink.peers {
-                if peer.ahead_ms >= CLOCK_ALERT_MS {
-                    alerts.push(format!(
-                        "sink {}: {} sends objects that are {} s ahead of this node's clock: set the clocks of \
-                         both clusters",
-                        sink.queue,
-                        peer.peer,
-                        peer.ahead_ms / 1_000
-                    ));
-                }
+                alerts.extend(clock_alert(&sink.queue, &peer));
                 if let Some(fault) = peer.fault {
                     alerts.push(format!("sink {}: {fault}", sink.queue));
                 }
@@ -114,14 +107,25 @@ impl Replication {
     }
 }
 
-/// The alert about deletes that full-sync has to bring to a queue's sinks, once half the time has passed after
-/// which the queue is stale.
+/// The alert about clocks of two clusters that differ.
+fn clock_alert(queue: &str, peer: &PeerStatus) -> Option<String> {
+    let (address, ahead_secs) = (&peer.peer, peer.ahead_ms / 1_000);
+    (peer.ahead_ms >= CLOCK_ALERT_MS).then(|| {
+        format!(
+            "sink {queue}: {address} sends objects that are {ahead_secs} s ahead of this node's clock: set \
+             the clocks of both clusters"
+        )
+    })
+}
+
+/// The alert about deletes that full-sync has to bring to a queue's sinks, once half the time has passed
+/// after which the queue is stale.
 fn missed_alert(queue: &QueueStatus, now_us: u64, retention: Duration) -> Option<String> {
     let age = Duration::from_micros(age_us(queue.missed_since_us, now_us));
     (!queue.is_stale && age >= retention / 2 && !age.is_zero()).then(|| {
         format!(
-            "queue {} has not brought its sinks all deletes of the last {} s, and no full-sync has found since \
-             then that they lack nothing: have one of all records run before repl.retention has passed",
+            "queue {} has not brought its sinks all deletes of the last {} s, and no full-sync has found \
+             since then that they lack nothing: have one of all records run before repl.retention has passed",
             queue.name,
             age.as_secs()
         )

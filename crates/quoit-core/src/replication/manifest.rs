@@ -19,8 +19,8 @@
 //! The lines of a queue have its number, the lowest sequence number that it still needs, what has defined it
 //! (`configuration` or `command`), whether it is suspended, its name and its filter. Behind it stand, where
 //! there is anything to say, the cluster that has consumed it last, whether it is `stale` or an operator has
-//! `accepted` that, and when the first and the last delete were made that full-sync has to bring to its sinks,
-//! in microseconds since 1970.
+//! `accepted` that, and when the first and the last delete were made that full-sync has to bring to its
+//! sinks, in microseconds since 1970.
 
 use super::entry::{EntrySequence, VisitedCluster};
 use super::filter::QueueFilter;

@@ -26,7 +26,8 @@ impl ReplicatedStore {
                 tracing::error!(
                     queue = name,
                     "the sinks of a source queue have not learnt of all deletes for longer than \
-                     repl.retention: it is stale, and not consumed until an operator says how to go on (quoit repl rebase)"
+                     repl.retention: it is stale, and not consumed until an operator says how to go on \
+                     (quoit repl rebase)"
                 );
             }
             let queues = Arc::clone(&self.source_queues);

@@ -3,8 +3,8 @@
 use super::FullSync;
 use super::report::FullSyncReport;
 use super::settings::{CheckKind, FullSyncScope, FullSyncSettings};
-use crate::command::ReplicationCommand;
 use quoit_core::{CheckNumber, VisitedCluster};
+use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl FullSync {
         // Hash keys of the standard library are random.
         let check = RandomState::new().hash_one(self.store.clock().unix_us());
         self.note_begun(check);
-        self.tell_others(&ReplicationCommand::FullSyncBegun { check }).await;
+        self.tell_others(json!({"command": "full_sync_begun", "check": check})).await;
         Some(check)
     }
 
@@ -42,14 +42,16 @@ impl FullSync {
         if report.lacks_nothing_there() {
             let (queue, cluster) = (settings.queue.clone(), report.cluster);
             self.note_ended(check, &queue, cluster);
-            self.tell_others(&ReplicationCommand::FullSyncEnded { check, queue, cluster }).await;
+            let told = json!({
+                "command": "full_sync_ended", "check": check, "queue": queue, "cluster": cluster,
+            });
+            self.tell_others(told).await;
         }
     }
 
-    /// Tells the other nodes; this one knows already.
-    async fn tell_others(&self, command: &ReplicationCommand) {
-        let bytes = serde_json::to_vec(command).expect("a command can be written");
-        self.store.command_others(bytes.into(), TELL_LIMIT).await;
+    /// Tells the other nodes by a command; this one knows already.
+    async fn tell_others(&self, command: Value) {
+        self.store.command_others(command.to_string().into(), TELL_LIMIT).await;
     }
 
     /// A full-sync begins, on this node or another one of the cluster.
