@@ -1,13 +1,10 @@
 """Tests of replication between clusters of real processes: both ways, through deaths, and full-sync."""
 import asyncio
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import threading
 import unittest
-import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
@@ -16,67 +13,12 @@ sys.path[:0] = [os.path.dirname(HERE)]
 from support import unittest_runner  # noqa: E402
 from support.cluster import Cluster, wait_until  # noqa: E402
 from support.links import Link  # noqa: E402
-from support.node import binary_from_environment  # noqa: E402
-from support.pb import Connection, Refused  # noqa: E402
+from support.pb import Connection  # noqa: E402
+from support.replicating import (  # noqa: E402
+    Clusters, SOURCE, add, consume, counter, get, repl, status, waiting)
 
 COUNT = 60
 MANY = 400
-SOURCE = ["replrtq_enablesrc=enabled", "replrtq_srcqueue=out:any", "ttaaefs_queuename=out",
-          "ttaaefs_queuename_peer=out"]
-
-
-def repl(node, *arguments, fails=False):
-    """What `quoit repl` prints."""
-    done = subprocess.run([binary_from_environment(), "repl", "--url", node.url] + list(arguments),
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=90, text=True)
-    if (done.returncode != 0) != fails:
-        raise AssertionError("repl %s: %s" % (" ".join(arguments), done.stdout))
-    return done.stdout
-
-
-def status(node):
-    """Figures of a node's replication."""
-    with urllib.request.urlopen(node.url + "/admin/v1/repl", timeout=10) as answer:
-        return json.load(answer)["result"]
-
-
-def waiting(cluster):
-    """Entries of the queue that are not confirmed, of all nodes that run."""
-    queues = [queue for node in cluster if node.is_running()
-              for queue in status(node)["source"]["queues"] if queue["name"] == "out"]
-    return sum(queue["real_time"] + queue["full_sync"] + queue["unconfirmed"] for queue in queues)
-
-
-def peers(cluster):
-    return "|".join("127.0.0.1:%d:pb" % node.pb[1] for node in cluster)
-
-
-def consume(sink, source):
-    """Has all nodes of a cluster consume the queue of all nodes of another."""
-    repl(sink[0], "sink", "add", "out", peers(source), "--workers", "8", "--all")
-
-
-def get(node, bucket, key, **options):
-    with Connection(node.pb) as pb:
-        return sorted(pb.get(bucket, key, **options))
-
-
-def counter(node, key):
-    with Connection(node.pb) as pb:
-        fields = pb.call("DtFetchReq", bucket="c", key=key, type="counters")
-    return fields.get("value", {}).get("counter_value", 0)
-
-
-def add(node, key, amount):
-    with Connection(node.pb) as pb:
-        pb.call("DtUpdateReq", bucket="c", key=key, type="counters",
-                op={"counter_op": {"increment": amount}})
-
-
-def stale(cluster):
-    """Whether any node of a cluster has a stale queue."""
-    return any(queue["stale"] for node in cluster for queue in status(node)["source"]["queues"])
 
 
 class Relays:
@@ -106,17 +48,9 @@ class Relays:
 class Replication(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
-        cls.addClassCleanup(folder.cleanup)
-
-        def cluster(name, count, ring_size):
-            home = os.path.join(folder.name, name)
-            os.makedirs(home)
-            made = Cluster(home, count, SOURCE + ["ring_size=%d" % ring_size])
-            cls.addClassCleanup(made.__exit__)
-            return made.__enter__()
+        clusters = Clusters(cls.addClassCleanup)
         # Other sizes and other numbers of partitions.
-        cls.one, cls.other = cluster("one", 3, 8), cluster("other", 2, 16)
+        cls.one, cls.other = clusters.start("one", 3, 8), clusters.start("other", 2, 16)
         for made in (cls.one, cls.other):
             made[0].create_bucket_type("counters", {"datatype": "counter"})
         consume(cls.one, cls.other)
@@ -286,155 +220,6 @@ class Replication(unittest.TestCase):
         self.assert_there(self.other[0], "promoted", keys, b"v")
 
 
-class Bootstrap(unittest.TestCase):
-    """A cluster of three nodes, and one of two that is given all that it has."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
-        self.addCleanup(folder.cleanup)
-
-        def cluster(name, count, ring_size):
-            home = os.path.join(folder.name, name)
-            os.makedirs(home)
-            made = Cluster(home, count, SOURCE + ["ring_size=%d" % ring_size])
-            self.addCleanup(made.__exit__)
-            return made.__enter__()
-        self.one, self.other = cluster("one", 3, 16), cluster("other", 2, 8)
-        self.one[0].create_bucket_type("counters", {"datatype": "counter"})
-        self.one[0].create_bucket_type("sets", {"datatype": "set"})
-        self.keys = ["k%d" % number for number in range(MANY)]
-        with Connection(self.one[0].pb) as pb:
-            for key in self.keys:
-                pb.put("b", key, key.encode())
-            for key in self.keys[:COUNT]:
-                pb.call("RpbDelReq", bucket="b", key=key)
-        for amount in (5, 37):
-            add(self.one[1], "k", amount)
-        self.members = ["m%d" % number for number in range(3000)]
-        with Connection(self.one[0].pb) as pb:
-            pb.call("DtUpdateReq", bucket="s", key="k", type="sets",
-                    op={"set_op": {"adds": self.members}})
-
-    def peers(self):
-        return ["127.0.0.1:%d:pb" % node.pb[1] for node in self.one]
-
-    def state(self):
-        return [status(node)["bootstrap"] for node in self.other]
-
-    def test_a_cluster_is_copied_whole_while_it_is_written_and_goes_on_after_a_death(self):
-        consume(self.other, self.one)
-        # The type of the counters is missing: their partition waits, and all others are copied.
-        self.other[0].create_bucket_type("sets", {"datatype": "set"})
-        repl(self.other[0], "bootstrap", "start", *self.peers())
-        wait_until(lambda: any("bucket type counters does not exist" in (node["fault"] or "")
-                               for node in self.state()), "the missing type to be told")
-        self.assertIn("ATTENTION: bootstrap", repl(self.other[0], "status", "--all"))
-        with Connection(self.one[0].pb) as pb:
-            pb.put("b", "new", b"v")
-            pb.call("RpbDelReq", bucket="b", key=self.keys[-1])
-        for node in self.other:
-            node.kill()
-            node.start()
-        self.assertIn("copying", [node["state"] for node in self.state()])
-        self.other[0].create_bucket_type("counters", {"datatype": "counter"})
-        self.assertIn("all is copied", repl(self.other[1], "bootstrap", "status", "--wait"))
-        wait_until(lambda: waiting(self.one) == 0, "the writes meanwhile to be across")
-        for node in self.other:
-            with Connection(node.pb) as pb:
-                there = [key for key in self.keys if pb.get("b", key) == [key.encode()]]
-                self.assertEqual(there, self.keys[COUNT:-1], "at %s" % node.name)
-                self.assertEqual(pb.get("b", "new"), [b"v"])
-                fields = pb.call("DtFetchReq", bucket="s", key="k", type="sets")
-            self.assertEqual(len(fields["value"]["set_value"]), len(self.members))
-            self.assertEqual(counter(node, "k"), 42)
-        repl(self.other[0], "fullsync", "set", "--peer", self.peers()[0])
-        self.assertIn("in_sync", repl(self.other[0], "fullsync", "run", "all"))
-
-    def test_mistakes_are_told(self):
-        own = "127.0.0.1:%d:pb" % self.other[1].pb[1]
-        said = repl(self.other[0], "bootstrap", "start", own, fails=True)
-        self.assertIn("is a node of this cluster", said)
-        self.assertIn("is no peer", repl(self.other[0], "bootstrap", "start", "x", fails=True))
-        self.assertIn("needs HOST:PORT:pb",
-                      repl(self.other[0], "bootstrap", "start", "h:1:http", fails=True))
-        self.assertIn("nothing_to_stop", repl(self.other[0], "bootstrap", "stop"))
-
-
-class BucketTypes(unittest.TestCase):
-    """Two nodes that are clusters of their own, of which one takes over the other's bucket types."""
-
-    def start(self, mode_of_other, mode_of_one="off"):
-        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
-        self.addCleanup(folder.cleanup)
-
-        def cluster(name, mode):
-            home = os.path.join(folder.name, name)
-            os.makedirs(home)
-            made = Cluster(home, 1, SOURCE + ["ring_size=8", "repl.bucket_types=" + mode])
-            self.addCleanup(made.__exit__)
-            return made.__enter__()
-        self.one, self.other = cluster("one", mode_of_one), cluster("other", mode_of_other)
-        self.one[0].create_bucket_type("t", {"allow_mult": False, "old_vclock": 7, "n_val": 2})
-        with Connection(self.one[0].pb) as pb:
-            pb.call("RpbSetBucketReq", bucket="own", props={"old_vclock": 8, "n_val": 2})
-            pb.put("b", "k", b"v", type="t")
-
-    def props(self, node, bucket_type, bucket):
-        with Connection(node.pb) as pb:
-            props = pb.call("RpbGetBucketReq", type=bucket_type, bucket=bucket)["props"]
-        return props["allow_mult"], props["old_vclock"], props["n_val"]
-
-    def wait_for(self, bucket_type, bucket, props):
-        wait_until(lambda: self.props(self.other[0], bucket_type, bucket) == props,
-                   "the properties of %s/%s to be %r" % (bucket_type, bucket, props))
-
-    def wait_for_object(self):
-        def is_there():
-            try:
-                return get(self.other[0], "b", "k", type="t") == [b"v"]
-            except Refused:
-                return False
-        wait_until(is_there, "the object to be across, with its bucket type")
-
-    def change(self):
-        """Changes properties in the first cluster, and waits until those of another bucket are seen."""
-        self.one[0].run("bucket-type", "update", "t", json.dumps({"props": {"old_vclock": 9, "n_val": 1}}))
-        with Connection(self.one[0].pb) as pb:
-            pb.call("RpbSetBucketReq", bucket="seen", props={"old_vclock": 10})
-        wait_until(lambda: self.props(self.other[0], "default", "seen")[1] == 10, "it to be seen")
-
-    def test_missing_types_and_properties_are_created_as_they_are_there(self):
-        self.start("create")
-        consume(self.other, self.one)
-        self.wait_for_object()
-        self.assertEqual(self.props(self.other[0], "t", "b"), (False, 7, 2))
-        self.wait_for("default", "own", (False, 8, 2))
-        self.change()
-        self.assertEqual(self.props(self.other[0], "t", "b"), (False, 7, 2), "changes are not wanted")
-
-    def test_changes_are_followed_but_of_the_number_of_replicas(self):
-        self.start("follow")
-        consume(self.other, self.one)
-        self.wait_for_object()
-        self.change()
-        self.wait_for("t", "b", (False, 9, 2))
-
-    def test_two_clusters_that_follow_each_other_are_told_so(self):
-        self.start("follow", "follow")
-        consume(self.other, self.one)
-        consume(self.one, self.other)
-        wait_until(lambda: "both clusters have repl.bucket_types = follow" in
-                   repl(self.other[0], "status"), "the mistake to be told")
-        self.wait_for_object()
-
-    def test_without_the_setting_an_object_waits_for_its_type(self):
-        self.start("off")
-        consume(self.other, self.one)
-        wait_until(lambda: "set repl.bucket_types = create" in repl(self.other[0], "status"),
-                   "the remedy to be told")
-        self.assertEqual(waiting(self.one), 1)
-
-
 class Links(unittest.TestCase):
     def test_changes_for_all_nodes_reach_those_that_were_away_or_join_later(self):
         with tempfile.TemporaryDirectory(prefix="quoit-test-") as folder, \
@@ -462,111 +247,6 @@ class Links(unittest.TestCase):
             # The last command wins, whichever node is given it.
             repl(third, "queue", "resume", "late", "--all")
             self.assertFalse(status(cluster[0])["source"]["queues"][0]["suspended"])
-
-
-class StaleLinks(unittest.TestCase):
-    """Two clusters. Queues of one are stale when a second has passed without a confirmation."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
-        self.addCleanup(folder.cleanup)
-
-        def cluster(name, count):
-            home = os.path.join(folder.name, name)
-            os.makedirs(home)
-            settings = ["repl.retention=1s"] if name == "one" else []
-            made = Cluster(home, count, SOURCE + settings + ["ring_size=8"])
-            self.addCleanup(made.__exit__)
-            return made.__enter__()
-        self.one, self.other = cluster("one", 2), cluster("other", 1)
-        consume(self.other, self.one)
-        consume(self.one, self.other)
-        self.peer = "127.0.0.1:%d:pb" % self.other[0].pb[1]
-
-    def put(self, node, keys, value=b"v"):
-        with Connection(node.pb) as pb:
-            for key in keys:
-                pb.put("b", key, value)
-
-    def keys(self, node, keys):
-        with Connection(node.pb) as pb:
-            return [key for key in keys if pb.get("b", key)]
-
-    def wait_for(self, node, keys, among):
-        wait_until(lambda: self.keys(node, among) == keys, "%s to have %r" % (node.name, keys))
-
-    def make_stale(self, key):
-        """Has a queue of the first cluster wait for longer than it may be behind, and a write in it."""
-        repl(self.other[0], "sink", "suspend", "out", "--all")
-
-        def is_stale():
-            # A sink that waits for entries already takes some more.
-            self.put(self.one[0], ["marker"])
-            return stale(self.one)
-        wait_until(is_stale, "the queue to be stale")
-        # It stays so with another setting, by which no queue gets stale on a machine that is busy.
-        for node in self.one:
-            node.kill()
-            node.settings = [each for each in node.settings if "retention" not in each]
-            node.start()
-        self.one.settle()
-        self.put(self.one[0], [key])
-
-    def write_apart(self):
-        """Writes keys to one cluster each, of which the other one is not told."""
-        for cluster in (self.one, self.other):
-            repl(cluster[0], "queue", "add", "out", "block_rtq", "--all")
-        self.put(self.one[0], ["mine"])
-        self.put(self.other[0], ["theirs"])
-        for cluster in (self.one, self.other):
-            repl(cluster[0], "queue", "add", "out", "any", "--all")
-
-    def test_a_stale_link_goes_on_only_when_an_operator_says_which_cluster_is_right(self):
-        among = ["both", "waits", "mine", "theirs", "later"]
-        self.put(self.one[0], ["both"])
-        self.wait_for(self.other[0], ["both"], among)
-        self.write_apart()
-        self.make_stale("waits")
-        repl(self.one[0], "queue", "clear", "out", "--all")
-        self.assertTrue(stale(self.one), "neither a restart nor clearing mends it")
-        repl(self.other[0], "sink", "resume", "out", "--all")
-        self.assertIn("ATTENTION: queue out is stale", repl(self.one[0], "status", "--all"))
-        for node, peer in ((self.one[1], self.peer),
-                           (self.other[0], "127.0.0.1:%d:pb" % self.one[1].pb[1])):
-            repl(node, "fullsync", "set", "--peer", peer)
-            self.assertIn("is stale", repl(node, "fullsync", "run", "all"))
-        wait_until(lambda: "would be deleted: 0 records here, 1 there" in repl(
-            self.one[1], "rebase", "out", "--from", "here", "--dry-run"), "the write to be old enough")
-        self.assertEqual(self.keys(self.other[0], among), ["both", "theirs"], "it only counts")
-        self.assertTrue(stale(self.one))
-        said = repl(self.one[1], "rebase", "out", "--from", "here")
-        self.assertIn("deleted: 0 records here, 1 there", said)
-        self.assertFalse(stale(self.one))
-        self.wait_for(self.other[0], ["both", "waits", "mine"], among)
-        self.put(self.one[0], ["later"])
-        self.wait_for(self.other[0], ["both", "waits", "mine", "later"], among)
-        self.assertEqual(self.keys(self.one[1], among), ["both", "waits", "mine", "later"])
-
-    def test_the_other_cluster_may_be_the_one_that_is_right(self):
-        among = ["waits", "mine", "theirs"]
-        self.write_apart()
-        self.make_stale("waits")
-        repl(self.other[0], "sink", "resume", "out", "--all")
-        wait_until(lambda: "would be deleted: 2 records here" in repl(
-            self.one[0], "rebase", "out", "--from", "there", "--peer", self.peer, "--dry-run"),
-            "the writes to be old enough")
-        said = repl(self.one[0], "rebase", "out", "--from", "there", "--peer", self.peer)
-        self.assertIn("deleted: 2 records here, 0 there", said)
-        self.wait_for(self.one[1], ["theirs"], among)
-        self.assertEqual(self.keys(self.other[0], among), ["theirs"], "what waited is not sent")
-        self.assertFalse(stale(self.one))
-
-    def test_mistakes_are_told(self):
-        node = self.one[0]
-        self.assertIn("no queue has the name", repl(node, "rebase", "nothing", "--from", "here", fails=True))
-        self.assertIn("there is no peer", repl(node, "rebase", "out", "--from", "here", fails=True))
-        self.assertIn("here or there", repl(node, "rebase", "out", "--from", "b", fails=True))
-        self.assertIn("--from", repl(node, "rebase", "out", fails=True))
 
 
 if __name__ == "__main__":

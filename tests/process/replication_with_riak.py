@@ -7,12 +7,12 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
-sys.path[:0] = [os.path.dirname(HERE), HERE]
+sys.path[:0] = [os.path.dirname(HERE)]
 
-from replication import add, counter, get, repl, status  # noqa: E402
 from support import unittest_runner  # noqa: E402
 from support.cluster import Cluster, wait_until  # noqa: E402
 from support.pb import Connection  # noqa: E402
+from support.replicating import add, counter, get, repl, status  # noqa: E402
 
 COUNT = 40
 SETTINGS = ["delete_mode=keep", "repl_reap=enabled", "replrtq_enablesrc=enabled",

@@ -329,6 +329,17 @@ class SecuredClients(WithCertificates, unittest.TestCase):
             done = run("repl", "--url", sinks[0].url, "fullsync", *words)
             self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("in_sync", done.stdout)
+        wrong_password = by_password[:-1] + ["repl.password_file=" + self.written("wrong", "no\n")]
+        other_authority = [by_password[0], "repl_cacert_filename=" + self.files.path("certuser.pem"),
+                           by_password[2]]
+        for login, told in [(wrong_password, "Authentication failed"),
+                            (other_authority, "TLS handshake with")]:
+            sink = TemporaryNode(binary_from_environment(), [
+                "storage_backend=memory", "replrtq_enablesink=enabled", "replrtq_sinkpeers=" + over_pb,
+                *login])
+            self.addCleanup(sink.__exit__)
+            sink.__enter__()
+            wait_until(lambda sink=sink, told=told: told in self.replication(sink), told)
         Operator(os.path.join(source.data_dir, "admin.sock")).command(
             "revoke", "quoit.replicate", "on", "any", "from", "certuser")
         wait_until(lambda: "Permission denied: User 'certuser'" in self.replication(sinks[0]),

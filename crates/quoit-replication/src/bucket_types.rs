@@ -6,10 +6,10 @@
 //! the same.
 
 use crate::address::{PeerAddress, Protocol};
+use crate::asking::{AskError, AskedNode};
 use crate::dialer::PeerDialer;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use quoit_client::Error;
 use quoit_cluster::{ChangeError, ControlPlane};
 use quoit_core::ReplicatedStore;
 use quoit_model::key::BucketRef;
@@ -21,13 +21,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 /// How often peers are asked.
 const INTERVAL: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
-/// Longest frame that a peer may send: 100 000 buckets have about 100 MB.
-const FRAME_BYTES_MAX: u32 = 256 << 20;
 /// Properties that say how one cluster stores and replicates: they are never taken over.
 const LOCAL: [&str; 2] = ["backend", "repl"];
 /// These and the properties of which changes are not taken over: clusters may differ in them.
@@ -50,11 +48,7 @@ pub enum BucketTypeMode {
 #[derive(Debug, Error)]
 enum FollowFault {
     #[error("{0}")]
-    Client(#[from] Error),
-    #[error("it does not answer")]
-    Silent,
-    #[error("it answers with what is no answer")]
-    Malformed,
+    Ask(#[from] AskError),
     #[error("{0}: {1}")]
     Change(String, ChangeError),
     #[error("bucket type {0} exists here and is not active: activate it")]
@@ -120,24 +114,14 @@ impl TypeFollower {
     async fn take_over(&self, peer: &PeerAddress) -> Result<Option<String>, FollowFault> {
         let address = peer.host_and_port();
         let known_version = self.known.lock().get(&address).copied();
-        let cluster = Bytes::copy_from_slice(&self.store.cluster());
-        let request = RpbBucketTypesReq { cluster: cluster.clone(), known_version };
-        let ask = async {
-            let connection = self.dialer.connect(&address).await?;
-            let mut connection = connection.with_frame_length_max(FRAME_BYTES_MAX);
-            connection.call::<_, RpbBucketTypesResp>(&request).await
-        };
-        let answer = timeout(ANSWER_TIMEOUT, ask).await.map_err(|_| FollowFault::Silent)?;
-        let answer = match answer {
-            // A Riak tells nothing.
-            Err(Error::Server(said)) if said.message.starts_with("Unknown message code") => {
-                return Ok(None);
-            }
+        let own = self.store.cluster();
+        let mut node = AskedNode::connect(&self.dialer, peer, own, ANSWER_TIMEOUT).await?;
+        let request = RpbBucketTypesReq { cluster: node.own().clone(), known_version };
+        let answer = match node.ask(&request, |told: &RpbBucketTypesResp| &told.cluster).await {
+            // A Riak tells nothing, and the sink says that the peer is a node of this cluster.
+            Err(AskError::NoQuoit | AskError::Itself) => return Ok(None),
             answer => answer?,
         };
-        if answer.cluster == cluster {
-            return Ok(None);
-        }
         let both = self.mode == BucketTypeMode::Follow && answer.follows;
         let note = both.then(|| {
             "both clusters have repl.bucket_types = follow: only missing bucket types are taken over; set it \
@@ -153,7 +137,7 @@ impl TypeFollower {
     }
 
     async fn apply(&self, told: &RpbToldProps, follows: bool) -> Result<(), FollowFault> {
-        let props = serde_json::from_slice(&told.props).map_err(|_| FollowFault::Malformed)?;
+        let props = serde_json::from_slice(&told.props).map_err(|_| AskError::Malformed)?;
         let control = self.store.control();
         let done = match &told.bucket {
             None => self.apply_type(control, &told.bucket_type, props, follows).await?,

@@ -3,7 +3,7 @@
 use crate::bootstrap::BootstrapError;
 use crate::full_sync::{CheckKind, RebaseFrom};
 use crate::sinks::ChangeSinkError;
-use quoit_core::ChangeQueueError;
+use quoit_core::{ChangeQueueError, CheckNumber, VisitedCluster};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -126,6 +126,20 @@ pub enum ReplicationCommand {
     FullSyncRun {
         /// Scope of the repair.
         check: CheckKind,
+    },
+    /// A node tells that it begins to compare all records with another cluster.
+    FullSyncBegun {
+        /// Number of the comparison.
+        check: CheckNumber,
+    },
+    /// A node tells that the other cluster of a comparison lacks nothing that this one has.
+    FullSyncEnded {
+        /// Number of the comparison.
+        check: CheckNumber,
+        /// The queue here that the comparison used.
+        queue: String,
+        /// The other cluster's id; `None` of a Riak.
+        cluster: Option<VisitedCluster>,
     },
     /// Has scheduled checks rest.
     FullSyncPause,

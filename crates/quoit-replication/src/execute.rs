@@ -7,7 +7,7 @@ use crate::links::SharedLinks;
 use crate::replication::Replication;
 use crate::sinks::{ChangeSinkError, SinkDefinition};
 use bytes::Bytes;
-use quoit_core::{ChangeQueueError, ReplicationOperator};
+use quoit_core::{ChangeQueueError, CheckNumber, ReplicationOperator, VisitedCluster};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -52,7 +52,7 @@ impl Replication {
             C::QueueSuspend { name } => changed(queues.suspend(&name, true)?),
             C::QueueResume { name } => changed(queues.suspend(&name, false)?),
             C::QueueClear { name } => {
-                let lengths = queues.clear(&name)?;
+                let lengths = queues.clear(&name, self.store().clock().unix_us())?;
                 json!({"cleared": lengths.real_time + lengths.full_sync + lengths.fold})
             }
             C::AcceptResurrection { name } => changed(queues.accept_resurrection(&name)?),
@@ -83,14 +83,12 @@ impl Replication {
                 let report = self.run_full_sync(check).await;
                 json!({"state": report.state(), "report": report})
             }
-            C::FullSyncPause => {
-                let text = if self.pause_full_sync(true)? { "paused" } else { "already_paused" };
-                json!({"state": text})
+            C::FullSyncBegun { check } => self.note_check_begun(check),
+            C::FullSyncEnded { check, queue, cluster } => {
+                self.note_check_ended(check, &queue, cluster)
             }
-            C::FullSyncResume => {
-                let text = if self.pause_full_sync(false)? { "resumed" } else { "not_paused" };
-                json!({"state": text})
-            }
+            C::FullSyncPause => self.pause_checks(true)?,
+            C::FullSyncResume => self.pause_checks(false)?,
             C::FullSyncSuppress { count } => self.suppress_checks(count),
             C::FullSyncRangeSet { bucket, from_secs, until_secs } => {
                 self.set_check_range(Some(range_of(bucket, from_secs, until_secs)))
@@ -227,6 +225,31 @@ fn read_answer(bytes: &[u8]) -> Result<Value, String> {
 impl Replication {
     fn discover_peers_soon(&self) -> Value {
         self.discover_soon();
+        changed(())
+    }
+
+    fn pause_checks(&self, is_paused: bool) -> Result<Value, ChangeSinkError> {
+        let text = match (self.pause_full_sync(is_paused)?, is_paused) {
+            (true, true) => "paused",
+            (true, false) => "resumed",
+            (false, true) => "already_paused",
+            (false, false) => "not_paused",
+        };
+        Ok(json!({"state": text}))
+    }
+
+    fn note_check_begun(&self, check: CheckNumber) -> Value {
+        self.full_sync_control().note_begun(check);
+        changed(())
+    }
+
+    fn note_check_ended(
+        &self,
+        check: CheckNumber,
+        queue: &str,
+        cluster: Option<VisitedCluster>,
+    ) -> Value {
+        self.full_sync_control().note_ended(check, queue, cluster);
         changed(())
     }
 

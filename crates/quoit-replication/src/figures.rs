@@ -73,6 +73,8 @@ pub(crate) struct PeerFigures {
     pub(crate) fetch_us: AtomicU64,
     pub(crate) push_us: AtomicU64,
     pub(crate) lag: LagHistogram,
+    /// How far the time of the object that was stored last lies ahead of this node's clock.
+    pub(crate) ahead_us: AtomicU64,
     pub(crate) state: Mutex<PeerState>,
 }
 
@@ -131,6 +133,9 @@ pub struct PeerStatus {
     pub push_us_mean: u64,
     /// How late objects were.
     pub lag: Lag,
+    /// Milliseconds by which the object that was stored last was modified later than this node's clock says:
+    /// clocks of the two clusters differ, or that of a cluster on the object's way.
+    pub ahead_ms: u64,
     /// Milliseconds until the peer is asked again, at most.
     pub delay_ms: u64,
     /// Fault and remedy.
@@ -170,6 +175,12 @@ impl PeerFigures {
         self.state.lock().fault = Some(fault);
     }
 
+    /// Takes note of the time at which an object was last modified that is stored now.
+    pub(crate) fn note_modified(&self, modified_us: u64, now_us: u64) {
+        self.lag.note(now_us.saturating_sub(modified_us));
+        self.ahead_us.store(modified_us.saturating_sub(now_us), Ordering::Relaxed);
+    }
+
     pub(crate) fn status(&self, peer: String, delay_ms: u64) -> PeerStatus {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (stored, empty) = (count(&self.stored), count(&self.empty));
@@ -191,6 +202,7 @@ impl PeerFigures {
             fetch_us_mean: count(&self.fetch_us) / (stored + empty).max(1),
             push_us_mean: count(&self.push_us) / stored.max(1),
             lag: self.lag.read(),
+            ahead_ms: count(&self.ahead_us) / 1_000,
             delay_ms,
             fault: fault.or_else(|| has_no_queue.then(no_queue)),
         }

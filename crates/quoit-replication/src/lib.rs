@@ -7,6 +7,7 @@
 //! `docs/design/replication.md` has the design.
 
 mod address;
+mod asking;
 mod bootstrap;
 mod bucket_types;
 mod command;

@@ -148,7 +148,7 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
     };
     let figures = Arc::clone(&context.figures);
     let _open = figures.open();
-    let mut confirmed = Vec::new();
+    let (mut confirmed, mut is_new) = (Vec::new(), true);
     loop {
         if *context.is_suspended.borrow() {
             // What was stored is confirmed before the connection rests.
@@ -173,6 +173,10 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
             return PeerFault::Itself;
         }
         note_answer(context, &answer, source);
+        if std::mem::take(&mut is_new) {
+            // The fault of the former connection. One of an entry comes again with the entry.
+            figures.state.lock().fault = None;
+        }
         if answer.entries.is_empty() {
             figures.empty.fetch_add(1, Ordering::Relaxed);
             context.store.stats().count(Counter::SinkEmpty);

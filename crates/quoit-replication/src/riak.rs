@@ -32,6 +32,7 @@ pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> P
     let figures = Arc::clone(&context.figures);
     let _open = figures.open();
     let queue = String::from_utf8_lossy(&context.queue).into_owned();
+    let mut is_new = true;
     loop {
         if context.is_suspended.wait_for(|is| !is).await.is_err() {
             return PeerFault::Silent;
@@ -44,7 +45,14 @@ pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> P
             Ok(fetched) => fetched,
             Err(fault) => return fault.into(),
         };
-        figures.state.lock().kind = Some(PeerKind::Riak);
+        {
+            let mut state = figures.state.lock();
+            state.kind = Some(PeerKind::Riak);
+            if std::mem::take(&mut is_new) {
+                // The fault of the former connection.
+                state.fault = None;
+            }
+        }
         context.kind.send_if_modified(|kind| kind.replace(PeerKind::Riak) != Some(PeerKind::Riak));
         match fetched {
             None => {
@@ -111,8 +119,8 @@ async fn store(context: &PeerContext, fetched: &Fetched) -> Result<(), StoringEr
             // A Riak does not say where an object has been: it is not sent on.
             let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Count(0) };
             store.store_arrived(&encoded, &object, &arrival).await?;
-            let lag_us = store.clock().unix_us().saturating_sub(object.last_modified_us());
-            context.figures.lag.note(lag_us);
+            let now_us = store.clock().unix_us();
+            context.figures.note_modified(object.last_modified_us(), now_us);
         }
         Replicated::Reap { clock, .. } => store.reap_arrived(&encoded, clock).await?,
     }

@@ -1,5 +1,6 @@
 //! Figures and alerts of a node's replication.
 
+use crate::figures::PeerStatus;
 use crate::full_sync::FullSyncScope;
 use crate::replication::Replication;
 use quoit_core::QueueStatus;
@@ -7,6 +8,8 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+/// How far clocks of two clusters may differ before that is told as an alert.
+const CLOCK_ALERT_MS: u64 = 10_000;
 /// How old the oldest entry of a queue may be before its lag is told as an alert.
 const LAG_ALERT: Duration = Duration::from_secs(10);
 
@@ -42,11 +45,15 @@ impl Replication {
     fn alerts(&self, queues: &[QueueStatus], now_us: u64) -> Vec<String> {
         let mut alerts = Vec::new();
         let is_enabled = self.store().source_queues().is_enabled();
-        for QueueStatus { name, lengths, counts, oldest_us, is_suspended, is_stale, .. } in queues {
+        let retention = self.store().source_queues().settings().retention;
+        for queue in queues {
+            let QueueStatus { name, lengths, counts, oldest_us, is_suspended, is_stale, .. } =
+                queue;
+            alerts.extend(missed_alert(queue, now_us, retention));
             if *is_stale {
                 alerts.push(format!(
-                    "queue {name} is stale: its sinks have confirmed nothing for longer than repl.retention, \
-                     and records deleted here may be live there; use quoit repl rebase {name}"
+                    "queue {name} is stale: its sinks have not learnt of all deletes for longer than \
+                     repl.retention, and records deleted here may be live there; use quoit repl rebase {name}"
                 ));
             }
             let age_secs = age_us(*oldest_us, now_us) / 1_000_000;
@@ -71,6 +78,7 @@ impl Replication {
         }
         for sink in self.sinks() {
             for peer in sink.peers {
+                alerts.extend(clock_alert(&sink.queue, &peer));
                 if let Some(fault) = peer.fault {
                     alerts.push(format!("sink {}: {fault}", sink.queue));
                 }
@@ -99,6 +107,31 @@ impl Replication {
     }
 }
 
+/// The alert about clocks of two clusters that differ.
+fn clock_alert(queue: &str, peer: &PeerStatus) -> Option<String> {
+    let (address, ahead_secs) = (&peer.peer, peer.ahead_ms / 1_000);
+    (peer.ahead_ms >= CLOCK_ALERT_MS).then(|| {
+        format!(
+            "sink {queue}: {address} sends objects that are {ahead_secs} s ahead of this node's clock: set \
+             the clocks of both clusters"
+        )
+    })
+}
+
+/// The alert about deletes that full-sync has to bring to a queue's sinks, once half the time has passed
+/// after which the queue is stale.
+fn missed_alert(queue: &QueueStatus, now_us: u64, retention: Duration) -> Option<String> {
+    let age = Duration::from_micros(age_us(queue.missed_since_us, now_us));
+    (!queue.is_stale && age >= retention / 2 && !age.is_zero()).then(|| {
+        format!(
+            "queue {} has not brought its sinks all deletes of the last {} s, and no full-sync has found \
+             since then that they lack nothing: have one of all records run before repl.retention has passed",
+            queue.name,
+            age.as_secs()
+        )
+    })
+}
+
 fn age_us(since_us: Option<u64>, now_us: u64) -> u64 {
     since_us.map_or(0, |since_us| now_us.saturating_sub(since_us))
 }
@@ -110,6 +143,7 @@ fn queue_json(queue: &QueueStatus, now_us: u64) -> Value {
         "filter": filter.to_string(),
         "suspended": queue.is_suspended,
         "stale": queue.is_stale,
+        "missed_deletes_age_ms": queue.missed_since_us.map(|since_us| age_us(Some(since_us), now_us) / 1_000),
         "fold": lengths.fold,
         "full_sync": lengths.full_sync,
         "real_time": lengths.real_time,

@@ -107,7 +107,7 @@ async fn store_one(
     figures.push_us.fetch_add(store.clock().monotonic_us() - began_us, Ordering::Relaxed);
     figures.stored.fetch_add(1, Ordering::Relaxed);
     figures.stored_bytes.fetch_add(stored.len() as u64, Ordering::Relaxed);
-    figures.lag.note(store.clock().unix_us().saturating_sub(object.last_modified_us()));
+    figures.note_modified(object.last_modified_us(), store.clock().unix_us());
     Ok(())
 }
 

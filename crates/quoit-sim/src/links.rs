@@ -14,7 +14,8 @@ use bytes::Bytes;
 use quoit_core::{
     ArcRange, Arrival, BatchBounds, ClusterDigests, ClusterQuestion, Difference,
     DifferenceDirection, Patience, QueueDefinition, QueueFilter, QueuePriority, QueuedObject,
-    QueuedValue, ReplicatedStore, RequestError, SourceQueueSettings, VisitedCluster, differences,
+    QueuedValue, ReplicatedStore, RequestError, SourceQueueSettings, SourceQueues, VisitedCluster,
+    differences,
 };
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
@@ -235,13 +236,30 @@ impl Way {
         }
     }
 
+    /// Tells all nodes of the source of a comparison.
+    fn on_sources(&self, tell: impl Fn(&SourceQueues, u64)) {
+        for machine in self.ground.of_cluster(self.link.from).in_service() {
+            if let Some(store) = machine.store() {
+                tell(store.source_queues(), store.clock().unix_us());
+            }
+        }
+    }
+
     /// Compares the two clusters, and queues what differs, again and again.
     async fn repair(mut self) {
         loop {
             let pause_us = self.random.below(FULL_SYNC_PAUSE_US_MAX);
             sleep(Duration::from_micros(pause_us)).await;
+            let check = self.random.number();
+            self.on_sources(|queues, now_us| queues.begin_check(check, now_us));
             let compared = compare(&self.ground, self.link, &mut self.random).await;
             let Some((found, [from, to])) = compared else { continue };
+            if found.iter().all(|each| each.direction == DifferenceDirection::FromThere)
+                && let Some(other) = to.store()
+            {
+                let (name, other) = (self.link.queue(), Some(other.cluster()));
+                self.on_sources(|queues, _| queues.end_check(check, &name, other));
+            }
             if found.is_empty() {
                 continue;
             }

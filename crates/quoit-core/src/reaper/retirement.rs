@@ -42,8 +42,6 @@ pub struct ReapRecordsHeldUp {
 /// The answers of all members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Round {
-    /// When it began, microseconds since 1970.
-    began_us: u64,
     /// Reap records that were made before it began.
     up_to: ReapSequence,
     /// The only live layout.
@@ -51,9 +49,27 @@ struct Round {
     /// The process of each member, and the number of its answer.
     members: BTreeMap<NodeId, (u64, u64)>,
     unsettled: BTreeSet<Partition>,
+    /// How far the sinks of each member's queues have come. A member of an older release does not say.
+    links: BTreeMap<NodeId, LinkProgress>,
+}
+
+/// How far the sinks of a member's queues have come, by that member's clock, microseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct LinkProgress {
+    now_us: u64,
+    behind_since_us: Option<u64>,
 }
 
 impl Round {
+    /// Whether sinks may not know of deletes that were made before this round, as the next one has found:
+    /// another cluster may send an older version yet.
+    fn waits_for_links(&self, next: &Self) -> bool {
+        self.links.iter().any(|(node, then)| {
+            let now = next.links.get(node);
+            now.and_then(|now| now.behind_since_us).is_some_and(|since_us| since_us <= then.now_us)
+        })
+    }
+
     /// Partitions of which the reap records that were made before this round are not needed any more after
     /// the next one.
     fn retires(
@@ -121,8 +137,7 @@ impl ReplicatedStore {
     }
 
     async fn retire(self: &Arc<Self>, before: &Round, next: &Round) {
-        // Another cluster may have an older version yet, as long as its sink has not confirmed the tombstone.
-        if self.source_queues.are_behind(before.began_us, self.clock.unix_us()) {
+        if before.waits_for_links(next) {
             tracing::debug!("reap records wait for sinks of other clusters");
             return;
         }
@@ -137,7 +152,7 @@ impl ReplicatedStore {
 
     /// Asks all members; `None` while not all of them have answered by a state that is as new as this node's.
     async fn ask_all(&self, before: Option<&Round>) -> Option<Round> {
-        let (up_to, began_us) = (self.reap_records.sequence(), self.clock.unix_us());
+        let up_to = self.reap_records.sequence();
         let state = self.state();
         let number = |node: &NodeId| {
             before.and_then(|round| round.members.get(node)).map_or(0, |(_, number)| *number)
@@ -170,11 +185,11 @@ impl ReplicatedStore {
         }
         let unsettled = answers.values().flat_map(|answer| &answer.partitions);
         Some(Round {
-            began_us,
             up_to,
             layout_version: live.version(),
             unsettled: unsettled.filter_map(|number| read_partition(*number)).collect(),
             members: answers.iter().map(|(id, each)| (*id, (each.process, each.number))).collect(),
+            links: answers.iter().filter_map(link_progress).collect(),
         })
     }
 
@@ -207,15 +222,22 @@ impl ReplicatedStore {
     }
 
     fn tell_unsettled(&self, ask: AskUnsettled) -> Unsettled {
-        let told = self.unsettled_since(ask.since);
+        let (told, now_us) = (self.unsettled_since(ask.since), self.clock.unix_us());
         let partitions = told.partitions.into_iter().map(|partition| u32::from(partition.0));
         Unsettled {
             process: self.reaper.started_us,
             number: told.number,
             state_version: told.state_version,
             partitions: partitions.collect(),
+            now_us: Some(now_us),
+            links_behind_us: self.source_queues.behind_since_us(now_us),
         }
     }
+}
+
+fn link_progress((node, answer): (&NodeId, &Unsettled)) -> Option<(NodeId, LinkProgress)> {
+    let behind_since_us = answer.links_behind_us;
+    answer.now_us.map(|now_us| (*node, LinkProgress { now_us, behind_since_us }))
 }
 
 fn read_partition(number: u32) -> Option<Partition> {
@@ -230,7 +252,8 @@ mod tests {
         let members = members.iter().map(|(node, process)| (NodeId([*node; 16]), (*process, 1)));
         let unsettled = unsettled.iter().map(|number| Partition(*number)).collect();
         let up_to = ReapSequence::default();
-        Round { began_us: 0, up_to, layout_version, members: members.collect(), unsettled }
+        let (members, links) = (members.collect(), BTreeMap::new());
+        Round { up_to, layout_version, members, unsettled, links }
     }
 
     fn retired(before: &Round, next: &Round) -> Vec<u16> {
@@ -257,6 +280,19 @@ mod tests {
         let joined = [MEMBERS, &[(3, 30)]].concat();
         assert_eq!(retired(&before, &round(1, &joined, &[])), [0; 0]);
         assert_eq!(retired(&before, &round(1, &[(1, 10)], &[])), [0, 1, 2, 3], "one has left");
+    }
+
+    #[test]
+    fn reap_records_wait_while_any_member_has_a_link_that_was_behind_before_the_first_round() {
+        let with = |now_us, behind_since_us| {
+            let progress = LinkProgress { now_us, behind_since_us };
+            Round { links: BTreeMap::from([(NodeId([2; 16]), progress)]), ..round(1, MEMBERS, &[]) }
+        };
+        let before = with(100, Some(10));
+        assert!(before.waits_for_links(&with(200, Some(100))));
+        assert!(!before.waits_for_links(&with(200, Some(101))), "these deletes came later");
+        assert!(!before.waits_for_links(&with(200, None)));
+        assert!(!before.waits_for_links(&round(1, MEMBERS, &[])), "it is of an older release");
     }
 
     #[test]

@@ -31,6 +31,14 @@ impl<'a> WrittenObject<'a> {
         }
     }
 
+    fn is_delete(&self) -> bool {
+        match self {
+            Self::Encoded(written) => written.meta.tombstone,
+            Self::Decoded(object) => object.is_tombstone(),
+            Self::InPlace => false,
+        }
+    }
+
     fn reference(&self, held_bytes_max: usize) -> EntryReference {
         match self {
             Self::Encoded(written) if written.meta.tombstone => {
@@ -58,7 +66,8 @@ impl ReplicatedStore {
     }
 
     /// Tells change feeds of what this node has coordinated, and queues it for other clusters, right after
-    /// its local write. A comparison and a load while there is no feed and no queue takes writes.
+    /// its local write. A comparison and two loads while there is no feed, no queue takes writes, and no
+    /// full-sync is configured.
     pub(crate) fn queue_written(
         &self,
         at: &RecordAt<'_>,
@@ -66,7 +75,7 @@ impl ReplicatedStore {
         written: WrittenObject<'_>,
     ) {
         self.note_change(at, props, &written);
-        if self.source_queues.is_active() {
+        if self.source_queues.is_active() || self.source_queues.has_full_sync() {
             self.queue_for_others(at, props, &written, Visited::new());
         }
     }
@@ -79,7 +88,11 @@ impl ReplicatedStore {
         written: &WrittenObject<'_>,
         visited: Visited,
     ) {
-        if !goes_in_real_time(props) {
+        if !self.source_queues.is_active() || !goes_in_real_time(props) {
+            if self.source_queues.has_full_sync() && goes_by_full_sync(props) && written.is_delete()
+            {
+                self.source_queues.leave_to_full_sync(self.clock.unix_us());
+            }
             return;
         }
         let held_bytes_max = self.source_queues.settings().object_bytes_max;
@@ -132,4 +145,9 @@ impl ReplicatedStore {
 /// Whether a bucket's writes go to other clusters as they happen (property `repl`).
 const fn goes_in_real_time(props: &BucketProps) -> bool {
     !matches!(props.repl, Some(ReplMode::Off | ReplMode::Fullsync))
+}
+
+/// Whether full-sync compares a bucket's records with those of other clusters (property `repl`).
+const fn goes_by_full_sync(props: &BucketProps) -> bool {
+    !matches!(props.repl, Some(ReplMode::Off | ReplMode::Realtime))
 }

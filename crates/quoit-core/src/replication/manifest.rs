@@ -11,14 +11,16 @@
 //! queue 7 1200 command active q1 any
 //! sink 7 00112233445566778899aabbccddeeff
 //! stale 7
+//! missed 7 1700000000000000 1700000060000000
 //! removed q2
 //! sum 0123456789abcdef
 //! ```
 //!
 //! The lines of a queue have its number, the lowest sequence number that it still needs, what has defined it
 //! (`configuration` or `command`), whether it is suspended, its name and its filter. Behind it stand, where
-//! there is anything to say, the cluster that has consumed it last, and whether it is `stale` or an operator
-//! has `accepted` that.
+//! there is anything to say, the cluster that has consumed it last, whether it is `stale` or an operator has
+//! `accepted` that, and when the first and the last delete were made that full-sync has to bring to its
+//! sinks, in microseconds since 1970.
 
 use super::entry::{EntrySequence, VisitedCluster};
 use super::filter::QueueFilter;
@@ -45,6 +47,8 @@ pub(super) struct ManifestQueue {
     pub(super) staleness: Staleness,
     /// The cluster that has consumed it last.
     pub(super) sink: Option<VisitedCluster>,
+    /// When the first and the last delete were made that full-sync has to bring to its sinks.
+    pub(super) missed_us: Option<(u64, u64)>,
     pub(super) name: String,
     pub(super) filter: QueueFilter,
 }
@@ -81,6 +85,9 @@ impl Manifest {
                 Staleness::Stale => writeln!(text, "stale {}", number.0),
                 Staleness::Accepted => writeln!(text, "accepted {}", number.0),
             };
+            if let Some((first_us, last_us)) = queue.missed_us {
+                let _ = writeln!(text, "missed {} {first_us} {last_us}", number.0);
+            }
         }
         for name in &self.removed {
             let _ = writeln!(text, "removed {name}");
@@ -115,6 +122,12 @@ impl Manifest {
                     let (number, sink) = rest.split_once(' ')?;
                     let sink = u128::from_str_radix(sink, 16).ok()?.to_be_bytes();
                     manifest.queue_numbered(number)?.sink = Some(sink);
+                }
+                "missed" => {
+                    let (number, span) = rest.split_once(' ')?;
+                    let (first, last) = span.split_once(' ')?;
+                    let span_us = (first.parse().ok()?, last.parse().ok()?);
+                    manifest.queue_numbered(number)?.missed_us = Some(span_us);
                 }
                 "stale" => manifest.queue_numbered(rest)?.staleness = Staleness::Stale,
                 "accepted" => manifest.queue_numbered(rest)?.staleness = Staleness::Accepted,
@@ -172,8 +185,17 @@ fn queue_of(line: &str) -> Option<ManifestQueue> {
     let is_suspended = parts.next()? == "suspended";
     let name = parts.next()?.to_owned();
     let filter = parts.next()?.parse().ok()?;
-    let (staleness, sink) = (Staleness::Fresh, None);
-    Some(ManifestQueue { number, needed, by_command, is_suspended, staleness, sink, name, filter })
+    Some(ManifestQueue {
+        number,
+        needed,
+        by_command,
+        is_suspended,
+        staleness: Staleness::Fresh,
+        sink: None,
+        missed_us: None,
+        name,
+        filter,
+    })
 }
 
 #[cfg(test)]
@@ -189,6 +211,7 @@ mod tests {
             is_suspended,
             staleness: if number == 2 { Staleness::Stale } else { Staleness::Accepted },
             sink: (number == 2).then_some([number as u8; 16]),
+            missed_us: (number == 2).then_some((5, 9)),
             name: name.to_owned(),
             filter: filter.parse().expect("a filter"),
         };

@@ -17,6 +17,7 @@ mod fuzz;
 mod hook;
 mod journal;
 mod manifest;
+mod missed;
 mod operators;
 mod queue;
 mod rebase;
@@ -38,10 +39,13 @@ pub use filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFi
 pub use fuzz::{fuzz_source_journal, source_journal_samples};
 pub(crate) use hook::WrittenObject;
 pub(crate) use journal::{Cursor, Journal, JournalEntry};
+pub use missed::CheckNumber;
 pub use operators::ReplicationOperator;
 pub use queue::{QueueCounts, QueueLengths};
 pub use rebase::{SeenDeletes, SeenRecord};
 pub use source_queues::{ChangeQueueError, Lease, QueueStatus, SourceQueueSettings, SourceQueues};
 
+#[cfg(test)]
+mod missed_tests;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@
 use super::entry::{EntryReference, EntrySequence, QueueEntry, QueuePriority, VisitedCluster};
 use super::filter::QueueFilter;
 use super::journal::{Cursor, Journal, JournalEntry, QueueNumber};
+use super::missed::MissedDeletes;
 use quoit_planted::planted;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -94,6 +95,7 @@ pub(crate) struct Queue {
     pub(crate) staleness: Staleness,
     /// The cluster that has consumed the queue last; `None` where no cluster of Quoit has.
     pub(crate) sink: Option<VisitedCluster>,
+    pub(crate) missed: MissedDeletes,
     bounds: QueueBounds,
     /// The oldest real-time entries, by sequence.
     window: VecDeque<QueueEntry>,
@@ -122,6 +124,7 @@ impl Queue {
             is_suspended: false,
             staleness: Staleness::Fresh,
             sink: None,
+            missed: MissedDeletes::default(),
             bounds,
             window: VecDeque::new(),
             held_count: 0,
@@ -152,6 +155,11 @@ impl Queue {
         let is_real_time = |leased: &&Leased| leased.priority == QueuePriority::RealTime;
         let leased = self.leased.values().filter(is_real_time).map(|leased| leased.entry.queued_us);
         leased.chain(waiting).chain(behind).min()
+    }
+
+    /// Since when the sinks may not know of deletes, microseconds since 1970; `None` while they know of all.
+    pub(crate) fn behind_since_us(&self) -> Option<u64> {
+        self.oldest_us().into_iter().chain(self.missed.since_us()).min()
     }
 
     /// Whether a real-time entry may be queued; counts it as discarded otherwise.
@@ -314,7 +322,10 @@ impl Queue {
 
     /// Forgets all that waits, and who has taken what. A stale queue stays stale: the sink lacks what it has
     /// lacked before.
-    pub(crate) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self, now_us: u64) {
+        if let Some(oldest_us) = self.oldest_us() {
+            self.missed.note(oldest_us.min(now_us), now_us);
+        }
         self.window.clear();
         self.held_count = 0;
         self.behind = None;

@@ -25,8 +25,9 @@ impl ReplicatedStore {
             for name in self.source_queues.note_stale(self.clock.unix_us()) {
                 tracing::error!(
                     queue = name,
-                    "no sink has confirmed a source queue for longer than repl.retention: it is stale, \
-                     and not consumed until an operator says how to go on (quoit repl rebase)"
+                    "the sinks of a source queue have not learnt of all deletes for longer than \
+                     repl.retention: it is stale, and not consumed until an operator says how to go on \
+                     (quoit repl rebase)"
                 );
             }
             let queues = Arc::clone(&self.source_queues);

@@ -1,5 +1,6 @@
 //! The source queues of a node, in memory and on the disk.
 
+mod missed;
 mod settings;
 mod stale;
 mod state;
@@ -14,7 +15,6 @@ use super::queue::{LeaseNumber, Queue, QueueCounts, QueueLengths};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::key::BucketRef;
-use quoit_planted::planted;
 use quoit_store::error::StoreError;
 use quoit_store::seam::Disk;
 use std::sync::Arc;
@@ -57,6 +57,8 @@ pub struct QueueStatus {
     pub unconfirmed_count: u64,
     /// When the oldest real-time entry was queued that is not confirmed, microseconds since 1970.
     pub oldest_us: Option<u64>,
+    /// Since when full-sync has to bring deletes to its sinks, microseconds since 1970; `None` without any.
+    pub missed_since_us: Option<u64>,
     /// Whether it has waited for longer than reap records did, so that what was deleted here could come back.
     /// Queues that are kept on a disk say so once it stands there, since nobody shall read of a stale queue
     /// that a restart makes fresh.
@@ -170,11 +172,17 @@ impl SourceQueues {
         if !state.is_enabled {
             return 0;
         }
+        let is_delete = matches!(reference, EntryReference::Tombstone(_));
         let (mut numbers, mut discards) = (QueueNumbers::new(), 0);
-        for queue in state.queues.iter_mut().filter(|queue| queue.filter.takes(bucket)) {
-            match queue.has_room(QueuePriority::RealTime, has_journal) {
-                true => numbers.push(queue.number),
-                false => discards += 1,
+        for queue in &mut state.queues {
+            let is_taken = queue.filter.takes(bucket);
+            if is_taken && queue.has_room(QueuePriority::RealTime, has_journal) {
+                numbers.push(queue.number);
+                continue;
+            }
+            discards += u64::from(is_taken);
+            if is_delete && (is_taken || self.is_of_full_sync(queue)) {
+                queue.missed.note(now_us, now_us);
             }
         }
         if numbers.is_empty() {
@@ -246,18 +254,6 @@ impl SourceQueues {
         all
     }
 
-    /// Whether sinks have not confirmed something that was queued at a time or before, microseconds since
-    /// 1970, and no longer than the retention ago: reap records that were made by then are still needed.
-    pub(crate) fn are_behind(&self, made_us: u64, now_us: u64) -> bool {
-        let retention_us = self.settings.retention.as_micros() as u64;
-        let state = self.state.lock();
-        let oldest = state.queues.iter().filter_map(Queue::oldest_us);
-        !planted!(OverlooksQueues)
-            && oldest.into_iter().any(|since_us| {
-                since_us <= made_us && now_us.saturating_sub(since_us) < retention_us
-            })
-    }
-
     /// Bytes that the queues have on the disk.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
@@ -322,16 +318,16 @@ impl SourceQueues {
         })
     }
 
-    /// Forgets all that waits in a queue. Returns the entries that waited.
+    /// Forgets all that waits in a queue: full-sync has to find it. Returns the entries that waited.
     ///
     /// # Errors
     ///
     /// As [`SourceQueues::delist`].
-    pub fn clear(&self, name: &str) -> Result<QueueLengths, ChangeQueueError> {
+    pub fn clear(&self, name: &str, now_us: u64) -> Result<QueueLengths, ChangeQueueError> {
         self.change(|state| {
             let place = state.place(name)?;
             let lengths = state.queues[place].lengths();
-            state.queues[place].clear();
+            state.queues[place].clear(now_us);
             Ok(lengths)
         })
     }
@@ -477,6 +473,7 @@ fn status_of(queue: &Queue, is_stale: bool) -> QueueStatus {
         filter: queue.filter.clone(),
         is_suspended: queue.is_suspended,
         is_stale,
+        missed_since_us: queue.missed.since_us(),
         lengths: queue.lengths(),
         unconfirmed_count: queue.leased_count() as u64,
         oldest_us: queue.oldest_us(),

@@ -169,7 +169,7 @@ impl Pair {
                 self.naive[queue].is_suspended = is;
             }
             Step::Clear(queue) => {
-                self.queues.clear(QUEUES[queue]).expect("a queue");
+                self.queues.clear(QUEUES[queue], self.next).expect("a queue");
                 self.taken.retain(|taken| taken.0 != queue);
                 let cleared = &mut self.naive[queue];
                 cleared.waiting = Default::default();
@@ -303,7 +303,7 @@ fn changes_by_command_outlast_the_process_and_win_over_the_configuration() {
     assert_eq!(queues.register("all", "block_rtq".parse().expect("a filter")), Ok(false));
     queues.delist("only_a").expect("a queue");
     queues.suspend("blocked", true).expect("a queue");
-    assert!(queues.delist("only_a").is_err() && queues.clear("nothing").is_err());
+    assert!(queues.delist("only_a").is_err() && queues.clear("nothing", 1).is_err());
     let killed = disk.kill();
     let shown: Vec<String> = open(&killed)
         .status()
@@ -330,7 +330,7 @@ fn a_stale_queue_stays_stale_until_an_operator_has_dealt_with_it() {
     push(&queues, 1, 0);
     assert!(queues.note_stale(1_000_000).is_empty());
     assert_eq!(queues.note_stale(2_000_000), ["all"]);
-    queues.clear("all").expect("a queue");
+    queues.clear("all", 2_000_000).expect("a queue");
     queues.flush().expect("the disk takes it");
     let queues = open(&disk.kill());
     assert!(queues.is_stale("all"), "it stays so through clearing and a restart");

@@ -5,6 +5,7 @@
 //! here, or only here, are queued here; records that are newer there are queued there, in a queue that this
 //! cluster consumes.
 
+mod complete;
 mod other_cluster;
 mod range;
 mod rebase;
@@ -149,6 +150,7 @@ impl FullSync {
             (state.compares.clone(), state.planned.of(kind, began_us))
         };
         let peer = settings.peer.clone();
+        let number = self.announce(kind, &settings).await;
         let mut report = FullSyncReport::begun(kind, peer.as_ref(), began_us);
         match (kind, &peer) {
             (CheckKind::None, _) => {}
@@ -170,6 +172,9 @@ impl FullSync {
                 };
                 report.fault = compared.err().map(|fault| fault.to_string());
             }
+        }
+        if let Some(number) = number {
+            self.conclude(number, &settings, &report).await;
         }
         self.finish(report)
     }

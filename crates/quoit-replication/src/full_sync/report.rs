@@ -3,6 +3,7 @@
 use super::range::CheckRange;
 use super::settings::{CheckKind, FullSyncScope};
 use crate::address::PeerAddress;
+use quoit_core::VisitedCluster;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,6 +38,9 @@ pub struct FullSyncReport {
     pub kind: CheckKind,
     /// The other cluster's node.
     pub peer: Option<String>,
+    /// The other cluster's id; `None` of a Riak, and before it has answered.
+    #[serde(skip)]
+    pub cluster: Option<VisitedCluster>,
     /// When it began, microseconds since 1970.
     pub began_us: u64,
     /// How long it took, microseconds.
@@ -73,6 +77,7 @@ impl FullSyncReport {
         Self {
             kind,
             peer: peer.map(ToString::to_string),
+            cluster: None,
             began_us,
             duration_us: 0,
             arc_count: 0,
@@ -108,6 +113,14 @@ impl FullSyncReport {
     #[must_use]
     pub const fn has_repaired(&self) -> bool {
         self.source_ahead + self.sink_ahead + self.deleted_here + self.deleted_there > 0
+    }
+
+    /// Whether a check of all records has found nothing that the other cluster lacks. One that has queued
+    /// something says nothing about whether that has arrived.
+    pub(super) const fn lacks_nothing_there(&self) -> bool {
+        // Trees of a Riak say where records differ; not all of these are looked at.
+        let is_whole = self.cluster.is_some() || self.differing_arc_count == 0;
+        self.fault.is_none() && self.missing_arc_count == 0 && self.source_ahead == 0 && is_whole
     }
 
     /// The time until the next check may begin.
@@ -222,4 +235,34 @@ pub struct FullSyncStatus {
     pub next_kind: Option<CheckKind>,
     /// Sums since the start.
     pub totals: Totals,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> FullSyncReport {
+        FullSyncReport { cluster: Some([1; 16]), ..FullSyncReport::begun(CheckKind::All, None, 1) }
+    }
+
+    #[test]
+    fn a_check_that_has_seen_all_and_sends_nothing_says_that_the_other_cluster_lacks_nothing() {
+        assert!(report().lacks_nothing_there());
+        assert!(FullSyncReport { sink_ahead: 1, ..report() }.lacks_nothing_there());
+        // Arcs differ by buckets that are not replicated.
+        assert!(FullSyncReport { differing_arc_count: 1, ..report() }.lacks_nothing_there());
+    }
+
+    #[test]
+    fn a_check_that_sends_something_fails_or_leaves_something_out_does_not_say_so() {
+        let fault = Some("the other cluster does not answer".to_owned());
+        for report in [
+            FullSyncReport { source_ahead: 1, ..report() },
+            FullSyncReport { missing_arc_count: 1, ..report() },
+            FullSyncReport { fault, ..report() },
+            FullSyncReport { cluster: None, differing_arc_count: 1, ..report() },
+        ] {
+            assert!(!report.lacks_nothing_there(), "{report:?}");
+        }
+    }
 }

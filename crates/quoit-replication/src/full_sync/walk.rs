@@ -107,6 +107,7 @@ impl<'a> Walk<'a> {
                 .await?;
         let walked = self.walk(&mut peer, report).await;
         report.exchanged_bytes = peer.exchanged_bytes;
+        report.cluster = peer.id;
         walked
     }
 
@@ -138,9 +139,9 @@ impl<'a> Walk<'a> {
             }
         }
         report.differing_arc_count = differing.len() as u64;
-        report.missing_arc_count = missing.len() as u64;
         let depth = self.depth(arc_count, told.key_count.unwrap_or(0));
         let ranges = self.descend(peer, arc_count, differing, depth, &mut missing).await?;
+        report.missing_arc_count = missing.len() as u64;
         if self.rebase.is_some() && !missing.is_empty() {
             return Err(FullSyncError::Missing(missing.len()));
         }
@@ -255,7 +256,10 @@ impl<'a> Walk<'a> {
         let missing_count = here.missing.len() + there.missing_arcs.len();
         match self.rebase {
             Some(_) if missing_count > 0 => return Err(FullSyncError::Missing(missing_count)),
-            None if missing_count > 0 => return Ok(Vec::new()),
+            None if missing_count > 0 => {
+                report.missing_arc_count += missing_count as u64;
+                return Ok(Vec::new());
+            }
             _ => {}
         }
         let compared = |record: quoit_wire::messages::RpbComparedRecord| ComparedRecord {

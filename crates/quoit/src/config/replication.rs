@@ -19,6 +19,8 @@ impl Settings {
     pub fn source_queues(&self) -> (SourceQueueSettings, Vec<QueueDefinitionError>) {
         let defaults = SourceQueueSettings::default();
         let count = |name| self.integer(name).and_then(|number| usize::try_from(number).ok());
+        let full_sync = self.full_sync();
+        let has_full_sync = full_sync.scope == FullSyncScope::All && full_sync.peer.is_some();
         let (queues, faults) = QueueDefinition::read_list(&self.text("replrtq_srcqueue"));
         let settings = SourceQueueSettings {
             is_enabled: self.flag("replrtq_enablesrc"),
@@ -41,6 +43,7 @@ impl Settings {
             },
             queues_reaps: self.flag("repl_reap"),
             forwards: self.flag("repl.forward"),
+            full_sync_queue: has_full_sync.then_some(full_sync.queue),
             retention: self.duration("repl.retention").unwrap_or(defaults.retention),
         };
         (settings, faults)
@@ -206,6 +209,7 @@ mod tests {
         assert_eq!(names, ["q1", "q3"]);
         assert_eq!(faults.len(), 1);
         assert!(queues.is_enabled && queues.queues_reaps && queues.forwards);
+        assert_eq!(queues.full_sync_queue.as_deref(), Some("q1_ttaaefs"));
         assert_eq!((queues.object_bytes_max, queues.object_count_max), (1 << 10, 1_000));
         assert_eq!(queues.vnode_check, Quorum::Quorum);
         let (sinks, faults) = settings.sinks();

@@ -28,6 +28,9 @@ pub struct SourceQueueSettings {
     pub queues_reaps: bool,
     /// Whether what has come from another Quoit cluster is queued, too (`repl.forward`).
     pub forwards: bool,
+    /// The queue of a full-sync of all records that is configured: deletes that its filter leaves out wait
+    /// for that full-sync. `None` where none is configured.
+    pub full_sync_queue: Option<String>,
     /// The longest that reap records wait for sinks (`repl.retention`). A queue with an older entry is stale.
     pub retention: Duration,
 }
@@ -47,6 +50,7 @@ impl Default for SourceQueueSettings {
             vnode_check: Quorum::One,
             queues_reaps: false,
             forwards: true,
+            full_sync_queue: None,
             retention: Duration::from_secs(7 * 86_400),
         }
     }

@@ -16,7 +16,8 @@ impl SourceQueues {
         let mut state = self.state.lock();
         let mut names = Vec::new();
         for queue in &mut state.queues {
-            let age_us = queue.oldest_us().map_or(0, |since_us| now_us.saturating_sub(since_us));
+            let since_us = queue.behind_since_us();
+            let age_us = since_us.map_or(0, |since_us| now_us.saturating_sub(since_us));
             let is_late = age_us > retention_us;
             match queue.staleness {
                 Staleness::Fresh if is_late => {
@@ -57,6 +58,7 @@ impl SourceQueues {
         self.change(|state| {
             let place = state.place(name)?;
             state.queues[place].staleness = Staleness::Accepted;
+            state.queues[place].missed.forget();
             Ok(())
         })
     }

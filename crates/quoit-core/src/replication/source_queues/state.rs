@@ -5,6 +5,7 @@ use crate::replication::entry::{EntrySequence, QueueEntry};
 use crate::replication::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueFilter};
 use crate::replication::journal::{Cursor, Journal, QueueNumber};
 use crate::replication::manifest::{Manifest, ManifestQueue};
+use crate::replication::missed::MissedDeletes;
 use crate::replication::queue::{Queue, QueueBounds, Staleness};
 use quoit_store::error::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,6 +81,7 @@ impl QueuesState {
             if let Some(added) = state.queues.last_mut() {
                 added.is_suspended = queue.is_suspended;
                 (added.staleness, added.sink) = (queue.staleness, queue.sink);
+                added.missed = MissedDeletes::restored(queue.missed_us);
             }
             if queue.by_command {
                 state.by_command.insert(queue.number);
@@ -196,6 +198,7 @@ impl QueuesState {
             is_suspended: queue.is_suspended,
             staleness: queue.staleness,
             sink: queue.sink,
+            missed_us: queue.missed.span_us(),
             name: queue.name.clone(),
             filter: queue.filter.clone(),
         };

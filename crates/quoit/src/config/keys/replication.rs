@@ -76,8 +76,9 @@ pub(super) const KEYS: &[Key] = &[
         "repl.retention",
         Kind::Duration(1_000),
         "7d",
-        "How long the node remembers deleted records for sinks that lag behind. A source queue that waits \
-         for longer is stale: it is not consumed until quoit repl rebase says how to go on.",
+        "How long the node remembers deleted records for sinks that lag behind. A source queue whose deletes \
+         wait for longer, in the queue or for a full-sync, is stale: it is not consumed until quoit repl \
+         rebase says how to go on.",
     ),
     key(
         "replrtq_enablesink",

@@ -1,0 +1,109 @@
+//! Deletes that a queue does not bring to its sinks: full-sync alone does.
+//!
+//! A queue that is suspended or full discards them, one that is cleared forgets them, and the filter of the
+//! queue that full-sync uses may leave them out. The reap records of such deletes have to wait until a
+//! full-sync has found that the sink's cluster lacks nothing. That full-sync proves something only about
+//! deletes that every replica had when it began, so those of its last two minutes before count as later ones.
+
+/// Deletes that are younger than this when a full-sync begins may not be on all replicas: the time for which
+/// a message may be under way (`docs/design/reaping.md`).
+const SETTLING_US: u64 = 120_000_000;
+
+/// Number that the node which runs a full-sync has drawn for it.
+pub type CheckNumber = u64;
+
+/// Deletes that full-sync has to bring to the sinks of a queue.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct MissedDeletes {
+    /// When the first and the last of them were made, microseconds since 1970.
+    span_us: Option<(u64, u64)>,
+    /// The full-sync that began last.
+    check: Option<RunningCheck>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct RunningCheck {
+    number: CheckNumber,
+    /// The deletes that it proves nothing about.
+    later_us: Option<(u64, u64)>,
+}
+
+impl MissedDeletes {
+    /// Those of a former process.
+    pub(super) fn restored(span_us: Option<(u64, u64)>) -> Self {
+        Self { span_us, check: None }
+    }
+
+    /// When the first and the last of them were made.
+    pub(super) fn span_us(&self) -> Option<(u64, u64)> {
+        self.span_us
+    }
+
+    /// When the first of them was made.
+    pub(super) fn since_us(&self) -> Option<u64> {
+        self.span_us.map(|(first_us, _)| first_us)
+    }
+
+    /// Takes note of deletes that were made between two times.
+    pub(super) fn note(&mut self, first_us: u64, last_us: u64) {
+        assert!(first_us <= last_us, "the first delete comes before the last");
+        let check = self.check.as_mut().map(|check| &mut check.later_us);
+        for span_us in std::iter::once(&mut self.span_us).chain(check) {
+            let (first, last) = span_us.unwrap_or((first_us, last_us));
+            *span_us = Some((first.min(first_us), last.max(last_us)));
+        }
+    }
+
+    /// A full-sync begins. `settling_us_max` bounds the time for which deletes may be under way.
+    pub(super) fn begin_check(&mut self, number: CheckNumber, now_us: u64, settling_us_max: u64) {
+        let settled_us = now_us.saturating_sub(SETTLING_US.min(settling_us_max));
+        let later = |(first_us, last_us): (u64, u64)| (first_us.max(settled_us), last_us);
+        let later_us = self.span_us.map(later).filter(|(first_us, last_us)| first_us <= last_us);
+        self.check = Some(RunningCheck { number, later_us });
+    }
+
+    /// A full-sync has found that the other cluster lacks nothing. One that is not the last that began
+    /// counts for nothing.
+    pub(super) fn end_check(&mut self, number: CheckNumber) {
+        if let Some(check) = self.check.take_if(|check| check.number == number) {
+            self.span_us = check.later_us;
+        }
+    }
+
+    /// An operator has dealt with them.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: u64 = 60_000_000;
+
+    #[test]
+    fn a_full_sync_clears_deletes_that_were_settled_when_it_began() {
+        let mut missed = MissedDeletes::default();
+        missed.note(MINUTE, 2 * MINUTE);
+        missed.begin_check(7, 10 * MINUTE, u64::MAX);
+        missed.end_check(8);
+        assert_eq!(missed.since_us(), Some(MINUTE), "another full-sync has ended");
+        missed.end_check(7);
+        assert_eq!(missed.since_us(), None);
+    }
+
+    #[test]
+    fn deletes_of_the_last_two_minutes_and_those_meanwhile_wait_for_the_next_full_sync() {
+        let mut missed = MissedDeletes::default();
+        missed.note(MINUTE, 9 * MINUTE);
+        missed.begin_check(7, 10 * MINUTE, u64::MAX);
+        missed.note(11 * MINUTE, 11 * MINUTE);
+        missed.end_check(7);
+        assert_eq!(missed.span_us(), Some((8 * MINUTE, 11 * MINUTE)));
+        missed.begin_check(9, 20 * MINUTE, u64::MAX);
+        missed.note(21 * MINUTE, 21 * MINUTE);
+        missed.end_check(9);
+        assert_eq!(missed.span_us(), Some((21 * MINUTE, 21 * MINUTE)));
+    }
+}

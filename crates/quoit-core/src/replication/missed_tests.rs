@@ -1,0 +1,128 @@
+//! Deletes that queues do not bring to their sinks: reap records wait for them, and links become stale.
+
+use super::entry::{EntryReference, Visited};
+use super::filter::QueueDefinition;
+use super::source_queues::{SourceQueueSettings, SourceQueues};
+use bytes::Bytes;
+use quoit_model::key::BucketRef;
+use quoit_store::seam::FaultyDisk;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SECOND: u64 = 1_000_000;
+const HOUR: u64 = 3_600 * SECOND;
+const SINK: Option<[u8; 16]> = Some([7; 16]);
+
+fn settings() -> SourceQueueSettings {
+    SourceQueueSettings {
+        is_enabled: true,
+        queues: QueueDefinition::read_list("all:any|none:block_rtq").0,
+        entry_count_max: 2,
+        full_sync_queue: Some("none".to_owned()),
+        retention: Duration::from_secs(24 * 3_600),
+        ..SourceQueueSettings::default()
+    }
+}
+
+fn open(disk: &FaultyDisk) -> SourceQueues {
+    SourceQueues::open(Arc::new(disk.clone()), settings(), 1).expect("it opens")
+}
+
+fn push(queues: &SourceQueues, reference: EntryReference, now_us: u64) {
+    let mut key = Vec::new();
+    let bucket = BucketRef::untyped(b"b");
+    bucket.key(b"k").encode_into(&mut key);
+    queues.push(bucket, key.into(), reference, Visited::new(), now_us);
+}
+
+fn delete(queues: &SourceQueues, now_us: u64) {
+    push(queues, EntryReference::Tombstone(Bytes::from_static(b"t")), now_us);
+}
+
+/// Since when deletes are missing in the sinks of each queue: `all`, `none`.
+fn missed(queues: &SourceQueues) -> [Option<u64>; 2] {
+    let status = queues.status();
+    [status[0].missed_since_us, status[1].missed_since_us]
+}
+
+fn drain(queues: &SourceQueues) {
+    while queues.take("all", None, 1).is_some() {}
+}
+
+/// A full-sync that finds nothing.
+fn full_sync(queues: &SourceQueues, name: &str, now_us: u64) {
+    queues.begin_check(now_us, now_us);
+    queues.end_check(now_us, name, SINK);
+}
+
+#[test]
+fn reap_records_wait_for_deletes_that_a_suspended_a_full_and_a_cleared_queue_has_dropped() {
+    let (suspended, full, cleared) = (FaultyDisk::new(1), FaultyDisk::new(2), FaultyDisk::new(3));
+    let queues = open(&suspended);
+    queues.suspend("all", true).expect("a queue");
+    push(&queues, EntryReference::ToFetch, HOUR);
+    assert_eq!(missed(&queues)[0], None, "a write can't come undone by full-sync");
+    delete(&queues, 2 * HOUR);
+    delete(&queues, 3 * HOUR);
+    queues.flush().expect("the disk is well");
+    let queues = open(&full);
+    push(&queues, EntryReference::ToFetch, HOUR);
+    push(&queues, EntryReference::ToFetch, HOUR);
+    delete(&queues, 2 * HOUR);
+    drain(&queues);
+    queues.flush().expect("the disk is well");
+    let queues = open(&cleared);
+    delete(&queues, 2 * HOUR);
+    queues.clear("all", 3 * HOUR).expect("a queue");
+    for disk in [suspended, full, cleared] {
+        let queues = open(&disk.kill());
+        drain(&queues);
+        assert_eq!(missed(&queues)[0], Some(2 * HOUR));
+        assert_eq!(queues.behind_since_us(4 * HOUR), Some(2 * HOUR));
+        full_sync(&queues, "all", 5 * HOUR);
+        assert_eq!(missed(&queues)[0], None);
+    }
+}
+
+#[test]
+fn a_queue_that_has_dropped_deletes_is_stale_when_no_full_sync_ends_within_the_retention() {
+    let queues = open(&FaultyDisk::new(4));
+    queues.suspend("all", true).expect("a queue");
+    delete(&queues, HOUR);
+    full_sync(&queues, "none", 2 * HOUR);
+    assert!(queues.note_stale(25 * HOUR).is_empty());
+    assert_eq!(queues.note_stale(26 * HOUR), ["all"]);
+    assert_eq!(queues.behind_since_us(26 * HOUR), None, "reap records wait no longer");
+    queues.accept_resurrection("all").expect("a queue");
+    assert!(queues.note_stale(27 * HOUR).is_empty() && !queues.is_stale("all"));
+}
+
+#[test]
+fn a_full_sync_counts_for_the_queues_of_its_cluster_alone() {
+    let queues = open(&FaultyDisk::new(5));
+    queues.attend("all", Some([8; 16])).expect("a queue");
+    queues.suspend("all", true).expect("a queue");
+    delete(&queues, HOUR);
+    full_sync(&queues, "all", 2 * HOUR);
+    assert_eq!(missed(&queues)[0], Some(HOUR), "another cluster consumes the queue");
+    queues.attend("all", SINK).expect("a queue");
+    full_sync(&queues, "other", 3 * HOUR);
+    assert_eq!(missed(&queues)[0], None);
+}
+
+#[test]
+fn a_link_by_full_sync_alone_is_stale_when_none_ends_within_the_retention() {
+    let disk = FaultyDisk::new(6);
+    let queues = open(&disk);
+    delete(&queues, HOUR);
+    drain(&queues);
+    assert_eq!(missed(&queues), [None, Some(HOUR)], "its queue takes no writes");
+    full_sync(&queues, "none", 2 * HOUR);
+    assert_eq!(missed(&queues), [None, None]);
+    // A bucket that real time leaves out.
+    queues.leave_to_full_sync(3 * HOUR);
+    queues.flush().expect("the disk is well");
+    let queues = open(&disk.kill());
+    assert_eq!(queues.behind_since_us(4 * HOUR), Some(3 * HOUR));
+    assert_eq!(queues.note_stale(28 * HOUR), ["none"]);
+}

@@ -1,0 +1,85 @@
+//! Questions in Quoit's own messages to a node of another cluster, each with a time within which it answers.
+
+use crate::address::PeerAddress;
+use crate::dialer::PeerDialer;
+use bytes::Bytes;
+use quoit_client::{Connection, Error};
+use quoit_core::VisitedCluster;
+use quoit_wire::Body;
+use std::time::Duration;
+use thiserror::Error as ThisError;
+use tokio::time::timeout;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest frame that a peer may send: a page has one large record more than its bytes, and 100 000 buckets
+/// have properties of about 100 MB.
+const FRAME_BYTES_MAX: u32 = 256 << 20;
+
+/// Why a question has no answer.
+#[derive(Debug, ThisError)]
+pub(crate) enum AskError {
+    #[error("{0}")]
+    Client(Error),
+    #[error("it does not answer")]
+    Silent,
+    #[error("it answers with what is no answer")]
+    Malformed,
+    #[error("it is a node of this cluster: name nodes of the other one")]
+    Itself,
+    #[error("it does not know Quoit's messages: it is another program, or an older release")]
+    NoQuoit,
+}
+
+impl From<Error> for AskError {
+    fn from(fault: Error) -> Self {
+        match fault {
+            Error::Server(ref said) if said.message.starts_with("Unknown message code") => {
+                Self::NoQuoit
+            }
+            fault => Self::Client(fault),
+        }
+    }
+}
+
+/// A connection to a node of another cluster.
+pub(crate) struct AskedNode {
+    connection: Connection,
+    own: Bytes,
+    answer_timeout: Duration,
+}
+
+impl AskedNode {
+    /// Connects on behalf of the cluster `own`.
+    pub(crate) async fn connect(
+        dialer: &PeerDialer,
+        address: &PeerAddress,
+        own: VisitedCluster,
+        answer_timeout: Duration,
+    ) -> Result<Self, AskError> {
+        let host_and_port = address.host_and_port();
+        let connect = timeout(CONNECT_TIMEOUT, dialer.connect(&host_and_port)).await;
+        let connection = connect.map_err(|_| AskError::Silent)??;
+        let connection = connection.with_frame_length_max(FRAME_BYTES_MAX);
+        Ok(Self { connection, own: Bytes::copy_from_slice(&own), answer_timeout })
+    }
+
+    /// The id of the cluster that asks.
+    pub(crate) const fn own(&self) -> &Bytes {
+        &self.own
+    }
+
+    /// Asks a question. `cluster_of` is the id of the cluster that an answer comes from, which must be
+    /// another one.
+    pub(crate) async fn ask<Q: Body, A: Body>(
+        &mut self,
+        question: &Q,
+        cluster_of: impl FnOnce(&A) -> &Bytes,
+    ) -> Result<A, AskError> {
+        let call = self.connection.call::<Q, A>(question);
+        let answer = timeout(self.answer_timeout, call).await.map_err(|_| AskError::Silent)??;
+        match *cluster_of(&answer) == self.own {
+            true => Err(AskError::Itself),
+            false => Ok(answer),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! News of full-syncs for all nodes of the cluster: deletes that their queues have missed wait for one.
+
+use super::FullSync;
+use super::report::FullSyncReport;
+use super::settings::{CheckKind, FullSyncScope, FullSyncSettings};
+use quoit_core::{CheckNumber, VisitedCluster};
+use serde_json::{Value, json};
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+/// Time that other nodes have to take note of a full-sync. One that has not may keep its reap records until
+/// the next full-sync.
+const TELL_LIMIT: Duration = Duration::from_secs(10);
+
+impl FullSync {
+    /// Tells all nodes that a full-sync begins, if it is one of all records. Returns its number.
+    pub(super) async fn announce(
+        &self,
+        kind: CheckKind,
+        settings: &FullSyncSettings,
+    ) -> Option<CheckNumber> {
+        let is_of_all = matches!(kind, CheckKind::All | CheckKind::Auto)
+            && settings.scope != FullSyncScope::Bucket
+            && settings.peer.is_some();
+        if !is_of_all {
+            return None;
+        }
+        // Hash keys of the standard library are random.
+        let check = RandomState::new().hash_one(self.store.clock().unix_us());
+        self.note_begun(check);
+        self.tell_others(json!({"command": "full_sync_begun", "check": check})).await;
+        Some(check)
+    }
+
+    /// Tells all nodes that a full-sync has found that the other cluster lacks nothing, if it has.
+    pub(super) async fn conclude(
+        &self,
+        check: CheckNumber,
+        settings: &FullSyncSettings,
+        report: &FullSyncReport,
+    ) {
+        if report.lacks_nothing_there() {
+            let (queue, cluster) = (settings.queue.clone(), report.cluster);
+            self.note_ended(check, &queue, cluster);
+            let told = json!({
+                "command": "full_sync_ended", "check": check, "queue": queue, "cluster": cluster,
+            });
+            self.tell_others(told).await;
+        }
+    }
+
+    /// Tells the other nodes by a command; this one knows already.
+    async fn tell_others(&self, command: Value) {
+        self.store.command_others(command.to_string().into(), TELL_LIMIT).await;
+    }
+
+    /// A full-sync begins, on this node or another one of the cluster.
+    pub(crate) fn note_begun(&self, check: CheckNumber) {
+        self.store.source_queues().begin_check(check, self.store.clock().unix_us());
+    }
+
+    /// A full-sync of this node or another one of the cluster has found that the other cluster lacks nothing.
+    pub(crate) fn note_ended(
+        &self,
+        check: CheckNumber,
+        queue: &str,
+        cluster: Option<VisitedCluster>,
+    ) {
+        self.store.source_queues().end_check(check, queue, cluster);
+    }
+}
