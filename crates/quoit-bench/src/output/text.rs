@@ -13,6 +13,7 @@ pub(crate) const fn end_text(end: RunEnd) -> &'static str {
         RunEnd::Failed => "ended by its first failed operation",
         RunEnd::Crashed => "ended by crashes of workers",
         RunEnd::Missed => "ended by an expectation that was missed",
+        RunEnd::AgentLost => "ended by the loss of an agent",
     }
 }
 
