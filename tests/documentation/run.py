@@ -32,7 +32,6 @@ NOT_HERE = {
     "docs/configuration.md": {
         "quoit config describe [KEY": FORM, "quoit config check FILE": FORM, "quoit config show [FILE": FORM},
     "docs/benchmark-agents.md": {
-        "openssl rand": "makes a file; tests/bench_agents/run.py has one",
         "quoit bench agent": "is about several machines; tests/bench_agents/run.py has it with processes",
         "quoit bench FILE": "is about several machines; tests/bench_agents/run.py has it with processes"},
     "docs/benchmark-configuration.md": {
