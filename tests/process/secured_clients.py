@@ -330,7 +330,7 @@ class SecuredClients(WithCertificates, unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("in_sync", done.stdout)
         wrong_password = by_password[:-1] + ["repl.password_file=" + self.written("wrong", "no\n")]
-        other_authority = [by_password[0], "repl_cacert_filename=" + self.files.path("certuser.pem"),
+        other_authority = [by_password[0], "repl_cacert_filename=" + self.files.path("other-ca.pem"),
                            by_password[2]]
         for login, told in [(wrong_password, "Authentication failed"),
                             (other_authority, "TLS handshake with")]:
