@@ -109,8 +109,8 @@ impl ReplicatedStore {
     }
 
     /// The other primaries of a partition that have whole copies; all others where none has: what such a copy
-    /// holds may have been deleted, but there is nothing better. This node's own copy need not be whole:
-    /// nodes that fill it can't tell it of records of which it can't read what it has.
+    /// holds may have been deleted, but there is nothing better. This node's own copy need not be whole: to
+    /// be filled may take long, and what it can't read is an error to its clients meanwhile.
     fn healers(&self, partition: Partition) -> Vec<NodeId> {
         let state = self.state();
         let (_, n_val_max) = n_vals(&state);
