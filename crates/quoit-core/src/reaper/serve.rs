@@ -13,6 +13,7 @@ use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
 use quoit_store::engine::{Access, RecordAt};
+use quoit_store::error::StoreError;
 use quoit_wire::internode::reap::{Agreed, Hold, Reap, ReapedTaken, TakeReaped, Tombstone};
 use std::sync::Arc;
 
@@ -55,11 +56,14 @@ impl ReplicatedStore {
             give_way();
             let place = self.place(&tombstone.key, tombstone.partition)?;
             let at = place.at();
-            match self.engine.head(&at).map_err(RequestError::from)? {
-                Some(meta) if meta.digest == tombstone.digest => held.set(index),
-                Some(_) if planted!(ReapsOnDifference) => held.set(index),
-                Some(_) => {}
-                None => {
+            match self.engine.head(&at) {
+                // What can't be read agrees to nothing until it is healed, and holds up no other.
+                Err(StoreError::Corrupt { .. }) => {}
+                Err(fault) => return Err(RequestError::from(fault).into()),
+                Ok(Some(meta)) if meta.digest == tombstone.digest => held.set(index),
+                Ok(Some(_)) if planted!(ReapsOnDifference) => held.set(index),
+                Ok(Some(_)) => {}
+                Ok(None) => {
                     lacking.push((index, reap_record(&at, tombstone.object.clone())?));
                 }
             }
@@ -93,13 +97,15 @@ impl ReplicatedStore {
         for (index, (place, digest)) in places.iter().enumerate() {
             give_way();
             let at = place.at();
-            match self.fetch_copy(&at, true, Access::Wait)? {
-                Some(Copy::Found(stored, Some(tombstone))) if stored == *digest => {
+            match self.fetch_copy(&at, true, Access::Wait) {
+                Err(RequestError::Store(StoreError::Corrupt { .. })) => {}
+                Err(fault) => return Err(fault),
+                Ok(Some(Copy::Found(stored, Some(tombstone)))) if stored == *digest => {
                     records.push(reap_record(&at, tombstone)?);
                     there.push((index, at));
                 }
-                Some(Copy::Found(..)) => {}
-                Some(Copy::Missing) | None => gone.set(index),
+                Ok(Some(Copy::Found(..))) => {}
+                Ok(Some(Copy::Missing) | None) => gone.set(index),
             }
         }
         self.add_reap_records(records)?;
