@@ -14,11 +14,11 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt, Interest};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::io::poll_read_buf;
 
 /// Time between two looks at a client that has sent more while it waits for an answer.
@@ -76,6 +76,8 @@ pub struct Socket {
     signal: Arc<StopSignal>,
     waker: Arc<AtomicWaker>,
     place: usize,
+    /// When reads are given up.
+    deadline: Option<Instant>,
     /// Bytes of large requests and answers since others went first.
     piece_bytes: usize,
 }
@@ -96,27 +98,22 @@ impl Socket {
         stream.send_at_once();
         let waker = Arc::new(AtomicWaker::new());
         let place = signal.waiting.lock().insert(Arc::clone(&waker));
-        Self { stream, signal, waker, place, piece_bytes: 0 }
+        Self { stream, signal, waker, place, deadline: None, piece_bytes: 0 }
+    }
+
+    /// Has reads fail with `TimedOut` from a moment on; `None` = from none.
+    pub(crate) const fn set_deadline(&mut self, moment: Option<Instant>) {
+        self.deadline = moment;
     }
 
     /// Appends what has arrived to `buffer`, after room for at least `room` bytes was made. One system call
     /// when bytes are waiting.
     pub async fn read(&mut self, buffer: &mut BytesMut, room: usize) -> io::Result<Incoming> {
         buffer.reserve(room);
-        poll_fn(|context| {
-            if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), context, buffer) {
-                return Poll::Ready(read.map(|count| match count {
-                    0 => Incoming::End,
-                    count => Incoming::Bytes(count),
-                }));
-            }
-            self.waker.register(context.waker());
-            if self.signal.stopping.load(Ordering::SeqCst) {
-                return Poll::Ready(Ok(Incoming::End));
-            }
-            Poll::Pending
-        })
-        .await
+        match self.deadline {
+            None => poll_fn(|context| self.poll_read(context, buffer)).await,
+            Some(deadline) => self.read_before(buffer, deadline).await,
+        }
     }
 
     /// As [`Socket::read`], for the rest of what has begun to arrive. A timer is made only if nothing is
@@ -131,11 +128,14 @@ impl Socket {
         room: usize,
         transfer: &mut Transfer,
     ) -> io::Result<Incoming> {
-        let incoming = {
-            let mut read = pin!(self.read(buffer, room));
-            match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
-                Poll::Ready(incoming) => incoming?,
-                Poll::Pending => within(transfer.deadline(), read).await?,
+        buffer.reserve(room);
+        let incoming = match poll_fn(|context| Poll::Ready(self.poll_read(context, buffer))).await {
+            Poll::Ready(incoming) => incoming?,
+            Poll::Pending => {
+                let deadline = self
+                    .deadline
+                    .map_or(transfer.deadline(), |deadline| deadline.min(transfer.deadline()));
+                self.read_before(buffer, deadline).await?
             }
         };
         if let Incoming::Bytes(count) = incoming {
@@ -143,6 +143,39 @@ impl Socket {
             self.spend(count).await;
         }
         Ok(incoming)
+    }
+
+    async fn read_before(
+        &mut self,
+        buffer: &mut BytesMut,
+        deadline: Instant,
+    ) -> io::Result<Incoming> {
+        let mut late = pin!(sleep_until(deadline));
+        poll_fn(|context| match self.poll_read(context, buffer) {
+            Poll::Ready(incoming) => Poll::Ready(incoming),
+            Poll::Pending => {
+                late.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+            }
+        })
+        .await
+    }
+
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut BytesMut,
+    ) -> Poll<io::Result<Incoming>> {
+        if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), context, buffer) {
+            return Poll::Ready(read.map(|count| match count {
+                0 => Incoming::End,
+                count => Incoming::Bytes(count),
+            }));
+        }
+        self.waker.register(context.waker());
+        if self.signal.stopping.load(Ordering::SeqCst) {
+            return Poll::Ready(Ok(Incoming::End));
+        }
+        Poll::Pending
     }
 
     /// Writes all of `out` and empties it. Its memory goes back to `room` as it is sent, in halves: what is
@@ -157,11 +190,35 @@ impl Socket {
         room: &mut Room,
         pace: PaceSettings,
     ) -> io::Result<()> {
-        let (mut sent, mut transfer) = (0, None);
+        // Nearly all answers fit the system's buffer.
+        let sent = match out.len() <= PIECE_BYTES {
+            true => self.stream.try_write(out)?,
+            false => 0,
+        };
+        if sent < out.len() || self.stream.is_tls() {
+            self.write_rest(out, sent, room, pace).await?;
+        }
+        if out.capacity() > KEPT_BYTES_MAX {
+            *out = Vec::new();
+        } else {
+            out.clear();
+        }
+        room.keep(0);
+        Ok(())
+    }
+
+    async fn write_rest(
+        &mut self,
+        out: &mut Vec<u8>,
+        mut sent: usize,
+        room: &mut Room,
+        pace: PaceSettings,
+    ) -> io::Result<()> {
+        let mut transfer = None;
         let is_large = out.len() > PIECE_BYTES;
         while sent < out.len() {
             let piece = &out[sent..out.len().min(sent + PIECE_BYTES)];
-            let count = match self.try_write(piece).await {
+            let count = match self.poll_write_once(piece).await {
                 Poll::Ready(count) => count?,
                 Poll::Pending => {
                     let transfer = transfer.get_or_insert_with(|| Transfer::begin(pace));
@@ -185,16 +242,10 @@ impl Socket {
                 sent = 0;
             }
         }
-        if self.stream.is_tls() {
-            self.flush_tls(&mut transfer, pace).await?;
+        match self.stream.is_tls() {
+            true => self.flush_tls(&mut transfer, pace).await,
+            false => Ok(()),
         }
-        if out.capacity() > KEPT_BYTES_MAX {
-            *out = Vec::new();
-        } else {
-            out.clear();
-        }
-        room.keep(0);
-        Ok(())
     }
 
     /// Counts bytes of a large request or answer, and lets others go first after each piece of them.
@@ -257,14 +308,14 @@ impl Socket {
     pub(crate) async fn rest_until(&self, moment: Instant) -> io::Result<()> {
         tokio::select! {
             biased;
-            () = tokio::time::sleep_until(moment) => Ok(()),
+            () = sleep_until(moment) => Ok(()),
             () = self.gone() => Err(io::ErrorKind::ConnectionAborted.into()),
             () = self.signal.stopped() => Err(io::ErrorKind::ConnectionAborted.into()),
         }
     }
 
     /// Writes as much as the system takes at once; `Pending` when it takes nothing.
-    async fn try_write(&mut self, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    async fn poll_write_once(&mut self, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let stream = &mut self.stream;
         poll_fn(|context| Poll::Ready(Pin::new(&mut *stream).poll_write(context, bytes))).await
     }

@@ -74,6 +74,25 @@ impl Stream {
         }
     }
 
+    /// Writes as much as the system takes at once, and without a look at the task's budget of operations; 0
+    /// over TLS, whose records are made when there is room for them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, but for a buffer that is full.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match self {
+            Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Local(stream) => stream.try_write(bytes),
+            Self::Tls(_) => Ok(0),
+            Self::Closed => Err(io::ErrorKind::NotConnected.into()),
+        };
+        match written {
+            Err(fault) if fault.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            written => written,
+        }
+    }
+
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         match self {
             Self::Tcp(stream) => stream.ready(interest).await,

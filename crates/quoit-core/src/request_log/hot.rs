@@ -4,7 +4,7 @@
 
 use super::{HotKey, SAMPLE_INTERVAL};
 use bytes::Bytes;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Counters of this window and the one before.
 pub(super) struct HotKeys {
@@ -18,8 +18,10 @@ pub(super) struct HotKeys {
 /// Requests counted of each key.
 #[derive(Default)]
 struct KeyCounts {
-    keys: HashMap<Bytes, Counted>,
+    keys: BTreeMap<Bytes, Counted>,
     total: u64,
+    /// No count is below this one, which never falls: the search for the lowest ends at the first that has it.
+    count_min: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -89,13 +91,26 @@ impl KeyCounts {
         }
         let mut counted = Counted { count: 1, inherited: 0 };
         if self.keys.len() >= count_max {
-            let lowest = self.keys.iter().min_by_key(|(key, counted)| (counted.count, *key));
-            let Some((lowest, taken)) = lowest.map(|(key, counted)| (key.clone(), *counted)) else {
-                return;
-            };
+            let Some((lowest, inherited)) = self.lowest() else { return };
             self.keys.remove(&lowest);
-            counted = Counted { count: taken.count + 1, inherited: taken.count };
+            counted = Counted { count: inherited + 1, inherited };
         }
         self.keys.insert(Bytes::copy_from_slice(key), counted);
+    }
+
+    /// A key with the lowest count, and that count.
+    fn lowest(&mut self) -> Option<(Bytes, u64)> {
+        let mut lowest: Option<(&Bytes, u64)> = None;
+        for (key, counted) in &self.keys {
+            if lowest.is_none_or(|(_, count)| counted.count < count) {
+                lowest = Some((key, counted.count));
+                if counted.count <= self.count_min {
+                    break;
+                }
+            }
+        }
+        let (key, count) = lowest?;
+        self.count_min = count;
+        Some((key.clone(), count))
     }
 }

@@ -164,6 +164,14 @@ pub struct HotKey {
     pub share: f64,
 }
 
+/// Why a request is kept.
+#[derive(Clone, Copy, Debug)]
+struct Reasons {
+    is_sampled: bool,
+    is_slow: bool,
+    is_large: bool,
+}
+
 /// Record of the requests that a node has coordinated.
 pub struct RequestLog {
     settings: RequestLogSettings,
@@ -183,13 +191,19 @@ impl RequestLog {
     }
 
     /// Notes a request. Two loads and a thread's own counter, unless it is slow, large or sampled.
+    #[inline]
     pub(crate) fn note(&self, clock: &dyn Clock, request: &Finished<'_>) {
         let is_sampled = self.settings.key_count_max > 0 && is_sampled();
         let is_slow = self.slow.admits(request.total_us);
         let is_large = !request.failed && self.large.admits(request.size_bytes);
-        if !(is_sampled || is_slow || is_large) {
-            return;
+        if is_sampled || is_slow || is_large {
+            self.keep(clock, request, Reasons { is_sampled, is_slow, is_large });
         }
+    }
+
+    #[cold]
+    fn keep(&self, clock: &dyn Clock, request: &Finished<'_>, reasons: Reasons) {
+        let Reasons { is_sampled, is_slow, is_large } = reasons;
         let now_us = clock.monotonic_us();
         let key = request.key.encoded();
         let named = || Bytes::copy_from_slice(&key);

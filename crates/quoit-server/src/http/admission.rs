@@ -8,7 +8,6 @@ use super::route::Route;
 use crate::audit::AuditEntry;
 use crate::security::{Claim, Credentials, Login, Need, Standing};
 use serde_json::json;
-use std::io;
 use tokio::time::Instant;
 
 /// The text of Riak for credentials in clear.
@@ -44,7 +43,7 @@ impl HttpConnection {
         // Looking at the rules makes a user of before one of the present rules.
         let is_current = self.session.is_user();
         if self.session.standing(self.context.store.control()) == Standing::Open {
-            self.stranger = None;
+            self.count_as_known();
             return self.admit_in_clear(route);
         }
         let access = access(route, method, query);
@@ -149,7 +148,7 @@ impl HttpConnection {
                 Some(header) => KnownProof::Header(header.into()),
                 None => KnownProof::Certificate,
             });
-            self.stranger = None;
+            self.count_as_known();
             // Looks at the rules: the user may be gone since.
             return match self.session.standing(self.context.store.control()) {
                 Standing::User | Standing::Open => Ok(()),
@@ -235,19 +234,15 @@ impl HttpConnection {
         }
         let gate = &self.context.gate;
         let Some(stranger) = gate.admit_stranger(self.address) else { return false };
-        self.stranger = Some((stranger, Instant::now() + gate.settings.login_timeout));
+        self.stranger = Some(stranger);
+        self.socket.set_deadline(Some(Instant::now() + gate.settings.login_timeout));
         true
     }
 
-    /// Ends the wait for a request of a client that has not logged in in time.
-    pub(super) async fn within_login_time<T>(
-        until: Option<Instant>,
-        work: impl Future<Output = io::Result<T>>,
-    ) -> io::Result<T> {
-        match until {
-            None => work.await,
-            Some(until) => tokio::time::timeout_at(until, work).await?,
-        }
+    /// Lets the connection go on without the bounds of strangers.
+    fn count_as_known(&mut self) {
+        self.stranger = None;
+        self.socket.set_deadline(None);
     }
 
     /// Whether the present request comes from a known client: for what is asked of its body.

@@ -23,7 +23,6 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use tokio::time::Instant;
 
 /// Answers are written when so many bytes have gathered, even if further requests are at hand.
 const FLUSH_BYTES: usize = 32 * 1024;
@@ -86,8 +85,8 @@ pub(crate) struct HttpConnection {
     pub(super) address: IpAddr,
     /// The client's login, and what was decided for it.
     pub(crate) session: Session,
-    /// Counts the connection as one that has not logged in, and says until when it has to.
-    pub(super) stranger: Option<(StrangerConnection, Instant)>,
+    /// Counts the connection as one that has not logged in; the deadline of its socket is that of the login.
+    pub(super) stranger: Option<StrangerConnection>,
     /// The proof that was right last.
     pub(super) known_proof: Option<KnownProof>,
     pub(super) failed_logins: u32,

@@ -24,7 +24,9 @@ impl HttpConnection {
     pub(super) async fn next_request(&mut self) -> Result<Request, Ending> {
         self.give_back_input();
         let head = loop {
-            if let Some(head) = take_head(&mut self.input)? {
+            if !self.input.is_empty()
+                && let Some(head) = take_head(&mut self.input)?
+            {
                 break head;
             }
             self.await_line().await?;
@@ -121,14 +123,10 @@ impl HttpConnection {
         }
         let copies = REQUEST_COPIES as usize;
         self.input_room.hold(copies * (received + self.input.len() + step))?;
-        let until = self.stranger.as_ref().map(|(_, until)| *until);
         let read = match &mut self.transfer {
             // Between requests a client may take its time.
-            None => Self::within_login_time(until, self.socket.read(&mut self.input, step)).await,
-            Some(transfer) => {
-                let read = self.socket.read_on(&mut self.input, step, transfer);
-                Self::within_login_time(until, read).await
-            }
+            None => self.socket.read(&mut self.input, step).await,
+            Some(transfer) => self.socket.read_on(&mut self.input, step, transfer).await,
         };
         match read {
             Ok(Incoming::Bytes(_)) => Ok(()),

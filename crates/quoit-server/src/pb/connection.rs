@@ -21,7 +21,6 @@ use std::mem;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use tokio::time::Instant;
 
 /// Answers are written when so many bytes have gathered, even if further requests are at hand.
 const FLUSH_BYTES: usize = 32 * 1024;
@@ -86,8 +85,8 @@ pub(super) struct PbConnection {
     pub(super) address: IpAddr,
     /// The client's login, and what was decided for it.
     pub(super) session: Session,
-    /// Counts the connection as one that has not logged in, and says until when it has to.
-    pub(super) stranger: Option<(StrangerConnection, Instant)>,
+    /// Counts the connection as one that has not logged in; the deadline of its socket is that of the login.
+    pub(super) stranger: Option<StrangerConnection>,
     pub(super) failed_logins: u32,
     /// Whether the connection was counted as one in clear while security is on.
     is_noted_clear: bool,
@@ -170,10 +169,11 @@ impl PbConnection {
             return self.close().await;
         }
         loop {
-            let until = self.stranger.as_ref().map(|(_, until)| *until);
-            match within(until, input.read_more(&mut self.socket)).await? {
+            match input.read_more(&mut self.socket).await? {
                 More::Arrived => {}
                 More::End => return self.socket.shutdown().await,
+                // A client that has not logged in in time gets no word.
+                More::TooSlow if self.stranger.is_some() => return self.socket.shutdown().await,
                 More::TooSlow => {
                     self.error("the request did not arrive in time");
                     return self.close().await;
@@ -185,8 +185,8 @@ impl PbConnection {
                     input.skip_frame(&mut self.socket).await?;
                 }
             }
-            if self.is_known()
-                && let Some(reason) = self.context.readiness.refusal()
+            if let Some(reason) = self.context.readiness.refusal()
+                && self.is_known()
             {
                 if !self.refuse_all(&mut input, &reason).await? {
                     return self.close().await;
@@ -261,6 +261,9 @@ impl PbConnection {
                 self.flush().await?;
             }
             self.room.drop_floor(self.out.len());
+            if input.bytes.is_empty() {
+                return Ok(true);
+            }
             if turn.spend(weight, moved_bytes) {
                 turn.pass(&self.socket).await;
             }
@@ -500,17 +503,6 @@ impl PbConnection {
     async fn close(&mut self) -> io::Result<()> {
         self.flush().await?;
         if self.lingers { self.socket.linger().await } else { self.socket.shutdown().await }
-    }
-}
-
-/// Ends the wait for a message of a client that has not logged in in time.
-async fn within(
-    until: Option<Instant>,
-    read: impl Future<Output = io::Result<More>>,
-) -> io::Result<More> {
-    match until {
-        None => read.await,
-        Some(until) => tokio::time::timeout_at(until, read).await.unwrap_or(Ok(More::End)),
     }
 }
 

@@ -62,6 +62,15 @@ impl Input {
 
     /// Reads once. There is no whole frame in what has arrived.
     pub(super) async fn read_more(&mut self, socket: &mut Socket) -> io::Result<More> {
+        if self.bytes.is_empty() && self.room.held_bytes() == 0 {
+            // Between requests a client may take its time.
+            return more(socket.read(&mut self.bytes, READ_BYTES).await);
+        }
+        self.read_rest(socket).await
+    }
+
+    /// Reads once, of a frame that has begun or after a large one.
+    async fn read_rest(&mut self, socket: &mut Socket) -> io::Result<More> {
         let missing = self.decoder.missing_bytes(&self.bytes).unwrap_or(READ_BYTES);
         let frame_bytes = self.bytes.len() + missing;
         let mut step = missing.max(READ_BYTES);
@@ -71,21 +80,10 @@ impl Input {
                 return Ok(More::NoRoom(fault));
             }
         }
-        let incoming = self.read(socket, step).await;
-        Ok(match incoming {
-            Ok(Incoming::Bytes(_)) => More::Arrived,
-            Ok(Incoming::End) => More::End,
-            Err(fault) if fault.kind() == io::ErrorKind::TimedOut => More::TooSlow,
-            Err(fault) => return Err(fault),
+        more(match self.bytes.is_empty() {
+            true => socket.read(&mut self.bytes, step).await,
+            false => self.read_frame(socket, step).await,
         })
-    }
-
-    async fn read(&mut self, socket: &mut Socket, step: usize) -> io::Result<Incoming> {
-        if self.bytes.is_empty() {
-            // Between requests a client may take its time.
-            return socket.read(&mut self.bytes, step).await;
-        }
-        self.read_frame(socket, step).await
     }
 
     /// Reads more of the frame that has begun.
@@ -139,5 +137,14 @@ impl Input {
         }
         self.transfer = None;
         Ok(())
+    }
+}
+
+fn more(incoming: io::Result<Incoming>) -> io::Result<More> {
+    match incoming {
+        Ok(Incoming::Bytes(_)) => Ok(More::Arrived),
+        Ok(Incoming::End) => Ok(More::End),
+        Err(fault) if fault.kind() == io::ErrorKind::TimedOut => Ok(More::TooSlow),
+        Err(fault) => Err(fault),
     }
 }

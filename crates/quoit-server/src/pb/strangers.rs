@@ -26,7 +26,8 @@ impl PbConnection {
         let gate = &self.context.gate;
         if self.stranger.is_none() {
             let Some(stranger) = gate.admit_stranger(self.address) else { return false };
-            self.stranger = Some((stranger, Instant::now() + gate.settings.login_timeout));
+            self.stranger = Some(stranger);
+            self.socket.set_deadline(Some(Instant::now() + gate.settings.login_timeout));
             input.limit_frames(gate.settings.bytes_before_login_max);
         }
         true
@@ -35,6 +36,7 @@ impl PbConnection {
     /// Lets the connection go on without the bounds of strangers.
     pub(super) fn count_as_known(&mut self, input: &mut Input) {
         if self.stranger.take().is_some() {
+            self.socket.set_deadline(None);
             input.limit_frames(self.context.settings.request_bytes_limit());
         }
     }
