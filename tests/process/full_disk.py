@@ -21,12 +21,15 @@ from support.filling import fill  # noqa: E402
 from support.mounting import mount  # noqa: E402
 from support.node import Node, binary_from_environment  # noqa: E402
 from support.pb import Connection, Refused  # noqa: E402
+from support.replicating import Clusters, consume, get, peers, repl, waiting  # noqa: E402
 
 VALUE_BYTES = 100_000
 # What the engines leave alone of a disk, some mebibytes for records beside it, and what is kept for a start.
 ORDERED_MEBIBYTES = 256 + 64
 BITCASK_MEBIBYTES = 16 + 64
 STARTS = 3
+# Writes to be queued: more than the last block of the journal has room for.
+QUEUED = 200
 # Records of a store that is salvaged: they take less than half of the disk.
 SALVAGED = 100
 
@@ -110,6 +113,34 @@ class FullDisk(unittest.TestCase):
     def test_innostore(self):
         self.reads_and_goes_on("innostore", ORDERED_MEBIBYTES)
 
+    def test_source_queues_on_a_disk_of_their_own(self):
+        mount("-t", "tmpfs", "-o", "size=2m", "none", self.disk)
+        self.addCleanup(subprocess.run, ["umount", self.disk], check=True)
+        clusters = Clusters(self.addCleanup)
+        one = clusters.start("one", 1, settings=["replrtq_dataroot=" + self.disk])
+        other = clusters.start("other", 1)
+        repl(one[0], "fullsync", "set", "--peer", peers(other))
+        put(one[0], 0)
+        fill(self.junk)
+        for number in range(1, QUEUED):
+            put(one[0], number)
+        self.assertIn("kept in memory alone", one[0].log_tail(1_000))
+        for _ in range(STARTS):
+            one[0].kill()
+            one[0].start()
+            put(one[0], QUEUED)
+        # The entries that were in memory alone are gone, and their records are found by a comparison.
+        consume(other, one)
+        last = [value(QUEUED - 1)]
+        wait_until(lambda: get(other[0], "b", "k%d" % (QUEUED - 1)) == last, "a full-sync to begin")
+        wait_until(lambda: waiting(one) == 0, "all to be across")
+        for number in range(QUEUED + 1):
+            self.assertEqual(get(other[0], "b", "k%d" % number), [value(number)], number)
+        os.unlink(self.junk)
+        put(one[0], QUEUED + 1)
+        one[0].kill()
+        one[0].start()
+        wait_until(lambda: get(other[0], "b", "k%d" % (QUEUED + 1)), "the queue to go on")
 
     def test_a_salvage_without_room_leaves_the_store_as_it_was(self):
         node = self.on_small_disk("leveldb", ORDERED_MEBIBYTES)
@@ -138,6 +169,11 @@ class FullDisk(unittest.TestCase):
                               stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, status, done.stdout)
         return done.stdout
+
+
+def put(node, number):
+    with Connection(node.pb) as pb:
+        pb.put("b", "k%d" % number, value(number))
 
 
 def contents(folder):

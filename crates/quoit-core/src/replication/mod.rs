@@ -16,6 +16,7 @@ mod for_riak;
 mod fuzz;
 mod hook;
 mod journal;
+mod loss;
 mod manifest;
 mod missed;
 mod operators;

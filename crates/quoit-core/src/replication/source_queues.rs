@@ -112,9 +112,18 @@ impl SourceQueues {
         let journal = Journal::open(disk)?;
         let mut state = QueuesState::new(&settings, Some(journal), found, boot);
         state.restore()?;
-        state.has_lost |= is_damaged;
+        if is_damaged {
+            state.note_loss();
+        }
         let opened = Self::of(settings, state);
-        opened.keep(false)?;
+        match opened.keep(false) {
+            Err(fault @ StoreError::DiskFull { .. }) => {
+                tracing::error!(%fault, "source queues are kept in memory alone until there is room");
+                // Their former state says that what is queued from now on was never there.
+                opened.state.lock().note_loss();
+            }
+            kept => kept?,
+        }
         Ok(opened)
     }
 
@@ -151,10 +160,18 @@ impl SourceQueues {
         self.is_active.load(Ordering::Relaxed)
     }
 
-    /// Whether an entry was lost that no queue has any more, since the last call: full-sync finds it.
+    /// Whether an entry was lost that no queue has any more, since the last call: full-sync finds it. A loss
+    /// is told of again after each start, until [`SourceQueues::settle_losses`].
     #[must_use]
     pub fn take_loss(&self) -> bool {
-        std::mem::take(&mut self.state.lock().has_lost)
+        self.state.lock().losses.take()
+    }
+
+    /// Notes that a full-sync of all records has found nothing that the other cluster lacks. Losses of which
+    /// [`SourceQueues::take_loss`] told before it began are made up for; the next [`SourceQueues::flush`]
+    /// keeps that.
+    pub fn settle_losses(&self) {
+        self.state.lock().losses.settle();
     }
 
     /// Queues a record in each queue that takes it, and returns how many of these were full. One write to the
@@ -439,20 +456,30 @@ impl SourceQueues {
         if let Some(fault) = files.iter().find_map(|file| file.sync().err()) {
             let mut state = self.state.lock();
             // What is in those files may be lost with the machine.
-            (state.is_unsynced, state.has_lost) = (true, true);
+            state.is_unsynced = true;
+            state.note_loss();
             return Err(fault);
         }
+        // Before the manifest, which may have no room until some files are gone.
+        let changed = self.retire()?;
         self.keep(false)?;
-        let mut state = self.state.lock();
-        let needed = state.needed();
-        let Some(journal) = &mut state.journal else { return Ok(()) };
-        let retired = journal.retire(needed)?;
-        if journal.take_new_files() || retired > 0 {
-            let disk = Arc::clone(journal.disk());
-            drop(state);
+        if let Some(disk) = changed {
             disk.sync_directory()?;
         }
         Ok(())
+    }
+
+    /// Removes files that no queue needs, and has the disk say whether losses are outstanding. The disk, if
+    /// its directory has to be synced.
+    fn retire(&self) -> Result<Option<Arc<dyn Disk>>, StoreError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let needed = state.needed();
+        let Some(journal) = &mut state.journal else { return Ok(None) };
+        let retired = journal.retire(needed)?;
+        let is_marked = state.losses.mark(&**journal.disk());
+        let has_changed = journal.take_new_files() || retired > 0 || is_marked;
+        Ok(has_changed.then(|| Arc::clone(journal.disk())))
     }
 
     /// Notes that the process stops in good order: nothing is queued afterwards.

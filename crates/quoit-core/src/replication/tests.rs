@@ -25,6 +25,10 @@ fn settings() -> SourceQueueSettings {
     }
 }
 
+fn open(disk: &FaultyDisk, boot: u64) -> SourceQueues {
+    SourceQueues::open(Arc::new(disk.clone()), settings(), boot).expect("it opens")
+}
+
 fn takes(queue: usize, bucket: usize) -> bool {
     queue == 0 || (queue == 1 && bucket == 0)
 }
@@ -202,6 +206,13 @@ fn check_against_model(queues: SourceQueues, steps: &[Step]) {
     }
 }
 
+/// What a full-sync does that finds nothing to repair.
+fn settle_losses(queues: &SourceQueues) {
+    queues.take_loss();
+    queues.settle_losses();
+    queues.flush().expect("the disk is well");
+}
+
 /// All that is left in a queue.
 fn drain(queues: &SourceQueues, name: &str) -> Vec<u64> {
     std::iter::from_fn(|| queues.take(name, None, 1))
@@ -235,6 +246,7 @@ proptest! {
             SourceQueues::open(Arc::new(disk.clone()), settings, 1).map(Arc::new).expect("it opens")
         };
         let queues = open(&disk);
+        settle_losses(&queues);
         (0..before).for_each(|number| push(&queues, 0, number));
         let lease = queues.lease();
         let mut waiting: Vec<u64> = (0..before).collect();
@@ -266,30 +278,81 @@ proptest! {
 #[test]
 fn a_machine_that_dies_says_that_references_may_be_lost() {
     let disk = FaultyDisk::new(3);
-    let open = |disk: &FaultyDisk, boot| {
-        SourceQueues::open(Arc::new(disk.clone()), settings(), boot).expect("it opens")
-    };
     let queues = open(&disk, 1);
+    settle_losses(&queues);
     (0..10).for_each(|number| push(&queues, 0, number));
     queues.flush().expect("the disk is well");
     let crashed = disk.crash();
     let queues = open(&crashed, 2);
     assert!(queues.take_loss(), "what was not synced may have gone");
-    assert!(!queues.take_loss(), "it is told once");
+    assert!(!queues.take_loss(), "a process is told once");
     queues.close().expect("the disk is well");
-    assert!(!open(&crashed, 3).take_loss(), "nothing was queued since it was closed");
+    let queues = open(&crashed, 3);
+    assert!(queues.take_loss(), "no full-sync has looked for it yet");
+    settle_losses(&queues);
+    queues.close().expect("the disk is well");
+    assert!(!open(&crashed, 4).take_loss(), "nothing was queued since it was closed");
 }
 
 #[test]
 fn a_node_without_the_queues_of_a_former_process_says_that_references_may_be_lost() {
     let disk = FaultyDisk::new(4);
-    let open = |settings: SourceQueueSettings| {
-        SourceQueues::open(Arc::new(disk.clone()), settings, 1).expect("it opens")
-    };
-    assert!(open(settings()).take_loss(), "the disk may have been destroyed");
-    assert!(!open(settings()).take_loss(), "now there is a former process");
+    let queues = open(&disk, 1);
+    assert!(queues.take_loss(), "the disk may have been destroyed");
+    drop(queues);
+    let queues = open(&disk, 1);
+    settle_losses(&queues);
+    assert!(!open(&disk, 1).take_loss(), "now there is a former process");
     let idle = SourceQueueSettings { is_enabled: false, ..settings() };
     assert!(!SourceQueues::in_memory(idle).take_loss(), "nothing was queued ever");
+}
+
+#[test]
+fn queues_go_on_in_memory_while_their_disk_is_full_and_a_restart_knows_that_they_did() {
+    let disk = FaultyDisk::new(8);
+    let is_full = |is_full: bool| {
+        disk.set_faults(|faults| faults.capacity_bytes = is_full.then_some(0));
+    };
+    let queues = open(&disk, 1);
+    settle_losses(&queues);
+    (0..3).for_each(|number| push(&queues, 0, number));
+    is_full(true);
+    (3..6).for_each(|number| push(&queues, 0, number));
+    assert!(queues.flush().is_err(), "the manifest has no room");
+    assert_eq!(
+        drain(&queues, "all"),
+        [0, 1, 2, 3, 4, 5],
+        "nothing is lost while the process lives"
+    );
+    drop(queues);
+
+    let queues = open(&disk, 1);
+    assert!(queues.take_loss(), "a killed process has lost what it had in memory");
+    assert_eq!(drain(&queues, "only_a"), [0, 1, 2], "what was on the disk is there");
+    assert_eq!(drain(&queues, "all"), [0, 1, 2], "the disk had no room for what was confirmed");
+    is_full(false);
+    push(&queues, 0, 6);
+    queues.settle_losses();
+    queues.flush().expect("there is room");
+    let queues = open(&disk, 1);
+    assert!(!queues.take_loss());
+    assert_eq!(drain(&queues, "all"), [6]);
+}
+
+#[test]
+fn files_that_are_not_needed_leave_a_full_disk() {
+    let disk = FaultyDisk::new(9);
+    let queues = Arc::new(open(&disk, 1));
+    let long = Bytes::from(vec![0; 1 << 20]);
+    for number in 0..20 {
+        let reference = EntryReference::Tombstone(long.clone());
+        queues.push(bucket_of(0), key(0, number), reference, Visited::new(), number + 1);
+    }
+    let before = queues.disk_bytes();
+    disk.set_faults(|faults| faults.capacity_bytes = Some(0));
+    assert_eq!((drain(&queues, "all").len(), drain(&queues, "only_a").len()), (20, 20));
+    let _ = queues.flush();
+    assert!(queues.disk_bytes() < before / 2, "{} of {before}", queues.disk_bytes());
 }
 
 #[test]

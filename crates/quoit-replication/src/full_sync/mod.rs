@@ -107,6 +107,9 @@ impl FullSync {
                 let report = self.check(kind).await;
                 // What was found is sent meanwhile; then it is looked whether that was all.
                 // One that was wanted and did not come to its end is made up for.
+                if wants_more && report.lacks_nothing_there() {
+                    self.store.source_queues().settle_losses();
+                }
                 wants_more = match report.fault {
                     Some(_) => wants_more && report.peer.is_some(),
                     None => report.has_repaired(),

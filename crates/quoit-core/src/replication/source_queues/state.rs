@@ -4,6 +4,7 @@ use super::{ChangeQueueError, SourceQueueSettings};
 use crate::replication::entry::{EntrySequence, QueueEntry};
 use crate::replication::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueFilter};
 use crate::replication::journal::{Cursor, Journal, QueueNumber};
+use crate::replication::loss::Losses;
 use crate::replication::manifest::{Manifest, ManifestQueue};
 use crate::replication::missed::MissedDeletes;
 use crate::replication::queue::{Queue, QueueBounds, Staleness};
@@ -26,8 +27,7 @@ pub(super) struct QueuesState {
     pub(super) journal: Option<Journal>,
     /// Whether the last append failed: it is told once.
     pub(super) has_failed: bool,
-    /// Whether an entry was lost that no queue has any more: full-sync has to find it.
-    pub(super) has_lost: bool,
+    pub(super) losses: Losses,
     pub(super) next: EntrySequence,
     pub(super) next_number: u32,
     pub(super) next_lease: u64,
@@ -60,9 +60,7 @@ impl QueuesState {
             removed: found.removed.iter().cloned().collect(),
             journal,
             has_failed: false,
-            // A node without any queues of a former process is new, or its disk is: the queues that it may
-            // have had are gone.
-            has_lost: settings.is_enabled && found == Manifest::default(),
+            losses: Losses::none(),
             next: EntrySequence(found.next.0.max(1)),
             next_number: found.queues.iter().map(|queue| queue.number.0 + 1).max().unwrap_or(1),
             next_lease: 0,
@@ -70,6 +68,7 @@ impl QueuesState {
             is_unsynced: false,
             stored: found.clone(),
         };
+        state.find_losses(settings, &found);
         for queue in &found.queues {
             let configured = settings.queues.iter().find(|other| other.name == queue.name);
             let filter = match configured {
@@ -94,6 +93,24 @@ impl QueuesState {
             }
         }
         state
+    }
+
+    fn find_losses(&mut self, settings: &SourceQueueSettings, found: &Manifest) {
+        let is_new = *found == Manifest::default();
+        if let Some(journal) = &self.journal {
+            self.losses = Losses::found(&**journal.disk(), is_new);
+        }
+        if settings.is_enabled && is_new {
+            // A node without any queues of a former process is new, or its disk is: the queues that it may
+            // have had are gone.
+            self.note_loss();
+        }
+    }
+
+    /// Notes that an entry is lost, or will be if the process dies.
+    pub(super) fn note_loss(&mut self) {
+        let disk = self.journal.as_ref().map(|journal| &**journal.disk());
+        self.losses.note(disk);
     }
 
     pub(super) fn add(&mut self, name: &str, filter: QueueFilter) -> QueueNumber {
@@ -141,7 +158,7 @@ impl QueuesState {
                     );
                 }
                 // It is sent if the process lives long enough.
-                self.has_lost = true;
+                self.note_loss();
                 None
             }
         }
@@ -154,7 +171,10 @@ impl QueuesState {
             self.stored.queues.iter().map(|queue| (queue.number, queue.needed)).collect();
         // Entries that were not synced may have gone with the machine's power.
         let is_new = self.stored == Manifest::default();
-        self.has_lost |= !is_new && self.stored.boot != self.boot && !self.stored.is_stopped;
+        let mut has_lost = !is_new && self.stored.boot != self.boot && !self.stored.is_stopped;
+        // A file that has no entries yet was made behind all those that had some.
+        let newest = journal.newest_file().map_or(EntrySequence(0), |(_, first)| first);
+        self.next = self.next.max(newest);
         let mut cursor = journal.start();
         loop {
             let read = journal.read(cursor)?;
@@ -168,12 +188,16 @@ impl QueuesState {
                     }
                 }
             }
-            self.has_lost |= read.has_lost;
+            has_lost |= read.has_lost;
             cursor = read.next;
             if read.at_end {
-                return Ok(());
+                break;
             }
         }
+        if has_lost {
+            self.note_loss();
+        }
+        Ok(())
     }
 
     pub(super) fn needed(&self) -> EntrySequence {
