@@ -49,7 +49,7 @@ impl Losses {
         std::mem::replace(&mut self.is_untold, false)
     }
 
-    /// Notes that a full-sync of all records has found both clusters equal. A loss that was not told of before
+    /// Notes that a full-sync of all records has found nothing to repair. A loss that was not told of before
     /// it began stays outstanding.
     pub(super) const fn settle(&mut self) {
         self.is_outstanding = self.is_untold;

@@ -206,9 +206,9 @@ fn check_against_model(queues: SourceQueues, steps: &[Step]) {
     }
 }
 
-/// What a full-sync does that finds nothing to repair.
+/// Makes up for losses, as a full-sync does that finds nothing to repair.
 fn settle_losses(queues: &SourceQueues) {
-    queues.take_loss();
+    let _ = queues.take_loss();
     queues.settle_losses();
     queues.flush().expect("the disk is well");
 }

@@ -20,7 +20,7 @@ pub(super) struct HotKeys {
 struct KeyCounts {
     keys: BTreeMap<Bytes, Counted>,
     total: u64,
-    /// No count is below this one, which never falls: the search for the lowest ends at the first that has it.
+    /// No count is below this one, which never falls: a search ends at the first that has it.
     count_min: u64,
 }
 
