@@ -119,7 +119,6 @@ class FullDisk(unittest.TestCase):
         clusters = Clusters(self.addCleanup)
         one = clusters.start("one", 1, settings=["replrtq_dataroot=" + self.disk])
         other = clusters.start("other", 1)
-        repl(one[0], "fullsync", "set", "--peer", peers(other))
         put(one[0], 0)
         fill(self.junk)
         for number in range(1, QUEUED):
@@ -131,8 +130,8 @@ class FullDisk(unittest.TestCase):
             put(one[0], QUEUED)
         # The entries that were in memory alone are gone, and their records are found by a comparison.
         consume(other, one)
-        last = [value(QUEUED - 1)]
-        wait_until(lambda: get(other[0], "b", "k%d" % (QUEUED - 1)) == last, "a full-sync to begin")
+        repl(one[0], "fullsync", "set", "--peer", peers(other))
+        self.assertIn("repaired", repl(one[0], "fullsync", "run", "all"))
         wait_until(lambda: waiting(one) == 0, "all to be across")
         for number in range(QUEUED + 1):
             self.assertEqual(get(other[0], "b", "k%d" % number), [value(number)], number)
