@@ -80,6 +80,7 @@ impl ReplicatedStore {
     }
 
     /// Notes a read for operators; `(from request to answer, of that before copies were read)`.
+    #[inline]
     pub(crate) fn note_get(
         &self,
         key: KeyRef<'_>,

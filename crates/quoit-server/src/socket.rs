@@ -160,6 +160,7 @@ impl Socket {
         .await
     }
 
+    #[inline]
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,

@@ -140,7 +140,16 @@ fn put_varint(buffer: &mut impl BufMut, tag: u8, field: Option<u32>) {
     }
 }
 
+/// Numbers of one and of two bytes are written together with their key: nearly all are.
+#[inline]
 fn put_key_and_varint(buffer: &mut impl BufMut, tag: u8, wire_type: u8, value: u64) {
-    buffer.put_u8(tag << 3 | wire_type);
-    encode_varint(value, buffer);
+    let key = tag << 3 | wire_type;
+    match value {
+        0..0x80 => buffer.put_slice(&[key, value as u8]),
+        0x80..0x4000 => buffer.put_slice(&[key, value as u8 | 0x80, (value >> 7) as u8]),
+        _ => {
+            buffer.put_u8(key);
+            encode_varint(value, buffer);
+        }
+    }
 }

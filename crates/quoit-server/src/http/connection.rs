@@ -430,6 +430,9 @@ impl HttpConnection {
 
     /// Refuses what a foreign web page made a browser send.
     pub(super) fn check_origin(&self, head: &Head) -> Result<(), Refusal> {
+        if !csrf::is_of_page(head) {
+            return Ok(());
+        }
         let (checks_referer, is_tls) =
             (self.context.settings.secure_referer_check, self.socket.is_tls());
         if self.is_local && !is_tls {

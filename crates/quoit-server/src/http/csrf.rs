@@ -55,9 +55,9 @@ pub fn check_host(head: &Head, checks_referer: bool, node_name: &str) -> Result<
     Ok(())
 }
 
-/// Whether a browser has sent the request for a page.
-fn is_of_page(head: &Head) -> bool {
-    ["origin", "referer", "sec-fetch-site"].iter().any(|name| head.get(name).is_some())
+/// Whether a browser has sent the request for a page. No other request is refused here.
+pub fn is_of_page(head: &Head) -> bool {
+    head.has_any(&["origin", "referer", "sec-fetch-site"])
 }
 
 fn is_own(referer: &[u8], host: Option<&[u8]>, is_tls: bool) -> bool {

@@ -209,6 +209,14 @@ impl Head {
         self.find(name).map(|at| self.bytes(at.value))
     }
 
+    /// Whether there is a header of one of these names, which are lower-case. One pass over the headers.
+    pub fn has_any(&self, names: &[&str]) -> bool {
+        self.headers.iter().any(|at| {
+            let name = self.bytes(at.name);
+            names.iter().any(|other| is_name(name, other))
+        })
+    }
+
     /// As [`Head::get`], sharing the received bytes.
     pub fn get_shared(&self, name: &str) -> Option<Bytes> {
         self.find(name).map(|at| self.shared(at.value))

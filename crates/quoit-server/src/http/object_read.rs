@@ -2,16 +2,19 @@
 
 use super::conditions::{ReadConditions, Verdict};
 use super::connection::{HttpConnection, Request};
+use super::head::Head;
 use super::negotiate::{accepts_charset, accepts_encoding, accepts_media_type, choose_media_type};
 use super::params::ObjectParams;
 use super::refusal::Refusal;
-use super::render::{Rendered, append_clock, append_version, content_type};
-use super::response::{MULTIPART, TEXT, reply};
+use super::render::{Rendered, ValueForm, append_clock, append_version, write_plain};
+use super::response::{MULTIPART, ReplyForm, TEXT, reply};
 use super::route::RecordName;
 use crate::memory::READ_COPIES;
 use bytes::Bytes;
+use quoit_core::{ReadOptions, ShownInPlace, ShownObject};
 use quoit_model::object::{Object, Sibling};
 use quoit_model::sibling_order::sort_for_clients;
+use quoit_store::seam::Clock;
 use std::mem;
 
 const US_PER_SEC: u64 = 1_000_000;
@@ -28,6 +31,14 @@ impl HttpConnection {
     ) -> Result<(), Refusal> {
         let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
         self.check_origin(&request.head)?;
+        let options = params.read_options();
+        match self.get_in_place(request, name, &params, &options).await? {
+            GetInPlace::Answered => return Ok(()),
+            GetInPlace::Found(object) => {
+                return self.answer_object(request, name, &params, object, false).await;
+            }
+            GetInPlace::Declined => {}
+        }
         let store = &self.context.store;
         let size_bytes_max = || store.size_bytes_max(name.as_ref());
         let is_aside = self.context.reads_aside(size_bytes_max);
@@ -35,13 +46,66 @@ impl HttpConnection {
             self.socket.let_others().await;
         }
         let admitted = self.account.admit_read(&mut self.room, &self.out, size_bytes_max)?;
-        let options = params.read_options();
         let found = match is_aside {
             true => self.context.get_aside(name.as_ref(), options).await?,
             false => store.get(name.as_ref(), &options).await?,
         };
         drop(admitted);
-        let Some(mut object) = found else { return Err(Refusal::not_found()) };
+        let object = found.ok_or_else(Refusal::not_found)?;
+        self.answer_object(request, name, &params, object, is_aside).await
+    }
+
+    /// Answers a plain object from where it was read to, if nothing has to be waited for but the word of
+    /// other replicas.
+    async fn get_in_place(
+        &mut self,
+        request: &Request,
+        name: &RecordName<'_>,
+        params: &ObjectParams,
+        options: &ReadOptions,
+    ) -> Result<GetInPlace, Refusal> {
+        let Self { context, out, room, form, .. } = self;
+        // Then objects are looked at before they are read, and large ones take turns.
+        if params.vtag.is_some() || context.memory.has_large() || context.memory.is_scarce() {
+            return Ok(GetInPlace::Declined);
+        }
+        let (start, key) = (out.len(), name.as_ref());
+        let shown = context.store.get_in_place(key, options, |found| match found {
+            None => Err(Refusal::not_found()),
+            Some(ShownObject::Whole(object)) => Ok(GetInPlace::Found(object)),
+            Some(ShownObject::Plain(object)) => {
+                if !form.head_only {
+                    room.hold_answer(out, object.value.len())?;
+                }
+                let mut answer = Answer { out, form: *form, clock: context.store.clock() };
+                if answer.is_wanted(&request.head, &ValueForm::from(&object))? {
+                    write_plain(answer.out, *form, (key, name.bucket.form), &object);
+                }
+                Ok(GetInPlace::Answered)
+            }
+        })?;
+        match shown {
+            None => Ok(GetInPlace::Declined),
+            Some(ShownInPlace::Answer(answered)) => answered,
+            Some(ShownInPlace::IfConfirmed(answered, unconfirmed)) => {
+                if context.store.confirm_read(unconfirmed).await {
+                    return answered;
+                }
+                out.truncate(start);
+                Ok(GetInPlace::Declined)
+            }
+        }
+    }
+
+    /// Answers an object that was read. `is_aside`: its value is copied by a thread of low priority.
+    async fn answer_object(
+        &mut self,
+        request: &Request,
+        name: &RecordName<'_>,
+        params: &ObjectParams,
+        mut object: Object,
+        is_aside: bool,
+    ) -> Result<(), Refusal> {
         sort_for_clients(&mut object);
         if object.is_tombstone() {
             self.write_tombstone(&object);
@@ -52,7 +116,7 @@ impl HttpConnection {
         }
         let rendered = Rendered { key: name.as_ref(), form: name.bucket.form, object: &object };
         match selected(&object, params.vtag.as_deref())? {
-            Some(sibling) if !self.is_wanted(request, sibling)? => {}
+            Some(sibling) if !self.answer_to().is_wanted(&request.head, &sibling.into())? => {}
             Some(sibling) if is_aside && !self.form.head_only => {
                 rendered.write_head(&mut self.out, self.form, 200, sibling);
                 let value = sibling.value.clone();
@@ -64,6 +128,11 @@ impl HttpConnection {
             None => self.write_siblings(request, rendered)?,
         }
         Ok(())
+    }
+
+    fn answer_to(&mut self) -> Answer<'_> {
+        let Self { context, out, form, .. } = self;
+        Answer { out, form: *form, clock: context.store.clock() }
     }
 
     /// Appends the body of an answer by a thread of low priority.
@@ -86,33 +155,12 @@ impl HttpConnection {
             .body(TEXT, b"not found\n");
     }
 
-    /// Whether the value is to be sent: the client takes its form, and has no such version. Otherwise
-    /// that is answered.
-    fn is_wanted(&mut self, request: &Request, sibling: &Sibling) -> Result<bool, Refusal> {
-        let head = &request.head;
-        let meta = &sibling.meta;
-        let fits = accepts_media_type(head.get("accept"), content_type(meta))
-            && meta
-                .charset
-                .as_deref()
-                .is_none_or(|charset| accepts_charset(head.get("accept-charset"), charset))
-            && meta
-                .content_encoding
-                .as_deref()
-                .is_none_or(|encoding| accepts_encoding(head.get("accept-encoding"), encoding));
-        if !fits {
-            return Err(Refusal::Page(406));
-        }
-        let last_modified_us = sibling.last_modified_us;
-        Ok(!self.is_settled_by_conditions(request, &sibling.vtag, last_modified_us)?)
-    }
-
     fn write_siblings(&mut self, request: &Request, rendered: Rendered<'_>) -> Result<(), Refusal> {
         let form = choose_media_type(request.head.get("accept"), &SIBLING_FORMS)
             .ok_or(Refusal::Page(406))?;
         let object = rendered.object;
-        let last_modified_us = object.last_modified_us();
-        if self.is_settled_by_conditions(request, &object.etag(), last_modified_us)? {
+        let (etag, last_modified_us) = (object.etag(), object.last_modified_us());
+        if self.answer_to().is_settled_by_conditions(&request.head, &etag, last_modified_us)? {
             return Ok(());
         }
         if SIBLING_FORMS[form] == MULTIPART {
@@ -122,24 +170,59 @@ impl HttpConnection {
         }
         Ok(())
     }
+}
+
+/// Result of a read in place.
+enum GetInPlace {
+    /// It is answered.
+    Answered,
+    /// An object that is not plain was read.
+    Found(Object),
+    /// Nothing was done.
+    Declined,
+}
+
+/// An answer that is to be made, and the clock by which its conditions are judged.
+struct Answer<'o> {
+    out: &'o mut Vec<u8>,
+    form: ReplyForm,
+    clock: &'o dyn Clock,
+}
+
+impl Answer<'_> {
+    /// Whether the value is to be sent: the client takes its form, and has no such version. Otherwise
+    /// that is answered.
+    fn is_wanted(&mut self, head: &Head, value: &ValueForm<'_>) -> Result<bool, Refusal> {
+        let fits = accepts_media_type(head.get("accept"), value.content_type)
+            && value
+                .charset
+                .is_none_or(|charset| accepts_charset(head.get("accept-charset"), charset))
+            && value
+                .content_encoding
+                .is_none_or(|encoding| accepts_encoding(head.get("accept-encoding"), encoding));
+        if !fits {
+            return Err(Refusal::Page(406));
+        }
+        Ok(!self.is_settled_by_conditions(head, value.vtag, value.last_modified_us)?)
+    }
 
     /// Whether the client has what there is; then that is the answer.
     fn is_settled_by_conditions(
         &mut self,
-        request: &Request,
+        head: &Head,
         etag: &[u8],
         last_modified_us: u64,
     ) -> Result<bool, Refusal> {
-        let conditions = ReadConditions::of(&request.head);
+        let conditions = ReadConditions::of(head);
         if conditions.is_none() {
             return Ok(false);
         }
-        let now_secs = self.context.store.clock().unix_us() / US_PER_SEC;
+        let now_secs = self.clock.unix_us() / US_PER_SEC;
         match conditions.verdict(etag, last_modified_us / US_PER_SEC, now_secs) {
             Verdict::Proceed => Ok(false),
             Verdict::Failed => Err(Refusal::Page(412)),
             Verdict::NotModified => {
-                reply(&mut self.out, self.form, 304)
+                reply(self.out, self.form, 304)
                     .lines(|out| append_version(out, etag, last_modified_us))
                     .finish(b"");
                 Ok(true)

@@ -7,9 +7,10 @@ use super::response::{
 };
 use super::route::UrlForm;
 use quoit_model::clock::VersionVector;
-use quoit_model::context::encode_context;
+use quoit_model::context::encode_context_into;
 use quoit_model::key::KeyRef;
-use quoit_model::object::{Metadata, Object, Sibling};
+use quoit_model::object::{Link, Metadata, Object, Sibling};
+use quoit_model::plain::PlainObject;
 
 const US_PER_SEC: u64 = 1_000_000;
 const DEFAULT_CONTENT_TYPE: &[u8] = b"application/octet-stream";
@@ -25,16 +26,68 @@ pub struct Rendered<'a> {
     pub object: &'a Object,
 }
 
-/// The stored media type of a value.
-pub fn content_type(meta: &Metadata) -> &[u8] {
-    meta.content_type.as_deref().unwrap_or(DEFAULT_CONTENT_TYPE)
+/// The forms that clients may choose a value by, and its version.
+#[derive(Clone, Copy)]
+pub struct ValueForm<'a> {
+    /// Media type without parameters.
+    pub content_type: &'a [u8],
+    /// Character set.
+    pub charset: Option<&'a [u8]>,
+    /// Content coding.
+    pub content_encoding: Option<&'a [u8]>,
+    /// Entity tag; empty when unknown.
+    pub vtag: &'a [u8],
+    /// When the value was written, microseconds since 1970; 0 when unknown.
+    pub last_modified_us: u64,
+}
+
+impl<'a> From<&'a Sibling> for ValueForm<'a> {
+    fn from(sibling: &'a Sibling) -> Self {
+        let meta = &sibling.meta;
+        Self {
+            content_type: meta.content_type.as_deref().unwrap_or(DEFAULT_CONTENT_TYPE),
+            charset: meta.charset.as_deref(),
+            content_encoding: meta.content_encoding.as_deref(),
+            vtag: &sibling.vtag,
+            last_modified_us: sibling.last_modified_us,
+        }
+    }
+}
+
+impl<'a> From<&PlainObject<'a>> for ValueForm<'a> {
+    fn from(object: &PlainObject<'a>) -> Self {
+        Self {
+            content_type: object.content_type.unwrap_or(DEFAULT_CONTENT_TYPE),
+            charset: object.charset,
+            content_encoding: object.content_encoding,
+            vtag: object.vtag,
+            last_modified_us: object.last_modified_us,
+        }
+    }
 }
 
 /// Appends the header that carries an object's causal context.
 pub fn append_clock(out: &mut Vec<u8>, clock: &VersionVector) {
     out.extend_from_slice(b"X-Riak-Vclock: ");
-    append_base64(out, &encode_context(clock));
+    append_base64(out, |out| encode_context_into(clock, out));
     out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the value of a plain object with its headers, as [`Rendered::write_value`] does.
+pub fn write_plain(
+    out: &mut Vec<u8>,
+    reply_form: ReplyForm,
+    (key, form): (KeyRef<'_>, UrlForm),
+    object: &PlainObject<'_>,
+) {
+    let value_form = ValueForm::from(object);
+    let headers = reply(out, reply_form, 200).lines(|out| {
+        append_clock(out, &object.clock);
+        append_content_type(out, &value_form);
+        append_links(out, &[], form, key);
+        append_version(out, value_form.vtag, value_form.last_modified_us);
+    });
+    headers.finish(object.value);
 }
 
 /// Appends the headers that tell one version from another; nothing for what is not known.
@@ -96,8 +149,8 @@ impl Rendered<'_> {
             if sibling.deleted {
                 out.extend_from_slice(b"X-Riak-Deleted: true\r\n");
             }
-            self.append_content_type(out, &sibling.meta);
-            self.append_links(out, &sibling.meta);
+            append_content_type(out, &sibling.into());
+            append_links(out, &sibling.meta.links, self.form, self.key);
             append_version(out, &sibling.vtag, sibling.last_modified_us);
             append_user_meta(out, &sibling.meta);
             append_joined_indexes(out, &sibling.meta);
@@ -136,8 +189,8 @@ impl Rendered<'_> {
 
     /// Appends one value as a part of a multipart body: headers, an empty line, the value.
     pub fn append_part(self, out: &mut Vec<u8>, sibling: &Sibling) {
-        self.append_content_type(out, &sibling.meta);
-        self.append_links(out, &sibling.meta);
+        append_content_type(out, &sibling.into());
+        append_links(out, &sibling.meta.links, self.form, self.key);
         out.extend_from_slice(b"Etag: ");
         append_value(out, &sibling.vtag);
         out.extend_from_slice(b"\r\n");
@@ -161,27 +214,27 @@ impl Rendered<'_> {
     pub fn append_location(self, out: &mut Vec<u8>) {
         append_location(out, self.form, self.key);
     }
+}
 
-    fn append_content_type(self, out: &mut Vec<u8>, meta: &Metadata) {
-        out.extend_from_slice(b"Content-Type: ");
-        append_value(out, content_type(meta));
-        if let Some(charset) = &meta.charset {
-            out.extend_from_slice(b"; charset=");
-            append_value(out, charset);
-        }
-        out.extend_from_slice(b"\r\n");
-        if let Some(encoding) = &meta.content_encoding {
-            out.extend_from_slice(b"Content-Encoding: ");
-            append_value(out, encoding);
-            out.extend_from_slice(b"\r\n");
-        }
+fn append_content_type(out: &mut Vec<u8>, form: &ValueForm<'_>) {
+    out.extend_from_slice(b"Content-Type: ");
+    append_value(out, form.content_type);
+    if let Some(charset) = form.charset {
+        out.extend_from_slice(b"; charset=");
+        append_value(out, charset);
     }
-
-    fn append_links(self, out: &mut Vec<u8>, meta: &Metadata) {
-        out.extend_from_slice(b"Link: ");
-        links::append(out, &meta.links, self.form, self.key.bucket.bucket);
+    out.extend_from_slice(b"\r\n");
+    if let Some(encoding) = form.content_encoding {
+        out.extend_from_slice(b"Content-Encoding: ");
+        append_value(out, encoding);
         out.extend_from_slice(b"\r\n");
     }
+}
+
+fn append_links(out: &mut Vec<u8>, links: &[Link], form: UrlForm, key: KeyRef<'_>) {
+    out.extend_from_slice(b"Link: ");
+    links::append(out, links, form, key.bucket.bucket);
+    out.extend_from_slice(b"\r\n");
 }
 
 fn append_user_meta(out: &mut Vec<u8>, meta: &Metadata) {

@@ -201,13 +201,18 @@ fn append_now(out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a byte string as base64 text.
-pub fn append_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+/// Appends the bytes that `write` appends as base64 text in their place.
+pub fn append_base64(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     use base64::Engine as _;
     let start = out.len();
-    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    write(out);
+    let text_at = out.len();
+    let text_bytes = (text_at - start).div_ceil(3) * 4;
+    out.resize(text_at + text_bytes, 0);
+    let (bytes, text) = out[start..].split_at_mut(text_at - start);
     let engine = &base64::engine::general_purpose::STANDARD;
-    let written = engine.encode_slice(bytes, &mut out[start..]).unwrap_or(0);
+    let written = engine.encode_slice(bytes, text).unwrap_or(0);
+    out.copy_within(text_at..text_at + written, start);
     out.truncate(start + written);
 }
 
