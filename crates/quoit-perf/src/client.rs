@@ -1,11 +1,13 @@
-//! Cost of a get for the load generator, beside that for redis-benchmark: processor time of the
-//! client, with 50 connections of one request in flight each, on one thread.
+//! Cost of a get for the load generator, over Protocol Buffers and over HTTP, beside that for
+//! redis-benchmark: processor time of the client, with 50 connections of one request in flight each, on one
+//! thread.
 
 use crate::report::{median, spread};
 use crate::servers::{self, Running};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Deserialize;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,6 +16,13 @@ const VALUE_BYTES: u32 = 1024;
 
 /// Ticks a second of the times in `/proc/self/stat`.
 const TICKS_PER_S: f64 = 100.0;
+
+/// A driver of the load generator, and the address that it is given.
+#[derive(Clone, Copy)]
+struct DriverAt {
+    name: &'static str,
+    address: SocketAddr,
+}
 
 /// Options of the comparison.
 #[derive(Args, Clone, Debug)]
@@ -53,21 +62,21 @@ struct SummaryClient {
 
 impl ClientOptions {
     /// Runs the load generator and gives its processor time an operation, in microseconds.
-    fn bench(&self, dir: &Path, node: &Running, name: &str, keys: &str, mix: &str) -> Result<f64> {
+    fn bench(&self, dir: &Path, at: DriverAt, name: &str, keys: &str, mix: &str) -> Result<f64> {
         let config = dir.join(format!("{name}.config"));
         let text = format!(
             "{{mode, max}}. {{concurrent, {CONNECTIONS}}}. {{client_threads, 1}}.
-             {{driver, riakc_pb}}. {{value_generator, {{fixed_bin, {VALUE_BYTES}}}}}.
+             {{driver, {}}}. {{value_generator, {{fixed_bin, {VALUE_BYTES}}}}}.
              {{key_generator, {{int_to_bin_bigendian, {{{keys}, {}}}}}}}.
-             {{operations, [{{{mix}, 1}}]}}. {{riakc_pb_dw, 0}}.",
-            self.keys
+             {{operations, [{{{mix}, 1}}]}}.",
+            at.name, self.keys
         );
         std::fs::write(&config, text)?;
         let status = Command::new(&self.quoit)
             .arg("bench")
             .arg(&config)
             .args(["--duration", &format!("{}s", self.duration_s)])
-            .args(["--target", &node.address.to_string(), "--bench-name", name])
+            .args(["--target", &at.address.to_string(), "--bench-name", name])
             .arg("--results-dir")
             .arg(dir)
             .stdout(Stdio::null())
@@ -111,17 +120,27 @@ pub(crate) fn client(options: &ClientOptions) -> Result<()> {
     let (node, _) = servers::quoit(&options.quoit, &dir.path().join("data"), &[])?;
     let redis = servers::redis(dir.path())?.context("redis-server is not installed")?;
     let (path, keys) = (dir.path(), "uniform_int");
-    options.bench(path, &node, "fill", "partitioned_sequential_int, 1", "put")?;
+    let pb = DriverAt { name: "riakc_pb", address: node.address };
+    let http = DriverAt { name: "http_raw", address: node.http.context("a node without HTTP")? };
+    options.bench(path, pb, "fill", "partitioned_sequential_int, 1", "put")?;
+    // The two drivers name the records of a key differently.
+    options.bench(path, http, "fill-http", "partitioned_sequential_int, 1", "update")?;
     options.redis_benchmark(&redis, "set", options.keys * 10)?;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let (mut ours, mut over_http, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..options.rounds {
-        ours.push(options.bench(path, &node, &format!("get-{round}"), keys, "get")?);
+        ours.push(options.bench(path, pb, &format!("get-{round}"), keys, "get")?);
+        over_http.push(options.bench(path, http, &format!("http-{round}"), keys, "get")?);
         theirs.push(options.redis_benchmark(&redis, "get", options.operations)?);
     }
     let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
     println!("| client | CPU us/get | spread |\n|---|---|---|");
     println!("| quoit bench, riakc_pb | {:.2} | {} |", median(ours.clone()), spread(&ours));
+    println!(
+        "| quoit bench, http_raw | {:.2} | {} |",
+        median(over_http.clone()),
+        spread(&over_http)
+    );
     println!("| redis-benchmark | {:.2} | {} |", median(theirs.clone()), spread(&theirs));
-    println!("\nratio {:.2} ({})", median(ratios.clone()), spread(&ratios));
+    println!("\nratio over Protocol Buffers {:.2} ({})", median(ratios.clone()), spread(&ratios));
     Ok(())
 }

@@ -332,8 +332,8 @@ mod tests {
         append_number(&mut out, 0);
         append_number(&mut out, 1_234_567_890);
         append_date(&mut out, 784_111_777);
-        append_base64(&mut out, b"hello");
-        append_base64(&mut out, b"");
+        append_base64(&mut out, |out| out.extend_from_slice(b"hello"));
+        append_base64(&mut out, |_| ());
         let text = String::from_utf8(out).expect("text");
         assert_eq!(text, "01234567890Sun, 06 Nov 1994 08:49:37 GMTaGVsbG8=");
         append_date(&mut Vec::new(), u64::MAX);
