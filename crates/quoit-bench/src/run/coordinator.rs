@@ -22,7 +22,7 @@ use super::{ReportedOperation, RunError, RunReport, RunSetup};
 use crate::config::{AgentPlan, Config, Pacing};
 use crate::driver::{Driver, check_verifies};
 use crate::measure::Collector;
-use crate::output::{Reporter, RunDirectory, RunLog};
+use crate::output::{RunDirectory, RunLog};
 use crate::random::Random;
 use crate::valgen::{SourceError, Sources};
 use crate::verify::{Verifier, VerifyReport};
@@ -49,15 +49,8 @@ fn run_here<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
     let prepared = Prepared::<D> { plan, mix, operations: &operations, verifier };
     let shared = prepared.shared(config, log.clone(), ready)?;
     let length = config.length.bound();
-    let reporter = Reporter::create(
-        directory.path(),
-        operations.clone(),
-        &mut *terminal,
-        log.clone(),
-        config.report_interval,
-        length,
-    )?;
-    let mut recording = Recording::new(reporter, directory.path().to_owned(), operations, length);
+    let mut recording =
+        Recording::create(config, directory, &mut *terminal, log.clone(), operations.clone())?;
     prepare_system::<D>(&shared.plan, &mut recording)?;
     let threads = start_threads(&shared, config.thread_count as usize)?;
     let beside = start_beside(config, directory.path(), &shared.control.phases(), &board);
@@ -86,15 +79,8 @@ fn run_with_agents<D: Driver>(
     let (ready, connected) = mpsc::channel(READY_QUEUE);
     let led = Arc::new(LedAgents::new(config, agents, operations.len())?);
     let length = config.length.bound();
-    let reporter = Reporter::create(
-        directory.path(),
-        operations.clone(),
-        &mut *terminal,
-        log.clone(),
-        config.report_interval,
-        length,
-    )?;
-    let mut recording = Recording::new(reporter, directory.path().to_owned(), operations, length);
+    let mut recording =
+        Recording::create(config, directory, &mut *terminal, log.clone(), operations)?;
     prepare_system::<D>(&plan, &mut recording)?;
     let leading = led.start(config, agents, ready)?;
     let beside = start_beside(config, directory.path(), &led.control().phases(), &board);

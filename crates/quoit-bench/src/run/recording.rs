@@ -1,15 +1,16 @@
 //! Where the completed seconds of a run go: tables and terminal, and the interval logs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::expectations::{Judgement, Measured};
 use super::signals::interrupt;
 use super::{ReportedOperation, RunEnd, RunError};
-use crate::config::Expectation;
+use crate::config::{Config, Expectation};
 use crate::measure::Window;
 use crate::measure::intervals::IntervalWriter;
-use crate::output::{Finished, Reporter};
+use crate::output::{Finished, OutputError, Reporter, RunDirectory, RunLog, Terminal};
 use crate::view::ViewPhase;
 
 /// Length of an interval of the logs.
@@ -67,15 +68,25 @@ impl Steady {
 }
 
 impl<'a> Recording<'a> {
-    pub(super) fn new(
-        reporter: Reporter<'a>,
-        directory: PathBuf,
+    /// The recording of a run of these operations, whose files it makes.
+    ///
+    /// # Errors
+    ///
+    /// When a file can't be made.
+    pub(super) fn create(
+        config: &Config,
+        directory: &RunDirectory,
+        terminal: &'a mut Terminal,
+        log: Arc<RunLog>,
         operations: Vec<ReportedOperation>,
-        length: Option<Duration>,
-    ) -> Self {
+    ) -> Result<Self, OutputError> {
+        let (path, interval) = (directory.path(), config.report_interval);
+        let length = config.length.bound();
+        let reporter = Reporter::create(path, operations.clone(), terminal, log, interval, length)?;
         let counts = vec![0; operations.len()];
         let steady = Steady { seconds: length.map_or(0, |length| length.as_secs()), counts };
-        Self { reporter, directory, operations, intervals: None, steady }
+        let directory = path.to_owned();
+        Ok(Self { reporter, directory, operations, intervals: None, steady })
     }
 
     /// The measurement starts at `start`.
