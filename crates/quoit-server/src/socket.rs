@@ -160,7 +160,7 @@ impl Socket {
         .await
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -179,6 +179,23 @@ impl Socket {
         Poll::Pending
     }
 
+    /// Writes `out` if the system takes all of it at once, as it does nearly every answer, and empties it.
+    /// False when something is left, which [`Socket::write_out`] has to write.
+    #[inline]
+    pub(crate) fn write_now(&self, out: &mut Vec<u8>, room: &mut Room) -> io::Result<bool> {
+        if out.len() > PIECE_BYTES || self.stream.is_tls() {
+            return Ok(false);
+        }
+        let sent = self.stream.try_write(out)?;
+        if sent < out.len() {
+            out.drain(..sent);
+            return Ok(false);
+        }
+        empty(out);
+        room.keep(0);
+        Ok(true)
+    }
+
     /// Writes all of `out` and empties it. Its memory goes back to `room` as it is sent, in halves: what is
     /// left of a large answer moves to a buffer of its size.
     ///
@@ -191,31 +208,23 @@ impl Socket {
         room: &mut Room,
         pace: PaceSettings,
     ) -> io::Result<()> {
-        // Nearly all answers fit the system's buffer.
-        let sent = match out.len() <= PIECE_BYTES {
-            true => self.stream.try_write(out)?,
-            false => 0,
-        };
-        if sent < out.len() || self.stream.is_tls() {
-            self.write_rest(out, sent, room, pace).await?;
+        if self.write_now(out, room)? {
+            return Ok(());
         }
-        if out.capacity() > KEPT_BYTES_MAX {
-            *out = Vec::new();
-        } else {
-            out.clear();
-        }
+        self.write_slowly(out, room, pace).await?;
+        empty(out);
         room.keep(0);
         Ok(())
     }
 
-    async fn write_rest(
+    /// Writes all of `out` as the client takes it.
+    async fn write_slowly(
         &mut self,
         out: &mut Vec<u8>,
-        mut sent: usize,
         room: &mut Room,
         pace: PaceSettings,
     ) -> io::Result<()> {
-        let mut transfer = None;
+        let (mut sent, mut transfer) = (0, None);
         let is_large = out.len() > PIECE_BYTES;
         while sent < out.len() {
             let piece = &out[sent..out.len().min(sent + PIECE_BYTES)];
@@ -372,6 +381,16 @@ impl Socket {
     /// Tells the client that nothing more will come.
     pub async fn shutdown(&mut self) -> io::Result<()> {
         self.stream.shutdown().await
+    }
+}
+
+/// Empties a buffer of answers, and gives up one that a large answer has made large.
+#[inline]
+fn empty(out: &mut Vec<u8>) {
+    if out.capacity() > KEPT_BYTES_MAX {
+        *out = Vec::new();
+    } else {
+        out.clear();
     }
 }
 

@@ -140,13 +140,22 @@ fn put_varint(buffer: &mut impl BufMut, tag: u8, field: Option<u32>) {
     }
 }
 
-/// Numbers of one and of two bytes are written together with their key: nearly all are.
+/// Writes a number of up to 35 bits together with its key: lengths and times have no more.
 #[inline]
 fn put_key_and_varint(buffer: &mut impl BufMut, tag: u8, wire_type: u8, value: u64) {
     let key = tag << 3 | wire_type;
+    let last = |group: u32| (value >> (7 * group)) as u8;
+    let group = |group: u32| last(group) | 0x80;
     match value {
-        0..0x80 => buffer.put_slice(&[key, value as u8]),
-        0x80..0x4000 => buffer.put_slice(&[key, value as u8 | 0x80, (value >> 7) as u8]),
+        0..0x80 => buffer.put_slice(&[key, last(0)]),
+        0x80..0x4000 => buffer.put_slice(&[key, group(0), last(1)]),
+        0x4000..0x20_0000 => buffer.put_slice(&[key, group(0), group(1), last(2)]),
+        0x20_0000..0x1000_0000 => {
+            buffer.put_slice(&[key, group(0), group(1), group(2), last(3)]);
+        }
+        0x1000_0000..0x8_0000_0000 => {
+            buffer.put_slice(&[key, group(0), group(1), group(2), group(3), last(4)]);
+        }
         _ => {
             buffer.put_u8(key);
             encode_varint(value, buffer);

@@ -35,7 +35,7 @@ impl HttpConnection {
         match self.get_in_place(request, name, &params, &options).await? {
             GetInPlace::Answered => return Ok(()),
             GetInPlace::Found(object) => {
-                return self.answer_object(request, name, &params, object, false).await;
+                return self.answer_object(request, name, &params, *object, false).await;
             }
             GetInPlace::Declined => {}
         }
@@ -72,7 +72,7 @@ impl HttpConnection {
         let (start, key) = (out.len(), name.as_ref());
         let shown = context.store.get_in_place(key, options, |found| match found {
             None => Err(Refusal::not_found()),
-            Some(ShownObject::Whole(object)) => Ok(GetInPlace::Found(object)),
+            Some(ShownObject::Whole(object)) => Ok(GetInPlace::Found(Box::new(object))),
             Some(ShownObject::Plain(object)) => {
                 if !form.head_only {
                     room.hold_answer(out, object.value.len())?;
@@ -177,7 +177,7 @@ enum GetInPlace {
     /// It is answered.
     Answered,
     /// An object that is not plain was read.
-    Found(Object),
+    Found(Box<Object>),
     /// Nothing was done.
     Declined,
 }

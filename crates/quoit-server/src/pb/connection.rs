@@ -197,7 +197,9 @@ impl PbConnection {
             if !self.answer_arrived(&mut input, &mut Turn::new()).await? {
                 return self.close().await;
             }
-            self.flush().await?;
+            if !self.socket.write_now(&mut self.out, &mut self.room)? {
+                self.flush().await?;
+            }
         }
     }
 
