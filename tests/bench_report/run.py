@@ -390,8 +390,8 @@ class InABrowser(unittest.TestCase):
         strokes = []
         for dark, ground in ((False, "rgb(255, 255, 255)"), (True, "rgb(19, 26, 38)")):
             plots, document, _ = self.probe(SIZES, dark)
-            # Throughput, two operations that succeed, the heat map, percentiles.
-            self.assertEqual(len(plots), 5)
+            # Throughput, two operations that succeed, the heat map, percentiles of operations and of delays.
+            self.assertEqual(len(plots), 6)
             self.assertGreater(plots[3]["cells"], 3, "the heat map has shades")
             for plot in plots:
                 self.assertGreater(plot["height"], 100)
