@@ -186,10 +186,12 @@ impl Socket {
         if out.len() > PIECE_BYTES || self.stream.is_tls() {
             return Ok(false);
         }
-        let sent = self.stream.try_write(out)?;
-        if sent < out.len() {
-            out.drain(..sent);
-            return Ok(false);
+        if !out.is_empty() {
+            let sent = self.stream.try_write(out)?;
+            if sent < out.len() {
+                out.drain(..sent);
+                return Ok(false);
+            }
         }
         empty(out);
         room.keep(0);
