@@ -2,6 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where time comes from.
 pub trait Clock: Send + Sync {
@@ -17,8 +18,8 @@ pub trait Clock: Send + Sync {
     }
 }
 
-/// The machine's clocks. Each request reads them twice and more: the types of the standard library would have
-/// them subtracted in seconds and nanoseconds, which costs more than the clock.
+/// The machine's clocks. Each request reads the monotonic one twice and more: the types of the standard library
+/// would have it subtracted in seconds and nanoseconds, which costs more than the clock.
 #[derive(Debug)]
 pub struct SystemClock {
     /// The monotonic clock when this one was made.
@@ -27,25 +28,26 @@ pub struct SystemClock {
 
 impl Default for SystemClock {
     fn default() -> Self {
-        Self { start_us: now_us(ClockId::Monotonic) }
+        Self { start_us: monotonic_us() }
     }
 }
 
 impl Clock for SystemClock {
     fn unix_us(&self) -> u64 {
-        now_us(ClockId::Realtime)
+        // By the C library's function, so that a library loaded before it can give a process another time.
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
     }
 
     fn monotonic_us(&self) -> u64 {
-        now_us(ClockId::Monotonic) - self.start_us
+        monotonic_us() - self.start_us
     }
 }
 
-/// The time of a clock; 0 before its beginning.
-fn now_us(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    // Nanoseconds are below a second, and seconds fit for half a million years.
-    u64::try_from(now.tv_sec).map_or(0, |secs| secs * 1_000_000 + now.tv_nsec as u64 / 1_000)
+/// The monotonic clock of the system.
+fn monotonic_us() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    // It begins with the machine, and nanoseconds are below a second.
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
 /// A clock that moves only when told to.
