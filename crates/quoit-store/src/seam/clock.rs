@@ -18,8 +18,8 @@ pub trait Clock: Send + Sync {
     }
 }
 
-/// The machine's clocks. Each request reads the monotonic one twice and more: the types of the standard library
-/// would have it subtracted in seconds and nanoseconds, which costs more than the clock.
+/// The clocks of the machine. Each request reads the monotonic one twice and more; the standard library
+/// would subtract it in seconds and nanoseconds, which costs more than to read it.
 #[derive(Debug)]
 pub struct SystemClock {
     /// The monotonic clock when this one was made.
