@@ -1,8 +1,7 @@
 //! Time.
 
-use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Where time comes from.
 pub trait Clock: Send + Sync {
@@ -18,36 +17,26 @@ pub trait Clock: Send + Sync {
     }
 }
 
-/// The clocks of the machine. Each request reads the monotonic one twice and more; the standard library
-/// would subtract it in seconds and nanoseconds, which costs more than to read it.
+/// The machine's clocks.
 #[derive(Debug)]
 pub struct SystemClock {
-    /// The monotonic clock when this one was made.
-    start_us: u64,
+    start: Instant,
 }
 
 impl Default for SystemClock {
     fn default() -> Self {
-        Self { start_us: monotonic_us() }
+        Self { start: Instant::now() }
     }
 }
 
 impl Clock for SystemClock {
     fn unix_us(&self) -> u64 {
-        // By the C library's function, so that a library loaded before it can give a process another time.
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
     }
 
     fn monotonic_us(&self) -> u64 {
-        monotonic_us() - self.start_us
+        self.start.elapsed().as_micros() as u64
     }
-}
-
-/// The monotonic clock of the system.
-fn monotonic_us() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    // It begins with the machine, and nanoseconds are below a second.
-    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
 /// A clock that moves only when told to.
