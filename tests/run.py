@@ -124,7 +124,8 @@ def counting(command, pattern, env=None, hide=None):
     return count
 
 
-BUILD = [CARGO, "build", "--workspace", "--all-targets"]
+# All but the benchmarks, which the lints compile.
+BUILD = [CARGO, "build", "--workspace", "--lib", "--bins", "--tests", "--examples"]
 
 
 def built(name):
@@ -356,8 +357,8 @@ def run_lanes(lanes):
 
 def summarize(results, seconds):
     """Prints the table and the closing line; the exit status."""
-    print("\n=== summary: seconds that each part took, and of processors")
-    for each in results:
+    print("\n=== summary: seconds that each part took, and of processors; the longest last")
+    for each in sorted(results, key=lambda each: each.seconds):
         note = "  (%s)" % each.count.note if each.count.note else ""
         print("%-21s %5d passed  %3d failed  %4.0f s  %4.0f s%s"
               % (each.name, each.count.passed, each.count.failed, each.seconds,
@@ -389,8 +390,11 @@ def main():
     if not shutil.which(CARGO):
         sys.exit("cargo is not there; install Rust (https://rustup.rs)")
     if os.environ.get("CI"):
-        # What incremental compilation would write, gigabytes of it, is for a next build that never comes.
+        # What incremental compilation would write, gigabytes of it, is for a next build that never comes, and
+        # line tables for a debugger that nobody starts: the place of a panic is in its message.
         os.environ.setdefault("CARGO_INCREMENTAL", "0")
+        for profile in ("DEV", "SIMULATION"):
+            os.environ.setdefault("CARGO_PROFILE_%s_DEBUG" % profile, "false")
     began = time.monotonic()
     first, *lanes = ([part for part in parts if not args.parts or part[0] in args.parts]
                      for parts in (FIRST, BUSY, NODES, CLUSTERS))

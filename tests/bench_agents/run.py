@@ -1,5 +1,6 @@
 """Agents of `quoit bench`: shares that add up to the run of one process, trust, and bad ends."""
 import collections
+import csv
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -32,6 +34,41 @@ DRAWN = """{mode, max}. {concurrent, 10}. {driver, null}. {duration, infinity}. 
 PACED = """{mode, {rate, 100}}. {concurrent, 8}. {driver, null}. {duration, infinity}.
 {operations, [{do_something, 1}]}. {report_interval, 1}.
 """
+
+
+class SlowServer:
+    """A server of memcached's protocol that has no key, and takes its time to say so, on each connection."""
+
+    def __init__(self, answer_seconds):
+        self.answer_seconds = answer_seconds
+        self.keys = collections.Counter()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+
+    def answer(self, connection):
+        with connection, connection.makefile("rb") as lines:
+            for line in lines:
+                self.keys[line.split()[1].decode()] += 1
+                # The time that the answer takes is what is measured.
+                time.sleep(self.answer_seconds)
+                try:
+                    connection.sendall(b"END\r\n")
+                except OSError:
+                    return
+
+    def stop(self):
+        # Ends the wait for a connection, which closing alone does not.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
 
 
 class Agent:
@@ -182,6 +219,37 @@ class Shares(AgentCase):
         status, said = self.run_whole(text, [], "--duration", "1s")
         self.assertEqual(status, 0, said)
         self.assertEqual([one["address"] for one in self.summary()["agents"]], [agent.address])
+
+    def slow_server(self, answer_seconds):
+        server = SlowServer(answer_seconds)
+        self.addCleanup(server.stop)
+        return server
+
+    def test_agents_replay_a_trace_once_between_them(self):
+        server = self.slow_server(0)
+        lines = "".join("%.3f,get,key-%d,0\n" % (number / 500, number) for number in range(600))
+        self.write("trace.csv", "time,operation,key,value_size\n" + lines)
+        text = """{trace, "trace.csv"}. {driver, memcached}. {memcached_ips, [{"127.0.0.1", %d}]}.
+            {operations, [{get, 1}]}. {concurrent, 6}. {report_interval, 1}.""" % server.port
+        status, said = self.run_whole(text, [self.agent() for _ in range(3)])
+        self.assertEqual((status, self.summary()["failed"]), (1, 600), "missing keys are failures: " + said)
+        self.assertEqual(server.keys, {"key-%d" % number: 1 for number in range(600)})
+        self.assertGreater(self.summary()["elapsed_s"], 1.1, "each operation waits for its time")
+
+    def test_a_search_finds_the_rate_that_all_agents_bear_together(self):
+        server = self.slow_server(0.02)
+        # Four workers, of two agents, whose operations take 20 ms: 200 a second at most.
+        text = """{mode, {knee, [{p99_ms, 100}, {from, 60}, {step, "2s"}]}}. {warmup, "500ms"}.
+            {driver, memcached}. {memcached_ips, [{"127.0.0.1", %d}]}. {operations, [{get_any, 1}]}.
+            {concurrent, 4}. {report_interval, 1}.""" % server.port
+        status, said = self.run_whole(text, [self.agent(), self.agent()])
+        self.assertEqual(status, 0, said)
+        with open(os.path.join(self.folder, "run", "knee.csv"), encoding="utf-8") as handle:
+            rows = list(csv.DictReader(handle, skipinitialspace=True))
+        rates = {within: [float(row["offered"]) for row in rows if row["within"] == within]
+                 for within in ("true", "false")}
+        self.assertTrue(100 < max(rates["true"]) < 230, rows)
+        self.assertTrue(max(rates["true"]) < min(rates["false"]), rows)
 
     def test_runs_that_belong_in_one_process_are_refused(self):
         for more, words in ((PACED.replace("{concurrent, 8}", "{concurrent, 1}"), "raise concurrent"),

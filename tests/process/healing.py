@@ -17,8 +17,6 @@ COUNT = 1000
 PAST_REAPING_SECONDS = 5
 # How long a node is away under load. `cargo xtask bench away` has it be a minute.
 AWAY_SECONDS = 10
-# Copies of a node that has come back are compared after at least so long: hints come first.
-RETURN_PAUSE_SECONDS = 10
 
 
 def compared(nodes, name):
@@ -64,7 +62,9 @@ class Healing(ClusterCase):
         wait_until(lambda: stat(third, "quoit_keys") == len(KEYS), "the third to have all")
 
     def test_a_node_that_was_away_under_load_leaves_nothing_to_anti_entropy(self):
-        cluster = self.cluster(5)
+        # No node compares copies until all hints are delivered: on a slow machine the first exchange would
+        # begin among them, and repair what they were bringing.
+        cluster = self.cluster(5, ("ring_size=8", "anti_entropy=passive"))
         others, away = cluster.nodes[:4], cluster[4]
         bench = self.bench(others, AWAY_SECONDS + 6)
         self.let_it_run(bench)
@@ -72,18 +72,18 @@ class Healing(ClusterCase):
         time.sleep(AWAY_SECONDS)
         kept = cluster[0].run("transfers")
         self.assertRegex(kept, "hints for %s: [1-9]|waiting to handoff" % away.name)
-        before = compared(others, "keys_repaired_total")
-        back_at = time.monotonic()
         away.start()
         self.assertIsNone(bench.poll(), "the return was under load, too")
         self.assert_flawless(bench)
         for node in cluster:
             wait_until(lambda: "hints for" not in node.run("transfers"), "no hint to be left")
         cluster.settle()
-        if time.monotonic() - back_at >= RETURN_PAUSE_SECONDS:
-            # On a slow machine exchanges have begun meanwhile, and repaired what hints and those who stood in
-            # were bringing.
-            before = compared(cluster, "keys_repaired_total")
+        for node in cluster:
+            node.stop()
+        for node in cluster:
+            node.settings = ["ring_size=8", "anti_entropy=active"]
+            node.start()
+        cluster.settle()
         in_sync = compared(cluster, "in_sync_total")
         asked = time.monotonic()
         for node in cluster:
@@ -96,7 +96,7 @@ class Healing(ClusterCase):
         for node in cluster:
             wait_until(lambda: is_compared(node), "all copies to be compared")
         self.assertGreater(compared(cluster, "in_sync_total"), in_sync)
-        self.assertEqual(compared(cluster, "keys_repaired_total"), before)
+        self.assertEqual(compared(cluster, "keys_repaired_total"), 0)
         self.assert_unharmed(cluster)
 
     def test_deleted_keys_do_not_return_from_a_node_that_lost_files(self):

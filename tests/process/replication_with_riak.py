@@ -1,9 +1,11 @@
 """Tests of replication in Riak's messages: two clusters that ask each other as Riak nodes do, over HTTP."""
 import json
 import os
+import re
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
@@ -112,6 +114,41 @@ class ReplicationWithRiak(unittest.TestCase):
                   for which in (["--all-buckets"], ["folded"], ["plain/folded"])]
         self.assertEqual(clocks[1:], [2, 1])
         self.assertGreater(clocks[0], 3)
+
+    def test_5_what_was_hashed_for_trees_outlasts_a_restart(self):
+        node = self.one[0]
+        node.create_bucket_type("two", {"n_val": 2})
+        keys = ["h%d" % number for number in range(COUNT)]
+        self.write(self.one, "hashed", keys, b"1", type="two")
+
+        def root():
+            with urllib.request.urlopen(node.url + "/cachedtrees/nvals/2/root", timeout=60) as answer:
+                return answer.read()
+
+        def read_count():
+            with urllib.request.urlopen(node.url + "/metrics", timeout=60) as answer:
+                found = re.search(rb"^quoit_riak_tree_records_read_total (\d+)$", answer.read(), re.MULTILINE)
+            return int(found.group(1))
+        node.stop()
+        node.start()
+        before = root()
+        self.assertEqual(read_count(), COUNT)
+        node.stop()
+        node.start()
+        self.assertEqual((root(), read_count()), (before, 0))
+        self.write(self.one, "hashed", keys[:3], b"2", type="two")
+        self.assertNotEqual(root(), before)
+        self.assertEqual(read_count(), 3)
+        after = root()
+        node.kill()
+        node.start()
+        self.assertEqual(root(), after)
+        self.assertLessEqual(read_count(), 3)
+
+    def test_6_the_other_side_of_full_sync_outlasts_a_restart(self):
+        self.one[0].stop()
+        self.one[0].start()
+        self.assertRegex(repl(self.one[0], "fullsync", "run", "all"), "in_sync|repaired")
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ impl ReplicatedStore {
         let quorums = options.resolve(props)?;
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);
-        let topology = self.topology_now();
+        let topology = self.topology_of(&state);
         if topology.is_alone() {
             self.check_read(&topology, at.partition, &quorums, true)?;
         } else if !self.internode.is_settled() {
@@ -254,14 +254,14 @@ impl ReplicatedStore {
     }
 
     fn accept_plain(&self, write: &PlainWrite<'_>) -> Result<Option<Wants>, RequestError> {
-        let topology = self.topology_now();
+        let state = self.control.read();
+        let topology = self.topology_of(&state);
         let replicates = !topology.is_alone();
         if replicates && !self.internode.is_settled() {
             return Ok(None);
         }
         write.key.check()?;
         self.check_context(&write.context)?;
-        let state = self.control.read();
         let props = object_props(&state, write.key.bucket)?;
         // The general way makes a state of a data type of Riak's.
         if has_checks(props) || claims_to_be_riaks(write.value, write.content_type, props.datatype)

@@ -86,7 +86,7 @@ pub use replication::{
 pub use request_log::{
     HotKey, LargeObject, RequestKind, RequestLog, RequestLogSettings, SlowRequest,
 };
-pub use riak_trees::{KEPT_BYTES_MAX as RIAK_TREES_BYTES_MAX, TreeClock};
+pub use riak_trees::{RiakTreeFigures, TreeClock};
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
     LatencySummary, LongRequest, Stats, StatsSnapshot,

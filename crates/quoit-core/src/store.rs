@@ -277,6 +277,17 @@ impl ReplicatedStore {
         Ok(self)
     }
 
+    /// Keeps what was hashed for Riak's trees on a disk, and takes up what is there. Without it all is in memory,
+    /// within a bound, and ends with the process.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn with_riak_trees(mut self, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
+        self.riak_trees = RiakTrees::open(disk, self.clock.unix_secs())?;
+        Ok(self)
+    }
+
     /// Replicates to other clusters by these queues.
     #[must_use]
     pub fn with_source_queues(mut self, queues: SourceQueues) -> Self {
@@ -380,7 +391,7 @@ impl ReplicatedStore {
         let first = record_at(&state, props, key, &encoded).partition;
         let partition_count = state.ring_size().get();
         let n_val = props.n_val.min(u32::from(partition_count));
-        let topology = self.topology_now();
+        let topology = self.topology_of(&state);
         let positions = topology.positions(first, n_val).into_iter().zip(0..);
         let places = positions.map(|((node, primary), position)| PreflistPlace {
             // Each position has a partition of its own as clients are shown it.
@@ -393,12 +404,16 @@ impl ReplicatedStore {
 
     /// The present topology. Two atomic loads while nothing has changed.
     pub(crate) fn topology_now(&self) -> Guard<Arc<Topology>> {
-        let state = self.control.read();
+        self.topology_of(&self.control.read())
+    }
+
+    /// The topology of a state that was read just now. One atomic load while nothing has changed.
+    pub(crate) fn topology_of(&self, state: &State) -> Guard<Arc<Topology>> {
         let topology = self.topology.load();
         if topology.is_current(state.version(), &self.internode) {
             return topology;
         }
-        let newest = Arc::new(Topology::new(&state, &self.internode));
+        let newest = Arc::new(Topology::new(state, &self.internode));
         self.topology.store(Arc::clone(&newest));
         // Not what is stored now: who has begun with an older state may have been last.
         Guard::from_inner(newest)

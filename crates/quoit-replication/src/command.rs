@@ -161,7 +161,7 @@ pub enum ReplicationCommand {
     },
     /// Has the next range check repair what was modified since both clusters were in sync.
     FullSyncRangeClear,
-    /// Compares with another node until the restart.
+    /// Has full-sync compare with another peer.
     FullSyncSet {
         /// HOST:PORT:pb.
         peer: String,
@@ -239,6 +239,7 @@ impl ReplicationCommand {
             }
             C::SinkWorkers { name, .. } => (format!("sink {name}"), "workers"),
             C::FullSyncPause | C::FullSyncResume => ("full-sync".to_owned(), "pause"),
+            C::FullSyncSet { .. } => ("full-sync".to_owned(), "peer"),
             _ => return None,
         })
     }

@@ -96,8 +96,8 @@ impl Replication {
             C::FullSyncRangeClear => self.set_check_range(None),
             C::FullSyncSet { peer, queue, peer_queue, local_n_val, remote_n_val } => {
                 let peer: PeerAddress = peer.parse().map_err(ChangeSinkError::from)?;
-                let scope = FullSyncChange { queue, peer_queue, local_n_val, remote_n_val };
-                self.set_full_sync_peer(peer, scope)
+                let change = FullSyncChange { queue, peer_queue, local_n_val, remote_n_val };
+                changed(self.set_full_sync(peer, change)?)
             }
         })
     }
@@ -260,11 +260,6 @@ impl Replication {
 
     fn set_check_range(&self, range: Option<CheckRange>) -> Value {
         self.full_sync_control().set_range(range);
-        changed(())
-    }
-
-    fn set_full_sync_peer(&self, peer: PeerAddress, scope: FullSyncChange) -> Value {
-        self.full_sync_control().set(peer, scope);
         changed(())
     }
 }

@@ -1,5 +1,7 @@
 //! Changes of sinks by command.
 
+use crate::address::PeerAddress;
+use crate::full_sync::FullSyncChange;
 use crate::json_file::JsonFile;
 use crate::sinks::SinkDefinition;
 use quoit_store::seam::Disk;
@@ -18,6 +20,16 @@ pub(crate) struct KeptChanges {
     /// Whether scheduled full-syncs rest.
     #[serde(default)]
     pub(crate) is_full_sync_paused: bool,
+    /// The other side of full-sync, where a command has set it.
+    #[serde(default)]
+    pub(crate) full_sync: Option<KeptFullSync>,
+}
+
+/// What full-sync compares with by command, in place of the configuration.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct KeptFullSync {
+    pub(crate) peer: PeerAddress,
+    pub(crate) change: FullSyncChange,
 }
 
 /// The file of the changes.

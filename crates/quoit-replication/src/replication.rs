@@ -5,8 +5,8 @@ use crate::bootstrap::Bootstrap;
 use crate::bucket_types::TypeFollower;
 use crate::dialer::PeerDialer;
 use crate::figures::SinkStatus;
-use crate::full_sync::{CheckKind, FullSync, FullSyncReport, FullSyncStatus};
-use crate::kept::kept_file;
+use crate::full_sync::{CheckKind, FullSync, FullSyncChange, FullSyncReport, FullSyncStatus};
+use crate::kept::{KeptFullSync, kept_file};
 use crate::links::SharedLinks;
 use crate::log_lines::{QueueLines, SinkLines};
 use crate::settings::SinkSettings;
@@ -58,6 +58,9 @@ impl Replication {
         let links = SharedLinks::new(disk)?;
         let full_sync =
             FullSync::new(Arc::clone(&store), settings.full_sync.clone(), dialer.clone());
+        if let Some(KeptFullSync { peer, change }) = sinks.full_sync() {
+            full_sync.set(peer, change);
+        }
         let types = TypeFollower::new(Arc::clone(&store), dialer.clone(), settings.bucket_types);
         let discovery = Notify::new();
         Ok(Self { store, settings, dialer, sinks, full_sync, bootstrap, types, links, discovery })
@@ -211,6 +214,20 @@ impl Replication {
     /// A disk that does not keep the change, which is made nevertheless.
     pub fn pause_full_sync(&self, is_paused: bool) -> Result<bool, ChangeSinkError> {
         self.sinks.pause_full_sync(is_paused)
+    }
+
+    /// Has full-sync compare with another peer, by other queues and `n_val`s where `change` has them. It lasts.
+    ///
+    /// # Errors
+    ///
+    /// A disk that does not keep the change, which is made nevertheless.
+    pub fn set_full_sync(
+        &self,
+        peer: PeerAddress,
+        change: FullSyncChange,
+    ) -> Result<(), ChangeSinkError> {
+        self.full_sync.set(peer.clone(), change.clone());
+        self.sinks.keep_full_sync(peer, change)
     }
 
     /// Compares with the other cluster now.

@@ -3,7 +3,8 @@
 use crate::address::{PeerAddress, PeerAddressError};
 use crate::dialer::PeerDialer;
 use crate::figures::{PeerFigures, SinkStatus};
-use crate::kept::{KeptChanges, KeptFile};
+use crate::full_sync::FullSyncChange;
+use crate::kept::{KeptChanges, KeptFile, KeptFullSync};
 use crate::pace::Pace;
 use crate::peer::{self, PeerContext};
 use crate::settings::SinkSettings;
@@ -285,6 +286,23 @@ impl Sinks {
         let was_paused = std::mem::replace(&mut state.kept.is_full_sync_paused, is_paused);
         self.keep(&mut state)?;
         Ok(was_paused != is_paused)
+    }
+
+    /// The other side of full-sync, where a command has set it.
+    pub(crate) fn full_sync(&self) -> Option<KeptFullSync> {
+        self.state.lock().kept.full_sync.clone()
+    }
+
+    /// Keeps what full-sync compares with.
+    pub(crate) fn keep_full_sync(
+        &self,
+        peer: PeerAddress,
+        change: FullSyncChange,
+    ) -> Result<(), ChangeSinkError> {
+        let mut state = self.state.lock();
+        let former = state.kept.full_sync.take().map(|kept| kept.change).unwrap_or_default();
+        state.kept.full_sync = Some(KeptFullSync { peer, change: change.after(former) });
+        self.keep(&mut state)
     }
 
     /// Figures of all queues.

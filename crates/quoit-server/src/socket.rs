@@ -6,7 +6,7 @@ use crate::pace::{PaceSettings, Transfer};
 use crate::pieces::Pieces;
 use crate::stream::Stream;
 use atomic_waker::AtomicWaker;
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 use parking_lot::Mutex;
 use slab::Slab;
 use std::future::poll_fn;
@@ -116,7 +116,8 @@ impl Socket {
         }
     }
 
-    /// As [`Socket::read`], for the rest of what has begun to arrive. A timer is made only if nothing is
+    /// As [`Socket::read`], for the rest of what has begun to arrive: at most `room` bytes, whatever the
+    /// buffer has room for, since only so much was asked of the budget. A timer is made only if nothing is
     /// there.
     ///
     /// # Errors
@@ -129,13 +130,15 @@ impl Socket {
         transfer: &mut Transfer,
     ) -> io::Result<Incoming> {
         buffer.reserve(room);
-        let incoming = match poll_fn(|context| Poll::Ready(self.poll_read(context, buffer))).await {
+        let mut part = buffer.limit(room);
+        let at_once = poll_fn(|context| Poll::Ready(self.poll_read(context, &mut part))).await;
+        let incoming = match at_once {
             Poll::Ready(incoming) => incoming?,
             Poll::Pending => {
                 let deadline = self
                     .deadline
                     .map_or(transfer.deadline(), |deadline| deadline.min(transfer.deadline()));
-                self.read_before(buffer, deadline).await?
+                self.read_before(&mut part, deadline).await?
             }
         };
         if let Incoming::Bytes(count) = incoming {
@@ -147,7 +150,7 @@ impl Socket {
 
     async fn read_before(
         &mut self,
-        buffer: &mut BytesMut,
+        buffer: &mut impl BufMut,
         deadline: Instant,
     ) -> io::Result<Incoming> {
         let mut late = pin!(sleep_until(deadline));
@@ -164,7 +167,7 @@ impl Socket {
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
-        buffer: &mut BytesMut,
+        buffer: &mut impl BufMut,
     ) -> Poll<io::Result<Incoming>> {
         if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), context, buffer) {
             return Poll::Ready(read.map(|count| match count {

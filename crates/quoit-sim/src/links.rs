@@ -13,9 +13,9 @@ use crate::random::Random;
 use bytes::Bytes;
 use quoit_core::{
     ArcRange, Arrival, BatchBounds, ClusterDigests, ClusterQuestion, Difference,
-    DifferenceDirection, Patience, QueueDefinition, QueueFilter, QueuePriority, QueuedObject,
-    QueuedValue, ReplicatedStore, RequestError, SourceQueueSettings, SourceQueues, VisitedCluster,
-    differences,
+    DifferenceDirection, Patience, QueueDefinition, QueueFilter, QueuePriority, QueueStatus,
+    QueuedObject, QueuedValue, ReplicatedStore, RequestError, SourceQueueSettings, SourceQueues,
+    VisitedCluster, differences,
 };
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
@@ -38,6 +38,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 const PAUSE_US_MAX: u64 = 100_000;
 /// Longest pause between two full-syncs of a way, in microseconds.
 const FULL_SYNC_PAUSE_US_MAX: u64 = 4_000_000;
+/// Longest time that a queue is left as it is by operators, in microseconds.
+const SUSPENSION_US_MAX: u64 = 3_000_000;
 /// Of a hundred messages so many are lost while things go wrong.
 const LOST_PERCENT: u64 = 15;
 /// Of a hundred entries so many come twice.
@@ -77,6 +79,8 @@ pub struct Replication {
     queues_reaps: bool,
     window_count_max: usize,
     entry_count_max: u64,
+    /// Whether operators suspend queues, which drop what is written meanwhile.
+    has_suspensions: bool,
 }
 
 impl Replication {
@@ -104,6 +108,7 @@ impl Replication {
             queues_reaps: random.percent(20),
             window_count_max: random.within(1..20) as usize,
             entry_count_max,
+            has_suspensions: has_full_sync && random.percent(40),
         }
     }
 
@@ -157,6 +162,9 @@ impl Links {
             if replication.has_full_sync {
                 tasks.push(tokio::spawn(way(CARRIER_COUNT).repair()));
             }
+            if replication.has_suspensions {
+                tasks.push(tokio::spawn(way(CARRIER_COUNT + 1).suspend(is_rough.clone())));
+            }
         }
         Self { ground: ground.clone(), replication: replication.clone(), tasks }
     }
@@ -183,6 +191,10 @@ impl Links {
         for machine in self.ground.in_service() {
             let Some(store) = machine.store() else { continue };
             for queue in store.source_queues().status() {
+                if queue.is_suspended {
+                    let text = format!("{}: {} is suspended", machine.name, queue.name);
+                    return Err(Violation::new(Fault::Unanswered, text));
+                }
                 let (lengths, leased) = (queue.lengths, queue.unconfirmed_count);
                 let waiting = lengths.real_time + lengths.full_sync + lengths.fold + leased;
                 if waiting > 0 {
@@ -232,6 +244,32 @@ impl Way {
             };
             if let Asked::Answer(Some(text)) = source.ask(move |store| trip.run(store)).await {
                 self.ground.trace.note(&format!("{}>{}", source.name, self.link.to + 1), &text);
+            }
+        }
+    }
+
+    /// Suspends the queue of a node and resumes it, again and again. In the end all queues are resumed, those too
+    /// whose node has died meanwhile.
+    async fn suspend(mut self, is_rough: impl Fn() -> bool) {
+        let name = self.link.queue();
+        loop {
+            let pause_us = self.random.below(SUSPENSION_US_MAX);
+            sleep(Duration::from_micros(pause_us)).await;
+            let chosen =
+                self.random.pick(&self.ground.of_cluster(self.link.from).in_service()).name.clone();
+            let is_chosen = is_rough() && self.random.percent(50);
+            for machine in self.ground.of_cluster(self.link.from).in_service() {
+                let Some(store) = machine.store() else { continue };
+                let queues = store.source_queues();
+                let is_suspended = |queue: &QueueStatus| queue.name == name && queue.is_suspended;
+                let was_suspended = queues.status().iter().any(is_suspended);
+                let becomes = is_chosen && machine.name == chosen;
+                if becomes != was_suspended {
+                    // A disk that does not keep it counts for this process nevertheless.
+                    let _ = queues.suspend(&name, becomes);
+                    let said = if becomes { "is suspended" } else { "goes on" };
+                    self.ground.trace.note(&machine.name, &format!("{name} {said}"));
+                }
             }
         }
     }

@@ -29,6 +29,8 @@ const HINTS_DIR: &str = "hints";
 const CHANGES_DIR: &str = "changes";
 /// The directory of reap records in the data directory.
 const REAPED_DIR: &str = "reaped";
+/// The directory of what is kept of Riak's trees.
+const RIAK_TREES_DIR: &str = "riak-trees";
 /// Where Linux tells boots apart.
 const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -107,6 +109,8 @@ pub(crate) fn open(
         let store = store.with_change_log(open_change_log(data_dir, settings)?);
         let disk = RealDisk::open(data_dir.join(HINTS_DIR)).context("opening the hints")?;
         let store = store.with_hints(Arc::new(disk)).context("reading the hints")?;
+        let disk = RealDisk::open(data_dir.join(RIAK_TREES_DIR)).context("opening Riak's trees")?;
+        let store = store.with_riak_trees(Arc::new(disk)).context("reading Riak's trees")?;
         let disk = RealDisk::open(data_dir.join(REAPED_DIR)).context("opening the reap records")?;
         let entropy = getrandom::u64().context("asking the system for random bytes")?;
         store.with_reap_records(Arc::new(disk), entropy).context("reading the reap records")?

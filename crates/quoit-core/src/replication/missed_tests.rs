@@ -85,6 +85,31 @@ fn reap_records_wait_for_deletes_that_a_suspended_a_full_and_a_cleared_queue_has
 }
 
 #[test]
+fn a_missed_delete_is_known_after_a_kill_before_the_next_second() {
+    let disk = FaultyDisk::new(7);
+    let queues = open(&disk);
+    queues.suspend("all", true).expect("a queue");
+    let queues = open(&disk.kill());
+    assert_eq!(missed(&queues), [None, None], "none was missed");
+    // The disk is full as well.
+    disk.set_faults(|faults| faults.capacity_bytes = Some(0));
+    let disk = disk.kill();
+    let queues = open(&disk);
+    delete(&queues, HOUR);
+    let disk = disk.kill();
+    let queues = open(&disk);
+    assert_eq!(missed(&queues), [Some(HOUR), Some(HOUR)]);
+    queues.flush().expect("the disk is well");
+    let queues = open(&disk.kill());
+    assert_eq!(missed(&queues), [Some(HOUR), Some(HOUR)]);
+    full_sync(&queues, "all", 3 * HOUR);
+    full_sync(&queues, "none", 3 * HOUR);
+    queues.flush().expect("the disk is well");
+    let disk = disk.kill();
+    assert_eq!(missed(&open(&disk)), [None, None], "the mark is gone as well");
+}
+
+#[test]
 fn a_queue_that_has_dropped_deletes_is_stale_when_no_full_sync_ends_within_the_retention() {
     let queues = open(&FaultyDisk::new(4));
     queues.suspend("all", true).expect("a queue");

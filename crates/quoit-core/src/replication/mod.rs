@@ -19,6 +19,7 @@ mod journal;
 mod loss;
 mod manifest;
 mod missed;
+mod missed_mark;
 mod operators;
 mod queue;
 mod rebase;

@@ -15,6 +15,7 @@ use super::queue::{LeaseNumber, Queue, QueueCounts, QueueLengths};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::key::BucketRef;
+use quoit_planted::planted;
 use quoit_store::error::StoreError;
 use quoit_store::seam::Disk;
 use std::sync::Arc;
@@ -112,6 +113,7 @@ impl SourceQueues {
         let journal = Journal::open(disk)?;
         let mut state = QueuesState::new(&settings, Some(journal), found, boot);
         state.restore()?;
+        state.restore_missed(settings.full_sync_queue.as_deref());
         if is_damaged {
             state.note_loss();
         }
@@ -139,13 +141,14 @@ impl SourceQueues {
             let state = self.state.lock();
             let Some(journal) = &state.journal else { return Ok(()) };
             let manifest = Manifest { is_stopped, ..state.manifest() };
-            if manifest == state.stored {
-                return Ok(());
-            }
             (manifest, Arc::clone(journal.disk()))
         };
-        manifest.store(&*disk)?;
-        self.state.lock().stored = manifest;
+        if manifest != self.state.lock().stored {
+            manifest.store(&*disk)?;
+        }
+        let mut state = self.state.lock();
+        state.stored = manifest;
+        state.note_missed();
         Ok(())
     }
 
@@ -190,7 +193,7 @@ impl SourceQueues {
             return 0;
         }
         let is_delete = matches!(reference, EntryReference::Tombstone(_));
-        let (mut numbers, mut discards) = (QueueNumbers::new(), 0);
+        let (mut numbers, mut discards, mut is_missed) = (QueueNumbers::new(), 0, false);
         for queue in &mut state.queues {
             let is_taken = queue.filter.takes(bucket);
             if is_taken && queue.has_room(QueuePriority::RealTime, has_journal) {
@@ -198,9 +201,14 @@ impl SourceQueues {
                 continue;
             }
             discards += u64::from(is_taken);
-            if is_delete && (is_taken || self.is_of_full_sync(queue)) {
+            let is_missing = is_delete && (is_taken || self.is_of_full_sync(queue));
+            if is_missing && !planted!(OverlooksMissedDeletes) {
+                is_missed |= queue.missed.span_us().is_none();
                 queue.missed.note(now_us, now_us);
             }
+        }
+        if is_missed {
+            state.miss(now_us);
         }
         if numbers.is_empty() {
             return discards;

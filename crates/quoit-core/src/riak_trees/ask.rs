@@ -1,6 +1,6 @@
 //! A tree of all partitions together, each from one node that has a complete copy of it.
 
-use super::kept::KEPT_SIZE;
+use super::{KEPT_SIZE, RiakTreeFigures};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::listing::{NodeShare, PartitionSet, shares};
@@ -134,15 +134,24 @@ impl ReplicatedStore {
         Ok(clocks)
     }
 
-    /// Lets all go that is kept of trees on this node, to be made anew of the records.
-    pub fn forget_riak_trees(&self) {
-        self.riak_trees.forget();
+    /// Drops all that this node keeps of trees, to be made anew of the records.
+    ///
+    /// # Errors
+    ///
+    /// None but those of the thread that waits for the disk.
+    pub async fn forget_riak_trees(self: &Arc<Self>) -> Result<(), RequestError> {
+        let store = Arc::clone(self);
+        let forget = move || {
+            store.riak_trees.forget();
+            Ok(())
+        };
+        self.settings.blocking.aside(forget).await
     }
 
-    /// Memory of what this node keeps of trees, in bytes.
+    /// What this node keeps of trees.
     #[must_use]
-    pub fn riak_trees_bytes(&self) -> usize {
-        self.riak_trees.bytes()
+    pub fn riak_tree_figures(&self) -> RiakTreeFigures {
+        self.riak_trees.figures()
     }
 
     /// Asks nodes until each partition was answered for by one.

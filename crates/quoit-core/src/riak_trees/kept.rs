@@ -1,178 +1,156 @@
-//! A partition's part of a tree, and how it follows the records.
+//! A partition's part of a tree, and how it follows the index.
+//!
+//! Plain state and files: the records that have changed are read by the caller.
 
-use crate::error::RequestError;
-use crate::records::clock_of;
-use crate::replica::Place;
-use crate::store::ReplicatedStore;
-use bytes::Bytes;
-use quoit_model::data_type::clock_in_riak;
-use quoit_model::hash::{Identity, Partition};
-use quoit_model::segments::TreeSize;
-use quoit_riak::{Tree, TreeEntry};
-use quoit_store::compare::{Compare, HashRange, Leaf, Scope, compared_digest, hour_of};
-use quoit_store::engine::{Record, RecordMeta};
+use super::part_file::{PartReader, PartWriter};
+use quoit_riak::TreeEntry;
+use quoit_store::compare::Leaf;
 use quoit_store::index::Tag;
-use quoit_store::seam::give_way;
 use std::collections::VecDeque;
 
-/// Leaves that are taken from the index at once.
-const LEAF_COUNT: usize = 4_096;
-/// Records that are read at once.
-const READ_COUNT: usize = 256;
-
-/// The size that Riak nodes keep their trees in.
-pub(super) const KEPT_SIZE: TreeSize = TreeSize::Large;
+/// Changes that a part's file is not written anew for.
+const FRESH_COUNT_MIN: u64 = 1_024;
+/// A part's file is written anew when so many parts of its entries have changed: each changed record then
+/// costs at most so many entries of writing.
+const FRESH_PART: u64 = 16;
 
 /// A record that is in the part: as the index has it, and as the tree has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct KeptLeaf {
-    leaf: Leaf,
-    entry: TreeEntry,
+pub(super) struct KeptLeaf {
+    pub(super) leaf: Leaf,
+    pub(super) entry: TreeEntry,
 }
 
-/// A partition's part of a tree. Memory: 32 bytes for each record.
+/// A part between two passes: what its file does not have. The file may be absent.
 #[derive(Default)]
 pub(super) struct KeptPart {
-    /// By tag. Records of one tag are together.
-    leaves: Vec<KeptLeaf>,
+    /// Entries of the file, about; `None` without one.
+    file_count: Option<u64>,
+    /// Records that have changed since the file was written, by tag.
+    fresh: Vec<KeptLeaf>,
+    /// Whether the file is to be written anew whatever has changed.
+    is_due: bool,
 }
 
 impl KeptPart {
     /// Memory that it takes.
     pub(super) fn bytes(&self) -> usize {
-        self.leaves.capacity() * size_of::<KeptLeaf>()
+        self.fresh.capacity() * size_of::<KeptLeaf>()
     }
 
-    /// The tree of its records.
-    pub(super) fn tree(&self) -> Tree {
-        let mut tree = Tree::empty(KEPT_SIZE);
-        self.leaves.iter().for_each(|kept| tree.toggle(kept.entry));
-        tree
+    /// Whether the next pass should write the file anew.
+    pub(super) fn wants_file(&self) -> bool {
+        let Some(file_count) = self.file_count else { return true };
+        let bound = (file_count / FRESH_PART).max(FRESH_COUNT_MIN);
+        self.is_due || self.fresh.len() as u64 > bound
     }
 
-    /// The tags of the records whose place in the tree is wanted.
-    pub(super) fn tags(&self, is_wanted: impl Fn(TreeEntry) -> bool) -> Vec<Tag> {
-        let wanted = self.leaves.iter().filter(|kept| is_wanted(kept.entry));
-        let mut tags: Vec<Tag> = wanted.map(|kept| kept.leaf.tag).collect();
-        tags.dedup();
-        tags
+    /// Whether there is anything that the file does not have.
+    pub(super) fn has_fresh(&self) -> bool {
+        !self.fresh.is_empty()
     }
 
-    /// Takes what is known of the next records of the index, in the order of their tags: those that have not
-    /// changed stay, the tags of the others are returned, to be read.
-    fn follow(&mut self, old: &mut VecDeque<KeptLeaf>, page: &[Leaf]) -> Vec<Tag> {
-        let mut changed = Vec::new();
+    /// Lets go what is in memory: the records are read once more, by a pass that writes the file.
+    pub(super) fn let_go(&mut self) {
+        self.fresh = Vec::new();
+        self.is_due = true;
+    }
+}
+
+/// One pass over a part, in the order of tags.
+pub(super) struct PartPass {
+    file: Option<PartReader>,
+    writer: Option<PartWriter>,
+    /// What the part had beside its file.
+    old: VecDeque<KeptLeaf>,
+    /// What it has now. Empty where a file is written.
+    fresh: Vec<KeptLeaf>,
+}
+
+impl PartPass {
+    /// Begins a pass with what there is, into `writer` if the file is to be written anew. The part is empty
+    /// until the end of the pass.
+    pub(super) fn begin(
+        part: &mut KeptPart,
+        file: Option<PartReader>,
+        writer: Option<PartWriter>,
+    ) -> Self {
+        let old = std::mem::take(&mut part.fresh).into();
+        Self { file, writer, old, fresh: Vec::new() }
+    }
+
+    /// Takes the next leaves of the index, all of each tag. Shows the entry of each record, those that have
+    /// changed as `read` gives them for their tags.
+    pub(super) fn follow<E>(
+        &mut self,
+        page: &[Leaf],
+        read: impl FnOnce(&[Tag]) -> Result<Vec<KeptLeaf>, E>,
+        see: &mut dyn FnMut(Tag, TreeEntry),
+    ) -> Result<(), E> {
+        let (mut leaves, mut changed) = (Vec::with_capacity(page.len()), Vec::new());
         for group in page.chunk_by(|one, other| one.tag == other.tag) {
             let tag = group[0].tag;
-            while old.front().is_some_and(|kept| kept.leaf.tag < tag) {
-                old.pop_front();
-            }
-            let count = old.iter().take_while(|kept| kept.leaf.tag == tag).count();
-            let known: Vec<KeptLeaf> = old.drain(..count).collect();
-            let is_same = known.len() == group.len()
-                && group.iter().all(|leaf| known.iter().any(|kept| kept.leaf == *leaf));
-            if is_same {
-                self.leaves.extend(known);
+            let of_file = self.file.as_mut().map_or_else(Vec::new, |file| file.take(tag));
+            let of_memory = self.take_old(tag);
+            if is_same(&of_memory, group) {
+                self.keep(&of_memory);
+                leaves.extend(of_memory);
+            } else if is_same(&of_file, group) {
+                leaves.extend(of_file);
             } else {
                 changed.push(tag);
             }
         }
-        changed
+        let read = read(&changed)?;
+        self.keep(&read);
+        leaves.extend(read);
+        leaves.sort_unstable_by_key(|kept| kept.leaf);
+        for kept in leaves {
+            see(kept.leaf.tag, kept.entry);
+            self.write(kept);
+        }
+        Ok(())
     }
 
-    fn add(&mut self, encoded: &[u8], record: &Record, partition: Partition) {
-        // What is damaged is healed, and then another record.
-        let Ok(place) = Place::new(encoded, partition) else { return };
-        let at = place.at();
-        let entry = TreeEntry::new(at.key.bucket, at.key.key, &clock_in_riak(&clock_of(record)));
-        let tag = Tag::of(at.identity);
-        let RecordMeta { tombstone, .. } = record.meta;
-        let leaf = Leaf { tag, digest: compared_digest(&record.meta), tombstone };
-        self.leaves.push(KeptLeaf { leaf, entry });
+    fn take_old(&mut self, tag: Tag) -> Vec<KeptLeaf> {
+        while self.old.front().is_some_and(|kept| kept.leaf.tag < tag) {
+            self.old.pop_front();
+        }
+        let count = self.old.iter().take_while(|kept| kept.leaf.tag == tag).count();
+        self.old.drain(..count).collect()
     }
 
-    fn in_order(&mut self) {
-        self.leaves.sort_unstable_by_key(|kept| kept.leaf);
+    fn keep(&mut self, leaves: &[KeptLeaf]) {
+        if self.writer.is_none() {
+            self.fresh.extend_from_slice(leaves);
+        }
+    }
+
+    fn write(&mut self, kept: KeptLeaf) {
+        if let Some(writer) = &mut self.writer
+            && let Err(fault) = writer.push(kept)
+        {
+            tracing::warn!(%fault, "a tree for Riak is not kept: its records are read once more");
+            self.writer = None;
+        }
+    }
+
+    /// Ends the pass. What it has written counts when `put_in_place` has put it in the place of the file.
+    pub(super) fn end(mut self, part: &mut KeptPart, put_in_place: impl FnOnce(&str) -> bool) {
+        let written = self.writer.take().and_then(|writer| writer.end().ok());
+        let in_place = written.filter(|(_, new_name)| put_in_place(new_name));
+        if let Some((count, _)) = in_place {
+            *part = KeptPart { file_count: Some(count), ..KeptPart::default() };
+            return;
+        }
+        self.fresh.sort_unstable_by_key(|kept| kept.leaf);
+        let file_count = self.file.map(|file| file.count());
+        *part = KeptPart { file_count, fresh: self.fresh, is_due: false };
     }
 }
 
-impl ReplicatedStore {
-    /// Brings a part up to date with this node's records. Waits for the disk.
-    pub(super) fn refresh_part(
-        &self,
-        part: &mut KeptPart,
-        n_val: u32,
-        partition: Partition,
-    ) -> Result<(), RequestError> {
-        match self.engine.compared() {
-            Some(compared) => self.follow_index(part, compared, n_val, partition),
-            None => self.read_all(part, n_val, partition),
-        }
-    }
-
-    fn follow_index(
-        &self,
-        part: &mut KeptPart,
-        compared: &dyn Compare,
-        n_val: u32,
-        partition: Partition,
-    ) -> Result<(), RequestError> {
-        let n_val_class = RecordMeta::class_of(n_val);
-        let scope = Scope { n_val_class, hour_min: hour_of(self.clock.unix_secs()) };
-        let mut old: VecDeque<KeptLeaf> = std::mem::take(&mut part.leaves).into();
-        let mut from = Some(HashRange::ALL.first());
-        while let Some(tag) = from {
-            let page = compared.leaves(partition, scope, HashRange::ALL, tag, LEAF_COUNT)?;
-            let changed = part.follow(&mut old, &page.leaves);
-            for tags in changed.chunks(READ_COUNT) {
-                for (encoded, record) in self.records.tagged_roots(partition, tags)? {
-                    if record.meta.n_val_class == n_val_class {
-                        part.add(&encoded, &record, partition);
-                    }
-                }
-                give_way();
-            }
-            from = page.next;
-        }
-        part.in_order();
-        Ok(())
-    }
-
-    /// As [`ReplicatedStore::follow_index`] with an engine that keeps no digests: all records are read.
-    fn read_all(
-        &self,
-        part: &mut KeptPart,
-        n_val: u32,
-        partition: Partition,
-    ) -> Result<(), RequestError> {
-        part.leaves.clear();
-        let mut from = Some(Identity(0));
-        while let Some(identity) = from {
-            let page = self.engine.fold(partition, identity, READ_COUNT, false)?;
-            for (encoded, record) in &page.entries {
-                if record.meta.n_val_class == RecordMeta::class_of(n_val) {
-                    part.add(encoded, record, partition);
-                }
-            }
-            from = page.next;
-            give_way();
-        }
-        part.in_order();
-        Ok(())
-    }
-
-    /// The records of a part that are wanted.
-    pub(super) fn part_records(
-        &self,
-        part: &KeptPart,
-        partition: Partition,
-        is_wanted: impl Fn(TreeEntry) -> bool,
-    ) -> Result<Vec<(Bytes, Record)>, RequestError> {
-        let mut records = Vec::new();
-        for tags in part.tags(is_wanted).chunks(READ_COUNT) {
-            records.extend(self.records.tagged_roots(partition, tags)?);
-            give_way();
-        }
-        Ok(records)
-    }
+/// Whether what is known are the records of a tag as the index has them.
+fn is_same(known: &[KeptLeaf], group: &[Leaf]) -> bool {
+    known.len() == group.len()
+        && group.iter().all(|leaf| known.iter().any(|kept| kept.leaf == *leaf))
 }

@@ -1,14 +1,13 @@
 //! Answers of a node from its own copies.
 
-use super::kept::{KEPT_SIZE, KeptPart};
-use super::{PartName, REFRESH_INTERVAL};
+use super::kept::KeptPart;
+use super::{KEPT_SIZE, PartName, REFRESH_INTERVAL};
 use crate::error::RequestError;
 use crate::listing::PartitionSet;
 use crate::records::clock_of;
 use crate::service::{Refusal, refuse};
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
-use parking_lot::MutexGuard;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::data_type::clock_in_riak;
 use quoit_model::data_type::pages::PagedObject;
@@ -16,6 +15,7 @@ use quoit_model::hash::Partition;
 use quoit_model::riak_clock::encode_riak_clock;
 use quoit_riak::Tree;
 use quoit_store::engine::{Record, RecordMeta};
+use quoit_store::index::Tag;
 use quoit_wire::internode::trees::{AskTree, AskTreeClocks, ToldTree, ToldTreeClocks, TreeRecord};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,17 +26,19 @@ const CLOCKS_BYTES: usize = 1 << 20;
 const RECORD_BYTES: usize = 16;
 
 impl ReplicatedStore {
-    /// Has the parts of trees that are kept follow the records, and lets those go that nobody asks for.
+    /// Has the parts of trees that are asked for follow the records, and lets the others go.
     pub(crate) async fn run_riak_trees(self: Arc<Self>) {
         loop {
             tokio::time::sleep(REFRESH_INTERVAL).await;
-            for name in self.riak_trees.retain_asked(self.clock.unix_secs()) {
+            for (name, is_followed) in self.riak_trees.due(self.clock.unix_secs()) {
                 let store = Arc::clone(&self);
                 let refreshed = move || {
-                    let part = store.riak_trees.part_if_kept(name);
-                    part.map_or(Ok(()), |part| {
-                        store.refresh_part(&mut part.lock(), name.n_val, name.partition)
-                    })
+                    let Some(part) = store.riak_trees.part_if_kept(name) else { return Ok(()) };
+                    let mut part = part.lock();
+                    match is_followed {
+                        true => store.pass_over_part(&mut part, name, &mut |_, _| {}),
+                        false => store.retire_part(&mut part, name),
+                    }
                 };
                 if let Err(fault) = self.settings.blocking.behind(refreshed).await {
                     let partition = name.partition.0;
@@ -46,21 +48,17 @@ impl ReplicatedStore {
         }
     }
 
-    /// Looks at this node's parts of a tree, one after the other, until `look` has enough. Waits for the
-    /// disk.
+    /// Goes through this node's parts of a tree, one after the other, until `look` has enough.
     fn each_part(
         &self,
         n_val: u32,
         partitions: impl IntoIterator<Item = Partition>,
-        mut look: impl FnMut(Partition, &KeptPart) -> Result<bool, RequestError>,
+        mut look: impl FnMut(&mut KeptPart, PartName) -> Result<bool, RequestError>,
     ) -> Result<(), RequestError> {
         for partition in partitions {
             let name = PartName { n_val, partition };
             let part = self.riak_trees.part(name, self.clock.unix_secs());
-            let mut part: MutexGuard<'_, KeptPart> = part.lock();
-            self.refresh_part(&mut part, n_val, partition)?;
-            self.riak_trees.note_bytes(name, part.bytes());
-            if !look(partition, &part)? {
+            if !look(&mut part.lock(), name)? {
                 break;
             }
         }
@@ -80,8 +78,8 @@ impl ReplicatedStore {
         let (store, layout_version) = (Arc::clone(self), ask.layout_version);
         let make = move || {
             let mut tree = Tree::empty(KEPT_SIZE);
-            store.each_part(ask.n_val, store.here(&partitions), |_, part| {
-                tree.merge(&part.tree());
+            store.each_part(ask.n_val, store.here(&partitions), |part, name| {
+                store.pass_over_part(part, name, &mut |_, entry| tree.toggle(entry))?;
                 Ok(true)
             })?;
             Ok(match ask.branches.is_empty() {
@@ -127,10 +125,16 @@ impl ReplicatedStore {
         let modified = ask.modified_from..=ask.modified_to.unwrap_or(u64::MAX);
         let (mut records, mut bytes) = (Vec::new(), 0);
         let mut left = PartitionSet::from_bytes(&partitions.to_bytes());
-        self.each_part(ask.n_val, self.here(partitions), |partition, part| {
-            let is_wanted =
-                |entry: quoit_riak::TreeEntry| segments.contains(&(entry.segment % segment_count));
-            for (key, record) in self.part_records(part, partition, is_wanted)? {
+        self.each_part(ask.n_val, self.here(partitions), |part, name| {
+            let mut tags: Vec<Tag> = Vec::new();
+            self.pass_over_part(part, name, &mut |tag, entry| {
+                if segments.contains(&(entry.segment % segment_count)) {
+                    tags.push(tag);
+                }
+            })?;
+            tags.sort_unstable();
+            tags.dedup();
+            for (key, record) in self.records_of_tags(name.partition, &tags)? {
                 if record.meta.n_val_class != RecordMeta::class_of(ask.n_val) {
                     continue;
                 }
@@ -140,7 +144,7 @@ impl ReplicatedStore {
                     records.push(told);
                 }
             }
-            left.remove(partition);
+            left.remove(name.partition);
             Ok(bytes < CLOCKS_BYTES)
         })?;
         Ok(ToldTreeClocks { records, left: left.to_bytes() })

@@ -226,9 +226,8 @@ impl FullSync {
         report
     }
 
-    /// Compares with another peer from now on, until the node is restarted; queues and `n_val`s stay as they
-    /// are where none are given.
-    pub fn set(&self, peer: PeerAddress, scope: FullSyncChange) {
+    /// Compares with another peer from now on; queues and `n_val`s stay as they are where none are given.
+    pub(crate) fn set(&self, peer: PeerAddress, scope: FullSyncChange) {
         let mut state = self.state.lock();
         let compares = &mut state.compares;
         compares.peer = Some(peer);

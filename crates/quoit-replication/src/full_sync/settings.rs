@@ -114,16 +114,33 @@ pub struct FullSyncSettings {
 }
 
 /// Queues and `n_val`s that full-sync is to compare by from now on; those that are `None` stay.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FullSyncChange {
     /// The queue here for what is newer here.
+    #[serde(default)]
     pub queue: Option<String>,
     /// The queue there for what is newer there.
+    #[serde(default)]
     pub peer_queue: Option<String>,
     /// With a Riak, the n_val here of the buckets that are compared.
+    #[serde(default)]
     pub local_n_val: Option<u32>,
     /// With a Riak, their n_val there.
+    #[serde(default)]
     pub remote_n_val: Option<u32>,
+}
+
+impl FullSyncChange {
+    /// This change after a former one.
+    #[must_use]
+    pub(crate) fn after(self, former: Self) -> Self {
+        Self {
+            queue: self.queue.or(former.queue),
+            peer_queue: self.peer_queue.or(former.peer_queue),
+            local_n_val: self.local_n_val.or(former.local_n_val),
+            remote_n_val: self.remote_n_val.or(former.remote_n_val),
+        }
+    }
 }
 
 impl Default for FullSyncSettings {

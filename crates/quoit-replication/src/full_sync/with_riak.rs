@@ -57,7 +57,7 @@ pub(super) async fn run(
         && found.remote_ahead.is_empty()
     {
         // No record differs: the trees were made of something else.
-        store.forget_riak_trees();
+        store.forget_riak_trees().await?;
     }
     let is_wanted = |record: &RecordClock| {
         let bucket = bucket_of(record);

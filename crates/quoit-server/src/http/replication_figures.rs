@@ -96,6 +96,14 @@ pub(super) fn replication_metrics(
     for (_, name, help, counter) in COUNTERS {
         text.counter(name, help, snapshot.total(counter));
     }
+    let trees = context.store.riak_tree_figures();
+    text.gauge("quoit_riak_tree_parts", "Parts of Riak's trees that are kept.", trees.part_count);
+    text.gauge("quoit_riak_tree_memory_bytes", "Memory of these parts.", trees.memory_bytes);
+    text.counter(
+        "quoit_riak_tree_records_read",
+        "Records that were read and hashed for them.",
+        trees.read_count,
+    );
     let queues = context.store.source_queues().status();
     if !queues.is_empty() {
         let now_us = context.store.clock().unix_us();

@@ -20,8 +20,13 @@ impl SourceQueues {
     /// Takes note of a delete that no queue takes and full-sync brings to other clusters.
     pub(crate) fn leave_to_full_sync(&self, now_us: u64) {
         let mut state = self.state.lock();
+        let mut is_missed = false;
         for queue in state.queues.iter_mut().filter(|queue| self.is_of_full_sync(queue)) {
+            is_missed |= queue.missed.span_us().is_none();
             queue.missed.note(now_us, now_us);
+        }
+        if is_missed {
+            state.miss(now_us);
         }
     }
 

@@ -1,17 +1,21 @@
 //! The state of source queues, which is changed under their lock.
 
 use super::{ChangeQueueError, SourceQueueSettings};
-use crate::replication::entry::{EntrySequence, QueueEntry};
+use crate::replication::entry::{EntrySequence, QueueEntry, QueuePriority};
 use crate::replication::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueFilter};
 use crate::replication::journal::{Cursor, Journal, QueueNumber};
 use crate::replication::loss::Losses;
 use crate::replication::manifest::{Manifest, ManifestQueue};
 use crate::replication::missed::MissedDeletes;
+use crate::replication::missed_mark::MissedMark;
 use crate::replication::queue::{Queue, QueueBounds, Staleness};
 use quoit_store::error::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Notify;
+
+/// The manifest has a missed delete at the latest so long after it, unless the disk refuses.
+const UNNOTED_US_MAX: u64 = 60_000_000;
 
 /// The state behind the lock.
 pub(super) struct QueuesState {
@@ -28,6 +32,7 @@ pub(super) struct QueuesState {
     /// Whether the last append failed: it is told once.
     pub(super) has_failed: bool,
     pub(super) losses: Losses,
+    pub(super) missed_mark: MissedMark,
     pub(super) next: EntrySequence,
     pub(super) next_number: u32,
     pub(super) next_lease: u64,
@@ -61,6 +66,7 @@ impl QueuesState {
             journal,
             has_failed: false,
             losses: Losses::none(),
+            missed_mark: MissedMark::Absent,
             next: EntrySequence(found.next.0.max(1)),
             next_number: found.queues.iter().map(|queue| queue.number.0 + 1).max().unwrap_or(1),
             next_lease: 0,
@@ -111,6 +117,41 @@ impl QueuesState {
     pub(super) fn note_loss(&mut self) {
         let disk = self.journal.as_ref().map(|journal| &**journal.disk());
         self.losses.note(disk);
+    }
+
+    /// Takes note of missed deletes that a former process had no time to write to the manifest. Their queues
+    /// are those that may have missed one.
+    pub(super) fn restore_missed(&mut self, full_sync_queue: Option<&str>) {
+        let Some(journal) = &self.journal else { return };
+        self.missed_mark = MissedMark::found(&**journal.disk());
+        let MissedMark::Missed(since_us) = self.missed_mark else { return };
+        for queue in &mut self.queues {
+            let has_room = queue.has_room(QueuePriority::RealTime, true);
+            if !has_room || full_sync_queue == Some(&queue.name) {
+                queue.missed.note(since_us, since_us + UNNOTED_US_MAX);
+            }
+        }
+    }
+
+    /// Notes that a queue has missed a delete.
+    pub(super) fn miss(&mut self, now_us: u64) {
+        if let Some(journal) = &self.journal {
+            self.missed_mark.miss(&**journal.disk(), now_us);
+        }
+    }
+
+    /// Looks whether the manifest on the disk has the missed deletes of all queues.
+    pub(super) fn note_missed(&mut self) {
+        let is_stored = |queue: &Queue| {
+            let mut stored = self.stored.queues.iter();
+            queue.missed.span_us().is_none()
+                || stored.any(|other| other.number == queue.number && other.missed_us.is_some())
+        };
+        if let Some(journal) = &self.journal
+            && self.queues.iter().all(is_stored)
+        {
+            self.missed_mark.note(&**journal.disk());
+        }
     }
 
     pub(super) fn add(&mut self, name: &str, filter: QueueFilter) -> QueueNumber {

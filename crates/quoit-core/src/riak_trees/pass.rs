@@ -1,0 +1,158 @@
+//! Passes of a node over its parts of trees: the index is followed, and what has changed is read.
+
+use super::PartName;
+use super::kept::{KeptLeaf, KeptPart, PartPass};
+use crate::error::RequestError;
+use crate::records::clock_of;
+use crate::replica::Place;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_model::data_type::clock_in_riak;
+use quoit_model::hash::{Identity, Partition};
+use quoit_riak::TreeEntry;
+use quoit_store::compare::{Compare, HashRange, Leaf, Scope, compared_digest, hour_of};
+use quoit_store::engine::{Record, RecordMeta};
+use quoit_store::index::Tag;
+use quoit_store::seam::give_way;
+use std::sync::atomic::Ordering;
+
+/// Leaves that are taken from the index at once.
+const LEAF_COUNT: usize = 4_096;
+/// Records that are read at once.
+const READ_COUNT: usize = 256;
+
+impl ReplicatedStore {
+    /// Goes over this node's records of a part, as they are now. Shows tag and entry of each, in the order of
+    /// tags. Waits for the disk.
+    pub(super) fn pass_over_part(
+        &self,
+        part: &mut KeptPart,
+        name: PartName,
+        see: &mut dyn FnMut(Tag, TreeEntry),
+    ) -> Result<(), RequestError> {
+        match self.engine.compared() {
+            Some(compared) => self.follow_index(part, compared, name, part.wants_file(), see),
+            None => self.read_all(name, see),
+        }
+    }
+
+    /// Brings a part that nobody asks for any more up to date on disk, and lets go what it has in memory.
+    pub(super) fn retire_part(
+        &self,
+        part: &mut KeptPart,
+        name: PartName,
+    ) -> Result<(), RequestError> {
+        if let Some(compared) = self.engine.compared().filter(|_| part.has_fresh()) {
+            self.follow_index(part, compared, name, true, &mut |_, _| {})?;
+            part.let_go();
+        }
+        Ok(())
+    }
+
+    fn follow_index(
+        &self,
+        part: &mut KeptPart,
+        compared: &dyn Compare,
+        name: PartName,
+        wants_file: bool,
+        see: &mut dyn FnMut(Tag, TreeEntry),
+    ) -> Result<(), RequestError> {
+        let PartName { n_val, partition } = name;
+        let n_val_class = RecordMeta::class_of(n_val);
+        let scope = Scope { n_val_class, hour_min: hour_of(self.clock.unix_secs()) };
+        let (file, writer, generation) = self.riak_trees.files(name, wants_file);
+        let mut pass = PartPass::begin(part, file, writer);
+        let mut from = Some(HashRange::ALL.first());
+        while let Some(tag) = from {
+            let page = compared.leaves(partition, scope, HashRange::ALL, tag, LEAF_COUNT)?;
+            let read = |changed: &[Tag]| self.read_leaves(name, changed);
+            pass.follow(&page.leaves, read, see)?;
+            from = page.next;
+            give_way();
+        }
+        pass.end(part, |new_name| self.riak_trees.put_in_place(name, new_name, generation));
+        if !self.riak_trees.note_bytes(name, part.bytes()) {
+            part.let_go();
+        }
+        Ok(())
+    }
+
+    /// Reads and hashes the records of some tags.
+    fn read_leaves(&self, name: PartName, tags: &[Tag]) -> Result<Vec<KeptLeaf>, RequestError> {
+        let n_val_class = RecordMeta::class_of(name.n_val);
+        let mut leaves = Vec::new();
+        for tags in tags.chunks(READ_COUNT) {
+            let records = self.records.tagged_roots(name.partition, tags)?;
+            let of_class =
+                records.iter().filter(|(_, record)| record.meta.n_val_class == n_val_class);
+            leaves
+                .extend(of_class.filter_map(|(key, record)| leaf_of(key, record, name.partition)));
+            give_way();
+        }
+        self.riak_trees.read_count.fetch_add(leaves.len() as u64, Ordering::Relaxed);
+        Ok(leaves)
+    }
+
+    /// As [`ReplicatedStore::follow_index`] with an engine that keeps no digests: all records are read.
+    fn read_all(
+        &self,
+        name: PartName,
+        see: &mut dyn FnMut(Tag, TreeEntry),
+    ) -> Result<(), RequestError> {
+        let n_val_class = RecordMeta::class_of(name.n_val);
+        let mut from = Some(Identity(0));
+        while let Some(identity) = from {
+            let page = self.engine.fold(name.partition, identity, READ_COUNT, false)?;
+            let of_class =
+                page.entries.iter().filter(|(_, record)| record.meta.n_val_class == n_val_class);
+            for kept in of_class.filter_map(|(key, record)| leaf_of(key, record, name.partition)) {
+                see(kept.leaf.tag, kept.entry);
+                self.riak_trees.read_count.fetch_add(1, Ordering::Relaxed);
+            }
+            from = page.next;
+            give_way();
+        }
+        Ok(())
+    }
+
+    /// The records of some tags, which are in ascending order.
+    pub(super) fn records_of_tags(
+        &self,
+        partition: Partition,
+        tags: &[Tag],
+    ) -> Result<Vec<(Bytes, Record)>, RequestError> {
+        let mut records = Vec::new();
+        if self.engine.compared().is_some() {
+            for tags in tags.chunks(READ_COUNT) {
+                records.extend(self.records.tagged_roots(partition, tags)?);
+                give_way();
+            }
+            return Ok(records);
+        }
+        let is_wanted = |encoded: &[u8]| {
+            let place = Place::new(encoded, partition);
+            place.is_ok_and(|place| tags.binary_search(&Tag::of(place.at().identity)).is_ok())
+        };
+        let mut from = tags.first().map(|_| Identity(0));
+        while let Some(identity) = from {
+            let page = self.engine.fold(partition, identity, READ_COUNT, false)?;
+            records.extend(page.entries.into_iter().filter(|(encoded, _)| is_wanted(encoded)));
+            from = page.next;
+            give_way();
+        }
+        Ok(records)
+    }
+}
+
+/// A record as a part has it; `None` of one that is damaged, which is healed and then another record.
+fn leaf_of(encoded: &[u8], record: &Record, partition: Partition) -> Option<KeptLeaf> {
+    let place = Place::new(encoded, partition).ok()?;
+    let at = place.at();
+    let entry = TreeEntry::new(at.key.bucket, at.key.key, &clock_in_riak(&clock_of(record)));
+    let leaf = Leaf {
+        tag: Tag::of(at.identity),
+        digest: compared_digest(&record.meta),
+        tombstone: record.meta.tombstone,
+    };
+    Some(KeptLeaf { leaf, entry })
+}
