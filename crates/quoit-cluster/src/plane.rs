@@ -267,6 +267,12 @@ impl ControlPlane {
         self.published.state.load()
     }
 
+    /// Version of the newest state, at least that of each state that was read before. One load.
+    #[must_use]
+    pub fn newest_version(&self) -> u64 {
+        self.published.newest_version.load(Ordering::Acquire)
+    }
+
     /// The state as it is now, to keep.
     pub(crate) fn state(&self) -> Arc<State> {
         self.published.state.load_full()

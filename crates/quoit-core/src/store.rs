@@ -402,12 +402,17 @@ impl ReplicatedStore {
         Ok(places.collect())
     }
 
-    /// The present topology. Two atomic loads while nothing has changed.
+    /// The present topology, which is no older than any state that was read before. Two atomic loads while
+    /// nothing has changed.
     pub(crate) fn topology_now(&self) -> Guard<Arc<Topology>> {
+        let topology = self.topology.load();
+        if topology.is_current(self.control.newest_version(), &self.internode) {
+            return topology;
+        }
         self.topology_of(&self.control.read())
     }
 
-    /// The topology of a state that was read just now. One atomic load while nothing has changed.
+    /// The topology of a state that was read just now.
     pub(crate) fn topology_of(&self, state: &State) -> Guard<Arc<Topology>> {
         let topology = self.topology.load();
         if topology.is_current(state.version(), &self.internode) {

@@ -28,6 +28,8 @@ use tokio::sync::watch;
 /// Published by the machine: the state for everyone who reads it, and how far it has come.
 pub(crate) struct Published {
     pub(crate) state: ArcSwap<State>,
+    /// Version of the newest state: never less than that of a state which somebody has read.
+    pub(crate) newest_version: AtomicU64,
     /// The state's version.
     pub(crate) version: watch::Sender<u64>,
     /// Counts states with other rules of security than the one before, from 1 on.
@@ -43,6 +45,7 @@ impl Published {
             link,
             security_epoch: Arc::new(AtomicU64::new(1)),
             version: watch::Sender::new(state.version()),
+            newest_version: AtomicU64::new(state.version()),
             state: ArcSwap::from_pointee(state),
             applied_index: watch::Sender::new(applied_index),
         }
@@ -51,6 +54,8 @@ impl Published {
     pub(crate) fn publish(&self, state: Arc<State>, applied_index: u64) {
         self.link.tell(&state);
         let version = state.version();
+        // Before the state: what was made of an older one is not taken for current beside it.
+        self.newest_version.store(version, Ordering::Release);
         let before = self.state.swap(Arc::clone(&state));
         if !Arc::ptr_eq(before.security(), state.security()) && !planted!(KeepsEpoch) {
             // After the state: an epoch that somebody has seen is of these rules or of later ones.
