@@ -54,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     targets::reap_records::TARGET,
     targets::riak_objects::TARGET,
     targets::riak_replication::TARGET,
+    targets::riak_tree_files::TARGET,
     targets::riak_data_types::TARGET,
     targets::hyperloglogs::TARGET,
     targets::riak_files::BITCASK,

@@ -86,7 +86,7 @@ pub use replication::{
 pub use request_log::{
     HotKey, LargeObject, RequestKind, RequestLog, RequestLogSettings, SlowRequest,
 };
-pub use riak_trees::{RiakTreeFigures, TreeClock};
+pub use riak_trees::{RiakTreeFigures, TreeClock, fuzz_riak_tree_file, riak_tree_file_samples};
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
     LatencySummary, LongRequest, Stats, StatsSnapshot,

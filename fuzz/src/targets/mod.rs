@@ -29,6 +29,7 @@ pub(crate) mod riak_files;
 pub(crate) mod riak_keys;
 pub(crate) mod riak_objects;
 pub(crate) mod riak_replication;
+pub(crate) mod riak_tree_files;
 pub(crate) mod security;
 pub(crate) mod source_journals;
 pub(crate) mod store_directories;

@@ -6,6 +6,7 @@
 //! nothing, and a tree is never behind the records. `docs/design/riak-trees.md` has the numbers.
 
 mod ask;
+mod fuzz;
 mod kept;
 mod part_file;
 mod pass;
@@ -14,6 +15,7 @@ mod serve;
 mod tests;
 
 pub use ask::TreeClock;
+pub use fuzz::{fuzz_riak_tree_file, riak_tree_file_samples};
 
 use kept::KeptPart;
 use parking_lot::Mutex;

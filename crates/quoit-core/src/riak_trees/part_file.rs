@@ -83,6 +83,17 @@ impl KeptLeaf {
     }
 }
 
+/// A file with these bytes as the entries of its only block, for fuzzing.
+pub(super) fn file_of_entries(name: PartName, bytes: &[u8]) -> Vec<u8> {
+    let count = (bytes.len() / ENTRY_BYTES).min(BLOCK_COUNT);
+    let entries = &bytes[..count * ENTRY_BYTES];
+    let mut file = head(name).to_vec();
+    file.extend_from_slice(&(count as u64).to_le_bytes());
+    file.extend_from_slice(&block_sum(entries, name).to_le_bytes());
+    file.extend_from_slice(entries);
+    file
+}
+
 /// A file that is read from its beginning to its end.
 pub(super) struct PartReader {
     name: PartName,

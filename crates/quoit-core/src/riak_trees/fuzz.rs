@@ -1,0 +1,81 @@
+//! Promises of a pass over a part of a tree, whatever is in its file: for fuzzing.
+
+use super::kept::{KeptLeaf, KeptPart, PartPass};
+use super::part_file::{PartWriter, file_of_entries};
+use super::{PartName, RiakTrees};
+use quoit_model::hash::Partition;
+use quoit_riak::TreeEntry;
+use quoit_store::compare::Leaf;
+use quoit_store::index::Tag;
+use quoit_store::seam::FaultyDisk;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+const NAME: PartName = PartName { n_val: 3, partition: Partition(1) };
+const LEAF_COUNT: u64 = 20;
+
+/// Takes bytes for the file of a part: as they are, and as entries of a block with a right checksum.
+///
+/// # Panics
+///
+/// When a promise is broken: a pass shows each record of the index once, in the order of tags, and what it has
+/// read is not read again by the next one.
+pub fn fuzz_riak_tree_file(bytes: &[u8]) {
+    check(bytes.to_vec());
+    check(file_of_entries(NAME, bytes));
+}
+
+/// A file as this release writes it, and its entries.
+///
+/// # Panics
+///
+/// Never: the disk is in memory.
+#[must_use]
+pub fn riak_tree_file_samples() -> Vec<Vec<u8>> {
+    let disk = FaultyDisk::new(1);
+    let file_name = NAME.file_name();
+    let mut writer = PartWriter::create(&disk, NAME, file_name.clone()).expect("the disk is well");
+    for leaf in leaves() {
+        writer.push(read(leaf)).expect("the disk is well");
+    }
+    writer.end().expect("the disk is well");
+    let file = disk.bytes(&file_name).expect("it was written");
+    let entries = file[file.len() - 24 * LEAF_COUNT as usize..].to_vec();
+    vec![file, entries]
+}
+
+fn leaves() -> impl Iterator<Item = Leaf> {
+    (0..LEAF_COUNT).map(|number| Leaf {
+        tag: Tag::from_number(number * 3),
+        digest: number,
+        tombstone: number % 4 == 0,
+    })
+}
+
+fn read(leaf: Leaf) -> KeptLeaf {
+    KeptLeaf { leaf, entry: TreeEntry { segment: leaf.digest as u32, value: 7 } }
+}
+
+fn check(file: Vec<u8>) {
+    let disk = FaultyDisk::new(1);
+    disk.put(&NAME.file_name(), file);
+    let trees = RiakTrees::open(Arc::new(disk), 1).expect("the disk is well");
+    let index: Vec<Leaf> = leaves().collect();
+    let mut part = KeptPart::default();
+    let mut pass_over = || {
+        let (file, writer, generation) = trees.files(NAME, part.wants_file());
+        let mut pass = PartPass::begin(&mut part, file, writer);
+        let (mut tags, mut read_count) = (Vec::new(), 0);
+        let give = |changed: &[Tag]| {
+            read_count += changed.len();
+            let of_tags = index.iter().filter(|leaf| changed.contains(&leaf.tag));
+            Ok::<_, Infallible>(of_tags.map(|leaf| read(*leaf)).collect())
+        };
+        let Ok(()) = pass.follow(&index, give, &mut |tag, _| tags.push(tag));
+        pass.end(&mut part, |new_name| trees.put_in_place(NAME, new_name, generation));
+        (tags, read_count)
+    };
+    let expected: Vec<Tag> = index.iter().map(|leaf| leaf.tag).collect();
+    assert_eq!(pass_over().0, expected);
+    assert_eq!(pass_over(), (expected, 0));
+}

@@ -1,0 +1,9 @@
+//! Files of what was hashed for Riak's trees.
+
+use crate::Target;
+
+pub(crate) const TARGET: Target = Target {
+    name: "riak-tree-files",
+    run: quoit_core::fuzz_riak_tree_file,
+    seeds: quoit_core::riak_tree_file_samples,
+};
