@@ -55,9 +55,9 @@ class Restore(ClusterCase):
     def looked_at(self, node):
         return node.json("cluster", "restore", "--data-dir", node.data_dir)
 
-    def copied(self, engine):
+    def copied(self, *settings):
         """A cluster that is stopped, whose nodes have copies of different times for data."""
-        cluster = self.cluster(3, ("ring_size=8", "delete_mode=200", "storage_backend=" + engine))
+        cluster = self.cluster(3, ("ring_size=8", "delete_mode=200", *settings))
         first, second, third = cluster
         first.create_bucket_type("t", {"n_val": 2})
         put_all(first, OLD, b"1", w=3)
@@ -95,8 +95,8 @@ class Restore(ClusterCase):
         cluster.settle()
         return epoch
 
-    def check(self, engine):
-        cluster = self.copied(engine)
+    def check(self, engine, *settings):
+        cluster = self.copied("storage_backend=" + engine, *settings)
         first, second, third = cluster
         self.restored(cluster)
         for node in cluster:
@@ -142,6 +142,13 @@ class Restore(ClusterCase):
 
     def test_innostore_is_restored_from_copies_of_different_times(self):
         self.check("innostore")
+
+    def test_leveled_is_restored_from_copies_of_different_times(self):
+        self.check("leveled")
+
+    def test_several_engines_are_restored_from_copies_of_different_times(self):
+        self.check("multi", "multi_backend.default=warm", "multi_backend.warm.storage_backend=bitcask",
+                   "multi_backend.cold.storage_backend=leveldb")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ use crate::random::Random;
 use bytes::Bytes;
 use quoit_core::{
     ArcRange, Arrival, BatchBounds, ClusterDigests, ClusterQuestion, Difference,
-    DifferenceDirection, Patience, QueueDefinition, QueueFilter, QueuePriority, QueueStatus,
-    QueuedObject, QueuedValue, ReplicatedStore, RequestError, SourceQueueSettings, SourceQueues,
-    VisitedCluster, differences,
+    DifferenceDirection, OnlyIn, Patience, QueueDefinition, QueueFilter, QueuePriority,
+    QueueStatus, QueuedObject, QueuedValue, ReplicatedStore, RequestError, SourceQueueSettings,
+    SourceQueues, VisitedCluster, differences,
 };
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
@@ -38,6 +38,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 const PAUSE_US_MAX: u64 = 100_000;
 /// Longest pause between two full-syncs of a way, in microseconds.
 const FULL_SYNC_PAUSE_US_MAX: u64 = 4_000_000;
+/// Records that the story names of those in which two clusters differ.
+const TOLD_COUNT: usize = 8;
 /// Longest time that a queue is left as it is by operators, in microseconds.
 const SUSPENSION_US_MAX: u64 = 3_000_000;
 /// Of a hundred messages so many are lost while things go wrong.
@@ -301,7 +303,9 @@ impl Way {
             if found.is_empty() {
                 continue;
             }
-            let text = format!("{:?}: {} records differ", self.link, found.len());
+            let told: Vec<String> = found.iter().take(TOLD_COUNT).map(told).collect();
+            let (count, told) = (found.len(), told.join(", "));
+            let text = format!("{:?}: {count} records differ: {told}", self.link);
             self.ground.trace.note("full-sync", &text);
             let keys = |but: DifferenceDirection| -> Vec<Bytes> {
                 let some = found.iter().filter(|difference| difference.direction != but);
@@ -391,6 +395,8 @@ impl Trip {
             return Some(format!("{} entries are lost", batch.len()));
         }
         let count = batch.len();
+        let keys: Vec<String> = batch.iter().map(told_entry).collect();
+        let keys = keys.join(", ");
         let mut stored = Vec::new();
         while !batch.is_empty() {
             let queued = batch.swap_remove(self.random.below(batch.len() as u64) as usize);
@@ -400,11 +406,11 @@ impl Trip {
             }
         }
         if self.is_lost() {
-            return Some(format!("{} of {count} stored, and not confirmed", stored.len()));
+            return Some(format!("{} of {count} stored, and not confirmed: {keys}", stored.len()));
         }
         store.source_queues().confirm(&self.queue, &lease, &stored);
         let refused = self.refused.map_or(String::new(), |reason| format!(": {reason}"));
-        Some(format!("{} of {count} stored{refused}", stored.len()))
+        Some(format!("{} of {count} stored: {keys}{refused}", stored.len()))
     }
 
     fn is_lost(&mut self) -> bool {
@@ -433,6 +439,26 @@ impl Trip {
         }
         is_stored
     }
+}
+
+/// A difference, for the story.
+fn told(difference: &Difference) -> String {
+    let only = match &difference.only_in {
+        None => "",
+        Some(OnlyIn::Here(_)) => ", only here",
+        Some(OnlyIn::There(_)) => ", only there",
+    };
+    format!("{} {:?}{only}", difference.key.escape_ascii(), difference.direction)
+}
+
+/// An entry, for the story.
+fn told_entry(queued: &QueuedObject) -> String {
+    let kind = match &queued.value {
+        QueuedValue::Object(_) => "",
+        QueuedValue::Tombstone(_) => "tombstone of ",
+        QueuedValue::Reap { .. } => "reap of ",
+    };
+    format!("{kind}{}", queued.key.escape_ascii())
 }
 
 /// Stores an entry, as a sink does.
