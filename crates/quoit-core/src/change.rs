@@ -436,8 +436,10 @@ impl ReplicatedStore {
         self.warn_if_many(at.key, &object);
         let tombstone = object.is_tombstone();
         if tombstone {
-            let is_queued = self.source_queues.is_active();
-            if !replicates && !is_queued && self.reaper.reap_at_once(self.settings.delete_mode) {
+            if !replicates
+                && !self.has_links()
+                && self.reaper.reap_at_once(self.settings.delete_mode)
+            {
                 return (Decision::Remove, Ok(Some(object)));
             }
             self.note_tombstone(at, object.digest());

@@ -12,6 +12,7 @@
 //! finds it in a scan.
 
 mod agreement;
+mod alone;
 mod marks;
 mod reaped;
 mod retirement;
@@ -23,16 +24,13 @@ pub(crate) use reaped::{Admitted, Reaped, clock_of, meta_of, rest_of};
 pub use retirement::ReapRecordsHeldUp;
 pub use waits::TombstonesHeldUp;
 
-use crate::blocking::give_way;
 use crate::error::RequestError;
-use crate::replica::Place;
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
 use marks::Marks;
 use parking_lot::Mutex;
 use quoit_model::hash::Partition;
 use quoit_store::engine::{Record, RecordAt};
-use quoit_store::error::StoreError;
 use retirement::Retirement;
 use scan::{LEFT_BEHIND_US, ScanStep, TombstoneScan};
 use std::collections::VecDeque;
@@ -222,27 +220,6 @@ impl ReplicatedStore {
         }
     }
 
-    /// Reaps what is due now on a node that is alone and returns how many records went.
-    ///
-    /// # Errors
-    ///
-    /// Engine faults; what was not reaped is found by the next scan.
-    ///
-    /// With `delay_ms` as `None`, tombstones are kept but for those that an operator wants reaped.
-    pub async fn reap_step(self: &Arc<Self>, delay_ms: Option<u64>) -> Result<usize, RequestError> {
-        let due = self.due_tombstones(delay_ms).await?;
-        let store = Arc::clone(self);
-        let reap = move || {
-            let reap = |noted| {
-                give_way();
-                store.reap(noted).map(usize::from)
-            };
-            let reaped: Result<usize, StoreError> = due.iter().map(reap).sum();
-            reaped.map_err(|fault| store.scan_again(fault.into()))
-        };
-        self.settings.blocking.aside(reap).await
-    }
-
     /// Tombstones that are due, out of the queue, and before that, where it is time, those that nobody has
     /// noted into it.
     async fn due_tombstones(
@@ -302,19 +279,6 @@ impl ReplicatedStore {
             tokio::time::sleep(TICK).await;
         }
         Ok(())
-    }
-
-    fn reap(&self, noted: &NotedTombstone) -> Result<bool, StoreError> {
-        let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(false) };
-        let tombstone = match !noted.is_told && self.queues_reaps() {
-            true => self.tombstone_of(noted).unwrap_or_default(),
-            false => None,
-        };
-        let is_reaped = self.reap_copy(&place.at(), noted.digest)?;
-        if let Some(tombstone) = tombstone.filter(|_| is_reaped) {
-            self.queue_reaped(&noted.encoded, &tombstone);
-        }
-        Ok(is_reaped)
     }
 
     /// Looks for tombstones where the last scan has stopped, a page at a time: others wait for the same

@@ -38,6 +38,7 @@ use quoit_store::error::StoreError;
 use quoit_store::seam::{Clock, Disk};
 use quoit_wire::internode::data::{METHOD_FIRST, METHOD_LAST};
 use std::future::poll_fn;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -169,6 +170,8 @@ pub struct ReplicatedStore {
     pub(crate) replication_operator: OnceLock<Arc<dyn ReplicationOperator>>,
     /// Parts of the trees that Riak nodes compare clusters by.
     pub(crate) riak_trees: RiakTrees,
+    /// Whether this node consumes queues of other clusters.
+    pub(crate) consumes: AtomicBool,
     /// Scripts of other nodes' jobs.
     pub(crate) map_sessions: MapSessions,
     stats: Stats,
@@ -242,6 +245,7 @@ impl ReplicatedStore {
             change_log: None,
             replication_operator: OnceLock::new(),
             riak_trees: RiakTrees::default(),
+            consumes: AtomicBool::new(false),
             map_sessions: MapSessions::default(),
             stats: Stats::default(),
             request_log: RequestLog::new(settings.request_log),

@@ -268,6 +268,8 @@ faults! {
         "what has come from another cluster is not queued for further ones";
     OverlooksQueues, "overlooks-queues", Replication,
         "reap records retire although source queues have older entries";
+    ForgetsAlone, "forgets-alone", Replication,
+        "a node that is a cluster by itself reaps without reap records although it has links";
     OverlooksMissedDeletes, "overlooks-missed-deletes", Replication,
         "deletes that a suspended or full source queue drops are not waited for";
     RepairsOneWay, "repairs-one-way", Replication,

@@ -133,6 +133,7 @@ impl Sinks {
                 sinks.insert(name, Sink::new(definition, by_command));
             }
         }
+        store.set_consumes(!sinks.is_empty());
         let state = Mutex::new(State { sinks, kept, is_running: false });
         let node_name = Bytes::copy_from_slice(settings.node_name.as_bytes());
         Ok(Self { store, dialer, node_name, state, file })
@@ -270,6 +271,7 @@ impl Sinks {
     }
 
     fn keep(&self, state: &mut State) -> Result<(), ChangeSinkError> {
+        self.store.set_consumes(!state.sinks.is_empty());
         let by_command = state.sinks.values().filter(|sink| sink.by_command);
         state.kept.sinks = by_command.map(|sink| sink.definition.clone()).collect();
         Ok(self.file.store(&state.kept)?)

@@ -293,7 +293,7 @@ impl ReplicatedStore {
         self.settings.blocking.aside(reap).await.unwrap_or_default()
     }
 
-    fn reap_later(&self, tombstones: Vec<NotedTombstone>) {
+    pub(super) fn reap_later(&self, tombstones: Vec<NotedTombstone>) {
         let due_us = self.clock.unix_us() + AGAIN_US;
         self.reaper.insert(tombstones.into_iter().map(|noted| NotedTombstone { due_us, ..noted }));
     }

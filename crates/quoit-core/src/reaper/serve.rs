@@ -164,7 +164,7 @@ impl ReplicatedStore {
     }
 }
 
-fn reap_record(at: &RecordAt<'_>, tombstone: Bytes) -> Result<ReapRecord, RequestError> {
+pub(super) fn reap_record(at: &RecordAt<'_>, tombstone: Bytes) -> Result<ReapRecord, RequestError> {
     // What can't be read would keep nothing out.
     decode(&tombstone)?;
     let (partition, identity): (Partition, _) = (at.partition, at.identity);

@@ -10,6 +10,7 @@ use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, ReplMode};
 use quoit_store::engine::{Access, Fetch, RecordAt};
+use std::sync::atomic::Ordering;
 
 /// The object of a write, as far as the coordinator has it at hand.
 pub(crate) enum WrittenObject<'a> {
@@ -63,6 +64,18 @@ impl ReplicatedStore {
     pub(crate) fn is_held(&self, size_bytes: usize) -> bool {
         self.source_queues.is_active()
             && size_bytes <= self.source_queues.settings().object_bytes_max
+    }
+
+    /// Whether another cluster may send versions that were deleted here: this node has a queue or a full-sync
+    /// for one, or consumes its queues.
+    pub(crate) fn has_links(&self) -> bool {
+        let queues = &self.source_queues;
+        queues.is_active() || queues.has_full_sync() || self.consumes.load(Ordering::Relaxed)
+    }
+
+    /// Says whether this node consumes queues of other clusters.
+    pub fn set_consumes(&self, consumes: bool) {
+        self.consumes.store(consumes, Ordering::Relaxed);
     }
 
     /// Tells change feeds of what this node has coordinated, and queues it for other clusters, right after

@@ -2,7 +2,8 @@
 
 use crate::fixture::{SECOND_US, fixture, fixture_with, key, put_of, values};
 use bytes::Bytes;
-use quoit_core::{DeleteMode, DeleteRequest, Deleted, PutRequest, StoreSettings};
+use quoit_core::{Arrival, DeleteMode, DeleteRequest, Deleted, PutRequest, StoreSettings};
+use quoit_model::props::Quorum;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,5 +93,30 @@ async fn a_bucket_of_tombstones_is_listed_until_they_are_reaped() {
         let mut buckets = fixture.store.list_buckets(b"default").await.unwrap();
         let expected = is_listed.then(|| vec![Bytes::from_static(b"bucket")]);
         assert_eq!(buckets.next().await.unwrap(), expected, "{delete_mode:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_cluster_does_not_bring_back_what_a_lone_node_has_reaped() {
+    let at = key("default", "k");
+    let mut name = Vec::new();
+    at.encode_into(&mut name);
+    let name = Bytes::from(name);
+    for delete_mode in [DeleteMode::default(), DeleteMode::Immediate] {
+        for has_link in [true, false] {
+            let settings = StoreSettings { delete_mode, ..StoreSettings::default() };
+            let fixture = fixture_with(settings);
+            fixture.store.set_consumes(has_link);
+            fixture.put(at, "one").await;
+            let old = fixture.get(at).await.unwrap();
+            fixture.store.delete(DeleteRequest::of(at)).await.unwrap();
+            fixture.clock.advance_us(10 * SECOND_US);
+            fixture.reap().await;
+            assert_eq!(fixture.get(at).await, None);
+            let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Count(0) };
+            fixture.store.store_arrived(&name, &old, &arrival).await.unwrap();
+            // Without a link it can't arrive, and no reap record is made for it.
+            assert_eq!(fixture.get(at).await.is_none(), has_link, "{delete_mode:?}");
+        }
     }
 }

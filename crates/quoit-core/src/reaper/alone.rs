@@ -1,0 +1,74 @@
+//! Reaping on a node that is a cluster by itself.
+//!
+//! Nobody has to agree, and there is no other copy that an older version could come from, but for other
+//! clusters: where there are links to any, a reap record is made first, as in a larger cluster.
+
+use super::NotedTombstone;
+use super::serve::reap_record;
+use crate::blocking::give_way;
+use crate::error::RequestError;
+use crate::replica::Place;
+use crate::store::ReplicatedStore;
+use quoit_planted::planted;
+use quoit_store::error::StoreError;
+use std::sync::Arc;
+
+impl ReplicatedStore {
+    /// Reaps what is due now on a node that is alone and returns how many records went.
+    ///
+    /// # Errors
+    ///
+    /// Engine faults; what was not reaped is found by the next scan.
+    ///
+    /// With `delay_ms` as `None`, tombstones are kept but for those that an operator wants reaped.
+    pub async fn reap_step(self: &Arc<Self>, delay_ms: Option<u64>) -> Result<usize, RequestError> {
+        let due = self.due_tombstones(delay_ms).await?;
+        let store = Arc::clone(self);
+        let reap = move || {
+            if store.has_links() && !planted!(ForgetsAlone) {
+                match store.record_reaps(&due) {
+                    // There is room for further reap records when some have retired.
+                    Err(RequestError::Overload) => {
+                        store.reap_later(due);
+                        return Ok(0);
+                    }
+                    recorded => recorded.map_err(|fault| store.scan_again(fault))?,
+                }
+            }
+            let reap = |noted| {
+                give_way();
+                store.reap(noted).map(usize::from)
+            };
+            let reaped: Result<usize, StoreError> = due.iter().map(reap).sum();
+            reaped.map_err(|fault| store.scan_again(fault.into()))
+        };
+        self.settings.blocking.aside(reap).await
+    }
+
+    /// Makes the reap records of tombstones that are there as they were noted.
+    fn record_reaps(&self, due: &[NotedTombstone]) -> Result<(), RequestError> {
+        let mut records = Vec::new();
+        for noted in due {
+            give_way();
+            let Ok(place) = Place::new(&noted.encoded, noted.partition) else { continue };
+            // A damaged one is not reaped, either.
+            if let Ok(Some(tombstone)) = self.tombstone_of(noted) {
+                records.push(reap_record(&place.at(), tombstone)?);
+            }
+        }
+        self.add_reap_records(records)
+    }
+
+    fn reap(&self, noted: &NotedTombstone) -> Result<bool, StoreError> {
+        let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(false) };
+        let tombstone = match !noted.is_told && self.queues_reaps() {
+            true => self.tombstone_of(noted).unwrap_or_default(),
+            false => None,
+        };
+        let is_reaped = self.reap_copy(&place.at(), noted.digest)?;
+        if let Some(tombstone) = tombstone.filter(|_| is_reaped) {
+            self.queue_reaped(&noted.encoded, &tombstone);
+        }
+        Ok(is_reaped)
+    }
+}
