@@ -77,9 +77,13 @@ fn direction(
         (Some(ours), Some(theirs)) => {
             let clocks = (decode_context(&ours.clock), decode_context(&theirs.clock));
             let (Ok(our), Ok(their)) = clocks else { return Some(DifferenceDirection::Both) };
+            let (our_us, their_us) = (ours.modified_us, theirs.modified_us);
             Some(match (our.descends(&their), their.descends(&our)) {
-                (true, false) => DifferenceDirection::FromHere,
-                (false, true) => DifferenceDirection::FromThere,
+                // Where the last write wins it does so by its time, whatever the clocks have seen: a node whose
+                // time is behind may have replaced a value that is later than its own. Both sides then have to
+                // see both.
+                (true, false) if our_us >= their_us => DifferenceDirection::FromHere,
+                (false, true) if their_us >= our_us => DifferenceDirection::FromThere,
                 _ if planted!(RepairsOneWay) => DifferenceDirection::FromHere,
                 // Equal clocks with other times, or concurrent ones.
                 _ => DifferenceDirection::Both,
@@ -115,7 +119,8 @@ mod tests {
     fn records_go_where_they_are_older_or_missing() {
         let here = vec![
             record("equal", 1, &[(1, 1)], false),
-            record("newer", 2, &[(1, 2)], false),
+            record("newer", 22, &[(1, 2)], false),
+            record("newer by its clock", 2, &[(1, 2)], false),
             record("older", 3, &[(1, 1)], false),
             record("concurrent", 4, &[(1, 1)], false),
             record("only here", 5, &[(1, 1)], false),
@@ -125,6 +130,7 @@ mod tests {
         let there = vec![
             record("equal", 1, &[(1, 1)], false),
             record("newer", 20, &[(1, 1)], false),
+            record("newer by its clock", 20, &[(1, 1)], false),
             record("older", 30, &[(1, 1), (2, 1)], false),
             record("concurrent", 40, &[(2, 1)], false),
             record("deleted there", 50, &[(1, 1)], true),
@@ -139,6 +145,7 @@ mod tests {
         let expected = [
             ("concurrent", DifferenceDirection::Both),
             ("newer", DifferenceDirection::FromHere),
+            ("newer by its clock", DifferenceDirection::Both),
             ("older", DifferenceDirection::FromThere),
             ("only here", DifferenceDirection::Both),
             ("other time", DifferenceDirection::Both),
