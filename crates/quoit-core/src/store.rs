@@ -281,8 +281,8 @@ impl ReplicatedStore {
         Ok(self)
     }
 
-    /// Keeps what was hashed for Riak's trees on a disk, and takes up what is there. Without it all is in memory,
-    /// within a bound, and ends with the process.
+    /// Keeps what was hashed for Riak's trees on a disk, and takes up what is there. Without it all is in
+    /// memory, within a bound, and ends with the process.
     ///
     /// # Errors
     ///

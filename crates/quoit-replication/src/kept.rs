@@ -25,7 +25,7 @@ pub(crate) struct KeptChanges {
     pub(crate) full_sync: Option<KeptFullSync>,
 }
 
-/// What full-sync compares with by command, in place of the configuration.
+/// The other side of full-sync by command, in place of the configuration's.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct KeptFullSync {
     pub(crate) peer: PeerAddress,

@@ -216,7 +216,8 @@ impl Replication {
         self.sinks.pause_full_sync(is_paused)
     }
 
-    /// Has full-sync compare with another peer, by other queues and `n_val`s where `change` has them. It lasts.
+    /// Has full-sync compare with another peer, by other queues and `n_val`s where `change` has them. The
+    /// change lasts.
     ///
     /// # Errors
     ///

@@ -250,8 +250,8 @@ impl Way {
         }
     }
 
-    /// Suspends the queue of a node and resumes it, again and again. In the end all queues are resumed, those too
-    /// whose node has died meanwhile.
+    /// Suspends the queue of a node and resumes it, again and again. In the end all queues are resumed, those
+    /// too whose node has died meanwhile.
     async fn suspend(mut self, is_rough: impl Fn() -> bool) {
         let name = self.link.queue();
         loop {

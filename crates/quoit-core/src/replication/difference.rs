@@ -79,9 +79,9 @@ fn direction(
             let (Ok(our), Ok(their)) = clocks else { return Some(DifferenceDirection::Both) };
             let (our_us, their_us) = (ours.modified_us, theirs.modified_us);
             Some(match (our.descends(&their), their.descends(&our)) {
-                // Where the last write wins it does so by its time, whatever the clocks have seen: a node whose
-                // time is behind may have replaced a value that is later than its own. Both sides then have to
-                // see both.
+                // Where the last write wins it does so by its time, whatever the clocks have seen: a node
+                // whose time is behind may have replaced a value that is later than its own. Both sides then
+                // have to see both.
                 (true, false) if our_us >= their_us => DifferenceDirection::FromHere,
                 (false, true) if their_us >= our_us => DifferenceDirection::FromThere,
                 _ if planted!(RepairsOneWay) => DifferenceDirection::FromHere,

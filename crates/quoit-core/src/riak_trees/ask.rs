@@ -148,7 +148,7 @@ impl ReplicatedStore {
         self.settings.blocking.aside(forget).await
     }
 
-    /// What this node keeps of trees.
+    /// Figures of the trees that this node keeps.
     #[must_use]
     pub fn riak_tree_figures(&self) -> RiakTreeFigures {
         self.riak_trees.figures()

@@ -18,8 +18,8 @@ const LEAF_COUNT: u64 = 20;
 ///
 /// # Panics
 ///
-/// When a promise is broken: a pass shows each record of the index once, in the order of tags, and what it has
-/// read is not read again by the next one.
+/// When a promise is broken: a pass shows each record of the index once, in the order of tags, and what it
+/// has read is not read again by the next one.
 pub fn fuzz_riak_tree_file(bytes: &[u8]) {
     check(bytes.to_vec());
     check(file_of_entries(NAME, bytes));

@@ -61,9 +61,9 @@ impl KeptPart {
 pub(super) struct PartPass {
     file: Option<PartReader>,
     writer: Option<PartWriter>,
-    /// What the part had beside its file.
+    /// Records that the part had beside its file.
     old: VecDeque<KeptLeaf>,
-    /// What it has now. Empty where a file is written.
+    /// Those that it has now. Empty where a file is written.
     fresh: Vec<KeptLeaf>,
 }
 

@@ -89,7 +89,7 @@ impl Slot {
     }
 }
 
-/// What a node keeps of trees for Riak.
+/// Figures of the trees that a node keeps for Riak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RiakTreeFigures {
     /// Parts, each of a partition and an `n_val`.

@@ -22,8 +22,8 @@
 //! ```
 //!
 //! Numbers are little-endian. An entry is used only for a record with the same tag, digest and deletion, so
-//! that one which has survived its record does no harm, and nothing is synced: of a file that a power loss has
-//! torn the damaged blocks count as absent.
+//! that one which has survived its record does no harm, and nothing is synced: of a file that a power loss
+//! has torn the damaged blocks count as absent.
 
 use super::PartName;
 use super::kept::KeptLeaf;

@@ -12,14 +12,14 @@ const NOW_SECS: u64 = 1_700_000_000;
 /// Leaves of a page, few enough for several pages.
 const PAGE_COUNT: usize = 700;
 
-/// What the index of an engine has.
+/// The leaves that the index of an engine has.
 type Index = BTreeSet<Leaf>;
 
 fn leaf(tag: u64, digest: u64) -> Leaf {
     Leaf { tag: Tag::from_number(tag), digest, tombstone: digest.is_multiple_of(7) }
 }
 
-/// What is hashed of a record. Another version has another one.
+/// The entry of a record. Another version has another one.
 fn entry_of(leaf: Leaf) -> TreeEntry {
     let Leaf { tag, digest, tombstone } = leaf;
     let segment = (tag.number() as u32).wrapping_mul(0x9e37_79b9);
@@ -179,7 +179,8 @@ enum Step {
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (0_u64..3_000, 0_u64..1_600, 1_u64..50).prop_map(|(from, count, digest)| Step::Write(from, count, digest)),
+        3 => (0_u64..3_000, 0_u64..1_600, 1_u64..50)
+            .prop_map(|(from, count, digest)| Step::Write(from, count, digest)),
         1 => (0_u64..3_000).prop_map(Step::Remove),
         1 => (0_u64..3_000).prop_map(Step::Twin),
         4 => Just(Step::Pass),
