@@ -130,7 +130,9 @@ class FullDisk(unittest.TestCase):
             put(one[0], QUEUED)
         # The entries that were in memory alone are gone, and their records are found by a comparison.
         consume(other, one)
-        repl(one[0], "fullsync", "set", "--peer", peers(other))
+        # Without room it holds for this process.
+        said = repl(one[0], "fullsync", "set", "--peer", peers(other), fails=True)
+        self.assertIn("the change lasts until the node is restarted", said)
         self.assertIn("repaired", repl(one[0], "fullsync", "run", "all"))
         wait_until(lambda: waiting(one) == 0, "all to be across")
         for number in range(QUEUED + 1):
