@@ -283,13 +283,10 @@ impl ReplicatedStore {
 
     /// Keeps what was hashed for Riak's trees on a disk, and takes up what is there. Without it all is in
     /// memory, within a bound, and ends with the process.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses.
-    pub fn with_riak_trees(mut self, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
-        self.riak_trees = RiakTrees::open(disk, self.clock.unix_secs())?;
-        Ok(self)
+    #[must_use]
+    pub fn with_riak_trees(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.riak_trees = RiakTrees::open(disk, self.clock.unix_secs());
+        self
     }
 
     /// Replicates to other clusters by these queues.

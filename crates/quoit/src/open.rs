@@ -109,8 +109,14 @@ pub(crate) fn open(
         let store = store.with_change_log(open_change_log(data_dir, settings)?);
         let disk = RealDisk::open(data_dir.join(HINTS_DIR)).context("opening the hints")?;
         let store = store.with_hints(Arc::new(disk)).context("reading the hints")?;
-        let disk = RealDisk::open(data_dir.join(RIAK_TREES_DIR)).context("opening Riak's trees")?;
-        let store = store.with_riak_trees(Arc::new(disk)).context("reading Riak's trees")?;
+        let store = match RealDisk::open(data_dir.join(RIAK_TREES_DIR)) {
+            Ok(disk) => store.with_riak_trees(Arc::new(disk)),
+            // Nothing is lost without it, so a node starts without it.
+            Err(fault) => {
+                tracing::warn!(%fault, "trees for Riak are not kept on disk");
+                store
+            }
+        };
         let disk = RealDisk::open(data_dir.join(REAPED_DIR)).context("opening the reap records")?;
         let entropy = getrandom::u64().context("asking the system for random bytes")?;
         store.with_reap_records(Arc::new(disk), entropy).context("reading the reap records")?

@@ -51,9 +51,11 @@ impl ReplicatedStore {
         for noted in due {
             give_way();
             let Ok(place) = Place::new(&noted.encoded, noted.partition) else { continue };
-            // A damaged one is not reaped, either.
-            if let Ok(Some(tombstone)) = self.tombstone_of(noted) {
-                records.push(reap_record(&place.at(), tombstone)?);
+            match self.tombstone_of(noted) {
+                Ok(Some(tombstone)) => records.push(reap_record(&place.at(), tombstone)?),
+                // It is not reaped, either.
+                Ok(None) | Err(RequestError::Store(StoreError::Corrupt { .. })) => {}
+                Err(fault) => return Err(fault),
             }
         }
         self.add_reap_records(records)

@@ -59,7 +59,7 @@ fn read(leaf: Leaf) -> KeptLeaf {
 fn check(file: Vec<u8>) {
     let disk = FaultyDisk::new(1);
     disk.put(&NAME.file_name(), file);
-    let trees = RiakTrees::open(Arc::new(disk), 1).expect("the disk is well");
+    let trees = RiakTrees::open(Arc::new(disk), 1);
     let index: Vec<Leaf> = leaves().collect();
     let mut part = KeptPart::default();
     let mut pass_over = || {

@@ -13,6 +13,8 @@ const FRESH_COUNT_MIN: u64 = 1_024;
 /// A part's file is written anew when so many parts of its entries have changed: each changed record then
 /// costs at most so many entries of writing.
 const FRESH_PART: u64 = 16;
+/// Records that a pass keeps in memory at most, where no file can be written: the others are read once more.
+const FRESH_COUNT_MAX: usize = super::MEMORY_BYTES_MAX / size_of::<KeptLeaf>();
 
 /// A record that is in the part: as the index has it, and as the tree has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +123,7 @@ impl PartPass {
     }
 
     fn keep(&mut self, leaves: &[KeptLeaf]) {
-        if self.writer.is_none() {
+        if self.writer.is_none() && self.fresh.len() + leaves.len() <= FRESH_COUNT_MAX {
             self.fresh.extend_from_slice(leaves);
         }
     }
@@ -144,8 +146,9 @@ impl PartPass {
             return;
         }
         self.fresh.sort_unstable_by_key(|kept| kept.leaf);
+        let is_due = self.file.as_ref().is_some_and(PartReader::is_damaged);
         let file_count = self.file.map(|file| file.count());
-        *part = KeptPart { file_count, fresh: self.fresh, is_due: false };
+        *part = KeptPart { file_count, fresh: self.fresh, is_due };
     }
 }
 

@@ -22,7 +22,6 @@ use parking_lot::Mutex;
 use part_file::{PartReader, PartWriter};
 use quoit_model::hash::Partition;
 use quoit_model::segments::TreeSize;
-use quoit_store::error::StoreError;
 use quoit_store::seam::Disk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,10 +100,10 @@ pub struct RiakTreeFigures {
 }
 
 impl RiakTrees {
-    /// Keeps parts on a disk, with those that are there.
-    pub(crate) fn open(disk: Arc<dyn Disk>, now_secs: u64) -> Result<Self, StoreError> {
+    /// Keeps parts on a disk, with those that are there. A disk that refuses costs reading records again.
+    pub(crate) fn open(disk: Arc<dyn Disk>, now_secs: u64) -> Self {
         let mut parts = BTreeMap::new();
-        for file_name in disk.list()? {
+        for file_name in disk.list().unwrap_or_default() {
             match PartName::of_file(&file_name) {
                 Some(name) => {
                     let kept_until_secs = now_secs + KEPT_SECS;
@@ -112,11 +111,11 @@ impl RiakTrees {
                     parts.insert(name, Slot { part, asked_secs: None, kept_until_secs, bytes: 0 });
                 }
                 // One that a crash has left in the midst of it.
-                None if file_name.ends_with(".new") => disk.remove(&file_name)?,
+                None if file_name.ends_with(".new") => drop(disk.remove(&file_name)),
                 None => {}
             }
         }
-        Ok(Self { disk: Some(disk), parts: Mutex::new(parts), ..Self::default() })
+        Self { disk: Some(disk), parts: Mutex::new(parts), ..Self::default() }
     }
 
     /// The part of this name, for a question.

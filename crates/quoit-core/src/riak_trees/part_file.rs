@@ -103,6 +103,7 @@ pub(super) struct PartReader {
     block: VecDeque<KeptLeaf>,
     /// Entries that were read.
     count: u64,
+    is_damaged: bool,
 }
 
 impl PartReader {
@@ -117,6 +118,7 @@ impl PartReader {
             next: Some(FILE_HEAD_BYTES as u64),
             block: VecDeque::new(),
             count: 0,
+            is_damaged: false,
         })
     }
 
@@ -135,21 +137,46 @@ impl PartReader {
         found
     }
 
+    /// Whether a block was damaged: it and those behind it count as absent.
+    pub(super) const fn is_damaged(&self) -> bool {
+        self.is_damaged
+    }
+
     /// Entries that were read so far.
     pub(super) const fn count(&self) -> u64 {
         self.count
     }
 
     fn front(&mut self) -> Option<KeptLeaf> {
-        if self.block.is_empty() {
-            self.next = self.read_block();
+        if self.block.is_empty()
+            && let Some(at) = self.next
+        {
+            self.next = self.read_block(at);
         }
         self.block.front().copied()
     }
 
-    /// Reads the block that is next, and tells where the one after it begins.
-    fn read_block(&mut self) -> Option<u64> {
-        let at = self.next?;
+    /// Reads a block, and tells where the one after it begins.
+    fn read_block(&mut self, at: u64) -> Option<u64> {
+        if self.file.size_bytes().is_ok_and(|size_bytes| size_bytes <= at) {
+            return None;
+        }
+        let next = self.read_sound_block(at);
+        if next.is_none() {
+            let (n_val, partition) = (self.name.n_val, self.name.partition.0);
+            tracing::warn!(
+                n_val,
+                partition,
+                at,
+                "a file of a tree for Riak is damaged and made anew"
+            );
+            self.is_damaged = true;
+        }
+        next
+    }
+
+    /// As [`PartReader::read_block`]; `None` of a damaged one.
+    fn read_sound_block(&mut self, at: u64) -> Option<u64> {
         let mut head = [0; BLOCK_HEAD_BYTES];
         if self.file.read_at(&mut head, at).ok()? < BLOCK_HEAD_BYTES {
             return None;

@@ -44,7 +44,10 @@ impl ReplicatedStore {
     ) -> Result<(), RequestError> {
         if let Some(compared) = self.engine.compared().filter(|_| part.has_fresh()) {
             self.follow_index(part, compared, name, true, &mut |_, _| {})?;
-            part.let_go();
+            if part.has_fresh() {
+                part.let_go();
+                self.riak_trees.note_bytes(name, 0);
+            }
         }
         Ok(())
     }

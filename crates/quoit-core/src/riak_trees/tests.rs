@@ -3,6 +3,7 @@ use super::*;
 use proptest::prelude::*;
 use quoit_riak::TreeEntry;
 use quoit_store::compare::Leaf;
+use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use quoit_store::seam::FaultyDisk;
 use std::collections::BTreeSet;
@@ -39,7 +40,7 @@ struct PartOnDisk {
 
 impl PartOnDisk {
     fn open(disk: FaultyDisk) -> Self {
-        let trees = RiakTrees::open(Arc::new(disk.clone()), NOW_SECS).expect("the disk works");
+        let trees = RiakTrees::open(Arc::new(disk.clone()), NOW_SECS);
         Self { disk, trees, part: KeptPart::default() }
     }
 
