@@ -10,5 +10,6 @@ mod in_place;
 mod life;
 mod overload;
 mod refusals;
+mod riak_trees;
 mod slow_disk;
 mod writes;
