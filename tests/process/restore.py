@@ -14,6 +14,8 @@ from support.node import copy_data  # noqa: E402
 from support.pb import Connection  # noqa: E402
 
 OLD = [b"old %d" % number for number in range(100)]
+# Written to the second one of several engines.
+COLD = [b"cold %d" % number for number in range(20)]
 # Written between the copies, so that the first copy lacks them.
 LATER = [b"later %d" % number for number in range(100)]
 # Written after all copies.
@@ -26,9 +28,9 @@ def put_all(node, keys, value, **options):
             pb.put(b"b", key, value, **options)
 
 
-def values(node, keys):
+def values(node, keys, **options):
     with Connection(node.pb) as pb:
-        return [pb.get(b"b", key) for key in keys]
+        return [pb.get(b"b", key, **options) for key in keys]
 
 
 def set_n_val(node, n_val):
@@ -61,6 +63,9 @@ class Restore(ClusterCase):
         first, second, third = cluster
         first.create_bucket_type("t", {"n_val": 2})
         put_all(first, OLD, b"1", w=3)
+        if "storage_backend=multi" in settings:
+            first.create_bucket_type("cold", {"backend": "cold"})
+            put_all(first, COLD, b"1", w=3, type=b"cold")
         copies = [self.copy_of(first)]
         cluster.settle()
         set_n_val(second, 1)
@@ -107,6 +112,8 @@ class Restore(ClusterCase):
             self.assertEqual(values(node, OLD[10:]), [[b"1"]] * 90)
             self.assertEqual(values(node, LATER), [[b"1"]] * len(LATER))
             self.assertEqual(values(node, LOST), [[]] * len(LOST))
+            if engine == "multi":
+                self.assertEqual(values(node, COLD, type=b"cold"), [[b"1"]] * len(COLD))
         told = first.json("status")["losses"]["possibly_incomplete_partitions"]
         self.assertEqual(len(told), 8, "nobody knows what is missing")
         first.run("accept-losses")
