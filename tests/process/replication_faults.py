@@ -12,6 +12,7 @@ sys.path[:0] = [os.path.dirname(HERE)]
 
 from support import shifted_clock, unittest_runner  # noqa: E402
 from support.cluster import wait_until  # noqa: E402
+from support.node import NodeError  # noqa: E402
 from support.pb import Connection  # noqa: E402
 from support.replicating import Clusters, consume, get, repl, stale, status  # noqa: E402
 
@@ -167,10 +168,16 @@ class LinksWithFaults(unittest.TestCase):
         repl(node, "queue", "resume", "out")
         repl(node, "fullsync", "set", "--peer", "127.0.0.1:%d:pb" % other[0].pb[1])
 
+        reports = []
+
         def is_made_up_for():
-            repl(node, "fullsync", "run", "all")
+            reports.append(repl(node, "fullsync", "run", "all"))
             return missed() is None
-        wait_until(is_made_up_for, "a full-sync to find nothing")
+        try:
+            # Deletes of the last 30 s, a quarter of the retention, wait for the next full-sync.
+            wait_until(is_made_up_for, "a full-sync to find nothing", 110)
+        except NodeError as late:
+            self.fail("%s: of %d runs the last one said %s" % (late, len(reports), reports[-1]))
         self.assertEqual(get(other[0], "b", "gone"), [])
         self.assertFalse(stale(one))
 

@@ -138,6 +138,13 @@ pub enum Change {
     Rule(quoit_security::Change),
 }
 
+impl Change {
+    /// Whether it changes what properties a bucket or a bucket type has.
+    pub(crate) const fn is_of_properties(&self) -> bool {
+        matches!(self, Self::PutType { .. } | Self::PutBucket { .. } | Self::RemoveBucket { .. })
+    }
+}
+
 impl State {
     /// The changes that a command makes to this state; none when everything is so already.
     ///

@@ -15,6 +15,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -54,6 +55,10 @@ pub(crate) struct HostileOptions {
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 10)]
     seconds: u32,
+    /// Measure beside each attack on another node of this machine, too: what the attack takes of the
+    /// processors whoever is attacked.
+    #[arg(long)]
+    control: bool,
 }
 
 impl HostileOptions {
@@ -127,8 +132,7 @@ pub(crate) fn hostile(options: &HostileOptions) -> Result<()> {
         BUDGET.into_iter().map(str::to_owned).chain(common.set.iter().cloned()).collect();
     let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &set)?;
     common.fill(&node, node.address, common.put(Some(0)))?;
-    let large = Exchange::PbPut { value_bytes: LARGE_BYTES, dw: Some(0) };
-    ask(node.address, &large, common.keys, LARGE_BYTES).context("putting a large object")?;
+    put_large(options, &node)?;
     let load = Load {
         rate: Some(f64::from(options.rate)),
         operations: u64::from(options.rate) * u64::from(options.seconds),
@@ -136,22 +140,25 @@ pub(crate) fn hostile(options: &HostileOptions) -> Result<()> {
     };
     drive(&node.target(), &load)?;
     let calm_bytes = resident_bytes(node.pid())?;
-    let sides: Vec<Option<Attack>> = std::iter::once(None).chain(Attack::ALL.map(Some)).collect();
-    let mut figures = vec![Vec::new(); sides.len()];
+    let control = match options.control {
+        true => Some(control(options, &dir.path().join("other"), &set)?),
+        false => None,
+    };
+    let sides = Side::all(options.control);
+    let mut figures: Vec<Vec<Figures>> = sides.iter().map(|_| Vec::new()).collect();
     for _ in 0..common.rounds {
         for (side, figures) in sides.iter().zip(&mut figures) {
-            let hostile = side.map(|attack| Hostile::start(attack, options, &node)).transpose()?;
+            let attacked = if side.is_control { control.as_ref() } else { Some(&node) };
+            let hostile = side.attack.zip(attacked);
+            let hostile =
+                hostile.map(|(attack, node)| Hostile::start(attack, options, node)).transpose()?;
             let run = drive(&node.target(), &load)?;
-            let grown_mb = (resident_bytes(node.pid())?.saturating_sub(calm_bytes)) >> 20;
-            let opened = hostile.map_or(0, Hostile::end);
-            let p50 = run.percentile_us(0.5);
-            figures.push(
-                [p50, run.percentile_us(0.99)]
-                    .map(f64::from)
-                    .into_iter()
-                    .chain([grown_mb as f64, opened as f64])
-                    .collect::<Vec<f64>>(),
-            );
+            figures.push(Figures {
+                p50_us: f64::from(run.percentile_us(0.5)),
+                p99_us: f64::from(run.percentile_us(0.99)),
+                grown_mb: (resident_bytes(node.pid())?.saturating_sub(calm_bytes) >> 20) as f64,
+                opened: hostile.map_or(0, Hostile::end) as f64,
+            });
             sleep(REST);
         }
     }
@@ -163,30 +170,77 @@ pub(crate) fn hostile(options: &HostileOptions) -> Result<()> {
     Ok(())
 }
 
-fn print(options: &HostileOptions, sides: &[Option<Attack>], figures: &[Vec<Vec<f64>>]) {
+/// The object that is asked for and not read.
+fn put_large(options: &HostileOptions, node: &Running) -> Result<()> {
+    let large = Exchange::PbPut { value_bytes: LARGE_BYTES, dw: Some(0) };
+    ask(node.address, &large, options.common.keys, LARGE_BYTES)
+        .context("putting a large object")?;
+    Ok(())
+}
+
+/// A node that is attacked while another one is measured.
+fn control(options: &HostileOptions, data_dir: &Path, set: &[String]) -> Result<Running> {
+    let (node, _) = servers::quoit(&options.common.quoit, data_dir, set)?;
+    put_large(options, &node)?;
+    Ok(node)
+}
+
+/// What the gets are measured beside.
+#[derive(Clone, Copy)]
+struct Side {
+    attack: Option<Attack>,
+    /// Whether the attack is on another node.
+    is_control: bool,
+}
+
+impl Side {
+    fn all(with_control: bool) -> Vec<Self> {
+        let each = |attack| {
+            let of = |is_control| Self { attack: Some(attack), is_control };
+            std::iter::once(of(false)).chain(with_control.then(|| of(true)))
+        };
+        let nothing = Self { attack: None, is_control: false };
+        std::iter::once(nothing).chain(Attack::ALL.into_iter().flat_map(each)).collect()
+    }
+
+    fn name(self) -> String {
+        let attack = self.attack.map_or("nothing", Attack::name);
+        if self.is_control { format!("{attack}, on another node") } else { attack.to_owned() }
+    }
+}
+
+/// What one measurement gave.
+struct Figures {
+    p50_us: f64,
+    p99_us: f64,
+    grown_mb: f64,
+    opened: f64,
+}
+
+fn print(options: &HostileOptions, sides: &[Side], figures: &[Vec<Figures>]) {
     println!(
         "{} plain gets a second, {} hostile connections beside them, budget 256 MB",
         options.rate, options.hostile
     );
     println!("| beside | opened | p50 us | p99 us | p99 to alone | resident MB more |");
     println!("|---|---|---|---|---|---|");
-    let each = |side: usize, place: usize| -> Vec<f64> {
-        figures[side].iter().map(|figures| figures[place]).collect()
+    let each = |side: usize, figure: fn(&Figures) -> f64| -> Vec<f64> {
+        figures[side].iter().map(figure).collect()
     };
     for (place, side) in sides.iter().enumerate() {
-        let p99 = each(place, 1);
-        let ratios: Vec<f64> =
-            p99.iter().zip(each(0, 1)).map(|(mine, alone)| mine / alone).collect();
+        let p99 = each(place, |figures| figures.p99_us);
+        let alone = each(0, |figures| figures.p99_us);
+        let ratios: Vec<f64> = p99.iter().zip(alone).map(|(mine, alone)| mine / alone).collect();
         println!(
             "| {} | {:.0} | {:.0} | {:.0} ({}) | {:.2} ({}) | {:.0} |",
-            side.map_or("nothing", Attack::name),
-            median(each(place, 3)),
-            median(each(place, 0)),
+            side.name(),
+            median(each(place, |figures| figures.opened)),
+            median(each(place, |figures| figures.p50_us)),
             median(p99.clone()),
             spread(&p99),
             median(ratios.clone()),
             spread(&ratios),
-            median(each(place, 2)),
+            median(each(place, |figures| figures.grown_mb)),
         );
     }
 }

@@ -46,6 +46,7 @@ pub struct State {
     version: u64,
     revision: u64,
     replicas_lowered_at: u64,
+    props_changed_at: u64,
     /// Buckets with more replicas than have been filled.
     raises: Arc<Vec<RaisedCount>>,
     /// The authority of the cluster, tokens for nodes that join, certificates that members hold.
@@ -74,6 +75,7 @@ impl State {
             version: 0,
             revision: 0,
             replicas_lowered_at: 0,
+            props_changed_at: 0,
             raises: Arc::default(),
             trust: Arc::default(),
             members: Members::default(),
@@ -108,6 +110,7 @@ impl State {
         state.version = whole.version;
         // Nobody knows what it was before.
         state.replicas_lowered_at = whole.version;
+        state.props_changed_at = whole.version;
         state.revision = whole.revision;
         state
     }
@@ -146,6 +149,13 @@ impl State {
     #[must_use]
     pub const fn replicas_lowered_at(&self) -> u64 {
         self.replicas_lowered_at
+    }
+
+    /// The version at which properties of a bucket or a type changed last, or before which this node does not
+    /// know.
+    #[must_use]
+    pub const fn props_changed_at(&self) -> u64 {
+        self.props_changed_at
     }
 
     /// Number of decisions that led here. A decision holds on the revision that it was made on.
@@ -213,6 +223,9 @@ impl State {
         next.settle_raises();
         if next.buckets.lowering_count() != self.buckets.lowering_count() {
             next.replicas_lowered_at = next.version;
+        }
+        if decision.changes.iter().any(Change::is_of_properties) {
+            next.props_changed_at = next.version;
         }
         next.revision += u64::from(decision.base.is_some());
         Some(next)

@@ -43,7 +43,7 @@ impl<'a> Forwarded<'a> {
 }
 
 impl Forwarding {
-    pub(super) fn put(request: &PutRequest<'_>, layout_version: u64) -> Self {
+    pub(super) fn put(request: &PutRequest<'_>) -> Self {
         let mut payload = Vec::with_capacity(request.value.len() + 256);
         match &request.given {
             Some(object) => object.encode_into(&mut payload),
@@ -61,7 +61,6 @@ impl Forwarding {
         }
         let header = Forward {
             key: name(request.key),
-            layout_version,
             delete: false,
             context: None,
             as_is: request.as_is,
@@ -71,11 +70,12 @@ impl Forwarding {
             vetoed: request.vetoed.clone(),
             updates_data_type: false,
             whole_object: request.given.is_some(),
+            ..Forward::default()
         };
         Self { header, payload: payload.into(), may_be_repeated: request.precondition.is_none() }
     }
 
-    pub(super) fn delete(request: &DeleteRequest<'_>, layout_version: u64) -> Self {
+    pub(super) fn delete(request: &DeleteRequest<'_>) -> Self {
         let read = &request.read;
         let options = ForwardedOptions {
             r: read.r.map(Quorum::to_pb),
@@ -87,7 +87,6 @@ impl Forwarding {
         };
         let header = Forward {
             key: name(request.key),
-            layout_version,
             delete: true,
             context: request.context.as_ref().map(encode_context),
             options: Some(options),
@@ -100,10 +99,9 @@ impl Forwarding {
 }
 
 impl Forwarding {
-    pub(super) fn update(request: &DataTypeRequest<'_>, layout_version: u64) -> Self {
+    pub(super) fn update(request: &DataTypeRequest<'_>) -> Self {
         let header = Forward {
             key: name(request.key),
-            layout_version,
             context: request.context.clone(),
             return_object: request.return_value,
             options: Some(write_options(&request.options)),
@@ -297,8 +295,7 @@ mod tests {
             tag: Bytes::from_static(b"the value's"),
             given: None,
         };
-        let sent = Forwarding::put(&request, 4);
-        assert_eq!(sent.header.layout_version, 4);
+        let sent = Forwarding::put(&request);
         let Ok(Forwarded::Put(arrived)) = read(&sent.header, &sent.payload) else {
             panic!("not a put");
         };
@@ -311,7 +308,7 @@ mod tests {
         let siblings = smallvec![sibling("one"), sibling("two")];
         let object = Object { clock: clock(), siblings };
         let request = PutRequest::given(BucketRef::untyped(b"b").key(b"k"), object);
-        let sent = Forwarding::put(&request, 4);
+        let sent = Forwarding::put(&request);
         let Ok(Forwarded::Put(arrived)) = read(&sent.header, &sent.payload) else {
             panic!("not a put");
         };
@@ -335,7 +332,7 @@ mod tests {
             },
             write: write_options(),
         };
-        let sent = Forwarding::delete(&request, 4);
+        let sent = Forwarding::delete(&request);
         let Ok(Forwarded::Delete(arrived)) = read(&sent.header, &sent.payload) else {
             panic!("not a delete");
         };

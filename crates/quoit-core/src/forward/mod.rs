@@ -46,8 +46,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// How long a forwarded write waits for its bucket type.
-const TYPE_WAIT: Duration = Duration::from_secs(1);
+/// How long a forwarded write waits for properties of buckets that its sender knows.
+const PROPERTIES_WAIT: Duration = Duration::from_secs(1);
 
 /// Outcome of a forwarded write.
 struct ForwardOutcome {
@@ -98,7 +98,7 @@ impl ReplicatedStore {
         if request.given.is_none() && !planted!(LeavesTagsToCoordinators) {
             request.tag = self.new_tag()?;
         }
-        let forwarding = Forwarding::put(&request, topology.newest_layout());
+        let forwarding = Forwarding::put(&request);
         let n_val = request.options.n_val;
         let timeout_ms = request.options.timeout_ms;
         let sloppy = request.options.sloppy_quorum != Some(false);
@@ -113,7 +113,7 @@ impl ReplicatedStore {
         topology: Arc<Topology>,
         request: &DataTypeRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
-        let forwarding = Forwarding::update(request, topology.newest_layout());
+        let forwarding = Forwarding::update(request);
         let WriteOptions { n_val, timeout_ms, sloppy_quorum, .. } = request.options;
         let sloppy = sloppy_quorum != Some(false);
         let outcome =
@@ -127,7 +127,7 @@ impl ReplicatedStore {
         topology: Arc<Topology>,
         request: &DeleteRequest<'_>,
     ) -> Result<Deleted, RequestError> {
-        let forwarding = Forwarding::delete(request, topology.newest_layout());
+        let forwarding = Forwarding::delete(request);
         let n_val = request.write.n_val;
         let timeout_ms = request.write.timeout_ms;
         let sloppy = request.write.sloppy_quorum != Some(false);
@@ -158,6 +158,8 @@ impl ReplicatedStore {
                 });
             };
             let left = deadline.saturating_duration_since(Instant::now());
+            forwarding.header.layout_version = topology.newest_layout();
+            forwarding.header.props_changed_at = self.control.read().props_changed_at();
             let fault = match call(&peer, &forwarding, left).await {
                 Ok(reply) => {
                     self.stats().count(Counter::CoordinatorRedirects);
@@ -178,7 +180,6 @@ impl ReplicatedStore {
                 Unanswered::StaleLayout => {
                     self.wait_for_newer(topology.version(), deadline).await?;
                     topology = self.topology();
-                    forwarding.header.layout_version = topology.newest_layout();
                     tried.clear();
                 }
                 Unanswered::Overload => {
@@ -222,7 +223,7 @@ impl ReplicatedStore {
             Ok(message) => message,
             Err(reason) => return reply.refuse(REFUSED_MALFORMED, reason),
         };
-        self.await_type(message.key()).await;
+        self.await_properties(message.key(), header.props_changed_at).await;
         let topology = self.settled_topology(None).await;
         if header.layout_version < topology.layout_version() || topology.own().is_none() {
             return reply.refuse(REFUSED_STALE_LAYOUT, "the layout is no longer live");
@@ -261,14 +262,18 @@ impl ReplicatedStore {
 }
 
 impl ReplicatedStore {
-    /// Waits for a bucket type that the node which has forwarded a write knows already: a client may write as
-    /// soon as one node has told it that the type is active.
-    async fn await_type(&self, key: KeyRef<'_>) {
-        let is_known = || self.control.read().bucket_props(key.bucket).is_ok();
-        if !is_known() {
+    /// Waits for properties that the node which has forwarded a write knows already: a client may write as
+    /// soon as that node has told it that they hold, and the coordinator's decide whether siblings stay.
+    async fn await_properties(&self, key: KeyRef<'_>, changed_at: u64) {
+        let are_known = || {
+            let state = self.control.read();
+            state.version() >= changed_at && state.bucket_props(key.bucket).is_ok()
+        };
+        if !are_known() && !self.control.is_cut_off() {
             let mut versions = self.control.watch();
-            // Where it stays unknown, the write is refused for that.
-            let _ = timeout(TYPE_WAIT, versions.wait_for(|_| is_known())).await;
+            // After it the write counts more than what the node may hear: it is made by what is known. Where
+            // the type stays unknown, it is refused for that.
+            let _ = timeout(PROPERTIES_WAIT, versions.wait_for(|_| are_known())).await;
         }
     }
 }

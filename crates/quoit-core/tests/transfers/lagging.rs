@@ -98,24 +98,53 @@ async fn questions_about_parts_are_answered_by_replicas_that_have_retired_a_layo
     assert!(bytes < 30_000, "{bytes} bytes: all of the record was read");
 }
 
+/// Waits until the second node has all changes that the leader has; the third one has not.
+async fn until_only_the_third_lags(cluster: &TestCluster) {
+    let version = cluster.control(LEADER).read().version();
+    let end = Instant::now() + Duration::from_secs(60);
+    while cluster.control(2).read().version() < version {
+        assert!(Instant::now() < end, "in vain: the second node hears of the change");
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert!(cluster.control(3).read().version() < version, "it has not heard yet");
+}
+
+/// Names of records of a type with one replica that the third node coordinates.
+fn names_of_third(cluster: &TestCluster, bucket_type: &str) -> Vec<&'static str> {
+    let is_of_third = |name: &&'static str| {
+        cluster.primaries_of(2, key_in(bucket_type, name), 1).contains(&id(3))
+    };
+    let names: Vec<_> = NAMES.into_iter().filter(is_of_third).collect();
+    assert!(!names.is_empty(), "it coordinates some of them");
+    names
+}
+
 /// A client may write as soon as one node has told it that the type is active.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_forwarded_to_a_node_which_has_not_heard_of_its_type_waits_for_that() {
     let cluster = TestCluster::joined(3).await;
     cluster.network.set_delay(&format!("n{LEADER}"), "n3", DELAY);
     cluster.create_type("single", json!({"n_val": 1})).await;
-    let version = cluster.control(LEADER).read().version();
-    let end = Instant::now() + Duration::from_secs(60);
-    while cluster.control(2).read().version() < version {
-        assert!(Instant::now() < end, "in vain: the second node hears of the type");
-        sleep(Duration::from_millis(5)).await;
-    }
-    assert!(cluster.control(3).read().version() < version, "it has not heard yet");
-    let of_third =
-        |name: &&&str| cluster.primaries_of(2, key_in("single", name), 1).contains(&id(3));
-    let names: Vec<_> = NAMES.iter().filter(of_third).collect();
-    assert!(!names.is_empty(), "it coordinates some of them");
-    for name in names {
+    until_only_the_third_lags(&cluster).await;
+    for name in names_of_third(&cluster, "single") {
         cluster.put_in(2, "single", name, "value").await;
     }
+}
+
+/// A client may rely on siblings as soon as one node has told it that they stay.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_forwarded_goes_by_the_properties_that_its_sender_knows() {
+    let cluster = TestCluster::joined(3).await;
+    cluster.create_type("single", json!({"n_val": 1, "allow_mult": false})).await;
+    let version = cluster.control(LEADER).read().version();
+    let knows = || cluster.control(3).read().version() >= version;
+    cluster.until("the third node knows the type", knows).await;
+    cluster.network.set_delay(&format!("n{LEADER}"), "n3", DELAY);
+    cluster.update_type("single", json!({"allow_mult": true})).await;
+    until_only_the_third_lags(&cluster).await;
+    let name = names_of_third(&cluster, "single")[0];
+    cluster.put_in(2, "single", name, "one").await;
+    cluster.put_in(2, "single", name, "two").await;
+    let read = cluster.store(2).get(key_in("single", name), &ReadOptions::default()).await;
+    assert_eq!(read.unwrap().expect("it is there").siblings.len(), 2);
 }

@@ -317,6 +317,9 @@ pub struct Forward {
     /// Sent to nodes that speak a version from [`VERSION_WHOLE_OBJECTS`](super::VERSION_WHOLE_OBJECTS) on.
     #[prost(bool, tag = "11")]
     pub whole_object: bool,
+    /// Version of the state in which properties of a bucket or a type changed last, as the sender knows.
+    #[prost(uint64, tag = "12")]
+    pub props_changed_at: u64,
 }
 
 /// Outcome of a forwarded write; the object, if it was wanted, is the payload.
