@@ -104,7 +104,9 @@ impl ReplicatedStore {
             let merged = merged_with_given(&paged, &given, policy, pages)?;
             merged.unwrap_or_else(|| PagesMerged::Paged(Box::new(paged)))
         } else {
-            alone = (policy == WritePolicy::Siblings).then(|| (context.clone(), dot.clone()));
+            let earlier = stored.clock.counter(&dot.actor);
+            alone =
+                (policy == WritePolicy::Siblings).then(|| (context.clone(), dot.clone(), earlier));
             paged.write(&context, new, dot, policy, pages)?
         };
         self.written_over(at, props, change, replicates, (merged, now_us, alone), pages)
@@ -144,7 +146,9 @@ impl ReplicatedStore {
                 Some((becomes, told))
             }
             PagesMerged::Paged(merged) => {
-                let told = alone.and_then(|(context, dot)| merged.told_of_write(&context, &dot));
+                let told = alone.and_then(|(context, dot, earlier)| {
+                    merged.told_of_write(&context, &dot, earlier)
+                });
                 let sent = PageReceivers {
                     alone: told,
                     replicates,
@@ -191,9 +195,9 @@ impl ReplicatedStore {
     }
 }
 
-/// Result of a write over a record in pages, its time, and the writer's context with the write's event where
-/// the other replicas need only these.
-type Merged = (PagesMerged, u64, Option<(VersionVector, Dot)>);
+/// Result of a write over a record in pages, its time, and, where the other replicas may need only these, the
+/// writer's context, the write's event and the counter of the one before it.
+type Merged = (PagesMerged, u64, Option<(VersionVector, Dot, u64)>);
 
 /// A record in pages together with an object from elsewhere; `None` when that says nothing new.
 fn merged_with_given(

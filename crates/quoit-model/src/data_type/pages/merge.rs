@@ -179,10 +179,20 @@ impl PagedObject {
     /// outcome of: an object that has seen what the writer had seen, and all plain values that this store has
     /// written. `None` where only the whole object tells it.
     ///
-    /// Of the events of this store's own plain values, which `dot` is the last of, none is unknown here, so
-    /// the object may claim all of them.
+    /// The object claims all plain values that this store has written to the record, which `dot` is the last
+    /// of. `earlier` is the counter of the last one before it, 0 without any. A writer that had not read that
+    /// one says nothing of what its writer had seen, and replaced: a replica that the object reached first
+    /// would count the earlier write as known, and keep what that had replaced.
     #[must_use]
-    pub fn told_of_write(&self, context: &VersionVector, dot: &Dot) -> Option<Object> {
+    pub fn told_of_write(
+        &self,
+        context: &VersionVector,
+        dot: &Dot,
+        earlier: u64,
+    ) -> Option<Object> {
+        if earlier > context.counter(&dot.actor) {
+            return None;
+        }
         let mut clock = context.clone();
         clock.advance(dot);
         let plain = || self.object().siblings.iter().filter(|sibling| !sibling.is_data_type());
