@@ -29,10 +29,10 @@ def free_port():
 class Node:
     """A node that is started on a directory, and ended with its context."""
 
-    def __init__(self, binary, data):
-        self.port = free_port()
+    def __init__(self, binary, data, options=()):
+        self.port, self.pb = free_port(), free_port()
         self.command = [binary, "serve", "--data-dir", data, "--http", "127.0.0.1:%d" % self.port,
-                        "--pb", "127.0.0.1:0", "--node", "127.0.0.1:0"]
+                        "--pb", "127.0.0.1:%d" % self.pb, "--node", "127.0.0.1:0", *options]
 
     def __enter__(self):
         self.began = time.monotonic()

@@ -5,8 +5,8 @@
     tests/run.py PART...      only these parts
     tests/run.py --list       the names of the parts
 
-Format and build come first, one after the other. The parts after them run in three lanes side by
-side: one for parts that keep the processors busy, which gives way to the others, and two for tests
+Format and build come first, one after the other. The parts after them run in four lanes side by
+side: two for parts that keep the processors busy, which give way to the others, and two for tests
 of real processes, which mostly wait. Each line then begins with the name of its part.
 
 Needs Rust, Python 3.8 or later and nothing else; Node.js only for the tests of its client. What
@@ -124,8 +124,12 @@ def counting(command, pattern, env=None, hide=None):
     return count
 
 
+# Build machines keep nothing: there, one build is all that the tests run, the simulator included, without line
+# tables for a debugger that nobody starts and without what a next build would use.
+IS_ONE_BUILD = bool(os.environ.get("CI"))
+ONE_BUILD = ["--config", os.path.join(HERE, "one_build.toml")] if IS_ONE_BUILD else []
 # All but the benchmarks, which the lints compile.
-BUILD = [CARGO, "build", "--workspace", "--lib", "--bins", "--tests", "--examples"]
+BUILD = [CARGO, "build", *ONE_BUILD, "--workspace", "--lib", "--bins", "--tests", "--examples"]
 
 
 def built(name):
@@ -177,8 +181,11 @@ CLOSING_LINE = r"^(?P<passed>\d+) passed, (?P<failed>\d+) failed$"
 
 def part_rust():
     built("quoit")
-    return counting([CARGO, "test", "--workspace", "--no-fail-fast", "--quiet"], CARGO_TEST_LINE,
-                    hide=CARGO_TEST_PROGRESS)
+    tests = [[CARGO, "test", *ONE_BUILD, "--workspace", "--no-fail-fast", "--quiet"]]
+    if IS_ONE_BUILD:
+        # It has tests for builds in which no fault can be planted.
+        tests.append([CARGO, "test", "--package", "quoit-planted", "--lib", "--quiet"])
+    return total(counting(command, CARGO_TEST_LINE, hide=CARGO_TEST_PROGRESS) for command in tests)
 
 
 def with_nodes(*programs, arguments=()):
@@ -226,7 +233,9 @@ def part_node_client():
 
 
 def part_simulation():
-    # The simulator is built with a flag of its own, beside what the other parts use.
+    if IS_ONE_BUILD:
+        return counting([built("quoit-sim"), "check"], CLOSING_LINE)
+    # The simulator is built with flags of its own, beside what the other parts use.
     return counting([built("xtask"), "soak", "--check"], CLOSING_LINE)
 
 
@@ -241,12 +250,16 @@ FIRST = [
     ("tidy", "rules of the code", part_tidy),
 ]
 
-# Parts that keep all processors busy by themselves.
+# Parts that keep processors busy by themselves, in two lanes: neither of them has work for two all the time.
 BUSY = [
-    ("clippy", "lints, every warning an error", part_clippy),
-    ("rust", "unit, property and crash tests of the crates", part_rust),
-    ("simulation", "clusters in simulated worlds, hundreds of seeds", part_simulation),
-    ("fuzz", "fuzz targets: kept inputs and random mutations", part_fuzz),
+    [
+        ("clippy", "lints, every warning an error", part_clippy),
+        ("simulation", "clusters in simulated worlds, hundreds of seeds", part_simulation),
+    ],
+    [
+        ("rust", "unit, property and crash tests of the crates", part_rust),
+        ("fuzz", "fuzz targets: kept inputs and random mutations", part_fuzz),
+    ],
 ]
 
 # Parts that start one node after the other, and mostly wait for them.
@@ -315,7 +328,7 @@ CLUSTERS = [
      with_nodes("process/split.py")),
 ]
 
-PARTS = FIRST + BUSY + NODES + CLUSTERS
+PARTS = FIRST + sum(BUSY, []) + NODES + CLUSTERS
 
 
 def run(name, about, part):
@@ -338,7 +351,7 @@ def run_lanes(lanes):
     results = {}
 
     def run_lane(lane):
-        gives_way = len(lanes) > 1 and lane[0] in BUSY and shutil.which("nice")
+        gives_way = len(lanes) > 1 and lane[0] in sum(BUSY, []) and shutil.which("nice")
         LANE.before = ("nice", "-n", "5") if gives_way else ()
         for part in lane:
             LANE.prefix = "%s | " % part[0] if len(lanes) > 1 else ""
@@ -389,15 +402,11 @@ def main():
         parser.error("no such part: %s (see --list)" % ", ".join(sorted(unknown)))
     if not shutil.which(CARGO):
         sys.exit("cargo is not there; install Rust (https://rustup.rs)")
-    if os.environ.get("CI"):
-        # What incremental compilation would write, gigabytes of it, is for a next build that never comes, and
-        # line tables for a debugger that nobody starts: the place of a panic is in its message.
+    if IS_ONE_BUILD:
         os.environ.setdefault("CARGO_INCREMENTAL", "0")
-        for profile in ("DEV", "SIMULATION"):
-            os.environ.setdefault("CARGO_PROFILE_%s_DEBUG" % profile, "false")
     began = time.monotonic()
     first, *lanes = ([part for part in parts if not args.parts or part[0] in args.parts]
-                     for parts in (FIRST, BUSY, NODES, CLUSTERS))
+                     for parts in (FIRST, *BUSY, NODES, CLUSTERS))
     results = [run(*part) for part in first]
     lanes = [lane for lane in lanes if lane]
     if lanes:

@@ -483,9 +483,10 @@ impl TestCluster {
         mut happened: impl FnMut() -> bool,
     ) {
         let end = Instant::now() + patience;
+        let pause = (patience / 2_000).max(Duration::from_millis(50));
         while !happened() {
             assert!(Instant::now() < end, "in vain: {what}");
-            sleep(Duration::from_millis(50)).await;
+            sleep(pause).await;
         }
     }
 

@@ -13,6 +13,7 @@
 
 use super::groups::{MARK_BYTES, Mark};
 use crate::ordered::keys::GROUP_KEY;
+use memchr::memmem;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
@@ -33,6 +34,9 @@ const MARK_ITEM_BYTES: usize = 1 + ITEM_HEAD_BYTES + 1 + MARK_BYTES;
 
 /// Bytes at the front of a batch by which it is found.
 const FRONT_BYTES: usize = START_BYTES + MARK_ITEM_BYTES;
+
+/// Where the item with the mark has the sizes of its key and of its value, which are the same in each one.
+const SIZES_AT: usize = 11;
 
 /// So many bytes are searched at once.
 const PIECE_BYTES: usize = 1 << 18;
@@ -155,14 +159,21 @@ fn read_mark(item: &[u8; MARK_ITEM_BYTES], store_id: u64) -> Option<(Mark, u64)>
     (*item == mark_item(keyspace, &mark, store_id)).then_some((mark, keyspace))
 }
 
+/// What [`SIZES_AT`] speaks of.
+fn mark_sizes() -> [u8; 10] {
+    let mut sizes = [0; 10];
+    sizes[0..2].copy_from_slice(&(GROUP_KEY.len() as u16).to_le_bytes());
+    sizes[2..6].copy_from_slice(&(MARK_BYTES as u32).to_le_bytes());
+    sizes[6..].copy_from_slice(&(MARK_BYTES as u32).to_le_bytes());
+    sizes
+}
+
 fn mark_item(keyspace: u64, mark: &Mark, store_id: u64) -> [u8; MARK_ITEM_BYTES] {
     let mut item = [0; MARK_ITEM_BYTES];
     item[0] = ITEM;
     // The type is that of a value, and nothing is compressed: both are 0.
     item[3..11].copy_from_slice(&keyspace.to_le_bytes());
-    item[11..13].copy_from_slice(&(GROUP_KEY.len() as u16).to_le_bytes());
-    item[13..17].copy_from_slice(&(MARK_BYTES as u32).to_le_bytes());
-    item[17..21].copy_from_slice(&(MARK_BYTES as u32).to_le_bytes());
+    item[SIZES_AT..21].copy_from_slice(&mark_sizes());
     item[21..22].copy_from_slice(GROUP_KEY);
     item[22..].copy_from_slice(&mark.encode(store_id));
     item
@@ -186,16 +197,24 @@ pub(super) fn seek(
     journal.seek(SeekFrom::Start(from))?;
     let mut position = from;
     let mut bytes: Vec<u8> = Vec::with_capacity(PIECE_BYTES + FRONT_BYTES);
+    // A journal is megabytes of zeros behind its last batch.
+    let sizes = mark_sizes();
+    let sizes = memmem::Finder::new(&sizes);
     loop {
         let kept_count = bytes.len();
         journal.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut bytes)?;
         if bytes.len() == kept_count {
             return Ok(None);
         }
-        for (place, front) in bytes.windows(FRONT_BYTES).enumerate() {
+        let mut place = 0;
+        while let Some(front) = bytes.get(place..).filter(|rest| rest.len() >= FRONT_BYTES) {
+            let Some(ahead) = sizes.find(&front[START_BYTES + SIZES_AT..]) else { break };
+            place += ahead;
+            let Some(front) = bytes.get(place..place + FRONT_BYTES) else { break };
             if mark_of(front, store_id).is_some_and(|mark| mark.first > above) {
                 return Ok(Some(position + place as u64));
             }
+            place += 1;
         }
         let passed = bytes.len().saturating_sub(FRONT_BYTES - 1);
         bytes.drain(..passed);

@@ -6,6 +6,8 @@ use std::io::{self, BufRead, Seek, SeekFrom};
 /// A batch's sequence is so far above the lowest that it may have, at most: threads of `fjall` take some.
 pub(super) const SEQUENCES_AHEAD_MAX: u64 = 1 << 20;
 
+const ZEROS: [u8; 4096] = [0; 4096];
+
 /// A stretch of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct JournalPiece {
@@ -93,7 +95,8 @@ fn is_zero_from(journal: &mut (impl BufRead + Seek), from: u64) -> io::Result<bo
     loop {
         let bytes = journal.fill_buf()?;
         let count = bytes.len();
-        if count == 0 || bytes.iter().any(|byte| *byte != 0) {
+        let is_zero = |bytes: &[u8]| bytes == &ZEROS[..bytes.len()];
+        if count == 0 || !bytes.chunks(ZEROS.len()).all(is_zero) {
             return Ok(count == 0);
         }
         journal.consume(count);

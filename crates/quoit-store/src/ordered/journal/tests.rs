@@ -393,6 +393,31 @@ proptest! {
     }
 
     #[test]
+    fn the_next_batch_is_found_as_by_a_look_at_each_place(
+        zeros in prop_oneof![0..200_usize, 262_000..262_300_usize],
+        stretches in prop::collection::vec((prop::collection::vec(0..3_u8, 0..80), 1..9_u64), 0..6),
+        from in 0..150_u64,
+        above in 0..6_u64,
+    ) {
+        let mut journal = vec![0; zeros];
+        for (noise, first) in stretches {
+            let mark = Mark { first, group: first + 1, synced: 0, sequence_min: 1 };
+            journal.extend(noise);
+            let whole = batch::mark_alone(SIDE, &mark, 1_000, STORE_ID);
+            // Every third one has lost its end.
+            let end = if first % 3 == 0 { whole.len() / 2 } else { whole.len() };
+            journal.extend(&whole[..end]);
+        }
+        let mut journal = Cursor::new(journal);
+        let mut is_front = |place: &u64| {
+            let mark = batch::front_at(&mut journal, *place, STORE_ID).unwrap();
+            mark.is_some_and(|mark| mark.first > above)
+        };
+        let expected = (from..zeros as u64 + 2_000).find(|place| is_front(place));
+        prop_assert_eq!(batch::seek(&mut journal, from, above, STORE_ID).unwrap(), expected);
+    }
+
+    #[test]
     fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>) {
         surveys_of(&[bytes.clone(), [&[1][..], &bytes].concat()]);
     }
