@@ -134,7 +134,13 @@ class Hostile(unittest.TestCase):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
     def setUp(self):
-        settings = ["request.maximum_memory=%dMB" % BUDGET_MB,
+        self.sockets = []
+        self.addCleanup(lambda: [each.close() for each in self.sockets])
+        self.start(BUDGET_MB)
+
+    def start(self, budget_mb):
+        """Starts a node with this budget, and writes what the tests read."""
+        settings = ["request.maximum_memory=%dMB" % budget_mb,
                     "request.stall_timeout=%ds" % STALL_SECONDS,
                     "protobuf.backlog=1024", "bitcask.recent_writes_size=16MB"]
         self.node = TemporaryNode(binary_from_environment(), settings)
@@ -144,8 +150,6 @@ class Hostile(unittest.TestCase):
             pb.put("good", "k", "v")
             pb.put("b", "large", "v" * LARGE_BYTES)
             pb.get("b", "large")
-        self.sockets = []
-        self.addCleanup(lambda: [each.close() for each in self.sockets])
 
     def connect(self, address, count=HOSTILE):
         """So many connections, which never wait, and whose buffers are small."""
@@ -205,6 +209,22 @@ class Hostile(unittest.TestCase):
         seen = self.during(attack, "unfinished frames")
         self.assertGreater(seen["quoit_request_memory_refused_total"], 0)
         self.await_ends("pb")
+
+    def test_what_attacks_have_taken_goes_back_to_the_system(self):
+        self.start(budget_mb=4 * BUDGET_MB)
+        memory = Memory(self.node.process.pid)
+        # The heaps of threads are filled one after the other.
+        for _ in range(2):
+            frame = struct.pack(">IB", 20 * MB, 11) + b"x" * FRONT_BYTES
+            send_as_it_goes(self.connect(self.node.pb), frame)
+            while self.sockets:
+                self.sockets.pop().close()
+            self.await_ends("pb")
+        end = time.monotonic() + PATIENCE_SECONDS
+        while memory.resident() > memory.before + BUDGET_MB * MB // 2:
+            self.assertLess(time.monotonic(), end, "%d MB more than before the attacks"
+                            % ((memory.resident() - memory.before) / MB))
+            time.sleep(0.1)
 
     def test_bodies_that_do_not_end_are_refused_within_the_budget_and_given_up(self):
         def attack():

@@ -32,6 +32,9 @@ const SECRET_KEY: &str = "distributed_cookie";
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// How often it is looked whether the engine takes no more writes.
 const FAILURE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether large requests and answers have freed much memory.
+const HEAP_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// How long other nodes may take for what they were sent before this one stops.
 const ANSWERED_LIMIT: Duration = Duration::from_secs(5);
 
@@ -234,7 +237,7 @@ fn server_context(
 /// Starts the tasks that run beside the requests until the node stops.
 fn spawn_background(context: &Arc<ServerContext>, reserve: Reserve) -> JoinHandle<()> {
     let certificates = certificates::keep(Arc::clone(context));
-    let background = background(Arc::clone(&context.store), reserve);
+    let background = background(Arc::clone(context), reserve);
     tokio::spawn(async {
         tokio::join!(background, certificates);
     })
@@ -337,7 +340,8 @@ fn server_settings(settings: &Settings, descriptor_limit: Option<u64>) -> Server
     ServerSettings { connection_count_max, ..server }
 }
 
-async fn background(store: Arc<ReplicatedStore>, reserve: Reserve) {
+async fn background(context: Arc<ServerContext>, reserve: Reserve) {
+    let store = Arc::clone(&context.store);
     let sampling = Arc::clone(&store);
     let sample = async move {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
@@ -355,7 +359,17 @@ async fn background(store: Arc<ReplicatedStore>, reserve: Reserve) {
             tell_write_failure(&watched, &mut told);
         }
     };
-    tokio::join!(sample, watch, store.run_background(), reserve.keep());
+    let give_back = async move {
+        let mut looks = tokio::time::interval(HEAP_LOOK_INTERVAL);
+        loop {
+            looks.tick().await;
+            if context.memory.has_freed_much() {
+                // It takes the allocator's locks, one heap after the other.
+                tokio::task::spawn_blocking(quoit_heap::give_back_free);
+            }
+        }
+    };
+    tokio::join!(sample, watch, give_back, store.run_background(), reserve.keep());
 }
 
 fn warn_of_new_cluster(is_new_node: bool, settings: &Settings, data_dir: &Path) {

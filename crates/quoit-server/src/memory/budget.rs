@@ -11,6 +11,10 @@ pub const ALLOWANCE_BYTES: u64 = 64 << 10;
 const RESERVED_PART: u64 = 8;
 /// The allowances of all connections together take at most one part in so many of the budget.
 const ALLOWANCES_PART: u64 = 2;
+/// Less than this is not worth a walk through the allocator's heaps.
+const FREED_BYTES_MIN: u64 = 32 << 20;
+/// Memory is much that was freed when at most one part in so many is in use.
+const FREED_PART: u64 = 4;
 /// A connection may have one part in so many of the budget, and more if the largest request needs it.
 const SHARE_PART: u64 = 4;
 /// A request is counted so many times: once as it arrives, and once for the copy that is stored and sent on.
@@ -112,6 +116,8 @@ pub struct MemoryBudget {
     used_bytes_max: AtomicU64,
     /// Bytes in use beside the allowances of connections: those of large requests and answers.
     large_bytes: AtomicU64,
+    /// The most of these since most of it was free again.
+    large_bytes_max: AtomicU64,
     unmeasured_count_max: u64,
     /// Objects that are read at present without a look at their sizes.
     unmeasured_count: AtomicU64,
@@ -130,6 +136,7 @@ impl MemoryBudget {
             used_bytes: AtomicU64::new(0),
             used_bytes_max: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
+            large_bytes_max: AtomicU64::new(0),
             unmeasured_count_max: settings.unmeasured_count_max(),
             unmeasured_count: AtomicU64::new(0),
             refused_count: AtomicU64::new(0),
@@ -175,6 +182,19 @@ impl MemoryBudget {
         self.large_bytes.load(Ordering::Relaxed) >= MANY_LARGE_BYTES
     }
 
+    /// Whether large requests and answers had much memory since this was so last, and have little of it now.
+    /// What they have freed lies in the allocator's heaps then, between blocks that are in use, and other
+    /// threads have other heaps: the budget alone does not bound what the process keeps.
+    pub fn has_freed_much(&self) -> bool {
+        let large_bytes = self.large_bytes.load(Ordering::Relaxed);
+        let most_bytes = self.large_bytes_max.load(Ordering::Relaxed);
+        let is_much = most_bytes >= FREED_BYTES_MIN && large_bytes <= most_bytes / FREED_PART;
+        if is_much {
+            self.large_bytes_max.store(large_bytes, Ordering::Relaxed);
+        }
+        is_much
+    }
+
     /// Begins to read an object without a look at its size, if there is room for the largest one beside all
     /// that are read so at present. The look costs about as much as a twelfth of a request.
     pub(super) fn begin_unmeasured(&self) -> Option<Unmeasured<'_>> {
@@ -193,7 +213,8 @@ impl MemoryBudget {
     pub(super) fn take(&self, bytes: u64, held_bytes: u64) -> Result<(), NoRoom> {
         self.check_share(bytes, held_bytes)?;
         if self.add(bytes, self.settings.budget_bytes - self.reserved_bytes()) {
-            self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
+            let before = self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.large_bytes_max.fetch_max(before + bytes, Ordering::Relaxed);
             return Ok(());
         }
         Err(self.refused(bytes))
@@ -296,6 +317,23 @@ mod tests {
         assert_eq!([share(4096), share(256), share(100)], [1024, 102, 75]);
         let given = MemorySettings::new(100 * MIB, Some(MIB), 51 << 20);
         assert_eq!((given.share_bytes, given.request_bytes_max()), (MIB, 1 << 19));
+    }
+
+    #[test]
+    fn memory_that_large_requests_have_freed_is_told_once() {
+        let budget = budget(256 * MIB, 256 * MIB);
+        let account = budget.open().expect("room for an allowance");
+        let mut room = account.room(0);
+        room.hold(31 << 20).expect("there is room");
+        drop(room);
+        assert!(!budget.has_freed_much(), "that was little");
+        let (mut most, mut rest) = (account.room(0), account.room(0));
+        most.hold(60 << 20).expect("there is room");
+        rest.hold(20 << 20).expect("there is room");
+        assert!(!budget.has_freed_much(), "it is in use");
+        drop(most);
+        assert!(budget.has_freed_much());
+        assert!(!budget.has_freed_much(), "it was told");
     }
 
     #[test]
