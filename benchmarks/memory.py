@@ -89,7 +89,8 @@ def by_connections(binary):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=os.path.join(ROOT, "target", "dist", "quoit"),
                         help="the program [default: target/dist/quoit]")
     parser.add_argument("--rounds", type=int, default=3, help="nodes of each number of partitions [3]")

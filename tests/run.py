@@ -124,8 +124,8 @@ def counting(command, pattern, env=None, hide=None):
     return count
 
 
-# Build machines keep nothing: there, one build is all that the tests run, the simulator included, without line
-# tables for a debugger that nobody starts and without what a next build would use.
+# Build machines keep nothing: there, one build is all that the tests run, the simulator included, without
+# line tables for a debugger that nobody starts and without what a next build would use.
 IS_ONE_BUILD = bool(os.environ.get("CI"))
 ONE_BUILD = ["--config", os.path.join(HERE, "one_build.toml")] if IS_ONE_BUILD else []
 # All but the benchmarks, which the lints compile.

@@ -145,7 +145,7 @@ pub(crate) fn hostile(options: &HostileOptions) -> Result<()> {
         false => None,
     };
     let sides = Side::all(options.control);
-    let mut figures: Vec<Vec<Figures>> = sides.iter().map(|_| Vec::new()).collect();
+    let mut figures: Vec<Vec<SideFigures>> = sides.iter().map(|_| Vec::new()).collect();
     for _ in 0..common.rounds {
         for (side, figures) in sides.iter().zip(&mut figures) {
             let attacked = if side.is_control { control.as_ref() } else { Some(&node) };
@@ -153,7 +153,7 @@ pub(crate) fn hostile(options: &HostileOptions) -> Result<()> {
             let hostile =
                 hostile.map(|(attack, node)| Hostile::start(attack, options, node)).transpose()?;
             let run = drive(&node.target(), &load)?;
-            figures.push(Figures {
+            figures.push(SideFigures {
                 p50_us: f64::from(run.percentile_us(0.5)),
                 p99_us: f64::from(run.percentile_us(0.99)),
                 grown_mb: (resident_bytes(node.pid())?.saturating_sub(calm_bytes) >> 20) as f64,
@@ -185,7 +185,7 @@ fn control(options: &HostileOptions, data_dir: &Path, set: &[String]) -> Result<
     Ok(node)
 }
 
-/// What the gets are measured beside.
+/// One measurement of gets, by the attack beside them.
 #[derive(Clone, Copy)]
 struct Side {
     attack: Option<Attack>,
@@ -209,22 +209,22 @@ impl Side {
     }
 }
 
-/// What one measurement gave.
-struct Figures {
+/// The outcome of one measurement.
+struct SideFigures {
     p50_us: f64,
     p99_us: f64,
     grown_mb: f64,
     opened: f64,
 }
 
-fn print(options: &HostileOptions, sides: &[Side], figures: &[Vec<Figures>]) {
+fn print(options: &HostileOptions, sides: &[Side], figures: &[Vec<SideFigures>]) {
     println!(
         "{} plain gets a second, {} hostile connections beside them, budget 256 MB",
         options.rate, options.hostile
     );
     println!("| beside | opened | p50 us | p99 us | p99 to alone | resident MB more |");
     println!("|---|---|---|---|---|---|");
-    let each = |side: usize, figure: fn(&Figures) -> f64| -> Vec<f64> {
+    let each = |side: usize, figure: fn(&SideFigures) -> f64| -> Vec<f64> {
         figures[side].iter().map(figure).collect()
     };
     for (place, side) in sides.iter().enumerate() {

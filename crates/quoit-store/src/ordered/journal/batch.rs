@@ -159,7 +159,7 @@ fn read_mark(item: &[u8; MARK_ITEM_BYTES], store_id: u64) -> Option<(Mark, u64)>
     (*item == mark_item(keyspace, &mark, store_id)).then_some((mark, keyspace))
 }
 
-/// What [`SIZES_AT`] speaks of.
+/// The bytes at [`SIZES_AT`].
 fn mark_sizes() -> [u8; 10] {
     let mut sizes = [0; 10];
     sizes[0..2].copy_from_slice(&(GROUP_KEY.len() as u16).to_le_bytes());

@@ -127,8 +127,8 @@ impl Copies {
     }
 
     fn put(&mut self, who: usize, deleted: bool, context: Option<usize>, policy: WritePolicy) {
-        // A client's clock tells nothing of what its copy waited for, so that a write over it leaves copies of
-        // one clock which differ in that, whole or in pages.
+        // A client's clock tells nothing of what its copy waited for, so that a write over it leaves copies
+        // of one clock which differ in that, whole or in pages.
         let context = context.filter(|other| !waits(&self.whole[*other]));
         let context = context.map(|other| self.whole[other].clock.clone()).unwrap_or_default();
         self.plain_count += 1;
