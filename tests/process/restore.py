@@ -9,10 +9,12 @@ sys.path[:0] = [os.path.dirname(HERE)]
 
 from support import unittest_runner  # noqa: E402
 from support.cluster import wait_until  # noqa: E402
-from support.cluster_case import ClusterCase  # noqa: E402
+from support.cluster_case import ClusterCase, are_closed  # noqa: E402
 from support.node import copy_data  # noqa: E402
 from support.pb import Connection  # noqa: E402
 
+# Nodes require proofs of each other, of which the copies have older ones.
+CLOSED = "internode.tls=required"
 OLD = [b"old %d" % number for number in range(100)]
 # Written to the second one of several engines.
 COLD = [b"cold %d" % number for number in range(20)]
@@ -59,7 +61,8 @@ class Restore(ClusterCase):
 
     def copied(self, *settings):
         """A cluster that is stopped, whose nodes have copies of different times for data."""
-        cluster = self.cluster(3, ("ring_size=8", "delete_mode=200", *settings))
+        settings = ("ring_size=8", "delete_mode=200", *settings)
+        cluster = self.closed(3, settings) if CLOSED in settings else self.cluster(3, settings)
         first, second, third = cluster
         first.create_bucket_type("t", {"n_val": 2})
         put_all(first, OLD, b"1", w=3)
@@ -104,6 +107,8 @@ class Restore(ClusterCase):
         cluster = self.copied("storage_backend=" + engine, *settings)
         first, second, third = cluster
         self.restored(cluster)
+        if CLOSED in settings:
+            wait_until(lambda: are_closed(cluster), "all connections to have TLS")
         for node in cluster:
             wait_until(lambda node=node: not node.json("status")["losses"]["incomplete_copies"],
                        "the copies to be merged")
@@ -156,6 +161,9 @@ class Restore(ClusterCase):
     def test_several_engines_are_restored_from_copies_of_different_times(self):
         self.check("multi", "multi_backend.default=warm", "multi_backend.warm.storage_backend=bitcask",
                    "multi_backend.cold.storage_backend=leveldb")
+
+    def test_a_closed_cluster_is_restored_and_stays_closed(self):
+        self.check("bitcask", CLOSED)
 
 
 if __name__ == "__main__":

@@ -16,26 +16,9 @@ sys.path[:0] = [os.path.dirname(HERE)]
 
 from support import unittest_runner  # noqa: E402
 from support.cluster import wait_until  # noqa: E402
-from support.cluster_case import KEYS, ClusterCase, put_all, values  # noqa: E402
+from support.cluster_case import KEYS, ClusterCase, are_closed, links, put_all, values  # noqa: E402
 
 DOCUMENT = os.path.join(os.path.dirname(os.path.dirname(HERE)), "docs", "secure-a-cluster.md")
-
-
-def links(node):
-    """How the node's connections to others are secured."""
-    return node.json("cluster", "tls")
-
-
-def are_closed(cluster):
-    """Whether all members hold certificates of one authority and are connected by TLS."""
-    for node in cluster:
-        shown = links(node)
-        if len(shown["authorities"]) != 1 or len(shown["members"]) != len(list(cluster)):
-            return False
-        issuing = shown["authorities"][0]["id"]
-        if any(member["authority"] != issuing or member["plain"] for member in shown["members"]):
-            return False
-    return True
 
 
 def refusals_told(node):
@@ -49,28 +32,8 @@ def is_shut_out(node, refusals):
 
 
 class Closed(ClusterCase):
-    def token_file(self, node, *arguments):
-        path = os.path.join(self.folder, "token")
-        with open(path, "w", encoding="utf-8") as handle:
-            handle.write(node.run("cluster", "token", *arguments))
-        return path
-
-    def join_with(self, node, other, path):
-        return node.admin("cluster", "join", other.record["node"], "--token-file", path)
-
-    def closed(self, count):
-        """A cluster whose nodes require proofs of each other, joined by a token."""
-        cluster = self.cluster(1, ("ring_size=8", "internode.tls=required", "audit=on"))
-        wait_until(lambda: links(cluster[0])["authorities"], "the first node to have an authority")
-        path = self.token_file(cluster[0], "--nodes", str(count - 1))
-        for _ in range(count - 1):
-            joined = self.join_with(cluster.add(), cluster[0], path)
-            self.assertEqual(joined.returncode, 0, joined.stdout)
-        cluster.commit()
-        return cluster
-
     def test_tokens_let_nodes_in_and_what_is_none_does_not(self):
-        cluster = self.closed(3)
+        cluster = self.closed(3, ("ring_size=8", "audit=on"))
         wait_until(lambda: are_closed(cluster), "all members to hold certificates")
         put_all(cluster[0], KEYS, "v")
         self.assertEqual(values(cluster[2], KEYS, r=3), [[b"v"]] * len(KEYS))
@@ -123,7 +86,7 @@ class Closed(ClusterCase):
         self.assertTrue(any(line["what"].startswith("DELETE cluster/tls/tokens/") for line in lines))
 
     def test_a_removed_member_is_shut_out_and_the_port_says_nothing_to_strangers(self):
-        cluster = self.closed(3)
+        cluster = self.closed(3, ("ring_size=8", "audit=on"))
         wait_until(lambda: are_closed(cluster), "all members to hold certificates")
         for prod in prods():
             with socket.create_connection(cluster[0].node, timeout=20) as stranger:
@@ -153,7 +116,7 @@ class Closed(ClusterCase):
         self.assert_unharmed([cluster[0], cluster[1]])
 
     def test_the_authority_is_rotated_under_load_without_a_failed_request(self):
-        cluster = self.closed(3)
+        cluster = self.closed(3, ("ring_size=8", "audit=on"))
         wait_until(lambda: are_closed(cluster), "all members to hold certificates")
         bench = self.bench(cluster, 8)
         self.let_it_run(bench)

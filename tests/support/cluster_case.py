@@ -34,6 +34,26 @@ class ClusterCase(unittest.TestCase):
         self.addCleanup(cluster.__exit__)
         return cluster.__enter__()
 
+    def token_file(self, node, *arguments):
+        path = os.path.join(self.folder, "token")
+        with open(path, "w", encoding="utf-8") as handle:
+            handle.write(node.run("cluster", "token", *arguments))
+        return path
+
+    def join_with(self, node, other, path):
+        return node.admin("cluster", "join", other.record["node"], "--token-file", path)
+
+    def closed(self, count, settings=("ring_size=8",)):
+        """A cluster whose nodes require proofs of each other, joined by a token."""
+        cluster = self.cluster(1, (*settings, "internode.tls=required"))
+        wait_until(lambda: links(cluster[0])["authorities"], "the first node to have an authority")
+        path = self.token_file(cluster[0], "--nodes", str(count - 1))
+        for _ in range(count - 1):
+            joined = self.join_with(cluster.add(), cluster[0], path)
+            self.assertEqual(joined.returncode, 0, joined.stdout)
+        cluster.commit()
+        return cluster
+
     def bench(self, cluster, seconds):
         """Starts a verified run on all nodes, which goes on for so long and until it is judged."""
         ports = ", ".join('{"127.0.0.1", %d}' % node.pb[1] for node in cluster)
@@ -76,6 +96,23 @@ class ClusterCase(unittest.TestCase):
         for node in cluster:
             self.assertIsNone(node.process.poll(), node.log_tail())
             self.assertNotIn("panicked", node.log_tail(1000))
+
+
+def links(node):
+    """How the node's connections to others are secured."""
+    return node.json("cluster", "tls")
+
+
+def are_closed(cluster):
+    """Whether all members hold certificates of one authority and are connected by TLS."""
+    for node in cluster:
+        shown = links(node)
+        if len(shown["authorities"]) != 1 or len(shown["members"]) != len(list(cluster)):
+            return False
+        issuing = shown["authorities"][0]["id"]
+        if any(member["authority"] != issuing or member["plain"] for member in shown["members"]):
+            return False
+    return True
 
 
 def end(process):
