@@ -10,8 +10,9 @@ const DELAY_MS_EMPTY_MAX: u64 = 1_024;
 /// The delay after a first error. It doubles with each further one: a peer that is restarted is asked again
 /// within seconds, one that is gone costs little.
 const DELAY_MS_ERROR_MIN: u64 = 256;
-/// The longest delay after errors.
-const DELAY_MS_ERROR_MAX: u64 = 65_536;
+/// The longest delay after errors. All connections to a peer that is restarted fail at once and double the
+/// delay together, so that a few seconds lead here: it is what replication may wait for beyond the restart.
+const DELAY_MS_ERROR_MAX: u64 = 8_192;
 
 /// How a peer has answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,7 +91,7 @@ mod tests {
         };
         let failed: Vec<u64> = (0..10).map(|_| after(Outcome::Failed)).collect();
         assert_eq!(failed[..3], [256, 512, 1024]);
-        assert_eq!(failed[8..], [65_536, 65_536]);
+        assert_eq!(failed[4..7], [4_096, 8_192, 8_192]);
         assert_eq!(after(Outcome::Stored), 8);
         assert!(pace.wait(u64::MAX) <= Duration::from_millis(8));
     }
