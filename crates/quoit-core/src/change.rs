@@ -1,6 +1,7 @@
 //! One change of one record: decided and written in one step, under the record's lock.
 
 mod in_pages;
+mod rules;
 
 use crate::error::RequestError;
 use crate::options::Precondition;
@@ -8,16 +9,13 @@ use crate::reaper::{Reaped, clock_of, rest_of};
 use crate::records::{Updated, WrittenPages};
 use crate::replica::{Replicated, merge_rule};
 use crate::store::{ReplicatedStore, decode, wait_if_blocked};
-use crate::write_clock::time_after;
 use bytes::Bytes;
 use quoit_model::clock::{Dot, VersionVector};
 use quoit_model::data_type::claims_to_be_riaks;
 use quoit_model::data_type::pages::PagedObject;
-use quoit_model::key::KeyRef;
 use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::{Metadata, Object};
 use quoit_model::props::BucketProps;
-use quoit_model::prune::PruneLimits;
 use quoit_model::vtag::{make_vtag, riak_secs};
 use quoit_store::engine::{Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Ticket};
 use quoit_store::error::StoreError;
@@ -26,6 +24,8 @@ use std::cell::RefCell;
 
 use in_pages::ChangedInPages;
 pub(crate) use in_pages::InPages;
+use rules::prune_limits;
+pub(crate) use rules::{expiry, policy};
 
 /// One change of one object, decided under the record's stripe lock.
 pub(crate) struct ObjectChange<'a> {
@@ -373,52 +373,6 @@ impl ReplicatedStore {
         Ok(object)
     }
 
-    /// Refuses too many siblings.
-    pub(crate) fn check_siblings(&self, object: &Object) -> Result<(), RequestError> {
-        let sibling_count = object.siblings.len() as u32;
-        match sibling_count > self.settings.limits.sibling_count_max {
-            true => Err(RequestError::TooManySiblings(sibling_count)),
-            false => Ok(()),
-        }
-    }
-
-    /// The event of a write to this node's copy of a record. Called under the record's lock: whether the
-    /// copy is kept must not change in between.
-    pub(crate) fn issue_dot(
-        &self,
-        at: &RecordAt<'_>,
-        props: &BucketProps,
-        time_secs: u64,
-    ) -> Result<Dot, StoreError> {
-        let topology = self.topology_now();
-        let keeps = topology.is_alone() || {
-            let replicas = self.replicas_by(&topology, at.encoded, props.n_val);
-            topology.keeps(at.partition, replicas)
-        };
-        match keeps {
-            true => self.dots.issue(time_secs),
-            false => self.dots.issue_passing(at.partition, time_secs),
-        }
-    }
-
-    /// The time of a write that replaces a value of this time (0: none).
-    pub(crate) fn write_time_us(&self, policy: WritePolicy, replaced_us: u64) -> u64 {
-        let clock_us = self.clock.unix_us();
-        match policy {
-            WritePolicy::LastWriteWins => self.write_clock.next(clock_us, replaced_us),
-            _ => time_after(clock_us, [replaced_us]),
-        }
-    }
-
-    /// Life of the bucket's objects; 0 in the property means for ever, whatever the node's default.
-    pub(crate) fn ttl_secs(&self, props: &BucketProps) -> Option<u32> {
-        match props.ttl_secs {
-            Some(0) => None,
-            Some(ttl_secs) => Some(ttl_secs),
-            None => self.settings.ttl_secs_default,
-        }
-    }
-
     /// Encodes the object into the engine's buffer and says what the engine has to know of it.
     pub(super) fn store_object(
         &self,
@@ -453,35 +407,6 @@ impl ReplicatedStore {
         };
         (Decision::Put(meta), Ok(Some(object)))
     }
-
-    /// Refuses objects that are too large, and logs large ones.
-    pub(crate) fn check_size(&self, key: KeyRef<'_>, size_bytes: u64) -> Result<(), RequestError> {
-        let limits = &self.settings.limits;
-        if size_bytes > limits.object_size_bytes_max {
-            return Err(RequestError::ObjectTooLarge { size_bytes });
-        }
-        if size_bytes > limits.object_size_bytes_warning {
-            tracing::warn!(
-                bucket = %String::from_utf8_lossy(key.bucket.bucket),
-                key = %String::from_utf8_lossy(key.key),
-                size_bytes,
-                "large object written"
-            );
-        }
-        Ok(())
-    }
-
-    pub(crate) fn warn_if_many(&self, key: KeyRef<'_>, object: &Object) {
-        let limits = &self.settings.limits;
-        if object.siblings.len() as u32 > limits.sibling_count_warning {
-            tracing::warn!(
-                bucket = %String::from_utf8_lossy(key.bucket.bucket),
-                key = %String::from_utf8_lossy(key.key),
-                sibling_count = object.siblings.len(),
-                "object with many siblings written"
-            );
-        }
-    }
 }
 
 /// A value with a clock that was made elsewhere, as an object: a data type in Riak's form becomes a state.
@@ -500,30 +425,4 @@ fn shown<'o>(object: &'o Object, props: &BucketProps) -> Cow<'o, Object> {
     let mut latest = object.clone();
     latest.resolve_latest();
     Cow::Owned(latest)
-}
-
-pub(crate) fn policy(props: &BucketProps, deleted: bool) -> WritePolicy {
-    // A delete of a write-once record has a context, as every delete.
-    if props.is_write_once() && !deleted {
-        WritePolicy::WriteOnce
-    } else if props.last_write_wins {
-        WritePolicy::LastWriteWins
-    } else if props.allow_mult {
-        WritePolicy::Siblings
-    } else {
-        WritePolicy::LatestModified
-    }
-}
-
-fn prune_limits(props: &BucketProps) -> PruneLimits {
-    PruneLimits {
-        small_entries: props.small_vclock,
-        big_entries: props.big_vclock,
-        young_secs: props.young_vclock,
-        old_secs: props.old_vclock,
-    }
-}
-
-pub(crate) fn expiry(now_us: u64, ttl_secs: u32) -> u32 {
-    u32::try_from(now_us / 1_000_000 + u64::from(ttl_secs)).unwrap_or(u32::MAX)
 }

@@ -1,15 +1,27 @@
 //! `quoit bench`: the load generator.
 
-use crate::bench_agent::{AgentArgs, AgentSecurityArgs};
-use crate::bench_campaign::CampaignArgs;
-use crate::bench_capacity::CapacityArgs;
+mod agent;
+mod campaign;
+mod capacity;
+mod compare;
+mod growth;
+mod line;
+mod report;
+
+use agent::{AgentArgs, AgentSecurityArgs};
+use campaign::CampaignArgs;
+use capacity::CapacityArgs;
 use clap::{Args, Subcommand, ValueEnum};
+use compare::CompareArgs;
+use growth::GrowthArgs;
+use line::LineArgs;
 use quoit_bench::capacity::capacity;
 use quoit_bench::cli::{BenchOptions, check, convert, run};
-use quoit_bench::compare::{CompareOptions, compare_command};
-use quoit_bench::config::{KeySpread, LineOptions, Workload, is_url, parse_trace_speed};
-use quoit_bench::growth::{GrowthKind, GrowthOptions, crdt_growth};
-use quoit_bench::report::{ChartOptions, ReportOptions, report};
+use quoit_bench::compare::compare_command;
+use quoit_bench::config::is_url;
+use quoit_bench::growth::crdt_growth;
+use quoit_bench::report::report;
+use report::ReportArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -91,36 +103,6 @@ enum BenchCommand {
     CrdtGrowth(GrowthArgs),
 }
 
-/// Sides of a comparison.
-#[derive(Args, Debug)]
-struct CompareArgs {
-    /// Directories of runs, or with --repeat configurations; the first is what the others are compared with.
-    #[arg(required = true, num_args = 2.., value_name = "SIDE")]
-    sides: Vec<PathBuf>,
-    /// Run each configuration so often, one of each in turn, and compare these runs; five mostly find a
-    /// difference of a twentieth where runs of one server differ by 3 %.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repeat: Option<u32>,
-    /// Accepted: runs of --repeat always alternate.
-    #[arg(long, hide = true, requires = "repeat")]
-    interleave: bool,
-    /// Duration of each run of --repeat instead of the configuration's.
-    #[arg(long, requires = "repeat")]
-    duration: Option<String>,
-    /// Directory for the runs of --repeat [default: ./tests].
-    #[arg(short = 'd', long, value_name = "DIR", requires = "repeat")]
-    results_dir: Option<PathBuf>,
-    /// Usual spread from run to run in percent, which single runs are judged by [default: 3].
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
-    spread: Option<f64>,
-    /// Page to write, with the latencies of both sides in one chart.
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Form of the answer.
-    #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
-    format: AnswerFormat,
-}
-
 /// Form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum AnswerFormat {
@@ -128,90 +110,6 @@ enum AnswerFormat {
     Text,
     /// For programs.
     Json,
-}
-
-/// A spread of runs in percent.
-fn percent(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(percent) if (0.0..=1000.0).contains(&percent) => Ok(percent),
-        _ => Err("wanted a number of percent from 0 to 1000".to_owned()),
-    }
-}
-
-impl CompareArgs {
-    fn options(&self) -> CompareOptions {
-        CompareOptions {
-            sides: self.sides.clone(),
-            repeat: self.repeat,
-            duration: self.duration.clone(),
-            results_dir: self.results_dir.clone(),
-            spread_percent: self.spread,
-            output: self.output.clone(),
-            json: self.format == AnswerFormat::Json,
-        }
-    }
-}
-
-/// Containers that grow, and their place.
-#[derive(Args, Debug)]
-struct GrowthArgs {
-    /// Kind of container that grows; also the name of the bucket type.
-    #[arg(long = "type", value_name = "TYPE")]
-    kind: GrowthType,
-    /// Items that each container gets.
-    #[arg(long, value_name = "N", default_value_t = 15_000)]
-    items: u64,
-    /// Containers that grow side by side; their keys are 1, 2, 3...
-    #[arg(long, value_name = "M", default_value_t = 1)]
-    containers: u64,
-    /// Server: host and port of its Protocol Buffers interface.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8087")]
-    target: String,
-    /// Directory in which each run gets a directory of its own [default: ./tests].
-    #[arg(short = 'd', long, value_name = "DIR")]
-    results_dir: Option<PathBuf>,
-    /// Name of the run's directory [default: the local time].
-    #[arg(short = 'n', long = "bench-name", value_name = "NAME")]
-    name: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum GrowthType {
-    /// Maps, each with one field: a set.
-    Maps,
-    /// Sets.
-    Sets,
-}
-
-/// Results to report, and the form of the report. The short options are those of basho_bench's
-/// `summary.r`.
-#[derive(Args, Debug)]
-struct ReportArgs {
-    /// Directory of a run, for instance tests/current.
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
-    /// File to write, .svg for the chart or .html for the page; may be repeated [default:
-    /// summary.svg and report.html in DIR].
-    #[arg(short, long = "output", value_name = "FILE")]
-    outputs: Vec<PathBuf>,
-    /// Width of the chart in pixels.
-    #[arg(short = 'x', long, value_name = "PIXELS", default_value_t = 1280)]
-    width: u32,
-    /// Height of the chart in pixels.
-    #[arg(short = 'y', long, value_name = "PIXELS", default_value_t = 960)]
-    height: u32,
-    /// Leave out operations that ended before so many seconds of the run.
-    #[arg(short = '1', long = "start", value_name = "SECONDS")]
-    start_s: Option<f64>,
-    /// Leave out operations that ended after so many seconds of the run.
-    #[arg(short = '2', long = "end", value_name = "SECONDS")]
-    end_s: Option<f64>,
-    /// Label of the first panel's y axis.
-    #[arg(short = 'Y', long, value_name = "TEXT", default_value = "Ops/sec")]
-    y_label: String,
-    /// Title of the first panel.
-    #[arg(short, long, value_name = "TEXT", default_value = "Throughput")]
-    title: String,
 }
 
 /// Effects of a run.
@@ -242,150 +140,6 @@ struct PlanArgs {
     watched: Vec<String>,
     #[command(flatten)]
     line: LineArgs,
-}
-
-/// The load of URLs.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Load of a URL")]
-struct LineArgs {
-    /// Weight of reads; a key that is not there counts as read [default: 80, with --put 20, when no weight is
-    /// given].
-    #[arg(long, value_name = "WEIGHT")]
-    get: Option<u32>,
-    /// Weight of writes.
-    #[arg(long, value_name = "WEIGHT")]
-    put: Option<u32>,
-    /// Weight of reads with a write of the same key after each.
-    #[arg(long, value_name = "WEIGHT")]
-    update: Option<u32>,
-    /// Weight of deletes.
-    #[arg(long, value_name = "WEIGHT")]
-    delete: Option<u32>,
-    /// Workers, each with one operation in flight [default: 20].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    workers: Option<u32>,
-    /// Operations a second of all workers together, such as 500 or 5k, whether or not earlier ones are
-    /// answered [default: as many as the workers can].
-    #[arg(long, value_name = "N", value_parser = rate)]
-    rate: Option<f64>,
-    /// Number of different keys, such as 100k or 2M [default: 100k].
-    #[arg(long, value_name = "N", value_parser = count)]
-    keys: Option<u64>,
-    /// How the keys are drawn [default: uniform].
-    #[arg(long, value_enum, value_name = "SPREAD")]
-    spread: Option<Spread>,
-    /// Bytes of each value, such as 500 or 2k [default: 1000].
-    #[arg(long, value_name = "N", value_parser = count)]
-    value_size: Option<u64>,
-    /// Core workload of the Yahoo! Cloud Serving Benchmark, instead of weights and a spread. Fill the keys
-    /// first.
-    #[arg(long, value_enum, value_name = "NAME")]
-    workload: Option<NamedWorkload>,
-    /// Write each key once, and end.
-    #[arg(long)]
-    fill: bool,
-    /// Replay a trace: lines of time,operation,key,value_size below a header with these names, or those of
-    /// Twitter's caches.
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-    /// How many times faster than it was the trace is replayed, such as 2 or 0.5; max: no operation waits for
-    /// its time [default: 1].
-    #[arg(long, value_name = "FACTOR", value_parser = speed)]
-    speed: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum NamedWorkload {
-    /// Half reads, half writes; Zipf's distribution.
-    YcsbA,
-    /// 95 reads to 5 writes; Zipf's distribution.
-    YcsbB,
-    /// Reads; Zipf's distribution.
-    YcsbC,
-    /// 95 reads to 5 insertions; those that were inserted last are read most often.
-    YcsbD,
-    /// 95 scans of 1 to 100 records to 5 insertions; Zipf's distribution. Protocol Buffers only.
-    YcsbE,
-    /// Half reads, half reads with a write of the same key after each; Zipf's distribution.
-    YcsbF,
-}
-
-impl From<NamedWorkload> for Workload {
-    fn from(named: NamedWorkload) -> Self {
-        match named {
-            NamedWorkload::YcsbA => Self::YcsbA,
-            NamedWorkload::YcsbB => Self::YcsbB,
-            NamedWorkload::YcsbC => Self::YcsbC,
-            NamedWorkload::YcsbD => Self::YcsbD,
-            NamedWorkload::YcsbE => Self::YcsbE,
-            NamedWorkload::YcsbF => Self::YcsbF,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Spread {
-    /// All alike.
-    Uniform,
-    /// Four fifths of the draws among the first fifth.
-    EightyTwenty,
-    /// By a Pareto distribution.
-    Pareto,
-    /// By Zipf's distribution: few keys are drawn very often, and which they are is spread evenly.
-    Zipfian,
-    /// By Zipf's distribution, the last keys most often.
-    Latest,
-}
-
-/// A number above 0 with k (thousands) or M (millions) behind it, or nothing.
-pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    let (number, factor) = match text.strip_suffix(['k', 'K']) {
-        Some(number) => (number, 1e3),
-        None => text.strip_suffix('M').map_or((text, 1.0), |number| (number, 1e6)),
-    };
-    let value = number.parse::<f64>().ok().map(|number| number * factor);
-    value
-        .filter(|value| value.is_finite() && *value > 0.0)
-        .ok_or_else(|| "wanted a number above 0, such as 500, 5k or 1.5M".to_owned())
-}
-
-/// The speed of a trace.
-fn speed(text: &str) -> Result<String, String> {
-    let wanted = || "wanted a factor of 0.000001 to 1000000, such as 2 or 0.5, or max".to_owned();
-    parse_trace_speed(text).map(|_| text.to_owned()).ok_or_else(wanted)
-}
-
-/// A whole number above 0, as [`rate`] reads it.
-pub(crate) fn count(text: &str) -> Result<u64, String> {
-    let value = rate(text)?;
-    let is_whole = value.fract() == 0.0 && value <= 1e15;
-    is_whole.then_some(value as u64).ok_or_else(|| "wanted a whole number".to_owned())
-}
-
-impl LineArgs {
-    fn options(&self) -> LineOptions {
-        LineOptions {
-            get: self.get,
-            put: self.put,
-            update: self.update,
-            delete: self.delete,
-            workers: self.workers,
-            rate_per_s: self.rate,
-            keys: self.keys,
-            spread: self.spread.map(|spread| match spread {
-                Spread::Uniform => KeySpread::Uniform,
-                Spread::EightyTwenty => KeySpread::EightyTwenty,
-                Spread::Pareto => KeySpread::Pareto,
-                Spread::Zipfian => KeySpread::Zipfian,
-                Spread::Latest => KeySpread::Latest,
-            }),
-            value_bytes: self.value_size,
-            workload: self.workload.map(Workload::from),
-            fills: self.fill,
-            trace: self.trace.clone(),
-            speed: self.speed.clone(),
-        }
-    }
 }
 
 /// A run and where it leaves its results.
@@ -481,43 +235,13 @@ impl PlanArgs {
     }
 }
 
-impl GrowthArgs {
-    fn options(&self) -> GrowthOptions {
-        GrowthOptions {
-            kind: match self.kind {
-                GrowthType::Maps => GrowthKind::Maps,
-                GrowthType::Sets => GrowthKind::Sets,
-            },
-            item_count: self.items,
-            container_count: self.containers,
-            target: self.target.clone(),
-            results_dir: self.results_dir.clone(),
-            name: self.name.clone(),
-        }
-    }
-}
-
-impl ReportArgs {
-    fn options(&self) -> ReportOptions {
-        ReportOptions {
-            directory: self.directory.clone(),
-            outputs: self.outputs.clone(),
-            start_s: self.start_s,
-            end_s: self.end_s,
-            chart: ChartOptions {
-                width: self.width,
-                height: self.height,
-                title: self.title.clone(),
-                y_label: self.y_label.clone(),
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;
+    use quoit_bench::config::LineOptions;
+    use quoit_bench::growth::GrowthKind;
+    use quoit_bench::report::ChartOptions;
 
     #[derive(Parser)]
     struct Cli {

@@ -2,9 +2,6 @@
 
 mod admin;
 mod bench;
-mod bench_agent;
-mod bench_campaign;
-mod bench_capacity;
 mod campaign_servers;
 mod certificates;
 mod config_command;

@@ -1,27 +1,27 @@
 //! `quoit serve`: a node.
 
-use crate::engines::{self, FoundLoss};
-use crate::listeners::{BoundAddresses, Listeners};
+mod announcement;
+mod background;
+
+use crate::engines::FoundLoss;
+use crate::listeners::Listeners;
 use crate::local_socket::LocalSocket;
-use crate::output::say;
 use crate::reload::OperatorSignals;
 use crate::reserve::Reserve;
 use crate::stop::StopRequest;
 use crate::{certificates, descriptors, open, readiness, ready_file};
+use announcement::{Announcement, tell_supervisor};
 use anyhow::{Context, Result};
+use background::background;
 use clap::Args;
 use quoit::config::{self, Settings, Sources};
-use quoit_cluster::{Departure, Internode, Readiness};
+use quoit_cluster::{Departure, Internode};
 use quoit_core::ReplicatedStore;
-use quoit_server::{AuditLog, Gate, ReadinessGate, Server, ServerContext, ServerSettings};
-use quoit_store::engine::WriteFailure;
+use quoit_server::{AuditLog, Gate, Server, ServerContext, ServerSettings};
 use sd_notify::NotifyState;
-use serde_json::json;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Usual name of a configuration file.
@@ -30,11 +30,6 @@ const FILE_NAME: &str = "quoit.conf";
 const SECRET_KEY: &str = "distributed_cookie";
 /// Time for requests in hand when the node is told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
-/// How often it is looked whether the engine takes no more writes.
-const FAILURE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
-
-/// How often it is looked whether large requests and answers have freed much memory.
-const HEAP_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// How long other nodes may take for what they were sent before this one stops.
 const ANSWERED_LIMIT: Duration = Duration::from_secs(5);
 
@@ -340,38 +335,6 @@ fn server_settings(settings: &Settings, descriptor_limit: Option<u64>) -> Server
     ServerSettings { connection_count_max, ..server }
 }
 
-async fn background(context: Arc<ServerContext>, reserve: Reserve) {
-    let store = Arc::clone(&context.store);
-    let sampling = Arc::clone(&store);
-    let sample = async move {
-        let mut seconds = tokio::time::interval(Duration::from_secs(1));
-        loop {
-            seconds.tick().await;
-            sampling.sample_figures();
-        }
-    };
-    let watched = Arc::clone(&store);
-    let watch = async move {
-        let mut looks = tokio::time::interval(FAILURE_LOOK_INTERVAL);
-        let mut told = None;
-        loop {
-            looks.tick().await;
-            tell_write_failure(&watched, &mut told);
-        }
-    };
-    let give_back = async move {
-        let mut looks = tokio::time::interval(HEAP_LOOK_INTERVAL);
-        loop {
-            looks.tick().await;
-            if context.memory.has_freed_much() {
-                // It takes the allocator's locks, one heap after the other.
-                tokio::task::spawn_blocking(quoit_heap::give_back_free);
-            }
-        }
-    };
-    tokio::join!(sample, watch, give_back, store.run_background(), reserve.keep());
-}
-
 fn warn_of_new_cluster(is_new_node: bool, settings: &Settings, data_dir: &Path) {
     if is_new_node && settings.seeds().is_empty() {
         readiness::warn_of_new_cluster(&settings.text("nodename"), data_dir);
@@ -397,22 +360,6 @@ fn report_unread_file(args: &ServeArgs) {
     }
 }
 
-/// Says once that the engine takes no more writes, and what helps; once more when the reason is known better.
-fn tell_write_failure(store: &ReplicatedStore, told: &mut Option<WriteFailure>) {
-    let failure = store.engine().stats().write_failure;
-    if failure == *told {
-        return;
-    }
-    if let Some(WriteFailure { directory, reason, is_damage }) = &failure {
-        let remedy = match is_damage {
-            true => engines::remedy(Path::new(directory), engines::is_in_cluster(store.control())),
-            false => "restart the node when the disk is repaired".to_owned(),
-        };
-        tracing::error!("{directory} takes no more writes: {reason}; {remedy}");
-    }
-    *told = failure;
-}
-
 fn report_ignored(settings: &Settings) {
     for (entry, why) in settings.broken_promises() {
         let set_at = entry.origin.to_string();
@@ -431,80 +378,4 @@ fn report_ignored(settings: &Settings) {
     }
     let names: Vec<&str> = settings.ignored.iter().map(|entry| entry.key.as_str()).collect();
     tracing::info!(keys = names.join(" "), "keys of Riak that have no meaning here are ignored");
-}
-
-/// Tells systemd, if it has started the process, how far the node is. Nothing depends on whether it listens.
-fn tell_supervisor(state: &NotifyState<'_>) {
-    if let Err(fault) = sd_notify::notify(std::slice::from_ref(state)) {
-        tracing::warn!(%fault, "the supervisor of the process can't be told how far it is");
-    }
-}
-
-/// Facts about the node that people, the supervisor and the ready file are told.
-struct Announcement<'a> {
-    node_name: &'a str,
-    at: &'a BoundAddresses,
-    data_dir: &'a Path,
-    /// Note about how the data directory was opened.
-    note: &'a str,
-    /// File that gets the record of a node that serves.
-    ready_file: Option<&'a Path>,
-}
-
-impl Announcement<'_> {
-    /// Opens and closes the gate for clients, for ever, and tells how far the node is.
-    async fn keep_gate(
-        &self,
-        gate: &ReadinessGate,
-        readiness: watch::Receiver<Readiness>,
-    ) -> Result<()> {
-        let (on_waiting, on_serving) = (|| self.tell_waiting(), || self.tell_serving());
-        readiness::keep_gate(gate, readiness, on_waiting, on_serving).await
-    }
-
-    /// Tells that the node does not serve clients yet.
-    fn tell_waiting(&self) {
-        readiness::announce_waiting(self.node_name, &self.at.http);
-        // It waits for other members or an operator, which is no failure of its start.
-        tell_supervisor(&NotifyState::Ready);
-    }
-
-    /// Tells that the node serves clients.
-    fn tell_serving(&self) -> Result<()> {
-        self.say_addresses();
-        tell_supervisor(&NotifyState::Ready);
-        self.ready_file.map_or(Ok(()), |path| self.write_ready_file(path))
-    }
-
-    fn say_addresses(&self) {
-        let Self { node_name, at, data_dir, note, .. } = self;
-        let list = |addresses: &[SocketAddr]| {
-            addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-        };
-        say!("{node_name} serves with its data in {} ({note})", data_dir.display());
-        say!("  Protocol Buffers  {}", list(&at.pb));
-        say!("  HTTP              {}", list(&at.http));
-        if !at.pb_tls.is_empty() {
-            say!("  the same by TLS   {}", list(&at.pb_tls));
-        }
-        if !at.https.is_empty() {
-            say!("  HTTPS             {}", list(&at.https));
-        }
-        say!("  other nodes       {}", at.node);
-    }
-
-    fn write_ready_file(&self, path: &Path) -> Result<()> {
-        let Self { node_name, at, .. } = self;
-        let first = |addresses: &[SocketAddr]| addresses.first().map(ToString::to_string);
-        let record = json!({
-            "pid": std::process::id(),
-            "name": node_name,
-            "pb": first(&at.pb),
-            "http": first(&at.http),
-            "pb_tls": first(&at.pb_tls),
-            "https": first(&at.https),
-            "node": at.node.to_string(),
-        });
-        ready_file::write(path, &record)
-    }
 }

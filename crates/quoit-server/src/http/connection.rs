@@ -2,6 +2,7 @@
 
 use super::admission::KnownProof;
 use super::head::{Head, HeadFault, Method};
+use super::kinds::{check_md5, takes_documents, tells_all_figures, weight_of};
 use super::refusal::Refusal;
 use super::response::{ReplyForm, append_chunk, append_last_chunk};
 use super::route::{RecordName, Route, route};
@@ -15,9 +16,7 @@ use crate::security::{Session, StrangerConnection};
 use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
 use crate::turn::{Turn, Weight};
-use base64::Engine as _;
 use bytes::{Bytes, BytesMut};
-use md5::{Digest, Md5};
 use quoit_mapreduce::Job;
 use std::io;
 use std::net::IpAddr;
@@ -478,71 +477,4 @@ impl HttpConnection {
         // To a client of HTTP/1.0 only the end of the connection is the end of the stream.
         self.form.keep_alive &= self.form.is_http_11;
     }
-}
-
-/// The weight of a request in a connection's turn.
-const fn weight_of(route: &Route<'_>) -> Weight {
-    match route {
-        Route::Object(_) | Route::Ping | Route::Livez | Route::Readyz | Route::Preflist(_) => {
-            Weight::Plain
-        }
-        Route::Root
-        | Route::Props(_)
-        | Route::TypeProps(_)
-        | Route::Datatype(..)
-        | Route::Search
-        | Route::Queue(_)
-        | Route::Membership
-        | Route::Counter(_) => Weight::General,
-        Route::Keys(_)
-        | Route::OldBucket(_)
-        | Route::Buckets(_)
-        | Route::Walk(..)
-        | Route::Index(..)
-        | Route::Changes(_)
-        | Route::Mapred
-        | Route::Stats
-        | Route::Metrics
-        | Route::Fold(_)
-        | Route::Admin(_) => Weight::Heavy,
-    }
-}
-
-/// Whether the resource reads bodies as documents.
-const fn takes_documents(route: &Route<'_>) -> bool {
-    matches!(
-        route,
-        Route::Mapred
-            | Route::Datatype(..)
-            | Route::Props(_)
-            | Route::TypeProps(_)
-            | Route::OldBucket(_)
-            | Route::Queue(_)
-            | Route::Admin(_)
-    )
-}
-
-/// Whether the answer goes through all figures of the node, which takes a thread for a millisecond or more.
-fn tells_all_figures(route: &Route<'_>) -> bool {
-    match route {
-        Route::Stats | Route::Metrics => true,
-        Route::Admin(parts) => {
-            matches!(parts.get(1).map(|part| &**part), Some(b"status" | b"stat" | b"overview"))
-        }
-        _ => false,
-    }
-}
-
-fn check_md5(request: &Request) -> Result<(), Refusal> {
-    let Some(sent) = request.head.get("content-md5") else { return Ok(()) };
-    let sent = base64::engine::general_purpose::STANDARD.decode(sent.trim_ascii());
-    let digest = Md5::digest(&request.body);
-    if sent.is_ok_and(|sent| sent == digest.as_slice()) {
-        return Ok(());
-    }
-    let expected = base64::engine::general_purpose::STANDARD.encode(digest);
-    Err(Refusal::bad(format!(
-        "Content-MD5 is not that of the body, which is {expected}: \
-         the body was damaged on its way\n"
-    )))
 }

@@ -1,21 +1,22 @@
 //! One client connection.
 
+use super::codes::{is_response, unknown_code, weight_of};
 use super::decoded::decoded_bytes;
+use super::fault::Fault;
 use super::in_place::InPlace;
 use super::input::{Input, More};
 use super::strangers::StrangerMessage as Handled;
-use super::text;
 use crate::context::ServerContext;
-use crate::memory::{ANSWERS_BYTES_FREE, Account, NoRoom, REQUESTS_BYTES_FREE, Room};
+use crate::memory::{ANSWERS_BYTES_FREE, Account, REQUESTS_BYTES_FREE, Room};
 use crate::security::{Session, Standing, StrangerConnection};
 use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
 use crate::turn::{Turn, Weight};
 use bytes::{Buf, Bytes};
-use quoit_core::{Lease, Pending, RequestError, Unconfirmed};
+use quoit_core::{Lease, Pending, Unconfirmed};
 use quoit_wire::frame::{Frame, append_empty, append_message};
 use quoit_wire::messages::{Body, RpbErrorResp};
-use quoit_wire::{DecodeError, FrameError, MessageCode};
+use quoit_wire::{FrameError, MessageCode};
 use std::io;
 use std::mem;
 use std::net::IpAddr;
@@ -35,43 +36,6 @@ macro_rules! ask {
         let request = $connection.admitted($frame)?;
         $connection.$answer(&request)
     }};
-}
-
-/// Why a request was not answered with its own message.
-pub(super) enum Fault {
-    /// The client gets this text; the connection goes on.
-    Text(String),
-    /// The client gets this text and the connection is closed.
-    Closing(String),
-    /// The client is gone.
-    Socket(io::Error),
-}
-
-impl From<RequestError> for Fault {
-    fn from(fault: RequestError) -> Self {
-        if matches!(fault, RequestError::Store(_) | RequestError::Damaged(_)) {
-            tracing::error!(%fault, "request failed");
-        }
-        Self::Text(text::request_error(&fault))
-    }
-}
-
-impl From<DecodeError> for Fault {
-    fn from(fault: DecodeError) -> Self {
-        Self::Closing(format!("Error processing incoming message: error:{fault}:[]"))
-    }
-}
-
-impl From<NoRoom> for Fault {
-    fn from(fault: NoRoom) -> Self {
-        Self::Text(format!("the answer is not sent: {fault}"))
-    }
-}
-
-impl From<io::Error> for Fault {
-    fn from(fault: io::Error) -> Self {
-        Self::Socket(fault)
-    }
 }
 
 /// Bytes of a message's length, before its code.
@@ -506,66 +470,4 @@ impl PbConnection {
         self.flush().await?;
         if self.lingers { self.socket.linger().await } else { self.socket.shutdown().await }
     }
-}
-
-/// The weight of a request in a connection's turn that is not answered in place.
-fn weight_of(code: u8) -> Weight {
-    use MessageCode as M;
-    match MessageCode::from_byte(code) {
-        Some(
-            M::ListBucketsReq
-            | M::ListKeysReq
-            | M::IndexReq
-            | M::CSBucketReq
-            | M::CoverageReq
-            | M::MapRedReq,
-        ) => Weight::Heavy,
-        _ => Weight::General,
-    }
-}
-
-fn unknown_code(code: u8) -> Fault {
-    Fault::Text(format!("Unknown message code: {code}"))
-}
-
-/// Whether the code is the answer of a service that has requests as well. Answers that belong to no
-/// service are unknown codes.
-fn is_response(code: MessageCode) -> bool {
-    use MessageCode as M;
-    matches!(
-        code,
-        M::PingResp
-            | M::GetClientIdResp
-            | M::SetClientIdResp
-            | M::GetServerInfoResp
-            | M::GetResp
-            | M::PutResp
-            | M::DelResp
-            | M::ListBucketsResp
-            | M::ListKeysResp
-            | M::GetBucketResp
-            | M::SetBucketResp
-            | M::MapRedResp
-            | M::IndexResp
-            | M::ResetBucketResp
-            | M::GetBucketKeyPreflistResp
-            | M::GetLayoutResp
-            | M::CSBucketResp
-            | M::CounterUpdateResp
-            | M::CounterGetResp
-            | M::CoverageResp
-            | M::DtFetchResp
-            | M::DtUpdateResp
-            | M::DtQueryResp
-            | M::QueueTakeResp
-            | M::ClusterDigestsResp
-            | M::QueuePutResp
-            | M::FetchResp
-            | M::PushResp
-            | M::MembershipResp
-            | M::AaeFoldTreeResp
-            | M::AaeFoldKeyValueResp
-            | M::AaeFoldKeyCountResp
-            | M::AaeFoldListBucketsResp
-    )
 }

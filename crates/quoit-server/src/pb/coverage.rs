@@ -1,6 +1,7 @@
 //! Coverage plans: clients query the parts of a bucket themselves, from the nodes that hold them.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use super::kv::bucket_of;
 use super::text;
 use crate::riak_queue::host_and_port;

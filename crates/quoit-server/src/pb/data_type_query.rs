@@ -1,7 +1,8 @@
 //! Questions about parts of data types: an addition to Riak's messages.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
 use super::data_types::Unusable;
+use super::fault::Fault;
 use super::kv::read_options;
 use crate::data_types::{cursor_of, data_type_of, fetched_value, field_name, place_of};
 use quoit_core::RequestError;

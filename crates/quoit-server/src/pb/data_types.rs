@@ -1,6 +1,7 @@
 //! Data types, and the counters of Riak 1.4.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use super::kv::{quorum, read_options};
 use super::streamed_answer::StreamedAnswer;
 use super::text;

@@ -1,6 +1,7 @@
 //! Folds over the records of a bucket.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use super::index::ENTRY_BYTES;
 use super::kv::bucket_of;
 use super::listing::listing_fault;

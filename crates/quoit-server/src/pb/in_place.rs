@@ -3,8 +3,9 @@
 //! A message or object that is not plain (see [`quoit_wire::plain`] and [`quoit_core::ShownObject`]) is
 //! declined, and takes the way of all requests.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
 use super::content::US_PER_SEC;
+use super::fault::Fault;
 use super::kv::{get_response, quorum, read_options};
 use crate::memory::{NoRoom, is_large};
 use crate::security::Need;

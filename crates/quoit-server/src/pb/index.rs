@@ -1,7 +1,8 @@
 //! Queries of secondary indexes, and folds over the objects of a bucket.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
 use super::content::fault_text;
+use super::fault::Fault;
 use super::kv::{bucket_of, get_response};
 use super::text;
 use crate::index_entries::term_text;

@@ -1,7 +1,8 @@
 //! Get, put, delete.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
 use super::content;
+use super::fault::Fault;
 use bytes::Bytes;
 use quoit_core::{
     DeleteRequest, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,

@@ -1,6 +1,7 @@
 //! The cluster's layout for clients that go straight to a replica; `docs/design/client-routing.md`.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, Placements, Readers, State};
 use quoit_model::hash::PlacementRule;

@@ -1,6 +1,7 @@
 //! Listing buckets and keys.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use super::index::ENTRY_BYTES;
 use super::kv::bucket_of;
 use super::text;

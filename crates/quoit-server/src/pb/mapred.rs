@@ -1,6 +1,7 @@
 //! MapReduce jobs.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use super::text;
 use crate::mapreduce::{JobEnd, RunningJob, begin, read_job, rights};
 use bytes::Bytes;

@@ -2,12 +2,14 @@
 //!
 //! A connection is a task. It decodes every complete frame that it has, answers in order, and writes once.
 
+mod codes;
 mod connection;
 mod content;
 mod coverage;
 mod data_type_query;
 mod data_types;
 mod decoded;
+mod fault;
 mod folds;
 mod in_place;
 mod index;

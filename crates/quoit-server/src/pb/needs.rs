@@ -1,6 +1,7 @@
 //! The right that each request asks for.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use crate::audit::AuditEntry;
 use crate::security::Need;
 use bytes::Bytes;

@@ -1,6 +1,7 @@
 //! Bucket and bucket-type properties.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use super::kv::bucket_of;
 use super::text;
 use crate::audit::PropsChange;

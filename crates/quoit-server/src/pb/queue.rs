@@ -1,6 +1,7 @@
 //! Source queues and digests for other clusters of Quoit; `docs/design/replication.md`.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use bytes::Bytes;
 use quoit_core::{
     ArcRange, BatchBounds, ClusterQuestion, CopiedRecord, EntrySequence, Patience, QueuePriority,

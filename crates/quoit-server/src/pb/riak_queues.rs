@@ -1,6 +1,7 @@
 //! Queues of replication, for sinks of Riak and for full-sync.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use super::kv::bucket_of;
 use crate::riak_queue::{self, AnswerSort, PLAIN, QueueAnswer, WITH_TREE_ENTRY};
 use bytes::Bytes;

@@ -1,6 +1,7 @@
 //! Ping, client id, server info, preference lists.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use super::kv::key_of;
 use crate::context::RIAK_KV_VERSION;
 use bytes::Bytes;

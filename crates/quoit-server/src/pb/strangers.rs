@@ -1,6 +1,7 @@
 //! Clients that have not logged in: StartTls, the handshake, AuthReq, and the two texts for all the rest.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use super::input::Input;
 use crate::security::{Claim, Login};
 use crate::stream::Stream;

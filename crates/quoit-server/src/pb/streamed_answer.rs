@@ -1,6 +1,6 @@
 //! The answer with a large set or map, written as its elements or fields come.
 
-use super::connection::Fault;
+use super::fault::Fault;
 use crate::data_types::map_entry;
 use crate::memory::{NoRoom, Room};
 use bytes::BufMut;

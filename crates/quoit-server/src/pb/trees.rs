@@ -1,6 +1,7 @@
 //! The trees that Riak compares clusters by: of all records of buckets with one `n_val`.
 
-use super::connection::{Fault, PbConnection};
+use super::connection::PbConnection;
+use super::fault::Fault;
 use super::index::ENTRY_BYTES;
 use super::listing::listing_fault;
 use bytes::Bytes;

@@ -13,7 +13,7 @@ pub(crate) struct CapacityArgs {
     #[arg(value_name = "NODES=RATE|DIRECTORY")]
     points: Vec<String>,
     /// Operations a second that the cluster has to do, such as 50k or 1.5M.
-    #[arg(long, value_name = "N", value_parser = super::bench::rate)]
+    #[arg(long, value_name = "N", value_parser = super::line::rate)]
     rate: Option<f64>,
     /// Bound of the 99th percentile, such as 5ms: of a search the highest rate within it counts, and a run
     /// above it is refused.
@@ -30,7 +30,7 @@ pub(crate) struct CapacityArgs {
     #[arg(value_parser = clap::value_parser!(u8).range(1..=100))]
     fill: u8,
     /// Number of keys, such as 100M.
-    #[arg(long, value_name = "N", value_parser = super::bench::count)]
+    #[arg(long, value_name = "N", value_parser = super::line::count)]
     keys: Option<u64>,
     /// Memory of a node for keys, in bytes, such as 16G.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]

@@ -1,0 +1,67 @@
+//! Facts that a message's code tells before the message is read.
+
+use super::fault::Fault;
+use crate::turn::Weight;
+use quoit_wire::MessageCode;
+
+/// The weight of a request in a connection's turn that is not answered in place.
+pub(super) fn weight_of(code: u8) -> Weight {
+    use MessageCode as M;
+    match MessageCode::from_byte(code) {
+        Some(
+            M::ListBucketsReq
+            | M::ListKeysReq
+            | M::IndexReq
+            | M::CSBucketReq
+            | M::CoverageReq
+            | M::MapRedReq,
+        ) => Weight::Heavy,
+        _ => Weight::General,
+    }
+}
+
+pub(super) fn unknown_code(code: u8) -> Fault {
+    Fault::Text(format!("Unknown message code: {code}"))
+}
+
+/// Whether the code is the answer of a service that has requests as well. Answers that belong to no
+/// service are unknown codes.
+pub(super) fn is_response(code: MessageCode) -> bool {
+    use MessageCode as M;
+    matches!(
+        code,
+        M::PingResp
+            | M::GetClientIdResp
+            | M::SetClientIdResp
+            | M::GetServerInfoResp
+            | M::GetResp
+            | M::PutResp
+            | M::DelResp
+            | M::ListBucketsResp
+            | M::ListKeysResp
+            | M::GetBucketResp
+            | M::SetBucketResp
+            | M::MapRedResp
+            | M::IndexResp
+            | M::ResetBucketResp
+            | M::GetBucketKeyPreflistResp
+            | M::GetLayoutResp
+            | M::CSBucketResp
+            | M::CounterUpdateResp
+            | M::CounterGetResp
+            | M::CoverageResp
+            | M::DtFetchResp
+            | M::DtUpdateResp
+            | M::DtQueryResp
+            | M::QueueTakeResp
+            | M::ClusterDigestsResp
+            | M::QueuePutResp
+            | M::FetchResp
+            | M::PushResp
+            | M::MembershipResp
+            | M::AaeFoldTreeResp
+            | M::AaeFoldKeyValueResp
+            | M::AaeFoldKeyCountResp
+            | M::AaeFoldListBucketsResp
+    )
+}

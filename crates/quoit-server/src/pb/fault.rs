@@ -1,0 +1,44 @@
+//! Reasons why a request is not answered with its own message.
+
+use super::text;
+use crate::memory::NoRoom;
+use quoit_core::RequestError;
+use quoit_wire::DecodeError;
+use std::io;
+
+/// Why a request was not answered with its own message.
+pub(super) enum Fault {
+    /// The client gets this text; the connection goes on.
+    Text(String),
+    /// The client gets this text and the connection is closed.
+    Closing(String),
+    /// The client is gone.
+    Socket(io::Error),
+}
+
+impl From<RequestError> for Fault {
+    fn from(fault: RequestError) -> Self {
+        if matches!(fault, RequestError::Store(_) | RequestError::Damaged(_)) {
+            tracing::error!(%fault, "request failed");
+        }
+        Self::Text(text::request_error(&fault))
+    }
+}
+
+impl From<DecodeError> for Fault {
+    fn from(fault: DecodeError) -> Self {
+        Self::Closing(format!("Error processing incoming message: error:{fault}:[]"))
+    }
+}
+
+impl From<NoRoom> for Fault {
+    fn from(fault: NoRoom) -> Self {
+        Self::Text(format!("the answer is not sent: {fault}"))
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(fault: io::Error) -> Self {
+        Self::Socket(fault)
+    }
+}

@@ -1,0 +1,149 @@
+//! A load that is a URL and a few options.
+
+use clap::{Args, ValueEnum};
+use quoit_bench::config::{KeySpread, LineOptions, Workload, parse_trace_speed};
+use std::path::PathBuf;
+
+/// The load of URLs.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Load of a URL")]
+pub(super) struct LineArgs {
+    /// Weight of reads; a key that is not there counts as read [default: 80, with --put 20, when no weight is
+    /// given].
+    #[arg(long, value_name = "WEIGHT")]
+    get: Option<u32>,
+    /// Weight of writes.
+    #[arg(long, value_name = "WEIGHT")]
+    put: Option<u32>,
+    /// Weight of reads with a write of the same key after each.
+    #[arg(long, value_name = "WEIGHT")]
+    update: Option<u32>,
+    /// Weight of deletes.
+    #[arg(long, value_name = "WEIGHT")]
+    delete: Option<u32>,
+    /// Workers, each with one operation in flight [default: 20].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    workers: Option<u32>,
+    /// Operations a second of all workers together, such as 500 or 5k, whether or not earlier ones are
+    /// answered [default: as many as the workers can].
+    #[arg(long, value_name = "N", value_parser = rate)]
+    rate: Option<f64>,
+    /// Number of different keys, such as 100k or 2M [default: 100k].
+    #[arg(long, value_name = "N", value_parser = count)]
+    keys: Option<u64>,
+    /// How the keys are drawn [default: uniform].
+    #[arg(long, value_enum, value_name = "SPREAD")]
+    spread: Option<Spread>,
+    /// Bytes of each value, such as 500 or 2k [default: 1000].
+    #[arg(long, value_name = "N", value_parser = count)]
+    value_size: Option<u64>,
+    /// Core workload of the Yahoo! Cloud Serving Benchmark, instead of weights and a spread. Fill the keys
+    /// first.
+    #[arg(long, value_enum, value_name = "NAME")]
+    workload: Option<NamedWorkload>,
+    /// Write each key once, and end.
+    #[arg(long)]
+    fill: bool,
+    /// Replay a trace: lines of time,operation,key,value_size below a header with these names, or those of
+    /// Twitter's caches.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// How many times faster than it was the trace is replayed, such as 2 or 0.5; max: no operation waits for
+    /// its time [default: 1].
+    #[arg(long, value_name = "FACTOR", value_parser = speed)]
+    speed: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum NamedWorkload {
+    /// Half reads, half writes; Zipf's distribution.
+    YcsbA,
+    /// 95 reads to 5 writes; Zipf's distribution.
+    YcsbB,
+    /// Reads; Zipf's distribution.
+    YcsbC,
+    /// 95 reads to 5 insertions; those that were inserted last are read most often.
+    YcsbD,
+    /// 95 scans of 1 to 100 records to 5 insertions; Zipf's distribution. Protocol Buffers only.
+    YcsbE,
+    /// Half reads, half reads with a write of the same key after each; Zipf's distribution.
+    YcsbF,
+}
+
+impl From<NamedWorkload> for Workload {
+    fn from(named: NamedWorkload) -> Self {
+        match named {
+            NamedWorkload::YcsbA => Self::YcsbA,
+            NamedWorkload::YcsbB => Self::YcsbB,
+            NamedWorkload::YcsbC => Self::YcsbC,
+            NamedWorkload::YcsbD => Self::YcsbD,
+            NamedWorkload::YcsbE => Self::YcsbE,
+            NamedWorkload::YcsbF => Self::YcsbF,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Spread {
+    /// All alike.
+    Uniform,
+    /// Four fifths of the draws among the first fifth.
+    EightyTwenty,
+    /// By a Pareto distribution.
+    Pareto,
+    /// By Zipf's distribution: few keys are drawn very often, and which they are is spread evenly.
+    Zipfian,
+    /// By Zipf's distribution, the last keys most often.
+    Latest,
+}
+
+/// A number above 0 with k (thousands) or M (millions) behind it, or nothing.
+pub(in crate::bench) fn rate(text: &str) -> Result<f64, String> {
+    let (number, factor) = match text.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1e3),
+        None => text.strip_suffix('M').map_or((text, 1.0), |number| (number, 1e6)),
+    };
+    let value = number.parse::<f64>().ok().map(|number| number * factor);
+    value
+        .filter(|value| value.is_finite() && *value > 0.0)
+        .ok_or_else(|| "wanted a number above 0, such as 500, 5k or 1.5M".to_owned())
+}
+
+/// The speed of a trace.
+fn speed(text: &str) -> Result<String, String> {
+    let wanted = || "wanted a factor of 0.000001 to 1000000, such as 2 or 0.5, or max".to_owned();
+    parse_trace_speed(text).map(|_| text.to_owned()).ok_or_else(wanted)
+}
+
+/// A whole number above 0, as [`rate`] reads it.
+pub(in crate::bench) fn count(text: &str) -> Result<u64, String> {
+    let value = rate(text)?;
+    let is_whole = value.fract() == 0.0 && value <= 1e15;
+    is_whole.then_some(value as u64).ok_or_else(|| "wanted a whole number".to_owned())
+}
+
+impl LineArgs {
+    pub(super) fn options(&self) -> LineOptions {
+        LineOptions {
+            get: self.get,
+            put: self.put,
+            update: self.update,
+            delete: self.delete,
+            workers: self.workers,
+            rate_per_s: self.rate,
+            keys: self.keys,
+            spread: self.spread.map(|spread| match spread {
+                Spread::Uniform => KeySpread::Uniform,
+                Spread::EightyTwenty => KeySpread::EightyTwenty,
+                Spread::Pareto => KeySpread::Pareto,
+                Spread::Zipfian => KeySpread::Zipfian,
+                Spread::Latest => KeySpread::Latest,
+            }),
+            value_bytes: self.value_size,
+            workload: self.workload.map(Workload::from),
+            fills: self.fill,
+            trace: self.trace.clone(),
+            speed: self.speed.clone(),
+        }
+    }
+}

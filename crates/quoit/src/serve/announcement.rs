@@ -1,0 +1,89 @@
+//! Facts that people, the supervisor of the process and the ready file are told of a node.
+
+use crate::listeners::BoundAddresses;
+use crate::output::say;
+use crate::{readiness, ready_file};
+use anyhow::Result;
+use quoit_cluster::Readiness;
+use quoit_server::ReadinessGate;
+use sd_notify::NotifyState;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::path::Path;
+use tokio::sync::watch;
+
+/// Tells systemd, if it has started the process, how far the node is. Nothing depends on whether it listens.
+pub(super) fn tell_supervisor(state: &NotifyState<'_>) {
+    if let Err(fault) = sd_notify::notify(std::slice::from_ref(state)) {
+        tracing::warn!(%fault, "the supervisor of the process can't be told how far it is");
+    }
+}
+
+/// Facts about the node that people, the supervisor and the ready file are told.
+pub(super) struct Announcement<'a> {
+    pub(super) node_name: &'a str,
+    pub(super) at: &'a BoundAddresses,
+    pub(super) data_dir: &'a Path,
+    /// Note about how the data directory was opened.
+    pub(super) note: &'a str,
+    /// File that gets the record of a node that serves.
+    pub(super) ready_file: Option<&'a Path>,
+}
+
+impl Announcement<'_> {
+    /// Opens and closes the gate for clients, for ever, and tells how far the node is.
+    pub(super) async fn keep_gate(
+        &self,
+        gate: &ReadinessGate,
+        readiness: watch::Receiver<Readiness>,
+    ) -> Result<()> {
+        let (on_waiting, on_serving) = (|| self.tell_waiting(), || self.tell_serving());
+        readiness::keep_gate(gate, readiness, on_waiting, on_serving).await
+    }
+
+    /// Tells that the node does not serve clients yet.
+    fn tell_waiting(&self) {
+        readiness::announce_waiting(self.node_name, &self.at.http);
+        // It waits for other members or an operator, which is no failure of its start.
+        tell_supervisor(&NotifyState::Ready);
+    }
+
+    /// Tells that the node serves clients.
+    fn tell_serving(&self) -> Result<()> {
+        self.say_addresses();
+        tell_supervisor(&NotifyState::Ready);
+        self.ready_file.map_or(Ok(()), |path| self.write_ready_file(path))
+    }
+
+    fn say_addresses(&self) {
+        let Self { node_name, at, data_dir, note, .. } = self;
+        let list = |addresses: &[SocketAddr]| {
+            addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        say!("{node_name} serves with its data in {} ({note})", data_dir.display());
+        say!("  Protocol Buffers  {}", list(&at.pb));
+        say!("  HTTP              {}", list(&at.http));
+        if !at.pb_tls.is_empty() {
+            say!("  the same by TLS   {}", list(&at.pb_tls));
+        }
+        if !at.https.is_empty() {
+            say!("  HTTPS             {}", list(&at.https));
+        }
+        say!("  other nodes       {}", at.node);
+    }
+
+    fn write_ready_file(&self, path: &Path) -> Result<()> {
+        let Self { node_name, at, .. } = self;
+        let first = |addresses: &[SocketAddr]| addresses.first().map(ToString::to_string);
+        let record = json!({
+            "pid": std::process::id(),
+            "name": node_name,
+            "pb": first(&at.pb),
+            "http": first(&at.http),
+            "pb_tls": first(&at.pb_tls),
+            "https": first(&at.https),
+            "node": at.node.to_string(),
+        });
+        ready_file::write(path, &record)
+    }
+}

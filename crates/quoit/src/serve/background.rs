@@ -1,0 +1,64 @@
+//! Tasks that run beside the requests.
+
+use crate::engines;
+use crate::reserve::Reserve;
+use quoit_core::ReplicatedStore;
+use quoit_server::ServerContext;
+use quoit_store::engine::WriteFailure;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often it is looked whether the engine takes no more writes.
+const FAILURE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// How often it is looked whether large requests and answers have freed much memory.
+const HEAP_LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Tasks that run beside the requests until the node stops.
+pub(super) async fn background(context: Arc<ServerContext>, reserve: Reserve) {
+    let store = Arc::clone(&context.store);
+    let sampling = Arc::clone(&store);
+    let sample = async move {
+        let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            seconds.tick().await;
+            sampling.sample_figures();
+        }
+    };
+    let watched = Arc::clone(&store);
+    let watch = async move {
+        let mut looks = tokio::time::interval(FAILURE_LOOK_INTERVAL);
+        let mut told = None;
+        loop {
+            looks.tick().await;
+            tell_write_failure(&watched, &mut told);
+        }
+    };
+    let give_back = async move {
+        let mut looks = tokio::time::interval(HEAP_LOOK_INTERVAL);
+        loop {
+            looks.tick().await;
+            if context.memory.has_freed_much() {
+                // It takes the allocator's locks, one heap after the other.
+                tokio::task::spawn_blocking(quoit_heap::give_back_free);
+            }
+        }
+    };
+    tokio::join!(sample, watch, give_back, store.run_background(), reserve.keep());
+}
+
+/// Says once that the engine takes no more writes, and what helps; once more when the reason is known better.
+fn tell_write_failure(store: &ReplicatedStore, told: &mut Option<WriteFailure>) {
+    let failure = store.engine().stats().write_failure;
+    if failure == *told {
+        return;
+    }
+    if let Some(WriteFailure { directory, reason, is_damage }) = &failure {
+        let remedy = match is_damage {
+            true => engines::remedy(Path::new(directory), engines::is_in_cluster(store.control())),
+            false => "restart the node when the disk is repaired".to_owned(),
+        };
+        tracing::error!("{directory} takes no more writes: {reason}; {remedy}");
+    }
+    *told = failure;
+}
