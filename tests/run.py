@@ -124,12 +124,8 @@ def counting(command, pattern, env=None, hide=None):
     return count
 
 
-# Build machines keep nothing: there, one build is all that the tests run, the simulator included, without
-# line tables for a debugger that nobody starts and without what a next build would use.
-IS_ONE_BUILD = bool(os.environ.get("CI"))
-ONE_BUILD = ["--config", os.path.join(HERE, "one_build.toml")] if IS_ONE_BUILD else []
 # All but the benchmarks, which the lints compile.
-BUILD = [CARGO, "build", *ONE_BUILD, "--workspace", "--lib", "--bins", "--tests", "--examples"]
+BUILD = [CARGO, "build", "--workspace", "--lib", "--bins", "--tests", "--examples"]
 
 
 def built(name):
@@ -181,11 +177,8 @@ CLOSING_LINE = r"^(?P<passed>\d+) passed, (?P<failed>\d+) failed$"
 
 def part_rust():
     built("quoit")
-    tests = [[CARGO, "test", *ONE_BUILD, "--workspace", "--no-fail-fast", "--quiet"]]
-    if IS_ONE_BUILD:
-        # It has tests for builds in which no fault can be planted.
-        tests.append([CARGO, "test", "--package", "quoit-planted", "--lib", "--quiet"])
-    return total(counting(command, CARGO_TEST_LINE, hide=CARGO_TEST_PROGRESS) for command in tests)
+    return counting([CARGO, "test", "--workspace", "--no-fail-fast", "--quiet"], CARGO_TEST_LINE,
+                    hide=CARGO_TEST_PROGRESS)
 
 
 def with_nodes(*programs, arguments=()):
@@ -233,9 +226,7 @@ def part_node_client():
 
 
 def part_simulation():
-    if IS_ONE_BUILD:
-        return counting([built("quoit-sim"), "check"], CLOSING_LINE)
-    # The simulator is built with flags of its own, beside what the other parts use.
+    # The simulator is built with a flag of its own, beside what the other parts use.
     return counting([built("xtask"), "soak", "--check"], CLOSING_LINE)
 
 
@@ -253,8 +244,9 @@ FIRST = [
 # Parts that keep processors busy by themselves, in two lanes: neither of them has work for two all the time.
 BUSY = [
     [
-        ("clippy", "lints, every warning an error", part_clippy),
+        # Lints come second: they would keep the tests of the crates from beginning, which use what is built.
         ("simulation", "clusters in simulated worlds, hundreds of seeds", part_simulation),
+        ("clippy", "lints, every warning an error", part_clippy),
     ],
     [
         ("rust", "unit, property and crash tests of the crates", part_rust),
@@ -402,8 +394,12 @@ def main():
         parser.error("no such part: %s (see --list)" % ", ".join(sorted(unknown)))
     if not shutil.which(CARGO):
         sys.exit("cargo is not there; install Rust (https://rustup.rs)")
-    if IS_ONE_BUILD:
+    if os.environ.get("CI"):
+        # What incremental compilation would write, gigabytes of it, is for a next build that never comes, and
+        # line tables for a debugger that nobody starts: the place of a panic is in its message.
         os.environ.setdefault("CARGO_INCREMENTAL", "0")
+        for profile in ("DEV", "SIMULATION"):
+            os.environ.setdefault("CARGO_PROFILE_%s_DEBUG" % profile, "false")
     began = time.monotonic()
     first, *lanes = ([part for part in parts if not args.parts or part[0] in args.parts]
                      for parts in (FIRST, *BUSY, NODES, CLUSTERS))
