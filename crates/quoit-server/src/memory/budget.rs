@@ -183,8 +183,8 @@ impl MemoryBudget {
     }
 
     /// Whether large requests and answers had much memory since this was so last, and have little of it now.
-    /// The memory that they have freed lies in the allocator's heaps then, between blocks that are in use, and
-    /// other threads have other heaps: the budget alone does not bound what the process keeps.
+    /// The memory that they have freed lies in the allocator's heaps then, between blocks that are in use,
+    /// and other threads have other heaps: the budget alone does not bound what the process keeps.
     pub fn has_freed_much(&self) -> bool {
         let large_bytes = self.large_bytes.load(Ordering::Relaxed);
         let most_bytes = self.large_bytes_max.load(Ordering::Relaxed);
