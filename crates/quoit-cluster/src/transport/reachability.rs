@@ -5,8 +5,10 @@ use quoit_wire::internode::code;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A node that joins does not know of it for a moment, and refuses the members until then.
-const JOINING_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a peer may refuse this node as a stranger before that is told. A node that joins learns of the
+/// members one by one, and refuses those that it has not learned of: for a moment, or for many seconds where
+/// its disk or its processors are busy.
+const JOINING_PATIENCE: Duration = Duration::from_secs(60);
 
 /// State of one peer in the log.
 #[derive(Default)]
