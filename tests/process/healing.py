@@ -1,4 +1,5 @@
 """Tests of what comes back to a node that was away, and of what must not."""
+import http.client
 import os
 import sys
 import time
@@ -30,7 +31,43 @@ def delete_all(node, keys):
             pb.call("RpbDelReq", bucket="b", key=key)
 
 
+def overwrite(node, keys, life_seconds):
+    """Replaces values by others that expire, as a client does that has read them."""
+    connection = http.client.HTTPConnection(*node.http, timeout=30)
+    for key in keys:
+        path = "/buckets/b/keys/%s" % key
+        connection.request("GET", path)
+        read = connection.getresponse()
+        read.read()
+        headers = {"Content-Type": "text/plain", "X-Quoit-Ttl": str(life_seconds),
+                   "X-Riak-Vclock": read.headers["X-Riak-Vclock"]}
+        connection.request("PUT", path, "new", headers)
+        written = connection.getresponse()
+        written.read()
+        assert written.status == 204, written.status
+    connection.close()
+
+
 class Healing(ClusterCase):
+    def test_what_an_expired_value_has_replaced_does_not_return(self):
+        cluster = self.cluster(3)
+        first, _, third = cluster
+        put_all(first, KEYS, "old")
+        wait_until(lambda: stats(cluster, "quoit_keys") == [len(KEYS)] * 3, "all to have all")
+        third.kill()
+        overwrite(first, KEYS, life_seconds=2)
+        wait_until(lambda: values(first, KEYS) == [[]] * len(KEYS), "the new values to expire")
+        third.start()
+        cluster.settle()
+        # A majority never shows what a minority has kept.
+        for node in cluster:
+            self.assertEqual(values(node, KEYS, r=2), [[]] * len(KEYS))
+        for node in cluster:
+            wait_until(lambda: values(node, KEYS, r=1) == [[]] * len(KEYS), "no old value to be left")
+        # A new value stands alone.
+        put_all(first, KEYS, "again")
+        self.assertEqual(values(third, KEYS, r=3), [[b"again"]] * len(KEYS))
+
     def test_what_a_node_has_missed_reaches_it_without_a_read(self):
         # Nothing but hints can bring it: nobody stands in, nobody reads, nobody compares.
         cluster = self.cluster(3, ("ring_size=8", "anti_entropy=passive"))

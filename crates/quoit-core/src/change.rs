@@ -388,23 +388,16 @@ impl ReplicatedStore {
             return (Decision::Keep, Err(fault));
         }
         self.warn_if_many(at.key, &object);
-        let tombstone = object.is_tombstone();
-        if tombstone {
+        let meta = RecordMeta::of(&object, RecordMeta::class_of(props.n_val));
+        if meta.tombstone {
             if !replicates
                 && !self.has_links()
                 && self.reaper.reap_at_once(self.settings.delete_mode)
             {
                 return (Decision::Remove, Ok(Some(object)));
             }
-            self.note_tombstone(at, object.digest());
+            self.note_tombstone(at, meta.digest);
         }
-        let meta = RecordMeta {
-            digest: object.digest(),
-            tombstone,
-            n_val_class: RecordMeta::class_of(props.n_val),
-            expires_at_secs: object.expires_at_secs().unwrap_or(0),
-            indexed: object.has_index_entries(),
-        };
         (Decision::Put(meta), Ok(Some(object)))
     }
 }

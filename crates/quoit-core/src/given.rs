@@ -184,13 +184,7 @@ impl ReplicatedStore {
             return None;
         }
         self.warn_if_many(key, object);
-        let meta = RecordMeta {
-            digest: object.digest(),
-            tombstone: false,
-            n_val_class: RecordMeta::class_of(props.n_val),
-            expires_at_secs: object.expires_at_secs().unwrap_or(0),
-            indexed: object.has_index_entries(),
-        };
+        let meta = RecordMeta::of(object, RecordMeta::class_of(props.n_val));
         Some((at.identity, at.partition, meta))
     }
 

@@ -282,8 +282,11 @@ impl ReplicatedStore {
             .map_err(|fault| RequestError::Vetoed(fault.to_string()))?;
         if let Some(ttl_secs) = self.ttl_secs(props) {
             for sibling in object.siblings.iter_mut().filter(|sibling| !sibling.deleted) {
-                let expires = expiry(sibling.last_modified_us, ttl_secs);
-                sibling.meta.expires_at_secs.get_or_insert(expires);
+                if sibling.meta.expires_at_secs.is_none() {
+                    sibling.meta.expires_at_secs = Some(expiry(sibling.last_modified_us, ttl_secs));
+                    // What it has replaced elsewhere is not known here.
+                    sibling.meta.replaces = true;
+                }
             }
         }
         Ok(())

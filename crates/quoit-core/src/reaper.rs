@@ -20,7 +20,7 @@ mod scan;
 mod serve;
 mod waits;
 
-pub(crate) use reaped::{Admitted, Reaped, clock_of, meta_of, rest_of};
+pub(crate) use reaped::{Admitted, Reaped, clock_of, rest_of};
 pub use retirement::ReapRecordsHeldUp;
 pub use waits::TombstonesHeldUp;
 

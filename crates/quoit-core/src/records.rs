@@ -339,17 +339,6 @@ impl Records {
     }
 }
 
-/// The metadata of an object for the engine.
-fn meta_of(object: &Object, n_val_class: u8) -> RecordMeta {
-    RecordMeta {
-        digest: object.digest(),
-        tombstone: object.is_tombstone(),
-        n_val_class,
-        expires_at_secs: object.expires_at_secs().unwrap_or(0),
-        indexed: object.has_index_entries(),
-    }
-}
-
 fn decide(
     transaction: &mut dyn Transaction,
     at: &RecordAt<'_>,

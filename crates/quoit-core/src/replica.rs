@@ -3,7 +3,7 @@
 mod in_pages;
 
 use crate::error::RequestError;
-use crate::reaper::{Admitted, meta_of};
+use crate::reaper::Admitted;
 use crate::records::{Records, Updated, WrittenPages};
 use crate::store::{ReplicatedStore, decode, wait_if_blocked};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use quoit_model::plain::PlainObject;
 use quoit_model::props::BucketProps;
 use quoit_planted::planted;
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
+    Access, Applied, Before, Decision, Record, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
 };
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
@@ -71,14 +71,16 @@ impl Replicated {
     pub(crate) fn new(object: &Object, rule: MergeRule, n_val_class: u8) -> Self {
         let mut encoded = Vec::new();
         object.encode_into(&mut encoded);
-        let meta = RecordMeta {
-            digest: object.digest(),
-            tombstone: object.is_tombstone(),
-            n_val_class,
-            expires_at_secs: object.expires_at_secs().unwrap_or(0),
-            indexed: object.has_index_entries(),
-        };
-        Self { meta, rule, object: encoded.into() }
+        Self { meta: RecordMeta::of(object, n_val_class), rule, object: encoded.into() }
+    }
+}
+
+impl Replicated {
+    /// What stays of it when it has expired.
+    fn after_expiry(&self) -> Option<Self> {
+        let expired = Record { meta: self.meta, value: self.object.clone() };
+        let Record { meta, value } = expired.after_expiry()?;
+        Some(Self { meta, rule: self.rule, object: value })
     }
 }
 
@@ -166,8 +168,14 @@ impl ReplicatedStore {
         is_damaged: bool,
         access: Access,
     ) -> Result<Option<ApplyOutcome>, RequestError> {
+        let expired = match self.is_expired(incoming.meta) {
+            true => incoming.after_expiry(),
+            false => None,
+        };
+        let incoming = expired.as_ref().unwrap_or(incoming);
         let admitted = |access| match self.is_expired(incoming.meta) {
-            // What has expired is gone, also where it was merged away: nobody brings it back.
+            // What has expired is gone, also where it was merged away: nobody brings it back. Nothing has to
+            // stay of it.
             true => Ok(Admitted::Nothing),
             false if planted!(ForgetsReaped) => Ok(Admitted::AsItCame),
             false => self.admitted(at, incoming, access),
@@ -357,7 +365,7 @@ pub(crate) fn take_first(admitted: Admitted, incoming: &Replicated, out: &mut Ve
         }
         Admitted::Rest(rest) => {
             rest.encode_into(out);
-            Verdict::Put(meta_of(&rest, incoming.meta.n_val_class))
+            Verdict::Put(RecordMeta::of(&rest, incoming.meta.n_val_class))
         }
         Admitted::Nothing => Verdict::Nothing,
         Admitted::WouldBlock => Verdict::WouldBlock,
@@ -396,13 +404,7 @@ fn unite(
         return Ok(Verdict::Keep);
     }
     merged.encode_into(out);
-    Ok(Verdict::Put(RecordMeta {
-        digest,
-        tombstone: merged.is_tombstone(),
-        n_val_class: incoming.meta.n_val_class,
-        expires_at_secs: merged.expires_at_secs().unwrap_or(0),
-        indexed: merged.has_index_entries(),
-    }))
+    Ok(Verdict::Put(RecordMeta::of(&merged, incoming.meta.n_val_class)))
 }
 
 /// Whether an incoming plain object has seen all of a stored plain one: the merge is then the incoming

@@ -34,7 +34,8 @@ const USER_META: u16 = 1 << 9;
 const INDEXES: u16 = 1 << 10;
 const EXPIRES_AT: u16 = 1 << 11;
 const OTHER: u16 = 1 << 12;
-const KNOWN_FLAGS: u16 = (1 << 13) - 1;
+const REPLACES: u16 = 1 << 13;
+const KNOWN_FLAGS: u16 = (1 << 14) - 1;
 /// Flags of what most objects lack; one test skips them all.
 const RARE: u16 = CHARSET | CONTENT_ENCODING | LINKS | USER_META | INDEXES | EXPIRES_AT | OTHER;
 
@@ -233,6 +234,7 @@ fn flags_of(sibling: &Sibling, dot_in_clock: Option<usize>) -> u16 {
         (INDEXES, !meta.indexes.is_empty()),
         (EXPIRES_AT, meta.expires_at_secs.is_some()),
         (OTHER, !meta.other.is_empty()),
+        (REPLACES, meta.replaces),
     ];
     present.iter().filter(|(_, present)| *present).fold(0, |flags, (flag, _)| flags | flag)
 }
@@ -383,6 +385,7 @@ fn decode_description(
         return Err(ObjectError::BadField { what: "sibling flags", value, at: cursor.at() });
     }
     sibling.deleted = flags & DELETED != 0;
+    sibling.meta.replaces = flags & REPLACES != 0;
     if flags & DOT_IN_CLOCK != 0 {
         let index = cursor.varint()?;
         let entry = usize::try_from(index).ok().and_then(|index| clock.entries().get(index));

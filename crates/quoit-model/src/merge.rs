@@ -78,6 +78,7 @@ impl Object {
         });
         let mut siblings = mine.chain(theirs).cloned().collect();
         keep_once(&mut siblings);
+        drop_expired(&mut siblings);
         let mut clock = self.clock.clone();
         clock.merge(&other.clock);
         Self { clock, siblings }
@@ -157,10 +158,16 @@ impl Object {
         // A write-once value knows nothing, so that it can't replace anything on another replica either.
         let context = if policy == WritePolicy::WriteOnce { &blind } else { context };
         let mut clock = stored.map_or_else(VersionVector::default, |object| object.clock.clone());
-        clock.merge(context);
+        if !planted!(ForgetsContexts) {
+            clock.merge(context);
+        }
         debug_assert!(!clock.contains(&dot), "the event {dot:?} is not new to {clock:?}");
         clock.advance(&dot);
-        let new = new.into_sibling(Some(dot));
+        let mut new = new.into_sibling(Some(dot));
+        // Where the last write wins nobody may have looked.
+        let has_met_others =
+            stored.is_some() || !context.is_empty() || policy == WritePolicy::LastWriteWins;
+        new.meta.replaces = has_met_others && new.meta.expires_at_secs.is_some();
         let mut siblings = match (stored, policy) {
             (None, _) | (_, WritePolicy::LastWriteWins) => one(new),
             (Some(stored), WritePolicy::Siblings) => with_new(stored.unknown_to(context), new),
@@ -168,18 +175,21 @@ impl Object {
             (Some(stored), WritePolicy::WriteOnce) => with_new(stored.siblings.iter(), new),
             (Some(stored), WritePolicy::LatestModified) => {
                 let new_us = new.last_modified_us;
-                let later = |old: &&Sibling| old.last_modified_us > new_us;
+                let later = |old: &&Sibling| old.last_modified_us > new_us && !planted!(DropsLater);
                 with_new(stored.unknown_to(context).filter(later), new)
             }
         };
         keep_once(&mut siblings);
+        drop_expired(&mut siblings);
         Self { clock, siblings }
     }
 
     /// A value with a clock that was made elsewhere, without a new event: what replication and repair tools
     /// have merged with what is stored (`asis`).
     #[must_use]
-    pub fn given(clock: VersionVector, new: NewValue) -> Self {
+    pub fn given(clock: VersionVector, mut new: NewValue) -> Self {
+        // What it has replaced elsewhere is not known.
+        new.meta.replaces = new.meta.expires_at_secs.is_some();
         Self { clock, siblings: one(new.into_sibling(None)) }
     }
 
@@ -255,11 +265,18 @@ fn keep_once(siblings: &mut SmallVec<[Sibling; 1]>) {
     siblings.retain(|_| !is_repeated.next().unwrap_or(false));
 }
 
+/// Drops what stays of expired values where there is another value: the clock keeps their events.
+fn drop_expired(siblings: &mut SmallVec<[Sibling; 1]>) {
+    if siblings.len() > 1 && !siblings.iter().all(Sibling::has_expired) {
+        siblings.retain(|sibling| !sibling.has_expired());
+    }
+}
+
 /// Whether two siblings have the same tag and content. Each coordinator has computed times by its own clock.
 fn is_same_write(one: &Sibling, other: &Sibling) -> bool {
     let has_same_meta = || {
-        let expires_at_secs = other.meta.expires_at_secs;
-        Metadata { expires_at_secs, ..one.meta.clone() } == other.meta
+        let Metadata { expires_at_secs, replaces, .. } = other.meta;
+        Metadata { expires_at_secs, replaces, ..one.meta.clone() } == other.meta
     };
     one.vtag == other.vtag
         && one.deleted == other.deleted

@@ -53,6 +53,9 @@ pub struct Metadata {
     pub indexes: Vec<IndexEntry>,
     /// When the object expires, seconds since 1970; `None` = never.
     pub expires_at_secs: Option<u32>,
+    /// Whether the value expires and its writer had seen or met older values of the record. Their copies
+    /// may still exist, so a tombstone has to stay when the value expires ([`Object::after_expiry`]).
+    pub replaces: bool,
     /// Entries of Riak objects that have no field here: encoded name and encoded value as stored;
     /// and notes on their stored form (see [`riak_object`](crate::riak_object)).
     pub other: Vec<(Bytes, Bytes)>,
@@ -133,9 +136,13 @@ impl Object {
         self.siblings.iter().map(|sibling| sibling.last_modified_us).max().unwrap_or(0)
     }
 
-    /// When the last value expires, seconds since 1970; `None` when one of them never does.
+    /// When the last value expires, seconds since 1970; `None` when one of them never does, and of a
+    /// tombstone.
     #[must_use]
     pub fn expires_at_secs(&self) -> Option<u32> {
+        if self.is_tombstone() {
+            return None;
+        }
         let mut latest = None;
         for sibling in &self.siblings {
             latest = latest.max(Some(sibling.meta.expires_at_secs?));
@@ -147,5 +154,45 @@ impl Object {
     #[must_use]
     pub fn is_tombstone(&self) -> bool {
         self.siblings.iter().all(|sibling| sibling.deleted)
+    }
+
+    /// What stays of an object whose values have all expired: a tombstone with its clock, which keeps out the
+    /// older values that it has replaced. The same on all replicas that hold the object. `None` when nothing
+    /// has to stay, because the object has seen no event but those of its values; and of data types, of
+    /// which nothing stays.
+    #[must_use]
+    pub fn after_expiry(&self) -> Option<Self> {
+        let is_own = |entry: &Dot| {
+            let dots = self.siblings.iter().filter_map(|sibling| sibling.dot.as_ref());
+            dots.into_iter().any(|dot| dot == entry)
+        };
+        let replaces = self.siblings.iter().any(|sibling| sibling.meta.replaces)
+            || !self.clock.entries().iter().all(is_own);
+        if !replaces || self.has_data_type() {
+            return None;
+        }
+        let siblings = self.siblings.iter().map(Sibling::after_expiry).collect();
+        Some(Self { clock: self.clock.clone(), siblings })
+    }
+}
+
+impl Sibling {
+    /// A tombstone in place of a value that has expired. Unlike that of a delete it has a time of expiry.
+    fn after_expiry(&self) -> Self {
+        let expires_at_secs = self.meta.expires_at_secs;
+        Self {
+            dot: self.dot.clone(),
+            deleted: true,
+            last_modified_us: self.last_modified_us,
+            vtag: self.vtag.clone(),
+            meta: Metadata { expires_at_secs, ..Metadata::default() },
+            value: Bytes::new(),
+        }
+    }
+
+    /// Whether this is what stays of a value that has expired ([`Object::after_expiry`]). It is no sibling
+    /// to clients: any other value takes its place.
+    pub(crate) const fn has_expired(&self) -> bool {
+        self.deleted && self.meta.expires_at_secs.is_some()
     }
 }

@@ -31,6 +31,8 @@ pub struct PlainObject<'a> {
     pub content_encoding: Option<&'a [u8]>,
     /// When the object expires, seconds since 1970; `None` = never.
     pub expires_at_secs: Option<u32>,
+    /// As [`Metadata::replaces`](crate::object::Metadata::replaces).
+    pub replaces: bool,
     /// The value itself.
     pub value: &'a [u8],
 }
@@ -93,6 +95,7 @@ impl<'a> PlainObject<'a> {
             charset: None,
             content_encoding: None,
             expires_at_secs: None,
+            replaces: false,
             value: &[],
         }
     }

@@ -78,6 +78,7 @@ fn any_metadata() -> impl Strategy<Value = Metadata> {
                 user_meta,
                 indexes,
                 expires_at_secs,
+                replaces: expires_at_secs.is_some_and(|secs| secs % 2 == 0),
                 other,
             }
         })

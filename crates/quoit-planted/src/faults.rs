@@ -126,6 +126,10 @@ faults! {
         "a conditional write needs one grant and one copy less than a majority";
     OverlooksShownCopies, "overlooks-shown-copies", Coordination,
         "a condition is checked without the copies that primaries have shown with their grants";
+    GrantsBesideWrites, "grants-beside-writes", Coordination,
+        "a primary grants a conditional write while the write of another grant is being made";
+    CoordinatesUnaware, "coordinates-unaware", Coordination,
+        "a forwarded write does not wait until its coordinator knows the bucket's properties";
     TakesReplacedGrants, "takes-replaced-grants", Coordination,
         "a primary takes a conditional write whose grant was followed by another one";
     AgreesUnsynced, "agrees-unsynced", Reaping,
@@ -136,6 +140,8 @@ faults! {
         "tombstones are reaped although a member has strays of their partition";
     ReapsOnDifference, "reaps-on-difference", Reaping,
         "a primary that holds something else agrees that a tombstone is reaped";
+    CountsRestarted, "counts-restarted", Reaping,
+        "a member that was started again between two rounds of reports counts as one that was asked in both";
     ForgetsReaped, "forgets-reaped", Reaping,
         "what a reaped tombstone covered is stored when it arrives late";
     OverlooksLoweredReplicas, "overlooks-lowered-replicas", Reaping,
@@ -154,6 +160,10 @@ faults! {
         "a store that lost records keeps those in which it differs from a whole copy";
     CompletesWithoutTombstones, "completes-without-tombstones", Transfers,
         "a copy that lost records is completed without the tombstones of its sources";
+    HandsNoTombstones, "hands-no-tombstones", Transfers,
+        "tombstones are left out of a partition that is handed over";
+    RemovesOwnCopies, "removes-own-copies", Transfers,
+        "strays are removed although the node has become their primary meanwhile";
     HandsOnePage, "hands-one-page", Transfers,
         "a transfer of a partition ends after its first page";
     HandsOverEarly, "hands-over-early", Transfers,
@@ -184,6 +194,10 @@ faults! {
         "a merge keeps values that the other clock has replaced";
     KeepsRepeated, "keeps-repeated", Causality,
         "a value that two events have written stands there twice";
+    ForgetsContexts, "forgets-contexts", Causality,
+        "the clock of a write leaves out what its writer had read";
+    DropsLater, "drops-later", Causality,
+        "where readers see the latest value, a write drops later ones that its writer had not seen";
     ReusesActor, "reuses-actor", Causality,
         "a copy that is not kept for good gets events of the store's own actor";
     GivesAwaySilently, "gives-away-silently", Causality,
@@ -234,6 +248,8 @@ faults! {
         "a store that lost records after a stop in good order goes on with its actor";
     KeepsIncarnation, "keeps-incarnation", Engine,
         "a store goes on with its actor after a stop that was not in good order";
+    ForgetsExpired, "forgets-expired", Engine,
+        "of an expired value that has replaced others nothing stays";
     AcceptsTornBatches, "accepts-torn-batches", Engine,
         "records of a batch count although the batch is not whole";
     ForgetsRemovals, "forgets-removals", Engine,
@@ -244,6 +260,10 @@ faults! {
         "a merge removes segments before what replaced their records is durable";
     SnapshotsUnsynced, "snapshots-unsynced", Engine,
         "a snapshot is taken for durable although what it refers to is not";
+    TakesNewerForOlder, "takes-newer-for-older", Engine,
+        "a start takes the newer of two writes of a key for the older one";
+    ForgetsDrops, "forgets-drops", Engine,
+        "a start keeps the records of a partition that was dropped";
     IgnoresGaps, "ignores-gaps", Engine,
         "a start keeps writes behind others that are lost, and relies on what they say of those";
     ForgetsYoungSegments, "forgets-young-segments", Engine,
@@ -256,6 +276,8 @@ faults! {
         "the tree of index entries is taken for complete although entries wait in memory";
     KeepsOldEntries, "keeps-old-entries", Index,
         "index entries of a replaced value stay";
+    SkipsFailedNodes, "skips-failed-nodes", Listings,
+        "a listing goes on without the partitions of a node that has failed";
     ListsShort, "lists-short", Listings,
         "the plan of a listing leaves out the last partition";
     ListsTwice, "lists-twice", Listings,

@@ -13,7 +13,7 @@ use crate::requests::{self, Quorums, WriteRequest};
 use crate::time::SimTime;
 use crate::trace::Trace;
 use crate::value::{Events, found_in, found_in_object};
-use crate::workload::{Step, Workload};
+use crate::workload::{LIVES_SECS, Step, Workload};
 use parking_lot::Mutex;
 use quoit_core::RequestError;
 use quoit_model::clock::VersionVector;
@@ -225,16 +225,26 @@ impl Client {
         let context = known.as_ref().filter(|_| kind != WriteKind::DeleteUnseen);
         let ground = self.ground.clone();
         let start_us = ground.time.now_us();
-        let number = ground.history.lock().begin_write(Write {
-            key,
-            kind,
-            context: context.map(|(read, _)| *read),
-            start_us,
-            end_us: u64::MAX,
-            outcome: Outcome::Unknown,
-            dw: copies_of(quorums.synced),
-            is_strict: quorums.is_strict,
-        });
+        let life_secs = self.life_secs(kind);
+        let (number, expires_at_secs) = {
+            let mut history = ground.history.lock();
+            // Entries of values that expire may be there or not.
+            let expires = life_secs
+                .filter(|_| !history.next_write().makes_entry())
+                .map(|secs| ground.time.second_in(secs));
+            let number = history.begin_write(Write {
+                key,
+                kind,
+                context: context.map(|(read, _)| *read),
+                start_us,
+                end_us: u64::MAX,
+                outcome: Outcome::Unknown,
+                dw: copies_of(quorums.synced),
+                is_strict: quorums.is_strict,
+                expires_us: expires.map(|(_, us)| us),
+            });
+            (number, expires.map(|(unix_secs, _)| unix_secs))
+        };
         let request = WriteRequest {
             number,
             kind,
@@ -242,6 +252,7 @@ impl Client {
             context: context.map(|(_, clock)| clock.clone()).unwrap_or_default(),
             size_bytes: self.size_bytes(),
             return_object: self.random.percent(20),
+            expires_at_secs,
             quorums,
         };
         let wants_object = request.return_object && kind == WriteKind::Put;
@@ -268,6 +279,14 @@ impl Client {
         let policy = self.ground.policy(key);
         let text = self.ground.list(machine, policy).await;
         self.note(machine, &format!("list {policy:?} -> {text}"));
+    }
+
+    /// Seconds until a value expires that is to be put; `None` = never.
+    fn life_secs(&mut self, kind: WriteKind) -> Option<u64> {
+        let percent = self.workload.expiring_percent;
+        // Without such values nothing is drawn: seeds of other runs tell the same story as before.
+        let expires = percent > 0 && kind == WriteKind::Put && self.random.percent(percent);
+        expires.then(|| self.random.within(LIVES_SECS))
     }
 
     fn size_bytes(&mut self) -> usize {

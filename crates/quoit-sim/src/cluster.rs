@@ -7,7 +7,7 @@ use crate::client::{Client, Ground};
 use crate::cluster_plan::{ClusterPlan, operated_cluster};
 use crate::data_types::{self, DataTypeClient, DataTypeHistory};
 use crate::family::Family;
-use crate::faults::{LATENCY_US, Planned, plan, plan_later};
+use crate::faults::{LATENCY_US, MachineFault, Planned, plan, plan_later};
 use crate::finish::read_back;
 use crate::form::form;
 use crate::growth::{SAMPLE_US, check_growth};
@@ -27,6 +27,7 @@ use crate::stage::{Stage, broken};
 use crate::time::SimTime;
 use crate::trace::Trace;
 use crate::upgrade::{plan_upgrades, try_new_things, use_new_things};
+use crate::workload::LIVES_SECS;
 use parking_lot::Mutex;
 use quoit_cluster::Departure;
 use quoit_core::{DeleteMode, ReplicatedStore, TransferLimits};
@@ -241,6 +242,10 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &Ground) -> Vec<Planne
         let family = settings.family;
         planned.extend(plan_later(&mut random, machine_count, family, settings.faults_until_us()));
     }
+    if settings.has_expiring() {
+        // By wrong clocks values expire at any time.
+        planned.retain(|planned| !matches!(planned.fault, MachineFault::Clock(..)));
+    }
     planned.sort_by_key(|planned| planned.at_us);
     planned
 }
@@ -385,7 +390,12 @@ async fn drive(
         upgrades.await.map_err(broken)??;
         use_new_things(&ground).await?;
     }
-    let keeps_tombstones = settings.delete_mode(seed) == DeleteMode::Keep;
+    // What stays of expired values is stored, and then reaped, when a merge takes back their room.
+    let keeps_tombstones =
+        settings.delete_mode(seed) == DeleteMode::Keep || settings.has_expiring();
+    if settings.has_expiring() {
+        tokio::time::sleep(Duration::from_secs(LIVES_SECS.end)).await;
+    }
     come_to_rest(&ground, settings.has_exchanges(seed), keeps_tombstones).await?;
     read_back(&ground).await?;
     if has_data_types {

@@ -33,13 +33,15 @@ pub enum Family {
     Clusters,
     /// There are clients of registers, which conditional writes alone change.
     Registers,
+    /// Values expire, those among them that have replaced others; clocks are right.
+    Expiring,
     /// An operator grants a right and revokes it, and the network is cut for longer than otherwise.
     Rights,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Former,
         Self::HungDisks,
         Self::CleanStops,
@@ -52,6 +54,7 @@ impl Family {
         Self::PassedOnOnce,
         Self::Clusters,
         Self::Registers,
+        Self::Expiring,
         Self::Rights,
     ];
 
@@ -71,6 +74,7 @@ impl Family {
             Self::PassedOnOnce => "passed-on-once",
             Self::Clusters => "clusters",
             Self::Registers => "registers",
+            Self::Expiring => "expiring",
             Self::Rights => "rights",
         }
     }
@@ -85,6 +89,7 @@ impl Family {
             Self::Rights => &[Trouble::LongCut],
             Self::PassedOnOnce => &[Trouble::Stall, Trouble::Partition],
             Self::Registers
+            | Self::Expiring
             | Self::Former
             | Self::Clusters
             | Self::DeleteModes

@@ -91,7 +91,14 @@ async fn check_listings(
             .all(|(key, _)| listed.contains(key));
         // A tombstone is listed as long as it is there.
         let there: Vec<_> = of_policy.filter(|(_, found)| !found.is_empty()).collect();
-        let is_true = listed.iter().all(|key| there.iter().any(|(there, _)| *there == key));
+        // So is what stays of an expired value.
+        let has_expiring = |key: &KeyNumber| {
+            let history = ground.history.lock();
+            history.writes_of(*key).any(|(_, write)| write.expires_us.is_some())
+        };
+        let is_true = listed
+            .iter()
+            .all(|key| there.iter().any(|(there, _)| *there == key) || has_expiring(key));
         if !(is_complete && is_true) {
             let contents = contents_of_all(ground)?;
             let of_policy = keys(ground).filter(|key| ground.policy(*key) == policy);

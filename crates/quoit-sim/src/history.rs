@@ -107,6 +107,8 @@ pub struct Write {
     pub dw: u32,
     /// Whether a majority of the primaries themselves had to take and sync it.
     pub is_strict: bool,
+    /// When its value expires, in simulated microseconds; `None` = never.
+    pub expires_us: Option<u64>,
 }
 
 /// A node that is silent for so long is left with the write that was passed on to it, in microseconds.
@@ -118,6 +120,12 @@ impl Write {
     #[must_use]
     pub const fn may_be_made_late(&self) -> bool {
         matches!(self.outcome, Outcome::Unknown) || self.end_us - self.start_us >= SILENCE_US
+    }
+
+    /// Whether it is a delete by then: one that a client has asked for, or a value that has expired.
+    #[must_use]
+    pub fn deletes_by(&self, now_us: u64) -> bool {
+        self.kind.is_delete() || self.expires_us.is_some_and(|expires_us| expires_us <= now_us)
     }
 }
 
@@ -241,6 +249,12 @@ impl History {
     pub fn is_made_twice(&self, number: WriteNumber) -> bool {
         let are_several = |events: &BTreeSet<Event>| events.len() > 1;
         !self.writes_are_made_once && self.events.get(&number).is_some_and(are_several)
+    }
+
+    /// The number of the next write.
+    #[must_use]
+    pub fn next_write(&self) -> WriteNumber {
+        WriteNumber(self.writes.len() as u32)
     }
 
     /// Notes a write before it is sent; its outcome is unknown until [`History::end_write`].

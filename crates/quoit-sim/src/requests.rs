@@ -133,6 +133,8 @@ pub struct WriteRequest {
     pub size_bytes: usize,
     /// Whether the writer wants to see what it has made.
     pub return_object: bool,
+    /// When the value expires, seconds since 1970; `None` = never.
+    pub expires_at_secs: Option<u32>,
     /// Quorums.
     pub quorums: Quorums,
 }
@@ -150,14 +152,17 @@ pub async fn write(
     let options = request.quorums.write();
     if request.kind == WriteKind::Put {
         let value = value_of(request.number, request.size_bytes);
-        if request.number.makes_entry() {
+        if request.number.makes_entry() || request.expires_at_secs.is_some() {
             let mut put = PutRequest {
                 context: request.context,
                 return_object: request.return_object,
                 options,
                 ..PutRequest::of(key, value)
             };
-            put.meta.indexes = vec![entry_of(request.number)];
+            if request.number.makes_entry() {
+                put.meta.indexes = vec![entry_of(request.number)];
+            }
+            put.meta.expires_at_secs = request.expires_at_secs;
             return store.put(put).await;
         }
         let plain = PlainWrite {

@@ -103,9 +103,13 @@ impl Settings {
         let is_drawn = || Random::new(seed, "rot", 0).percent(ROT_PERCENT);
         match self.family {
             Some(Family::RotAndMembers) => return true,
-            Some(Family::LostFiles | Family::OlderData | Family::LeaverDies | Family::Clusters) => {
-                return false;
-            }
+            Some(
+                Family::LostFiles
+                | Family::OlderData
+                | Family::LeaverDies
+                | Family::Clusters
+                | Family::Expiring,
+            ) => return false,
             _ => {}
         }
         self.with_rot || !self.is_large && is_drawn()
@@ -113,8 +117,10 @@ impl Settings {
 
     /// Whether a seed's machines run programs of two versions at first.
     pub(crate) fn mixes_versions(&self, seed: u64) -> bool {
-        !matches!(self.family, Some(Family::Registers | Family::Clusters | Family::Rights))
-            && Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
+        !matches!(
+            self.family,
+            Some(Family::Registers | Family::Clusters | Family::Expiring | Family::Rights)
+        ) && Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
     }
 
     /// Whether a seed's run has clients of data types.
@@ -136,6 +142,11 @@ impl Settings {
         }
     }
 
+    /// Whether values expire.
+    pub(crate) fn has_expiring(&self) -> bool {
+        self.family == Some(Family::Expiring)
+    }
+
     /// Whether an operator of a seed's run changes rights.
     pub(crate) fn has_rights(&self) -> bool {
         self.family == Some(Family::Rights)
@@ -155,6 +166,7 @@ impl Settings {
             _ => {
                 let mut workload = Workload::draw(&mut Random::new(seed, "workload", 0));
                 workload.key_count *= if self.is_large { LARGE_KEY_FACTOR } else { 1 };
+                workload.expiring_percent = if self.has_expiring() { EXPIRING_PERCENT } else { 0 };
                 workload
             }
         }
@@ -223,6 +235,8 @@ const LARGE_KEY_FACTOR: u64 = 5;
 const LARGE_TIME_FACTOR: u64 = 15;
 /// Clients work for so many times as long where rights change: revoked rights end within seconds.
 const RIGHTS_TIME_FACTOR: u64 = 3;
+/// Of a hundred puts so many store a value that expires, where any does.
+const EXPIRING_PERCENT: u64 = 40;
 /// So many runs of a hundred have an operator who changes the cluster.
 const OPERATOR_PERCENT: u64 = 40;
 /// In so many runs of a hundred, which have no operator then, rot may be among the kinds of trouble.

@@ -18,6 +18,15 @@ impl SimTime {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// The second of so many seconds from now, as a right clock counts since 1970, and its beginning in
+    /// simulated microseconds.
+    #[must_use]
+    pub fn second_in(&self, secs: u64) -> (u32, u64) {
+        let unix_secs = (START_US + self.now_us()) / 1_000_000 + secs;
+        let unix_secs = u32::try_from(unix_secs).expect("a run takes minutes of 2025");
+        (unix_secs, u64::from(unix_secs) * 1_000_000 - START_US)
+    }
+
     /// Goes on by a step of the simulation.
     pub fn advance_us(&self, by_us: u64) {
         self.0.fetch_add(by_us, Ordering::Relaxed);

@@ -53,8 +53,11 @@ pub enum Events {
 /// The values that a read found, in an order of their own.
 #[must_use]
 pub fn found_in_object(object: Option<&Object>, events: Events) -> Vec<Found> {
-    let siblings = object.map_or(&[][..], |object| &object.siblings);
-    let mut found: Vec<Found> = siblings.iter().map(found_in).collect();
+    let siblings = object.map_or(&[][..], |object| &object.siblings).iter();
+    // What stays of an expired value is nothing to a client, and no delete's tombstone.
+    let shown =
+        siblings.filter(|sibling| !sibling.deleted || sibling.meta.expires_at_secs.is_none());
+    let mut found: Vec<Found> = shown.map(found_in).collect();
     found.sort();
     if events == Events::OfOneWriteCountOnce {
         found.dedup();

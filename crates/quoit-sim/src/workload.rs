@@ -1,6 +1,7 @@
 //! How clients of a run work: how many keys, how fast, how much of what.
 
 use crate::random::Random;
+use std::ops::Range;
 
 /// The work of the clients of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +14,12 @@ pub struct Workload {
     pub delete_percent: u64,
     /// Longest pause between two requests of a client, in microseconds.
     pub pause_us_max: u64,
+    /// Of a hundred puts so many store a value that expires.
+    pub expiring_percent: u64,
 }
+
+/// Seconds after which values expire: some during the run, some when it is over.
+pub const LIVES_SECS: Range<u64> = 1..16;
 
 /// Of a hundred requests so many are listings; what is neither this nor a put nor a delete is a read.
 const LIST_PERCENT: u64 = 6;
@@ -35,7 +41,13 @@ pub enum Step {
 
 impl Default for Workload {
     fn default() -> Self {
-        Self { key_count: 12, put_percent: 43, delete_percent: 9, pause_us_max: 600_000 }
+        Self {
+            key_count: 12,
+            put_percent: 43,
+            delete_percent: 9,
+            pause_us_max: 600_000,
+            expiring_percent: 0,
+        }
     }
 }
 
@@ -45,7 +57,7 @@ impl Workload {
         let key_count = *random.pick(&[4, 12, 12, 24, 40]);
         let (put_percent, delete_percent) = *random.pick(&[(43, 9), (43, 9), (35, 25), (20, 3)]);
         let pause_us_max = *random.pick(&[200_000, 600_000, 600_000, 1_200_000]);
-        Self { key_count, put_percent, delete_percent, pause_us_max }
+        Self { key_count, put_percent, delete_percent, pause_us_max, expiring_percent: 0 }
     }
 
     /// Draws the next step of a client.

@@ -75,6 +75,7 @@ fn rich_metadata() -> Metadata {
             IndexEntry { field: text(b"name_bin"), term: IndexTerm::Binary(text(b"x")) },
         ],
         expires_at_secs: Some(1_800_000_000),
+        replaces: true,
         other: vec![(text(b"name"), text(b"value"))],
     }
 }

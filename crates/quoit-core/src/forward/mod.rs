@@ -269,7 +269,7 @@ impl ReplicatedStore {
             let state = self.control.read();
             state.version() >= changed_at && state.bucket_props(key.bucket).is_ok()
         };
-        if !are_known() && !self.control.is_cut_off() {
+        if !are_known() && !self.control.is_cut_off() && !planted!(CoordinatesUnaware) {
             let mut versions = self.control.watch();
             // After it the write counts more than what the node may hear: it is made by what is known. Where
             // the type stays unknown, it is refused for that.

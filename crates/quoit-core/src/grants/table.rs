@@ -39,7 +39,7 @@ impl GrantTable {
         let is_free = match self.latest.get(record) {
             None => self.latest.len() < GRANT_COUNT_MAX,
             Some(Latest::Granted { lease_ends_us, .. }) => *lease_ends_us <= now_us,
-            Some(Latest::Writing { .. }) => false,
+            Some(Latest::Writing { .. }) => planted!(GrantsBesideWrites),
         };
         if is_free {
             let lease_ends_us = now_us + LEASE_US;

@@ -190,24 +190,13 @@ impl ReplicatedStore {
                 Some(rest) if rest.digest() == stored.meta.digest => Decision::Keep,
                 Some(rest) => {
                     rest.encode_into(out);
-                    Decision::Put(meta_of(&rest, stored.meta.n_val_class))
+                    Decision::Put(RecordMeta::of(&rest, stored.meta.n_val_class))
                 }
             }
         };
         let applied = self.records.update_whole(&at, Before::Read, Access::Wait, &mut change)?;
         outcome?;
         Ok(matches!(applied, Applied::Written(_)))
-    }
-}
-
-/// The description of an object for the engine.
-pub(crate) fn meta_of(object: &Object, n_val_class: u8) -> RecordMeta {
-    RecordMeta {
-        digest: object.digest(),
-        tombstone: object.is_tombstone(),
-        n_val_class,
-        expires_at_secs: object.expires_at_secs().unwrap_or(0),
-        indexed: object.has_index_entries(),
     }
 }
 

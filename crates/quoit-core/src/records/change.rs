@@ -1,7 +1,7 @@
 //! Changes records that lie in pages without putting them together.
 
 use super::pages::{PageChange, PageFault, WrittenPages};
-use super::{Records, encoded, meta_of, put_root, read_root, should_be_divided};
+use super::{Records, encoded, put_root, read_root, should_be_divided};
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::object::Object;
@@ -29,7 +29,7 @@ impl Becomes {
         pages: &mut WrittenPages<'_, '_>,
     ) -> Result<Self, PageFault> {
         if !paged.is_small() {
-            return Ok(Self::Paged(meta_of(paged.object(), n_val_class), paged));
+            return Ok(Self::Paged(RecordMeta::of(paged.object(), n_val_class), paged));
         }
         let whole = paged.whole(pages)?;
         paged.remove_pages(pages)?;
@@ -38,7 +38,7 @@ impl Becomes {
 
     /// A whole object. Its pages are removed.
     pub(crate) fn whole(object: &Object, n_val_class: u8) -> Self {
-        Self::Whole(meta_of(object, n_val_class), encoded(object))
+        Self::Whole(RecordMeta::of(object, n_val_class), encoded(object))
     }
 
     /// The metadata for the engine; `None` where nothing is written.

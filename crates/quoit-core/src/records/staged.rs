@@ -5,7 +5,7 @@
 //! the next one finds the note and removes the pages.
 
 use super::pages::{self, PageFault, ReadPages, WrittenPages};
-use super::{Becomes, COLLECTED_COUNT, Records, decoded, meta_of, put_root, read_root};
+use super::{Becomes, COLLECTED_COUNT, Records, decoded, put_root, read_root};
 use crate::replica::Place;
 use bytes::Bytes;
 use quoit_model::data_type::pages::{OtherCopy, PageName, PagedObject, PagesMerged};
@@ -195,7 +195,7 @@ impl Records {
                 unreachable!("pages that are waited for, and not in a transaction")
             }
         }
-        let mut outcome = Ok(meta_of(paged.object(), n_val_class));
+        let mut outcome = Ok(RecordMeta::of(paged.object(), n_val_class));
         let applied = self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
             outcome = unite(transaction, &at, &paged, n_val_class, around)?;
             Ok(())
@@ -256,7 +256,7 @@ fn unite(
     n_val_class: u8,
     around: &AroundStaged<'_>,
 ) -> Result<Result<RecordMeta, Unstaged>, Interrupted> {
-    let told = meta_of(paged.object(), n_val_class);
+    let told = RecordMeta::of(paged.object(), n_val_class);
     let Some(stored) = transaction.get(at)? else {
         if let Some(unstaged) = (around.refused)() {
             return Ok(Err(unstaged));
@@ -293,7 +293,7 @@ fn unite_with_small(
 ) -> Result<Becomes, PageFault> {
     Ok(match paged.merge(OtherCopy::Whole(ours), pages)? {
         PagesMerged::Known => {
-            Becomes::Paged(meta_of(paged.object(), n_val_class), Box::new(paged.clone()))
+            Becomes::Paged(RecordMeta::of(paged.object(), n_val_class), Box::new(paged.clone()))
         }
         // It is there already.
         PagesMerged::Other => Becomes::Same,
@@ -302,7 +302,9 @@ fn unite_with_small(
         PagesMerged::NeedsWhole => {
             let merged = (around.merged)(ours, &paged.whole(pages)?);
             match paged.clone().replace(&merged, pages)? {
-                Some(paged) => Becomes::Paged(meta_of(&merged, n_val_class), Box::new(paged)),
+                Some(paged) => {
+                    Becomes::Paged(RecordMeta::of(&merged, n_val_class), Box::new(paged))
+                }
                 None => Becomes::whole(&merged, n_val_class),
             }
         }

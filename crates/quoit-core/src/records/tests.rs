@@ -69,7 +69,7 @@ fn update(records: &Records, at: &RecordAt<'_>, operation: &Operation) -> bool {
         is_done = updated.is_ok();
         let Ok(object) = updated else { return Decision::Keep };
         object.encode_into(out);
-        Decision::Put(meta_of(&object, 3))
+        Decision::Put(RecordMeta::of(&object, 3))
     };
     match records.update(at, Before::Read, Access::Wait, &mut change).expect("the disk is good") {
         Updated::Applied(_) => is_done,
@@ -262,7 +262,7 @@ fn what_a_whole_object_becomes_is_divided_again() {
         let object = Object::update_data_type(stored, &add, None, author(&actor), None);
         let object = object.expect("an element can be added");
         object.encode_into(out);
-        Decision::Put(meta_of(&object, 3))
+        Decision::Put(RecordMeta::of(&object, 3))
     };
     let before = engine.stats().disk_bytes;
     records.update_whole(&place.at(), Before::Read, Access::Wait, &mut change).expect("good");
@@ -275,7 +275,7 @@ fn what_a_whole_object_becomes_is_divided_again() {
     let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         assert_eq!(stored.map(|record| record.value), Some(&record.value[..]));
         plain.encode_into(out);
-        Decision::Put(meta_of(&plain, 3))
+        Decision::Put(RecordMeta::of(&plain, 3))
     };
     records.update_whole(&place.at(), Before::Read, Access::Wait, &mut change).expect("good");
     assert_eq!(page_count(&*engine, &name), 0);
@@ -295,7 +295,7 @@ fn a_damaged_record_takes_its_pages_along() {
         assert!(stored.is_none(), "nothing of it can be read");
         let object = Object::default();
         object.encode_into(out);
-        Decision::Put(meta_of(&object, 3))
+        Decision::Put(RecordMeta::of(&object, 3))
     };
     let applied = records.replace_damaged(&place.at(), Access::Wait, &mut change);
     assert!(matches!(applied, Ok(Applied::Written(_))));

@@ -148,8 +148,10 @@ impl ReplicatedStore {
         report: &Report,
     ) -> Result<bool, TransferError> {
         let state = self.state();
-        let records: Vec<_> =
-            records.iter().filter(|(key, _)| is_home(&state, copy, key)).collect();
+        let is_handed = |(key, record): &&(Bytes, Record)| {
+            is_home(&state, copy, key) && !(record.meta.tombstone && planted!(HandsNoTombstones))
+        };
+        let records: Vec<_> = records.iter().filter(is_handed).collect();
         if records.is_empty() {
             return Ok(false);
         }

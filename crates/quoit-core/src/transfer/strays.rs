@@ -161,9 +161,11 @@ impl ReplicatedStore {
             let Ok(place) = Place::new(key, partition) else { continue };
             let state = self.control.read();
             let n_val = n_val_of(&state, key);
-            if n_val
-                .is_none_or(|n_val| primaries(&state, partition, n_val).contains(&state.node_id()))
-            {
+            let is_own = |n_val| {
+                primaries(&state, partition, n_val).contains(&state.node_id())
+                    && !planted!(RemovesOwnCopies)
+            };
+            if n_val.is_none_or(is_own) {
                 all_went = false;
                 continue;
             }

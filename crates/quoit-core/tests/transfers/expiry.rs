@@ -1,8 +1,10 @@
 //! Objects that expire do so everywhere, and nothing brings them back.
 
 use crate::fixture::{TestCluster, id, key_in};
-use quoit_core::{Counter, ReadOptions};
+use bytes::Bytes;
+use quoit_core::{Counter, PutRequest, ReadOptions};
 use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::object::Metadata;
 use quoit_model::props::Quorum;
 use quoit_store::seam::Clock;
 use serde_json::json;
@@ -92,4 +94,57 @@ async fn a_read_by_a_clock_that_is_behind_brings_nothing_back_elsewhere() {
     assert!(cluster.store(1).get(key, &all).await.unwrap().is_some(), "by its own clock");
     cluster.pass(Duration::from_millis(200)).await;
     assert_eq!(cluster.kept_count(2), 0, "repaired by nobody");
+}
+
+/// Overwrites a value that never expires with one that does.
+async fn overwrite(cluster: &TestCluster, key: KeyRef<'_>, expires_at_secs: u32) {
+    let store = cluster.store(1);
+    let read = store.get(key, &ReadOptions::default()).await.unwrap().expect("it is there");
+    let meta = Metadata { expires_at_secs: Some(expires_at_secs), ..Metadata::default() };
+    let put =
+        PutRequest { context: read.clock, meta, ..PutRequest::of(key, Bytes::from_static(b"new")) };
+    store.put(put).await.unwrap();
+}
+
+/// One node was away while values were replaced by others that have expired since.
+#[tokio::test(start_paused = true)]
+async fn what_an_expired_value_has_replaced_does_not_come_back() {
+    let mut cluster = cluster().await;
+    cluster.create_type("mixed", json!({"allow_mult": true})).await;
+    let keys: Vec<String> = (0..COUNT).map(name).collect();
+    for key in &keys {
+        cluster.put_in(1, "mixed", key, "old").await;
+    }
+    cluster.kill(3);
+    let expires_at_secs = (cluster.clock.unix_secs() + TTL_SECS) as u32;
+    for key in &keys {
+        overwrite(&cluster, key_in("mixed", key), expires_at_secs).await;
+    }
+    cluster.clock.advance_us((TTL_SECS + 1) * 1_000_000);
+    for key in &keys {
+        assert!(!is_shown(&cluster, 1, key_in("mixed", key)).await);
+    }
+    cluster.start(3).await;
+    cluster.pass(ROUND).await;
+    for number in 1..=3 {
+        for key in &keys {
+            let key = key_in("mixed", key);
+            assert!(!is_shown(&cluster, number, key).await);
+            let stored = cluster.stored(number, key);
+            assert!(stored.is_none_or(|object| object.is_tombstone()), "node {number}");
+        }
+    }
+    // A write that has seen nothing stands alone.
+    let key = key_in("mixed", &keys[0]);
+    cluster.put_in(2, "mixed", &keys[0], "again").await;
+    for number in 1..=3 {
+        let found = cluster.store(number).get(key, &ReadOptions::default()).await.unwrap();
+        let found = found.expect("it was written again");
+        assert_eq!(found.siblings.len(), 1, "node {number}: {found:?}");
+    }
+    // The tombstones go as those of deletes do.
+    cluster.pass(Duration::from_secs(1_500)).await;
+    for number in 1..=3 {
+        assert_eq!(cluster.kept_count(number), 1, "node {number} keeps what was written again");
+    }
 }

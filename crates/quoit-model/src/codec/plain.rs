@@ -3,7 +3,8 @@
 use super::{
     CHARSET, COMMON_CONTENT_TYPES, CONTENT_ENCODING, CONTENT_TYPE, DELETED, DOT_EXPLICIT,
     DOT_IN_CLOCK, EXPIRES_AT, INDEXES, KNOWN_FLAGS, LAST_MODIFIED, LINKS, OBJECT_FORMAT_1, OTHER,
-    USER_META, VTAG, decode_clock, decode_dot, encode_clock, encode_content_type, encode_dot,
+    REPLACES, USER_META, VTAG, decode_clock, decode_dot, encode_clock, encode_content_type,
+    encode_dot,
 };
 use crate::cursor::{Cursor, put_counted, put_varint};
 use crate::plain::{DotPlace, PlainObject};
@@ -55,6 +56,7 @@ pub(crate) fn decode_plain<'a>(
         content_encoding,
         expires_at_secs: expires_at_secs
             .and_then(|bytes| Some(u32::from_le_bytes(bytes.try_into().ok()?))),
+        replaces: flags & REPLACES != 0,
         value,
     })
 }
@@ -80,7 +82,8 @@ pub(crate) fn encode_plain(object: &PlainObject<'_>, out: &mut Vec<u8>) {
         | flag(CONTENT_TYPE, object.content_type.is_some())
         | flag(CHARSET, object.charset.is_some())
         | flag(CONTENT_ENCODING, object.content_encoding.is_some())
-        | flag(EXPIRES_AT, object.expires_at_secs.is_some());
+        | flag(EXPIRES_AT, object.expires_at_secs.is_some())
+        | flag(REPLACES, object.replaces);
     out.extend_from_slice(&flags.to_le_bytes());
     match &object.dot {
         DotPlace::InClock(place) => put_varint(out, *place as u64),

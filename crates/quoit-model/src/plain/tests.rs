@@ -18,6 +18,7 @@ fn owned(plain: &PlainObject<'_>) -> Object {
             charset: plain.charset.map(text),
             content_encoding: plain.content_encoding.map(text),
             expires_at_secs: plain.expires_at_secs,
+            replaces: plain.replaces,
             ..Metadata::default()
         },
         value: text(plain.value),

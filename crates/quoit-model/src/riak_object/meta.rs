@@ -18,6 +18,9 @@ const NOTE_ORDER: &[u8] = b"o";
 const NOTE_RAW: &[u8] = b"r";
 const OTHER: u8 = 255;
 
+/// Added to the time of expiry of a value that has replaced no other.
+const REPLACES_NOTHING: u64 = 1 << 32;
+
 /// The vtag that stands for none.
 const NO_VTAG: &[u8] = b"e";
 
@@ -132,7 +135,8 @@ fn set_field(sibling: &mut Sibling, field: MetaField, stored: &Bytes) -> Option<
         MetaField::ContentEncoding => set_once(&mut meta.content_encoding, text_of(stored)?),
         MetaField::ExpiresAt => {
             let secs = term_of(stored)?.as_u64()?;
-            set_once(&mut meta.expires_at_secs, u32::try_from(secs).ok()?)
+            meta.replaces = secs & REPLACES_NOTHING == 0;
+            set_once(&mut meta.expires_at_secs, u32::try_from(secs & !REPLACES_NOTHING).ok()?)
         }
         MetaField::Dot => set_once(&mut sibling.dot, dot_of_term(&term_of(stored)?)?),
         MetaField::UserMeta => set_list(&mut meta.user_meta, stored, user_meta_of),
@@ -281,7 +285,11 @@ fn put_field(out: &mut Vec<u8>, sibling: &Sibling, field: MetaField, name: &[u8]
         MetaField::ContentEncoding => {
             put_text(&mut value, meta.content_encoding.as_deref().unwrap_or_default());
         }
-        MetaField::ExpiresAt => put_integer(&mut value, meta.expires_at_secs.unwrap_or(0).into()),
+        MetaField::ExpiresAt => {
+            let secs = u64::from(meta.expires_at_secs.unwrap_or(0));
+            let flag = if meta.replaces { 0 } else { REPLACES_NOTHING };
+            put_integer(&mut value, (secs | flag).into());
+        }
         MetaField::Dot => {
             value.truncate(1);
             sibling.dot.iter().for_each(|dot| encode_riak_dot(dot, &mut value));

@@ -86,6 +86,7 @@ fn full_sibling() -> Sibling {
                 IndexEntry { field: "f_int".into(), term: IndexTerm::integer(-(1 << 70)) },
             ],
             expires_at_secs: Some(4_000_000_000),
+            replaces: true,
             other: Vec::new(),
         },
         value: "v".into(),

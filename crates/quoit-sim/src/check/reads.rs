@@ -143,11 +143,12 @@ impl Causes<'_> {
         Err(Violation::new(fault, format!("{number} is neither there nor replaced")))
     }
 
-    /// Whether a write is there, or was replaced by what is there or by a delete that left nothing.
+    /// Whether a write is there, or was replaced by what is there, or by a delete or an expired value that
+    /// left nothing.
     fn is_kept(&self, read: &Read, number: WriteNumber) -> bool {
         let is_there = self.seen_in(read).maybe.contains(&number);
         let deletes = self.history.writes_of(read.key).filter(|(_, write)| {
-            write.kind.is_delete()
+            write.deletes_by(read.end_us)
                 && write.outcome != Outcome::Refused
                 && write.start_us <= read.end_us
         });
@@ -171,12 +172,12 @@ impl Causes<'_> {
         }
     }
 
-    /// Whether a delete may be later than a write.
+    /// Whether a delete, or a value that has expired, may be later than a write.
     fn is_deleted_later(&self, read: &Read, write: &Write) -> bool {
         let mut writes = self.history.writes_of(read.key).map(|(_, write)| write);
         writes.any(|other| {
             let is_possible = other.outcome != Outcome::Refused && other.start_us <= read.end_us;
-            other.kind.is_delete() && is_possible && self.may_be_later(other, write)
+            other.deletes_by(read.end_us) && is_possible && self.may_be_later(other, write)
         })
     }
 

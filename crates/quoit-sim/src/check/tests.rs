@@ -35,6 +35,7 @@ impl Script {
             outcome: Outcome::Unknown,
             dw: 2,
             is_strict: true,
+            expires_us: None,
         })
     }
 

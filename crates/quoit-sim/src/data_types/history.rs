@@ -193,6 +193,7 @@ impl DataTypeHistory {
             outcome: update.outcome,
             dw: update.dw,
             is_strict: update.is_strict,
+            expires_us: None,
         })
     }
 

@@ -55,7 +55,10 @@ impl Compare for LogStore {
             };
             for entry in &entries {
                 match self.reader.load(&table, entry, 0, ReadPart::Whole, Access::Wait)? {
-                    LoadedRecord::Stored(stored) if self.is_expired(&stored.header.meta) => {}
+                    LoadedRecord::Stored(stored) if self.is_expired(&stored.header.meta) => {
+                        let (key, record) = stored.into_key_and_record();
+                        records.extend(record.after_expiry().map(|tombstone| (key, tombstone)));
+                    }
                     LoadedRecord::Stored(stored) => records.push(stored.into_key_and_record()),
                     LoadedRecord::Damaged(error) => self.note_damaged(partition, *tag, &error),
                     LoadedRecord::WouldBlock => {}

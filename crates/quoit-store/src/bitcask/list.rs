@@ -148,8 +148,12 @@ impl LogStore {
             match self.reader.load(&table, entry, 0, ReadPart::Whole, Access::Wait)? {
                 LoadedRecord::Stored(stored) => {
                     let (meta, identity) = (stored.header.meta, stored.header.identity);
-                    if identity >= from && !self.is_expired(&meta) {
-                        let (key, record) = stored.into_key_and_record();
+                    let (key, record) = stored.into_key_and_record();
+                    let shown = match self.is_expired(&meta) {
+                        true => record.after_expiry(),
+                        false => Some(record),
+                    };
+                    if let Some(record) = shown.filter(|_| identity >= from) {
                         found.push((identity, key, record));
                     }
                 }

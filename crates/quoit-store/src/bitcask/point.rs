@@ -6,8 +6,8 @@ use super::record::{self, HEADER_BYTES, RECORD_BYTES_MAX, RecordHeader, RecordKi
 use super::store::{HeldRecord, LogStore, entry_of};
 use super::synced::SyncedBefore;
 use crate::engine::{
-    Access, Applied, Before, Change, Decision, Fetch, RecordAt, RecordMeta, RecordRef, Shown,
-    Ticket,
+    Access, Applied, Before, Change, Decision, Fetch, Record, RecordAt, RecordMeta, RecordRef,
+    Shown, Ticket,
 };
 use crate::error::StoreError;
 use crate::index::{IndexEntry, Tag};
@@ -26,7 +26,25 @@ thread_local! {
 enum Look {
     Missing,
     Found(StoredRecord),
+    /// It has expired, and this stays of it.
+    Expired(Record),
     WouldBlock,
+}
+
+/// A record as a change is shown it.
+enum ExistingRecord {
+    Stored(StoredRecord),
+    /// What stays of one that has expired.
+    Expired(Record),
+}
+
+impl ExistingRecord {
+    fn shown(self, look: &mut dyn FnMut(&RecordRef<'_>)) {
+        match self {
+            Self::Stored(stored) => stored.shown(look),
+            Self::Expired(record) => look(&RecordRef::shared(&record)),
+        }
+    }
 }
 
 impl LogStore {
@@ -34,6 +52,7 @@ impl LogStore {
         Ok(match self.find(at, access)? {
             Look::Missing => Fetch::Missing,
             Look::Found(stored) => Fetch::Found(stored.into_record()),
+            Look::Expired(record) => Fetch::Found(record),
             Look::WouldBlock => Fetch::WouldBlock,
         })
     }
@@ -50,11 +69,15 @@ impl LogStore {
                 stored.shown(look);
                 Shown::Found
             }
+            Look::Expired(record) => {
+                look(&RecordRef::shared(&record));
+                Shown::Found
+            }
             Look::WouldBlock => Shown::WouldBlock,
         })
     }
 
-    /// Finds a record that has not expired.
+    /// Finds a record, or what stays of one that has expired.
     fn find(&self, at: &RecordAt<'_>, access: Access) -> Result<Look, StoreError> {
         self.check_open()?;
         let (entries, table) = {
@@ -74,7 +97,9 @@ impl LogStore {
                 self.note_damaged(at.partition, entry.tag, &error);
                 Err(error)
             }
-            Lookup::Present(_, stored) if self.is_expired(&stored.header.meta) => Ok(Look::Missing),
+            Lookup::Present(_, stored) if self.is_expired(&stored.header.meta) => {
+                Ok(stored.into_record().after_expiry().map_or(Look::Missing, Look::Expired))
+            }
             Lookup::Present(_, stored) => Ok(Look::Found(stored)),
         }
     }
@@ -102,10 +127,13 @@ impl LogStore {
             (entries, self.table.load())
         };
         match self.reader.find(&table, &entries, at, ReadPart::Key, Access::Wait)? {
-            Lookup::Present(_, stored) => {
-                let meta = stored.header.meta;
-                Ok((!self.is_expired(&meta)).then_some(meta))
+            Lookup::Present(_, stored) if self.is_expired(&stored.header.meta) => {
+                match self.get(at, Access::Wait)? {
+                    Fetch::Found(record) => Ok(Some(record.meta)),
+                    Fetch::Missing | Fetch::WouldBlock => Ok(None),
+                }
             }
+            Lookup::Present(_, stored) => Ok(Some(stored.header.meta)),
             Lookup::Absent | Lookup::WouldBlock => Ok(None),
             Lookup::Damaged(entry, error) => {
                 self.note_damaged(at.partition, entry.tag, &error);
@@ -130,9 +158,18 @@ impl LogStore {
             Before::Front => ReadPart::Front,
             Before::Skip => ReadPart::Key,
         };
-        let Some(found) = self.find_for_change(at, part, access)? else {
+        let Some(mut found) = self.find_for_change(at, part, access)? else {
             return Ok(Applied::WouldBlock);
         };
+        // What stays of an expired record is made of all of it.
+        if part == ReadPart::Front
+            && matches!(&found.lookup, Lookup::Present(_, stored) if self.is_expired(&stored.header.meta))
+        {
+            drop(found);
+            let whole = self.find_for_change(at, ReadPart::Whole, access)?;
+            let Some(whole) = whole else { return Ok(Applied::WouldBlock) };
+            found = whole;
+        }
         // Taken out, not borrowed: a change function that calls the engine gets another buffer.
         let mut bytes = SCRATCH.take();
         let applied = self.apply(at, before, found, change, &mut bytes);
@@ -156,15 +193,29 @@ impl LogStore {
             return Err(error.clone());
         }
         let (old, stored) = self.old_of(candidate_count, lookup);
-        let existing =
-            stored.filter(|stored| before != Before::Skip && !self.is_expired(&stored.header.meta));
+        let mut left = None;
+        let existing = stored.filter(|_| before != Before::Skip);
+        let existing = existing.and_then(|stored| match self.is_expired(&stored.header.meta) {
+            true => {
+                left = stored.into_record().after_expiry();
+                left.clone().map(ExistingRecord::Expired)
+            }
+            false => Some(ExistingRecord::Stored(stored)),
+        });
         bytes.clear();
         bytes.resize(HEADER_BYTES, 0);
         bytes.extend_from_slice(at.encoded);
         let value_at = bytes.len();
         let mut entries = EntryChange::default();
-        let decision = decide(at, existing, change, bytes, &mut entries);
+        let mut decision = decide(at, existing, change, bytes, &mut entries);
         assert!(bytes.len() >= value_at, "a change function only appends to its buffer");
+        let is_kept = decision == Decision::Keep;
+        if let Some(tombstone) = left.filter(|_| is_kept) {
+            // Whoever compares copies sees what is stored: the tombstone has to be, now that it counts.
+            bytes.truncate(value_at);
+            bytes.extend_from_slice(&tombstone.value);
+            decision = Decision::Put(tombstone.meta);
+        }
         let meta = match decision {
             Decision::Keep => return Ok(Applied::Kept),
             Decision::Put(meta) => meta,
@@ -205,7 +256,7 @@ impl LogStore {
                 self.put_entry(stripe, at, old.as_ref(), new, &header, &entries);
             }
         }
-        Ok(Applied::Written(Ticket(appended.sequence)))
+        Ok(if is_kept { Applied::Kept } else { Applied::Written(Ticket(appended.sequence)) })
     }
 
     /// The entry that a change replaces, and what is stored there. A damaged record that is alone with
@@ -240,7 +291,7 @@ pub(super) fn meta_of(entry: &IndexEntry) -> RecordMeta {
 /// Shows what is stored to a change function. Index entries that it has are noted.
 fn decide(
     at: &RecordAt<'_>,
-    existing: Option<StoredRecord>,
+    existing: Option<ExistingRecord>,
     change: &mut Change<'_>,
     bytes: &mut Vec<u8>,
     entries: &mut EntryChange,

@@ -67,6 +67,9 @@ impl Replay<'_> {
             return Ok(());
         };
         if header.kind == RecordKind::DropPartition {
+            if planted::has(PlantedFault::ForgetsDrops) {
+                return Ok(());
+            }
             // What was written later comes later.
             self.indexes[usize::from(header.partition.0)] = PartitionIndex::new();
             return Ok(());
@@ -113,7 +116,8 @@ impl Replay<'_> {
         for entry in &young {
             let find = self.reader.find(self.table, &[*entry], &at, ReadPart::Key, Access::Wait)?;
             if let Lookup::Present(entry, stored) = find {
-                let is_older = stored.header.sequence < header.sequence;
+                let is_older = (stored.header.sequence < header.sequence)
+                    != planted::has(PlantedFault::TakesNewerForOlder);
                 return Ok(if is_older { ReplayedKey::Older(entry) } else { ReplayedKey::Newer });
             }
         }

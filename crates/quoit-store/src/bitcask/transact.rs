@@ -35,7 +35,7 @@ impl Looked {
 
 enum BodyFinding {
     Absent,
-    /// The entry, and what is stored as far as it was wanted; `None` of what has expired.
+    /// The entry, and what is stored as far as it was wanted; of what has expired, what stays of it.
     Present(IndexEntry, Option<Record>),
     Damaged(IndexEntry, StoreError),
 }
@@ -130,8 +130,13 @@ impl LogStore {
                 BodyFinding::Damaged(entry, error)
             }
             Lookup::Present(entry, stored) => {
-                let is_shown = part == ReadPart::Whole && !self.is_expired(&stored.header.meta);
-                BodyFinding::Present(entry, is_shown.then(|| stored.into_record()))
+                let is_expired = self.is_expired(&stored.header.meta);
+                let whole = (part == ReadPart::Whole).then(|| stored.into_record());
+                let shown = match is_expired {
+                    true => whole.and_then(|record| record.after_expiry()),
+                    false => whole,
+                };
+                BodyFinding::Present(entry, shown)
             }
         })
     }

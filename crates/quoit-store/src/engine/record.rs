@@ -1,8 +1,12 @@
 //! Records, and where they live.
 
+use crate::compressed::frame;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
+use quoit_model::object::Object;
+use quoit_planted::planted;
+use std::borrow::Cow;
 
 /// Where a record lives: its name, encoded name, identity and partition.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +31,8 @@ pub struct RecordMeta {
     /// Number of replicas of the record's bucket, 1 to 15 (more count as 15): digests are kept apart by it.
     /// 0 for a piece of a record ([`RecordMeta::PIECE`]).
     pub n_val_class: u8,
-    /// When the record expires, seconds since 1970; 0 = never. An expired record reads as missing.
+    /// When the record expires, seconds since 1970; 0 = never. An expired record reads as missing, or as the
+    /// tombstone that stays of it.
     pub expires_at_secs: u32,
     /// Whether the value is an object with index entries (`Object::has_index_entries`): only then engines
     /// look for entries in it.
@@ -47,6 +52,18 @@ impl RecordMeta {
     /// stores pieces keeps them in step with their record.
     pub const PIECE: Self =
         Self { digest: 0, tombstone: false, n_val_class: 0, expires_at_secs: 0, indexed: false };
+
+    /// The metadata of an object.
+    #[must_use]
+    pub fn of(object: &Object, n_val_class: u8) -> Self {
+        Self {
+            digest: object.digest(),
+            tombstone: object.is_tombstone(),
+            n_val_class,
+            expires_at_secs: object.expires_at_secs().unwrap_or(0),
+            indexed: object.has_index_entries(),
+        }
+    }
 
     /// Whether the record is a piece of another.
     #[must_use]
@@ -69,6 +86,30 @@ pub struct Record {
     pub meta: RecordMeta,
     /// The value, a slice of the buffer that it was read into.
     pub value: Bytes,
+}
+
+impl Record {
+    /// What stays of a record that has expired: a tombstone, where the value is an object that has replaced
+    /// older ones ([`Object::after_expiry`]). Engines show it in the record's place where a single record is
+    /// looked at, in folds and to changes, and store it instead of the record when they take back its room or
+    /// [`Engine::update`](super::Engine::update) has shown it.
+    /// `None` where nothing stays.
+    #[must_use]
+    pub fn after_expiry(&self) -> Option<Self> {
+        if planted!(ForgetsExpired) {
+            return None;
+        }
+        let plain = frame::unpack(&self.value).ok()?;
+        let object = match plain {
+            Cow::Borrowed(_) => Object::decode(&self.value),
+            Cow::Owned(plain) => Object::decode(&plain.into()),
+        };
+        let tombstone = object.ok()?.after_expiry()?;
+        let mut value = Vec::new();
+        tombstone.encode_into(&mut value);
+        let meta = RecordMeta::of(&tombstone, self.meta.n_val_class);
+        Some(Self { meta, value: value.into() })
+    }
 }
 
 /// A stored record, for as long as the engine shows it.

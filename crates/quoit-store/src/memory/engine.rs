@@ -119,7 +119,7 @@ fn fitted(value: Vec<u8>) -> Bytes {
 impl Engine for MemoryEngine {
     fn get(&self, at: &RecordAt<'_>, _: Access) -> Result<Fetch, StoreError> {
         let mut stripe = self.stripe(at.partition)?;
-        let Some(record) = stripe.get(at, self.clock.unix_secs()).cloned() else {
+        let Some(record) = stripe.get(at, self.clock.unix_secs()) else {
             return Ok(Fetch::Missing);
         };
         stripe.touch(at);
@@ -173,7 +173,7 @@ impl Engine for MemoryEngine {
             Before::Skip => None,
         };
         let mut value = Vec::new();
-        let record = record.map(RecordRef::shared);
+        let record = record.as_ref().map(RecordRef::shared);
         match change(record.as_ref(), &mut value) {
             Decision::Keep => {
                 stripe.touch(at);

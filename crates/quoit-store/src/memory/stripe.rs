@@ -71,6 +71,18 @@ impl StripeRecord {
         places_of(key, &self.record.meta, &self.record.value).unwrap_or_default()
     }
 
+    /// The record, or what stays of it when it has ended.
+    fn shown(&self, now_secs: u64) -> Option<Record> {
+        if self.has_ended(now_secs) { self.left(now_secs) } else { Some(self.record.clone()) }
+    }
+
+    /// What stays of the record when it has expired. Nothing where the engine forgets it.
+    fn left(&self, now_secs: u64) -> Option<Record> {
+        let expires_at_secs = self.record.meta.expires_at_secs;
+        let has_expired = expires_at_secs != 0 && u64::from(expires_at_secs) <= now_secs;
+        if has_expired { self.record.after_expiry() } else { None }
+    }
+
     fn has_ended(&self, now_secs: u64) -> bool {
         self.ends_at_secs != 0 && u64::from(self.ends_at_secs) <= now_secs
     }
@@ -141,10 +153,9 @@ impl MemoryStripe {
         &self.sums
     }
 
-    /// The record, if it has not ended.
-    pub(super) fn get(&self, at: &RecordAt<'_>, now_secs: u64) -> Option<&Record> {
-        let stored = self.stored(at.identity, at.encoded)?;
-        (!stored.has_ended(now_secs)).then_some(&stored.record)
+    /// The record, or what stays of it when it has ended.
+    pub(super) fn get(&self, at: &RecordAt<'_>, now_secs: u64) -> Option<Record> {
+        self.stored(at.identity, at.encoded)?.shown(now_secs)
     }
 
     /// Notes that a record was used now.
@@ -214,18 +225,24 @@ impl MemoryStripe {
     pub(super) fn end(&mut self, identity: Identity, encoded: &[u8], now_secs: u64) -> bool {
         let ended = self.stored(identity, encoded).is_some_and(|stored| stored.has_ended(now_secs));
         if ended {
-            self.remove_ended(identity, encoded);
+            self.remove_ended(identity, encoded, now_secs);
         }
         ended
     }
 
     /// Removes a record that has ended. By the engine's wish it ends with its pieces, of which whoever stored
-    /// them knows nothing then; by its own wish it leaves them to him.
-    fn remove_ended(&mut self, identity: Identity, encoded: &[u8]) {
+    /// them knows nothing then; by its own wish it leaves them to him. What stays of it takes its place.
+    fn remove_ended(&mut self, identity: Identity, encoded: &[u8], now_secs: u64) {
+        let left = self.stored(identity, encoded).and_then(|stored| stored.left(now_secs));
         if self.bounds.ttl_secs.is_some() {
             self.remove_whole(identity, encoded);
         } else {
             self.remove(identity, encoded);
+        }
+        if let Some(left) = left {
+            let key = KeyRef::decode(encoded).expect("stored keys are encoded keys");
+            let at = RecordAt { key, encoded, identity, partition: self.partition };
+            self.put(&at, left, Vec::new(), now_secs);
         }
     }
 
@@ -297,7 +314,7 @@ impl MemoryStripe {
             match self.ends.first() {
                 Some((ends_at_secs, identity, encoded)) if u64::from(*ends_at_secs) <= now_secs => {
                     let (identity, encoded) = (*identity, encoded.clone());
-                    self.remove_ended(identity, &encoded);
+                    self.remove_ended(identity, &encoded, now_secs);
                 }
                 _ => return,
             }
@@ -346,13 +363,13 @@ impl MemoryStripe {
             if entries.len() >= limit.max(1) || looked_at >= limit.max(FOLDED_MAX) {
                 return (entries, Some(*identity));
             }
-            let wanted = sharing.iter().filter(|stored| {
-                let meta = &stored.record.meta;
-                !stored.has_ended(now_secs)
-                    && !meta.is_piece()
-                    && (meta.tombstone || !tombstones_only)
+            let shown = sharing.iter().filter_map(|stored| {
+                let record = stored.shown(now_secs)?;
+                let meta = &record.meta;
+                let is_wanted = !meta.is_piece() && (meta.tombstone || !tombstones_only);
+                is_wanted.then(|| (stored.encoded.clone(), record))
             });
-            entries.extend(wanted.map(|stored| (stored.encoded.clone(), stored.record.clone())));
+            entries.extend(shown);
         }
         (entries, None)
     }
@@ -389,9 +406,10 @@ impl MemoryStripe {
     pub(super) fn tagged(&self, tag: Tag, now_secs: u64) -> Vec<(Bytes, Record)> {
         let sharing = self.records.range(tag.identity_min()..=tag.identity_max());
         let stored = sharing.flat_map(|(_, sharing)| sharing);
-        let lasting =
-            stored.filter(|stored| !stored.has_ended(now_secs) && !stored.record.meta.is_piece());
-        lasting.map(|stored| (stored.encoded.clone(), stored.record.clone())).collect()
+        let whole = stored.filter(|stored| !stored.record.meta.is_piece());
+        let shown =
+            whole.filter_map(|stored| Some((stored.encoded.clone(), stored.shown(now_secs)?)));
+        shown.collect()
     }
 
     fn known(

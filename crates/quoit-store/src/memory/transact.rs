@@ -48,7 +48,7 @@ impl Transaction for OpenTransaction<'_> {
         if self.stripe.notes_reads() {
             self.reads.push(OwnedName::of(at));
         }
-        Ok(self.stripe.get(at, self.now_secs).cloned())
+        Ok(self.stripe.get(at, self.now_secs))
     }
 
     fn put(

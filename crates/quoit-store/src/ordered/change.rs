@@ -52,15 +52,23 @@ impl StoreShared {
                 FoundRecord::Absent => (ReplacedRecord::default(), None),
                 FoundRecord::Present(record) => {
                     let former = self.former_of(at, &record);
-                    (former, (!self.is_expired(&record.meta)).then_some(record))
+                    (former, self.shown(record))
                 }
                 FoundRecord::Damaged(error) => return Err(error),
             }
         };
         let mut value = Vec::new();
-        let shown = shown.as_ref().map(RecordRef::shared);
-        let after = match change(shown.as_ref(), &mut value) {
-            Decision::Keep => return Ok(Applied::Kept),
+        let record = shown.as_ref().map(RecordRef::shared);
+        let after = match change(record.as_ref(), &mut value) {
+            Decision::Keep => {
+                // Whoever compares copies sees what is stored: what stays of an expired record has to be, now
+                // that it counts.
+                if let Some(left) = shown.filter(|left| former.meta != Some(left.meta)) {
+                    let after = Some((left.meta, &left.value[..]));
+                    self.write(at.partition, &[RecordWrite { at: *at, former, after }])?;
+                }
+                return Ok(Applied::Kept);
+            }
             Decision::Put(meta) => Some((meta, &value[..])),
             Decision::Remove => None,
         };
@@ -151,6 +159,19 @@ impl StoreShared {
         drop(tallies);
         self.upkeep.get().inspect(|worker| worker.wake());
         Ok(ticket)
+    }
+
+    /// Takes back the room of a record that has expired and whose partition is held: what stays of it takes
+    /// its place.
+    pub(super) fn end_expired(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
+        let FoundRecord::Present(record) = self.find(at, RecordPart::Whole, Access::Wait)? else {
+            return self.discard(at);
+        };
+        let former = self.former_of(at, &record);
+        let left = record.after_expiry();
+        let after = left.as_ref().map(|left| (left.meta, &left.value[..]));
+        let write = RecordWrite { at: *at, former, after };
+        self.write(at.partition, &[write]).map(drop)
     }
 
     /// Removes a record whose partition is held, whatever it is.
@@ -325,9 +346,7 @@ impl Transaction for OrderedTransaction<'_> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
         match self.store.find(at, RecordPart::Whole, self.access)? {
             FoundRecord::Absent => Ok(None),
-            FoundRecord::Present(record) => {
-                Ok((!self.store.is_expired(&record.meta)).then_some(record))
-            }
+            FoundRecord::Present(record) => Ok(self.store.shown(record)),
             FoundRecord::Damaged(error) => Err(error.into()),
             FoundRecord::WouldBlock => Err(Interrupted(Interruption::Cold)),
         }

@@ -162,7 +162,7 @@ impl StoreShared {
         Ok(page)
     }
 
-    /// A record that was found before, unless it has gone, expired or is damaged.
+    /// A record that was found before, or what stays of it; `None` if it has gone or is damaged.
     pub(super) fn record_of(
         &self,
         partition: Partition,
@@ -172,7 +172,7 @@ impl StoreShared {
         Ok(self.read_walked(partition, identity, encoded)?.ok().flatten())
     }
 
-    /// A record that a walk has found, unless it has gone or expired.
+    /// A record that a walk has found, or what stays of it; `None` if it has gone.
     fn read_walked(
         &self,
         partition: Partition,
@@ -185,7 +185,7 @@ impl StoreShared {
         };
         let at = RecordAt { key, encoded, identity, partition };
         Ok(match self.find_in_passing(&at)? {
-            FoundRecord::Present(record) => Ok((!self.is_expired(&record.meta)).then_some(record)),
+            FoundRecord::Present(record) => Ok(self.shown(record)),
             FoundRecord::Damaged(_) => Err(IsDamaged),
             FoundRecord::Absent | FoundRecord::WouldBlock => Ok(None),
         })

@@ -32,8 +32,9 @@ impl StoreShared {
         self.check_open()?;
         match self.find(at, RecordPart::Whole, access)? {
             FoundRecord::Absent => Ok(Fetch::Missing),
-            FoundRecord::Present(record) if self.is_expired(&record.meta) => Ok(Fetch::Missing),
-            FoundRecord::Present(record) => Ok(Fetch::Found(record)),
+            FoundRecord::Present(record) => {
+                Ok(self.shown(record).map_or(Fetch::Missing, Fetch::Found))
+            }
             FoundRecord::Damaged(error) => Err(error),
             FoundRecord::WouldBlock => Ok(Fetch::WouldBlock),
         }
@@ -42,9 +43,13 @@ impl StoreShared {
     pub(super) fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
         self.check_open()?;
         match self.find(at, RecordPart::Head, Access::Wait)? {
-            FoundRecord::Present(record) => {
-                Ok((!self.is_expired(&record.meta)).then_some(record.meta))
+            FoundRecord::Present(record) if self.is_expired(&record.meta) => {
+                match self.get(at, Access::Wait)? {
+                    Fetch::Found(record) => Ok(Some(record.meta)),
+                    Fetch::Missing | Fetch::WouldBlock => Ok(None),
+                }
             }
+            FoundRecord::Present(record) => Ok(Some(record.meta)),
             FoundRecord::Damaged(error) => Err(error),
             FoundRecord::Absent | FoundRecord::WouldBlock => Ok(None),
         }

@@ -8,7 +8,7 @@ use super::settings::OrderedSettings;
 use super::tallies::Tallies;
 use crate::bitcask::MetaFile;
 use crate::buckets::BucketList;
-use crate::engine::{RecordAt, RecordMeta};
+use crate::engine::{Record, RecordAt, RecordMeta};
 use crate::error::StoreError;
 use crate::found_damage::FoundDamage;
 use crate::index_activity::IndexCounters;
@@ -93,6 +93,11 @@ impl StoreShared {
 
     pub(super) fn is_expired(&self, meta: &RecordMeta) -> bool {
         meta.expires_at_secs != 0 && u64::from(meta.expires_at_secs) <= self.clock.unix_secs()
+    }
+
+    /// A whole record as it is shown: itself, or what stays of it when it has expired.
+    pub(super) fn shown(&self, record: Record) -> Option<Record> {
+        if self.is_expired(&record.meta) { record.after_expiry() } else { Some(record) }
     }
 
     /// The error of a damaged record.

@@ -102,7 +102,7 @@ impl StoreShared {
             && let FoundRecord::Present(record) = self.find(&at, RecordPart::Head, Access::Wait)?
             && record.meta.expires_at_secs == expires_at_secs
         {
-            return self.discard(&at);
+            return self.end_expired(&at);
         }
         forget();
         Ok(())

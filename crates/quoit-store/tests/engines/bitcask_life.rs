@@ -328,6 +328,28 @@ fn expired_records_are_missing_and_merges_drop_them() {
 }
 
 #[test]
+fn an_expired_overwrite_leaves_a_tombstone() {
+    let mut store = Faulty::new(4_000);
+    support::expired::an_expired_overwrite_leaves_a_tombstone(store.engine(), &store.clock, || {
+        // The segment of the two is closed, and has expired as a whole.
+        for number in 0..3 {
+            put(store.engine(), &format!("filler{number}"), &[1; 4_000]);
+        }
+        while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+        for number in 0..3 {
+            remove(store.engine(), &format!("filler{number}"));
+        }
+        merge_until_rest(&store);
+        assert!(store.engine().stats().merge_count > 0);
+    });
+    store.kill();
+    store.forget_indexes();
+    store.open().unwrap();
+    assert_eq!(keys(store.engine()), ["overwrite"], "a tombstone");
+    assert_eq!(store.engine().stats().tombstone_count, 1);
+}
+
+#[test]
 fn a_dropped_partition_stays_dropped_through_merges_and_restarts() {
     let mut store = Faulty::new(4_000);
     churn(&store);

@@ -2,9 +2,10 @@
 
 use crate::conformance;
 use crate::conformance::{Identities, START_SECS, Subject, ring_size};
+use crate::support::{expired, put, remove};
 use bytes::Bytes;
 use proptest::prelude::*;
-use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_store::engine::{
     Access, BatchWrite, Before, Body, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta,
@@ -142,6 +143,19 @@ fn records_end_by_their_own_expiry_or_the_engines_whichever_is_earlier() {
     assert_eq!(left(), [false, false, false]);
     assert_eq!(subject.engine.stats().key_count, 0);
     assert_eq!(subject.engine.stats().index_bytes, 0);
+}
+
+#[test]
+fn an_expired_overwrite_leaves_a_tombstone() {
+    let clock = Arc::new(ManualClock::at(u64::from(START_SECS) * 1_000_000));
+    let settings = MemorySettings::default();
+    let engine = MemoryEngine::new(settings, RingSize::DEFAULT, Arc::clone(&clock) as _);
+    // Each write takes back some of it.
+    let write = || {
+        put(&engine, "other", b"value");
+        remove(&engine, "other");
+    };
+    expired::an_expired_overwrite_leaves_a_tombstone(&engine, &clock, write);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::indexes::{query_all, try_put_indexed};
 use crate::support::ordered::open_ordered;
-use crate::support::{check_sums, keys, put, try_put};
+use crate::support::{check_sums, expired, keys, put, try_put};
 use quoit_model::hash::{Partition, RingSize};
 use quoit_store::engine::{Engine, RecordMeta};
 use quoit_store::ordered::{
@@ -77,6 +77,17 @@ fn what_has_expired_goes_without_a_rest() {
         tidy_up(&world.execution);
         assert_eq!(opened.stats().key_count, 1, "{engine}");
         assert_eq!(keys(&opened), ["lasting"]);
+        check_sums(&opened);
+    }
+}
+
+#[test]
+fn an_expired_overwrite_leaves_a_tombstone() {
+    for engine in ENGINES {
+        let world = World::new();
+        let opened = world.open(engine);
+        let tidy_up = || tidy_up(&world.execution);
+        expired::an_expired_overwrite_leaves_a_tombstone(&opened, &world.clock, tidy_up);
         check_sums(&opened);
     }
 }

@@ -250,7 +250,7 @@ fn pages_of_branches_are_known_by_their_record() {
     let mut change = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         let object = Object::default();
         object.encode_into(out);
-        Decision::Put(meta_of(&object, 3))
+        Decision::Put(RecordMeta::of(&object, 3))
     };
     let applied = records.replace_damaged(&at, Access::Wait, &mut change);
     assert!(matches!(applied, Ok(Applied::Written(_))));

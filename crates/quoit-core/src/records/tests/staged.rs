@@ -200,7 +200,7 @@ fn pages_that_come_become_one_with_what_is_there() {
         let object = Object::update_data_type(None, &add, None, author(&own), None);
         let object = object.expect("elements can be added");
         object.encode_into(out);
-        Decision::Put(meta_of(&object, 3))
+        Decision::Put(RecordMeta::of(&object, 3))
     };
     to.records.update(&at, Before::Read, Access::Wait, &mut change).expect("the disk is good");
     let pages = to.stage(&at);
@@ -225,7 +225,7 @@ fn pages_that_come_stay_while_those_of_a_damaged_record_are_removed() {
     let mut change = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         let object = Object::default();
         object.encode_into(out);
-        Decision::Put(meta_of(&object, 3))
+        Decision::Put(RecordMeta::of(&object, 3))
     };
     to.records.replace_damaged(&at, Access::Wait, &mut change).expect("the disk is good");
     assert_eq!(page_count(&*to.engine, &name), count);

@@ -8,12 +8,14 @@ use crate::bitcask::record::{
 };
 use crate::bitcask::scan::{Scan, Scanned};
 use crate::bitcask::segment::{SEGMENT_HEADER_BYTES, Segment};
-use crate::bitcask::store::{LogStore, count_dead};
+use crate::bitcask::store::{LogStore, count_dead, entry_of};
 use crate::bitcask::synced::SyncedBefore;
+use crate::engine::Record;
 use crate::error::StoreError;
-use crate::index::{Location, SizeClass, Tag};
+use crate::index::{IndexEntry, Location, SizeClass, Tag};
 use crate::keyfile::KeyFile;
 use crate::seam::Pace;
+use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_planted::PlantedFault;
@@ -30,13 +32,23 @@ const SYNC_BYTES: u64 = 4 << 20;
 /// are kept.
 const LOOKUPS_MAX: u64 = 200_000;
 
-/// A record that was copied, and where from and to; `new` is `None` for one that has expired.
+/// A record that a merge has gone past, and where it was.
 struct Move {
     partition: Partition,
     tag: Tag,
     old: Location,
-    new: Option<Location>,
     class: SizeClass,
+    outcome: Moved,
+}
+
+/// What a merge has made of a record.
+enum Moved {
+    /// A copy of it.
+    Copied(Location),
+    /// Nothing: it has expired.
+    Dropped,
+    /// The tombstone that stays of it: it has expired.
+    Replaced(IndexEntry),
 }
 
 /// A segment in the making.
@@ -215,16 +227,34 @@ impl<'m> Copier<'m> {
             return Ok(());
         }
         let class = SizeClass::of(header.record_bytes());
-        let mut new = None;
-        if !self.store.is_expired(&header.meta) {
-            new = Some(self.push(header, record.body)?);
-        } else if self.has_older_write(header, record.key())? {
+        let outcome = match self.store.is_expired(&header.meta) {
+            true => self.take_expired(header, record)?,
+            false => Moved::Copied(self.push(header, record.body)?),
+        };
+        self.moves.push(Move { partition: header.partition, tag, old, class, outcome });
+        Ok(())
+    }
+
+    fn take_expired(
+        &mut self,
+        header: &RecordHeader,
+        record: &Scanned<'_>,
+    ) -> Result<Moved, StoreError> {
+        let (key, value) = record.body.split_at(record.key().len());
+        let expired = Record { meta: header.meta, value: Bytes::copy_from_slice(value) };
+        if let Some(Record { meta, value }) = expired.after_expiry() {
+            let value_bytes = value.len() as u32;
+            let tombstone = RecordHeader { value_bytes, meta, ..*header };
+            let location = self.push(&tombstone, &[key, &value].concat())?;
+            let size = tombstone.record_bytes();
+            return Ok(Moved::Replaced(entry_of(header.identity, &meta, location, size)));
+        }
+        if self.has_older_write(header, key)? {
             // Else the older write would be the newest one when the store is opened.
             let removal = RecordHeader { kind: RecordKind::Remove, value_bytes: 0, ..*header };
-            self.push(&removal, record.key())?;
+            self.push(&removal, key)?;
         }
-        self.moves.push(Move { partition: header.partition, tag, old, new, class });
-        Ok(())
+        Ok(Moved::Dropped)
     }
 
     /// Whether some segment that stays may have an older write of the key.
@@ -304,17 +334,24 @@ impl<'m> Copier<'m> {
         let table = self.store.table.load();
         for moved in self.moves.drain(..) {
             let mut index = self.store.stripe(moved.partition).write();
-            let is_moved = match moved.new {
-                Some(_) if planted::has(PlantedFault::LeavesIndexBehind) => false,
-                Some(new) => index.relocate(moved.tag, moved.old, new),
-                None => index.remove(moved.tag, moved.old).is_some(),
+            let new = match moved.outcome {
+                Moved::Copied(new) => Some((new, moved.class)),
+                Moved::Replaced(new) => Some((new.location, new.size_class)),
+                Moved::Dropped => None,
+            };
+            let is_moved = match moved.outcome {
+                Moved::Copied(_) if planted::has(PlantedFault::LeavesIndexBehind) => false,
+                Moved::Copied(new) => index.relocate(moved.tag, moved.old, new),
+                Moved::Replaced(new) => index.replace(moved.tag, moved.old, new),
+                Moved::Dropped => index.remove(moved.tag, moved.old).is_some(),
             };
             drop(index);
             if is_moved {
                 count_dead(&table, moved.old, moved.class);
-                let segment = moved.new.and_then(|new| table.get(new.segment()));
-                if let Some(segment) = segment {
-                    segment.count_live(moved.class);
+                if let Some((location, class)) = new
+                    && let Some(segment) = table.get(location.segment())
+                {
+                    segment.count_live(class);
                 }
             }
         }

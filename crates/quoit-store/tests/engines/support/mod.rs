@@ -1,5 +1,6 @@
 //! Helpers that the tests of engines share.
 
+pub mod expired;
 pub mod files;
 pub mod indexes;
 pub mod ordered;
