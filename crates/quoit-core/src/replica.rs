@@ -14,6 +14,7 @@ use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
 use quoit_model::props::BucketProps;
 use quoit_planted::planted;
+use quoit_store::after_expiry;
 use quoit_store::engine::{
     Access, Applied, Before, Decision, Record, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
 };
@@ -76,10 +77,10 @@ impl Replicated {
 }
 
 impl Replicated {
-    /// What stays of it when it has expired.
+    /// The tombstone that stays of it when it has expired.
     fn after_expiry(&self) -> Option<Self> {
         let expired = Record { meta: self.meta, value: self.object.clone() };
-        let Record { meta, value } = expired.after_expiry()?;
+        let Record { meta, value } = after_expiry(&expired)?;
         Some(Self { meta, rule: self.rule, object: value })
     }
 }

@@ -156,10 +156,10 @@ impl Object {
         self.siblings.iter().all(|sibling| sibling.deleted)
     }
 
-    /// What stays of an object whose values have all expired: a tombstone with its clock, which keeps out the
-    /// older values that it has replaced. The same on all replicas that hold the object. `None` when nothing
-    /// has to stay, because the object has seen no event but those of its values; and of data types, of
-    /// which nothing stays.
+    /// The tombstone that stays of an object whose values have all expired. It has the object's clock, which
+    /// keeps out the older values that the object has replaced. All replicas that hold the object make the
+    /// same one. `None` when nothing has to stay, because the object has seen no event but those of its
+    /// values; and of data types, of which nothing stays.
     #[must_use]
     pub fn after_expiry(&self) -> Option<Self> {
         let is_own = |entry: &Dot| {

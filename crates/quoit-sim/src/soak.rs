@@ -57,8 +57,8 @@ const REGRESSIONS: [(u64, &str); 20] = [
 /// Seeds that it runs with clients of data types beside the others.
 const DATA_TYPE_SEEDS: Range<u64> = 0..40;
 /// Seeds that it runs of families which are not in the mix. The thirteenth of several clusters once found
-/// entries of a source queue that no node of the other cluster called synced, since the object had been reaped
-/// there.
+/// entries of a source queue that no node of the other cluster called synced, since the object had been
+/// reaped there.
 const FAMILY_SEEDS: [(Family, Range<u64>); 3] =
     [(Family::Clusters, 0..14), (Family::Rights, 0..20), (Family::Expiring, 0..20)];
 /// Planted faults that it looks for among them.

@@ -1,8 +1,8 @@
 //! Code for secondary indexes that all engines share: entries of a record, and pages of a query.
 
-use crate::compressed::frame;
 use crate::engine::{IndexPage, RecordMeta};
 use crate::error::StoreError;
+use crate::frame;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_model::secondary_index::{self, IndexSpan};

@@ -9,7 +9,9 @@ pub mod compressed;
 pub mod convert;
 pub mod engine;
 pub mod error;
+mod expired;
 mod found_damage;
+pub mod frame;
 mod identity;
 pub mod index;
 mod index_activity;
@@ -28,6 +30,7 @@ pub mod seam;
 pub mod snapshot;
 
 pub use aside::{SalvageWork, is_set_aside, needs_salvage_to_finish, set_aside};
+pub use expired::after_expiry;
 pub use index_activity::IndexActivity;
 pub use marker::engine_of;
 pub use opening::{LastOpening, OpeningWatch, TOLD_BYTES, Unwatched};

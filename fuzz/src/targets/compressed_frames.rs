@@ -1,6 +1,6 @@
 //! The frames of values that are stored compressed.
 
-use quoit_store::compressed::frame::{is_framed, pack, unpack, unpack_into};
+use quoit_store::frame::{is_framed, pack, unpack, unpack_into};
 
 use crate::Target;
 

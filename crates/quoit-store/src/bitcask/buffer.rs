@@ -1,6 +1,6 @@
 //! The buffer that a thread reads records into, kept from one read to the next.
 
-use crate::compressed::frame::grow;
+use crate::frame::grow;
 use std::cell::Cell;
 
 /// A thread keeps its buffer unless it has grown beyond this, in bytes.

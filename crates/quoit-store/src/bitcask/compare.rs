@@ -5,6 +5,7 @@ use super::store::LogStore;
 use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use crate::engine::{Access, Record};
 use crate::error::StoreError;
+use crate::expired::after_expiry;
 use crate::index::Tag;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
@@ -57,7 +58,7 @@ impl Compare for LogStore {
                 match self.reader.load(&table, entry, 0, ReadPart::Whole, Access::Wait)? {
                     LoadedRecord::Stored(stored) if self.is_expired(&stored.header.meta) => {
                         let (key, record) = stored.into_key_and_record();
-                        records.extend(record.after_expiry().map(|tombstone| (key, tombstone)));
+                        records.extend(after_expiry(&record).map(|tombstone| (key, tombstone)));
                     }
                     LoadedRecord::Stored(stored) => records.push(stored.into_key_and_record()),
                     LoadedRecord::Damaged(error) => self.note_damaged(partition, *tag, &error),

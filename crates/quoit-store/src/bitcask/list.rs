@@ -8,6 +8,7 @@ use crate::engine::{
     Access, DataPlace, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
 };
 use crate::error::StoreError;
+use crate::expired::after_expiry;
 use crate::index::{IndexEntry, Tag};
 use crate::keyfile::{KeyListing, KeySource, MergedEntry, WriteKind};
 use crate::seam::give_way;
@@ -150,7 +151,7 @@ impl LogStore {
                     let (meta, identity) = (stored.header.meta, stored.header.identity);
                     let (key, record) = stored.into_key_and_record();
                     let shown = match self.is_expired(&meta) {
-                        true => record.after_expiry(),
+                        true => after_expiry(&record),
                         false => Some(record),
                     };
                     if let Some(record) = shown.filter(|_| identity >= from) {

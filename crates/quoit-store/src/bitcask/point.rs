@@ -10,6 +10,7 @@ use crate::engine::{
     Shown, Ticket,
 };
 use crate::error::StoreError;
+use crate::expired::after_expiry;
 use crate::index::{IndexEntry, Tag};
 use crate::index_page::places_of;
 use quoit_planted::planted;
@@ -34,11 +35,19 @@ enum Look {
 /// A record as a change is shown it.
 enum ExistingRecord {
     Stored(StoredRecord),
-    /// What stays of one that has expired.
+    /// The tombstone that stays of one that has expired.
     Expired(Record),
 }
 
 impl ExistingRecord {
+    /// The tombstone of a record that has expired.
+    fn tombstone(&self) -> Option<Record> {
+        match self {
+            Self::Stored(_) => None,
+            Self::Expired(tombstone) => Some(tombstone.clone()),
+        }
+    }
+
     fn shown(self, look: &mut dyn FnMut(&RecordRef<'_>)) {
         match self {
             Self::Stored(stored) => stored.shown(look),
@@ -98,7 +107,7 @@ impl LogStore {
                 Err(error)
             }
             Lookup::Present(_, stored) if self.is_expired(&stored.header.meta) => {
-                Ok(stored.into_record().after_expiry().map_or(Look::Missing, Look::Expired))
+                Ok(after_expiry(&stored.into_record()).map_or(Look::Missing, Look::Expired))
             }
             Lookup::Present(_, stored) => Ok(Look::Found(stored)),
         }
@@ -193,29 +202,21 @@ impl LogStore {
             return Err(error.clone());
         }
         let (old, stored) = self.old_of(candidate_count, lookup);
-        let mut left = None;
-        let existing = stored.filter(|_| before != Before::Skip);
-        let existing = existing.and_then(|stored| match self.is_expired(&stored.header.meta) {
-            true => {
-                left = stored.into_record().after_expiry();
-                left.clone().map(ExistingRecord::Expired)
-            }
-            false => Some(ExistingRecord::Stored(stored)),
-        });
+        let existing = self.existing(stored.filter(|_| before != Before::Skip));
+        let left = existing.as_ref().and_then(ExistingRecord::tombstone);
         bytes.clear();
         bytes.resize(HEADER_BYTES, 0);
         bytes.extend_from_slice(at.encoded);
         let value_at = bytes.len();
         let mut entries = EntryChange::default();
-        let mut decision = decide(at, existing, change, bytes, &mut entries);
+        let decision = decide(at, existing, change, bytes, &mut entries);
         assert!(bytes.len() >= value_at, "a change function only appends to its buffer");
         let is_kept = decision == Decision::Keep;
-        if let Some(tombstone) = left.filter(|_| is_kept) {
+        let decision = match left.filter(|_| is_kept) {
             // Whoever compares copies sees what is stored: the tombstone has to be, now that it counts.
-            bytes.truncate(value_at);
-            bytes.extend_from_slice(&tombstone.value);
-            decision = Decision::Put(tombstone.meta);
-        }
+            Some(tombstone) => replace_by(&tombstone, bytes, value_at),
+            None => decision,
+        };
         let meta = match decision {
             Decision::Keep => return Ok(Applied::Kept),
             Decision::Put(meta) => meta,
@@ -225,10 +226,7 @@ impl LogStore {
                 RecordMeta::default()
             }
         };
-        if bytes.len() as u64 > RECORD_BYTES_MAX {
-            let size_bytes = bytes.len() as u64;
-            return Err(StoreError::TooLarge { size_bytes, limit_bytes: RECORD_BYTES_MAX });
-        }
+        check_size(bytes)?;
         if meta.indexed {
             entries.new = places_of(at.key, &meta, &bytes[value_at..])?;
             self.indexes.begin_use();
@@ -259,6 +257,15 @@ impl LogStore {
         Ok(if is_kept { Applied::Kept } else { Applied::Written(Ticket(appended.sequence)) })
     }
 
+    /// A stored record as a change is shown it, or the tombstone that stays of an expired one.
+    fn existing(&self, stored: Option<StoredRecord>) -> Option<ExistingRecord> {
+        let stored = stored?;
+        match self.is_expired(&stored.header.meta) {
+            true => after_expiry(&stored.into_record()).map(ExistingRecord::Expired),
+            false => Some(ExistingRecord::Stored(stored)),
+        }
+    }
+
     /// The entry that a change replaces, and what is stored there. A damaged record that is alone with
     /// its tag is the one that was looked for: a write replaces it, so that damage can be repaired.
     pub(super) fn old_of(
@@ -286,6 +293,21 @@ pub(super) fn meta_of(entry: &IndexEntry) -> RecordMeta {
         expires_at_secs: 0,
         indexed: entry.indexed,
     }
+}
+
+fn check_size(record: &[u8]) -> Result<(), StoreError> {
+    let (size_bytes, limit_bytes) = (record.len() as u64, RECORD_BYTES_MAX);
+    if size_bytes > limit_bytes {
+        return Err(StoreError::TooLarge { size_bytes, limit_bytes });
+    }
+    Ok(())
+}
+
+/// Has a tombstone stored, whatever a change function has put into the buffer.
+fn replace_by(tombstone: &Record, bytes: &mut Vec<u8>, value_at: usize) -> Decision {
+    bytes.truncate(value_at);
+    bytes.extend_from_slice(&tombstone.value);
+    Decision::Put(tombstone.meta)
 }
 
 /// Shows what is stored to a change function. Index entries that it has are noted.

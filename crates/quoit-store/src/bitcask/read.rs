@@ -3,9 +3,9 @@
 use super::buffer::ReadBuffer;
 use super::record::{self, HEADER_BYTES, Position, RecordHeader};
 use super::segment::{SegmentTable, log_name};
-use crate::compressed::frame;
 use crate::engine::{Access, FRONT_BYTES, Record, RecordAt, RecordRef};
 use crate::error::StoreError;
+use crate::frame;
 use crate::index::IndexEntry;
 use crate::seam::ReadAt;
 use bytes::{Buf, Bytes};

@@ -10,6 +10,7 @@ use crate::engine::{
     Transaction,
 };
 use crate::error::StoreError;
+use crate::expired::after_expiry;
 use crate::index::{IndexEntry, Tag};
 use crate::index_page::places_of;
 use crate::pending::{ByRecord, OwnedName};
@@ -133,7 +134,7 @@ impl LogStore {
                 let is_expired = self.is_expired(&stored.header.meta);
                 let whole = (part == ReadPart::Whole).then(|| stored.into_record());
                 let shown = match is_expired {
-                    true => whole.and_then(|record| record.after_expiry()),
+                    true => whole.and_then(|record| after_expiry(&record)),
                     false => whole,
                 };
                 BodyFinding::Present(entry, shown)

@@ -1,6 +1,5 @@
 //! The engine before an engine.
 
-use super::frame;
 use super::transact::Packing;
 use crate::compare::Compare;
 use crate::engine::{
@@ -9,6 +8,7 @@ use crate::engine::{
     RecordRef, RecordVisitor, RecordWalk, Shown, SizeBound, Ticket, Verified, Visited,
 };
 use crate::error::StoreError;
+use crate::frame;
 use crate::index::Tag;
 use crate::index_activity::IndexActivity;
 use bytes::Bytes;

@@ -4,11 +4,10 @@
 //! and it saves space, and it always returns the value as it was given. The engine behind keeps bytes.
 //! Compressed and plain values stay readable for ever, whatever the choice is now.
 //!
-//! [`frame`] has the form of a compressed value.
+//! [`frame`](crate::frame) has the form of a compressed value.
 
 mod compare;
 mod engine;
-pub mod frame;
 mod transact;
 
 pub use engine::{CompressedEngine, CompressionChoice};

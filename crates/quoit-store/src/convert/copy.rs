@@ -3,9 +3,9 @@
 use super::error::ConvertError;
 use super::switch::Conversion;
 use crate::compare::hour_of;
-use crate::compressed::frame;
 use crate::engine::{Access, BatchWrite, Engine, Fetch, KeyRange, Record, RecordAt, Ticket};
 use crate::error::StoreError;
+use crate::frame;
 use crate::seam::Clock;
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;

@@ -1,12 +1,9 @@
 //! Records, and where they live.
 
-use crate::compressed::frame;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
-use quoit_planted::planted;
-use std::borrow::Cow;
 
 /// Where a record lives: its name, encoded name, identity and partition.
 #[derive(Clone, Copy, Debug)]
@@ -86,30 +83,6 @@ pub struct Record {
     pub meta: RecordMeta,
     /// The value, a slice of the buffer that it was read into.
     pub value: Bytes,
-}
-
-impl Record {
-    /// What stays of a record that has expired: a tombstone, where the value is an object that has replaced
-    /// older ones ([`Object::after_expiry`]). Engines show it in the record's place where a single record is
-    /// looked at, in folds and to changes, and store it instead of the record when they take back its room or
-    /// [`Engine::update`](super::Engine::update) has shown it.
-    /// `None` where nothing stays.
-    #[must_use]
-    pub fn after_expiry(&self) -> Option<Self> {
-        if planted!(ForgetsExpired) {
-            return None;
-        }
-        let plain = frame::unpack(&self.value).ok()?;
-        let object = match plain {
-            Cow::Borrowed(_) => Object::decode(&self.value),
-            Cow::Owned(plain) => Object::decode(&plain.into()),
-        };
-        let tombstone = object.ok()?.after_expiry()?;
-        let mut value = Vec::new();
-        tombstone.encode_into(&mut value);
-        let meta = RecordMeta::of(&tombstone, self.meta.n_val_class);
-        Some(Self { meta, value: value.into() })
-    }
 }
 
 /// A stored record, for as long as the engine shows it.

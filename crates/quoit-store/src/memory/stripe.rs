@@ -4,6 +4,7 @@ use super::indexes::{MemoryIndexes, entries_cost_bytes};
 use crate::buckets::BucketList;
 use crate::compare::{HashRange, Leaf, Scope, class_place, compared_digest, contribution};
 use crate::engine::{DataPlace, Record, RecordAt, RecordMeta};
+use crate::expired::after_expiry;
 use crate::index::{Share, Sums, Tag};
 use crate::index_page::places_of;
 use bytes::Bytes;
@@ -76,11 +77,11 @@ impl StripeRecord {
         if self.has_ended(now_secs) { self.left(now_secs) } else { Some(self.record.clone()) }
     }
 
-    /// What stays of the record when it has expired. Nothing where the engine forgets it.
+    /// The tombstone that stays of the record when it has expired. None where the engine forgets it.
     fn left(&self, now_secs: u64) -> Option<Record> {
         let expires_at_secs = self.record.meta.expires_at_secs;
         let has_expired = expires_at_secs != 0 && u64::from(expires_at_secs) <= now_secs;
-        if has_expired { self.record.after_expiry() } else { None }
+        if has_expired { after_expiry(&self.record) } else { None }
     }
 
     fn has_ended(&self, now_secs: u64) -> bool {

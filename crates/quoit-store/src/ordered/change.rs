@@ -12,6 +12,7 @@ use crate::engine::{
     Record, RecordAt, RecordMeta, RecordRef, Ticket, Transaction,
 };
 use crate::error::StoreError;
+use crate::expired::after_expiry;
 use crate::index_page::places_of;
 use crate::pending::ByRecord;
 use bytes::Bytes;
@@ -168,7 +169,7 @@ impl StoreShared {
             return self.discard(at);
         };
         let former = self.former_of(at, &record);
-        let left = record.after_expiry();
+        let left = after_expiry(&record);
         let after = left.as_ref().map(|left| (left.meta, &left.value[..]));
         let write = RecordWrite { at: *at, former, after };
         self.write(at.partition, &[write]).map(drop)

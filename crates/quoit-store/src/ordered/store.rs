@@ -10,6 +10,7 @@ use crate::bitcask::MetaFile;
 use crate::buckets::BucketList;
 use crate::engine::{Record, RecordAt, RecordMeta};
 use crate::error::StoreError;
+use crate::expired::after_expiry;
 use crate::found_damage::FoundDamage;
 use crate::index_activity::IndexCounters;
 use crate::seam::{Clock, DiskLock, WorkerHandle};
@@ -97,7 +98,7 @@ impl StoreShared {
 
     /// A whole record as it is shown: itself, or what stays of it when it has expired.
     pub(super) fn shown(&self, record: Record) -> Option<Record> {
-        if self.is_expired(&record.meta) { record.after_expiry() } else { Some(record) }
+        if self.is_expired(&record.meta) { after_expiry(&record) } else { Some(record) }
     }
 
     /// The error of a damaged record.

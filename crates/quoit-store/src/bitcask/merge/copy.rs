@@ -12,6 +12,7 @@ use crate::bitcask::store::{LogStore, count_dead, entry_of};
 use crate::bitcask::synced::SyncedBefore;
 use crate::engine::Record;
 use crate::error::StoreError;
+use crate::expired::after_expiry;
 use crate::index::{IndexEntry, Location, SizeClass, Tag};
 use crate::keyfile::KeyFile;
 use crate::seam::Pace;
@@ -41,7 +42,7 @@ struct Move {
     outcome: Moved,
 }
 
-/// What a merge has made of a record.
+/// The outcome of a merge for a record.
 enum Moved {
     /// A copy of it.
     Copied(Location),
@@ -242,7 +243,7 @@ impl<'m> Copier<'m> {
     ) -> Result<Moved, StoreError> {
         let (key, value) = record.body.split_at(record.key().len());
         let expired = Record { meta: header.meta, value: Bytes::copy_from_slice(value) };
-        if let Some(Record { meta, value }) = expired.after_expiry() {
+        if let Some(Record { meta, value }) = after_expiry(&expired) {
             let value_bytes = value.len() as u32;
             let tombstone = RecordHeader { value_bytes, meta, ..*header };
             let location = self.push(&tombstone, &[key, &value].concat())?;

@@ -1,4 +1,4 @@
-//! What engines keep of objects that have expired.
+//! The tombstones that engines keep of objects that have expired.
 
 use super::{Name, keys, try_put};
 use bytes::Bytes;

@@ -103,7 +103,7 @@ pub fn is_framed(stored: &[u8]) -> bool {
 
 /// Whether a value would be stored otherwise than it is, and it has to be asked whether it shall be
 /// compressed.
-pub(super) const fn may_be_framed(value: &[u8]) -> bool {
+pub(crate) const fn may_be_framed(value: &[u8]) -> bool {
     value.len() >= COMPRESSED_BYTES_MIN || matches!(value, [MARK, ..])
 }
 
