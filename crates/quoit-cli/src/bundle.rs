@@ -1,4 +1,4 @@
-//! `quoit debug bundle`: everything that somebody who helps asks for, in one file.
+//! `quoit debug bundle`: everything that support asks an operator for, in one file.
 
 use crate::api::{Answer, Api, Call};
 use anyhow::{Context, Result};

@@ -38,7 +38,7 @@ pub fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Prints a line as `println!` does, and does not panic when nobody reads it.
+/// Prints a line as `println!` does, and does not panic when the reader has gone.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {

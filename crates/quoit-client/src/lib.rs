@@ -17,7 +17,7 @@
 //!         }
 //!     }
 //!
-//!     // Read, change, write back; again if somebody else was faster.
+//!     // Read, change, write back; again if another client was faster.
 //!     let options = UpdateOptions::default();
 //!     client
 //!         .update(&nara, &LatestModified, &options, |old| {

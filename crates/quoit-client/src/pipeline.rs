@@ -46,7 +46,7 @@ struct Waiter {
 
 impl Waiter {
     /// Gives the place free and then the answer, so that who has the answer finds the
-    /// connection idle. Nobody to take it is fine: the caller gave up.
+    /// connection idle. A caller that gave up takes none.
     fn answer(self, outcome: Result<Frame, Failure>) {
         drop(self.slot);
         let _ = self.reply.send(outcome);
@@ -87,7 +87,7 @@ impl Pipeline {
         self.jobs.is_closed()
     }
 
-    /// Requests in flight, answered to nobody included.
+    /// Requests in flight, those of callers that gave up included.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }

@@ -47,7 +47,7 @@ pub enum JoinError {
     /// The node has no connections.
     #[error("this node does not listen for other nodes; start it with --node ADDR")]
     NotListening,
-    /// Nobody answers there, or no node of ours.
+    /// Nothing answers there, or something else than a node.
     #[error(
         "{address} is not reachable: {reason}; give the internode address (--node) of a running member"
     )]

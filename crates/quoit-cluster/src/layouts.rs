@@ -60,7 +60,7 @@ pub struct Layouts {
 }
 
 impl Layouts {
-    /// One layout that everybody uses.
+    /// One layout that all nodes use.
     pub(crate) fn new(only: Arc<Layout>) -> Self {
         Self {
             live: vec![only],

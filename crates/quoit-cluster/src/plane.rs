@@ -367,7 +367,7 @@ impl ControlPlane {
     }
 
     /// Whether others may have agreed on members that this node does not know: it belongs to a cluster of
-    /// several, and nobody leads it. One of those may be the leader that would tell.
+    /// several, and has no leader. One of those may be the leader that would tell.
     pub(crate) fn may_be_behind(&self) -> bool {
         self.read().members().count() > 1 && !self.group.is_led()
     }

@@ -29,7 +29,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 enum Attempt {
     /// For good.
     Refused(ChangeError),
-    /// Because nobody leads just now.
+    /// Because no member leads just now.
     NoLeader,
 }
 

@@ -31,7 +31,7 @@ impl Blocking {
         }
     }
 
-    /// Does a step that reads files in long strides, where that disturbs nobody.
+    /// Does a step that reads files in long strides, where that disturbs no request.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Calls that nobody waits for longer than the other node is up.
+//! Calls that end when the other node goes down.
 
 use prost::Message;
 use quoit_cluster::{CallError, Lane, Peer, Replies, Reply};

@@ -62,7 +62,7 @@ impl AskedDigests {
 
 /// Replicas that have to be asked besides the local copy.
 pub(crate) enum ConfirmationPlan {
-    /// Nobody: the local copy's votes are enough.
+    /// No node: the local copy's votes are enough.
     Own,
     /// Others, and they were asked.
     Asked(AskedDigests),

@@ -163,7 +163,7 @@ pub enum RequestError {
     /// The storage engine failed.
     #[error(transparent)]
     Store(StoreError),
-    /// A node that nobody else can stand in for is of a version that does not know what it is asked for.
+    /// A node that no other can stand in for is of a version that does not know what it is asked for.
     #[error(
         "{node} does not speak version {needed} of the protocol between nodes, and no other node has the \
          requested data; upgrade it, or raise internode.version.maximum on it"

@@ -87,7 +87,7 @@ pub struct FoldProgress {
     pub looked_at_bytes: u64,
     /// Records that the fold is about: named, or counted, or changed or about to be.
     pub match_count: u64,
-    /// Records that could not be changed: somebody else had changed them, or too few nodes answered.
+    /// Records that could not be changed: a client had changed them, or too few nodes answered.
     pub failed_count: u64,
     /// Records by the order of magnitude of their bytes: 2 stands for 100 to 999.
     pub sizes: BTreeMap<u32, u64>,

@@ -47,7 +47,7 @@ pub enum ShownObject<'a> {
     Whole(Object),
 }
 
-/// The write of one value with at most a content type, which nobody wants to see afterwards.
+/// The write of one value with at most a content type, which is not to be returned.
 #[derive(Clone, Debug)]
 pub struct PlainWrite<'a> {
     /// Where to.
@@ -94,7 +94,7 @@ impl fmt::Debug for Pending {
 
 /// The syncs that a write in the log still needs.
 enum Wants {
-    /// Nobody else: at most the device.
+    /// No other node: at most the device.
     Device { quorums: WriteQuorums, ticket: Ticket, timeout_ms: Option<u32>, name: Option<Bytes> },
     /// The other replicas.
     Replicas(Arc<Topology>, Layouts, Made),

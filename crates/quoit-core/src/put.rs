@@ -361,7 +361,7 @@ pub(crate) fn needs_another<T>(result: &Result<T, RequestError>) -> bool {
     matches!(fault, StoreError::Corrupt { .. } | StoreError::DiskFull { .. })
 }
 
-/// Options of a write that goes to all primaries of its bucket and to nobody else.
+/// Options of a write that goes to all primaries of its bucket and to no other node.
 const fn primaries_only(options: WriteOptions) -> WriteOptions {
     WriteOptions { n_val: None, sloppy_quorum: Some(false), ..options }
 }

@@ -238,7 +238,7 @@ impl<'a> ReadRun<'a> {
         open.min_by_key(|voter| (voter.primary == 0, cost(voter.node))).map(|voter| voter.node)
     }
 
-    /// Asks a node: for the object while nobody else is asked for it.
+    /// Asks a node: for the object while no other node is asked for it.
     fn ask(&mut self, node: NodePlace) {
         let has_body = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
         let whole = !has_body && !self.waiting.iter().any(|(_, whole)| *whole);
@@ -396,7 +396,7 @@ impl<'a> ReadRun<'a> {
         Ok(Some(Some(object)))
     }
 
-    /// The versions that were fetched, merged, with the digest; `None` where nobody has anything.
+    /// The versions that were fetched, merged, with the digest; `None` where no replica has anything.
     fn merged_answers(&self) -> Result<Option<(u64, Object)>, RequestError> {
         let mut merged: Option<(u64, Object)> = None;
         let mut seen: SmallVec<[u64; 4]> = SmallVec::new();

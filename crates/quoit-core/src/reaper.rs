@@ -1,4 +1,4 @@
-//! Reaping: tombstones that everybody has seen are removed.
+//! Reaping: tombstones that all primaries have are removed.
 //!
 //! A tombstone is due some time after it was written (`delete_mode`). Those written while the node runs
 //! wait in a queue; what does not fit the queue, and what was there when the node started, is found by a

@@ -158,7 +158,7 @@ impl Topology {
         self.layouts.first().map_or(0, |live| live.layout.version())
     }
 
-    /// Whether this node is the only one: nobody else is ever asked.
+    /// Whether this node is the only one: no other is ever asked.
     pub(crate) fn is_alone(&self) -> bool {
         matches!(self.nodes.as_slice(), [Node { reach: Reach::Own, .. }])
     }
@@ -267,7 +267,7 @@ impl Topology {
     }
 
     /// Whether this node coordinates a write that goes to `layouts`: it is one of those that should have the
-    /// record. With nobody to forward to it does too, to tell the fault.
+    /// record. Without a node to forward to it does too, to tell the fault.
     pub(crate) fn coordinates(&self, layouts: &Layouts) -> bool {
         let Some(own) = self.own else { return false };
         layouts.iter().all(|voters| voters.node_count() == 0)

@@ -102,7 +102,7 @@ impl ReplicatedStore {
         }
     }
 
-    /// Sends an object to a replica that was found to lack it; nobody waits for the outcome.
+    /// Sends an object to a replica that was found to lack it, without waiting for the outcome.
     pub(crate) fn repair(
         &self,
         topology: &Topology,

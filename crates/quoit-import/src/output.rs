@@ -3,7 +3,7 @@
 use std::fmt::Arguments;
 use std::io::Write;
 
-/// Prints a line. That nobody reads it is no fault of the import.
+/// Prints a line. A reader that has gone is no fault of the import.
 pub(crate) fn line(text: Arguments<'_>) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
@@ -13,7 +13,7 @@ pub(crate) fn note(text: Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Prints a line as `println!` does, and does not panic when nobody reads it.
+/// Prints a line as `println!` does, and does not panic when the reader has gone.
 macro_rules! say {
     ($($words:tt)*) => {
         $crate::output::line(format_args!($($words)*))

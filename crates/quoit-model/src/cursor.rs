@@ -12,7 +12,7 @@ pub(crate) struct CutOff {
 /// Reads pieces from the front of a buffer.
 pub(crate) struct Cursor<'a> {
     input: &'a [u8],
-    /// Whom byte strings are shared with; without an owner they are copied.
+    /// The buffer that byte strings share; without one they are copied.
     owner: Option<&'a Bytes>,
     at: usize,
 }

@@ -54,7 +54,7 @@ impl Object {
     ///
     /// A value that two events have written (its put was forwarded twice, so they have one tag) stands there
     /// once, under the lesser of them. The clock covers both, so that the other one goes from every replica;
-    /// and a value that replaces the lesser one has been written by somebody who saw it.
+    /// and a value that replaces the lesser one has been written by a client that saw it.
     ///
     /// Commutative and idempotent as far as [`Object::digest`] looks, and associative between
     /// objects whose siblings all have dots; a value without one may come back as a false sibling,

@@ -5,7 +5,7 @@ use std::process::Command;
 /// The lowest priority, where the system has no policy of idle threads.
 const LOWEST_PRIORITY: i32 = 19;
 
-/// Has the calling thread run only while nobody else wants its processor: the clients run beside the server,
+/// Has the calling thread run only while no other wants its processor: the clients run beside the server,
 /// whose time is not to be theirs. A low priority alone is not enough, since Linux lets a thread end its time
 /// slice; a thread of the policy SCHED_IDLE is put aside at once.
 pub(crate) fn take_what_is_left() {

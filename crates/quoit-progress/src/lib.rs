@@ -1,4 +1,4 @@
-//! How far a long command is, for somebody who waits: one look for all commands.
+//! How far a long command is, for the operator who waits: one look for all commands.
 //!
 //! A terminal has one line that changes: a bar where the end is known, what is done, the rate, and the time
 //! that is left. Where the standard error is no terminal, a plain line is written now and then. A command
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// How often the line on a terminal is written anew; also the time before the first one.
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(500);
-/// How often a line is written where nobody looks at it as it comes.
+/// How often a line is written to a file or a pipe.
 const FILE_INTERVAL: Duration = Duration::from_secs(10);
 /// Characters of a bar.
 const BAR_WIDTH: u64 = 24;

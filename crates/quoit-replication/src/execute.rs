@@ -21,7 +21,7 @@ const UNKNOWN_COMMAND: &str = "a command that this release does not know";
 
 /// Time that other nodes have for a command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
-/// Time that nodes have to tell figures, which somebody waits to see.
+/// Time that nodes have to tell figures, for which an operator waits.
 const STATUS_LIMIT: Duration = Duration::from_secs(3);
 /// Time that they have to compare everything.
 const FULL_SYNC_LIMIT: Duration = Duration::from_secs(3_600);

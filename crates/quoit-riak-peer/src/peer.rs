@@ -73,7 +73,7 @@ impl RiakPeer {
     ///
     /// # Errors
     ///
-    /// When nobody listens there, or the login is refused.
+    /// When nothing listens there, or the login is refused.
     pub async fn connect(
         address: &str,
         protocol: RiakProtocol,

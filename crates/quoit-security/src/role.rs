@@ -28,7 +28,7 @@ pub struct Group {
     pub options: Options,
 }
 
-/// To whom something is granted.
+/// The user, the group or all users that something is granted to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// A user.

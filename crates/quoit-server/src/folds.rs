@@ -14,7 +14,7 @@ use tokio::time::timeout;
 const RUNNING_MAX: usize = 4;
 /// Folds that have ended and are remembered.
 const ENDED_MAX: usize = 100;
-/// Records that a fold has named and nobody has fetched: it waits then.
+/// Records that a fold has named and that were not fetched: it waits then.
 const FOUND_MAX: usize = 10_000;
 /// Likewise, memory that they take: those of one step more may go beyond.
 const FOUND_BYTES_MAX: usize = 16 << 20;
@@ -51,7 +51,7 @@ struct FoldState {
 }
 
 impl FoldState {
-    /// Whether the fold has to wait until somebody fetches what it has named.
+    /// Whether the fold has to wait until what it has named is fetched.
     fn is_full(&self) -> bool {
         self.found.len() >= FOUND_MAX || self.found_bytes >= FOUND_BYTES_MAX
     }

@@ -65,7 +65,7 @@ impl ServerContext {
         faults
     }
 
-    /// Listeners that are open to everybody, which an operator may want.
+    /// Listeners that are open to all addresses, which an operator may want.
     fn open_warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let open = self.open_listeners();

@@ -32,7 +32,7 @@ const BATCH_BYTES_MAX: usize = 64 << 10;
 const POLL: Duration = Duration::from_millis(50);
 /// How long the source waits for one node of the other cluster.
 const STORING_LIMIT: Duration = Duration::from_secs(5);
-/// How long anybody waits for a node's answer.
+/// How long a sink waits for a node's answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// Longest pause of a way between two batches, in microseconds.
 const PAUSE_US_MAX: u64 = 100_000;

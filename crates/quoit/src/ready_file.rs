@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Removes what a killed process has left: addresses at which nobody answers.
+/// Removes what a killed process has left: addresses at which no node answers.
 pub(crate) fn remove_stale(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(fault) if fault.kind() != ErrorKind::NotFound => Err(fault)

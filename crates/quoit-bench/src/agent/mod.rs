@@ -42,7 +42,7 @@ pub enum AgentError {
         /// The fault.
         error: io::Error,
     },
-    /// Everybody could have the agent run anything.
+    /// Any process that reaches the port could have the agent run anything.
     #[error(
         "{0} can be reached from other machines, and an agent runs what it is told: give it a token that the \
          coordinator has, too (--token-file FILE, made by `{TOKEN_ADVICE}`), or certificates (--tls-cert, \

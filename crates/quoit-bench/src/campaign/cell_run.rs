@@ -285,7 +285,7 @@ fn lock(servers: &SharedServers) -> std::sync::MutexGuard<'_, Box<dyn StartedSer
     servers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Servers that somebody else has started.
+/// Servers that were running before the campaign.
 struct RunningServers(ServerPlan);
 
 impl StartedServers for RunningServers {

@@ -41,7 +41,7 @@ impl fmt::Debug for dyn Duplex {
 /// By what the two sides of a link know each other.
 #[derive(Debug, Clone, Default)]
 pub enum LinkSecurity {
-    /// Everybody who reaches the port is trusted: for loopback only.
+    /// Any process that reaches the port is trusted: for loopback only.
     #[default]
     Open,
     /// A token that both sides know.

@@ -208,7 +208,7 @@ fn detailed(name: &RecordName, object: &Object, sibling: &Sibling) -> String {
     format!("{}\n\n{}", crate::columns::columns(rows), indented(sibling))
 }
 
-/// Tells something beside the output. Nothing depends on whether somebody reads it.
+/// Tells something beside the output. Nothing depends on whether it is read.
 pub(super) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -35,7 +35,7 @@ fn copy_all<T: AsRef<[u8]>>(elements: impl IntoIterator<Item = T>) -> Vec<Bytes>
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataTypeUpdate {
     pub(crate) operation: DtOp,
-    /// Whether it takes away what somebody must have seen.
+    /// Whether it removes something, which needs a context.
     pub(crate) needs_context: bool,
 }
 

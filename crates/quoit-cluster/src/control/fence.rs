@@ -25,7 +25,7 @@ pub(crate) enum Passage {
     Open,
     /// Not enough have answered yet.
     Waiting,
-    /// Somebody knows of a later start: so many were counted there.
+    /// Another node knows of a later start: so many were counted there.
     Stale { known_starts: u64 },
 }
 

@@ -34,7 +34,7 @@ const ELECTION_MS_MIN: u64 = 1_000;
 pub(super) const ELECTION_MS_MAX: u64 = 2_000;
 /// A part that has ended is started again no sooner than this after its last start.
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
-/// A node that has heard nothing of a leader for so long is led by nobody.
+/// A node that has heard nothing of a leader for so long has none.
 const LED_WITHIN: Duration = Duration::from_millis(ELECTION_MS_MAX);
 /// Time that sending a part of a snapshot may take, in milliseconds.
 const SNAPSHOT_PART_MS: u64 = 5_000;
@@ -52,7 +52,7 @@ const APPEND_ENTRIES_MAX: u64 = 64;
 /// Why the log did not take something.
 #[derive(Clone, Debug)]
 pub(crate) enum GroupError {
-    /// Another node leads, or nobody.
+    /// Another node leads, or none.
     NotLeader,
     /// The node does not take part any more.
     Departed(Departure),
@@ -105,7 +105,7 @@ pub(crate) struct Group {
     started_at: RwLock<Option<Instant>>,
     /// Changes that hold on every state, and who waits for them.
     told: parking_lot::Mutex<Vec<ChangesToMake>>,
-    /// Held by whoever has the log agree on such changes.
+    /// Held by the task that has the log agree on such changes.
     telling: Mutex<()>,
     /// Shared while a leader's entries are taken: the log does not change between a look at its end and the
     /// answer to a candidate.
@@ -215,7 +215,7 @@ impl Group {
         *self.led_at.write() = Some(Instant::now());
     }
 
-    /// Whether the node leads, or somebody who leads it was heard of lately.
+    /// Whether the node leads, or has heard of its leader lately.
     pub(crate) fn is_led(&self) -> bool {
         let led_at = *self.led_at.read();
         led_at.is_some_and(|at| at.elapsed() <= LED_WITHIN)

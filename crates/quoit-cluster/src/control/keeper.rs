@@ -35,7 +35,7 @@ const ROUND_INTERVAL: Duration = Duration::from_millis(500);
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that another node may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// A voter that is away for so long is replaced, if somebody can take its place.
+/// A voter that is away for so long is replaced, if another member can take its place.
 const VOTER_PATIENCE: Duration = Duration::from_secs(30);
 /// A node that shall learn of its own removal and is away is not waited for longer than this.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(10);

@@ -28,7 +28,7 @@ use tokio::sync::watch;
 /// Published by the machine: the state for everyone who reads it, and how far it has come.
 pub(crate) struct Published {
     pub(crate) state: ArcSwap<State>,
-    /// Version of the newest state: never less than that of a state which somebody has read.
+    /// Version of the newest state: never less than that of a state that was read.
     pub(crate) newest_version: AtomicU64,
     /// The state's version.
     pub(crate) version: watch::Sender<u64>,
@@ -66,7 +66,7 @@ impl Published {
     }
 }
 
-/// The state machine. The control file has what it has applied before anybody sees it.
+/// The state machine. The control file has each change before readers see it.
 pub(crate) struct Machine {
     file: Arc<ControlFile>,
     published: Arc<Published>,

@@ -6,7 +6,7 @@ use crate::NodeId;
 use std::fmt;
 use std::io::Cursor;
 
-/// A node as `openraft` wants it: with a default, which names nobody.
+/// A node as `openraft` wants it: with a default, which names no node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RaftId(pub(crate) NodeId);
 

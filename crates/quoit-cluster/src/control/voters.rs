@@ -28,7 +28,7 @@ const fn voter_count(member_count: usize) -> usize {
 }
 
 /// Chooses the voters: those that vote already as long as they are fit, then others, from distinct
-/// locations as far as there are such. Voters are only given up when somebody fit takes their place.
+/// locations as far as there are such. A voter is only given up when a fit member takes its place.
 ///
 /// A leaver that votes does so on while fewer would vote without it: handing over takes hours, in which a
 /// cluster of three is not to depend on one voter.

@@ -34,7 +34,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// False when nobody waits for it any more.
+    /// False when its caller does not wait for it any more.
     pub(super) fn hand_over(self) -> bool {
         self.sink.deliver(self.slot, self.answer, self.stream)
     }
@@ -87,7 +87,7 @@ pub(super) struct Calls {
     counts: MethodCounts,
     connected_count: u64,
     too_busy_count: u64,
-    /// Answers that nobody waited for.
+    /// Answers whose callers had given up.
     pub(super) discarded_count: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Whether the clocks of two nodes agree.
 //!
 //! Times of writes decide between values where causality does not, and each node's times follow its own
-//! clock. A node whose clock runs ahead would win against everybody until the others get there.
+//! clock. A node whose clock runs ahead would win against all others until their clocks get there.
 
 use super::internode::Internode;
 use super::peer::Trouble;

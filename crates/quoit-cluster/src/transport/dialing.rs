@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub(super) const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Dials `lane` of `peer`, and dials it again whenever its connection ends, until the peer is retired. The
-/// large lane waits until somebody needs it.
+/// large lane waits until a call needs it.
 pub(super) async fn keep_connected(context: Arc<Context>, peer: Arc<Peer>, lane: Lane) {
     let mut backoff = Backoff::default();
     let mut reachability = Reachability::default();

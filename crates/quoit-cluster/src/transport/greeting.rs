@@ -68,7 +68,7 @@ pub(super) enum Whom<'a> {
     Member(NodeId),
     /// The same, with TLS or not at all.
     MemberByTls(NodeId),
-    /// Whoever is there, as a guest, perhaps by a proof for nodes that have no certificate.
+    /// Any node that is there, as a guest, perhaps by a proof for nodes that have no certificate.
     Anyone(Option<&'a JoinProof>),
 }
 

@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 /// One lane of a peer: its connection, or the lack of one, and the calls on it.
 pub(super) struct LaneState {
     pub(super) outbox: Outbox<Calls>,
-    /// Somebody wants the lane dialed now.
+    /// A call wants the lane dialed now.
     pub(super) wanted: Notify,
-    /// Somebody wants another connection in place of the one that there is.
+    /// Another connection is wanted in place of the one that there is.
     is_outdated: AtomicBool,
     own_window: Window,
     frame_bytes_max: AtomicU32,

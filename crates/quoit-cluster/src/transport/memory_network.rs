@@ -90,7 +90,7 @@ impl MemoryNetwork {
         shared.link(other, one).reset();
     }
 
-    /// A host dies: its connections are reset and nobody listens there.
+    /// A host dies: its connections are reset and it listens no more.
     pub fn kill(&self, name: &str) {
         let mut shared = self.shared.lock();
         let prefix = format!("{name}:");

@@ -34,7 +34,7 @@ pub(super) enum Urgency {
 pub(super) enum FailedWrite {
     /// Nothing: a system call that fails sends nothing.
     SendsNothing,
-    /// Nobody knows: TLS may have sent some records of what it took.
+    /// Unknown: TLS may have sent some records of what it took.
     MaySend,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Outbox<T> {
 pub(super) struct Inner<T> {
     /// State that the lock guards besides.
     pub(super) state: T,
-    /// Frames that nobody has begun to write.
+    /// Frames of which no byte was written.
     pending: Vec<u8>,
     /// An empty buffer to change places with `pending`.
     spare: Vec<u8>,
@@ -67,7 +67,7 @@ enum Writer {
     /// There is no connection.
     Absent,
     Free(BoxWriter),
-    /// Somebody is writing and will look at `pending` afterwards.
+    /// A task is writing and will look at `pending` afterwards.
     Busy,
     /// The peer takes no more at the moment; the driver goes on from `from`.
     Blocked {
@@ -244,7 +244,7 @@ impl<T> Inner<T> {
         self.traffic.sent_bytes
     }
 
-    /// Position in the stream of all frames ever appended from which nobody has begun to write.
+    /// Position in the stream of all frames ever appended from which no byte was written.
     pub(super) fn waits_from(&self) -> u64 {
         self.appended_bytes() - self.pending.len() as u64
     }

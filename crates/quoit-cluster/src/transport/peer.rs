@@ -285,7 +285,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Tells the node that nobody waits for answers to `call` any more.
+    /// Tells the node that the caller does not wait for answers to `call` any more.
     pub(super) fn cancel(&self, lane: Lane, call: u32) {
         self.tell(lane, FramePrefix::new(FrameKind::Cancel, call), &[]);
     }

@@ -132,7 +132,7 @@ impl Replies {
         self.sink.gathered.lock().open_count
     }
 
-    /// Abandons the calls, but has somebody told if one of them fails.
+    /// Abandons the calls, but has a failure of one of them told.
     pub fn leave(self, told: Arc<dyn LateFaults>, note: Bytes) {
         self.sink.gathered.lock().late = Some(Late { told, note });
     }

@@ -33,7 +33,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// How connections between nodes are secured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkMode {
-    /// Without TLS: whoever reaches the port is believed.
+    /// Without TLS: any process that reaches the port is believed.
     #[default]
     Plain,
     /// With TLS where the other side can, else without: the step between the two others.

@@ -20,7 +20,7 @@ pub struct IncomingRequest {
     pub header: Bytes,
     /// Bytes that are no message: a value, mostly.
     pub payload: Bytes,
-    /// Whether the node is a guest: nobody has checked that it belongs to the cluster.
+    /// Whether the node is a guest: it was not checked that it belongs to the cluster.
     pub is_guest: bool,
     /// The proof of the connection that it came on.
     pub proven: Proven,

@@ -13,7 +13,7 @@ pub struct PeerStatistics {
     pub connected_count: u64,
     /// Calls that were not sent because as much was under way as the node takes.
     pub too_busy_count: u64,
-    /// Answers that nobody waited for any more.
+    /// Answers whose callers had given up.
     pub discarded_count: u64,
 }
 

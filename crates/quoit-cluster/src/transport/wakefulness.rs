@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 /// How often the node notes that it runs.
 pub(super) const TICK_INTERVAL: Duration = Duration::from_millis(250);
-/// A node that has not noted it for so long did not run. Shorter pauses make nobody look dead.
+/// A node that has not noted it for so long did not run. Shorter pauses make no peer look dead.
 const PAUSE: Duration = Duration::from_millis(750);
 /// Time after which a node counts as down that could neither be reached nor found out to be unreachable:
 /// longer than a dialed node may take to accept.

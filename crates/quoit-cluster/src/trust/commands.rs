@@ -20,7 +20,7 @@ pub(crate) enum TrustCommand {
     Rotate(Arc<Authority>),
     /// A token lets nodes join.
     AddToken { id: Fingerprint, token: TrustToken },
-    /// A token lets nobody join any more. It is named by the beginning of its digest.
+    /// A token lets no node join any more. It is named by the beginning of its digest.
     RevokeToken { id: String },
     /// A node uses a token.
     UseToken { id: Fingerprint, node: NodeId },

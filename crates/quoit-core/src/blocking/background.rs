@@ -1,4 +1,4 @@
-//! Threads for work that nobody waits for: the system gives them what requests leave.
+//! Threads for work that no request waits for: the system gives them what requests leave.
 //!
 //! A step that moves or compares records for a millisecond takes a processor from requests whenever more
 //! threads want to run than there are processors. Sharing it evenly makes a request wait for the rest of a

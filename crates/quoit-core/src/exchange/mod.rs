@@ -77,7 +77,7 @@ pub(crate) struct Exchanges {
     progress: ExchangeCounts,
     /// Exchanges begun: each has a salt of its own.
     number: AtomicU64,
-    /// Somebody waits for an exchange.
+    /// A caller waits for an exchange.
     wanted: Notify,
 }
 

@@ -1,11 +1,11 @@
-//! When to compare copies with whom. Plain state.
+//! When to compare copies with which node. Plain state.
 
 use quoit_cluster::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Pause before an exchange that somebody waits for is tried again.
+/// Pause before an exchange that a caller waits for is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// Pause before copies are compared with a node that has come back: what others have kept for it comes
@@ -62,7 +62,7 @@ impl Schedule {
         }
     }
 
-    /// Somebody waits for an exchange with a node.
+    /// A caller waits for an exchange with a node.
     pub(super) fn want(&mut self, node: NodeId, now: Instant) {
         self.turns.entry(node).or_default().due = Some(now);
     }

@@ -70,7 +70,8 @@ pub(crate) struct Grants {
     table: Mutex<GrantTable>,
 }
 
-/// The right to merge the object of a granted write. While it lasts nobody else gets a grant of the record.
+/// The right to merge the object of a granted write. While it lasts no other write gets a grant of the
+/// record.
 pub(crate) struct GrantedWrite {
     grants: Arc<Grants>,
     record: Bytes,

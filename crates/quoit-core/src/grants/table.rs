@@ -51,7 +51,7 @@ impl GrantTable {
     }
 
     /// Begins the write of a grant, if no other grant of the record was given since: also after its lease.
-    /// Until [`GrantTable::end`] nobody else gets a grant.
+    /// Until [`GrantTable::end`] no other write gets a grant.
     pub(crate) fn begin(&mut self, record: &[u8], number: GrantNumber) -> bool {
         match self.latest.get_mut(record) {
             Some(latest @ Latest::Granted { .. })

@@ -79,7 +79,7 @@ impl ReplicatedStore {
         }
     }
 
-    /// Nobody knows what was missed by whom.
+    /// It is not known which node has missed what.
     fn note_all_missed(&self, topology: &Topology, own: NodePlace) {
         let n_val = self.n_val_max();
         for partition in (0..self.ring_size().get()).map(Partition) {

@@ -46,7 +46,7 @@ struct HintState {
     /// Entries that are not in the file yet.
     unwritten: Vec<u8>,
     rewrite_needed: bool,
-    /// Names of records of which some call has failed when nobody waited for it any more.
+    /// Names of records of which some call has failed after its write was answered.
     late: Vec<Bytes>,
     late_overflow: bool,
 }
@@ -127,7 +127,7 @@ impl Hints {
         }
     }
 
-    /// A node has missed nobody knows how much of a partition.
+    /// A node has missed an unknown part of a partition.
     pub(crate) fn note_whole(&self, to: NodeId, partition: Partition) {
         let mut state = self.state.lock();
         state.references.note_whole(to, partition);
@@ -191,7 +191,7 @@ impl Hints {
         self.state.lock().references.partitions()
     }
 
-    /// How many records each node has missed, and of how many partitions nobody knows how many.
+    /// How many records each node has missed, and of how many partitions it has missed an unknown part.
     pub(crate) fn counts(&self) -> BTreeMap<NodeId, (u64, u64)> {
         self.state.lock().references.counts()
     }

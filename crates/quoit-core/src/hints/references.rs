@@ -81,7 +81,7 @@ impl References {
         NoteResult::New
     }
 
-    /// A node has missed nobody knows how much of a partition.
+    /// A node has missed an unknown part of a partition.
     pub(super) fn note_whole(&mut self, to: NodeId, partition: Partition) {
         let target = self.targets.entry(to).or_default();
         self.count -= target.drop_partition(partition);
@@ -191,7 +191,7 @@ impl References {
         self.targets.values().flat_map(of_target).collect()
     }
 
-    /// How many records each node has missed, and of how many partitions nobody knows how many.
+    /// How many records each node has missed, and of how many partitions it has missed an unknown part.
     pub(super) fn counts(&self) -> BTreeMap<NodeId, (u64, u64)> {
         let counts = |target: &Target| {
             let whole = target.whole_waiting.len() + target.whole_under_way.len();

@@ -27,7 +27,7 @@ const BYTES_AT_ONCE: u64 = 4 << 20;
 /// Records of a phase that are being mapped: by the nodes that have them, and by this one.
 pub(super) struct Mapping {
     pub(super) phase: usize,
-    /// Records that were given to nobody yet.
+    /// Records that were given to no node yet.
     left: Vec<Input>,
     calls: JoinSet<(Vec<Input>, Option<MappedKeys>)>,
     /// Records that this node reads.

@@ -52,7 +52,7 @@ enum Failed {
     Node(Option<RequestError>),
     /// The layouts by which the node was asked are not live any more: who holds what has changed.
     Stale,
-    /// Nobody would do.
+    /// No node would do.
     Here(RequestError),
 }
 

@@ -89,7 +89,7 @@ impl CoveragePlans {
         Self(ArcSwap::from_pointee(Vec::new()))
     }
 
-    /// As [`shares`] of all partitions, with nobody failed.
+    /// As [`shares`] of all partitions, with no node failed.
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ pub(super) const CHUNK_BYTES: usize = 1024 * 1024;
 /// Positions that are read from the engine at once: the longest, of 64 KiB each, take 16 MiB.
 const READ_COUNT: usize = 256;
 /// Positions that are looked at for a chunk. Where few are wanted, an answer without any says how far it got,
-/// so that nobody waits for a node that is only looking.
+/// so that no client waits for a node that is only looking.
 pub(super) const LOOKED_AT_COUNT_MAX: usize = 32 * CHUNK_COUNT;
 /// Cost of reading a record, counted in keys that are passed over.
 pub(super) const READ_COST: usize = 32;

@@ -273,7 +273,7 @@ impl Sources {
         sources.into_iter().try_for_each(|source| self.share_anew(source))
     }
 
-    /// Other sources for what one had left. What it has answered and nobody has taken stays: it is true.
+    /// Other sources for what one had left. What it has answered and was not taken stays: it is true.
     fn share_anew(&mut self, source: ListingSource) -> Result<(), RequestError> {
         let ListingSource { share, after, positions, is_complete, .. } = source;
         if !is_complete {

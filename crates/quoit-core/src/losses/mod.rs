@@ -86,7 +86,7 @@ fn is_open(fates: &Fates) -> bool {
 }
 
 impl ReplicatedStore {
-    /// Makes up for records that the store has lost, before the node answers anybody: see the module. Waits
+    /// Makes up for records that the store has lost, before the node answers requests: see the module. Waits
     /// until the cluster agrees, and until enough nodes with whole copies serve. How many records were
     /// dropped.
     ///

@@ -115,7 +115,7 @@ pub(crate) struct ReapRecords {
     shared: RwLock<SharedTables>,
     /// Taken before `shared`, by those that change something.
     writer: Mutex<Option<LogWriter>>,
-    /// As many as the table has: most of the time none, and nobody has to take a lock.
+    /// As many as the table has: most of the time none, and requests need no lock then.
     count: AtomicUsize,
     limits: ReapRecordLimits,
 }
@@ -197,7 +197,7 @@ impl ReapRecords {
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or the entry is damaged: nobody knows then what was deleted there.
+    /// When the disk refuses, or the entry is damaged: it is not known then what was deleted there.
     pub(crate) fn get(
         &self,
         at: &RecordAt<'_>,

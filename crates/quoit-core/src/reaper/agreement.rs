@@ -75,9 +75,9 @@ enum Phase {
 enum Opinion {
     /// All have done as asked.
     Agreed,
-    /// Somebody said nothing.
+    /// A primary did not answer.
     Unknown,
-    /// Somebody holds something else.
+    /// A primary holds something else.
     Differs,
 }
 

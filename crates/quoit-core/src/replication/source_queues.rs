@@ -134,7 +134,7 @@ impl SourceQueues {
         Self { is_active, settings, state: Mutex::new(state), storing: Mutex::new(()) }
     }
 
-    /// Writes the manifest if it has changed. Nobody who queues waits for the disk.
+    /// Writes the manifest if it has changed. Writers that queue do not wait for the disk.
     fn keep(&self, is_stopped: bool) -> Result<(), StoreError> {
         let _storing = self.storing.lock();
         let (manifest, disk) = {

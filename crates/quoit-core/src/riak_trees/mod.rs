@@ -186,7 +186,7 @@ impl RiakTrees {
     }
 
     /// The parts that follow the records, and those that do so no longer but still have something in memory.
-    /// Files that nobody has asked for in a long time are removed.
+    /// Files that were not asked for in a long time are removed.
     fn due(&self, now_secs: u64) -> Vec<(PartName, bool)> {
         let mut parts = self.parts.lock();
         parts.retain(|name, slot| {

@@ -36,7 +36,7 @@ impl ReplicatedStore {
         }
     }
 
-    /// Brings a part that nobody asks for any more up to date on disk, and lets go what it has in memory.
+    /// Brings a part that is not asked for any more up to date on disk, and lets go what it has in memory.
     pub(super) fn retire_part(
         &self,
         part: &mut KeptPart,

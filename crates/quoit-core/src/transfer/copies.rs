@@ -59,7 +59,7 @@ impl CopyStates {
 }
 
 impl ReplicatedStore {
-    /// Copies that this node has a part in handing over, now that everybody writes by the newest layout.
+    /// Copies that this node has a part in handing over, now that all members write by the newest layout.
     pub(super) fn copies_to_hand(&self, state: &State) -> Vec<NewCopy> {
         if !everybody_serves(state) {
             return Vec::new();

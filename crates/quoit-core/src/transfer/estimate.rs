@@ -74,7 +74,7 @@ fn estimate(
 /// Bytes of a copy of a partition, by the node that has it.
 struct CopySizes {
     by_node: BTreeMap<NodeId, f64>,
-    /// The mean, for nodes that have not told theirs; `None` if nobody has copies and has told.
+    /// The mean, for nodes that have not told theirs; `None` if no node has copies and has told.
     mean: Option<f64>,
 }
 

@@ -5,7 +5,7 @@
 //! grows by steps and shrinks by halves, so that many who do the same without talking to each other come to
 //! equal parts: additive increase, multiplicative decrease (Chiu and Jain, 1989). Until requests are slow
 //! for the first time the share doubles, as TCP's slow start has it (RFC 5681): many short transfers that
-//! all begin at once with all of the time would be over before anybody could notice.
+//! all begin at once with all of the time would be over before a client could notice.
 
 /// Requests of a kind in an interval, at least, for their latency to say anything.
 pub(super) const SAMPLES_MIN: u64 = 10;

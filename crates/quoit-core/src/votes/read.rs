@@ -71,7 +71,7 @@ impl ReadTally {
         Self { need, answers: SmallVec::new() }
     }
 
-    /// Checks what has to hold before anybody is asked: enough primaries up for pr, enough nodes for
+    /// Checks what has to hold before a replica is asked: enough primaries up for pr, enough nodes for
     /// node_confirms and, where nobody may stand in, enough nodes for r.
     ///
     /// # Errors

@@ -356,7 +356,7 @@ fn is_expired(record: &StoredRecord, oldest_secs: Option<u64>) -> bool {
     oldest_secs.zip(written_secs).is_some_and(|(oldest, written)| written < oldest)
 }
 
-/// Where a record is, for people. It is put into words only where somebody has to know.
+/// Where a record is, for people. It is put into words only where it is told.
 #[derive(Clone)]
 struct Place {
     key: BitcaskKey,

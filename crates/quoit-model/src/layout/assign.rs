@@ -3,7 +3,7 @@
 //! Nodes and rows are two sides of a matroid intersection: a node may be in as many rows as its
 //! quota says, a row may hold any nodes that leave room for enough locations. What is missing is
 //! therefore found by shortest chains of exchanges (a node takes a position from another, which
-//! takes one from a third, until somebody has one to spare or a position is empty), and such a chain
+//! takes one from a third, until a node has one to spare or a position is empty), and such a chain
 //! exists as long as a node is below its quota.
 
 use super::table::{NOBODY, Table, scatter};

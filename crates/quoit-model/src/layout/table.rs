@@ -3,10 +3,10 @@
 use super::shares::{FairShares, Spread};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A position that nobody holds yet.
+/// A position that no node holds yet.
 pub(super) const NOBODY: u16 = u16::MAX;
 
-/// For each partition a row of positions, each held by a node or by nobody; no node twice in a row.
+/// For each partition a row of positions, each held by a node or by none; no node twice in a row.
 pub(super) struct Table<'a> {
     pub(super) spread: Spread<'a>,
     /// Length of a row.
@@ -42,7 +42,7 @@ impl<'a> Table<'a> {
         self.cells
     }
 
-    /// Gives a position to a node, or to nobody.
+    /// Gives a position to a node, or to none.
     pub(super) fn set(&mut self, partition: usize, position: usize, node: u16) {
         let cell = &mut self.cells[partition * self.width + position];
         if *cell != NOBODY {

@@ -70,7 +70,7 @@ pub const PROP_NAME_BYTES_MAX: usize = 128;
 /// Most properties of one set that the server does not know.
 pub const UNKNOWN_PROPS_MAX: usize = 64;
 
-/// A full set of properties. `Option` fields are absent (and not shown) unless somebody set them.
+/// A full set of properties. `Option` fields are absent (and not shown) unless they were set.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BucketProps {
     /// Number of replicas, 1 to [`N_VAL_MAX`].

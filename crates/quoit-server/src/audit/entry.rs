@@ -19,7 +19,7 @@ pub enum AuditOutcome<'a> {
 /// An operation, how it ended, and the user who asked for it.
 #[derive(Debug, Clone)]
 pub struct AuditEntry<'a> {
-    /// The user who was logged in; none: nobody was.
+    /// The user who was logged in, if one was.
     pub user: Option<&'a str>,
     /// The address that the request came from; none: the administration socket.
     pub from: Option<IpAddr>,

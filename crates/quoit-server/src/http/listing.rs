@@ -322,7 +322,7 @@ impl HttpConnection {
     }
 
     /// One document, sent in pieces when it is long: then a failure ends the connection instead of
-    /// the document, so that nobody takes half a list for the whole.
+    /// the document, so that no client takes half a list for the whole.
     pub(super) async fn write_document(
         &mut self,
         listing: &mut Listing,

@@ -118,7 +118,7 @@ impl HttpConnection {
     }
 
     /// One list, sent in pieces when it is long: then a failure ends the connection instead of the list, so
-    /// that nobody takes half of it for the whole.
+    /// that no client takes half of it for the whole.
     async fn write_outputs(&mut self, mut running: RunningJob) -> Result<(), Refusal> {
         let mut document = vec![b'['];
         let (mut is_first, mut streams) = (true, false);

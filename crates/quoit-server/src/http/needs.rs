@@ -10,15 +10,15 @@ use quoit_security::Permission;
 /// Access to a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access<'r> {
-    /// Everybody, without a login.
+    /// All clients, without a login.
     Open,
-    /// Everybody, without a login, if the settings say so; every user otherwise.
+    /// All clients, without a login, if the settings say so; every user otherwise.
     Statistics,
     /// Every user.
     User,
     /// Users with this right.
     Right(Need<'r>),
-    /// Nobody, while security is on.
+    /// No client, while security is on.
     Nobody,
 }
 

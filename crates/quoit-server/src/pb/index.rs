@@ -203,7 +203,7 @@ impl PbConnection {
         self.unless_gone(Box::pin(begun)).await
     }
 
-    /// The next matches, while there is somebody to send them to.
+    /// The next matches, while the client is connected.
     async fn next_matches(
         &self,
         results: &mut IndexResults,
@@ -213,7 +213,7 @@ impl PbConnection {
         self.unless_gone(Box::pin(next)).await
     }
 
-    /// As [`PbConnection::objects`], while there is somebody to send them to.
+    /// As [`PbConnection::objects`], while the client is connected.
     async fn objects_of(
         &mut self,
         bucket: BucketRef<'_>,

@@ -62,7 +62,7 @@ impl PbConnection {
         self.send(&RpbListBucketsResp { buckets: gathered, done })
     }
 
-    /// The next names of a listing, while there is somebody to send them to.
+    /// The next names of a listing, while the client is connected.
     async fn next_names(
         &self,
         deadline: Deadline,

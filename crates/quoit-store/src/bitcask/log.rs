@@ -241,7 +241,7 @@ impl Log {
         sequence
     }
 
-    /// Tells whom to wake when a segment was closed.
+    /// Sets the workers that are woken when a segment was closed.
     pub(super) fn wake_when_rolled(&self, followers: Vec<Arc<dyn WorkerHandle>>) {
         assert!(self.followers.set(followers).is_ok(), "followers are attached once");
     }

@@ -94,7 +94,7 @@ pub struct RecordRef<'a> {
     pub value: &'a [u8],
     /// Whether all of the value is there. If not, its checksum was not looked at.
     pub is_whole: bool,
-    /// Whom the value can be shared with, if that is cheaper than a copy.
+    /// The buffer that the value is a part of, if sharing it is cheaper than a copy.
     pub(crate) owner: Option<&'a Bytes>,
 }
 

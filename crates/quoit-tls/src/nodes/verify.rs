@@ -286,7 +286,7 @@ fn check_node(leaf: &CertificateDer<'_>, gone: &BTreeSet<String>) -> Result<(), 
     }
 }
 
-/// By what a node knows those whom it dials.
+/// The proof by which a node knows the nodes that it dials.
 #[derive(Debug)]
 enum Known {
     Authorities { nodes: Arc<WebPkiServerVerifier>, removed: BTreeSet<String> },

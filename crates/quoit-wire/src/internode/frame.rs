@@ -30,7 +30,7 @@ pub enum FrameKind {
     Answer = 3,
     /// The last answer to `call`, or to the greeting: its header is a [`Refusal`](super::Refusal).
     Refusal = 4,
-    /// Nobody waits for answers to `call` any more.
+    /// The caller does not wait for answers to `call` any more.
     Cancel = 5,
     /// The requester has taken so many bytes of the stream `call`: a big-endian `u32` as payload.
     Window = 6,

@@ -12,7 +12,7 @@ use prost::encoding::{WireType, encode_varint, encoded_len_varint};
 
 /// Maps records of the receiver: [`MapKeys`] -> [`MappedKeys`].
 pub const METHOD_MAP: u16 = 0x0190;
-/// Says that a job has ended: [`EndJob`], without an answer that anybody waits for.
+/// Says that a job has ended: [`EndJob`], without an answer.
 pub const METHOD_END_JOB: u16 = 0x0191;
 
 /// A phase of a job, as nodes run it.

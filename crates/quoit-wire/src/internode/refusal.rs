@@ -41,7 +41,7 @@ pub mod code {
     /// The service gave no answer: a fault of the program, or the node is stopping. The request may have been
     /// carried out.
     pub const NO_ANSWER: u32 = 32;
-    /// Nobody serves the method; an older node, mostly.
+    /// The node does not serve the method; an older node, mostly.
     pub const UNKNOWN_METHOD: u32 = 33;
     /// The node has too much to do.
     pub const OVERLOAD: u32 = 34;

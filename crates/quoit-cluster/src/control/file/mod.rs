@@ -28,7 +28,8 @@ const NEW_FILE_NAME: &str = "control.new";
 /// Format of the file that this version writes. It reads format 1 as well: the file of a node alone,
 /// without a log.
 const FORMAT: u32 = 2;
-/// Format of a file with rules of security. Versions that would serve everybody don't open it.
+/// Format of a file with rules of security. Versions that know no rules, and would serve all clients, don't
+/// open it.
 const FORMAT_WITH_RULES: u32 = 3;
 /// Memory that the database may use for pages; everything is in memory as values anyway.
 const CACHE_BYTES: usize = 4 << 20;
@@ -66,7 +67,7 @@ const KEY_REVISION: &str = "revision";
 pub(crate) struct ControlFile {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// `None` = closed. Readers share it with whoever writes and waits for the disk.
+    /// `None` = closed. Readers share it with the writer, which waits for the disk.
     database: RwLock<Option<Database>>,
 }
 
@@ -102,7 +103,7 @@ impl ControlFile {
         &self.path
     }
 
-    /// Lets go of the file: whoever still works with it gets errors.
+    /// Lets go of the file: tasks that still work with it get errors.
     pub(crate) fn close(&self) {
         self.database.write().take();
     }

@@ -94,7 +94,7 @@ async fn nodes_whose_clocks_are_far_apart_refuse_each_other_and_say_by_how_much(
     }
 }
 
-/// Admits nobody.
+/// Admits no newcomer.
 struct Closed;
 
 impl Admission for Closed {

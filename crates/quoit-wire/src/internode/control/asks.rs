@@ -45,7 +45,7 @@ pub struct Appended {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum AppendOutcome {
-    /// No outcome: nobody writes this.
+    /// No outcome: no node writes this.
     None = 0,
     /// All entries are stored.
     Success = 1,

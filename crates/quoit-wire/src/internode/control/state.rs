@@ -112,7 +112,7 @@ pub struct StagedMessage {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum StagedKind {
-    /// Nothing: nobody writes this.
+    /// Nothing: no node writes this.
     None = 0,
     /// The node becomes a full member.
     Join = 1,
@@ -298,7 +298,7 @@ pub struct MemberMessage {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum MemberStatusMessage {
-    /// No status: nobody writes this.
+    /// No status: no node writes this.
     None = 0,
     /// Waits for a commit.
     Joining = 1,
