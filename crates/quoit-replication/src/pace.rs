@@ -1,7 +1,7 @@
 //! How soon a peer is asked again: peers that have something are asked at once, others ever more rarely.
 
 use parking_lot::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The delay that a peer begins with, in milliseconds.
 const DELAY_MS_FIRST: u64 = 8;
@@ -10,8 +10,7 @@ const DELAY_MS_EMPTY_MAX: u64 = 1_024;
 /// The delay after a first error. It doubles with each further one: a peer that is restarted is asked again
 /// within seconds, one that is gone costs little.
 const DELAY_MS_ERROR_MIN: u64 = 256;
-/// The longest delay after errors. All connections to a peer that is restarted fail at once and double the
-/// delay together, so that a few seconds lead here: it is what replication may wait for beyond the restart.
+/// The longest delay after errors: what replication may wait for when a peer is back.
 const DELAY_MS_ERROR_MAX: u64 = 8_192;
 
 /// How a peer has answered.
@@ -25,34 +24,58 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-/// The delay of a peer, shared by all that ask it.
-#[derive(Debug)]
+/// The delay of a peer, shared by all connections to it.
+#[derive(Debug, Default)]
 pub(crate) struct Pace {
-    delay_ms: Mutex<u64>,
+    state: Mutex<PaceState>,
 }
 
-impl Default for Pace {
+#[derive(Debug)]
+struct PaceState {
+    delay_ms: u64,
+    /// When an error has doubled the delay last; `None` after an answer.
+    failed_at: Option<Instant>,
+}
+
+impl Default for PaceState {
     fn default() -> Self {
-        Self { delay_ms: Mutex::new(DELAY_MS_FIRST) }
+        Self { delay_ms: DELAY_MS_FIRST, failed_at: None }
+    }
+}
+
+impl PaceState {
+    fn note(&mut self, outcome: Outcome, now: Instant) {
+        let doubled_ms = self.delay_ms * 2;
+        self.delay_ms = match outcome {
+            Outcome::Failed if self.is_counted(now) => return,
+            Outcome::Failed => doubled_ms.clamp(DELAY_MS_ERROR_MIN, DELAY_MS_ERROR_MAX),
+            // A peer that is well again begins anew.
+            Outcome::Empty | Outcome::Stored if self.delay_ms > DELAY_MS_EMPTY_MAX => {
+                DELAY_MS_FIRST
+            }
+            Outcome::Stored => self.delay_ms / 2,
+            Outcome::Empty => doubled_ms.clamp(1, DELAY_MS_EMPTY_MAX),
+        };
+        self.failed_at = (outcome == Outcome::Failed).then_some(now);
+    }
+
+    /// Whether an error is one of several at about the same time: all connections to a peer that is restarted
+    /// fail, which counts once.
+    fn is_counted(&self, now: Instant) -> bool {
+        let delay = Duration::from_millis(self.delay_ms);
+        self.failed_at.is_some_and(|failed_at| now.saturating_duration_since(failed_at) < delay)
     }
 }
 
 impl Pace {
     /// Takes note of an answer.
     pub(crate) fn note(&self, outcome: Outcome) {
-        let mut delay_ms = self.delay_ms.lock();
-        *delay_ms = match outcome {
-            // A peer that is well again begins anew.
-            Outcome::Empty | Outcome::Stored if *delay_ms > DELAY_MS_EMPTY_MAX => DELAY_MS_FIRST,
-            Outcome::Stored => *delay_ms / 2,
-            Outcome::Empty => (*delay_ms * 2).clamp(1, DELAY_MS_EMPTY_MAX),
-            Outcome::Failed => (*delay_ms * 2).clamp(DELAY_MS_ERROR_MIN, DELAY_MS_ERROR_MAX),
-        };
+        self.state.lock().note(outcome, Instant::now());
     }
 
     /// The delay, in milliseconds.
     pub(crate) fn delay_ms(&self) -> u64 {
-        *self.delay_ms.lock()
+        self.state.lock().delay_ms
     }
 
     /// The time until the peer is asked again: a random part of the delay.
@@ -65,7 +88,7 @@ impl Pace {
 
     /// Forgets what was: an operator has changed something.
     pub(crate) fn reset(&self) {
-        *self.delay_ms.lock() = DELAY_MS_FIRST;
+        *self.state.lock() = PaceState::default();
     }
 }
 
@@ -84,15 +107,23 @@ mod tests {
         assert_eq!(stored, [4, 2, 1, 0, 0]);
         let empty: Vec<u64> = (0..13).map(|_| after(Outcome::Empty)).collect();
         assert_eq!(empty, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024]);
-        let pace = Pace::default();
-        let after = |outcome: Outcome| {
-            pace.note(outcome);
-            pace.delay_ms()
-        };
-        let failed: Vec<u64> = (0..10).map(|_| after(Outcome::Failed)).collect();
-        assert_eq!(failed[..3], [256, 512, 1024]);
-        assert_eq!(failed[4..7], [4_096, 8_192, 8_192]);
-        assert_eq!(after(Outcome::Stored), 8);
-        assert!(pace.wait(u64::MAX) <= Duration::from_millis(8));
+        assert!(pace.wait(u64::MAX) <= Duration::from_millis(1_024));
+    }
+
+    #[test]
+    fn errors_of_all_connections_at_once_double_the_delay_once() {
+        let mut state = PaceState::default();
+        let mut now = Instant::now();
+        let mut delays = Vec::new();
+        for _ in 0..7 {
+            for _ in 0..24 {
+                state.note(Outcome::Failed, now);
+            }
+            delays.push(state.delay_ms);
+            now += Duration::from_millis(state.delay_ms);
+        }
+        assert_eq!(delays, [256, 512, 1_024, 2_048, 4_096, 8_192, 8_192]);
+        state.note(Outcome::Stored, now);
+        assert_eq!(state.delay_ms, DELAY_MS_FIRST);
     }
 }
