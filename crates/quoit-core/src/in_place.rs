@@ -351,18 +351,13 @@ impl ReplicatedStore {
         let Some(clock) = clock.filter(|clock| !may_prune(clock)) else { return Ok(None) };
         let vtag = vtag_text(&dot, at.identity.0);
         let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(now_us, ttl_secs));
-        let has_met_others = match policy {
-            // What is stored was not looked at.
-            WritePolicy::LastWriteWins => true,
-            WritePolicy::WriteOnce => stored.is_some(),
-            _ => stored.is_some() || !write.context.is_empty(),
-        };
         let object = PlainObject {
             last_modified_us: now_us,
             vtag: &vtag,
             content_type: write.content_type,
             expires_at_secs,
-            replaces: has_met_others && expires_at_secs.is_some(),
+            replaces: expires_at_secs.is_some()
+                && policy.may_replace(stored.is_some(), &write.context),
             value: write.value,
             ..PlainObject::written(clock, &dot)
         };

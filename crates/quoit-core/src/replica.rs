@@ -74,9 +74,7 @@ impl Replicated {
         object.encode_into(&mut encoded);
         Self { meta: RecordMeta::of(object, n_val_class), rule, object: encoded.into() }
     }
-}
 
-impl Replicated {
     /// The tombstone that stays of it when it has expired.
     fn after_expiry(&self) -> Option<Self> {
         let expired = Record { meta: self.meta, value: self.object.clone() };
@@ -169,12 +167,11 @@ impl ReplicatedStore {
         is_damaged: bool,
         access: Access,
     ) -> Result<Option<ApplyOutcome>, RequestError> {
-        let expired = match self.is_expired(incoming.meta) {
-            true => incoming.after_expiry(),
-            false => None,
-        };
-        let incoming = expired.as_ref().unwrap_or(incoming);
-        let admitted = |access| match self.is_expired(incoming.meta) {
+        let is_expired = self.is_expired(incoming.meta);
+        let tombstone = if is_expired { incoming.after_expiry() } else { None };
+        let is_gone = is_expired && tombstone.is_none();
+        let incoming = tombstone.as_ref().unwrap_or(incoming);
+        let admitted = |access| match is_gone {
             // What has expired is gone, also where it was merged away: nobody brings it back. Nothing has to
             // stay of it.
             true => Ok(Admitted::Nothing),

@@ -26,6 +26,21 @@ pub enum WritePolicy {
     WriteOnce,
 }
 
+impl WritePolicy {
+    /// Whether a write may replace older values, here or on other replicas: then a tombstone has to stay
+    /// when its value expires. `has_stored`: whether a stored object was found.
+    #[must_use]
+    pub fn may_replace(self, has_stored: bool, context: &VersionVector) -> bool {
+        match self {
+            Self::Siblings | Self::LatestModified => has_stored || !context.is_empty(),
+            // It knows nothing, and what is stored stays beside it under one clock.
+            Self::WriteOnce => has_stored,
+            // Nobody may have looked for a stored object.
+            Self::LastWriteWins => true,
+        }
+    }
+}
+
 /// A value that is about to be written.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NewValue {
@@ -164,10 +179,8 @@ impl Object {
         debug_assert!(!clock.contains(&dot), "the event {dot:?} is not new to {clock:?}");
         clock.advance(&dot);
         let mut new = new.into_sibling(Some(dot));
-        // Where the last write wins nobody may have looked.
-        let has_met_others =
-            stored.is_some() || !context.is_empty() || policy == WritePolicy::LastWriteWins;
-        new.meta.replaces = has_met_others && new.meta.expires_at_secs.is_some();
+        new.meta.replaces =
+            new.meta.expires_at_secs.is_some() && policy.may_replace(stored.is_some(), context);
         let mut siblings = match (stored, policy) {
             (None, _) | (_, WritePolicy::LastWriteWins) => one(new),
             (Some(stored), WritePolicy::Siblings) => with_new(stored.unknown_to(context), new),

@@ -130,6 +130,7 @@ proptest! {
         new_us in 0u64..4,
         stored_us in 0u64..4,
         policy in any_policy(),
+        expires_at_secs in prop::option::of(any::<u32>()),
     ) {
         let mut stored = stored;
         if let Some(object) = &mut stored {
@@ -150,7 +151,12 @@ proptest! {
         let written = Object::write(
             stored.as_ref(),
             &context,
-            NewValue { last_modified_us: new_us, value: Bytes::from_static(b"v"), ..NewValue::default() },
+            NewValue {
+                meta: Metadata { expires_at_secs, ..Metadata::default() },
+                last_modified_us: new_us,
+                value: Bytes::from_static(b"v"),
+                ..NewValue::default()
+            },
             new_dot.clone(),
             policy,
         );
@@ -160,6 +166,9 @@ proptest! {
         if let Some(clock) = clock {
             let made = PlainObject {
                 last_modified_us: new_us,
+                expires_at_secs,
+                replaces: expires_at_secs.is_some()
+                    && policy.may_replace(plain.is_some(), &context),
                 value: b"v",
                 ..PlainObject::written(clock, &new_dot)
             };

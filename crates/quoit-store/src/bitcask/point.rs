@@ -213,7 +213,7 @@ impl LogStore {
         assert!(bytes.len() >= value_at, "a change function only appends to its buffer");
         let is_kept = decision == Decision::Keep;
         let decision = match left.filter(|_| is_kept) {
-            // Whoever compares copies sees what is stored: the tombstone has to be, now that it counts.
+            // Exchanges see what is stored: the tombstone has to be, now that it counts.
             Some(tombstone) => replace_by(&tombstone, bytes, value_at),
             None => decision,
         };
@@ -245,7 +245,11 @@ impl LogStore {
             synced: SyncedBefore::UNKNOWN,
         };
         let check = record::body_check(self.reader.store_id, &bytes[HEADER_BYTES..]);
-        let appended = self.log.append(&header, check, bytes)?;
+        let appended = match self.log.append(&header, check, bytes) {
+            // A later change or a merge stores it.
+            Err(_) if is_kept => return Ok(Applied::Kept),
+            appended => appended?,
+        };
         match (header.kind, &old) {
             (RecordKind::Remove, Some(old)) => self.remove_entry(stripe, old, &header, &entries),
             _ => {

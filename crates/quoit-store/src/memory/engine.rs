@@ -21,6 +21,7 @@ use parking_lot::{Mutex, MutexGuard};
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_model::key::BucketRef;
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -119,9 +120,8 @@ fn fitted(value: Vec<u8>) -> Bytes {
 impl Engine for MemoryEngine {
     fn get(&self, at: &RecordAt<'_>, _: Access) -> Result<Fetch, StoreError> {
         let mut stripe = self.stripe(at.partition)?;
-        let Some(record) = stripe.get(at, self.clock.unix_secs()) else {
-            return Ok(Fetch::Missing);
-        };
+        let found = stripe.get(at, self.clock.unix_secs());
+        let Some(record) = found.map(Cow::into_owned) else { return Ok(Fetch::Missing) };
         stripe.touch(at);
         Ok(Fetch::Found(record))
     }
@@ -173,7 +173,7 @@ impl Engine for MemoryEngine {
             Before::Skip => None,
         };
         let mut value = Vec::new();
-        let record = record.as_ref().map(RecordRef::shared);
+        let record = record.as_deref().map(RecordRef::shared);
         match change(record.as_ref(), &mut value) {
             Decision::Keep => {
                 stripe.touch(at);

@@ -10,6 +10,7 @@ use crate::index_page::places_of;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -73,8 +74,11 @@ impl StripeRecord {
     }
 
     /// The record, or what stays of it when it has ended.
-    fn shown(&self, now_secs: u64) -> Option<Record> {
-        if self.has_ended(now_secs) { self.left(now_secs) } else { Some(self.record.clone()) }
+    fn shown(&self, now_secs: u64) -> Option<Cow<'_, Record>> {
+        match self.has_ended(now_secs) {
+            true => self.left(now_secs).map(Cow::Owned),
+            false => Some(Cow::Borrowed(&self.record)),
+        }
     }
 
     /// The tombstone that stays of the record when it has expired. None where the engine forgets it.
@@ -155,7 +159,7 @@ impl MemoryStripe {
     }
 
     /// The record, or what stays of it when it has ended.
-    pub(super) fn get(&self, at: &RecordAt<'_>, now_secs: u64) -> Option<Record> {
+    pub(super) fn get(&self, at: &RecordAt<'_>, now_secs: u64) -> Option<Cow<'_, Record>> {
         self.stored(at.identity, at.encoded)?.shown(now_secs)
     }
 
@@ -368,7 +372,7 @@ impl MemoryStripe {
                 let record = stored.shown(now_secs)?;
                 let meta = &record.meta;
                 let is_wanted = !meta.is_piece() && (meta.tombstone || !tombstones_only);
-                is_wanted.then(|| (stored.encoded.clone(), record))
+                is_wanted.then(|| (stored.encoded.clone(), record.into_owned()))
             });
             entries.extend(shown);
         }
@@ -408,8 +412,9 @@ impl MemoryStripe {
         let sharing = self.records.range(tag.identity_min()..=tag.identity_max());
         let stored = sharing.flat_map(|(_, sharing)| sharing);
         let whole = stored.filter(|stored| !stored.record.meta.is_piece());
-        let shown =
-            whole.filter_map(|stored| Some((stored.encoded.clone(), stored.shown(now_secs)?)));
+        let shown = whole.filter_map(|stored| {
+            Some((stored.encoded.clone(), stored.shown(now_secs)?.into_owned()))
+        });
         shown.collect()
     }
 

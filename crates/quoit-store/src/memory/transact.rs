@@ -5,6 +5,7 @@ use crate::engine::{Interrupted, Record, RecordAt, RecordMeta, Transaction};
 use crate::pending::{ByRecord, OwnedName};
 use bytes::Bytes;
 use quoit_model::hash::Partition;
+use std::borrow::Cow;
 
 /// The writes of a transaction: a record, or `None` where it is removed.
 type MemoryWrites = Vec<(OwnedName, Option<Record>)>;
@@ -48,7 +49,7 @@ impl Transaction for OpenTransaction<'_> {
         if self.stripe.notes_reads() {
             self.reads.push(OwnedName::of(at));
         }
-        Ok(self.stripe.get(at, self.now_secs))
+        Ok(self.stripe.get(at, self.now_secs).map(Cow::into_owned))
     }
 
     fn put(

@@ -62,11 +62,12 @@ impl StoreShared {
         let record = shown.as_ref().map(RecordRef::shared);
         let after = match change(record.as_ref(), &mut value) {
             Decision::Keep => {
-                // Whoever compares copies sees what is stored: what stays of an expired record has to be, now
-                // that it counts.
+                // Exchanges see what is stored: what stays of an expired record has to be, now that it counts.
+                // If it can't be stored, a later change or upkeep does so.
                 if let Some(left) = shown.filter(|left| former.meta != Some(left.meta)) {
                     let after = Some((left.meta, &left.value[..]));
-                    self.write(at.partition, &[RecordWrite { at: *at, former, after }])?;
+                    let write = RecordWrite { at: *at, former, after };
+                    let _ = self.write(at.partition, &[write]);
                 }
                 return Ok(Applied::Kept);
             }

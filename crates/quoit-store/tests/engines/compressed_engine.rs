@@ -1,7 +1,7 @@
 //! Effects of compression on an engine's values, and what it leaves alone.
 
 use crate::support::indexes::{check_indexes, try_put_indexed};
-use crate::support::{BUCKET, Name, get, put, remove, try_put, value};
+use crate::support::{BUCKET, Name, expired, get, put, remove, try_put, value};
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
@@ -277,4 +277,18 @@ fn a_full_engine_refuses_by_what_it_would_store() {
     both.set(false);
     let refused = try_put(&both.front, "k", &text(1), RecordMeta::default());
     assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
+}
+
+#[test]
+fn an_expired_overwrite_leaves_a_tombstone_that_the_engine_behind_finds_in_the_frame() {
+    let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
+    let settings = MemorySettings::default();
+    let engine = MemoryEngine::new(settings, RingSize::DEFAULT, Arc::clone(&clock) as _);
+    let both = Both::before(Arc::new(engine));
+    // Each write takes back some of the room.
+    let write = || {
+        put(&both.front, "other", b"value");
+        remove(&both.front, "other");
+    };
+    expired::an_expired_overwrite_leaves_a_tombstone(&both.front, &clock, write);
 }
