@@ -212,11 +212,7 @@ impl LogStore {
         let decision = decide(at, existing, change, bytes, &mut entries);
         assert!(bytes.len() >= value_at, "a change function only appends to its buffer");
         let is_kept = decision == Decision::Keep;
-        let decision = match left.filter(|_| is_kept) {
-            // Exchanges see what is stored: the tombstone has to be, now that it counts.
-            Some(tombstone) => replace_by(&tombstone, bytes, value_at),
-            None => decision,
-        };
+        let decision = or_tombstone(decision, left, bytes, value_at);
         let meta = match decision {
             Decision::Keep => return Ok(Applied::Kept),
             Decision::Put(meta) => meta,
@@ -307,8 +303,15 @@ fn check_size(record: &[u8]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Has a tombstone stored, whatever a change function has put into the buffer.
-fn replace_by(tombstone: &Record, bytes: &mut Vec<u8>, value_at: usize) -> Decision {
+/// A change function's decision. Where it keeps an expired record, the tombstone that stays of it is stored:
+/// exchanges see what is stored.
+fn or_tombstone(
+    decision: Decision,
+    left: Option<Record>,
+    bytes: &mut Vec<u8>,
+    value_at: usize,
+) -> Decision {
+    let Some(tombstone) = left.filter(|_| decision == Decision::Keep) else { return decision };
     bytes.truncate(value_at);
     bytes.extend_from_slice(&tombstone.value);
     Decision::Put(tombstone.meta)

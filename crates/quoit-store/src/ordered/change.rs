@@ -62,8 +62,8 @@ impl StoreShared {
         let record = shown.as_ref().map(RecordRef::shared);
         let after = match change(record.as_ref(), &mut value) {
             Decision::Keep => {
-                // Exchanges see what is stored: what stays of an expired record has to be, now that it counts.
-                // If it can't be stored, a later change or upkeep does so.
+                // Exchanges see what is stored: the tombstone of an expired record has to be. If it can't be
+                // stored now, a later change or upkeep does so.
                 if let Some(left) = shown.filter(|left| former.meta != Some(left.meta)) {
                     let after = Some((left.meta, &left.value[..]));
                     let write = RecordWrite { at: *at, former, after };
