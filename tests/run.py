@@ -309,6 +309,7 @@ CLUSTERS = [
      with_nodes("process/changes.py")),
     ("replication", "two and three clusters of real processes that replicate",
      with_nodes("process/replication.py", "process/replication_copies.py",
+                "process/replication_deltas.py",
                 "process/replication_stale.py", "process/replication_faults.py")),
     ("replication-with-riak", "clusters that replicate in Riak's messages",
      with_nodes("process/replication_with_riak.py")),

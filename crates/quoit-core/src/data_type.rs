@@ -272,13 +272,18 @@ impl ReplicatedStore {
             InPages::Operation(&mut in_pages),
             replicates,
         )?;
+        // What was told before the record left its pages does not count.
+        let delta = made.transpose()?.filter(|_| object.is_none());
         if ticket.is_some() {
-            self.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), object.as_ref()));
+            let written = match &delta {
+                Some(delta) => WrittenObject::Delta(delta),
+                None => WrittenObject::of(replicated.as_ref(), object.as_ref()),
+            };
+            self.queue_written(&at, props, written);
         }
-        let sent = match made.transpose()? {
-            // What was told before the record left its pages does not count.
-            Some(delta) if object.is_none() => Some(SentForm::Delta(delta)),
-            _ => replicated.map(SentForm::Object),
+        let sent = match delta {
+            Some(delta) => Some(SentForm::Delta(delta)),
+            None => replicated.map(SentForm::Object),
         };
         Ok(Accepted { at, quorums, object, ticket, sent: sent.filter(|_| replicates) })
     }

@@ -75,13 +75,13 @@ pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reap_records::{ReapRecordLimits, ReapRecordStats, fuzz_reap_records, reap_record_samples};
 pub use reaper::{DeleteMode, ReapRecordsHeldUp, TombstonesHeldUp};
 pub use replication::{
-    ArcRange, Arrival, BatchBounds, BucketConflicts, COMPARED_RANGE_COUNT_MAX, ChangeQueueError,
-    CheckNumber, ClusterDigests, ClusterQuestion, ComparedRecord, CopiedPage, CopiedRecord,
-    Difference, DifferenceDirection, EntrySequence, Lease, OnlyIn, Patience, QUEUE_COUNT_MAX,
-    QueueCounts, QueueDefinition, QueueDefinitionError, QueueFilter, QueueLengths, QueuePriority,
-    QueueStatus, QueuedObject, QueuedValue, ReplicationOperator, SeenDeletes, SeenRecord,
-    SourceQueueSettings, SourceQueues, Visited, VisitedCluster, differences, fuzz_source_journal,
-    source_journal_samples,
+    ArcRange, Arrival, ArrivedDelta, BatchBounds, BucketConflicts, COMPARED_RANGE_COUNT_MAX,
+    ChangeQueueError, CheckNumber, ClusterDigests, ClusterQuestion, ComparedRecord, CopiedPage,
+    CopiedRecord, DeltaOutcome, Difference, DifferenceDirection, EntrySequence, Lease, OnlyIn,
+    Patience, QUEUE_COUNT_MAX, QueueCounts, QueueDefinition, QueueDefinitionError, QueueFilter,
+    QueueLengths, QueuePriority, QueueStatus, QueuedObject, QueuedValue, ReplicationOperator,
+    SeenDeletes, SeenRecord, SourceQueueSettings, SourceQueues, Visited, VisitedCluster,
+    differences, fuzz_source_journal, source_journal_samples,
 };
 pub use request_log::{
     HotKey, LargeObject, RequestKind, RequestLog, RequestLogSettings, SlowRequest,

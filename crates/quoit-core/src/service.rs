@@ -281,6 +281,7 @@ impl ReplicatedStore {
             delta,
             n_val_class: join.n_val_class.clamp(1, 15) as u8,
             last_modified_us: join.last_modified_us,
+            needs_earlier: join.needs_earlier,
         };
         let acks = join.acks();
         match self.join_for(&join, &joining, Access::NoWait) {

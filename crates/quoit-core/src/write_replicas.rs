@@ -6,8 +6,10 @@
 
 mod made;
 
-pub(crate) use made::{GrantedObject, Made, OwnWrite, SentDelta, SentForm, store_message};
-use made::{acks, lane_of};
+use made::acks;
+pub(crate) use made::{
+    GrantedObject, Made, OwnWrite, SentDelta, SentForm, join_message, store_message,
+};
 
 use crate::error::RequestError;
 use crate::reaper::SENT_FOR;
@@ -24,7 +26,7 @@ use quoit_cluster::{CallError, Replies, Reply};
 use quoit_planted::planted;
 use quoit_store::engine::RecordAt;
 use quoit_wire::internode::data::{
-    self, Acks, Join, MergeRule, REFUSED_NEEDS_WHOLE, REFUSED_STALE_LAYOUT, Stored,
+    self, Acks, MergeRule, REFUSED_NEEDS_WHOLE, REFUSED_STALE_LAYOUT, Stored,
 };
 use smallvec::SmallVec;
 use std::future::poll_fn;
@@ -235,20 +237,10 @@ impl<'a> WriteRun<'a> {
                 };
                 store(&granted.replicated, number.0)
             }
-            SentForm::Delta(SentDelta { n_val_class, last_modified_us, delta }) => {
-                let header = Join {
-                    key: key.clone(),
-                    partition: u32::from(partition.0),
-                    layout_version: match planted!(JoinsByOldestLayout) {
-                        true => self.topology.layout_version(),
-                        false => self.topology.newest_layout(),
-                    },
-                    n_val_class: u32::from(*n_val_class),
-                    last_modified_us: *last_modified_us,
-                    acks: acks.into(),
-                };
-                let lane = lane_of(delta);
-                peer.send(data::METHOD_JOIN, &header, delta, lane, &self.replies, node)
+            SentForm::Delta(sent) => {
+                let (header, lane) =
+                    join_message(&self.topology, key.clone(), *partition, sent, acks);
+                peer.send(data::METHOD_JOIN, &header, &sent.delta, lane, &self.replies, node)
             }
         };
         match sent {

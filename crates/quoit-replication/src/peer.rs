@@ -5,7 +5,7 @@ use crate::dialer::PeerDialer;
 use crate::figures::{PeerFigures, PeerKind};
 use crate::pace::{Outcome, Pace};
 use crate::riak;
-use crate::storing::store_batch;
+use crate::storing::{BatchOutcome, store_batch};
 use bytes::Bytes;
 use quoit_client::{Connection, Error};
 use quoit_core::{Counter, ReplicatedStore, VisitedCluster};
@@ -148,11 +148,11 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
     };
     let figures = Arc::clone(&context.figures);
     let _open = figures.open();
-    let (mut confirmed, mut is_new) = (Vec::new(), true);
+    let (mut done, mut is_new) = (BatchOutcome::default(), true);
     loop {
         if *context.is_suspended.borrow() {
             // What was stored is confirmed before the connection rests.
-            let farewell = request(context, std::mem::take(&mut confirmed), 0);
+            let farewell = request(context, std::mem::take(&mut done), 0);
             if let Err(fault) = take(&mut connection, &farewell).await {
                 return fault;
             }
@@ -160,7 +160,7 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
                 return PeerFault::Silent;
             }
         }
-        let asked = request(context, std::mem::take(&mut confirmed), BATCH_COUNT_MAX);
+        let asked = request(context, std::mem::take(&mut done), BATCH_COUNT_MAX);
         let began_us = context.store.clock().monotonic_us();
         let answer = match take(&mut connection, &asked).await {
             Ok(answer) => answer,
@@ -190,9 +190,8 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
         figures.fetch_us.fetch_add(took_us, Ordering::Relaxed);
         let _in_hand = figures.hold(answer.entries.len());
         let PeerContext { store, workers, .. } = &*context;
-        let outcome = store_batch(store, source, answer.entries, workers, &figures).await;
-        confirmed = outcome.stored;
-        match outcome.fault {
+        done = store_batch(store, source, answer.entries, workers, &figures).await;
+        match done.fault.take() {
             None => {
                 context.pace.note(Outcome::Stored);
                 figures.state.lock().fault = None;
@@ -206,15 +205,17 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
     }
 }
 
-fn request(context: &PeerContext, confirmed: Vec<u64>, count_max: u32) -> RpbQueueTakeReq {
+fn request(context: &PeerContext, done: BatchOutcome, count_max: u32) -> RpbQueueTakeReq {
     RpbQueueTakeReq {
         queue_name: context.queue.clone(),
         sink_cluster: Bytes::copy_from_slice(&context.store.cluster()),
         sink_node: Some(context.node_name.clone()),
-        confirmed,
+        confirmed: done.stored,
         count_max: Some(count_max),
         bytes_max: Some(BATCH_BYTES_MAX),
         wait_ms: (count_max > 0).then_some(POLL_MS),
+        wanted_whole: done.wanted_whole,
+        takes_deltas: Some(true),
     }
 }
 

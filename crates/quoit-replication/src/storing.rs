@@ -2,13 +2,17 @@
 
 use crate::figures::PeerFigures;
 use bytes::Bytes;
-use quoit_core::{Arrival, ReplicatedStore, RequestError, Visited, VisitedCluster};
+use quoit_core::{
+    Arrival, ArrivedDelta, DeltaOutcome, ReplicatedStore, RequestError, Visited, VisitedCluster,
+};
 use quoit_model::context::decode_context;
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
 use quoit_wire::messages::RpbQueuedObject;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -38,16 +42,41 @@ impl From<RequestError> for StoringError {
     }
 }
 
+/// How often deltas wait for those before them, which other connections and other nodes may have in hand, each
+/// time twice as long as before.
+const GAP_WAIT_COUNT: u32 = 6;
+const GAP_WAIT_FIRST: Duration = Duration::from_millis(5);
+
 /// Outcome of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct BatchOutcome {
     /// Entries that are on this cluster's disks.
     pub(crate) stored: Vec<u64>,
+    /// Entries with deltas of which this cluster lacks what came before. Their objects are wanted.
+    pub(crate) wanted_whole: Vec<u64>,
     /// The first fault of the others.
     pub(crate) fault: Option<String>,
 }
 
-/// Stores entries of a source, each by a task of its own, and returns when all have been tried.
+/// Outcome of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum EntryOutcome {
+    Stored,
+    /// It is a delta, and this cluster lacks what came before it.
+    LacksEarlier,
+}
+
+/// The tasks that store a batch, and what they need.
+#[derive(Clone)]
+struct Storing {
+    store: Arc<ReplicatedStore>,
+    source: VisitedCluster,
+    workers: Arc<Semaphore>,
+    figures: Arc<PeerFigures>,
+}
+
+/// Stores entries of a source, those of each record by a task of their own, and returns when all have been
+/// tried.
 pub(crate) async fn store_batch(
     store: &Arc<ReplicatedStore>,
     source: VisitedCluster,
@@ -55,24 +84,27 @@ pub(crate) async fn store_batch(
     workers: &Arc<Semaphore>,
     figures: &Arc<PeerFigures>,
 ) -> BatchOutcome {
-    let mut tasks = JoinSet::new();
+    let storing = Storing {
+        store: Arc::clone(store),
+        source,
+        workers: Arc::clone(workers),
+        figures: Arc::clone(figures),
+    };
+    let mut by_record: HashMap<Bytes, Vec<RpbQueuedObject>> = HashMap::new();
     for entry in entries {
-        let (store, workers) = (Arc::clone(store), Arc::clone(workers));
-        let figures = Arc::clone(figures);
-        tasks.spawn(async move {
-            // Nobody closes the semaphore.
-            let _permit = workers.acquire().await;
-            let sequence = entry.sequence;
-            (sequence, store_one(&store, source, entry, &figures).await)
-        });
+        by_record.entry(entry.key.clone()).or_default().push(entry);
+    }
+    let mut tasks = JoinSet::new();
+    for entries in by_record.into_values() {
+        tasks.spawn(storing.clone().store_record(entries));
     }
     let mut outcome = BatchOutcome::default();
     while let Some(ended) = tasks.join_next().await {
         match ended {
-            Ok((sequence, Ok(()))) => outcome.stored.push(sequence),
-            Ok((_, Err(fault))) => {
-                figures.note_fault(fault.to_string());
-                outcome.fault.get_or_insert_with(|| fault.to_string());
+            Ok(of_record) => {
+                outcome.stored.extend(of_record.stored);
+                outcome.wanted_whole.extend(of_record.wanted_whole);
+                outcome.fault = outcome.fault.or(of_record.fault);
             }
             // The runtime shuts down.
             Err(_) => outcome.fault = Some("the node stops".to_owned()),
@@ -81,34 +113,86 @@ pub(crate) async fn store_batch(
     outcome
 }
 
-async fn store_one(
-    store: &ReplicatedStore,
-    source: VisitedCluster,
-    entry: RpbQueuedObject,
-    figures: &PeerFigures,
-) -> Result<(), StoringError> {
-    let began_us = store.clock().monotonic_us();
-    let Some(stored) = entry.object else {
-        return reap(store, &entry.key, entry.reap_clock.as_ref()).await;
-    };
-    let object =
-        Object::decode(&stored).map_err(|fault| StoringError::Malformed(fault.to_string()))?;
-    let is_expired = object
-        .expires_at_secs()
-        .is_some_and(|expires_at_secs| u64::from(expires_at_secs) <= store.clock().unix_secs());
-    if !is_expired {
+impl Storing {
+    /// Stores the entries of one record one after the other: deltas build on each other.
+    async fn store_record(self, entries: Vec<RpbQueuedObject>) -> BatchOutcome {
+        let mut outcome = BatchOutcome::default();
+        let mut lacking = None;
+        for entry in entries {
+            let sequence = entry.sequence;
+            let wait_count = if lacking.is_none() { GAP_WAIT_COUNT } else { 0 };
+            match self.store_waiting(entry, wait_count).await {
+                Ok(EntryOutcome::Stored) => {
+                    outcome.stored.push(sequence);
+                    // What lacked something before comes again, and may find it.
+                    lacking = None;
+                }
+                // The object of the last one has all that the others have changed.
+                Ok(EntryOutcome::LacksEarlier) => lacking = Some(sequence),
+                Err(fault) => {
+                    self.figures.note_fault(fault.to_string());
+                    outcome.fault.get_or_insert_with(|| fault.to_string());
+                }
+            }
+        }
+        outcome.wanted_whole.extend(lacking);
+        outcome
+    }
+
+    /// Stores an entry, after those before it if they come soon.
+    async fn store_waiting(
+        &self,
+        entry: RpbQueuedObject,
+        wait_count: u32,
+    ) -> Result<EntryOutcome, StoringError> {
+        for waited_count in 0.. {
+            let stored = {
+                // Nobody closes the semaphore.
+                let _permit = self.workers.acquire().await;
+                self.store_one(&entry).await?
+            };
+            if stored == EntryOutcome::Stored || waited_count == wait_count {
+                return Ok(stored);
+            }
+            tokio::time::sleep(GAP_WAIT_FIRST * (1 << waited_count)).await;
+        }
+        Ok(EntryOutcome::LacksEarlier)
+    }
+
+    async fn store_one(&self, entry: &RpbQueuedObject) -> Result<EntryOutcome, StoringError> {
+        let Self { store, figures, .. } = self;
+        let began_us = store.clock().monotonic_us();
         let arrival = Arrival {
-            visited: Some(visited_with(&entry.visited, source)),
+            visited: Some(visited_with(&entry.visited, self.source)),
             may_be_again: entry.again,
             dw: Quorum::Quorum,
         };
-        store.store_arrived(&entry.key, &object, &arrival).await?;
+        let (size_bytes, modified_us) = if let Some(delta) = &entry.delta {
+            let last_modified_us = entry.delta_modified_us.unwrap_or(0);
+            let arrived = ArrivedDelta { delta: delta.clone(), last_modified_us };
+            match store.join_arrived(&entry.key, &arrived, &arrival).await? {
+                DeltaOutcome::Joined => (delta.len(), last_modified_us),
+                DeltaOutcome::LacksEarlier => return Ok(EntryOutcome::LacksEarlier),
+            }
+        } else if let Some(stored) = &entry.object {
+            let object = Object::decode(stored)
+                .map_err(|fault| StoringError::Malformed(fault.to_string()))?;
+            let now_secs = store.clock().unix_secs();
+            let expires_at_secs = object.expires_at_secs().map_or(u64::MAX, u64::from);
+            if expires_at_secs > now_secs {
+                store.store_arrived(&entry.key, &object, &arrival).await?;
+            }
+            (stored.len(), object.last_modified_us())
+        } else {
+            reap(store, &entry.key, entry.reap_clock.as_ref()).await?;
+            return Ok(EntryOutcome::Stored);
+        };
+        figures.push_us.fetch_add(store.clock().monotonic_us() - began_us, Ordering::Relaxed);
+        figures.stored.fetch_add(1, Ordering::Relaxed);
+        figures.stored_bytes.fetch_add(size_bytes as u64, Ordering::Relaxed);
+        figures.note_modified(modified_us, store.clock().unix_us());
+        Ok(EntryOutcome::Stored)
     }
-    figures.push_us.fetch_add(store.clock().monotonic_us() - began_us, Ordering::Relaxed);
-    figures.stored.fetch_add(1, Ordering::Relaxed);
-    figures.stored_bytes.fetch_add(stored.len() as u64, Ordering::Relaxed);
-    figures.note_modified(object.last_modified_us(), store.clock().unix_us());
-    Ok(())
 }
 
 async fn reap(

@@ -6,32 +6,25 @@
 //! twice, and either side may die at any time. Full-sync compares two clusters by the digests of all that
 //! they have and queues what differs, while everything else goes on.
 
+mod trip;
+
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
 use bytes::Bytes;
 use quoit_core::{
-    ArcRange, Arrival, BatchBounds, ClusterDigests, ClusterQuestion, Difference,
-    DifferenceDirection, OnlyIn, Patience, QueueDefinition, QueueFilter, QueuePriority,
-    QueueStatus, QueuedObject, QueuedValue, ReplicatedStore, RequestError, SourceQueueSettings,
-    SourceQueues, VisitedCluster, differences,
+    ArcRange, ClusterDigests, ClusterQuestion, Difference, DifferenceDirection, OnlyIn,
+    QueueDefinition, QueueFilter, QueuePriority, QueueStatus, ReplicatedStore, SourceQueueSettings,
+    SourceQueues, differences,
 };
-use quoit_model::object::Object;
-use quoit_model::props::Quorum;
 use quoit_store::compare::{HashRange, hour_of};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Entries of a batch, at most.
-const BATCH_COUNT_MAX: usize = 8;
-/// Bytes of objects after which a batch gets no further entry.
-const BATCH_BYTES_MAX: usize = 64 << 10;
-/// How long a source lets an entry of an empty queue come.
-const POLL: Duration = Duration::from_millis(50);
-/// How long the source waits for one node of the other cluster.
-const STORING_LIMIT: Duration = Duration::from_secs(5);
+use trip::Trip;
+
 /// How long a sink waits for a node's answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// Longest pause of a way between two batches, in microseconds.
@@ -42,10 +35,6 @@ const FULL_SYNC_PAUSE_US_MAX: u64 = 4_000_000;
 const TOLD_COUNT: usize = 8;
 /// Longest time that a queue is left as it is by operators, in microseconds.
 const SUSPENSION_US_MAX: u64 = 3_000_000;
-/// Of a hundred messages so many are lost while things go wrong.
-const LOST_PERCENT: u64 = 15;
-/// Of a hundred entries so many come twice.
-const REPEATED_PERCENT: u64 = 10;
 /// Tasks of a way: their batches overtake one another.
 const CARRIER_COUNT: u64 = 2;
 /// Time that clusters have to become equal when nothing is wrong any more.
@@ -369,78 +358,6 @@ async fn digests(machine: &Machine, arc_count: u16, hour_min: u32) -> Option<Clu
     }
 }
 
-/// A batch on its way.
-struct Trip {
-    queue: String,
-    sinks: Vec<Arc<Machine>>,
-    random: Random,
-    is_rough: bool,
-    /// Why the last entry was not stored that a node refused.
-    refused: Option<String>,
-}
-
-impl Trip {
-    /// Takes a batch from a node, has it stored, and confirms it. Tells what became of it.
-    async fn run(mut self, store: Arc<ReplicatedStore>) -> Option<String> {
-        let sink = self.sinks.iter().find_map(|machine| machine.store())?.cluster();
-        let lease = store.source_queues().lease();
-        let bounds = BatchBounds {
-            count_max: BATCH_COUNT_MAX,
-            bytes_max: BATCH_BYTES_MAX,
-            sink: Some(sink),
-        };
-        let taken = store.take_queued(&self.queue, &lease, bounds, Patience::UpTo(POLL)).await;
-        let mut batch = taken.ok().filter(|batch| !batch.is_empty())?;
-        if self.is_lost() {
-            return Some(format!("{} entries are lost", batch.len()));
-        }
-        let count = batch.len();
-        let keys: Vec<String> = batch.iter().map(told_entry).collect();
-        let keys = keys.join(", ");
-        let mut stored = Vec::new();
-        while !batch.is_empty() {
-            let queued = batch.swap_remove(self.random.below(batch.len() as u64) as usize);
-            let sequence = queued.sequence;
-            if self.deliver(queued, store.cluster()).await {
-                stored.push(sequence);
-            }
-        }
-        if self.is_lost() {
-            return Some(format!("{} of {count} stored, and not confirmed: {keys}", stored.len()));
-        }
-        store.source_queues().confirm(&self.queue, &lease, &stored);
-        let refused = self.refused.map_or(String::new(), |reason| format!(": {reason}"));
-        Some(format!("{} of {count} stored: {keys}{refused}", stored.len()))
-    }
-
-    fn is_lost(&mut self) -> bool {
-        self.is_rough && self.random.percent(LOST_PERCENT)
-    }
-
-    /// Has nodes of the other cluster store an entry. Whether one of them has.
-    async fn deliver(&mut self, queued: QueuedObject, source: VisitedCluster) -> bool {
-        if self.is_lost() {
-            return false;
-        }
-        let is_repeated = self.is_rough && self.random.percent(REPEATED_PERCENT);
-        let mut is_stored = false;
-        for _ in 0..1 + usize::from(is_repeated) {
-            let sink = Arc::clone(self.random.pick(&self.sinks));
-            let carried = queued.clone();
-            let asked = sink.ask(move |store| store_one(store, carried, source));
-            match timeout(STORING_LIMIT, asked).await {
-                Ok(Asked::Answer(Ok(()))) => is_stored = true,
-                Ok(Asked::Answer(Err(reason))) => {
-                    let key = queued.key.escape_ascii();
-                    self.refused = Some(format!("{key} at {}: {reason}", sink.name));
-                }
-                _ => {}
-            }
-        }
-        is_stored
-    }
-}
-
 /// A difference, for the story.
 fn told(difference: &Difference) -> String {
     let only = match &difference.only_in {
@@ -449,36 +366,4 @@ fn told(difference: &Difference) -> String {
         Some(OnlyIn::There(_)) => ", only there",
     };
     format!("{} {:?}{only}", difference.key.escape_ascii(), difference.direction)
-}
-
-/// An entry, for the story.
-fn told_entry(queued: &QueuedObject) -> String {
-    let kind = match &queued.value {
-        QueuedValue::Object(_) => "",
-        QueuedValue::Tombstone(_) => "tombstone of ",
-        QueuedValue::Reap { .. } => "reap of ",
-    };
-    format!("{kind}{}", queued.key.escape_ascii())
-}
-
-/// Stores an entry, as a sink does.
-async fn store_one(
-    store: Arc<ReplicatedStore>,
-    queued: QueuedObject,
-    source: VisitedCluster,
-) -> Result<(), RequestError> {
-    let stored = match &queued.value {
-        QueuedValue::Reap { clock, .. } => {
-            return store.reap_arrived(&queued.key, clock).await;
-        }
-        QueuedValue::Object(stored) | QueuedValue::Tombstone(stored) => stored,
-    };
-    let object = Object::decode(stored).map_err(|fault| RequestError::Remote(fault.to_string()))?;
-    let mut visited = queued.visited.clone();
-    if !visited.contains(&source) {
-        visited.push(source);
-    }
-    let arrival =
-        Arrival { visited: Some(visited), may_be_again: queued.is_again, dw: Quorum::Quorum };
-    store.store_arrived(&queued.key, &object, &arrival).await
 }

@@ -45,6 +45,7 @@ impl ReplicatedStore {
         let is_delete = match written {
             WrittenObject::Encoded(written) => written.meta.tombstone,
             WrittenObject::Decoded(object) => object.is_tombstone(),
+            WrittenObject::Delta(_) => false,
             WrittenObject::InPlace => {
                 self.records.head(at).is_ok_and(|meta| meta.is_some_and(|meta| meta.tombstone))
             }
@@ -54,10 +55,12 @@ impl ReplicatedStore {
             (Some(_), _) => None,
             (None, WrittenObject::Encoded(written)) => context_of(&written.object),
             (None, WrittenObject::Decoded(object)) => Some(encode_context(&object.clock)),
-            (None, WrittenObject::InPlace) => match self.engine.get(at, Access::NoWait) {
-                Ok(Fetch::Found(record)) => context_of(&record.value),
-                _ => None,
-            },
+            (None, WrittenObject::Delta(_) | WrittenObject::InPlace) => {
+                match self.engine.get(at, Access::NoWait) {
+                    Ok(Fetch::Found(record)) => context_of(&record.value),
+                    _ => None,
+                }
+            }
         };
         let key = Bytes::copy_from_slice(at.encoded);
         log.append(key, is_delete, context.unwrap_or_default(), self.clock.unix_us());

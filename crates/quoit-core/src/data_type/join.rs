@@ -1,13 +1,15 @@
 //! The replica's side of an update: takes over what another store has done.
 
+use super::damaged;
 use crate::error::RequestError;
 use crate::reaper::Admitted;
 use crate::records::{Updated, WrittenPages};
 use crate::replica::{ApplyOutcome, Replicated, Verdict, take_first};
 use crate::store::{ReplicatedStore, decode};
-use quoit_model::data_type::Delta;
 use quoit_model::data_type::pages::PagedObject;
+use quoit_model::data_type::{Delta, StoredFormError};
 use quoit_model::object::Object;
+use quoit_planted::planted;
 use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef};
 use quoit_wire::internode::data::MergeRule;
 
@@ -16,6 +18,19 @@ pub(crate) struct Joining {
     pub(crate) delta: Delta,
     pub(crate) n_val_class: u8,
     pub(crate) last_modified_us: u64,
+    /// Whether only a state that has all earlier events of the delta's actor takes it.
+    pub(crate) needs_earlier: bool,
+}
+
+impl Joining {
+    /// Whether a copy of this object is too far behind for the delta.
+    fn is_too_early(&self, stored: Option<&Object>) -> Result<bool, StoredFormError> {
+        if !self.needs_earlier || planted!(JoinsOverGaps) {
+            return Ok(false);
+        }
+        let Some(stored) = stored else { return Ok(true) };
+        Ok(!stored.has_data_type() || !self.delta.follows(&stored.causal_clock()?))
+    }
 }
 
 /// Result of joining a delta.
@@ -24,7 +39,7 @@ pub(crate) enum Joined {
     Done(ApplyOutcome),
     /// The disk has to be waited for.
     WouldBlock,
-    /// The stored record is no state that a delta could be joined with.
+    /// The stored record is no state that the delta could be joined with, or lacks what came before it.
     NeedsWhole,
 }
 
@@ -47,7 +62,7 @@ impl ReplicatedStore {
         joining: &Joining,
         access: Access,
     ) -> Result<Joined, RequestError> {
-        let Joining { delta, n_val_class, last_modified_us } = joining;
+        let Joining { delta, n_val_class, last_modified_us, .. } = joining;
         let mut outcome = Ok(JoinVerdict::Kept);
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             outcome = self.joined(at, joining, stored, access, out);
@@ -63,7 +78,10 @@ impl ReplicatedStore {
             }
             let mut is_joined = true;
             let mut in_pages = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
-                let joined = paged.join(delta, *last_modified_us, pages)?;
+                let joined = match joining.is_too_early(Some(paged.object()))? {
+                    true => None,
+                    false => paged.join(delta, *last_modified_us, pages)?,
+                };
                 is_joined = joined.is_some();
                 Ok(joined)
             };
@@ -99,11 +117,14 @@ impl ReplicatedStore {
         access: Access,
         out: &mut Vec<u8>,
     ) -> Result<JoinVerdict, RequestError> {
-        let Joining { delta, n_val_class, last_modified_us } = joining;
+        let Joining { delta, n_val_class, last_modified_us, .. } = joining;
         let is_new = stored.is_none();
         let stored = stored.map(|record| decode(&record.to_bytes())).transpose()?;
-        let joined = Object::join_data_type(stored, delta, *last_modified_us, None)
-            .map_err(|fault| RequestError::Damaged(fault.to_string()))?;
+        if joining.is_too_early(stored.as_ref()).map_err(damaged)? {
+            return Ok(JoinVerdict::NeedsWhole);
+        }
+        let joined =
+            Object::join_data_type(stored, delta, *last_modified_us, None).map_err(damaged)?;
         let Some(object) = joined else { return Ok(JoinVerdict::NeedsWhole) };
         let replicated = Replicated::new(&object, MergeRule::Causal, *n_val_class);
         let admitted = match is_new {

@@ -11,13 +11,13 @@ use crate::request_log::AskedNodes;
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, object_props, record_at, wait_if_blocked};
 use crate::topology::Topology;
-use crate::votes::{WriteNeed, WriteTally};
+use crate::votes::{Layouts, Voters, WriteNeed, WriteTally};
 use crate::write_replicas::{Made, OwnWrite, SentForm};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
-use quoit_model::props::{BucketProps, Quorum};
+use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
 use quoit_planted::planted;
 use quoit_store::engine::{RecordAt, RecordMeta};
 use std::sync::Arc;
@@ -32,6 +32,29 @@ pub struct Arrival {
     pub may_be_again: bool,
     /// Replicas that must have synced it: it is the source's last one to ask for.
     pub dw: Quorum,
+}
+
+/// The record of an entry that has come, and the nodes that should have it.
+pub(super) struct Receiving<'a> {
+    pub(super) topology: Arc<Topology>,
+    pub(super) at: RecordAt<'a>,
+    pub(super) props: Arc<BucketProps>,
+    pub(super) quorums: WriteQuorums,
+    /// Those nodes, by each live layout.
+    pub(super) layouts: Layouts,
+    /// Whether this node is one of them.
+    pub(super) is_own: bool,
+}
+
+impl Receiving<'_> {
+    /// Whether this node is a primary of the record.
+    pub(super) fn is_primary(&self) -> bool {
+        let own = self.topology.own();
+        let is_in = |voters: &Voters| {
+            own.and_then(|own| voters.of(own)).is_some_and(|voter| voter.primary > 0)
+        };
+        self.topology.is_alone() || self.layouts.iter().any(is_in)
+    }
 }
 
 impl ReplicatedStore {
@@ -73,8 +96,22 @@ impl ReplicatedStore {
         object: &Object,
         arrival: &Arrival,
     ) -> Result<(), RequestError> {
-        let key = KeyRef::decode(encoded)?;
         self.check_context(&object.clock)?;
+        let receiving = self.receiving(encoded, arrival.dw).await?;
+        let class = RecordMeta::class_of(receiving.props.n_val);
+        let replicated = Replicated::new(object, merge_rule(&receiving.props), class);
+        let is_news = self.spread_arrived(&receiving, &replicated).await?;
+        self.pass_on(&receiving, &WrittenObject::Encoded(&replicated), arrival, is_news);
+        Ok(())
+    }
+
+    /// The record of an entry that has come, and the nodes that should have it.
+    pub(super) async fn receiving<'a>(
+        &self,
+        encoded: &'a Bytes,
+        dw: Quorum,
+    ) -> Result<Receiving<'a>, RequestError> {
+        let key = KeyRef::decode(encoded)?;
         let topology = self.settled_topology(None).await;
         let (props, at) = {
             let state = self.control.read();
@@ -82,34 +119,6 @@ impl ReplicatedStore {
             let at = record_at(&state, &props, key, encoded);
             (props, at)
         };
-        let class = RecordMeta::class_of(props.n_val);
-        let replicated = Replicated::new(object, merge_rule(&props), class);
-        let is_news = self.spread_arrived(topology, &at, &props, &replicated, arrival.dw).await?;
-        self.stats().count(Counter::SinkObjects);
-        if is_news {
-            self.note_change(&at, &props, &WrittenObject::Encoded(&replicated));
-        }
-        if let Some(visited) = &arrival.visited
-            && (is_news || arrival.may_be_again)
-            && self.source_queues.is_active()
-            && self.source_queues.settings().forwards
-            && !planted!(ForwardsNothing)
-        {
-            let written = WrittenObject::Encoded(&replicated);
-            self.queue_for_others(&at, &props, &written, visited.clone());
-        }
-        Ok(())
-    }
-
-    /// Takes an object to its replicas. Whether it was news, as far as this node can tell.
-    async fn spread_arrived(
-        &self,
-        topology: Arc<Topology>,
-        at: &RecordAt<'_>,
-        props: &BucketProps,
-        replicated: &Replicated,
-        dw: Quorum,
-    ) -> Result<bool, RequestError> {
         let options = WriteOptions {
             w: Some(self.source_queues.settings().vnode_check),
             pw: Some(Quorum::Count(1)),
@@ -117,7 +126,7 @@ impl ReplicatedStore {
             node_confirms: Some(Quorum::Count(1)),
             ..WriteOptions::default()
         };
-        let quorums = options.resolve(props)?;
+        let quorums = options.resolve(&props)?;
         let layouts = topology.writers(at.partition, quorums.n_val, true, &[]);
         let is_own = topology.is_alone()
             || topology
@@ -126,8 +135,41 @@ impl ReplicatedStore {
         if !topology.is_alone() {
             WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
         }
+        Ok(Receiving { topology, at, props, quorums, layouts, is_own })
+    }
+
+    /// Counts what was stored, and queues it for further clusters.
+    pub(super) fn pass_on(
+        &self,
+        receiving: &Receiving<'_>,
+        written: &WrittenObject<'_>,
+        arrival: &Arrival,
+        is_news: bool,
+    ) {
+        let Receiving { at, props, .. } = receiving;
+        self.stats().count(Counter::SinkObjects);
+        if is_news {
+            self.note_change(at, props, written);
+        }
+        if let Some(visited) = &arrival.visited
+            && (is_news || arrival.may_be_again)
+            && self.source_queues.is_active()
+            && self.source_queues.settings().forwards
+            && !planted!(ForwardsNothing)
+        {
+            self.queue_for_others(at, props, written, visited.clone());
+        }
+    }
+
+    /// Takes an object to its replicas. Whether it was news, as far as this node can tell.
+    async fn spread_arrived(
+        &self,
+        receiving: &Receiving<'_>,
+        replicated: &Replicated,
+    ) -> Result<bool, RequestError> {
+        let Receiving { at, quorums, is_own, .. } = receiving;
         let (mut own, mut is_news) = (OwnWrite::None, true);
-        if is_own {
+        if *is_own {
             let before = self.records.head(at)?.map(|meta| meta.digest);
             let taken = wait_if_blocked(self.settings.blocking, |access| {
                 self.take_copy(at, replicated, quorums.dw > 0, access)
@@ -148,26 +190,36 @@ impl ReplicatedStore {
                 is_news = false;
             }
         }
+        self.spread(receiving, SentForm::Object(replicated.clone()), own).await?;
+        Ok(is_news)
+    }
+
+    /// Takes to the other replicas what this node has stored, and waits for its quorums.
+    pub(super) async fn spread(
+        &self,
+        receiving: &Receiving<'_>,
+        sent: SentForm,
+        own: OwnWrite,
+    ) -> Result<(), RequestError> {
+        let Receiving { topology, at, quorums, layouts, .. } = receiving;
         if topology.is_alone() {
             let ticket = match own {
                 OwnWrite::Logged(ticket) => Some(ticket),
                 OwnWrite::None | OwnWrite::Settled => None,
             };
-            self.confirm(&quorums, ticket, None).await?;
-            return Ok(is_news);
+            return self.confirm(quorums, ticket, None).await;
         }
         let made = Made {
             key: Bytes::copy_from_slice(at.encoded),
             partition: at.partition,
-            sent: SentForm::Object(replicated.clone()),
+            sent,
             own,
-            quorums,
+            quorums: *quorums,
             sloppy: true,
             timeout_ms: None,
         };
         let asked = &mut AskedNodes::default();
-        self.write_replicas(topology, layouts, &made, asked).await?;
-        Ok(is_news)
+        self.write_replicas(Arc::clone(topology), layouts.clone(), &made, asked).await
     }
 
     /// Reaps a tombstone that another cluster has reaped, if this node has it as it was there. It is not told

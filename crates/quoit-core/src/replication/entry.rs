@@ -47,6 +47,14 @@ pub(crate) enum EntryReference {
     ToFetch,
     /// A tombstone, as it is stored. It is kept: the source may reap its own before the entry is consumed.
     Tombstone(Bytes),
+    /// The change of a data type that is too large to be sent whole for each change. It is kept: it can't be
+    /// told from the record afterwards.
+    Delta {
+        /// Its stored form.
+        delta: Bytes,
+        /// When it was made, microseconds since 1970.
+        last_modified_us: u64,
+    },
     /// The reap of a tombstone of this clock.
     Reap {
         clock: VersionVector,
@@ -80,6 +88,7 @@ impl QueueEntry {
     pub(crate) fn held_bytes(&self) -> usize {
         match &self.reference {
             EntryReference::Object(stored) | EntryReference::Tombstone(stored) => stored.len(),
+            EntryReference::Delta { delta, .. } => delta.len(),
             EntryReference::ToFetch
             | EntryReference::Reap { .. }
             | EntryReference::Change { .. } => 0,

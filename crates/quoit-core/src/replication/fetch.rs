@@ -51,6 +51,13 @@ pub enum QueuedValue {
     Object(Bytes),
     /// A tombstone, in Quoit's stored form.
     Tombstone(Bytes),
+    /// The change of a data type.
+    Delta {
+        /// Its stored form.
+        delta: Bytes,
+        /// When it was made, microseconds since 1970.
+        last_modified_us: u64,
+    },
     /// The reap of a tombstone.
     Reap {
         /// The tombstone's clock.
@@ -61,7 +68,7 @@ pub enum QueuedValue {
 }
 
 impl QueuedValue {
-    /// The object or tombstone; `None` of a reap.
+    /// The object or tombstone; `None` of a reap and of a delta.
     ///
     /// # Errors
     ///
@@ -69,7 +76,7 @@ impl QueuedValue {
     pub fn object(&self) -> Result<Option<Object>, RequestError> {
         match self {
             Self::Object(stored) | Self::Tombstone(stored) => decode(stored).map(Some),
-            Self::Reap { .. } => Ok(None),
+            Self::Reap { .. } | Self::Delta { .. } => Ok(None),
         }
     }
 
@@ -78,6 +85,7 @@ impl QueuedValue {
     pub fn size_bytes(&self) -> usize {
         match self {
             Self::Object(stored) | Self::Tombstone(stored) => stored.len(),
+            Self::Delta { delta, .. } => delta.len(),
             Self::Reap { .. } => 0,
         }
     }
@@ -123,7 +131,7 @@ impl ReplicatedStore {
         patience: Patience,
     ) -> Result<Option<QueuedObject>, RequestError> {
         let lease = self.source_queues.lease();
-        let bounds = BatchBounds { count_max: 1, bytes_max: 0, sink: None };
+        let bounds = BatchBounds { count_max: 1, bytes_max: 0, sink: None, takes_deltas: false };
         let batch = self.take_queued(queue, &lease, bounds, patience).await?;
         let taken: Vec<EntrySequence> = batch.iter().map(|queued| queued.sequence).collect();
         self.source_queues.confirm(queue, &lease, &taken);
@@ -168,7 +176,7 @@ impl ReplicatedStore {
             let has_visited = bounds.sink.is_some_and(|sink| entry.visited.contains(&sink));
             let queued = match has_visited {
                 true => Ok(None),
-                false => self.with_value(priority, entry).await,
+                false => self.with_value(priority, entry, bounds.takes_deltas).await,
             };
             match queued {
                 Ok(Some(queued)) => {
@@ -199,14 +207,21 @@ impl ReplicatedStore {
         &self,
         priority: QueuePriority,
         entry: QueueEntry,
+        takes_deltas: bool,
     ) -> Result<Option<QueuedObject>, RequestError> {
-        let QueueEntry { sequence, key, reference, visited, queued_us, is_again } = entry;
+        let QueueEntry { sequence, key, mut reference, visited, queued_us, is_again } = entry;
+        if matches!(reference, EntryReference::Delta { .. }) && !takes_deltas {
+            reference = EntryReference::ToFetch;
+        }
         let is_fetched = reference == EntryReference::ToFetch;
         let value = match reference {
             EntryReference::Object(stored) => Some(QueuedValue::Object(stored)),
             EntryReference::Tombstone(stored) => Some(QueuedValue::Tombstone(stored)),
             EntryReference::Reap { clock, reaped_us } => {
                 Some(QueuedValue::Reap { clock, reaped_us })
+            }
+            EntryReference::Delta { delta, last_modified_us } => {
+                Some(QueuedValue::Delta { delta, last_modified_us })
             }
             EntryReference::ToFetch => self.queued_value(&key).await?,
             // It has no object to send.
@@ -285,6 +300,8 @@ pub struct BatchBounds {
     pub bytes_max: usize,
     /// The cluster that takes them: what has visited it is left out.
     pub sink: Option<VisitedCluster>,
+    /// Whether the consumer takes deltas of data types; else their objects are read.
+    pub takes_deltas: bool,
 }
 
 fn value_of(stored: Bytes) -> Result<QueuedValue, RequestError> {

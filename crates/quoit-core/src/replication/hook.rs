@@ -4,6 +4,7 @@ use super::entry::{EntryReference, Visited};
 use crate::replica::Replicated;
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, decode, object_props};
+use crate::write_replicas::SentDelta;
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::key::KeyRef;
@@ -18,6 +19,8 @@ pub(crate) enum WrittenObject<'a> {
     Encoded(&'a Replicated),
     /// As it was decided.
     Decoded(&'a Object),
+    /// The change that was made where the object lies.
+    Delta(&'a SentDelta),
     /// It was changed where it lies.
     InPlace,
 }
@@ -36,7 +39,7 @@ impl<'a> WrittenObject<'a> {
         match self {
             Self::Encoded(written) => written.meta.tombstone,
             Self::Decoded(object) => object.is_tombstone(),
-            Self::InPlace => false,
+            Self::Delta(_) | Self::InPlace => false,
         }
     }
 
@@ -53,8 +56,14 @@ impl<'a> WrittenObject<'a> {
                 object.encode_into(&mut stored);
                 EntryReference::Tombstone(stored.into())
             }
+            Self::Delta(sent) if sent.delta.len() <= held_bytes_max => EntryReference::Delta {
+                delta: sent.delta.clone(),
+                last_modified_us: sent.last_modified_us,
+            },
             // Reading it back from the page cache costs less than encoding it a second time.
-            Self::Encoded(_) | Self::Decoded(_) | Self::InPlace => EntryReference::ToFetch,
+            Self::Encoded(_) | Self::Decoded(_) | Self::Delta(_) | Self::InPlace => {
+                EntryReference::ToFetch
+            }
         }
     }
 }
@@ -110,7 +119,8 @@ impl ReplicatedStore {
         }
         let held_bytes_max = self.source_queues.settings().object_bytes_max;
         let mut reference = written.reference(held_bytes_max);
-        if reference == EntryReference::ToFetch && !matches!(written, WrittenObject::Encoded(_)) {
+        let may_be_small = matches!(written, WrittenObject::Decoded(_) | WrittenObject::InPlace);
+        if reference == EntryReference::ToFetch && may_be_small {
             reference = self.reference_to_stored(at, held_bytes_max);
         }
         let key = Bytes::copy_from_slice(at.encoded);

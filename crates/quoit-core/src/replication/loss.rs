@@ -17,12 +17,14 @@ pub(super) struct Losses {
     is_outstanding: bool,
     /// Whether the file is on the disk.
     is_marked: bool,
+    /// When this process has first seen the loss that is outstanding, microseconds since 1970.
+    seen_us: Option<u64>,
 }
 
 impl Losses {
     /// Those of queues that end with the process.
     pub(super) const fn none() -> Self {
-        Self { is_untold: false, is_outstanding: false, is_marked: false }
+        Self { is_untold: false, is_outstanding: false, is_marked: false, seen_us: None }
     }
 
     /// Those that a former process has left; none where there was no former process. A directory that can't
@@ -30,7 +32,7 @@ impl Losses {
     pub(super) fn found(disk: &dyn Disk, is_new: bool) -> Self {
         let is_marked = disk.list().is_ok_and(|names| names.iter().any(|name| name == NAME));
         let is_outstanding = !is_new && !is_marked;
-        Self { is_untold: is_outstanding, is_outstanding, is_marked }
+        Self { is_untold: is_outstanding, is_outstanding, is_marked, seen_us: None }
     }
 
     /// Notes a loss, so that it is known after the death of the process too.
@@ -42,6 +44,13 @@ impl Losses {
             // A disk that can't even remove a file is told of by those who write to it.
             self.is_marked = disk.remove(NAME).is_err();
         }
+    }
+
+    /// When a caller has first seen the loss that is outstanding, microseconds since 1970; `None` while none
+    /// is.
+    pub(super) fn seen_us(&mut self, now_us: u64) -> Option<u64> {
+        self.seen_us = self.is_outstanding.then(|| self.seen_us.unwrap_or(now_us));
+        self.seen_us
     }
 
     /// Whether there was a loss since the last call.

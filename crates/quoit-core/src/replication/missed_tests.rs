@@ -25,7 +25,11 @@ fn settings() -> SourceQueueSettings {
 }
 
 fn open(disk: &FaultyDisk) -> SourceQueues {
-    SourceQueues::open(Arc::new(disk.clone()), settings(), 1).expect("it opens")
+    let queues = SourceQueues::open(Arc::new(disk.clone()), settings(), 1).expect("it opens");
+    // On a new disk entries of a former one may be lost; a full-sync has found that none were.
+    let _ = queues.take_loss();
+    queues.settle_losses();
+    queues
 }
 
 fn push(queues: &SourceQueues, reference: EntryReference, now_us: u64) {
@@ -150,4 +154,28 @@ fn a_link_by_full_sync_alone_is_stale_when_none_ends_within_the_retention() {
     let queues = open(&disk.kill());
     assert_eq!(queues.behind_since_us(4 * HOUR), Some(3 * HOUR));
     assert_eq!(queues.note_stale(28 * HOUR), ["none"]);
+}
+
+#[test]
+fn reap_records_wait_while_a_full_sync_has_to_find_lost_entries() {
+    let disk = FaultyDisk::new(8);
+    let queues = open(&disk);
+    delete(&queues, HOUR);
+    queues.flush().expect("the disk is well");
+    drain(&queues);
+    full_sync(&queues, "none", 2 * HOUR);
+    assert_eq!(queues.behind_since_us(2 * HOUR), None);
+    queues.flush().expect("the disk is well");
+    // The machine loses its power: the last entries may be gone.
+    let open = || SourceQueues::open(Arc::new(disk.crash()), settings(), 2).expect("it opens");
+    let queues = open();
+    assert_eq!(queues.behind_since_us(2 * HOUR), Some(0));
+    assert_eq!(queues.behind_since_us(25 * HOUR), Some(0));
+    assert!(queues.take_loss());
+    queues.settle_losses();
+    assert_eq!(queues.behind_since_us(25 * HOUR), None, "a full-sync has found nothing");
+    let queues = open();
+    assert_eq!(queues.behind_since_us(2 * HOUR), Some(0));
+    assert_eq!(queues.behind_since_us(26 * HOUR), None, "longer than the retention");
+    assert!(queues.note_stale(26 * HOUR).is_empty(), "real time goes on");
 }

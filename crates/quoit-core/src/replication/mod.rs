@@ -5,6 +5,7 @@
 //! its disks, a Riak sink takes them for good. `docs/design/replication.md` has the design.
 
 mod arrive;
+mod arrive_delta;
 mod compare;
 mod conflicts;
 mod copy;
@@ -27,6 +28,7 @@ mod run;
 mod source_queues;
 
 pub use arrive::Arrival;
+pub use arrive_delta::{ArrivedDelta, DeltaOutcome};
 pub use compare::{
     ArcRange, COMPARED_RANGE_COUNT_MAX, ClusterDigests, ClusterQuestion, ComparedRecord,
 };

@@ -285,6 +285,17 @@ impl Queue {
         }
     }
 
+    /// A consumer can't use the delta of an entry that it has taken: the entry is sent with the object when
+    /// it comes again.
+    pub(crate) fn want_whole(&mut self, sequence: EntrySequence, lease: LeaseNumber) {
+        if let Some(leased) = self.leased.get_mut(&sequence)
+            && leased.lease == lease
+            && matches!(leased.entry.reference, EntryReference::Delta { .. })
+        {
+            leased.entry.reference = EntryReference::ToFetch;
+        }
+    }
+
     /// A consumer is gone: entries that it has taken and not confirmed wait again. Returns how many.
     pub(crate) fn put_back(&mut self, lease: LeaseNumber) -> usize {
         self.put_back_those(|leased| leased.lease == lease)

@@ -1,5 +1,6 @@
 //! The source queues of a node, in memory and on the disk.
 
+mod leases;
 mod missed;
 mod settings;
 mod stale;
@@ -11,7 +12,7 @@ use super::entry::{
 use super::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
 use super::journal::{Journal, QueueNumbers};
 use super::manifest::Manifest;
-use super::queue::{LeaseNumber, Queue, QueueCounts, QueueLengths};
+use super::queue::{Queue, QueueCounts, QueueLengths};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::key::BucketRef;
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 use tokio::sync::Notify;
 
+pub use leases::Lease;
 pub use settings::SourceQueueSettings;
 use state::QueuesState;
 
@@ -76,18 +78,6 @@ pub struct SourceQueues {
     state: Mutex<QueuesState>,
     /// Held while the manifest is written.
     storing: Mutex<()>,
-}
-
-/// Entries that a consumer has taken and not confirmed; they wait again when it is dropped.
-pub struct Lease {
-    queues: Arc<SourceQueues>,
-    number: LeaseNumber,
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.queues.put_back(self.number);
-    }
 }
 
 impl SourceQueues {
@@ -369,66 +359,6 @@ impl SourceQueues {
         };
         self.keep(false).map_err(|fault| ChangeQueueError::Disk(fault.to_string()))?;
         Ok(changed)
-    }
-
-    /// A lease for a consumer that confirms what it takes.
-    #[must_use]
-    pub fn lease(self: &Arc<Self>) -> Lease {
-        let mut state = self.state.lock();
-        state.next_lease += 1;
-        Lease { queues: Arc::clone(self), number: LeaseNumber(state.next_lease) }
-    }
-
-    /// Takes the next entry of a queue. Without a lease it is taken for good.
-    pub(super) fn take(
-        &self,
-        name: &str,
-        lease: Option<&Lease>,
-        now_us: u64,
-    ) -> Option<(QueuePriority, QueueEntry)> {
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        let queue = state.queues.iter_mut().find(|queue| queue.name == name)?;
-        queue.take(state.journal.as_ref(), lease.map(|lease| lease.number), now_us)
-    }
-
-    /// Says that the consumer of a lease has entries for good.
-    pub fn confirm(&self, name: &str, lease: &Lease, sequences: &[EntrySequence]) {
-        let mut state = self.state.lock();
-        let Some(queue) = state.queues.iter_mut().find(|queue| queue.name == name) else { return };
-        sequences.iter().for_each(|sequence| queue.confirm(*sequence, lease.number));
-    }
-
-    /// Counts bytes of objects that were sent from a queue.
-    pub(super) fn count_sent(&self, name: &str, bytes: u64) {
-        let mut state = self.state.lock();
-        if let Some(queue) = state.queues.iter_mut().find(|queue| queue.name == name) {
-            queue.counts.consumed_bytes += bytes;
-        }
-    }
-
-    /// Has entries wait again that were taken before a time, microseconds since 1970, and not confirmed
-    /// since.
-    pub(super) fn end_leases(&self, taken_before_us: u64) {
-        let mut guard = self.state.lock();
-        let QueuesState { queues, filled, .. } = &mut *guard;
-        for queue in queues {
-            let count = queue.put_back_older(taken_before_us);
-            if count > 0 {
-                tracing::warn!(queue = queue.name, count, "a sink hangs: its entries go to others");
-                filled.get(&queue.number).inspect(|filled| filled.notify_one());
-            }
-        }
-    }
-
-    fn put_back(&self, lease: LeaseNumber) {
-        let mut guard = self.state.lock();
-        let QueuesState { queues, filled, .. } = &mut *guard;
-        for queue in queues {
-            if queue.put_back(lease) > 0 {
-                filled.get(&queue.number).inspect(|filled| filled.notify_one());
-            }
-        }
     }
 
     /// Told when a queue gets an entry; `None` where no queue has the name. Takes note of the consumer's

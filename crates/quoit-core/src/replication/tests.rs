@@ -422,6 +422,38 @@ fn an_object_is_held_while_there_is_room_and_only_referred_to_beyond() {
 }
 
 #[test]
+fn deltas_outlast_the_process_and_become_references_where_the_sink_wants_the_object() {
+    let disk = FaultyDisk::new(10);
+    let queues = open(&disk, 1);
+    let delta_of = |number: u64| EntryReference::Delta {
+        delta: Bytes::from(vec![number as u8; 100]),
+        last_modified_us: 1_000 + number,
+    };
+    for number in 0..10 {
+        let (bucket, reference) = (bucket_of(0), delta_of(number));
+        queues.push(bucket, key(0, number), reference, Visited::new(), number + 1);
+    }
+    // Some are in the window, and some in the journal alone.
+    let queues = Arc::new(open(&disk.kill(), 1));
+    let lease = queues.lease();
+    let mut taken = Vec::new();
+    while let Some((_, entry)) = queues.take("all", Some(&lease), 20) {
+        assert_eq!(entry.reference, delta_of(number_of(&entry.key)));
+        taken.push(entry.sequence);
+    }
+    assert_eq!(taken.len(), 10);
+    let other = queues.lease();
+    queues.want_whole("all", &other, &taken[..1]);
+    queues.want_whole("all", &lease, &taken[3..4]);
+    drop(lease);
+    for number in 0..10 {
+        let (_, entry) = queues.take("all", None, 30).expect("it waits again");
+        let expected = if number == 3 { EntryReference::ToFetch } else { delta_of(number) };
+        assert_eq!(entry.reference, expected, "{number}");
+    }
+}
+
+#[test]
 fn entries_of_a_sink_that_hangs_go_to_others() {
     let queues = Arc::new(SourceQueues::in_memory(settings()));
     (0..3).for_each(|number| push(&queues, 0, number));

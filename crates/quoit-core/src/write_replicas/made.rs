@@ -7,6 +7,7 @@ use bytes::Bytes;
 use quoit_cluster::Lane;
 use quoit_model::hash::Partition;
 use quoit_model::props::WriteQuorums;
+use quoit_planted::planted;
 use quoit_store::engine::Ticket;
 use quoit_wire::internode::data::{self, Acks};
 
@@ -100,8 +101,31 @@ pub(crate) fn store_message(
     (header, lane_of(&replicated.object))
 }
 
+/// The message that takes a delta to a replica, and the lane that it takes.
+pub(crate) fn join_message(
+    topology: &Topology,
+    key: Bytes,
+    partition: Partition,
+    sent: &SentDelta,
+    acks: Acks,
+) -> (data::Join, Lane) {
+    let header = data::Join {
+        key,
+        partition: u32::from(partition.0),
+        layout_version: match planted!(JoinsByOldestLayout) {
+            true => topology.layout_version(),
+            false => topology.newest_layout(),
+        },
+        n_val_class: u32::from(sent.n_val_class),
+        last_modified_us: sent.last_modified_us,
+        acks: acks.into(),
+        needs_earlier: false,
+    };
+    (header, lane_of(&sent.delta))
+}
+
 /// The lane that a payload of this size takes.
-pub(super) fn lane_of(payload: &Bytes) -> Lane {
+fn lane_of(payload: &Bytes) -> Lane {
     if payload.len() >= LARGE_BYTES { Lane::Large } else { Lane::Small }
 }
 

@@ -6,8 +6,8 @@ use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, NodeId, seed_elections,
 };
 use quoit_core::{
-    Blocking, DotSequence, PutRequest, ReadOptions, ReplicatedStore, RequestError, StoreSettings,
-    Unreserved, WriteOptions,
+    Blocking, DotSequence, PutRequest, QueueDefinition, ReadOptions, ReplicatedStore, RequestError,
+    SourceQueueSettings, SourceQueues, StoreSettings, Unreserved, WriteOptions,
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::{Partition, RingSize};
@@ -48,11 +48,15 @@ struct Kind {
     /// Versions of the protocol between nodes that it speaks.
     versions: VersionRange,
     untyped_defaults: BucketProps,
+    /// Whether it is of a cluster that others replicate from: it has a queue of all writes, and actors that
+    /// the others have not.
+    is_source: bool,
 }
 
 impl Default for Kind {
     fn default() -> Self {
-        Self { versions: VersionRange::CURRENT, untyped_defaults: BucketProps::untyped() }
+        let untyped_defaults = BucketProps::untyped();
+        Self { versions: VersionRange::CURRENT, untyped_defaults, is_source: false }
     }
 }
 
@@ -67,6 +71,12 @@ impl Cluster {
 
     pub async fn with(count: usize, settings: StoreSettings) -> Self {
         Self::made_of(&vec![Kind::default(); count], settings).await
+    }
+
+    /// A node that is a cluster by itself, and has the queue `out` of all writes.
+    pub async fn source() -> Self {
+        let kind = Kind { is_source: true, ..Kind::default() };
+        Self::made_of(&[kind], StoreSettings::default()).await
     }
 
     /// Nodes that speak these versions of the protocol between nodes.
@@ -110,7 +120,7 @@ impl Cluster {
     }
 
     async fn start(&self, number: usize, settings: StoreSettings, kind: Kind) -> Node {
-        let Kind { versions, untyped_defaults } = kind;
+        let Kind { versions, untyped_defaults, is_source } = kind;
         let network = self.network.host(&host(number));
         let address = format!("{}:1", host(number));
         let listener = network.bind(&address).await.unwrap();
@@ -133,16 +143,23 @@ impl Cluster {
         control.connect(&internode);
         let clock = || Arc::clone(&self.clock) as Arc<dyn Clock>;
         let engine = MemoryEngine::new(MemorySettings::default(), control.ring_size(), clock());
-        let actor = Actor([number as u8 + b'a'; 8][..].into());
+        let first_actor = if is_source { b'A' } else { b'a' };
+        let actor = Actor([number as u8 + first_actor; 8][..].into());
         let settings = StoreSettings { blocking: Blocking::Inline, ..settings };
-        let store = Arc::new(ReplicatedStore::new(
+        let store = ReplicatedStore::new(
             Arc::new(engine),
             Arc::clone(&control),
             Arc::clone(&internode),
             clock(),
             DotSequence::new(actor, Box::new(Unreserved)),
             settings,
-        ));
+        );
+        let queues = SourceQueueSettings {
+            is_enabled: is_source,
+            queues: QueueDefinition::read_list("out:any").0,
+            ..SourceQueueSettings::default()
+        };
+        let store = Arc::new(store.with_source_queues(SourceQueues::in_memory(queues)));
         store.serve_replicas();
         Node { store, control, internode }
     }

@@ -49,6 +49,13 @@ impl Delta {
     pub fn datatype(&self) -> Datatype {
         self.datatype
     }
+
+    /// Whether a state of this clock has all events that the delta's actor had made before it, so that
+    /// joining the delta leaves no gap in the clock.
+    #[must_use]
+    pub fn follows(&self, clock: &CausalClock) -> bool {
+        clock.vector().counter(&self.actor) >= self.run.first - 1
+    }
 }
 
 impl State {

@@ -36,6 +36,8 @@ impl PbConnection {
         if let Some(lease) = self.lease.take() {
             let confirmed: Vec<_> = request.confirmed.into_iter().map(EntrySequence).collect();
             queues.confirm(&name, &lease, &confirmed);
+            let whole: Vec<_> = request.wanted_whole.into_iter().map(EntrySequence).collect();
+            queues.want_whole(&name, &lease, &whole);
             // What it has not confirmed waits again when the lease is gone.
         }
         let mut answer = RpbQueueTakeResp {
@@ -52,6 +54,7 @@ impl PbConnection {
             count_max: count_max as usize,
             bytes_max: request.bytes_max.unwrap_or(BATCH_BYTES_MAX).min(BATCH_BYTES_MAX) as usize,
             sink: Some(sink),
+            takes_deltas: request.takes_deltas.unwrap_or(false),
         };
         let patience = Duration::from_millis(request.wait_ms.unwrap_or(0).into());
         let lease = queues.lease();
@@ -230,19 +233,26 @@ fn cluster_id(id: &Bytes) -> Result<VisitedCluster, Fault> {
 }
 
 fn queued(queued: QueuedObject) -> RpbQueuedObject {
-    let (object, reap) = match queued.value {
-        QueuedValue::Object(stored) | QueuedValue::Tombstone(stored) => (Some(stored), None),
-        QueuedValue::Reap { clock, reaped_us } => (None, Some((encode_context(&clock), reaped_us))),
-    };
-    let (reap_clock, reaped_us) = reap.unzip();
-    RpbQueuedObject {
+    let mut told = RpbQueuedObject {
         sequence: queued.sequence.0,
         key: queued.key,
-        object,
-        reap_clock,
-        reaped_us,
+        object: None,
+        reap_clock: None,
+        reaped_us: None,
         visited: queued.visited.iter().map(|id| Bytes::copy_from_slice(id)).collect(),
         queued_us: queued.queued_us,
         again: queued.is_again,
+        delta: None,
+        delta_modified_us: None,
+    };
+    match queued.value {
+        QueuedValue::Object(stored) | QueuedValue::Tombstone(stored) => told.object = Some(stored),
+        QueuedValue::Delta { delta, last_modified_us } => {
+            (told.delta, told.delta_modified_us) = (Some(delta), Some(last_modified_us));
+        }
+        QueuedValue::Reap { clock, reaped_us } => {
+            (told.reap_clock, told.reaped_us) = (Some(encode_context(&clock)), Some(reaped_us));
+        }
     }
+    told
 }

@@ -192,6 +192,12 @@ pub struct Join {
     /// When to answer.
     #[prost(enumeration = "Acks", tag = "6")]
     pub acks: i32,
+    /// Whether the replica is to refuse the delta unless it has a state with all earlier events of the
+    /// delta's actor. Nodes that speak no version from [`VERSION_ARRIVING_DELTAS`] on join it anyway.
+    ///
+    /// [`VERSION_ARRIVING_DELTAS`]: super::VERSION_ARRIVING_DELTAS
+    #[prost(bool, tag = "7")]
+    pub needs_earlier: bool,
 }
 
 /// A replica has taken an object or a change.

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// The oldest version of the protocol that this build speaks.
 pub const VERSION_MIN: u32 = 1;
 /// The newest version of the protocol that this build speaks.
-pub const VERSION_MAX: u32 = VERSION_MAPS;
+pub const VERSION_MAX: u32 = VERSION_ARRIVING_DELTAS;
 /// The first version whose nodes know objects that are data types.
 pub const VERSION_DATA_TYPES: u32 = 2;
 /// The first version whose nodes compare copies of large sets and maps by ranges.
@@ -45,6 +45,8 @@ pub const VERSION_WHOLE_OBJECTS: u32 = 12;
 pub const VERSION_MAPS: u32 = 13;
 /// The first version whose nodes read objects with index entries of integers beyond 128 bits.
 pub const VERSION_LARGE_INTEGERS: u32 = 13;
+/// The first version whose nodes refuse a delta of another cluster when they lack what came before it.
+pub const VERSION_ARRIVING_DELTAS: u32 = 14;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");

@@ -22,6 +22,11 @@ messages! {
         optional uint32 bytes_max = 6;
         /// Milliseconds to wait for an entry; absent: not at all.
         optional uint32 wait_ms = 7;
+        /// Entries of the former answer of which the sink can't use the delta: they come again, with the
+        /// object.
+        repeated uint64 wanted_whole = 8;
+        /// Whether the sink takes deltas of data types.
+        optional bool takes_deltas = 9;
     }
 
     /// Entries of a source queue.
@@ -42,7 +47,7 @@ messages! {
         required uint64 sequence = 1;
         /// Name of the record, encoded as nodes have it.
         required bytes key = 2;
-        /// The object or tombstone in stored form; absent for a reap.
+        /// The object or tombstone in stored form; absent for a reap and for a delta.
         optional bytes object = 3;
         /// Clock of a tombstone that was reaped.
         optional bytes reap_clock = 4;
@@ -54,6 +59,10 @@ messages! {
         required uint64 queued_us = 7;
         /// Whether the entry may have been sent before.
         required bool again = 8;
+        /// The delta of an operation on a data type, in stored form, for sinks that take deltas.
+        optional bytes delta = 9;
+        /// When that operation was done, microseconds since 1970.
+        optional uint64 delta_modified_us = 10;
     }
 
     /// Asks for digests of what the cluster has, or for the records behind them. Clusters of different ring

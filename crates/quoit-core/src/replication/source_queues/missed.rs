@@ -55,14 +55,19 @@ impl SourceQueues {
     }
 
     /// Since when sinks may not know of deletes, microseconds since 1970, by the queues that have been
-    /// behind for less than the retention: reap records that were made later are still needed.
+    /// behind for less than the retention: reap records that were made later are still needed. All are while a
+    /// full-sync has to find entries that were lost: deletes of any age may have been among them.
     pub(crate) fn behind_since_us(&self, now_us: u64) -> Option<u64> {
         let retention_us = self.settings.retention.as_micros() as u64;
-        let state = self.state.lock();
-        let since_us = state.queues.iter().filter_map(Queue::behind_since_us);
         let is_waited_for = |since_us: &u64| {
             now_us.saturating_sub(*since_us) < retention_us && !planted!(OverlooksQueues)
         };
+        let mut state = self.state.lock();
+        let loss_us = state.losses.seen_us(now_us).filter(|_| self.has_full_sync());
+        if loss_us.as_ref().is_some_and(is_waited_for) {
+            return Some(0);
+        }
+        let since_us = state.queues.iter().filter_map(Queue::behind_since_us);
         since_us.filter(is_waited_for).min()
     }
 }

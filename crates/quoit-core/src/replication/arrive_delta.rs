@@ -1,0 +1,142 @@
+//! Deltas of data types that come from other clusters.
+//!
+//! A delta says what one operation has changed. It is joined where the record has all that the delta's actor
+//! had done before: else a part of a state would look like the whole of it until a full-sync. A cluster that
+//! lacks something asks for the object.
+
+use super::arrive::{Arrival, Receiving};
+use super::hook::WrittenObject;
+use crate::data_type::{Joined, Joining};
+use crate::error::RequestError;
+use crate::replica::ApplyOutcome;
+use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, wait_if_blocked};
+use crate::topology::cost_us;
+use crate::write_replicas::{OwnWrite, SentDelta, SentForm, join_message};
+use bytes::Bytes;
+use quoit_cluster::{CallError, Replies};
+use quoit_model::data_type::{Delta, StoredFormError};
+use quoit_store::engine::RecordMeta;
+use quoit_wire::internode::VERSION_ARRIVING_DELTAS;
+use quoit_wire::internode::data::{self, Acks, REFUSED_NEEDS_WHOLE};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// A delta of a data type as another cluster sends it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArrivedDelta {
+    /// Its stored form.
+    pub delta: Bytes,
+    /// When the operation was done, microseconds since 1970.
+    pub last_modified_us: u64,
+}
+
+/// Outcome of a delta that has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeltaOutcome {
+    /// The replicas have it.
+    Joined,
+    /// This cluster lacks what came before it: the object is needed, or the deltas that are under way.
+    LacksEarlier,
+}
+
+impl ReplicatedStore {
+    /// Joins a delta of another cluster with the record, under its own event and time.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReplicatedStore::store_arrived`], and bytes that are no delta.
+    pub async fn join_arrived(
+        &self,
+        encoded: &Bytes,
+        arrived: &ArrivedDelta,
+        arrival: &Arrival,
+    ) -> Result<DeltaOutcome, RequestError> {
+        let malformed = |fault: StoredFormError| {
+            RequestError::Damaged(format!("a delta of another cluster: {fault}"))
+        };
+        let delta = Delta::decode(&arrived.delta).map_err(malformed)?;
+        let receiving = self.receiving(encoded, arrival.dw).await?;
+        let sent = SentDelta {
+            n_val_class: RecordMeta::class_of(receiving.props.n_val),
+            last_modified_us: arrived.last_modified_us,
+            delta: arrived.delta.clone(),
+        };
+        let is_primary = receiving.is_primary();
+        // A stand-in has nothing that came before.
+        if !is_primary && !self.joins_elsewhere(&receiving, &sent).await? {
+            return Ok(DeltaOutcome::LacksEarlier);
+        }
+        let (mut own, mut is_news) = (OwnWrite::None, true);
+        if receiving.is_own {
+            let joining = Joining {
+                delta,
+                n_val_class: sent.n_val_class,
+                last_modified_us: sent.last_modified_us,
+                needs_earlier: is_primary,
+            };
+            let Some(joined) = self.join_own(&receiving, &joining)? else {
+                return Ok(DeltaOutcome::LacksEarlier);
+            };
+            (own, is_news) = joined;
+        }
+        self.spread(&receiving, SentForm::Delta(sent.clone()), own).await?;
+        self.pass_on(&receiving, &WrittenObject::Delta(&sent), arrival, is_news);
+        Ok(DeltaOutcome::Joined)
+    }
+
+    /// Joins a delta with this node's copy. Whether it was news; `None` when the copy lacks what came before.
+    fn join_own(
+        &self,
+        receiving: &Receiving<'_>,
+        joining: &Joining,
+    ) -> Result<Option<(OwnWrite, bool)>, RequestError> {
+        let at = &receiving.at;
+        let before = self.records.head(at)?.map(|meta| meta.digest);
+        let joined = wait_if_blocked(self.settings.blocking, |access| {
+            Ok(match self.join_copy(at, joining, access)? {
+                Joined::WouldBlock => None,
+                joined => Some(joined),
+            })
+        })?;
+        match joined {
+            Joined::Done(ApplyOutcome::Written(ticket, _)) => {
+                let after = self.records.head(at)?.map(|meta| meta.digest);
+                Ok(Some((OwnWrite::Logged(ticket), before != after)))
+            }
+            Joined::Done(ApplyOutcome::Known | ApplyOutcome::Nothing) => {
+                Ok(Some((OwnWrite::Settled, false)))
+            }
+            Joined::NeedsWhole | Joined::WouldBlock => Ok(None),
+        }
+    }
+
+    /// Has one replica join a delta, before the others are sent it. Whether it did: false when it lacks what
+    /// came before.
+    async fn joins_elsewhere(
+        &self,
+        receiving: &Receiving<'_>,
+        sent: &SentDelta,
+    ) -> Result<bool, RequestError> {
+        let Receiving { topology, at, layouts, .. } = receiving;
+        let nodes = layouts.iter().flat_map(|voters| voters.iter());
+        let primaries = nodes.filter(|voter| voter.primary > 0).filter_map(|voter| {
+            let peer = topology.peer(voter.node)?;
+            let is_able = peer.speaks(VERSION_ARRIVING_DELTAS) && topology.is_up(voter.node);
+            is_able.then(|| (cost_us(peer), voter.node))
+        });
+        let Some((_, node)) = primaries.min() else { return Ok(false) };
+        let Some(peer) = topology.peer(node) else { return Ok(false) };
+        let key = Bytes::copy_from_slice(at.encoded);
+        let (header, lane) = join_message(topology, key, at.partition, sent, Acks::Accepted);
+        let header = data::Join { needs_earlier: true, ..header };
+        let mut replies = Replies::new();
+        let sent = peer.send(data::METHOD_JOIN, &header, &sent.delta, lane, &replies, node);
+        sent.map_err(|_| RequestError::Timeout)?;
+        let patience = Duration::from_millis(u64::from(TIMEOUT_MS_DEFAULT));
+        match timeout(patience, replies.next()).await {
+            Ok(Some((_, Ok(_)))) => Ok(true),
+            Ok(Some((_, Err(CallError::Refused { code: REFUSED_NEEDS_WHOLE, .. })))) => Ok(false),
+            _ => Err(RequestError::Timeout),
+        }
+    }
+}

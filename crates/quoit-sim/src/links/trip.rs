@@ -1,0 +1,148 @@
+//! A batch of entries on its way from a node's queue to nodes of the other cluster.
+
+use crate::machine::{Asked, Machine};
+use crate::random::Random;
+use quoit_core::{
+    Arrival, ArrivedDelta, BatchBounds, DeltaOutcome, Patience, QueuedObject, QueuedValue,
+    ReplicatedStore, RequestError, VisitedCluster,
+};
+use quoit_model::object::Object;
+use quoit_model::props::Quorum;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Entries of a batch, at most.
+const BATCH_COUNT_MAX: usize = 8;
+/// Bytes of objects after which a batch gets no further entry.
+const BATCH_BYTES_MAX: usize = 64 << 10;
+/// How long a source lets an entry of an empty queue come.
+const POLL: Duration = Duration::from_millis(50);
+/// How long the source waits for one node of the other cluster.
+const STORING_LIMIT: Duration = Duration::from_secs(5);
+/// Of a hundred messages so many are lost while things go wrong.
+const LOST_PERCENT: u64 = 15;
+/// Of a hundred entries so many come twice.
+const REPEATED_PERCENT: u64 = 10;
+
+/// A batch on its way.
+pub(super) struct Trip {
+    pub(super) queue: String,
+    pub(super) sinks: Vec<Arc<Machine>>,
+    pub(super) random: Random,
+    pub(super) is_rough: bool,
+    /// Why the last entry was not stored that a node refused.
+    pub(super) refused: Option<String>,
+}
+
+impl Trip {
+    /// Takes a batch from a node, has it stored, and confirms it. Tells what became of it.
+    pub(super) async fn run(mut self, store: Arc<ReplicatedStore>) -> Option<String> {
+        let sink = self.sinks.iter().find_map(|machine| machine.store())?.cluster();
+        let lease = store.source_queues().lease();
+        let bounds = BatchBounds {
+            count_max: BATCH_COUNT_MAX,
+            bytes_max: BATCH_BYTES_MAX,
+            sink: Some(sink),
+            takes_deltas: true,
+        };
+        let taken = store.take_queued(&self.queue, &lease, bounds, Patience::UpTo(POLL)).await;
+        let mut batch = taken.ok().filter(|batch| !batch.is_empty())?;
+        if self.is_lost() {
+            return Some(format!("{} entries are lost", batch.len()));
+        }
+        let count = batch.len();
+        let keys: Vec<String> = batch.iter().map(told_entry).collect();
+        let keys = keys.join(", ");
+        let (mut stored, mut wanted_whole) = (Vec::new(), Vec::new());
+        while !batch.is_empty() {
+            let drawn = &batch[self.random.below(batch.len() as u64) as usize].key;
+            // Entries of one record are stored in their order: deltas build on each other.
+            let place = batch.iter().position(|queued| queued.key == *drawn).unwrap_or(0);
+            let queued = batch.remove(place);
+            let sequence = queued.sequence;
+            match self.deliver(queued, store.cluster()).await {
+                Some(DeltaOutcome::Joined) => stored.push(sequence),
+                Some(DeltaOutcome::LacksEarlier) => wanted_whole.push(sequence),
+                None => {}
+            }
+        }
+        if self.is_lost() {
+            return Some(format!("{} of {count} stored, and not confirmed: {keys}", stored.len()));
+        }
+        store.source_queues().confirm(&self.queue, &lease, &stored);
+        store.source_queues().want_whole(&self.queue, &lease, &wanted_whole);
+        let refused = self.refused.map_or(String::new(), |reason| format!(": {reason}"));
+        Some(format!("{} of {count} stored: {keys}{refused}", stored.len()))
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.is_rough && self.random.percent(LOST_PERCENT)
+    }
+
+    /// Has nodes of the other cluster store an entry. The outcome, unless none of them has done it.
+    async fn deliver(
+        &mut self,
+        queued: QueuedObject,
+        source: VisitedCluster,
+    ) -> Option<DeltaOutcome> {
+        if self.is_lost() {
+            return None;
+        }
+        let is_repeated = self.is_rough && self.random.percent(REPEATED_PERCENT);
+        let mut outcome = None;
+        for _ in 0..1 + usize::from(is_repeated) {
+            let sink = Arc::clone(self.random.pick(&self.sinks));
+            let carried = queued.clone();
+            let asked = sink.ask(move |store| store_one(store, carried, source));
+            match timeout(STORING_LIMIT, asked).await {
+                Ok(Asked::Answer(Ok(now))) => outcome = Some(now),
+                Ok(Asked::Answer(Err(reason))) => {
+                    let key = queued.key.escape_ascii();
+                    self.refused = Some(format!("{key} at {}: {reason}", sink.name));
+                }
+                _ => {}
+            }
+        }
+        outcome
+    }
+}
+
+/// An entry, for the story.
+fn told_entry(queued: &QueuedObject) -> String {
+    let kind = match &queued.value {
+        QueuedValue::Object(_) => "",
+        QueuedValue::Tombstone(_) => "tombstone of ",
+        QueuedValue::Delta { .. } => "delta of ",
+        QueuedValue::Reap { .. } => "reap of ",
+    };
+    format!("{kind}{}", queued.key.escape_ascii())
+}
+
+/// Stores an entry, as a sink does.
+async fn store_one(
+    store: Arc<ReplicatedStore>,
+    queued: QueuedObject,
+    source: VisitedCluster,
+) -> Result<DeltaOutcome, RequestError> {
+    let mut visited = queued.visited.clone();
+    if !visited.contains(&source) {
+        visited.push(source);
+    }
+    let arrival =
+        Arrival { visited: Some(visited), may_be_again: queued.is_again, dw: Quorum::Quorum };
+    match &queued.value {
+        QueuedValue::Reap { clock, .. } => store.reap_arrived(&queued.key, clock).await?,
+        QueuedValue::Object(stored) | QueuedValue::Tombstone(stored) => {
+            let object =
+                Object::decode(stored).map_err(|fault| RequestError::Remote(fault.to_string()))?;
+            store.store_arrived(&queued.key, &object, &arrival).await?;
+        }
+        QueuedValue::Delta { delta, last_modified_us } => {
+            let (delta, last_modified_us) = (delta.clone(), *last_modified_us);
+            let arrived = ArrivedDelta { delta, last_modified_us };
+            return store.join_arrived(&queued.key, &arrived, &arrival).await;
+        }
+    }
+    Ok(DeltaOutcome::Joined)
+}
