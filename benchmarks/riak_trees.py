@@ -1,5 +1,5 @@
-"""Measures what Riak's trees cost a node while they are kept: processor time and memory, with the same load of
-puts before the first question of a Riak and after it.
+"""Measures what Riak's trees cost a node while they are kept: processor time and memory, with the same load
+of puts before the first question of a Riak and after it.
 
     python3 benchmarks/riak_trees.py --binary target/dist/quoit
 

@@ -303,6 +303,8 @@ impl ReplicatedStore {
             Ok(author) => author,
             Err(fault) => return Ok(Err(fault)),
         };
+        let siblings = &paged.object().siblings;
+        let has_dropped_tombstones = siblings.iter().any(|sibling| !sibling.is_data_type());
         let began_us = self.clock.monotonic_us();
         let updated = paged.update(operation, context, author.coordinator(), pages)?;
         let (paged, delta) = match updated {
@@ -316,6 +318,7 @@ impl ReplicatedStore {
             n_val_class: RecordMeta::class_of(props.n_val),
             last_modified_us: author.now_us,
             delta: encoded.into(),
+            has_dropped_tombstones,
         };
         Ok(Ok((paged, delta)))
     }

@@ -288,6 +288,8 @@ faults! {
         "entries of a source queue that a sink has taken and not confirmed do not wait again";
     ForwardsNothing, "forwards-nothing", Replication,
         "what has come from another cluster is not queued for further ones";
+    ForgetsLostEntries, "forgets-lost-entries", Replication,
+        "a node whose machine has lost its power takes its source queues for complete";
     JoinsOverGaps, "joins-over-gaps", Replication,
         "a delta of another cluster is joined with a record that lacks what came before it";
     OverlooksQueues, "overlooks-queues", Replication,

@@ -42,8 +42,8 @@ impl From<RequestError> for StoringError {
     }
 }
 
-/// How often deltas wait for those before them, which other connections and other nodes may have in hand, each
-/// time twice as long as before.
+/// How often deltas wait for those before them, which other connections and other nodes may have in hand,
+/// each time twice as long as before.
 const GAP_WAIT_COUNT: u32 = 6;
 const GAP_WAIT_FIRST: Duration = Duration::from_millis(5);
 

@@ -54,7 +54,10 @@ impl ClusterPlan {
     /// Leaves out the faults that this world can't make good.
     pub(crate) fn keep_possible(&self, planned: &mut Vec<Planned>) {
         if self.is_lossless() {
-            planned.retain(|planned| is_harmless(planned.fault));
+            let has_losses =
+                self.replication.as_ref().is_some_and(|replication| replication.has_losses);
+            let is_mended = |fault| has_losses && matches!(fault, MachineFault::PowerLoss(_));
+            planned.retain(|planned| is_harmless(planned.fault) || is_mended(planned.fault));
         }
     }
 }

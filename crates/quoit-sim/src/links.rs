@@ -6,6 +6,8 @@
 //! twice, and either side may die at any time. Full-sync compares two clusters by the digests of all that
 //! they have and queues what differs, while everything else goes on.
 
+mod bootstrap;
+mod losses;
 mod trip;
 
 use crate::check::{Fault, Violation};
@@ -23,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
+use losses::make_up;
 use trip::Trip;
 
 /// How long a sink waits for a node's answer.
@@ -72,6 +75,11 @@ pub struct Replication {
     entry_count_max: u64,
     /// Whether operators suspend queues, which drop what is written meanwhile.
     has_suspensions: bool,
+    /// Whether whole clusters are copied into others beside all that.
+    has_bootstraps: bool,
+    /// Whether machines may lose entries of their queues with their power, without any comparison but those
+    /// that have to follow.
+    pub(crate) has_losses: bool,
 }
 
 impl Replication {
@@ -100,6 +108,8 @@ impl Replication {
             window_count_max: random.within(1..20) as usize,
             entry_count_max,
             has_suspensions: has_full_sync && random.percent(40),
+            has_bootstraps: has_full_sync && random.percent(40),
+            has_losses: !has_full_sync && random.percent(50),
         }
     }
 
@@ -110,11 +120,16 @@ impl Replication {
         let queue = |link: &Link| QueueDefinition { name: link.queue(), filter: QueueFilter::Any };
         SourceQueueSettings {
             is_enabled: true,
-            queues: links.map(queue).collect(),
+            queues: links.clone().map(queue).collect(),
             object_count_max: 4,
             window_count_max: self.window_count_max,
             entry_count_max: self.entry_count_max,
             queues_reaps: self.queues_reaps,
+            full_sync_queue: links
+                .clone()
+                .next()
+                .map(|link| link.queue())
+                .filter(|_| self.has_losses),
             ..SourceQueueSettings::default()
         }
     }
@@ -153,8 +168,23 @@ impl Links {
             if replication.has_full_sync {
                 tasks.push(tokio::spawn(way(CARRIER_COUNT).repair()));
             }
+            if replication.has_bootstraps {
+                tasks.push(tokio::spawn(way(CARRIER_COUNT + 2).copy()));
+            }
             if replication.has_suspensions {
                 tasks.push(tokio::spawn(way(CARRIER_COUNT + 1).suspend(is_rough.clone())));
+            }
+        }
+        if replication.has_losses {
+            for cluster in 0..=replication.links.iter().map(|link| link.from).max().unwrap_or(0) {
+                let links = replication.links.iter().filter(|link| link.from == cluster);
+                let ways = links.map(|link| Way {
+                    link: *link,
+                    ground: ground.clone(),
+                    random: Random::new(seed, "losses", (cluster * 10 + link.to) as u64),
+                    reverse: replication.links.contains(&Link { from: link.to, to: link.from }),
+                });
+                tasks.push(tokio::spawn(make_up(ground.of_cluster(cluster), ways.collect())));
             }
         }
         Self { ground: ground.clone(), replication: replication.clone(), tasks }
@@ -279,34 +309,39 @@ impl Way {
         loop {
             let pause_us = self.random.below(FULL_SYNC_PAUSE_US_MAX);
             sleep(Duration::from_micros(pause_us)).await;
-            let check = self.random.number();
-            self.on_sources(|queues, now_us| queues.begin_check(check, now_us));
-            let compared = compare(&self.ground, self.link, &mut self.random).await;
-            let Some((found, [from, to])) = compared else { continue };
-            if found.iter().all(|each| each.direction == DifferenceDirection::FromThere)
-                && let Some(other) = to.store()
-            {
-                let (name, other) = (self.link.queue(), Some(other.cluster()));
-                self.on_sources(|queues, _| queues.end_check(check, &name, other));
-            }
-            if found.is_empty() {
-                continue;
-            }
-            let told: Vec<String> = found.iter().take(TOLD_COUNT).map(told).collect();
-            let (count, told) = (found.len(), told.join(", "));
-            let text = format!("{:?}: {count} records differ: {told}", self.link);
-            self.ground.trace.note("full-sync", &text);
-            let keys = |but: DifferenceDirection| -> Vec<Bytes> {
-                let some = found.iter().filter(|difference| difference.direction != but);
-                some.map(|difference| difference.key.clone()).collect()
-            };
-            let there = DifferenceDirection::FromThere;
-            queue(&from, self.link.queue(), keys(there)).await;
-            if self.reverse {
-                let back = Link { from: self.link.to, to: self.link.from };
-                queue(&to, back.queue(), keys(DifferenceDirection::FromHere)).await;
-            }
+            self.repair_once().await;
         }
+    }
+
+    /// Compares the two clusters, and queues what differs. Whether the sink lacked nothing; `None` when they
+    /// could not be compared.
+    async fn repair_once(&mut self) -> Option<bool> {
+        let check = self.random.number();
+        self.on_sources(|queues, now_us| queues.begin_check(check, now_us));
+        let (found, [from, to]) = compare(&self.ground, self.link, &mut self.random).await?;
+        let lacks_nothing =
+            found.iter().all(|each| each.direction == DifferenceDirection::FromThere);
+        if lacks_nothing && let Some(other) = to.store() {
+            let (name, other) = (self.link.queue(), Some(other.cluster()));
+            self.on_sources(|queues, _| queues.end_check(check, &name, other));
+        }
+        if found.is_empty() {
+            return Some(true);
+        }
+        let told: Vec<String> = found.iter().take(TOLD_COUNT).map(told).collect();
+        let (count, told) = (found.len(), told.join(", "));
+        let text = format!("{:?}: {count} records differ: {told}", self.link);
+        self.ground.trace.note("full-sync", &text);
+        let keys = |but: DifferenceDirection| -> Vec<Bytes> {
+            let some = found.iter().filter(|difference| difference.direction != but);
+            some.map(|difference| difference.key.clone()).collect()
+        };
+        queue(&from, self.link.queue(), keys(DifferenceDirection::FromThere)).await;
+        if self.reverse {
+            let back = Link { from: self.link.to, to: self.link.from };
+            queue(&to, back.queue(), keys(DifferenceDirection::FromHere)).await;
+        }
+        Some(lacks_nothing)
     }
 }
 

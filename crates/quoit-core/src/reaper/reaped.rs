@@ -48,15 +48,15 @@ pub(crate) fn clock_of(tombstone: &Object) -> Object {
     Object { clock: tombstone.clock.clone(), siblings: states.cloned().collect() }
 }
 
-/// A reaped tombstone together with an object that arrives, as a replica would store it that has not reaped the
-/// tombstone; `None` when the tombstone has seen all of the object.
+/// A reaped tombstone together with an object that arrives, as a replica would store it that has not reaped
+/// the tombstone; `None` when the tombstone has seen all of the object.
 ///
-/// So the tombstone stands beside what it has not seen: copies of nodes and of clusters that have reaped it are
-/// equal to those that have not. A client that writes here gets its clock alone ([`clock_of`]).
+/// So the tombstone stands beside what it has not seen: copies of nodes and of clusters that have reaped it
+/// are equal to those that have not. A client that writes here gets its clock alone ([`clock_of`]).
 pub(crate) fn rest_of(tombstone: &Object, object: &Object, rule: MergeRule) -> Option<Object> {
-    // It was written where the tombstone or its reap record was, by a node whose clock may be behind. That node
-    // keeps it, so the other replicas must not keep it out. Clocks that do not know of each other say nothing:
-    // the tombstone is a value as any other then.
+    // It was written where the tombstone or its reap record was, by a node whose clock may be behind. That
+    // node keeps it, so the other replicas must not keep it out. Clocks that do not know of each other say
+    // nothing: the tombstone is a value as any other then.
     if rule == MergeRule::LastWriteWins
         && object.clock != tombstone.clock
         && object.clock.descends(&tombstone.clock)

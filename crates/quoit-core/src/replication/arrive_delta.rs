@@ -60,6 +60,7 @@ impl ReplicatedStore {
             n_val_class: RecordMeta::class_of(receiving.props.n_val),
             last_modified_us: arrived.last_modified_us,
             delta: arrived.delta.clone(),
+            has_dropped_tombstones: false,
         };
         let is_primary = receiving.is_primary();
         // A stand-in has nothing that came before.

@@ -56,10 +56,12 @@ impl<'a> WrittenObject<'a> {
                 object.encode_into(&mut stored);
                 EntryReference::Tombstone(stored.into())
             }
-            Self::Delta(sent) if sent.delta.len() <= held_bytes_max => EntryReference::Delta {
-                delta: sent.delta.clone(),
-                last_modified_us: sent.last_modified_us,
-            },
+            Self::Delta(sent)
+                if sent.delta.len() <= held_bytes_max && !sent.has_dropped_tombstones =>
+            {
+                let (delta, last_modified_us) = (sent.delta.clone(), sent.last_modified_us);
+                EntryReference::Delta { delta, last_modified_us }
+            }
             // Reading it back from the page cache costs less than encoding it a second time.
             Self::Encoded(_) | Self::Decoded(_) | Self::Delta(_) | Self::InPlace => {
                 EntryReference::ToFetch

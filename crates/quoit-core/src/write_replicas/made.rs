@@ -74,6 +74,9 @@ pub(crate) struct SentDelta {
     pub(crate) last_modified_us: u64,
     /// Its stored form.
     pub(crate) delta: Bytes,
+    /// Whether the operation has also taken away tombstones that stood beside the state. Replicas find that
+    /// when they compare their copies; other clusters do not.
+    pub(crate) has_dropped_tombstones: bool,
 }
 
 /// The message that takes an object to a replica, and the lane that it takes.

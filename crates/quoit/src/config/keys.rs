@@ -114,8 +114,8 @@ const NODE: &[Key] = &[
         "Newest version of the protocol between nodes that the node speaks. Hold it at the version of \
          the older nodes while a cluster is upgraded, as long as you may want to go back; features that need \
          a newer version wait until all members speak it (2: data types; 13: index integers beyond 128 \
-         bits), are not answered (4: index queries), or cost more (14: changes of large sets and maps that come \
-         from another cluster).",
+         bits), are not answered (4: index queries), or cost more (14: changes of large sets and maps that \
+         come from another cluster).",
     ),
     key(
         "cluster.seeds",

@@ -55,8 +55,8 @@ impl SourceQueues {
     }
 
     /// Since when sinks may not know of deletes, microseconds since 1970, by the queues that have been
-    /// behind for less than the retention: reap records that were made later are still needed. All are while a
-    /// full-sync has to find entries that were lost: deletes of any age may have been among them.
+    /// behind for less than the retention: reap records that were made later are still needed. All are
+    /// while a full-sync has to find entries that were lost: deletes of any age may have been among them.
     pub(crate) fn behind_since_us(&self, now_us: u64) -> Option<u64> {
         let retention_us = self.settings.retention.as_micros() as u64;
         let is_waited_for = |since_us: &u64| {

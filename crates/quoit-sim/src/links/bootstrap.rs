@@ -1,0 +1,57 @@
+//! Whole partitions of one cluster that are copied into another one, while all else goes on.
+
+use super::{ANSWER_LIMIT, Way};
+use crate::machine::{Asked, Machine};
+use quoit_core::{CopiedPage, ReplicatedStore};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// Longest time between the reading of a page and its storing, and between two pages, in microseconds: longer
+/// than the reaper takes.
+const PAUSE_US_MAX: u64 = 5_000_000;
+
+impl Way {
+    /// Copies partitions of the source, again and again. What a page has may be older by then than what real
+    /// time has brought, and may have been deleted and reaped.
+    pub(super) async fn copy(mut self) {
+        loop {
+            self.pause().await;
+            let sources = self.ground.of_cluster(self.link.from).in_service();
+            let source = Arc::clone(self.random.pick(&sources));
+            let Some(store) = source.store() else { continue };
+            let ring_size = u64::from(store.control().ring_size().get());
+            let partition = self.random.below(ring_size) as u16;
+            let mut from = 0;
+            while let Some(page) = read(&source, partition, from).await {
+                self.pause().await;
+                let sinks = self.ground.of_cluster(self.link.to).in_service();
+                let sink = Arc::clone(self.random.pick(&sinks));
+                let (count, next) = (page.records.len(), page.next);
+                let records = page.records;
+                let asked = sink.ask(move |store| async move { store.store_copied(records).await });
+                let is_stored =
+                    matches!(timeout(ANSWER_LIMIT, asked).await, Ok(Asked::Answer(Ok(_))));
+                let outcome = if is_stored { "stored" } else { "not stored" };
+                let text = format!("{count} records of partition {partition} {outcome}");
+                self.ground.trace.note(&format!("{}>{}", source.name, sink.name), &text);
+                let Some(next) = next.filter(|_| is_stored) else { break };
+                from = next;
+            }
+        }
+    }
+
+    async fn pause(&mut self) {
+        sleep(Duration::from_micros(self.random.below(PAUSE_US_MAX))).await;
+    }
+}
+
+/// A page of a node's partition, if it has the partition.
+async fn read(source: &Machine, partition: u16, from: u64) -> Option<CopiedPage> {
+    let ask =
+        move |store: Arc<ReplicatedStore>| async move { store.copied_page(partition, from).await };
+    match timeout(ANSWER_LIMIT, source.ask(ask)).await {
+        Ok(Asked::Answer(Ok(page))) => page,
+        _ => None,
+    }
+}
