@@ -62,7 +62,7 @@ def main():
     parser.add_argument("--rate", type=int, default=2_000, help="puts a second of the load [2000]")
     parser.add_argument("--seconds", type=int, default=240, help="length of each load [240]")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="quoit-trees-", dir=ROOT) as folder, \
+    with tempfile.TemporaryDirectory(prefix="quoit-trees-") as folder, \
             Node(args.binary, os.path.join(folder, "data")) as node:
         node.until_ping()
         load(args, folder, node, "--fill")

@@ -288,6 +288,8 @@ faults! {
         "entries of a source queue that a sink has taken and not confirmed do not wait again";
     ForwardsNothing, "forwards-nothing", Replication,
         "what has come from another cluster is not queued for further ones";
+    KeepsVisited, "keeps-visited", Replication,
+        "an object that is read when its entry is consumed counts as having been where the entry has been";
     ForgetsLostEntries, "forgets-lost-entries", Replication,
         "a node whose machine has lost its power takes its source queues for complete";
     JoinsOverGaps, "joins-over-gaps", Replication,

@@ -44,7 +44,7 @@ use turmoil::Sim;
 const TICK_US: u64 = 2_000;
 /// Segments on their way over one connection, and connections waiting to be accepted.
 const SEGMENTS_MAX: usize = 4_096;
-/// A run that takes longer, in simulated time, hangs.
+/// A run that takes longer, in simulated time and for each of its clusters, hangs.
 const LONGEST: Duration = Duration::from_secs(600);
 /// The same of a large world.
 const LONGEST_LARGE: Duration = Duration::from_secs(7_200);
@@ -117,11 +117,12 @@ impl Cluster {
             is_calm,
             ways: ways.clone(),
         };
+        let longest = if settings.is_large { LONGEST_LARGE } else { LONGEST };
         let mut builder = turmoil::Builder::new();
         builder
             .rng_seed(Random::new(seed, "turmoil", 0).number())
             .tick_duration(Duration::from_micros(TICK_US))
-            .simulation_duration(if settings.is_large { LONGEST_LARGE } else { LONGEST })
+            .simulation_duration(longest * clusters.count())
             .max_message_latency(Duration::from_micros(LATENCY_US))
             .tcp_capacity(SEGMENTS_MAX)
             .enable_random_order();

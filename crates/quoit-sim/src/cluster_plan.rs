@@ -25,6 +25,11 @@ impl ClusterPlan {
         Self { operated: operated_cluster(seed, count), machine_counts, replication }
     }
 
+    /// Clusters of the world.
+    pub(crate) fn count(&self) -> u32 {
+        self.machine_counts.len() as u32
+    }
+
     /// Machines that are in service at first.
     pub(crate) fn founder_count(&self) -> usize {
         self.machine_counts.iter().sum()

@@ -16,6 +16,7 @@ use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
 use quoit_model::props::Quorum;
+use quoit_planted::planted;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -227,6 +228,9 @@ impl ReplicatedStore {
             // It has no object to send.
             EntryReference::Change { .. } => None,
         };
+        // An object that is read now may have more than what was queued, from clusters whose writes have
+        // not been where that has been.
+        let visited = if is_fetched && !planted!(KeepsVisited) { Visited::new() } else { visited };
         let queued = |value| QueuedObject {
             sequence,
             priority,
