@@ -44,6 +44,10 @@ pub fn source_journal_samples() -> Vec<Vec<u8>> {
         entry(1, EntryReference::ToFetch),
         entry(2, EntryReference::Tombstone(Bytes::from_static(b"stored"))),
         entry(3, reap),
+        entry(
+            4,
+            EntryReference::Delta { delta: Bytes::from_static(b"delta"), last_modified_us: 6 },
+        ),
     ];
     vec![Vec::new(), journal_bytes(&entries, &[QueueNumber(1)])]
 }
