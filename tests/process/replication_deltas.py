@@ -34,10 +34,11 @@ class Deltas(unittest.TestCase):
         with Connection(node.pb) as pb:
             pb.call("DtUpdateReq", bucket="b", key=key, type="sets", op={"set_op": changes})
 
-    def remove(self, node, key, members):
-        """Removes what a reader has seen."""
-        with Connection(node.pb) as pb:
+    def remove(self, node, key, members, seen_at=None):
+        """Removes what a reader of a node has seen."""
+        with Connection((seen_at or node).pb) as pb:
             context = pb.call("DtFetchReq", bucket="b", key=key, type="sets")["context"]
+        with Connection(node.pb) as pb:
             pb.call("DtUpdateReq", bucket="b", key=key, type="sets", context=context,
                     op={"set_op": {"removes": members}})
 
@@ -92,6 +93,21 @@ class Deltas(unittest.TestCase):
         self.settle("both", {b"again"})
         self.update(self.other[0], "both", adds=MEMBERS)
         self.settle("both", set(MEMBERS) | {b"again"})
+
+    def test_a_set_of_100_000_is_changed_in_both_clusters_at_once(self):
+        many = [b"%06d" % number for number in range(100_000)]
+        self.update(self.one[0], "many", adds=many)
+        self.settle("many", set(many))
+        before = self.sent_bytes()
+        repl(self.other[0], "sink", "suspend", "out", "--all")
+        added = [b"late %d" % number for number in range(4)]
+        for member in added:
+            self.update(self.one[2], "many", adds=[member])
+        # A reader of one cluster removes in the other what may not have come there yet.
+        self.remove(self.other[1], "many", added[:2] + many[:2], seen_at=self.one[1])
+        repl(self.other[0], "sink", "resume", "out", "--all")
+        self.settle("many", set(many[2:] + added[2:]))
+        self.assertLess(self.sent_bytes() - before, 100_000)
 
     def test_a_cluster_that_lacks_a_change_gets_the_set(self):
         self.update(self.other[0], "gap", adds=MEMBERS)

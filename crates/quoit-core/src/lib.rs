@@ -58,7 +58,10 @@ pub use confirm::Unconfirmed;
 pub use data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamedItems};
 pub use dots::{CounterReserve, DotSequence, Unreserved};
 pub use error::{DataTypeError, QuorumKind, RequestError, Unmet};
-pub use exchange::{ExchangeSettings, ExchangeStats, PartitionExchanges};
+pub use exchange::{
+    CopyElsewhere, ExchangeSettings, ExchangeStats, PartitionExchanges, RangesAnswer,
+    RangesQuestion,
+};
 pub use folds::{Fold, FoldFound, FoldKind, FoldProgress, Method};
 pub use given::{BegunBatch, GivenInPlace, GivenObject, PendingBatch};
 pub use hints::{fuzz_hint_file, hint_file_samples};

@@ -17,6 +17,7 @@ mod figures;
 mod full_sync;
 mod json_file;
 mod kept;
+mod lacking;
 mod links;
 mod log_lines;
 mod pace;

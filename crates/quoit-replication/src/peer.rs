@@ -3,6 +3,7 @@
 use crate::address::{PeerAddress, Protocol};
 use crate::dialer::PeerDialer;
 use crate::figures::{PeerFigures, PeerKind};
+use crate::lacking::fetch_lacking;
 use crate::pace::{Outcome, Pace};
 use crate::riak;
 use crate::storing::{BatchOutcome, store_batch};
@@ -148,7 +149,7 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
     };
     let figures = Arc::clone(&context.figures);
     let _open = figures.open();
-    let (mut done, mut is_new) = (BatchOutcome::default(), true);
+    let (mut done, mut is_new) = (Done::default(), true);
     loop {
         if *context.is_suspended.borrow() {
             // What was stored is confirmed before the connection rests.
@@ -190,8 +191,11 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
         figures.fetch_us.fetch_add(took_us, Ordering::Relaxed);
         let _in_hand = figures.hold(answer.entries.len());
         let PeerContext { store, workers, .. } = &*context;
-        done = store_batch(store, source, answer.entries, workers, &figures).await;
-        match done.fault.take() {
+        let BatchOutcome { stored, lacking, fault } =
+            store_batch(store, source, answer.entries, workers, &figures).await;
+        let (fetched, wanted_whole) = fetch_lacking(store, &mut connection, source, lacking).await;
+        done = Done { confirmed: [stored, fetched].concat(), wanted_whole };
+        match fault {
             None => {
                 context.pace.note(Outcome::Stored);
                 figures.state.lock().fault = None;
@@ -205,12 +209,19 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
     }
 }
 
-fn request(context: &PeerContext, done: BatchOutcome, count_max: u32) -> RpbQueueTakeReq {
+/// The fate of a batch's entries, as the next question tells it.
+#[derive(Default)]
+struct Done {
+    confirmed: Vec<u64>,
+    wanted_whole: Vec<u64>,
+}
+
+fn request(context: &PeerContext, done: Done, count_max: u32) -> RpbQueueTakeReq {
     RpbQueueTakeReq {
         queue_name: context.queue.clone(),
         sink_cluster: Bytes::copy_from_slice(&context.store.cluster()),
         sink_node: Some(context.node_name.clone()),
-        confirmed: done.stored,
+        confirmed: done.confirmed,
         count_max: Some(count_max),
         bytes_max: Some(BATCH_BYTES_MAX),
         wait_ms: (count_max > 0).then_some(POLL_MS),

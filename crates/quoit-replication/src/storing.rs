@@ -52,8 +52,8 @@ const GAP_WAIT_FIRST: Duration = Duration::from_millis(5);
 pub(crate) struct BatchOutcome {
     /// Entries that are on this cluster's disks.
     pub(crate) stored: Vec<u64>,
-    /// Entries with deltas of which this cluster lacks what came before. Their objects are wanted.
-    pub(crate) wanted_whole: Vec<u64>,
+    /// Entries with deltas of which this cluster lacks what came before: the last one of each record.
+    pub(crate) lacking: Vec<RpbQueuedObject>,
     /// The first fault of the others.
     pub(crate) fault: Option<String>,
 }
@@ -103,7 +103,7 @@ pub(crate) async fn store_batch(
         match ended {
             Ok(of_record) => {
                 outcome.stored.extend(of_record.stored);
-                outcome.wanted_whole.extend(of_record.wanted_whole);
+                outcome.lacking.extend(of_record.lacking);
                 outcome.fault = outcome.fault.or(of_record.fault);
             }
             // The runtime shuts down.
@@ -121,35 +121,35 @@ impl Storing {
         for entry in entries {
             let sequence = entry.sequence;
             let wait_count = if lacking.is_none() { GAP_WAIT_COUNT } else { 0 };
-            match self.store_waiting(entry, wait_count).await {
+            match self.store_waiting(&entry, wait_count).await {
                 Ok(EntryOutcome::Stored) => {
                     outcome.stored.push(sequence);
                     // What lacked something before comes again, and may find it.
                     lacking = None;
                 }
                 // The object of the last one has all that the others have changed.
-                Ok(EntryOutcome::LacksEarlier) => lacking = Some(sequence),
+                Ok(EntryOutcome::LacksEarlier) => lacking = Some(entry),
                 Err(fault) => {
                     self.figures.note_fault(fault.to_string());
                     outcome.fault.get_or_insert_with(|| fault.to_string());
                 }
             }
         }
-        outcome.wanted_whole.extend(lacking);
+        outcome.lacking.extend(lacking);
         outcome
     }
 
     /// Stores an entry, after those before it if they come soon.
     async fn store_waiting(
         &self,
-        entry: RpbQueuedObject,
+        entry: &RpbQueuedObject,
         wait_count: u32,
     ) -> Result<EntryOutcome, StoringError> {
         for waited_count in 0.. {
             let stored = {
                 // Nobody closes the semaphore.
                 let _permit = self.workers.acquire().await;
-                self.store_one(&entry).await?
+                self.store_one(entry).await?
             };
             if stored == EntryOutcome::Stored || waited_count == wait_count {
                 return Ok(stored);

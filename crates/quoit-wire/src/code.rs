@@ -163,6 +163,10 @@ codes! {
     BucketTypesReq = 174,
     /// Bucket types and properties; Quoit's own.
     BucketTypesResp = 175,
+    /// Asks for ranges of a node's copy of a large set or map; Quoit's own.
+    CopyRangesReq = 176,
+    /// Ranges of a copy; Quoit's own.
+    CopyRangesResp = 177,
     /// Asks for the next entry of a queue of replication.
     FetchReq = 202,
     /// An entry of a queue, or that there is none.

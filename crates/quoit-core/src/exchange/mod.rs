@@ -9,10 +9,12 @@
 //! `docs/design/anti-entropy.md` has the reasons.
 
 mod differing;
+mod elsewhere;
 mod expiry;
 mod found;
 mod progress;
 mod ranges;
+mod ranges_told;
 mod regions;
 mod repair;
 mod roots;
@@ -30,6 +32,7 @@ pub(crate) use regions::{path_message, read_path};
 pub(crate) use roots::CommonClasses;
 pub(crate) use verify::Unhealed;
 
+pub use elsewhere::{CopyElsewhere, RangesAnswer, RangesQuestion};
 pub use progress::{ExchangeStats, PartitionExchanges};
 
 use crate::error::RequestError;

@@ -5,24 +5,24 @@
 //!
 //! [`PagedObject::take_ranges`]: quoit_model::data_type::pages::PagedObject::take_ranges
 
-use super::regions::{no_ranges, ranges_in_field, read_compared, read_region, region_message};
+use super::elsewhere::{CopyElsewhere, RangesQuestion};
+use super::regions::{ranges_in_field, region_message};
 use crate::blocking::Blocking;
 use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::records::{Records, TakenRanges};
 use crate::replica::Place;
-use crate::service::{Refusal, refuse};
 use crate::store::{ReplicatedStore, decode};
 use crate::transfer::hand::TransferError;
 use bytes::Bytes;
 use prost::Message;
-use quoit_cluster::{CallError, IncomingRequest, Lane, Peer, Reply, Responder};
+use quoit_cluster::{CallError, Lane, Peer, Reply};
 use quoit_model::data_type::FieldName;
 use quoit_model::data_type::pages::{
     HashRange, RangeCopy, RangeWalk, Region, SENT_RANGE_COUNT_MAX,
 };
 use quoit_model::hash::Partition;
-use quoit_store::engine::RecordAt;
+use quoit_store::engine::{RecordAt, Ticket};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::ranges::{
     CompareRanges, METHOD_COMPARE_RANGES, METHOD_READ_RANGES, METHOD_TAKE_RANGES, RangesCompared,
@@ -53,16 +53,16 @@ enum Tried {
 
 /// This node's copy of a record, in pages or not.
 #[derive(Clone)]
-struct OwnCopy {
-    records: Arc<Records>,
-    blocking: Blocking,
-    key: Bytes,
-    partition: Partition,
+pub(super) struct OwnCopy {
+    pub(super) records: Arc<Records>,
+    pub(super) blocking: Blocking,
+    pub(super) key: Bytes,
+    pub(super) partition: Partition,
 }
 
 impl OwnCopy {
     /// Does something to the copy that may read a lot, where that disturbs nobody.
-    async fn aside<T: Send + 'static>(
+    pub(super) async fn aside<T: Send + 'static>(
         &self,
         step: impl FnOnce(&Records, &RecordAt<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, RequestError> {
@@ -75,11 +75,36 @@ impl OwnCopy {
     }
 }
 
+/// The node that has the other copy.
+enum Counterpart<'p> {
+    /// A member of this cluster.
+    Member { peer: &'p Peer, layout_version: u64 },
+    /// A node of another cluster. Its copy is only read.
+    Elsewhere(&'p mut dyn CopyElsewhere),
+}
+
+impl Counterpart<'_> {
+    fn name(&self) -> Arc<str> {
+        match self {
+            Self::Member { peer, .. } => peer.name(),
+            Self::Elsewhere(_) => "another cluster".into(),
+        }
+    }
+
+    fn compares_fields(&self) -> bool {
+        match self {
+            Self::Member { peer, .. } => peer.speaks(VERSION_INNER_RANGES),
+            Self::Elsewhere(_) => true,
+        }
+    }
+}
+
 /// This node's copy and another node's.
 struct ComparedCopies<'p> {
     own: OwnCopy,
-    peer: &'p Peer,
-    layout_version: u64,
+    with: Counterpart<'p>,
+    /// The write of this node's copy.
+    written: Option<Ticket>,
     /// Bytes of the messages, without their frames.
     byte_count: u64,
 }
@@ -87,7 +112,11 @@ struct ComparedCopies<'p> {
 impl ComparedCopies<'_> {
     fn of(&self, region: &Region) -> RangesOf {
         let (key, partition) = (self.own.key.clone(), u32::from(self.own.partition.0));
-        region_message(key, partition, self.layout_version, region)
+        let layout_version = match self.with {
+            Counterpart::Member { layout_version, .. } => layout_version,
+            Counterpart::Elsewhere(_) => 0,
+        };
+        region_message(key, partition, layout_version, region)
     }
 
     /// Ranges to be compared: those of one field, or of the record.
@@ -105,16 +134,31 @@ impl ComparedCopies<'_> {
         header: &impl Message,
         payload: &[u8],
     ) -> Result<(A, Bytes), TransferError> {
-        let call = call_while_up(self.peer, method, header, payload, Lane::Large, ANSWER_TIMEOUT);
-        let Reply { header: answer, payload: items, .. } =
-            call.await.map_err(|fault| TransferError::Call { to: self.peer.name(), fault })?;
+        let (answer, items) = match &mut self.with {
+            Counterpart::Member { peer, .. } => {
+                let call =
+                    call_while_up(peer, method, header, payload, Lane::Large, ANSWER_TIMEOUT);
+                let Reply { header, payload, .. } =
+                    call.await.map_err(|fault| TransferError::Call { to: peer.name(), fault })?;
+                (header, payload)
+            }
+            Counterpart::Elsewhere(copy) => {
+                let question = match method {
+                    METHOD_COMPARE_RANGES => RangesQuestion::Compare,
+                    _ => RangesQuestion::Read,
+                };
+                let answer = copy.ask(question, header.encode_to_vec().into()).await;
+                let nothing = || RequestError::Remote("it has no such copy in pages".to_owned());
+                answer.ok_or_else(|| TransferError::Own(nothing()))?
+            }
+        };
         let byte_count = header.encoded_len() + payload.len() + answer.len() + items.len();
         self.byte_count += byte_count as u64;
         Ok((A::decode(answer).map_err(|_| self.no_answer())?, items))
     }
 
     fn no_answer(&self) -> TransferError {
-        TransferError::Answer { to: self.peer.name() }
+        TransferError::Answer { to: self.with.name() }
     }
 
     /// Finds the region in which the copies differ; `None` when they are better sent whole.
@@ -130,7 +174,7 @@ impl ComparedCopies<'_> {
                 continue;
             };
             region.narrow(&path, ranges.clone());
-            if left_count > 0 && !ranges.is_empty() && self.peer.speaks(VERSION_INNER_RANGES) {
+            if left_count > 0 && !ranges.is_empty() && self.with.compares_fields() {
                 let within = move |records: &Records, at: &RecordAt<'_>| {
                     records.large_fields(at, &path, &ranges, left_count)
                 };
@@ -204,16 +248,46 @@ impl ReplicatedStore {
         if !peer.speaks(VERSION_RANGES) {
             return Ok(None);
         }
-        let own = OwnCopy {
-            records: Arc::clone(&self.records),
-            blocking: self.settings.blocking,
-            key: key.clone(),
-            partition,
-        };
         let layout_version = self.control.read().layouts().newest().version();
-        let mut copies = ComparedCopies { own, peer, layout_version, byte_count: 0 };
+        let mut copies =
+            self.copies_beside(Counterpart::Member { peer, layout_version }, partition, key);
+        self.unite_copies(&mut copies).await
+    }
+
+    /// Gives this node's copy of a record what another cluster's has and it lacks, if both lie in pages.
+    /// Answers the write, unless nothing was lacking; `None` when the whole has to be sent.
+    ///
+    /// # Errors
+    ///
+    /// When this node's storage fails.
+    pub(crate) async fn take_from_elsewhere(
+        &self,
+        copy: &mut dyn CopyElsewhere,
+        partition: Partition,
+        key: &Bytes,
+    ) -> Result<Option<Option<Ticket>>, TransferError> {
+        let mut copies = self.copies_beside(Counterpart::Elsewhere(copy), partition, key);
+        let united = self.unite_copies(&mut copies).await?;
+        Ok(united.map(|_| copies.written))
+    }
+
+    fn copies_beside<'p>(
+        &self,
+        with: Counterpart<'p>,
+        partition: Partition,
+        key: &Bytes,
+    ) -> ComparedCopies<'p> {
+        let (records, blocking) = (Arc::clone(&self.records), self.settings.blocking);
+        let own = OwnCopy { records, blocking, key: key.clone(), partition };
+        ComparedCopies { own, with, written: None, byte_count: 0 }
+    }
+
+    async fn unite_copies(
+        &self,
+        copies: &mut ComparedCopies<'_>,
+    ) -> Result<Option<u64>, TransferError> {
         for _ in 0..ATTEMPT_COUNT {
-            match self.try_ranges(&mut copies).await {
+            match self.try_ranges(copies).await {
                 Ok(Tried::United) => return Ok(Some(copies.byte_count)),
                 Ok(Tried::Stale) => {}
                 Ok(Tried::NeedsWhole) => break,
@@ -240,13 +314,22 @@ impl ReplicatedStore {
         let Some(region) = copies.differing().await? else { return Ok(Tried::NeedsWhole) };
         let theirs = copies.read_theirs(&region).await?;
         let Ok(their_clock) = theirs.object.causal_clock() else { return Err(copies.no_answer()) };
+        if matches!(copies.with, Counterpart::Elsewhere(_)) {
+            self.check_context(&theirs.object.clock)?;
+        }
         let taking = region.clone();
         let taken = copies.own.aside(move |records, at| records.take_ranges(at, &taking, &theirs));
         match taken.await? {
             TakenRanges::Stale => return Ok(Tried::Stale),
             TakenRanges::NeedsWhole => return Ok(Tried::NeedsWhole),
             TakenRanges::Known => {}
-            TakenRanges::Written(_) => self.note_taken_ranges(&copies.own),
+            TakenRanges::Written(ticket) => {
+                copies.written = Some(ticket);
+                self.note_taken_ranges(&copies.own);
+            }
+        }
+        if matches!(copies.with, Counterpart::Elsewhere(_)) {
+            return Ok(Tried::United);
         }
         let reading = region.clone();
         let own = copies.own.aside(move |records, at| records.read_ranges(at, &reading)).await?;
@@ -264,109 +347,7 @@ impl ReplicatedStore {
         Ok(if is_stale { Tried::Stale } else { Tried::United })
     }
 
-    fn note_taken_ranges(&self, own: &OwnCopy) {
+    pub(super) fn note_taken_ranges(&self, own: &OwnCopy) {
         self.note_written(own.partition, &own.key);
-    }
-
-    /// The copy that a request is about.
-    fn copy_of(&self, of: &RangesOf) -> Result<OwnCopy, Refusal> {
-        let partition = self.place(&of.key, of.partition)?.at().partition;
-        let (records, blocking) = (Arc::clone(&self.records), self.settings.blocking);
-        Ok(OwnCopy { records, blocking, key: of.key.clone(), partition })
-    }
-
-    /// The copy, and the region of it, that a request is about.
-    fn asked_for(&self, of: &RangesOf) -> Result<(OwnCopy, Region), Refusal> {
-        let region = read_region(of).ok_or_else(no_ranges)?;
-        Ok((self.copy_of(of)?, region))
-    }
-
-    pub(crate) fn serve_compare_ranges(
-        self: Arc<Self>,
-        request: &IncomingRequest,
-        reply: Responder,
-    ) {
-        let asked = self.read_header(request, |asked: &CompareRanges| asked.of.layout_version);
-        let asked = asked.and_then(|asked| {
-            let (path, ranges) = read_compared(&asked.of).ok_or_else(no_ranges)?;
-            match asked.digests.len() == ranges.len() {
-                true => Ok((self.copy_of(&asked.of)?, path, ranges, asked.digests)),
-                false => Err(Refusal::Malformed("not a digest for each range".to_owned())),
-            }
-        });
-        let (own, path, ranges, digests) = match asked {
-            Ok(asked) => asked,
-            Err(refusal) => return refuse(reply, &refusal),
-        };
-        tokio::spawn(async move {
-            let figures = own.aside(move |records, at| records.range_figures(at, &path, &ranges));
-            match figures.await {
-                Ok(Some((_, figures))) => {
-                    let mut compared = RangesCompared::default();
-                    for ((place, own), theirs) in (0..).zip(figures).zip(digests) {
-                        if own.digest != theirs {
-                            compared.differing.push(place);
-                            compared.item_counts.push(own.item_count);
-                        }
-                    }
-                    reply.send(&compared, b"");
-                }
-                Ok(None) => refuse(reply, &Refusal::NeedsWhole),
-                Err(fault) => refuse(reply, &fault.into()),
-            }
-        });
-    }
-
-    pub(crate) fn serve_read_ranges(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let asked = self.read_header(request, |asked: &ReadRanges| asked.of.layout_version);
-        let (own, region) = match asked.and_then(|asked| self.asked_for(&asked.of)) {
-            Ok(asked) => asked,
-            Err(refusal) => return refuse(reply, &refusal),
-        };
-        tokio::spawn(async move {
-            match own.aside(move |records, at| records.read_ranges(at, &region)).await {
-                Ok(Some(RangeCopy { object, rest })) => {
-                    let mut items = Vec::new();
-                    object.encode_into(&mut items);
-                    reply.send(&RangesRead { rest }, &items[..]);
-                }
-                Ok(None) => refuse(reply, &Refusal::NeedsWhole),
-                Err(fault) => refuse(reply, &fault.into()),
-            }
-        });
-    }
-
-    pub(crate) fn serve_take_ranges(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        if !self.transfers.throttle.takes() {
-            return refuse(reply, &Refusal::SwitchedOff);
-        }
-        let asked = self.read_header(request, |asked: &TakeRanges| asked.of.layout_version);
-        let asked = asked.and_then(|asked| {
-            let of_copy = self.asked_for(&asked.of)?;
-            let object = decode(&request.payload);
-            let object = object.map_err(|fault| Refusal::Malformed(fault.to_string()))?;
-            Ok((of_copy, RangeCopy { object, rest: asked.rest }))
-        });
-        let ((own, region), theirs) = match asked {
-            Ok(asked) => asked,
-            Err(refusal) => return refuse(reply, &refusal),
-        };
-        tokio::spawn(async move {
-            let taken = own.aside(move |records, at| records.take_ranges(at, &region, &theirs));
-            let is_stale = match taken.await {
-                Ok(TakenRanges::Written(ticket)) => {
-                    self.note_taken_ranges(&own);
-                    match self.synced(ticket).await {
-                        Ok(()) => false,
-                        Err(fault) => return refuse(reply, &fault.into()),
-                    }
-                }
-                Ok(TakenRanges::Known) => false,
-                Ok(TakenRanges::Stale) => true,
-                Ok(TakenRanges::NeedsWhole) => return refuse(reply, &Refusal::NeedsWhole),
-                Err(fault) => return refuse(reply, &fault.into()),
-            };
-            reply.send(&RangesTaken { is_stale }, b"");
-        });
     }
 }

@@ -8,9 +8,11 @@ use super::arrive::{Arrival, Receiving};
 use super::hook::WrittenObject;
 use crate::data_type::{Joined, Joining};
 use crate::error::RequestError;
+use crate::exchange::CopyElsewhere;
 use crate::replica::ApplyOutcome;
 use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, wait_if_blocked};
 use crate::topology::cost_us;
+use crate::votes::NodePlace;
 use crate::write_replicas::{OwnWrite, SentDelta, SentForm, join_message};
 use bytes::Bytes;
 use quoit_cluster::{CallError, Replies};
@@ -18,6 +20,7 @@ use quoit_model::data_type::{Delta, StoredFormError};
 use quoit_store::engine::RecordMeta;
 use quoit_wire::internode::VERSION_ARRIVING_DELTAS;
 use quoit_wire::internode::data::{self, Acks, REFUSED_NEEDS_WHOLE};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -83,6 +86,47 @@ impl ReplicatedStore {
         self.spread(&receiving, SentForm::Delta(sent.clone()), own).await?;
         self.pass_on(&receiving, &WrittenObject::Delta(&sent), arrival, is_news);
         Ok(DeltaOutcome::Joined)
+    }
+
+    /// Gives the copies of a large set or map what a copy in another cluster has and they lack, by the ranges
+    /// in which they differ. False when that can't be: the object is needed then.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReplicatedStore::store_arrived`].
+    pub async fn unite_with_elsewhere(
+        &self,
+        encoded: &Bytes,
+        copy: &mut dyn CopyElsewhere,
+        arrival: &Arrival,
+    ) -> Result<bool, RequestError> {
+        let receiving = self.receiving(encoded, arrival.dw).await?;
+        let Receiving { topology, at, layouts, .. } = &receiving;
+        if !receiving.is_primary() {
+            return Ok(false);
+        }
+        let taken = self.take_from_elsewhere(copy, at.partition, encoded).await;
+        let Some(written) = taken.map_err(RequestError::from)? else { return Ok(false) };
+        if let Some(ticket) = written {
+            self.synced(ticket).await?;
+        }
+        // The other primaries compare their copies with this one in the same way.
+        let primaries: BTreeSet<NodePlace> = layouts
+            .iter()
+            .flat_map(|voters| voters.iter())
+            .filter(|voter| voter.primary > 0)
+            .map(|voter| voter.node)
+            .collect();
+        let mut united_count = 1;
+        for peer in primaries.iter().filter_map(|node| topology.peer(*node)) {
+            let united = self.unite_by_ranges(peer, at.partition, encoded).await;
+            united_count += usize::from(united.is_ok_and(|united| united.is_some()));
+        }
+        if united_count * 2 <= primaries.len() {
+            return Ok(false);
+        }
+        self.pass_on(&receiving, &WrittenObject::InPlace, arrival, written.is_some());
+        Ok(true)
     }
 
     /// Joins a delta with this node's copy. Whether it was news; `None` when the copy lacks what came before.

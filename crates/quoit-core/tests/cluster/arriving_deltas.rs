@@ -4,14 +4,17 @@ use crate::data_types::{fetch_all, numbered, one_copy, update};
 use crate::fixture::{Cluster, key};
 use bytes::Bytes;
 use quoit_core::{
-    Arrival, ArrivedDelta, BatchBounds, DeltaOutcome, Lease, Patience, QueuedObject, QueuedValue,
-    ReplicatedStore, VisitedCluster,
+    Arrival, ArrivedDelta, BatchBounds, CopyElsewhere, DataTypeRequest, DeltaOutcome, Lease,
+    Patience, QueuedObject, QueuedValue, RangesAnswer, RangesQuestion, ReplicatedStore,
+    StoreSettings, VisitedCluster,
 };
 use quoit_model::data_type::{Operation, SetChange, Value};
 use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
 use quoit_wire::internode::{VERSION_ARRIVING_DELTAS, VersionRange};
 use serde_json::json;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 const SINK: VisitedCluster = [9; 16];
@@ -25,7 +28,7 @@ struct Pair {
 
 impl Pair {
     async fn new(sink: Cluster) -> Self {
-        let source = Cluster::source().await;
+        let source = Cluster::of_sources(1, StoreSettings::default()).await;
         for cluster in [&source, &sink] {
             cluster.create_type("set", json!({"datatype": "set", "allow_mult": true})).await;
         }
@@ -138,6 +141,87 @@ async fn a_delta_behind_a_gap_is_refused_by_any_node_until_the_object_comes() {
     // What was late is known by now.
     assert_eq!(pair.store(2, dropped[0].clone()).await, DeltaOutcome::Joined);
     pair.assert_equal().await;
+}
+
+/// The copy of a source, asked as over a connection.
+struct SourceCopy {
+    store: Arc<ReplicatedStore>,
+    byte_count: usize,
+}
+
+impl CopyElsewhere for SourceCopy {
+    fn ask<'a>(
+        &'a mut self,
+        question: RangesQuestion,
+        asked: Bytes,
+    ) -> Pin<Box<dyn Future<Output = RangesAnswer> + Send + 'a>> {
+        Box::pin(async move {
+            let (answer, items) = self.store.tell_ranges(question, asked).await.unwrap()?;
+            self.byte_count += answer.len() + items.len();
+            Some((answer, items))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_behind_a_gap_fetches_the_ranges_that_differ() {
+    let pair = Pair::new(Cluster::of(5).await).await;
+    pair.add(numbered(3_000..3_001)).await;
+    let entry = pair.take(true).await.remove(0);
+    // The sink has an element that the source lacks, and keeps it.
+    let add = Operation::Set(vec![SetChange::Add(Bytes::from_static(b"own"))]);
+    update(&pair.sink.nodes[0], one_copy(pair.at, add)).await;
+    let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Quorum };
+    let mut united = Vec::new();
+    for node in &pair.sink.nodes {
+        let mut copy = SourceCopy { store: Arc::clone(&pair.source.nodes[0].store), byte_count: 0 };
+        let done = node.store.unite_with_elsewhere(&entry.key, &mut copy, &arrival);
+        if done.await.unwrap() {
+            assert!(copy.byte_count < 8_000, "{} bytes", copy.byte_count);
+            united.push(copy.byte_count);
+        }
+    }
+    assert_eq!(united.len(), 3, "the primaries");
+    let mut expected = pair.set(&pair.source).await;
+    expected.push(Bytes::from_static(b"own"));
+    expected.sort_unstable();
+    assert_eq!(pair.set(&pair.sink).await, expected);
+    assert_eq!(pair.store(0, entry).await, DeltaOutcome::Joined);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_node_has_in_pages_is_not_fetched_by_ranges() {
+    let pair = Pair::new(Cluster::of(3).await).await;
+    let fresh = Cluster::of(3).await;
+    fresh.create_type("set", json!({"datatype": "set", "allow_mult": true})).await;
+    let name = Bytes::from(pair.at.encoded().to_vec());
+    let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Quorum };
+    let copy = |cluster: &Cluster| SourceCopy {
+        store: Arc::clone(&cluster.nodes[0].store),
+        byte_count: 0,
+    };
+    for (from, to) in [(&pair.sink, &fresh), (&fresh, &pair.sink)] {
+        let store = &to.nodes[1].store;
+        let united = store.unite_with_elsewhere(&name, &mut copy(from), &arrival).await;
+        assert!(!united.unwrap());
+    }
+    assert_eq!(pair.set(&pair.sink).await, numbered(0..2_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_remove_in_the_other_cluster_waits_for_the_delta_that_it_has_seen() {
+    let pair = Pair::new(Cluster::of(3).await).await;
+    let late = numbered(3_000..3_001).remove(0);
+    pair.add(vec![late.clone()]).await;
+    // A client that has read at the source removes at the sink, which has not heard of the element yet.
+    let context = fetch_all(&pair.source.nodes[0], pair.at).await.expect("a set").context;
+    let remove = Operation::Set(vec![SetChange::Remove(late.clone())]);
+    update(&pair.sink.nodes[1], DataTypeRequest { context, ..one_copy(pair.at, remove) }).await;
+    let delta = pair.take(true).await.remove(0);
+    assert!(is_delta(&delta));
+    assert_eq!(pair.store(0, delta).await, DeltaOutcome::Joined);
+    assert!(!pair.set(&pair.sink).await.contains(&late), "it was removed before it came");
+    assert_eq!(pair.set(&pair.sink).await, numbered(0..2_000));
 }
 
 #[tokio::test(start_paused = true)]

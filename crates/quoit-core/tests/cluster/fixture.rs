@@ -73,10 +73,10 @@ impl Cluster {
         Self::made_of(&vec![Kind::default(); count], settings).await
     }
 
-    /// A node that is a cluster by itself, and has the queue `out` of all writes.
-    pub async fn source() -> Self {
+    /// Nodes of which each has the queue `out` of the writes that it coordinates.
+    pub async fn of_sources(count: usize, settings: StoreSettings) -> Self {
         let kind = Kind { is_source: true, ..Kind::default() };
-        Self::made_of(&[kind], StoreSettings::default()).await
+        Self::made_of(&vec![kind; count], settings).await
     }
 
     /// Nodes that speak these versions of the protocol between nodes.

@@ -2,7 +2,9 @@
 
 use crate::fixture::{Cluster, key, r, values};
 use bytes::Bytes;
-use quoit_core::{Arrival, DeleteMode, DeleteRequest, StoreSettings};
+use quoit_core::{
+    Arrival, BatchBounds, DeleteMode, DeleteRequest, Patience, QueuedValue, StoreSettings,
+};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
@@ -99,4 +101,43 @@ async fn another_cluster_is_told_that_what_has_expired_has_arrived() {
     cluster.clock.advance_us(11_000_000);
     arrives(&cluster, other, &object).await;
     assert!(cluster.nodes[0].values(other).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn reap_records_wait_until_the_sink_of_the_member_that_deleted_knows() {
+    // One of the four has no copy, and may be the one that coordinates the delete.
+    for deleter in 0..4 {
+        let cluster = Cluster::of_sources(4, after_3_s()).await;
+        let tasks = background(&cluster);
+        let at = key("default", "k");
+        cluster.nodes[0].put(at, "v").await;
+        cluster.nodes[deleter].store.delete(DeleteRequest::of(at)).await.unwrap();
+        cluster.clock.advance_us(4_000_000);
+        cluster.until(|| key_count(&cluster) == 0).await;
+        let records = || -> usize {
+            cluster.nodes.iter().map(|node| node.store.reap_record_stats().count).sum()
+        };
+        let bounds =
+            BatchBounds { count_max: 10, bytes_max: 1 << 20, sink: None, takes_deltas: false };
+        let patience = Patience::UpTo(Duration::ZERO);
+        let mut unconfirmed = Vec::new();
+        for node in &cluster.nodes {
+            let queues = node.store.source_queues();
+            let lease = queues.lease();
+            for queued in node.store.take_queued("out", &lease, bounds, patience).await.unwrap() {
+                match queued.value {
+                    QueuedValue::Tombstone(_) => unconfirmed.push((node, queued.sequence)),
+                    _ => queues.confirm("out", &lease, &[queued.sequence]),
+                }
+            }
+            if let Some((_, sequence)) = unconfirmed.pop() {
+                sleep(Duration::from_secs(600)).await;
+                assert!(records() > 0, "another cluster may send the value yet");
+                queues.confirm("out", &lease, &[sequence]);
+            }
+        }
+        sleep(Duration::from_secs(600)).await;
+        assert_eq!(records(), 0);
+        tasks.iter().for_each(JoinHandle::abort);
+    }
 }

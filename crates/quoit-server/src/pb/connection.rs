@@ -375,6 +375,7 @@ impl PbConnection {
             MessageCode::QueuePutReq => ask!(self.queue_for(frame)),
             MessageCode::DeleteSeenReq => ask!(self.delete_seen(frame)).await,
             MessageCode::CopyPageReq => ask!(self.copy_page(frame)).await,
+            MessageCode::CopyRangesReq => ask!(self.copy_ranges(frame)).await,
             MessageCode::BucketTypesReq => ask!(self.bucket_types(frame)),
             MessageCode::DtFetchReq => ask!(self.fetch_data_type(frame)).await,
             MessageCode::DtUpdateReq => ask!(self.update_data_type(frame)).await,

@@ -155,6 +155,7 @@ of_any! {
     RpbQueuePutReq: Replicate,
     RpbDeleteSeenReq: Erase,
     RpbCopyPageReq: Replicate,
+    RpbCopyRangesReq: Replicate,
     RpbBucketTypesReq: Replicate,
     RpbFetchReq: Replicate,
     RpbPushReq: Replicate,

@@ -5,16 +5,16 @@ use super::fault::Fault;
 use bytes::Bytes;
 use quoit_core::{
     ArcRange, BatchBounds, ClusterQuestion, CopiedRecord, EntrySequence, Patience, QueuePriority,
-    QueuedObject, QueuedValue, SeenRecord, VisitedCluster,
+    QueuedObject, QueuedValue, RangesQuestion, SeenRecord, VisitedCluster,
 };
 use quoit_model::context::encode_context;
 use quoit_model::key::KeyRef;
 use quoit_replication::BucketTypeMode;
 use quoit_wire::messages::{
     RpbBucketTypesReq, RpbBucketTypesResp, RpbClusterDigestsReq, RpbClusterDigestsResp,
-    RpbComparedRecord, RpbCopiedRecord, RpbCopyPageReq, RpbCopyPageResp, RpbDeleteSeenReq,
-    RpbDeleteSeenResp, RpbQueuePutReq, RpbQueuePutResp, RpbQueueTakeReq, RpbQueueTakeResp,
-    RpbQueuedObject, RpbToldProps,
+    RpbComparedRecord, RpbCopiedRecord, RpbCopyPageReq, RpbCopyPageResp, RpbCopyRangesReq,
+    RpbCopyRangesResp, RpbDeleteSeenReq, RpbDeleteSeenResp, RpbQueuePutReq, RpbQueuePutResp,
+    RpbQueueTakeReq, RpbQueueTakeResp, RpbQueuedObject, RpbToldProps,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -219,6 +219,23 @@ impl PbConnection {
             }
         }
         self.send(&answer)
+    }
+}
+
+impl PbConnection {
+    /// Tells of ranges of this node's copy of a large set or map.
+    pub(super) async fn copy_ranges(&mut self, request: RpbCopyRangesReq) -> Result<(), Fault> {
+        cluster_id(&request.cluster)?;
+        let question = match request.question {
+            1 => RangesQuestion::Compare,
+            2 => RangesQuestion::Read,
+            other => return Err(Fault::Text(format!("a question {other} about ranges").into())),
+        };
+        let store = Arc::clone(&self.context.store);
+        let cluster = Bytes::copy_from_slice(&store.cluster());
+        let ask = async move { Ok(store.tell_ranges(question, request.ranges).await?) };
+        let (answer, items) = self.unless_gone(Box::pin(ask)).await?.unzip();
+        self.send(&RpbCopyRangesResp { cluster, answer, items })
     }
 }
 

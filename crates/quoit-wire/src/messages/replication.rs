@@ -206,6 +206,29 @@ messages! {
         required bytes object = 2;
     }
 
+    /// Asks about the node's own copy of a large set or map, so that a cluster that lacks some of its items
+    /// need not be sent all of them.
+    message RpbCopyRangesReq: CopyRangesReq {
+        /// Id of the cluster that asks, 16 bytes.
+        required bytes cluster = 1;
+        /// 1: which ranges differ from those of the sender's copy; 2: the items of ranges.
+        required uint32 question = 2;
+        /// The ranges, in the message by which nodes of one cluster ask each other
+        /// ([`internode::ranges`](crate::internode::ranges)); its partition and layout say nothing here.
+        required bytes ranges = 3;
+    }
+
+    /// Ranges of a copy.
+    message RpbCopyRangesResp: CopyRangesResp {
+        /// Id of the cluster that answers, 16 bytes.
+        required bytes cluster = 1;
+        /// The answer, in the message of nodes of one cluster; absent where the node's copy does not lie in
+        /// pages, or the node has none.
+        optional bytes answer = 2;
+        /// Items of ranges, as an object in stored form.
+        optional bytes items = 3;
+    }
+
     /// Lengths of the queue afterwards.
     message RpbQueuePutResp: QueuePutResp {
         /// Whether there is such a queue.

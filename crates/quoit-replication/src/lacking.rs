@@ -1,0 +1,73 @@
+//! Large sets and maps of which this cluster lacks what came before a delta: the ranges that differ are
+//! fetched from the node that has sent it, or the whole object is wanted.
+
+use crate::storing::visited_with;
+use bytes::Bytes;
+use quoit_client::Connection;
+use quoit_core::{
+    Arrival, CopyElsewhere, RangesAnswer, RangesQuestion, ReplicatedStore, VisitedCluster,
+};
+use quoit_model::props::Quorum;
+use quoit_wire::messages::{RpbCopyRangesReq, RpbCopyRangesResp, RpbQueuedObject};
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Time that the other node has for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The copies of the node behind a connection.
+struct CopyBehind<'c> {
+    connection: &'c mut Connection,
+    own: Bytes,
+}
+
+impl CopyElsewhere for CopyBehind<'_> {
+    fn ask<'a>(
+        &'a mut self,
+        question: RangesQuestion,
+        asked: Bytes,
+    ) -> Pin<Box<dyn Future<Output = RangesAnswer> + Send + 'a>> {
+        let request = RpbCopyRangesReq {
+            cluster: self.own.clone(),
+            question: match question {
+                RangesQuestion::Compare => 1,
+                RangesQuestion::Read => 2,
+            },
+            ranges: asked,
+        };
+        Box::pin(async move {
+            let call = self.connection.call::<_, RpbCopyRangesResp>(&request);
+            // A node of an older release does not know the question.
+            let told = timeout(ANSWER_TIMEOUT, call).await.ok()?.ok()?;
+            Some((told.answer?, told.items.unwrap_or_default()))
+        })
+    }
+}
+
+/// Fetches what this cluster lacks of each entry's record. Answers the entries that are on this cluster's
+/// disks then, and those whose objects are wanted.
+pub(crate) async fn fetch_lacking(
+    store: &ReplicatedStore,
+    connection: &mut Connection,
+    source: VisitedCluster,
+    lacking: Vec<RpbQueuedObject>,
+) -> (Vec<u64>, Vec<u64>) {
+    let (mut stored, mut wanted_whole) = (Vec::new(), Vec::new());
+    for entry in lacking {
+        let arrival = Arrival {
+            visited: Some(visited_with(&entry.visited, source)),
+            may_be_again: entry.again,
+            dw: Quorum::Quorum,
+        };
+        let own = Bytes::copy_from_slice(&store.cluster());
+        let mut copy = CopyBehind { connection, own };
+        let united = store.unite_with_elsewhere(&entry.key, &mut copy, &arrival).await;
+        if united.is_ok_and(|is_united| is_united) {
+            stored.push(entry.sequence);
+        } else {
+            wanted_whole.push(entry.sequence);
+        }
+    }
+    (stored, wanted_whole)
+}
