@@ -62,6 +62,8 @@ PB = {
     170: (field(1, CLUSTER), "quoit.erase", "any", 171),
     172: (field(1, CLUSTER), "quoit.replicate", "any", 173),
     174: (field(1, CLUSTER), "quoit.replicate", "any", 175),
+    176: (field(1, CLUSTER) + field(2, 1) + field(3, field(1, field(1, b"\0\7\0\1defaultbk"))),
+          "quoit.replicate", "any", 177),
     202: (field(1, "q1_ttaaefs"), "quoit.replicate", "any", 203),
     204: (field(1, "none"), "quoit.replicate", "any", 205),
     206: (b"", "quoit.replicate", "any", 207),

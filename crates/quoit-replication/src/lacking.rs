@@ -1,6 +1,7 @@
 //! Large sets and maps of which this cluster lacks what came before a delta: the ranges that differ are
 //! fetched from the node that has sent it, or the whole object is wanted.
 
+use crate::figures::PeerFigures;
 use crate::storing::visited_with;
 use bytes::Bytes;
 use quoit_client::Connection;
@@ -10,6 +11,7 @@ use quoit_core::{
 use quoit_model::props::Quorum;
 use quoit_wire::messages::{RpbCopyRangesReq, RpbCopyRangesResp, RpbQueuedObject};
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -52,6 +54,7 @@ pub(crate) async fn fetch_lacking(
     connection: &mut Connection,
     source: VisitedCluster,
     lacking: Vec<RpbQueuedObject>,
+    figures: &PeerFigures,
 ) -> (Vec<u64>, Vec<u64>) {
     let (mut stored, mut wanted_whole) = (Vec::new(), Vec::new());
     for entry in lacking {
@@ -65,6 +68,7 @@ pub(crate) async fn fetch_lacking(
         let united = store.unite_with_elsewhere(&entry.key, &mut copy, &arrival).await;
         if united.is_ok_and(|is_united| is_united) {
             stored.push(entry.sequence);
+            figures.stored.fetch_add(1, Ordering::Relaxed);
         } else {
             wanted_whole.push(entry.sequence);
         }

@@ -193,7 +193,8 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
         let PeerContext { store, workers, .. } = &*context;
         let BatchOutcome { stored, lacking, fault } =
             store_batch(store, source, answer.entries, workers, &figures).await;
-        let (fetched, wanted_whole) = fetch_lacking(store, &mut connection, source, lacking).await;
+        let (fetched, wanted_whole) =
+            fetch_lacking(store, &mut connection, source, lacking, &figures).await;
         done = Done { confirmed: [stored, fetched].concat(), wanted_whole };
         match fault {
             None => {
