@@ -229,7 +229,7 @@ impl PbConnection {
         let question = match request.question {
             1 => RangesQuestion::Compare,
             2 => RangesQuestion::Read,
-            other => return Err(Fault::Text(format!("a question {other} about ranges").into())),
+            other => return Err(Fault::Text(format!("a question {other} about ranges"))),
         };
         let store = Arc::clone(&self.context.store);
         let cluster = Bytes::copy_from_slice(&store.cluster());
