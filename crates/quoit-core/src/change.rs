@@ -5,7 +5,7 @@ mod rules;
 
 use crate::error::RequestError;
 use crate::options::Precondition;
-use crate::reaper::{Reaped, clock_of, rest_of};
+use crate::reaper::{Reaped, clock_of, written_over};
 use crate::records::{Updated, WrittenPages};
 use crate::replica::{Replicated, merge_rule};
 use crate::store::{ReplicatedStore, decode, wait_if_blocked};
@@ -315,7 +315,7 @@ impl ReplicatedStore {
         match present {
             Present::Nothing => Some(given),
             Present::Stored(stored) => Some(self.merged(&stored, &given, rule)),
-            Present::Reaped(tombstone) => rest_of(&tombstone, &given, rule),
+            Present::Reaped(tombstone) => written_over(&tombstone, &given, rule),
         }
     }
 

@@ -20,7 +20,7 @@ mod scan;
 mod serve;
 mod waits;
 
-pub(crate) use reaped::{Admitted, Reaped, clock_of, rest_of};
+pub(crate) use reaped::{Admitted, Reaped, clock_of, written_over};
 pub use retirement::ReapRecordsHeldUp;
 pub use waits::TombstonesHeldUp;
 

@@ -6,7 +6,8 @@ use crate::storing::visited_with;
 use bytes::Bytes;
 use quoit_client::Connection;
 use quoit_core::{
-    Arrival, CopyElsewhere, RangesAnswer, RangesQuestion, ReplicatedStore, VisitedCluster,
+    Arrival, ArrivedDelta, CopyElsewhere, DeltaOutcome, RangesAnswer, RangesQuestion,
+    ReplicatedStore, RequestError, VisitedCluster,
 };
 use quoit_model::props::Quorum;
 use quoit_wire::messages::{RpbCopyRangesReq, RpbCopyRangesResp, RpbQueuedObject};
@@ -47,6 +48,20 @@ impl CopyElsewhere for CopyBehind<'_> {
     }
 }
 
+/// Joins the delta of an entry.
+async fn join(
+    store: &ReplicatedStore,
+    entry: &RpbQueuedObject,
+    arrival: &Arrival,
+) -> Result<DeltaOutcome, RequestError> {
+    let (delta, modified_us) = (entry.delta.clone(), entry.delta_modified_us);
+    let arrived = ArrivedDelta {
+        delta: delta.unwrap_or_default(),
+        last_modified_us: modified_us.unwrap_or(0),
+    };
+    store.join_arrived(&entry.key, &arrived, arrival).await
+}
+
 /// Fetches what this cluster lacks of each entry's record. Answers the entries that are on this cluster's
 /// disks then, and those whose objects are wanted.
 pub(crate) async fn fetch_lacking(
@@ -66,7 +81,12 @@ pub(crate) async fn fetch_lacking(
         let own = Bytes::copy_from_slice(&store.cluster());
         let mut copy = CopyBehind { connection, own };
         let united = store.unite_with_elsewhere(&entry.key, &mut copy, &arrival).await;
-        if united.is_ok_and(|is_united| is_united) {
+        // The copy there may be a newer one than that which the delta was made of, and lack it too.
+        let is_stored = united.is_ok_and(|is_united| is_united)
+            && join(store, &entry, &arrival)
+                .await
+                .is_ok_and(|outcome| outcome == DeltaOutcome::Joined);
+        if is_stored {
             stored.push(entry.sequence);
             figures.stored.fetch_add(1, Ordering::Relaxed);
         } else {

@@ -67,6 +67,17 @@ pub(crate) fn rest_of(tombstone: &Object, object: &Object, rule: MergeRule) -> O
     (merged.digest() != tombstone.digest()).then_some(merged)
 }
 
+/// As [`rest_of`], of an object that this node writes for a client: of the tombstone only its clock stays, as
+/// under any value that is written here.
+pub(crate) fn written_over(tombstone: &Object, object: &Object, rule: MergeRule) -> Option<Object> {
+    let mut rest = rest_of(tombstone, object, rule)?;
+    if !rest.is_tombstone() {
+        let is_its = |dot| tombstone.siblings.iter().any(|sibling| sibling.dot == dot);
+        rest.siblings.retain(|sibling| !sibling.deleted || !is_its(sibling.dot.clone()));
+    }
+    Some(rest)
+}
+
 impl ReplicatedStore {
     /// The tombstone that was reaped under a name. One load while nothing was; called under the record's
     /// lock.
@@ -271,6 +282,18 @@ mod tests {
         let both = tombstone.merge(&written(None, b"b", 3, false));
         assert_eq!(both.siblings.len(), 2);
         assert_eq!(rest_of(&tombstone, &both, MergeRule::Causal), Some(both));
+    }
+
+    #[test]
+    fn an_object_that_is_written_here_has_the_clock_of_the_tombstone_alone() {
+        let value = written(None, b"a", 1, false);
+        let tombstone = written(Some(&value), b"a", 2, true);
+        let given = written(None, b"b", 3, false);
+        let over = written_over(&tombstone, &given, MergeRule::Causal).expect("it was not deleted");
+        assert_eq!(over.siblings, given.siblings);
+        assert!(over.clock.descends(&tombstone.clock));
+        assert_eq!(written_over(&tombstone, &value, MergeRule::Causal), None);
+        assert_eq!(tombstone.merge(&over), over, "nor where the tombstone was not reaped");
     }
 
     #[test]

@@ -13,6 +13,9 @@ use quoit_model::props::{BucketProps, ReplMode};
 use quoit_store::engine::{Access, Fetch, RecordAt};
 use std::sync::atomic::Ordering;
 
+/// Longer deltas are not queued: each entry in memory may hold one.
+const DELTA_BYTES_MAX: usize = 4 << 10;
+
 /// The object of a write, as far as the coordinator has it at hand.
 pub(crate) enum WrittenObject<'a> {
     /// As the other replicas are sent it.
@@ -57,7 +60,7 @@ impl<'a> WrittenObject<'a> {
                 EntryReference::Tombstone(stored.into())
             }
             Self::Delta(sent)
-                if sent.delta.len() <= held_bytes_max && !sent.has_dropped_tombstones =>
+                if sent.delta.len() <= DELTA_BYTES_MAX && !sent.has_dropped_tombstones =>
             {
                 let (delta, last_modified_us) = (sent.delta.clone(), sent.last_modified_us);
                 EntryReference::Delta { delta, last_modified_us }
