@@ -95,7 +95,7 @@ pub use stats::{
     LatencySummary, LongRequest, Stats, StatsSnapshot,
 };
 pub use store::{
-    DiskRoom, HintCountMax, Limits, PreflistPlace, ReplicatedStore, StoreSettings,
+    DiskRoom, HintCountMax, Limits, PageRecordsMax, PreflistPlace, ReplicatedStore, StoreSettings,
     TIMEOUT_MS_DEFAULT, TransferShareMin,
 };
 pub use transfer::{

@@ -5,7 +5,7 @@ mod settings;
 
 pub use placement::PreflistPlace;
 pub(crate) use placement::{bucket_props, object_props, record_at, replicas_of};
-pub use settings::{HintCountMax, Limits, StoreSettings, TransferShareMin};
+pub use settings::{HintCountMax, Limits, PageRecordsMax, StoreSettings, TransferShareMin};
 
 use crate::blocking::Blocking;
 use crate::changes::ChangeLog;

@@ -149,9 +149,11 @@ impl Cluster {
 
     fn stop(&mut self, place: usize, keeps_power: bool) {
         let machine = self.machine(place);
+        if !machine.is_closed() {
+            self.ground.history.lock().hardships.has_process_ended = true;
+        }
         machine.stop(keeps_power);
         machine.disk_delay.set_hung(false);
-        self.ground.history.lock().hardships.has_process_ended = true;
         self.sim.crash(machine.name.as_str());
     }
 

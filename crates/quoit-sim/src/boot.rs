@@ -7,8 +7,8 @@ use crate::network::{BlockedLinks, MachineNetwork};
 use crate::random::Random;
 use quoit_cluster::{ControlPlane, Internode, InternodeSettings, Network, OpenError, VersionRange};
 use quoit_core::{
-    Blocking, CounterReserve, DeleteMode, DotSequence, ExchangeSettings, ReapRecordLimits,
-    ReplicatedStore, SourceQueues, StoreSettings, TransferLimits,
+    Blocking, CounterReserve, DeleteMode, DotSequence, ExchangeSettings, PageRecordsMax,
+    ReapRecordLimits, ReplicatedStore, SourceQueues, StoreSettings, TransferLimits,
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
@@ -46,8 +46,12 @@ pub struct Surroundings {
     pub has_exchanges: bool,
     /// How soon nodes reap tombstones.
     pub delete_mode: DeleteMode,
+    /// Sizes of what engines keep.
+    pub engine_sizes: EngineSizes,
     /// Bytes a second that nodes hand over while things go wrong.
     pub transfer_rate: u64,
+    /// Records that nodes read at once when they hand them over.
+    pub page_records_max: PageRecordsMax,
     /// Whether clients are done and nothing goes wrong any more.
     pub is_calm: Arc<AtomicBool>,
     /// The network.
@@ -84,7 +88,7 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let execution = TaskExecution::new(Random::new(around.seed, "execution", number), delay);
     let settings = BitcaskSettings {
         last_opening: control.store_opening(STORE_NAME)?,
-        ..bitcask_settings(control.ring_size(), random.number())
+        ..bitcask_settings(control.ring_size(), around.engine_sizes, random.number())
     };
     let disk = Arc::new(disks.data);
     let (engine, report) = BitcaskEngine::open(disk, Arc::clone(&clock), &execution, settings)?;
@@ -105,6 +109,7 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
             },
             ..TransferLimits::default()
         },
+        page_records_max: around.page_records_max,
         exchanges: ExchangeSettings {
             active: around.has_exchanges,
             interval: EXCHANGE_INTERVAL,
@@ -182,14 +187,44 @@ fn open_internode(
     internode
 }
 
-/// Small files, so that a short run closes, merges and snapshots many.
-fn bitcask_settings(ring_size: RingSize, entropy: u64) -> BitcaskSettings {
+/// Sizes of what an engine keeps in files and in memory: small, so that a short run closes, merges and
+/// snapshots many.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineSizes {
+    /// Bytes of a segment of the log.
+    segment_bytes: u64,
+    /// Bytes that are logged between two snapshots.
+    snapshot_interval_bytes: u64,
+    /// Bytes of index entries that wait to be moved to their file; `None` = the engine's default.
+    entry_buffer_bytes: Option<u64>,
+}
+
+impl Default for EngineSizes {
+    fn default() -> Self {
+        Self { segment_bytes: 20_000, snapshot_interval_bytes: 20_000, entry_buffer_bytes: None }
+    }
+}
+
+impl EngineSizes {
+    /// Sizes of a seed's engines.
+    pub(crate) fn draw(random: &mut Random) -> Self {
+        Self {
+            segment_bytes: *random.pick(&[1_000, 4_000, 20_000]),
+            snapshot_interval_bytes: *random.pick(&[2_000, 20_000]),
+            entry_buffer_bytes: *random.pick(&[Some(400), Some(2_000), None]),
+        }
+    }
+}
+
+fn bitcask_settings(ring_size: RingSize, sizes: EngineSizes, entropy: u64) -> BitcaskSettings {
+    let defaults = BitcaskSettings::new(entropy);
     BitcaskSettings {
         ring_size,
         sync_interval_us: 1_000_000,
-        max_file_size_bytes: 20_000,
+        max_file_size_bytes: sizes.segment_bytes,
         key_buffer_bytes: 20_000,
-        snapshot_interval_bytes: 20_000,
+        snapshot_interval_bytes: sizes.snapshot_interval_bytes,
+        entry_buffer_bytes: sizes.entry_buffer_bytes.unwrap_or(defaults.entry_buffer_bytes),
         snapshot_interval_records: 100,
         // Disks have some thousand bytes where they are nearly full.
         kept_room_bytes: 0,
@@ -198,7 +233,7 @@ fn bitcask_settings(ring_size: RingSize, entropy: u64) -> BitcaskSettings {
             check_interval_us: 2_000_000,
             ..MergeSettings::default()
         },
-        ..BitcaskSettings::new(entropy)
+        ..defaults
     }
 }
 

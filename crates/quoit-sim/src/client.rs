@@ -12,7 +12,7 @@ use crate::registers::RegisterHistory;
 use crate::requests::{self, Quorums, WriteRequest};
 use crate::time::SimTime;
 use crate::trace::Trace;
-use crate::value::{Events, found_in, found_in_object};
+use crate::value::{Events, found_in_object};
 use crate::workload::{LIVES_SECS, Step, Workload};
 use parking_lot::Mutex;
 use quoit_core::RequestError;
@@ -105,10 +105,7 @@ impl Ground {
             },
         );
         for sibling in object.map_or(&[][..], |object| &object.siblings) {
-            if let (Found::Value(number), Some(dot)) = (found_in(sibling), &sibling.dot) {
-                let event = (dot.actor.0.to_vec(), dot.counter);
-                history.events.entry(number).or_default().insert(event);
-            }
+            history.note_event(sibling);
         }
         history.add_read(Read { key, reader, start_us, end_us, found })
     }
@@ -165,9 +162,12 @@ impl Client {
         Self { place: format!("c{number}"), ground, random, workload, known: BTreeMap::new() }
     }
 
-    /// Makes so many requests, one after the other.
-    pub async fn run(mut self, operation_count: u64) {
-        for _ in 0..operation_count {
+    /// Makes so many requests, one after the other, with a lull in the middle.
+    pub async fn run(mut self, operation_count: u64, lull: Duration) {
+        for number in 0..operation_count {
+            if number == operation_count / 2 {
+                tokio::time::sleep(lull).await;
+            }
             let pause_us = self.random.below(self.workload.pause_us_max);
             tokio::time::sleep(Duration::from_micros(pause_us)).await;
             self.step().await;
@@ -179,7 +179,11 @@ impl Client {
         let machine = &**self.random.pick(&machines);
         let key_count = self.ground.history.lock().keys.len() as u64;
         let key = KeyNumber(self.random.below(key_count) as u32);
-        let quorums = Quorums::draw(&mut self.random);
+        let mut quorums = Quorums::draw(&mut self.random);
+        let percent = self.workload.primaries_percent;
+        if percent > 0 && !quorums.is_strict {
+            quorums.asks_primaries = self.random.percent(percent);
+        }
         match self.workload.step(&mut self.random) {
             Step::Get => self.get(machine, key, quorums).await,
             Step::Put => self.write(machine, key, WriteKind::Put, quorums).await,
@@ -245,12 +249,14 @@ impl Client {
             });
             (number, expires.map(|(unix_secs, _)| unix_secs))
         };
+        let size_bytes = self.size_bytes();
+        let known_layouts = ground.known_layouts();
         let request = WriteRequest {
             number,
             kind,
             name: ground.name(key),
             context: context.map(|(_, clock)| clock.clone()).unwrap_or_default(),
-            size_bytes: self.size_bytes(),
+            size_bytes,
             return_object: self.random.percent(20),
             expires_at_secs,
             quorums,
@@ -267,6 +273,9 @@ impl Client {
             Err(failure) => (failure.outcome, format!("{:?}: {}", failure.outcome, failure.text)),
         };
         ground.history.lock().end_write(number, ground.time.now_us(), outcome);
+        if outcome == Outcome::Acknowledged && kind == WriteKind::Put {
+            ground.check_copies(number, size_bytes, quorums, &known_layouts);
+        }
         if let Ok(object) = &result
             && wants_object
         {

@@ -14,6 +14,7 @@ use crate::growth::{SAMPLE_US, check_growth};
 use crate::history::History;
 use crate::links::{Links, Replication};
 use crate::machine::{Disks, Machine, Use};
+use crate::majorities::{LOOKS_US, check_majorities};
 use crate::names::policies;
 use crate::network::BlockedLinks;
 use crate::operator::{Operator, Orders};
@@ -113,16 +114,19 @@ impl Cluster {
             replication: clusters.replication.clone(),
             has_exchanges: settings.has_exchanges(seed),
             delete_mode: settings.delete_mode(seed),
+            engine_sizes: settings.engine_sizes(seed),
             transfer_rate: settings.transfer_rate(seed),
+            page_records_max: settings.page_records_max(seed),
             is_calm,
             ways: ways.clone(),
         };
+        let lull = Duration::from_micros(settings.tempo(seed).lull_us);
         let longest = if settings.is_large { LONGEST_LARGE } else { LONGEST };
         let mut builder = turmoil::Builder::new();
         builder
             .rng_seed(Random::new(seed, "turmoil", 0).number())
             .tick_duration(Duration::from_micros(TICK_US))
-            .simulation_duration(longest * clusters.count())
+            .simulation_duration(longest * clusters.count() + lull)
             .max_message_latency(Duration::from_micros(LATENCY_US))
             .tcp_capacity(SEGMENTS_MAX)
             .enable_random_order();
@@ -192,7 +196,7 @@ impl Cluster {
         let mut planned = std::mem::take(&mut self.planned).into_iter().peekable();
         let mut began_us = 0;
         let mut random = Random::new(self.around.seed, "growth", 0);
-        let mut next_sample_us = 0;
+        let (mut next_sample_us, mut next_look_us) = (0, 0);
         loop {
             self.ground.time.advance_us(TICK_US);
             let now_us = self.ground.time.now_us();
@@ -210,6 +214,12 @@ impl Cluster {
             if now_us >= next_sample_us {
                 next_sample_us = now_us + random.within(SAMPLE_US);
                 self.ground.in_service().iter().try_for_each(|machine| check_growth(machine))?;
+            }
+            if now_us >= next_look_us && stage != Stage::Form {
+                next_look_us = now_us + random.within(LOOKS_US);
+                if self.around.replication.is_none() {
+                    check_majorities(&self.ground)?;
+                }
             }
             if stage == Stage::Mend {
                 self.mend();
@@ -233,20 +243,26 @@ impl Cluster {
 fn planned_faults(seed: u64, settings: &Settings, ground: &Ground) -> Vec<Planned> {
     let machine_count = ground.machines.len();
     let mut random = Random::new(seed, "faults", 0);
-    let mut planned =
-        plan(&mut random, machine_count, settings.rots(seed), settings.faults_until_us());
+    let tempo = settings.tempo(seed);
+    let mut planned = plan(&mut random, machine_count, settings.rots(seed), &tempo);
     if settings.mixes_versions(seed) {
         planned.extend(plan_upgrades(seed, &ground.in_service()));
     }
     if settings.family != Some(Family::Former) {
         let mut random = Random::new(seed, "later faults", 0);
         let family = settings.family;
-        planned.extend(plan_later(&mut random, machine_count, family, settings.faults_until_us()));
+        planned.extend(plan_later(&mut random, machine_count, family, &tempo));
     }
     if settings.has_expiring() {
         // By wrong clocks values expire at any time.
         planned.retain(|planned| !matches!(planned.fault, MachineFault::Clock(..)));
     }
+    if settings.family == Some(Family::WithoutExchanges) {
+        planned.retain(|planned| planned.fault.keeps_what_is_known());
+    }
+    // What is wrong when a lull begins stays so as long as it lasts.
+    let later = planned.iter_mut().filter(|planned| planned.at_us >= tempo.middle_us());
+    later.for_each(|planned| planned.at_us += tempo.lull_us);
     planned.sort_by_key(|planned| planned.at_us);
     planned
 }
@@ -274,6 +290,8 @@ async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
                 store.control().stop().await;
                 if let Err(error) = store.flush_hints().and(store.engine().close()) {
                     trace.note(&machine.name, &format!("can't close its disk: {error}"));
+                } else {
+                    machine.note_closed();
                 }
                 if departure.is_some() {
                     machine.set_used(Use::Retired);
@@ -314,6 +332,7 @@ async fn until_done(operator: Option<JoinHandle<()>>, of: &str) -> Result<(), Vi
 /// Starts all clients of a run.
 fn start_clients(ground: &Ground, settings: &Settings, seed: u64) -> Vec<JoinHandle<()>> {
     let cluster_count = settings.clusters_of(seed).len();
+    let lull = Duration::from_micros(settings.tempo(seed).lull_us);
     // Where there are several clusters, each client has one of them.
     let ground_of = |number: u64| match cluster_count {
         1 => ground.clone(),
@@ -321,7 +340,7 @@ fn start_clients(ground: &Ground, settings: &Settings, seed: u64) -> Vec<JoinHan
     };
     let clients = (1..=settings.client_count).map(|number| {
         let client = Client::new(number, seed, ground_of(number), settings.workload(seed));
-        tokio::spawn(client.run(settings.operations()))
+        tokio::spawn(client.run(settings.operations(), lull))
     });
     let of_data_types = (1..=if settings.has_data_types(seed) { settings.client_count } else { 0 })
         .map(|number| {

@@ -74,16 +74,5 @@ pub(crate) const fn operated_cluster(seed: u64, cluster_count: usize) -> usize {
 
 /// Whether a fault takes nothing that only a comparison of clusters would find again.
 const fn is_harmless(fault: MachineFault) -> bool {
-    matches!(
-        fault,
-        MachineFault::Kill(_)
-            | MachineFault::Start(_)
-            | MachineFault::Stop(_)
-            | MachineFault::Stall(..)
-            | MachineFault::Cut(..)
-            | MachineFault::Latency(_)
-            | MachineFault::SlowDisk(..)
-            | MachineFault::HangDisk(..)
-            | MachineFault::ColdReads(..)
-    )
+    matches!(fault, MachineFault::Kill(_)) || fault.keeps_what_is_known()
 }

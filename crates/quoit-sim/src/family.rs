@@ -1,14 +1,16 @@
 //! Families of scenarios: trouble that a run has for certain when it is asked for by name.
 //!
-//! A family that has found a fault of the store which is not mended yet is not among what the seed draws by
-//! itself; when it is mended, the family joins the mix of the test command.
+//! A run has the family that was asked for by name, or else one that its seed draws.
 
 use crate::faults::Trouble;
+use crate::random::Random;
 use std::str::FromStr;
 
 /// A family of scenarios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
+    /// Nothing is certain: the seed draws each kind of trouble by itself.
+    General,
     /// Nothing but what runs had before there were families: seeds of that time tell the same story.
     Former,
     /// Disks hang from milliseconds to a minute, and machines lose their power meanwhile.
@@ -37,11 +39,22 @@ pub enum Family {
     Expiring,
     /// An operator grants a right and revokes it, and the network is cut for longer than otherwise.
     Rights,
+    /// All machines lose their power at once, some of them with slow disks.
+    Blackouts,
+    /// Nothing ends a process but a stop in good order, and nodes do not compare their copies: hints and
+    /// transfers alone bring what a node has missed.
+    WithoutExchanges,
+    /// Members come and go, and partitions move slowly, while the network is cut.
+    Members,
+    /// For minutes nothing is asked for: what is wrong at its beginning stays so, and what nodes remember of
+    /// reaped tombstones is forgotten, where it may be.
+    Lull,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 19] = [
+        Self::General,
         Self::Former,
         Self::HungDisks,
         Self::CleanStops,
@@ -56,12 +69,17 @@ impl Family {
         Self::Registers,
         Self::Expiring,
         Self::Rights,
+        Self::Blackouts,
+        Self::WithoutExchanges,
+        Self::Members,
+        Self::Lull,
     ];
 
     /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::General => "general",
             Self::Former => "former",
             Self::HungDisks => "hung-disks",
             Self::CleanStops => "clean-stops",
@@ -76,7 +94,44 @@ impl Family {
             Self::Registers => "registers",
             Self::Expiring => "expiring",
             Self::Rights => "rights",
+            Self::Blackouts => "blackouts",
+            Self::WithoutExchanges => "without-exchanges",
+            Self::Members => "members",
+            Self::Lull => "lull",
         }
+    }
+
+    /// Of a hundred seeds of the mix so many are of each family; what is left is general.
+    const SHARES: [(Self, u64); 17] = [
+        (Self::HungDisks, 4),
+        (Self::CleanStops, 2),
+        (Self::ReplicaCounts, 6),
+        (Self::DeleteModes, 3),
+        (Self::LostFiles, 6),
+        (Self::OlderData, 3),
+        (Self::RotAndMembers, 3),
+        (Self::LeaverDies, 3),
+        (Self::PassedOnOnce, 2),
+        (Self::Clusters, 10),
+        (Self::Registers, 4),
+        (Self::Expiring, 4),
+        (Self::Rights, 4),
+        (Self::Blackouts, 8),
+        (Self::WithoutExchanges, 8),
+        (Self::Members, 8),
+        (Self::Lull, 3),
+    ];
+
+    /// The family that a seed draws.
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut chance = Random::new(seed, "family", 0).below(100);
+        for (family, share) in Self::SHARES {
+            match chance.checked_sub(share) {
+                Some(rest) => chance = rest,
+                None => return family,
+            }
+        }
+        Self::General
     }
 
     /// The trouble that each of its runs has.
@@ -88,7 +143,12 @@ impl Family {
             Self::OlderData => &[Trouble::OlderData],
             Self::Rights => &[Trouble::LongCut],
             Self::PassedOnOnce => &[Trouble::Stall, Trouble::Partition],
+            Self::Blackouts => &[Trouble::Blackout, Trouble::SlowDisk],
+            Self::WithoutExchanges => &[Trouble::Partition, Trouble::LongStop],
+            Self::Members => &[Trouble::Partition, Trouble::Stall],
+            Self::Lull => &[Trouble::LongStop, Trouble::Partition, Trouble::Process],
             Self::Registers
+            | Self::General
             | Self::Expiring
             | Self::Former
             | Self::Clusters

@@ -2,6 +2,7 @@
 
 use crate::family::Family;
 use crate::random::Random;
+use crate::workload::Tempo;
 use std::ops::Range;
 
 /// Something that goes wrong, or is mended. Machines are told by their places, from 0.
@@ -66,6 +67,22 @@ impl MachineFault {
             Self::Cut(..) | Self::Latency(_) => None,
         }
     }
+
+    /// Whether nodes keep what they know of each other's absence, and agree on the time.
+    #[must_use]
+    pub const fn keeps_what_is_known(self) -> bool {
+        matches!(
+            self,
+            Self::Start(_)
+                | Self::Stop(_)
+                | Self::Stall(..)
+                | Self::Cut(..)
+                | Self::Latency(_)
+                | Self::SlowDisk(..)
+                | Self::HangDisk(..)
+                | Self::ColdReads(..)
+        )
+    }
 }
 
 /// A fault and its time.
@@ -96,6 +113,8 @@ pub(crate) enum Trouble {
     LostFiles,
     OlderData,
     LongCut,
+    Blackout,
+    LongStop,
 }
 
 impl Trouble {
@@ -115,7 +134,8 @@ impl Trouble {
     ];
 
     /// Kinds that came later, decided by a stream of its own: seeds tell the same story without it.
-    const LATER: [Self; 4] = [Self::HungDisk, Self::CleanStop, Self::LostFiles, Self::OlderData];
+    const LATER: [Self; 5] =
+        [Self::HungDisk, Self::CleanStop, Self::LostFiles, Self::OlderData, Self::Blackout];
 
     /// Whether runs have it by chance: not yet where the store has a fault that it shows.
     const fn is_in_the_mix(self) -> bool {
@@ -145,6 +165,8 @@ const HANGS_US: Range<u64> = 20_000..60_000_000;
 const OFF_US: Range<u64> = 10_000..5_000_000;
 /// How long the network is cut where rights change, in microseconds: longer than a change may take to count.
 const LONG_CUTS_US: Range<u64> = 12_000_000..20_000_000;
+/// How long a node is stopped that misses writes meanwhile, in microseconds.
+const LONG_STOPS_US: Range<u64> = 1_000_000..6_000_000;
 /// By then a process that was told to stop has done so, in microseconds.
 const STOPPED_US: u64 = 3_500_000;
 /// How old a copy of the data is when it is restored, in microseconds.
@@ -152,16 +174,16 @@ const COPY_AGES_US: Range<u64> = 100_000..15_000_000;
 /// Of a hundred runs so many have a kind of trouble that came later.
 const LATER_PERCENT: u64 = 20;
 
-/// Decides what goes wrong in a run of so many machines, in its first `until_us` microseconds, in order
-/// of time; rot of disks only if that is asked for. A run has some kinds of trouble and not others: a
+/// Decides what goes wrong in a run of so many machines, in order of time; rot of disks only if that is asked for. A run has some kinds of trouble and not others: a
 /// bug that one kind hides shows in another run.
 #[must_use]
 pub fn plan(
     random: &mut Random,
     machine_count: usize,
     with_rot: bool,
-    until_us: u64,
+    tempo: &Tempo,
 ) -> Vec<Planned> {
+    let until_us = tempo.faults_until_us;
     let possible = Trouble::FORMER.into_iter().filter(|kind| {
         kind.machines_needed() <= machine_count && (with_rot || *kind != Trouble::Rot)
     });
@@ -171,7 +193,7 @@ pub fn plan(
         return planner.planned;
     }
     planner.rotten = Some(planner.machine());
-    let pause_us_max = planner.random.within(1_000_000..8_000_000);
+    let pause_us_max = planner.random.within(tempo.fault_pauses_us.clone());
     let mut at_us = planner.random.below(pause_us_max);
     while at_us < until_us {
         let end_us = at_us + planner.random.within(100_000..5_000_000);
@@ -189,8 +211,9 @@ pub fn plan_later(
     random: &mut Random,
     machine_count: usize,
     family: Option<Family>,
-    until_us: u64,
+    tempo: &Tempo,
 ) -> Vec<Planned> {
+    let until_us = tempo.faults_until_us;
     let wanted = family.map_or(&[][..], Family::troubles);
     let mut troubles = wanted.to_vec();
     for kind in Trouble::LATER {
@@ -205,7 +228,7 @@ pub fn plan_later(
     }
     // Two disks that forget may forget what two of three replicas had promised.
     planner.rotten = Some(planner.machine());
-    let pause_us_max = planner.random.within(1_000_000..8_000_000);
+    let pause_us_max = planner.random.within(tempo.fault_pauses_us.clone());
     let mut at_us = planner.random.below(pause_us_max);
     while at_us < until_us {
         match *planner.random.pick(&troubles) {
@@ -226,6 +249,13 @@ pub fn plan_later(
                 let other = planner.other_than(machine);
                 let end_us = at_us + planner.random.within(LONG_CUTS_US);
                 planner.cut_apart(at_us, end_us, |place| place == machine || place == other);
+            }
+            Trouble::Blackout => planner.add_blackout(at_us),
+            Trouble::LongStop => {
+                let place = planner.machine();
+                planner.put(at_us, MachineFault::Stop(place));
+                let start_us = at_us + planner.random.within(LONG_STOPS_US);
+                planner.put(start_us, MachineFault::Start(place));
             }
             trouble => {
                 let end_us = at_us + planner.random.within_by_magnitude(OFF_US);
@@ -309,7 +339,11 @@ impl Planner<'_> {
             }
             Trouble::HungDisk => return self.add_hang(at_us),
             Trouble::CleanStop => return self.add_clean_stop(at_us),
-            Trouble::LostFiles | Trouble::OlderData | Trouble::LongCut => return,
+            Trouble::LostFiles
+            | Trouble::OlderData
+            | Trouble::LongCut
+            | Trouble::Blackout
+            | Trouble::LongStop => return,
         };
         self.planned.push(Planned { at_us, fault: begin });
         self.planned.extend(end.map(|fault| Planned { at_us: end_us, fault }));
@@ -346,6 +380,15 @@ impl Planner<'_> {
             self.put(at_us, MachineFault::Stop(place));
             at_us += self.random.within_by_magnitude(OFF_US);
             self.put(at_us, MachineFault::Start(place));
+        }
+    }
+
+    /// Takes the power from all machines at once. They come back one after the other.
+    fn add_blackout(&mut self, at_us: u64) {
+        for place in 0..self.machine_count {
+            self.put(at_us, MachineFault::PowerLoss(place));
+            let start_us = at_us + self.random.within_by_magnitude(OFF_US);
+            self.put(start_us, MachineFault::Start(place));
         }
     }
 
@@ -403,9 +446,9 @@ mod tests {
         for seed in 0..200 {
             let plan = || {
                 let mut random = Random::new(seed, "faults", 0);
-                let mut planned = plan(&mut random, 3, true, 30_000_000);
+                let mut planned = plan(&mut random, 3, true, &Tempo::default());
                 let family = Family::ALL[seed as usize % Family::ALL.len()];
-                planned.extend(plan_later(&mut random, 3, Some(family), 30_000_000));
+                planned.extend(plan_later(&mut random, 3, Some(family), &Tempo::default()));
                 planned.sort_by_key(|planned| planned.at_us);
                 planned
             };

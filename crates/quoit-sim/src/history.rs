@@ -1,6 +1,8 @@
 //! Requests of clients and their answers.
 
 use crate::replica_counts::ReplicaCounts;
+use crate::value::found_in;
+use quoit_model::object::Sibling;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -233,10 +235,14 @@ pub struct History {
     pub writes_are_made_once: bool,
     /// The events that each value was found under.
     pub events: BTreeMap<WriteNumber, BTreeSet<Event>>,
+    /// The writes whose values were found under each event of a key: one, as no event is given out twice.
+    pub made_by: BTreeMap<(KeyNumber, Event), BTreeSet<WriteNumber>>,
     /// How many replicas records had, and when that changed.
     pub replica_counts: ReplicaCounts,
     /// Hardships of the run meanwhile.
     pub hardships: Hardships,
+    /// Acknowledged writes that were on fewer disks than they had asked for, in words.
+    pub short_writes: Vec<String>,
 }
 
 /// Event that a store makes of a write: actor and counter.
@@ -249,6 +255,15 @@ impl History {
     pub fn is_made_twice(&self, number: WriteNumber) -> bool {
         let are_several = |events: &BTreeSet<Event>| events.len() > 1;
         !self.writes_are_made_once && self.events.get(&number).is_some_and(are_several)
+    }
+
+    /// Notes the event that a value is stored under.
+    pub fn note_event(&mut self, sibling: &Sibling) {
+        let (Found::Value(number), Some(dot)) = (found_in(sibling), &sibling.dot) else { return };
+        let Some(write) = self.writes.get(number.0 as usize) else { return };
+        let (key, event) = (write.key, (dot.actor.0.to_vec(), dot.counter));
+        self.events.entry(number).or_default().insert(event.clone());
+        self.made_by.entry((key, event)).or_default().insert(number);
     }
 
     /// The number of the next write.

@@ -113,6 +113,8 @@ struct State {
     door: Option<Door>,
     is_stalled: bool,
     is_stopping: bool,
+    /// Whether the process has ended in good order, with all that it had to remember on its disks.
+    is_closed: bool,
     /// A copy of what clients had stored at some time.
     data_copy: Option<DirectoryCopy>,
 }
@@ -159,6 +161,7 @@ impl Machine {
                 door: None,
                 is_stalled: false,
                 is_stopping: false,
+                is_closed: false,
                 data_copy: None,
             }),
         }
@@ -194,6 +197,7 @@ impl Machine {
 
     /// Counts a start of a process; the number of it, from 1.
     pub fn begin_boot(&self) -> u64 {
+        self.state.lock().is_closed = false;
         self.boot_count.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -235,6 +239,17 @@ impl Machine {
         while let Some(call) = called.recv().await {
             tokio::spawn(call(Arc::clone(&store)));
         }
+    }
+
+    /// Notes that the process has ended in good order.
+    pub fn note_closed(&self) {
+        self.state.lock().is_closed = true;
+    }
+
+    /// Whether the last process has ended in good order.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().is_closed
     }
 
     /// Lets no more clients in.

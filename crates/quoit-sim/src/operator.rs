@@ -161,10 +161,13 @@ impl Operator {
         let random = Random::new(seed, "operator", 0);
         let is_drawn = || Random::new(seed, "leavers die", 0).percent(LEAVERS_DIE_PERCENT);
         let leavers_die = match family {
-            Some(family) => family == Family::LeaverDies,
-            None => is_drawn(),
+            Some(Family::General) => is_drawn(),
+            family => family == Some(Family::LeaverDies),
         };
-        let has_losses = family != Some(Family::RotAndMembers);
+        let has_losses = !matches!(
+            family,
+            Some(Family::RotAndMembers | Family::WithoutExchanges | Family::Members)
+        );
         Self { ground, random, members, has_losses, leavers_die }
     }
 

@@ -19,6 +19,8 @@ use std::sync::Arc;
 pub struct Quorums {
     /// Whether only primaries count, and a majority of them has to take part.
     pub is_strict: bool,
+    /// Whether a write asks for as many copies of primaries as for copies, and stand-ins may take part too.
+    pub asks_primaries: bool,
     /// Copies that have to answer or take it: r or w.
     pub copies: Quorum,
     /// Copies that have to be synced.
@@ -36,6 +38,7 @@ impl Quorums {
             0..5 => Self::strict(timeout_ms),
             5..8 => Self {
                 is_strict: false,
+                asks_primaries: false,
                 copies: Quorum::Quorum,
                 synced: Quorum::Quorum,
                 timeout_ms,
@@ -43,7 +46,7 @@ impl Quorums {
             _ => {
                 let synced = [Quorum::Count(0), Quorum::One, Quorum::Quorum];
                 let (copies, synced) = (*random.pick(&any), *random.pick(&synced));
-                Self { is_strict: false, copies, synced, timeout_ms }
+                Self { is_strict: false, asks_primaries: false, copies, synced, timeout_ms }
             }
         }
     }
@@ -52,7 +55,7 @@ impl Quorums {
     #[must_use]
     pub const fn strict(timeout_ms: u32) -> Self {
         let (copies, synced) = (Quorum::Quorum, Quorum::Quorum);
-        Self { is_strict: true, copies, synced, timeout_ms }
+        Self { is_strict: true, asks_primaries: true, copies, synced, timeout_ms }
     }
 
     /// All primaries, for the last look.
@@ -77,7 +80,7 @@ impl Quorums {
         WriteOptions {
             w: Some(self.copies),
             dw: Some(self.synced),
-            pw: self.is_strict.then_some(self.copies),
+            pw: self.asks_primaries.then_some(self.copies),
             sloppy_quorum: self.is_strict.then_some(false),
             timeout_ms: Some(self.timeout_ms),
             ..WriteOptions::default()

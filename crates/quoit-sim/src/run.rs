@@ -1,14 +1,15 @@
 //! One run: a cluster, its clients, what goes wrong, and the verdict.
 
+use crate::boot::EngineSizes;
 use crate::check::{self, Violation};
 use crate::cluster::Cluster;
 use crate::family::Family;
 use crate::logs::traced;
 use crate::random::Random;
 use crate::trace::{LINE_COUNT_DEFAULT, Trace};
-use crate::workload::Workload;
+use crate::workload::{Tempo, Workload};
 use quoit_cluster::seed_elections;
-use quoit_core::DeleteMode;
+use quoit_core::{DeleteMode, PageRecordsMax};
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +26,7 @@ pub struct Settings {
     pub client_count: u64,
     /// Requests of each client.
     pub operation_count: u64,
-    /// Trouble that the run has for certain.
+    /// Trouble that the run has for certain; `None` = what the seed draws.
     pub family: Option<Family>,
     /// Whether disks may rot in every run, not only in some.
     pub with_rot: bool,
@@ -63,6 +64,14 @@ const LARGE_MACHINE_COUNTS: [usize; 3] = [12, 16, 20];
 const MACHINE_COUNTS: [usize; 7] = [1, 3, 3, 3, 3, 4, 5];
 
 impl Settings {
+    /// The same with the family of a seed's run. A run that is to have rot, data types or a large world has
+    /// them beside what is drawn for runs in general.
+    pub(crate) fn with_family(self, seed: u64) -> Self {
+        let is_special = self.with_rot || self.with_data_types || self.is_large;
+        let drawn = || if is_special { Family::General } else { Family::draw(seed) };
+        Self { family: Some(self.family.unwrap_or_else(drawn)), ..self }
+    }
+
     /// Machines of a seed's cluster.
     pub(crate) fn machine_count_of(&self, seed: u64) -> usize {
         let counts: &[usize] = match self.family {
@@ -70,7 +79,8 @@ impl Settings {
             Some(Family::ReplicaCounts) => &[3, 4, 5, 5],
             Some(Family::Rights) => &[4, 5, 5],
             Some(Family::LostFiles | Family::OlderData) => &[3, 3, 4],
-            Some(Family::RotAndMembers | Family::LeaverDies) => &[3, 4, 4, 5],
+            Some(Family::RotAndMembers | Family::LeaverDies | Family::Members) => &[3, 4, 4, 5],
+            Some(Family::Lull | Family::WithoutExchanges) => &[3, 4, 5],
             _ => &MACHINE_COUNTS,
         };
         let drawn = || *Random::new(seed, "machines", 0).pick(counts);
@@ -89,7 +99,10 @@ impl Settings {
 
     /// Whether members of a seed's cluster come and go.
     pub(crate) fn has_operator(&self, seed: u64) -> bool {
-        let is_needed = matches!(self.family, Some(Family::RotAndMembers | Family::LeaverDies));
+        let is_needed = matches!(
+            self.family,
+            Some(Family::RotAndMembers | Family::LeaverDies | Family::Members)
+        );
         if matches!(self.family, Some(Family::LostFiles | Family::OlderData)) {
             return false;
         }
@@ -108,7 +121,9 @@ impl Settings {
                 | Family::OlderData
                 | Family::LeaverDies
                 | Family::Clusters
-                | Family::Expiring,
+                | Family::Expiring
+                | Family::WithoutExchanges
+                | Family::Members,
             ) => return false,
             _ => {}
         }
@@ -119,7 +134,14 @@ impl Settings {
     pub(crate) fn mixes_versions(&self, seed: u64) -> bool {
         !matches!(
             self.family,
-            Some(Family::Registers | Family::Clusters | Family::Expiring | Family::Rights)
+            Some(
+                Family::Registers
+                    | Family::Clusters
+                    | Family::Expiring
+                    | Family::Rights
+                    | Family::WithoutExchanges
+                    | Family::Lull
+            )
         ) && Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
     }
 
@@ -156,7 +178,8 @@ impl Settings {
     pub(crate) fn has_replica_counts(&self, seed: u64) -> bool {
         let is_drawn =
             || Random::new(seed, "number of replicas", 0).percent(REPLICA_COUNTS_PERCENT);
-        self.family == Some(Family::ReplicaCounts) || self.family.is_none() && is_drawn()
+        self.family == Some(Family::ReplicaCounts)
+            || self.family == Some(Family::General) && is_drawn()
     }
 
     /// The work of a seed's clients.
@@ -165,6 +188,16 @@ impl Settings {
             Some(Family::Former) => Workload::default(),
             _ => {
                 let mut workload = Workload::draw(&mut Random::new(seed, "workload", 0));
+                match self.family {
+                    Some(Family::Members) => workload = workload.wide(),
+                    Some(Family::LostFiles | Family::OlderData | Family::Lull) => {
+                        workload = workload.deleting();
+                    }
+                    _ => {}
+                }
+                if self.is_quick(seed) {
+                    workload = workload.quick(&mut Random::new(seed, "quick", 0));
+                }
                 workload.key_count *= if self.is_large { LARGE_KEY_FACTOR } else { 1 };
                 workload.expiring_percent = if self.has_expiring() { EXPIRING_PERCENT } else { 0 };
                 workload
@@ -182,10 +215,21 @@ impl Settings {
         if self.is_large { 4 } else { 2 }
     }
 
-    /// Trouble begins within so many microseconds.
-    pub(crate) const fn faults_until_us(&self) -> u64 {
-        let factor = if self.is_large { LARGE_TIME_FACTOR } else { 1 };
-        20_000_000 * factor
+    /// Whether a seed's run has much in little time.
+    fn is_quick(&self, seed: u64) -> bool {
+        let takes_long = matches!(
+            self.family,
+            Some(Family::Former | Family::HungDisks | Family::Rights | Family::Expiring)
+        );
+        !self.is_large && !takes_long && Random::new(seed, "tempo", 0).percent(QUICK_PERCENT)
+    }
+
+    /// How fast a seed's run goes.
+    pub(crate) fn tempo(&self, seed: u64) -> Tempo {
+        let mut tempo = if self.is_quick(seed) { Tempo::quick() } else { Tempo::default() };
+        tempo.faults_until_us *= if self.is_large { LARGE_TIME_FACTOR } else { 1 };
+        tempo.lull_us = if self.family == Some(Family::Lull) { LULL_US } else { 0 };
+        tempo
     }
 
     /// Requests of each client.
@@ -216,17 +260,42 @@ impl Settings {
         }
     }
 
+    /// Sizes of what a seed's engines keep in files and in memory.
+    pub(crate) fn engine_sizes(&self, seed: u64) -> EngineSizes {
+        match self.family {
+            Some(Family::Former) => EngineSizes::default(),
+            _ => EngineSizes::draw(&mut Random::new(seed, "sizes", 0)),
+        }
+    }
+
     /// Bytes a second that a seed's nodes hand over while things go wrong.
     pub(crate) fn transfer_rate(&self, seed: u64) -> u64 {
         let mut random = Random::new(seed, "transfers", 0);
-        let is_slow = random.percent(SLOW_TRANSFERS_PERCENT);
+        let is_slow = random.percent(match self.family {
+            Some(Family::Members) => SLOW_TRANSFERS_OF_MEMBERS_PERCENT,
+            _ => SLOW_TRANSFERS_PERCENT,
+        });
         let rates = if is_slow { SLOW_RATES } else { FAST_RATES };
         random.within(rates)
     }
 
+    /// Records that a seed's nodes read at once when they hand them over: few often, so that the walk through
+    /// a partition has several pages.
+    pub(crate) fn page_records_max(&self, seed: u64) -> PageRecordsMax {
+        match self.family {
+            Some(Family::Former) => PageRecordsMax::default(),
+            _ => PageRecordsMax(*Random::new(seed, "pages", 0).pick(&[1, 1, 2, 3, 256])),
+        }
+    }
+
     /// Whether nodes of a seed's cluster compare their copies.
     pub(crate) fn has_exchanges(&self, seed: u64) -> bool {
-        !Random::new(seed, "exchanges", 0).percent(NO_EXCHANGES_PERCENT)
+        let without_percent = match self.family {
+            Some(Family::WithoutExchanges) => 100,
+            Some(Family::Members) => NO_EXCHANGES_OF_MEMBERS_PERCENT,
+            _ => NO_EXCHANGES_PERCENT,
+        };
+        !Random::new(seed, "exchanges", 0).percent(without_percent)
     }
 }
 
@@ -237,6 +306,11 @@ const LARGE_TIME_FACTOR: u64 = 15;
 const RIGHTS_TIME_FACTOR: u64 = 3;
 /// Of a hundred puts so many store a value that expires, where any does.
 const EXPIRING_PERCENT: u64 = 40;
+/// So many runs of a hundred have much in little time.
+const QUICK_PERCENT: u64 = 60;
+/// How long nothing is asked for, in microseconds: what nodes remember of reaped tombstones needs two rounds
+/// of questions that are two minutes apart.
+const LULL_US: u64 = 280_000_000;
 /// So many runs of a hundred have an operator who changes the cluster.
 const OPERATOR_PERCENT: u64 = 40;
 /// In so many runs of a hundred, which have no operator then, rot may be among the kinds of trouble.
@@ -255,11 +329,13 @@ const MIXED_PERCENT: u64 = 20;
 const DELETE_DELAYS_MS: Range<u64> = 20..20_000;
 /// In so many runs of a hundred transfers take long, so that much happens meanwhile.
 const SLOW_TRANSFERS_PERCENT: u64 = 30;
+const SLOW_TRANSFERS_OF_MEMBERS_PERCENT: u64 = 60;
 /// Bytes a second of slow and of other transfers.
 const SLOW_RATES: Range<u64> = 500..10_000;
 const FAST_RATES: Range<u64> = 1_000_000..100_000_000;
 /// So many runs of a hundred do without anti-entropy, which mends what other parts have missed.
 const NO_EXCHANGES_PERCENT: u64 = 25;
+const NO_EXCHANGES_OF_MEMBERS_PERCENT: u64 = 50;
 
 /// Report of a run.
 pub struct Report {
@@ -275,7 +351,7 @@ pub struct Report {
 #[must_use]
 pub fn run(seed: u64, settings: &Settings) -> Report {
     seed_elections(Random::new(seed, "elections", 0).number());
-    let mut cluster = Cluster::new(seed, settings);
+    let mut cluster = Cluster::new(seed, &settings.with_family(seed));
     let trace = cluster.trace().clone();
     let logged = || traced(&trace, settings.log_level, || cluster.run());
     let verdict = catch_unwind(AssertUnwindSafe(logged)).unwrap_or_else(|panic| {

@@ -16,7 +16,43 @@ pub struct Workload {
     pub pause_us_max: u64,
     /// Of a hundred puts so many store a value that expires.
     pub expiring_percent: u64,
+    /// Of a hundred writes that stand-ins may take so many ask for copies of primaries as well.
+    pub primaries_percent: u64,
 }
+
+/// How fast a run goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tempo {
+    /// Trouble begins within so many microseconds.
+    pub faults_until_us: u64,
+    /// Longest pause between two troubles, in microseconds, of which a run has one.
+    pub fault_pauses_us: Range<u64>,
+    /// For so many microseconds nothing happens in the middle.
+    pub lull_us: u64,
+}
+
+impl Default for Tempo {
+    fn default() -> Self {
+        Self { faults_until_us: 20_000_000, fault_pauses_us: 1_000_000..8_000_000, lull_us: 0 }
+    }
+}
+
+impl Tempo {
+    /// The tempo of runs that have much in little time.
+    #[must_use]
+    pub fn quick() -> Self {
+        Self { faults_until_us: 7_000_000, fault_pauses_us: 300_000..2_500_000, lull_us: 0 }
+    }
+
+    /// The half of the time in which trouble begins, after which a lull begins.
+    #[must_use]
+    pub const fn middle_us(&self) -> u64 {
+        self.faults_until_us / 2
+    }
+}
+
+/// Longest pauses between requests in runs that have much in little time, in microseconds.
+const QUICK_PAUSES_US: [u64; 3] = [40_000, 120_000, 250_000];
 
 /// Seconds after which values expire: some during the run, some when it is over.
 pub const LIVES_SECS: Range<u64> = 1..16;
@@ -47,6 +83,7 @@ impl Default for Workload {
             delete_percent: 9,
             pause_us_max: 600_000,
             expiring_percent: 0,
+            primaries_percent: 0,
         }
     }
 }
@@ -57,7 +94,32 @@ impl Workload {
         let key_count = *random.pick(&[4, 12, 12, 24, 40]);
         let (put_percent, delete_percent) = *random.pick(&[(43, 9), (43, 9), (35, 25), (20, 3)]);
         let pause_us_max = *random.pick(&[200_000, 600_000, 600_000, 1_200_000]);
-        Self { key_count, put_percent, delete_percent, pause_us_max, expiring_percent: 0 }
+        Self {
+            key_count,
+            put_percent,
+            delete_percent,
+            pause_us_max,
+            expiring_percent: 0,
+            primaries_percent: 30,
+        }
+    }
+
+    /// The same with keys that are mostly left as they are: what moves is nowhere written again.
+    #[must_use]
+    pub const fn wide(self) -> Self {
+        Self { key_count: 60, ..self }
+    }
+
+    /// The same with many deletes.
+    #[must_use]
+    pub const fn deleting(self) -> Self {
+        Self { key_count: 24, put_percent: 40, delete_percent: 30, ..self }
+    }
+
+    /// The same with so many requests in little time.
+    #[must_use]
+    pub fn quick(self, random: &mut Random) -> Self {
+        Self { pause_us_max: *random.pick(&QUICK_PAUSES_US), ..self }
     }
 
     /// Draws the next step of a client.

@@ -9,7 +9,7 @@ use crate::replica::{ApplyOutcome, Place, Replicated, merge_rule};
 use crate::store::{ReplicatedStore, object_props, record_at};
 use crate::transfer::damage::Damage;
 use crate::transfer::hand::TransferError;
-use crate::transfer::strays::{PAGE_COUNT, primaries};
+use crate::transfer::strays::primaries;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, State};
 use quoit_model::data_type::pages::PagedObject;
@@ -79,7 +79,7 @@ impl ReplicatedStore {
         if !is_primary || layouts.is_incomplete(partition, own) {
             return Ok(None);
         }
-        let page = self.page(partition, Identity(from), PAGE_COUNT).await?;
+        let page = self.page(partition, Identity(from), self.settings.page_records_max.0).await?;
         if page.damage == Damage::Open {
             return Err(TransferError::Damaged { partition }.into());
         }

@@ -50,6 +50,8 @@ pub struct StoreSettings {
     /// The least part of the time in which transfers work, in percent, however slow requests are; 100: they
     /// never rest.
     pub transfer_share_min: TransferShareMin,
+    /// Records that transfers read at once.
+    pub page_records_max: PageRecordsMax,
     /// How copies are compared.
     pub exchanges: ExchangeSettings,
     /// References to records that other nodes have missed, at most.
@@ -67,6 +69,16 @@ pub struct TransferShareMin(pub u8);
 impl Default for TransferShareMin {
     fn default() -> Self {
         Self(2)
+    }
+}
+
+/// Records that transfers and replication read at once at most, 1 to 256.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageRecordsMax(pub usize);
+
+impl Default for PageRecordsMax {
+    fn default() -> Self {
+        Self(256)
     }
 }
 

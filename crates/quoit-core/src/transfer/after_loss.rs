@@ -5,7 +5,7 @@ use super::copies::NewCopy;
 use super::damage::Damage;
 use super::hand::{Handed, TransferError};
 use super::progress::{Kind, Report};
-use super::strays::{PAGE_COUNT, n_val_of, next_count, primaries};
+use super::strays::{n_val_of, next_count, primaries};
 use crate::exchange::{CommonClasses, ComparedClasses};
 use crate::replica::Place;
 use crate::store::ReplicatedStore;
@@ -94,7 +94,7 @@ impl ReplicatedStore {
             let read_for = began.elapsed();
             has_handed |= self.hand_home(copy, peer, &records, report).await?;
             self.transfers.yielding.rest_after(read_for).await;
-            (left, count) = (rest, next_count(&records));
+            (left, count) = (rest, next_count(&records, self.settings.page_records_max.0));
         }
         Ok(has_handed)
     }
@@ -131,7 +131,8 @@ impl ReplicatedStore {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
             let store = Arc::clone(self);
-            let fold = move || Ok(store.engine.fold(copy.partition, identity, PAGE_COUNT, true)?);
+            let count = self.settings.page_records_max.0;
+            let fold = move || Ok(store.engine.fold(copy.partition, identity, count, true)?);
             let page = self.settings.blocking.behind(fold).await?;
             from = page.next;
             self.hand_home(copy, peer, &page.entries, report).await?;

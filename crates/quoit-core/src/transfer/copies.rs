@@ -7,7 +7,7 @@ use super::damage::Damage;
 use super::hand::{ANSWER_TIMEOUT, TransferError};
 use super::progress::Kind;
 use super::sources::{replaces_lost, sources, sources_after_loss};
-use super::strays::{PAGE_COUNT, is_there, primaries};
+use super::strays::{is_there, primaries};
 use super::suspects::Walked;
 use crate::reap_records::ReapRecord;
 use crate::service::refuse;
@@ -21,8 +21,8 @@ use quoit_wire::internode::transfer::{Complete, Completed, METHOD_COMPLETE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Reap records that are handed over at once.
-pub(super) const REAPED_PAGE_COUNT: usize = 1_000;
+/// Reap records, which are small, that are handed over at once for each record of a page.
+pub(super) const REAPED_PER_RECORD: usize = 4;
 
 /// A copy that a node is to get.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -115,13 +115,14 @@ impl ReplicatedStore {
     ) -> Result<(), TransferError> {
         let report = self.transfers.begin(copy.partition, Kind::Ownership, Some(copy.to));
         let mut from = Some(Identity(0));
-        let mut count = PAGE_COUNT;
+        let page_records_max = self.settings.page_records_max.0;
+        let mut count = page_records_max;
         while let Some(identity) = from {
             let page = self.page(copy.partition, identity, count).await?;
             if page.damage == Damage::Open {
                 return Err(TransferError::Damaged { partition: copy.partition });
             }
-            count = page.next_count();
+            count = page.next_count(page_records_max);
             self.hand_home(copy, peer, &page.records, &report).await?;
             report.reached(page.next);
             self.transfers.yielding.rest_after(page.read_for).await;
@@ -139,8 +140,8 @@ impl ReplicatedStore {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
             let store = Arc::clone(self);
-            let read =
-                move || Ok(store.reap_records.page(partition, identity, REAPED_PAGE_COUNT)?);
+            let count = self.settings.page_records_max.0 * REAPED_PER_RECORD;
+            let read = move || Ok(store.reap_records.page(partition, identity, count)?);
             let (records, next) = self.settings.blocking.behind(read).await?;
             from = next;
             if records.is_empty() {

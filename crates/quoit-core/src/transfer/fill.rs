@@ -8,11 +8,11 @@
 //! Records are filed under the `n_val` that their bucket had when they were written. Whoever walks through
 //! them files them anew, else replicas would compare them by a number that holds no more.
 
-use super::copies::REAPED_PAGE_COUNT;
+use super::copies::REAPED_PER_RECORD;
 use super::damage::Damage;
 use super::hand::{ANSWER_TIMEOUT, Handed, TransferError};
 use super::progress::Kind;
-use super::strays::{PAGE_COUNT, primaries};
+use super::strays::primaries;
 use crate::reap_records::ReapRecord;
 use crate::replica::Place;
 use crate::store::ReplicatedStore;
@@ -118,13 +118,14 @@ impl ReplicatedStore {
         let raised_at = self.transfers.fills.lock().raised_at;
         let mut report = None;
         let mut from = Some(Identity(0));
-        let mut count = PAGE_COUNT;
+        let page_records_max = self.settings.page_records_max.0;
+        let mut count = page_records_max;
         while let Some(identity) = from {
             let page = self.page(partition, identity, count).await?;
             if page.damage == Damage::Open {
                 return Err(TransferError::Damaged { partition });
             }
-            count = page.next_count();
+            count = page.next_count(page_records_max);
             let state = self.state();
             let mut by_node: BTreeMap<NodeId, Vec<&(Bytes, Record)>> = BTreeMap::new();
             for record in &page.records {
@@ -169,8 +170,8 @@ impl ReplicatedStore {
         let mut from = Some(Identity(0));
         while let Some(identity) = from.filter(|_| !planted!(FillsWithoutReaped)) {
             let store = Arc::clone(self);
-            let read =
-                move || Ok(store.reap_records.page(partition, identity, REAPED_PAGE_COUNT)?);
+            let count = self.settings.page_records_max.0 * REAPED_PER_RECORD;
+            let read = move || Ok(store.reap_records.page(partition, identity, count)?);
             let (records, next) = self.settings.blocking.behind(read).await?;
             from = next;
             let state = self.state();

@@ -3,7 +3,7 @@
 use super::damage::Damage;
 use super::hand::{Handed, TransferError};
 use super::progress::{Kind, Report};
-use super::strays::{PAGE_BYTES, PAGE_COUNT, n_val_of, primaries};
+use super::strays::{PAGE_BYTES, n_val_of, primaries};
 use crate::replica::Place;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
@@ -30,7 +30,7 @@ impl ReplicatedStore {
         let Some(peer) = self.reachable(to) else { return Ok(()) };
         let mut damaged: Vec<(Partition, Identity)> = Vec::new();
         let delivered = loop {
-            let taken = self.hints.take(to, PAGE_COUNT);
+            let taken = self.hints.take(to, self.settings.page_records_max.0);
             let Some((partition, _)) = taken.first().copied() else { break Ok(()) };
             let report = self.transfers.begin(partition, Kind::Hints, Some(to));
             let identities = taken.iter().map(|(_, identity)| *identity).collect();
@@ -92,7 +92,7 @@ impl ReplicatedStore {
         let mut left = identities.into_iter();
         while !left.as_slice().is_empty() {
             let store = Arc::clone(self);
-            let count = self.transfers.yielding.stride(PAGE_COUNT);
+            let count = self.transfers.yielding.stride(self.settings.page_records_max.0);
             let read = move || {
                 let (mut records, mut damaged, mut size_bytes) = (Vec::new(), Vec::new(), 0);
                 while records.len() < count
@@ -133,13 +133,14 @@ impl ReplicatedStore {
     ) -> Result<(), TransferError> {
         let report = self.transfers.begin(partition, Kind::Hints, Some(peer.node_id()));
         let mut from = Some(Identity(0));
-        let mut count = PAGE_COUNT;
+        let page_records_max = self.settings.page_records_max.0;
+        let mut count = page_records_max;
         while let Some(identity) = from {
             let page = self.page(partition, identity, count).await?;
             if page.damage == Damage::Open {
                 return Err(TransferError::Damaged { partition });
             }
-            count = page.next_count();
+            count = page.next_count(page_records_max);
             self.deliver_those(peer, partition, &page.records, &report).await?;
             report.reached(page.next);
             self.transfers.yielding.rest_after(page.read_for).await;

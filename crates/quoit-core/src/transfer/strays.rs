@@ -24,8 +24,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Records read at once at first.
-pub(crate) const PAGE_COUNT: usize = 256;
 /// Bytes of objects that a page should have.
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
@@ -41,17 +39,17 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// How many records the next page should have.
-    pub(crate) fn next_count(&self) -> usize {
-        next_count(&self.records)
+    /// How many records the next page should have, at most `most`.
+    pub(crate) fn next_count(&self, most: usize) -> usize {
+        next_count(&self.records, most)
     }
 }
 
-/// How many records should be read next, by the size of those that were read last.
-pub(super) fn next_count(records: &[(Bytes, Record)]) -> usize {
+/// How many records should be read next, by the size of those that were read last; `most` at most.
+pub(super) fn next_count(records: &[(Bytes, Record)], most: usize) -> usize {
     let size_bytes: u64 = records.iter().map(|(_, record)| size_of(record)).sum();
     let count = (records.len() as u64 * PAGE_BYTES as u64).checked_div(size_bytes);
-    count.map_or(PAGE_COUNT, |count| (count as usize).clamp(1, PAGE_COUNT))
+    count.map_or(most, |count| (count as usize).clamp(1, most))
 }
 
 impl ReplicatedStore {
@@ -64,11 +62,12 @@ impl ReplicatedStore {
     ) -> Result<Walked, TransferError> {
         let mut report: Option<Report> = None;
         let mut from = Some(Identity(0));
-        let mut count = PAGE_COUNT;
+        let page_records_max = self.settings.page_records_max.0;
+        let mut count = page_records_max;
         let mut walked = Walked::Clean;
         while let Some(identity) = from {
             let page = self.page(partition, identity, count).await?;
-            count = page.next_count();
+            count = page.next_count(page_records_max);
             let homes = self.homes(partition, &page.records, shares);
             for home in &homes {
                 if let Home::Away { missing } = home {

@@ -21,8 +21,14 @@ pub enum Fault {
     Fabricated,
     /// An acknowledged write is neither there nor replaced.
     Lost,
+    /// An acknowledged write was on fewer disks than it had asked for.
+    Unsynced,
+    /// Some majority of the primaries would not show what was acknowledged, or would show what was deleted.
+    Outvoted,
     /// A value came back, or stayed, that an acknowledged write had replaced.
     Resurrected,
+    /// Two writes were made under one event.
+    SameEvent,
     /// Two values stand side by side although one replaced the other, or where only one may be shown.
     FalseSiblings,
     /// Two acknowledged conditional writes have not replaced one another in the order of their times.
@@ -78,9 +84,17 @@ impl fmt::Display for Violation {
 ///
 /// # Errors
 ///
-/// The first violation: of listings by time, then of reads by key and time.
+/// The first violation: of acknowledgements and listings by time, then of reads by key and time.
 pub fn check(history: &History) -> Result<(), Violation> {
+    if let Some(text) = history.short_writes.first() {
+        return Err(Violation::new(Fault::Unsynced, text));
+    }
     history.listings.iter().try_for_each(|listing| check_listing(history, listing))?;
+    let twice = history.made_by.iter().find(|(_, writes)| writes.len() > 1);
+    if let Some(((key, (_, counter)), writes)) = twice {
+        let text = format!("key {}: the event {counter} of one actor made {writes:?}", key.0);
+        return Err(Violation::new(Fault::SameEvent, text));
+    }
     let causes = Causes::of(history);
     for key in (0..history.keys.len() as u32).map(KeyNumber) {
         for (_, read) in history.reads_of(key) {

@@ -119,6 +119,18 @@ impl FaultyDisk {
         Some(state.files[file].bytes.clone())
     }
 
+    /// Whether a loss of power at this moment is certain to leave a file with bytes that are wanted.
+    pub fn has_durable(&self, is_wanted: impl Fn(&[u8]) -> bool) -> bool {
+        let state = self.state.lock();
+        state.durable_names.values().any(|file| is_wanted(&state.files[file].durable))
+    }
+
+    /// Whether a file has bytes that are wanted, whether they are durable or not.
+    pub fn has_written(&self, is_wanted: impl Fn(&[u8]) -> bool) -> bool {
+        let state = self.state.lock();
+        state.names.values().any(|file| is_wanted(&state.files[file].bytes))
+    }
+
     /// Makes or replaces a file, durably, as another program would.
     pub fn put(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.state.lock();

@@ -1,0 +1,129 @@
+//! What an acknowledgement promises, held against the disks of all machines at that moment.
+//!
+//! A loss that a broken promise leads to is rare: several machines have to lose their power within the
+//! milliseconds before their next sync. So the bytes that a loss of power would leave are looked at instead,
+//! when the client is told that its write is done.
+
+use crate::client::Ground;
+use crate::history::{History, Policy, Write, WriteKind, WriteNumber};
+use crate::machine::Machine;
+use crate::names::Name;
+use crate::requests::Quorums;
+use crate::value::value_of;
+use memchr::memmem;
+use quoit_model::layout::Layout;
+use quoit_model::props::Quorum;
+use quoit_store::seam::FaultyDisk;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Bytes of a value that tell it from all others.
+const TELLING_BYTES: usize = 60;
+
+/// Layouts that all nodes go by which run, by version.
+pub struct KnownLayouts(BTreeMap<u64, Arc<Layout>>);
+
+impl Ground {
+    /// The layouts that all running nodes know as live.
+    pub fn known_layouts(&self) -> KnownLayouts {
+        let machines = self.in_service();
+        let stores = machines.iter().filter_map(|machine| machine.store());
+        let of_node = stores.map(|store| {
+            let state = store.control().read();
+            let live = state.layouts().live().iter();
+            live.map(|layout| (layout.version(), Arc::clone(layout))).collect::<BTreeMap<_, _>>()
+        });
+        let in_common = of_node.reduce(|mut one, other| {
+            one.retain(|version, _| other.contains_key(version));
+            one
+        });
+        KnownLayouts(in_common.unwrap_or_default())
+    }
+
+    /// Checks that a put which a client was just told of is on as many disks of its primaries as it asked
+    /// for, by each layout that was in use from its beginning to its end.
+    pub fn check_copies(
+        &self,
+        number: WriteNumber,
+        size_bytes: usize,
+        quorums: Quorums,
+        before: &KnownLayouts,
+    ) {
+        let mut history = self.history.lock();
+        let write = history.writes[number.0 as usize].clone();
+        let policy = history.keys[write.key.0 as usize];
+        let n_vals = history.replica_counts.in_force(policy, write.start_us);
+        let is_steady =
+            !history.replica_counts.changed_within(policy, write.start_us, write.end_us);
+        let (true, [n_val]) =
+            (is_steady && is_undisturbed(&history, number, write.end_us), &n_vals[..])
+        else {
+            return;
+        };
+        let name = Name::of(write.key, policy);
+        let value = value_of(number, size_bytes);
+        let telling = memmem::Finder::new(&value[..value.len().min(TELLING_BYTES)]);
+        let holders = |has_copy: &dyn Fn(&FaultyDisk) -> bool| {
+            let machines = self.machines.iter().filter(|machine| self.has(machine));
+            let holders = machines.filter(|machine| has_copy(&machine.disks().data));
+            holders.map(|machine| Machine::node_id_at(machine.index)).collect::<BTreeSet<_>>()
+        };
+        let is_it = |bytes: &[u8]| telling.find(bytes).is_some();
+        let synced_at = holders(&|disk| disk.has_durable(is_it));
+        let taken_at = holders(&|disk| disk.has_written(is_it));
+        let resolve = |quorum: Quorum| quorum.resolve(*n_val) as usize;
+        let after = self.known_layouts();
+        let layouts = after.0.values().filter(|layout| before.0.contains_key(&layout.version()));
+        let ring_size = self
+            .in_service()
+            .iter()
+            .find_map(|machine| machine.store().map(|store| store.control().ring_size()));
+        let Some(ring_size) = ring_size else { return };
+        for layout in layouts {
+            let primaries = name.primaries(layout, ring_size, *n_val);
+            // A node that has several places of a partition counts for several copies; so does a stand-in
+            // that is alone, where stand-ins count.
+            let most = if primaries.len() == *n_val as usize { usize::MAX } else { 1 };
+            let (synced, synced_wanted) = match write.is_strict {
+                true => (&synced_at & &primaries, resolve(quorums.synced).min(most)),
+                false => (synced_at.clone(), resolve(quorums.synced).min(1)),
+            };
+            let taken_wanted = match quorums.asks_primaries {
+                true => resolve(quorums.copies).min(most),
+                false => 0,
+            };
+            let taken = &taken_at & &primaries;
+            if synced.len() < synced_wanted || taken.len() < taken_wanted {
+                let text = format!(
+                    "{number} was acknowledged at {} ms; {synced:?} have it synced ({synced_wanted} asked \
+                     for), the primaries {taken:?} have it ({taken_wanted} asked for), by layout {}",
+                    write.end_us / 1_000,
+                    layout.version()
+                );
+                self.trace.note("run", &text);
+                history.short_writes.push(text);
+                return;
+            }
+        }
+    }
+}
+
+/// Whether nothing may have taken away by then what an acknowledged write has made.
+pub fn is_undisturbed(history: &History, number: WriteNumber, now_us: u64) -> bool {
+    let write = &history.writes[number.0 as usize];
+    let policy = history.keys[write.key.0 as usize];
+    let hardships = &history.hardships;
+    let is_gone = |at_us: &u64| *at_us >= write.start_us;
+    let is_damaged = hardships.is_disk_damaged || hardships.files_lost_us.iter().any(is_gone);
+    let is_expired = write.expires_us.is_some_and(|expires_us| expires_us <= now_us);
+    if is_damaged || is_expired || policy.shows_one() && hardships.are_clocks_wrong {
+        return false;
+    }
+    let may_replace = |other: &Write| {
+        let is_beside = other.start_us >= write.start_us || other.end_us >= write.start_us;
+        let is_late = other.may_be_made_late();
+        let knows_all = other.kind == WriteKind::DeleteUnseen || policy == Policy::LastWriteWins;
+        is_beside || is_late && knows_all
+    };
+    history.writes_of(write.key).all(|(other, of)| other == number || !may_replace(of))
+}
