@@ -391,8 +391,8 @@ impl ReplicatedStore {
         let meta = RecordMeta::of(&object, RecordMeta::class_of(props.n_val));
         if meta.tombstone {
             if !replicates
-                && !self.has_links()
                 && self.reaper.reap_at_once(self.settings.delete_mode)
+                && !self.may_get_older()
             {
                 return (Decision::Remove, Ok(Some(object)));
             }

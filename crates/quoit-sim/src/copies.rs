@@ -5,7 +5,7 @@
 //! when the client is told that its write is done.
 
 use crate::client::Ground;
-use crate::history::{History, Policy, Write, WriteKind, WriteNumber};
+use crate::history::{History, Write, WriteKind, WriteNumber};
 use crate::machine::Machine;
 use crate::names::Name;
 use crate::requests::Quorums;
@@ -122,7 +122,7 @@ pub fn is_undisturbed(history: &History, number: WriteNumber, now_us: u64) -> bo
     let may_replace = |other: &Write| {
         let is_beside = other.start_us >= write.start_us || other.end_us >= write.start_us;
         let is_late = other.may_be_made_late();
-        let knows_all = other.kind == WriteKind::DeleteUnseen || policy == Policy::LastWriteWins;
+        let knows_all = other.kind == WriteKind::DeleteUnseen || policy.shows_one();
         is_beside || is_late && knows_all
     };
     history.writes_of(write.key).all(|(other, of)| other == number || !may_replace(of))

@@ -139,16 +139,16 @@ impl Family {
         match self {
             Self::HungDisks => &[Trouble::HungDisk],
             Self::CleanStops | Self::ReplicaCounts => &[Trouble::CleanStop],
-            Self::LostFiles => &[Trouble::LostFiles],
-            Self::OlderData => &[Trouble::OlderData],
             Self::Rights => &[Trouble::LongCut],
             Self::PassedOnOnce => &[Trouble::Stall, Trouble::Partition],
             Self::Blackouts => &[Trouble::Blackout, Trouble::SlowDisk],
             Self::WithoutExchanges => &[Trouble::Partition, Trouble::LongStop],
-            Self::Members => &[Trouble::Partition, Trouble::Stall],
+            Self::Members => &[Trouble::SlowNetwork, Trouble::Partition, Trouble::OneWay],
             Self::Lull => &[Trouble::LongStop, Trouble::Partition, Trouble::Process],
             Self::Registers
             | Self::General
+            | Self::LostFiles
+            | Self::OlderData
             | Self::Expiring
             | Self::Former
             | Self::Clusters

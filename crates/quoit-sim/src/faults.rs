@@ -110,8 +110,6 @@ pub(crate) enum Trouble {
     Rot,
     HungDisk,
     CleanStop,
-    LostFiles,
-    OlderData,
     LongCut,
     Blackout,
     LongStop,
@@ -134,13 +132,7 @@ impl Trouble {
     ];
 
     /// Kinds that came later, decided by a stream of its own: seeds tell the same story without it.
-    const LATER: [Self; 5] =
-        [Self::HungDisk, Self::CleanStop, Self::LostFiles, Self::OlderData, Self::Blackout];
-
-    /// Whether runs have it by chance: not yet where the store has a fault that it shows.
-    const fn is_in_the_mix(self) -> bool {
-        !matches!(self, Self::LostFiles | Self::OlderData | Self::LongCut)
-    }
+    const LATER: [Self; 3] = [Self::HungDisk, Self::CleanStop, Self::Blackout];
 
     /// Machines that it takes at least: what one machine alone has lost is nowhere else.
     const fn machines_needed(self) -> usize {
@@ -170,7 +162,9 @@ const LONG_STOPS_US: Range<u64> = 1_000_000..6_000_000;
 /// By then a process that was told to stop has done so, in microseconds.
 const STOPPED_US: u64 = 3_500_000;
 /// How old a copy of the data is when it is restored, in microseconds.
-const COPY_AGES_US: Range<u64> = 100_000..15_000_000;
+const COPY_AGES_US: Range<u64> = 1_000_000..10_000_000;
+/// For so long before a blackout disks are slow, in microseconds.
+const SLOW_BEFORE_US: Range<u64> = 50_000..2_000_000;
 /// Of a hundred runs so many have a kind of trouble that came later.
 const LATER_PERCENT: u64 = 20;
 
@@ -218,32 +212,25 @@ pub fn plan_later(
     let mut troubles = wanted.to_vec();
     for kind in Trouble::LATER {
         let is_drawn = random.percent(LATER_PERCENT);
-        if is_drawn && kind.is_in_the_mix() && !wanted.contains(&kind) {
+        if is_drawn && !wanted.contains(&kind) {
             troubles.push(kind);
         }
     }
     let mut planner = Planner { random, machine_count, rotten: None, planned: Vec::new() };
+    planner.add_losses(family, until_us);
     if troubles.is_empty() {
+        planner.planned.sort_by_key(|planned| planned.at_us);
         return planner.planned;
     }
     // Two disks that forget may forget what two of three replicas had promised.
-    planner.rotten = Some(planner.machine());
+    let rotten = planner.rotten.unwrap_or_else(|| planner.machine());
+    planner.rotten = Some(rotten);
     let pause_us_max = planner.random.within(tempo.fault_pauses_us.clone());
     let mut at_us = planner.random.below(pause_us_max);
     while at_us < until_us {
         match *planner.random.pick(&troubles) {
             Trouble::HungDisk => planner.add_hang(at_us),
             Trouble::CleanStop => planner.add_clean_stop(at_us),
-            Trouble::LostFiles => {
-                let number = planner.random.number();
-                planner.add_loss(at_us, |place| MachineFault::LoseFiles(place, number));
-            }
-            Trouble::OlderData => {
-                let copy_us = at_us;
-                let age_us = planner.random.within_by_magnitude(COPY_AGES_US);
-                let place = planner.add_loss(at_us + age_us, MachineFault::RestoreData);
-                planner.put(copy_us, MachineFault::CopyData(place));
-            }
             Trouble::LongCut => {
                 let machine = planner.machine();
                 let other = planner.other_than(machine);
@@ -339,11 +326,7 @@ impl Planner<'_> {
             }
             Trouble::HungDisk => return self.add_hang(at_us),
             Trouble::CleanStop => return self.add_clean_stop(at_us),
-            Trouble::LostFiles
-            | Trouble::OlderData
-            | Trouble::LongCut
-            | Trouble::Blackout
-            | Trouble::LongStop => return,
+            Trouble::LongCut | Trouble::Blackout | Trouble::LongStop => return,
         };
         self.planned.push(Planned { at_us, fault: begin });
         self.planned.extend(end.map(|fault| Planned { at_us: end_us, fault }));
@@ -383,9 +366,37 @@ impl Planner<'_> {
         }
     }
 
-    /// Takes the power from all machines at once. They come back one after the other.
+    /// Lets one machine lose files of its log, or an older copy of its data come back, once or twice: when
+    /// clients have deleted, and nodes have reaped.
+    fn add_losses(&mut self, family: Option<Family>, until_us: u64) {
+        if !matches!(family, Some(Family::LostFiles | Family::OlderData)) {
+            return;
+        }
+        self.rotten = Some(self.machine());
+        let mut at_us = self.random.within(until_us / 4..until_us);
+        for _ in 0..self.random.within(1..3) {
+            if family == Some(Family::LostFiles) {
+                let number = self.random.number();
+                self.add_loss(at_us, |place| MachineFault::LoseFiles(place, number));
+            } else {
+                let age_us = self.random.within(COPY_AGES_US).min(at_us);
+                let place = self.add_loss(at_us, MachineFault::RestoreData);
+                self.put(at_us - age_us, MachineFault::CopyData(place));
+            }
+            at_us += self.random.within(until_us / 4..until_us / 2);
+        }
+    }
+
+    /// Takes the power from all machines at once, often while their disks are slow. They come back one after
+    /// the other.
     fn add_blackout(&mut self, at_us: u64) {
+        let is_slow = self.random.percent(60);
         for place in 0..self.machine_count {
+            if is_slow {
+                let slow_us = at_us.saturating_sub(self.random.within(SLOW_BEFORE_US));
+                self.put(slow_us, MachineFault::SlowDisk(place, 3_000_000));
+                self.put(at_us, MachineFault::SlowDisk(place, 0));
+            }
             self.put(at_us, MachineFault::PowerLoss(place));
             let start_us = at_us + self.random.within_by_magnitude(OFF_US);
             self.put(start_us, MachineFault::Start(place));

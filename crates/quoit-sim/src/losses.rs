@@ -32,11 +32,16 @@ pub fn lose_segments(disk: &FaultyDisk, random: &mut Random) -> String {
     let segments: Vec<String> =
         names(disk).into_iter().filter(|name| name.ends_with(SEGMENT)).collect();
     let mut done = Vec::new();
-    let kept_percent = *random.pick(&[0, 50, 80]);
+    // Often it is the newest that are gone, and what they replaced or removed is still there.
+    let newest_from = match random.percent(50) {
+        true => random.below(segments.len().max(1) as u64) as usize,
+        false => 0,
+    };
+    let kept_percent = if newest_from > 0 { 0 } else { *random.pick(&[0, 50, 80]) };
     for (place, name) in segments.iter().enumerate() {
         // Of those that stay, an older one without a later one goes back furthest.
         let is_last = place + 1 == segments.len();
-        if random.percent(kept_percent) && !(is_last && done.is_empty()) {
+        if place < newest_from || random.percent(kept_percent) && !(is_last && done.is_empty()) {
             continue;
         }
         let bytes = disk.bytes(name).unwrap_or_default();

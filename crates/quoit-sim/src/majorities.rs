@@ -8,11 +8,10 @@ use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::contents::Contents;
 use crate::copies::is_undisturbed;
-use crate::finish::all_held;
 use crate::history::{Found, History, KeyNumber, Outcome, WriteKind, WriteNumber};
 use crate::machine::Machine;
 use crate::names::Name;
-use crate::value::found_in;
+use crate::value::{Events, found_in, found_in_object};
 use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;
 use quoit_model::layout::Layout;
@@ -90,17 +89,12 @@ pub fn check_majorities(ground: &Ground) -> Result<(), Violation> {
                     Settled::Value(number) => format!("a majority may lack {number}"),
                     Settled::Deleted(values) => format!("a majority may show {values:?}, deleted"),
                 };
-                let running: Vec<&str> = machines
-                    .iter()
-                    .filter(|machine| machine.store().is_some())
-                    .map(|machine| machine.name.as_str())
-                    .collect();
                 let text = format!(
-                    "at {} ms, key {} ({policy:?}): {what}, by layout {} of {primaries:?}; {running:?} run: {}",
+                    "at {} ms, key {} ({policy:?}): {what}, by layout {} of {primaries:?}: {}",
                     now_us / 1_000,
                     key.0,
                     layout.version(),
-                    all_held(ground, &contents, key)
+                    held_words(&stores, &contents, key)
                 );
                 return Err(Violation::new(Fault::Outvoted, text));
             }
@@ -124,6 +118,19 @@ fn newest_state(stores: &[(usize, Arc<ReplicatedStore>)]) -> Option<&Arc<Replica
         (state.layouts().newest().version(), state.layouts().oldest_version())
     };
     stores.iter().map(|(_, store)| store).max_by_key(version)
+}
+
+/// Describes the copies of a key on the nodes that run.
+fn held_words(
+    stores: &[(usize, Arc<ReplicatedStore>)],
+    contents: &[Contents],
+    key: KeyNumber,
+) -> String {
+    let words = stores.iter().zip(contents).map(|((place, _), contents)| {
+        let found = found_in_object(contents.objects.get(&key), Events::CountEach);
+        format!("n{} holds {found:?}", place + 1)
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Whether each majority shows what it has to.

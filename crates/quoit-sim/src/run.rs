@@ -147,7 +147,11 @@ impl Settings {
 
     /// Whether a seed's run has clients of data types.
     pub(crate) fn has_data_types(&self, seed: u64) -> bool {
-        let is_drawn = || Random::new(seed, "data types", 0).percent(DATA_TYPES_PERCENT);
+        let percent = match self.family {
+            Some(Family::Blackouts) => DATA_TYPES_OF_BLACKOUTS_PERCENT,
+            _ => DATA_TYPES_PERCENT,
+        };
+        let is_drawn = || Random::new(seed, "data types", 0).percent(percent);
         let is_wanted = self.with_data_types || self.family != Some(Family::Former) && is_drawn();
         is_wanted && !self.mixes_versions(seed)
     }
@@ -190,7 +194,9 @@ impl Settings {
                 let mut workload = Workload::draw(&mut Random::new(seed, "workload", 0));
                 match self.family {
                     Some(Family::Members) => workload = workload.wide(),
-                    Some(Family::LostFiles | Family::OlderData | Family::Lull) => {
+                    Some(
+                        Family::LostFiles | Family::OlderData | Family::Lull | Family::Blackouts,
+                    ) => {
                         workload = workload.deleting();
                     }
                     _ => {}
@@ -219,7 +225,14 @@ impl Settings {
     fn is_quick(&self, seed: u64) -> bool {
         let takes_long = matches!(
             self.family,
-            Some(Family::Former | Family::HungDisks | Family::Rights | Family::Expiring)
+            Some(
+                Family::Former
+                    | Family::HungDisks
+                    | Family::Rights
+                    | Family::Expiring
+                    | Family::LostFiles
+                    | Family::OlderData
+            )
         );
         !self.is_large && !takes_long && Random::new(seed, "tempo", 0).percent(QUICK_PERCENT)
     }
@@ -245,6 +258,9 @@ impl Settings {
     /// How soon a seed's nodes reap tombstones.
     pub(crate) fn delete_mode(&self, seed: u64) -> DeleteMode {
         let mut random = Random::new(seed, "delete mode", 0);
+        if matches!(self.family, Some(Family::LostFiles | Family::OlderData | Family::Blackouts)) {
+            return DeleteMode::AfterMs(random.within_by_magnitude(SHORT_DELETE_DELAYS_MS));
+        }
         let is_usual = match self.family {
             Some(Family::DeleteModes) => false,
             Some(Family::Former) => true,
@@ -317,6 +333,7 @@ const OPERATOR_PERCENT: u64 = 40;
 const ROT_PERCENT: u64 = 25;
 /// So many runs of a hundred have clients of data types beside the others.
 const DATA_TYPES_PERCENT: u64 = 25;
+const DATA_TYPES_OF_BLACKOUTS_PERCENT: u64 = 60;
 /// Share of the runs in which buckets have other numbers of replicas than usual, which change.
 const REPLICA_COUNTS_PERCENT: u64 = 20;
 /// So many runs of a hundred have clients of registers beside the others.
@@ -327,6 +344,8 @@ const OTHER_DELETE_MODES_PERCENT: u64 = 30;
 const MIXED_PERCENT: u64 = 20;
 /// How long tombstones stay, in milliseconds: less than a message takes, and longer than a machine is away.
 const DELETE_DELAYS_MS: Range<u64> = 20..20_000;
+/// The same where tombstones are to be gone before something happens.
+const SHORT_DELETE_DELAYS_MS: Range<u64> = 20..2_000;
 /// In so many runs of a hundred transfers take long, so that much happens meanwhile.
 const SLOW_TRANSFERS_PERCENT: u64 = 30;
 const SLOW_TRANSFERS_OF_MEMBERS_PERCENT: u64 = 60;

@@ -1,7 +1,8 @@
-//! Reaping on a node that is a cluster by itself.
+//! Reaping on the only node of all live layouts.
 //!
-//! Nobody has to agree, and there is no other copy that an older version could come from, but for other
-//! clusters: where there are links to any, a reap record is made first, as in a larger cluster.
+//! No other node has to agree. An older version may come from another cluster, or from a member that is in no
+//! live layout any more and still hands over what it has: where there are links or other members, a reap
+//! record is made first, as in a larger cluster.
 
 use super::NotedTombstone;
 use super::serve::reap_record;
@@ -14,6 +15,13 @@ use quoit_store::error::StoreError;
 use std::sync::Arc;
 
 impl ReplicatedStore {
+    /// Whether the only node of all live layouts may be sent an older version of a record: by another
+    /// cluster, or by a member that is leaving.
+    pub(crate) fn may_get_older(&self) -> bool {
+        let has_members = self.control.read().members().count() > 1;
+        has_members && !planted!(ForgetsLeavers) || self.has_links() && !planted!(ForgetsAlone)
+    }
+
     /// Reaps what is due now on a node that is alone and returns how many records went.
     ///
     /// # Errors
@@ -25,7 +33,7 @@ impl ReplicatedStore {
         let due = self.due_tombstones(delay_ms).await?;
         let store = Arc::clone(self);
         let reap = move || {
-            if store.has_links() && !planted!(ForgetsAlone) {
+            if store.may_get_older() {
                 match store.record_reaps(&due) {
                     // There is room for further reap records when some have retired.
                     Err(RequestError::Overload) => {

@@ -1,6 +1,6 @@
-use crate::fixture::{TestCluster, id};
+use crate::fixture::{TestCluster, id, key};
 use quoit_cluster::StagedChange;
-use quoit_core::TransferLimits;
+use quoit_core::{DeleteMode, StoreSettings, TransferLimits};
 use std::time::Duration;
 
 const COUNT: usize = 100;
@@ -185,4 +185,35 @@ async fn a_node_that_leaves_stays_until_it_has_handed_over_its_strays() {
     let departure = cluster.control(5).departure();
     cluster.until("the node goes", || departure.borrow().is_some()).await;
     assert_eq!((0..COUNT).filter(|index| has(&cluster, *index)).count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_leaver_still_has_does_not_bring_back_what_the_last_node_has_reaped() {
+    for delete_mode in [DeleteMode::AfterMs(100), DeleteMode::Immediate] {
+        let settings = StoreSettings { delete_mode, ..StoreSettings::default() };
+        let mut cluster = TestCluster::joined_with(2, settings).await;
+        cluster.put_many(1, COUNT).await;
+        cluster.stage(StagedChange::Leave { node: id(2) }).await;
+        cluster.commit(1).await;
+        let has_moved = || !cluster.control(1).read().layouts().is_moving();
+        cluster.until("the leaver is in no layout any more", has_moved).await;
+        let all = TransferLimits::default();
+        cluster.store(2).set_transfer_limits(TransferLimits { outbound: false, ..all });
+        let names = || (0..COUNT).map(|index| format!("key {index}"));
+        for name in names() {
+            cluster.delete(1, &name).await;
+        }
+        cluster.pass(Duration::from_secs(1)).await;
+        let is_reaped = || names().all(|name| cluster.record(1, key(&name)).is_none());
+        cluster.until("all tombstones are reaped", is_reaped).await;
+        let is_left = |name: &String| cluster.record(2, key(name)).is_some();
+        assert!(names().any(|name| is_left(&name)), "the leaver has copies yet");
+        let departure = cluster.control(2).departure();
+        cluster.store(2).set_transfer_limits(all);
+        cluster.until("the leaver goes", || departure.borrow().is_some()).await;
+        for name in names() {
+            assert_eq!(cluster.get(1, &name).await, None, "{name} {delete_mode:?}");
+        }
+        cluster.stop(2);
+    }
 }
