@@ -79,8 +79,8 @@ pub use state::{ChosenBackend, Placements, RaisedCount, State, ToldProps, TypeSt
 pub use transport::{
     Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings,
     JoinProof, Lane, LateFaults, Limits, LinkMode, LinkSecurity, Listener, MethodCounts, Network,
-    Newcomer, NotAdmitted, Peer, PeerStatistics, PlainLink, PlainLinks, Proven, Replies, Reply,
-    Responder, Service, ServiceStatistics, Stream, TokioNetwork, Traffic, memory_network,
+    Newcomer, NodeClock, NotAdmitted, Peer, PeerStatistics, PlainLink, PlainLinks, Proven, Replies,
+    Reply, Responder, Service, ServiceStatistics, Stream, TokioNetwork, Traffic, memory_network,
 };
 pub use trust::{
     Holder, IssuedToken, LinkView, MemberLink, TOKENS_MAX, TokenView, Trust, TrustError, TrustToken,

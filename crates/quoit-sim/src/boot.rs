@@ -1,20 +1,20 @@
 //! Starts a node on a machine, as the program does on a real one.
 
+use crate::engine::{EngineKind, EngineSizes, NodeEngine, Opening};
 use crate::execution::TaskExecution;
 use crate::links::Replication;
 use crate::machine::Machine;
 use crate::network::{BlockedLinks, MachineNetwork};
 use crate::random::Random;
-use quoit_cluster::{ControlPlane, Internode, InternodeSettings, Network, OpenError, VersionRange};
+use quoit_cluster::{
+    ControlPlane, Internode, InternodeSettings, Network, NodeClock, OpenError, VersionRange,
+};
 use quoit_core::{
-    Blocking, CounterReserve, DeleteMode, DotSequence, ExchangeSettings, PageRecordsMax,
-    ReapRecordLimits, ReplicatedStore, SourceQueues, StoreSettings, TransferLimits,
+    Blocking, DeleteMode, DotSequence, ExchangeSettings, PageRecordsMax, ReapRecordLimits,
+    ReplicatedStore, SourceQueues, StoreSettings, TransferLimits,
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
-use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings};
-use quoit_store::engine::Engine;
-use quoit_store::error::StoreError;
 use quoit_store::seam::{Clock, FaultyDisk};
 use std::error::Error;
 use std::sync::Arc;
@@ -23,9 +23,6 @@ use std::time::Duration;
 
 /// How often nodes compare their copies with another's.
 const EXCHANGE_INTERVAL: Duration = Duration::from_secs(2);
-
-/// The store's name in the control plane's file.
-const STORE_NAME: &str = "bitcask";
 
 /// The port for other nodes, on every machine.
 pub const NODE_PORT: u16 = 8099;
@@ -46,6 +43,12 @@ pub struct Surroundings {
     pub has_exchanges: bool,
     /// How soon nodes reap tombstones.
     pub delete_mode: DeleteMode,
+    /// Whether nodes refuse one another for a clock that is ahead.
+    pub compares_clocks: bool,
+    /// Whether nodes wait before they serve until another member has their time.
+    pub waits_for_time: bool,
+    /// The engine of all nodes.
+    pub engine_kind: EngineKind,
     /// Sizes of what engines keep.
     pub engine_sizes: EngineSizes,
     /// Bytes a second that nodes hand over while things go wrong.
@@ -81,24 +84,26 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let listener = network.bind(&address).await?;
     let versions = machine.versions();
     let control = Arc::new(open_control(machine, &address, disks.control, around)?);
-    let internode = open_internode(&control, network, versions, &mut random);
-    internode.set_address(&*address);
     let clock = Arc::clone(&machine.clock) as Arc<dyn Clock>;
+    let compared = around.compares_clocks.then(|| NodeClock(Arc::clone(&clock)));
+    let internode = open_internode(&control, network, versions, compared, &mut random);
+    internode.set_address(&*address);
     let delay = machine.disk_delay.clone();
     let execution = TaskExecution::new(Random::new(around.seed, "execution", number), delay);
-    let settings = BitcaskSettings {
-        last_opening: control.store_opening(STORE_NAME)?,
-        ..bitcask_settings(control.ring_size(), around.engine_sizes, random.number())
+    let name = around.engine_kind.store_name();
+    let opening = Opening {
+        kind: around.engine_kind,
+        sizes: around.engine_sizes,
+        ring_size: control.ring_size(),
+        last_opening: control.store_opening(name)?,
+        entropy: random.number(),
+        clock: Arc::clone(&clock),
+        execution: &execution,
     };
-    let disk = Arc::new(disks.data);
-    let (engine, report) = BitcaskEngine::open(disk, Arc::clone(&clock), &execution, settings)?;
-    control.note_store_opening(STORE_NAME, engine.opening())?;
-    let engine = Arc::new(engine);
-    let bitcask = Arc::clone(&engine);
-    let id = engine.store_id().wrapping_add(engine.incarnation());
-    let actor = Actor(id.to_be_bytes()[..].into());
-    let dots = DotSequence::new(actor, Box::new(EngineCounter(Arc::clone(&engine))));
-    let engine = engine as Arc<dyn Engine>;
+    let (engine, has_lost) = NodeEngine::open(disks.data, opening)?;
+    control.note_store_opening(name, engine.opening())?;
+    let actor = Actor(engine.actor_id().to_be_bytes()[..].into());
+    let dots = DotSequence::new(actor, Box::new(engine.clone()));
     let settings = StoreSettings {
         delete_mode: around.delete_mode,
         blocking: Blocking::Inline,
@@ -119,7 +124,7 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
         ..StoreSettings::default()
     };
     let (connected, of_store) = (Arc::clone(&control), Arc::clone(&internode));
-    let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings);
+    let store = ReplicatedStore::new(engine.shared(), control, of_store, clock, dots, settings);
     let store = store.with_hints(Arc::new(disks.hints))?;
     let store = store.with_reap_records(Arc::new(disks.reaped), random.number())?;
     let store = Arc::new(match &around.replication {
@@ -131,14 +136,14 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
             store.with_source_queues(SourceQueues::open(disk, settings, boot)?)
         }
     });
-    let is_lossy = report.loss.is_some() || store.has_lost_reap_records();
+    let is_lossy = has_lost || store.has_lost_reap_records();
     if !is_lossy {
         store.serve_replicas();
     }
     connected.connect(&internode);
     internode.serve(listener)?;
     if is_lossy {
-        make_up_for_loss(&store, &bitcask).await?;
+        make_up_for_loss(&store, &engine).await?;
     }
     Ok(Node { store, internode })
 }
@@ -146,7 +151,7 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
 /// Makes up for records that a store has lost, before its node serves.
 async fn make_up_for_loss(
     store: &Arc<ReplicatedStore>,
-    engine: &BitcaskEngine,
+    engine: &NodeEngine,
 ) -> Result<(), StartError> {
     store.settle_loss().await?;
     engine.settle_loss()?;
@@ -174,85 +179,17 @@ fn open_internode(
     control: &ControlPlane,
     network: MachineNetwork,
     versions: VersionRange,
+    clock: Option<NodeClock>,
     random: &mut Random,
 ) -> Arc<Internode> {
     let state = control.read();
     let (boot_id, seed) = (random.number(), random.number());
     let settings = InternodeSettings {
         versions,
+        clock,
         ..InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed)
     };
     let internode = Internode::new(settings, Arc::new(network));
     internode.set_cluster(Some(state.cluster_id()));
     internode
-}
-
-/// Sizes of what an engine keeps in files and in memory: small, so that a short run closes, merges and
-/// snapshots many.
-#[derive(Clone, Copy, Debug)]
-pub struct EngineSizes {
-    /// Bytes of a segment of the log.
-    segment_bytes: u64,
-    /// Bytes that are logged between two snapshots.
-    snapshot_interval_bytes: u64,
-    /// Bytes of index entries that wait to be moved to their file; `None` = the engine's default.
-    entry_buffer_bytes: Option<u64>,
-}
-
-impl Default for EngineSizes {
-    fn default() -> Self {
-        Self { segment_bytes: 20_000, snapshot_interval_bytes: 20_000, entry_buffer_bytes: None }
-    }
-}
-
-impl EngineSizes {
-    /// Sizes of a seed's engines.
-    pub(crate) fn draw(random: &mut Random) -> Self {
-        Self {
-            segment_bytes: *random.pick(&[1_000, 4_000, 20_000]),
-            snapshot_interval_bytes: *random.pick(&[2_000, 20_000]),
-            entry_buffer_bytes: *random.pick(&[Some(400), Some(2_000), None]),
-        }
-    }
-}
-
-fn bitcask_settings(ring_size: RingSize, sizes: EngineSizes, entropy: u64) -> BitcaskSettings {
-    let defaults = BitcaskSettings::new(entropy);
-    BitcaskSettings {
-        ring_size,
-        sync_interval_us: 1_000_000,
-        max_file_size_bytes: sizes.segment_bytes,
-        key_buffer_bytes: 20_000,
-        snapshot_interval_bytes: sizes.snapshot_interval_bytes,
-        entry_buffer_bytes: sizes.entry_buffer_bytes.unwrap_or(defaults.entry_buffer_bytes),
-        snapshot_interval_records: 100,
-        // Disks have some thousand bytes where they are nearly full.
-        kept_room_bytes: 0,
-        merge: MergeSettings {
-            small_file_threshold_bytes: 2_000,
-            check_interval_us: 2_000_000,
-            ..MergeSettings::default()
-        },
-        ..defaults
-    }
-}
-
-struct EngineCounter(Arc<BitcaskEngine>);
-
-impl CounterReserve for EngineCounter {
-    fn reserved(&self) -> u64 {
-        self.0.reserved_counter()
-    }
-
-    fn reserve(&self, up_to: u64) -> Result<(), StoreError> {
-        self.0.reserve_counter(up_to)
-    }
-
-    fn given_away(&self) -> u64 {
-        self.0.given_away_counter()
-    }
-
-    fn note_given_away(&self, up_to: u64) -> Result<(), StoreError> {
-        self.0.note_given_away(up_to)
-    }
 }

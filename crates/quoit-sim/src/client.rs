@@ -273,6 +273,9 @@ impl Client {
             Err(failure) => (failure.outcome, format!("{:?}: {}", failure.outcome, failure.text)),
         };
         ground.history.lock().end_write(number, ground.time.now_us(), outcome);
+        if outcome == Outcome::Acknowledged && self.workload.starts_wrong {
+            ground.check_clock(number, machine);
+        }
         if outcome == Outcome::Acknowledged && kind == WriteKind::Put {
             ground.check_copies(number, size_bytes, quorums, &known_layouts);
         }

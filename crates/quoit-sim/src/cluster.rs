@@ -21,7 +21,7 @@ use crate::operator::{Operator, Orders};
 use crate::random::Random;
 use crate::registers::{self, RegisterClient, RegisterHistory};
 use crate::replica_counts::ReplicaCounts;
-use crate::rest::come_to_rest;
+use crate::rest::{come_to_rest, replicas_meet};
 use crate::rights::Rights;
 use crate::run::Settings;
 use crate::stage::{Stage, broken};
@@ -30,13 +30,14 @@ use crate::trace::Trace;
 use crate::upgrade::{plan_upgrades, try_new_things, use_new_things};
 use crate::workload::LIVES_SECS;
 use parking_lot::Mutex;
-use quoit_cluster::Departure;
+use quoit_cluster::{Departure, Readiness};
 use quoit_core::{DeleteMode, ReplicatedStore, TransferLimits};
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use turmoil::Sim;
@@ -114,6 +115,9 @@ impl Cluster {
             replication: clusters.replication.clone(),
             has_exchanges: settings.has_exchanges(seed),
             delete_mode: settings.delete_mode(seed),
+            compares_clocks: settings.family == Some(Family::WrongStarts),
+            waits_for_time: settings.waits_for_time(),
+            engine_kind: settings.engine_kind(seed),
             engine_sizes: settings.engine_sizes(seed),
             transfer_rate: settings.transfer_rate(seed),
             page_records_max: settings.page_records_max(seed),
@@ -245,6 +249,10 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &Ground) -> Vec<Planne
     let mut random = Random::new(seed, "faults", 0);
     let tempo = settings.tempo(seed);
     let mut planned = plan(&mut random, machine_count, settings.rots(seed), &tempo);
+    if settings.family == Some(Family::WrongStarts) {
+        // A node that hears of no other serves with the time that it has.
+        planned.clear();
+    }
     if settings.mixes_versions(seed) {
         planned.extend(plan_upgrades(seed, &ground.in_service()));
     }
@@ -274,11 +282,18 @@ async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
             Ok(Node { store, internode }) => {
                 trace.note(&machine.name, "serves");
                 let background = tokio::spawn(Arc::clone(&store).run_background());
+                let ready = around.waits_for_time.then(|| store.control().readiness(Vec::new()));
+                let serve = async {
+                    if let Some(readiness) = ready {
+                        until_ready(machine, readiness, trace).await;
+                    }
+                    machine.serve(Arc::clone(&store), Arc::clone(&internode)).await;
+                };
                 let departure = tokio::select! {
                     biased;
                     departure = departure(&store) => Some(departure),
                     () = machine.stopping() => None,
-                    () = machine.serve(Arc::clone(&store), Arc::clone(&internode)) => return,
+                    () = serve => return,
                 };
                 if let Some(departure) = &departure {
                     trace.note(&machine.name, &format!("goes: {departure}"));
@@ -293,7 +308,9 @@ async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
                 } else {
                     machine.note_closed();
                 }
-                if departure.is_some() {
+                if let Some(Departure::Clock { .. }) = departure {
+                    machine.note_stopping();
+                } else if departure.is_some() {
                     machine.set_used(Use::Retired);
                 } else {
                     trace.note(&machine.name, "stopped");
@@ -303,6 +320,16 @@ async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
             Err(error) => trace.note(&machine.name, &format!("can't start: {error}")),
         }
         tokio::time::sleep(RESTART_PAUSE).await;
+    }
+}
+
+/// Waits until a node may serve clients.
+async fn until_ready(machine: &Machine, mut readiness: watch::Receiver<Readiness>, trace: &Trace) {
+    while *readiness.borrow_and_update() != Readiness::Serves {
+        trace.note(&machine.name, "waits before it serves");
+        if readiness.changed().await.is_err() {
+            return;
+        }
     }
 }
 
@@ -464,6 +491,12 @@ async fn drive_clusters(
     }
     lift_limits(&ground).await;
     until_done(operator, "members").await?;
+    // A comparison of clusters asks one node of each, and what anti-entropy brings to others is not queued.
+    if settings.has_exchanges(seed) {
+        for cluster in &clusters {
+            replicas_meet(cluster).await;
+        }
+    }
     links.come_together(seed).await?;
     let keeps_tombstones = settings.delete_mode(seed) == DeleteMode::Keep;
     for cluster in &clusters {

@@ -5,12 +5,14 @@
 //! when the client is told that its write is done.
 
 use crate::client::Ground;
-use crate::history::{History, Write, WriteKind, WriteNumber};
+use crate::contents::Contents;
+use crate::history::{Found, History, KeyNumber, Write, WriteKind, WriteNumber};
 use crate::machine::Machine;
 use crate::names::Name;
 use crate::requests::Quorums;
-use crate::value::value_of;
+use crate::value::{found_in, value_of};
 use memchr::memmem;
+use quoit_cluster::NodeId;
 use quoit_model::layout::Layout;
 use quoit_model::props::Quorum;
 use quoit_store::seam::FaultyDisk;
@@ -38,6 +40,29 @@ impl Ground {
             one
         });
         KnownLayouts(in_common.unwrap_or_default())
+    }
+
+    /// Nodes whose store has the value of a write.
+    fn taken_in_memory(&self, number: WriteNumber, key: KeyNumber) -> Vec<NodeId> {
+        let has = |machine: &&Arc<Machine>| {
+            let contents = machine.store().map(|store| Contents::of(&store));
+            let object = contents.and_then(Result::ok)?.objects.remove(&key)?;
+            let mut found = object.siblings.iter().map(found_in);
+            found.any(|found| found == Found::Value(number)).then_some(())
+        };
+        let machines = self.machines.iter().filter(|machine| has(machine).is_some());
+        machines.map(|machine| Machine::node_id_at(machine.index)).collect()
+    }
+
+    /// Checks that a node which has just acknowledged a write had the right time: one that starts with a wrong
+    /// one hears so from the others before it serves.
+    pub fn check_clock(&self, number: WriteNumber, machine: &Machine) {
+        let skew_us = machine.clock.skew_us();
+        if skew_us != 0 {
+            let text = format!("{number} was acknowledged by {}, {skew_us} us ahead", machine.name);
+            self.trace.note("run", &text);
+            self.history.lock().short_writes.push(text);
+        }
     }
 
     /// Checks that a put which a client was just told of is on as many disks of its primaries as it asked
@@ -70,7 +95,11 @@ impl Ground {
         };
         let is_it = |bytes: &[u8]| telling.find(bytes).is_some();
         let synced_at = holders(&|disk| disk.has_durable(is_it));
-        let taken_at = holders(&|disk| disk.has_written(is_it));
+        let mut taken_at = holders(&|disk| disk.has_written(is_it));
+        if quorums.asks_primaries {
+            // Of an engine that writes later.
+            taken_at.extend(self.taken_in_memory(number, write.key));
+        }
         let resolve = |quorum: Quorum| quorum.resolve(*n_val) as usize;
         let after = self.known_layouts();
         let layouts = after.0.values().filter(|layout| before.0.contains_key(&layout.version()));

@@ -49,11 +49,15 @@ pub enum Family {
     /// For minutes nothing is asked for: what is wrong at its beginning stays so, and what nodes remember of
     /// reaped tombstones is forgotten, where it may be.
     Lull,
+    /// Machines start with a clock that is an hour ahead, while the others can be reached.
+    WrongStarts,
+    /// Nodes have the engine `innostore`, and all machines lose their power at once.
+    Innostore,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::General,
         Self::Former,
         Self::HungDisks,
@@ -73,6 +77,8 @@ impl Family {
         Self::WithoutExchanges,
         Self::Members,
         Self::Lull,
+        Self::WrongStarts,
+        Self::Innostore,
     ];
 
     /// Its name on the command line.
@@ -98,11 +104,13 @@ impl Family {
             Self::WithoutExchanges => "without-exchanges",
             Self::Members => "members",
             Self::Lull => "lull",
+            Self::WrongStarts => "wrong-starts",
+            Self::Innostore => "innostore",
         }
     }
 
     /// Of a hundred seeds of the mix so many are of each family; what is left is general.
-    const SHARES: [(Self, u64); 17] = [
+    const SHARES: [(Self, u64); 19] = [
         (Self::HungDisks, 4),
         (Self::CleanStops, 2),
         (Self::ReplicaCounts, 6),
@@ -119,7 +127,9 @@ impl Family {
         (Self::Blackouts, 8),
         (Self::WithoutExchanges, 8),
         (Self::Members, 8),
-        (Self::Lull, 3),
+        (Self::Lull, 2),
+        (Self::WrongStarts, 2),
+        (Self::Innostore, 3),
     ];
 
     /// The family that a seed draws.
@@ -145,6 +155,8 @@ impl Family {
             Self::WithoutExchanges => &[Trouble::Partition, Trouble::LongStop],
             Self::Members => &[Trouble::SlowNetwork, Trouble::Partition, Trouble::OneWay],
             Self::Lull => &[Trouble::LongStop, Trouble::Partition, Trouble::Process],
+            Self::WrongStarts => &[Trouble::WrongStart],
+            Self::Innostore => &[Trouble::Blackout, Trouble::HungDisk, Trouble::CleanStop],
             Self::Registers
             | Self::General
             | Self::LostFiles

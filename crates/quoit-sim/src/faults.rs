@@ -113,6 +113,7 @@ pub(crate) enum Trouble {
     LongCut,
     Blackout,
     LongStop,
+    WrongStart,
 }
 
 impl Trouble {
@@ -212,12 +213,16 @@ pub fn plan_later(
     let mut troubles = wanted.to_vec();
     for kind in Trouble::LATER {
         let is_drawn = random.percent(LATER_PERCENT);
-        if is_drawn && !wanted.contains(&kind) {
+        // Nodes that are all away at once can't tell one another the time.
+        if is_drawn && !wanted.contains(&kind) && family != Some(Family::WrongStarts) {
             troubles.push(kind);
         }
     }
     let mut planner = Planner { random, machine_count, rotten: None, planned: Vec::new() };
     planner.add_losses(family, until_us);
+    if tempo.lull_us > 0 {
+        planner.add_absence(tempo);
+    }
     if troubles.is_empty() {
         planner.planned.sort_by_key(|planned| planned.at_us);
         return planner.planned;
@@ -244,6 +249,7 @@ pub fn plan_later(
                 let start_us = at_us + planner.random.within(LONG_STOPS_US);
                 planner.put(start_us, MachineFault::Start(place));
             }
+            Trouble::WrongStart => planner.add_wrong_start(at_us),
             trouble => {
                 let end_us = at_us + planner.random.within_by_magnitude(OFF_US);
                 planner.add(trouble, at_us, end_us);
@@ -326,7 +332,9 @@ impl Planner<'_> {
             }
             Trouble::HungDisk => return self.add_hang(at_us),
             Trouble::CleanStop => return self.add_clean_stop(at_us),
-            Trouble::LongCut | Trouble::Blackout | Trouble::LongStop => return,
+            Trouble::LongCut | Trouble::Blackout | Trouble::LongStop | Trouble::WrongStart => {
+                return;
+            }
         };
         self.planned.push(Planned { at_us, fault: begin });
         self.planned.extend(end.map(|fault| Planned { at_us: end_us, fault }));
@@ -364,6 +372,27 @@ impl Planner<'_> {
             at_us += self.random.within_by_magnitude(OFF_US);
             self.put(at_us, MachineFault::Start(place));
         }
+    }
+
+    /// Starts a machine with a clock that is an hour ahead, and starts it again later with the right time.
+    /// It is always the same one: two such machines have the same time.
+    fn add_wrong_start(&mut self, at_us: u64) {
+        let place = self.rotten.unwrap_or_default();
+        self.put(at_us, MachineFault::Kill(place));
+        self.put(at_us + 1, MachineFault::Clock(place, HOUR_US.cast_signed()));
+        let start_us = at_us + self.random.within_by_magnitude(OFF_US);
+        self.put(start_us, MachineFault::Start(place));
+    }
+
+    /// Lets a node be away for as long as a lull, after it was there for writes that are deleted without it.
+    fn add_absence(&mut self, tempo: &Tempo) {
+        let place = self.machine();
+        let at_us = tempo.middle_us().saturating_sub(self.random.within(500_000..4_000_000));
+        let is_clean = self.random.percent(50);
+        let stop = if is_clean { MachineFault::Stop(place) } else { MachineFault::Kill(place) };
+        self.put(at_us, stop);
+        let start_us = tempo.middle_us() + self.random.below(tempo.middle_us());
+        self.put(start_us, MachineFault::Start(place));
     }
 
     /// Lets one machine lose files of its log, or an older copy of its data come back, once or twice: when

@@ -27,6 +27,7 @@ mod contents;
 mod copies;
 mod cut_off;
 mod data_types;
+mod engine;
 mod execution;
 mod family;
 mod faults;

@@ -257,6 +257,11 @@ impl Machine {
         self.state.lock().door = None;
     }
 
+    /// Notes that the process stops by itself, until an operator starts it again.
+    pub fn note_stopping(&self) {
+        self.state.lock().is_stopping = true;
+    }
+
     /// Tells the process to stop in good order.
     pub fn request_stop(&self) {
         let mut state = self.state.lock();

@@ -105,6 +105,11 @@ fn look(ground: &Ground, wanted: Wanted) -> Result<(), Violation> {
     check_leftovers(ground, &contents, wanted)
 }
 
+/// Waits until the replicas of a cluster are the same, or for as long as it may take.
+pub async fn replicas_meet(ground: &Ground) {
+    until_equal(ground, Instant::now() + PATIENCE).await;
+}
+
 /// Waits until no primary keeps out any more what others have taken: neither what reads would repair nor what
 /// listings would show. What can't be read is never equal.
 async fn until_equal(ground: &Ground, give_up_at: Instant) {

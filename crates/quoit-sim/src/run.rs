@@ -1,8 +1,8 @@
 //! One run: a cluster, its clients, what goes wrong, and the verdict.
 
-use crate::boot::EngineSizes;
 use crate::check::{self, Violation};
 use crate::cluster::Cluster;
+use crate::engine::{EngineKind, EngineSizes};
 use crate::family::Family;
 use crate::logs::traced;
 use crate::random::Random;
@@ -80,7 +80,7 @@ impl Settings {
             Some(Family::Rights) => &[4, 5, 5],
             Some(Family::LostFiles | Family::OlderData) => &[3, 3, 4],
             Some(Family::RotAndMembers | Family::LeaverDies | Family::Members) => &[3, 4, 4, 5],
-            Some(Family::Lull | Family::WithoutExchanges) => &[3, 4, 5],
+            Some(Family::Lull | Family::WithoutExchanges | Family::WrongStarts) => &[3, 4, 5],
             _ => &MACHINE_COUNTS,
         };
         let drawn = || *Random::new(seed, "machines", 0).pick(counts);
@@ -103,7 +103,8 @@ impl Settings {
             self.family,
             Some(Family::RotAndMembers | Family::LeaverDies | Family::Members)
         );
-        if matches!(self.family, Some(Family::LostFiles | Family::OlderData)) {
+        if matches!(self.family, Some(Family::LostFiles | Family::OlderData | Family::WrongStarts))
+        {
             return false;
         }
         is_needed
@@ -123,7 +124,8 @@ impl Settings {
                 | Family::Clusters
                 | Family::Expiring
                 | Family::WithoutExchanges
-                | Family::Members,
+                | Family::Members
+                | Family::Innostore,
             ) => return false,
             _ => {}
         }
@@ -141,6 +143,7 @@ impl Settings {
                     | Family::Rights
                     | Family::WithoutExchanges
                     | Family::Lull
+                    | Family::WrongStarts
             )
         ) && Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
     }
@@ -166,6 +169,11 @@ impl Settings {
                     && Random::new(seed, "registers", 0).percent(REGISTERS_PERCENT)
             }
         }
+    }
+
+    /// Whether nodes wait before they serve, as the program's do, until another member has their time.
+    pub(crate) fn waits_for_time(&self) -> bool {
+        self.family != Some(Family::Former)
     }
 
     /// Whether values expire.
@@ -201,6 +209,7 @@ impl Settings {
                     }
                     _ => {}
                 }
+                workload.starts_wrong = self.family == Some(Family::WrongStarts);
                 if self.is_quick(seed) {
                     workload = workload.quick(&mut Random::new(seed, "quick", 0));
                 }
@@ -258,7 +267,17 @@ impl Settings {
     /// How soon a seed's nodes reap tombstones.
     pub(crate) fn delete_mode(&self, seed: u64) -> DeleteMode {
         let mut random = Random::new(seed, "delete mode", 0);
-        if matches!(self.family, Some(Family::LostFiles | Family::OlderData | Family::Blackouts)) {
+        let is_short = matches!(
+            self.family,
+            Some(
+                Family::LostFiles
+                    | Family::OlderData
+                    | Family::Blackouts
+                    | Family::WithoutExchanges
+                    | Family::Members
+            )
+        );
+        if is_short {
             return DeleteMode::AfterMs(random.within_by_magnitude(SHORT_DELETE_DELAYS_MS));
         }
         let is_usual = match self.family {
@@ -274,6 +293,17 @@ impl Settings {
             1 => DeleteMode::Immediate,
             _ => DeleteMode::AfterMs(random.within_by_magnitude(DELETE_DELAYS_MS)),
         }
+    }
+
+    /// The engine of a seed's nodes.
+    pub(crate) fn engine_kind(&self, seed: u64) -> EngineKind {
+        let is_innostore = match self.family {
+            // Of what becomes of a file whose bits flip, or which is lost, tests of real processes tell more.
+            Some(Family::Former | Family::LostFiles | Family::RotAndMembers) => false,
+            Some(Family::Innostore) => true,
+            _ => !self.rots(seed) && Random::new(seed, "engine", 0).percent(INNOSTORE_PERCENT),
+        };
+        if is_innostore { EngineKind::Innostore } else { EngineKind::Bitcask }
     }
 
     /// Sizes of what a seed's engines keep in files and in memory.
@@ -322,6 +352,8 @@ const LARGE_TIME_FACTOR: u64 = 15;
 const RIGHTS_TIME_FACTOR: u64 = 3;
 /// Of a hundred puts so many store a value that expires, where any does.
 const EXPIRING_PERCENT: u64 = 40;
+/// So many runs of a hundred have nodes with the other engine than Bitcask.
+const INNOSTORE_PERCENT: u64 = 15;
 /// So many runs of a hundred have much in little time.
 const QUICK_PERCENT: u64 = 60;
 /// How long nothing is asked for, in microseconds: what nodes remember of reaped tombstones needs two rounds

@@ -48,6 +48,11 @@ impl SimClock {
         Self { time, skew_us: AtomicI64::new(0) }
     }
 
+    /// What the wall clock shows too much, in microseconds.
+    pub fn skew_us(&self) -> i64 {
+        self.skew_us.load(Ordering::Relaxed)
+    }
+
     /// Sets what the wall clock shows too much from now on, in microseconds; it jumps.
     pub fn set_skew_us(&self, skew_us: i64) {
         self.skew_us.store(skew_us, Ordering::Relaxed);

@@ -18,6 +18,8 @@ pub struct Workload {
     pub expiring_percent: u64,
     /// Of a hundred writes that stand-ins may take so many ask for copies of primaries as well.
     pub primaries_percent: u64,
+    /// Whether clocks are wrong at starts of machines and never else.
+    pub starts_wrong: bool,
 }
 
 /// How fast a run goes.
@@ -84,6 +86,7 @@ impl Default for Workload {
             pause_us_max: 600_000,
             expiring_percent: 0,
             primaries_percent: 0,
+            starts_wrong: false,
         }
     }
 }
@@ -101,6 +104,7 @@ impl Workload {
             pause_us_max,
             expiring_percent: 0,
             primaries_percent: 30,
+            starts_wrong: false,
         }
     }
 

@@ -5,8 +5,8 @@ use crate::reserve::Reserve;
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_cluster::{
-    Addresses, ControlPlane, Internode, InternodeSettings, LinkMode, LinkSecurity, NodeId,
-    TokioNetwork,
+    Addresses, ControlPlane, Internode, InternodeSettings, LinkMode, LinkSecurity, NodeClock,
+    NodeId, TokioNetwork,
 };
 use quoit_core::{ChangeLog, DiskRoom, ReplicatedStore, SourceQueueSettings, SourceQueues};
 use quoit_model::hash::RingSize;
@@ -228,7 +228,7 @@ fn open_internode(
     let settings = InternodeSettings {
         versions: configured.versions(),
         security: Arc::new(link_security(configured, data_dir)?),
-        unix_us: Some(|| SystemClock::default().unix_us()),
+        clock: Some(NodeClock(Arc::new(SystemClock::default()))),
         ..InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed)
     };
     let internode = Internode::new(settings, Arc::new(TokioNetwork));

@@ -5,6 +5,7 @@
 
 use super::internode::Internode;
 use super::peer::Trouble;
+use quoit_store::seam::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ impl Internode {
 
     /// This node's clock, microseconds since 1970; `None` where there is none to compare.
     pub(crate) fn unix_us(&self) -> Option<u64> {
-        self.clock().map(|unix_us| unix_us())
+        self.clock().map(Clock::unix_us)
     }
 }
 

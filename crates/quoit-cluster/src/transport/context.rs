@@ -64,7 +64,7 @@ impl Context {
             window_calls: window.calls,
             frame_bytes_max: self.settings.limits.frame_bytes_max,
             stream_window_bytes: self.settings.limits.stream_window_bytes,
-            unix_us: self.settings.unix_us.map_or(0, |unix_us| unix_us()),
+            unix_us: self.settings.clock.as_ref().map_or(0, |clock| clock.0.unix_us()),
         }
     }
 }

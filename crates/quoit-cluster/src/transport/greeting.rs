@@ -299,7 +299,7 @@ fn check_versions(context: &Context, other: &Newcomer) -> Result<(), NotAdmitted
 
 fn clock_complaint(context: &Context, theirs: &Hello) -> Option<String> {
     let own = &context.settings;
-    let own_us = own.unix_us.map(|unix_us| unix_us());
+    let own_us = own.clock.as_ref().map(|clock| clock.0.unix_us());
     clocks::complaint(&theirs.node_name, theirs.unix_us, &own.node_name, own_us)
 }
 

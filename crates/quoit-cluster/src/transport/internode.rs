@@ -19,6 +19,7 @@ use crate::liveness::PhiDetector;
 use crate::{ClusterId, NodeId};
 use parking_lot::Mutex;
 use prost::Message;
+use quoit_store::seam::Clock;
 use quoit_wire::internode::{
     FrameKind, FramePrefix, InternodeDecoder, Payload, Refusal, append_frame, code,
 };
@@ -75,8 +76,8 @@ impl Internode {
     }
 
     /// Where times come from that are told in greetings.
-    pub(super) fn clock(&self) -> Option<fn() -> u64> {
-        self.context.settings.unix_us
+    pub(super) fn clock(&self) -> Option<&dyn Clock> {
+        self.context.settings.clock.as_ref().map(|clock| &*clock.0)
     }
 
     /// Random for this start of the process.

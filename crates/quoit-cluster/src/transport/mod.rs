@@ -52,7 +52,7 @@ pub use responder::Responder;
 pub(crate) use security::LinkKeys;
 pub use security::{JoinProof, LinkMode, LinkSecurity, Proven};
 pub use service::{Admission, IncomingRequest, Newcomer, NotAdmitted, Service};
-pub use settings::{InternodeSettings, Limits};
+pub use settings::{InternodeSettings, Limits, NodeClock};
 pub use statistics::{MethodCounts, PeerStatistics, ServiceStatistics, Traffic};
 
 use calls::Window;

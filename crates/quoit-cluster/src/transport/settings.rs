@@ -3,7 +3,9 @@
 use super::security::LinkSecurity;
 use crate::NodeId;
 use crate::liveness::LivenessSettings;
+use quoit_store::seam::Clock;
 use quoit_wire::internode::VersionRange;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,9 +26,8 @@ pub struct InternodeSettings {
     pub limits: Limits,
     /// When a silent node is suspected.
     pub liveness: LivenessSettings,
-    /// The node's wall clock, in microseconds since 1970. Nodes whose clocks are ahead of it are refused;
-    /// none: clocks are not compared.
-    pub unix_us: Option<fn() -> u64>,
+    /// The node's wall clock. Nodes whose clocks are ahead of it are refused; none: clocks are not compared.
+    pub clock: Option<NodeClock>,
     /// TLS of the connections; none unless it is said.
     pub security: Arc<LinkSecurity>,
 }
@@ -48,9 +49,19 @@ impl InternodeSettings {
             versions: VersionRange::CURRENT,
             limits: Limits::default(),
             liveness: LivenessSettings::default(),
-            unix_us: None,
+            clock: None,
             security: Arc::default(),
         }
+    }
+}
+
+/// The clock that a node tells others and compares with theirs.
+#[derive(Clone)]
+pub struct NodeClock(pub Arc<dyn Clock>);
+
+impl fmt::Debug for NodeClock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("NodeClock").field(&self.0.unix_us()).finish()
     }
 }
 

@@ -8,7 +8,7 @@ use super::several;
 use super::{value, variables};
 use quoit_cluster::{LinkMode, VersionRange};
 use quoit_core::{
-    Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, ReapRecordLimits,
+    Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, PageRecordsMax, ReapRecordLimits,
     RequestLogSettings, StoreSettings, TransferLimits, TransferShareMin,
 };
 use quoit_server::{
@@ -361,6 +361,7 @@ impl Settings {
                     limits.concurrent_request_count_max,
                 ),
             },
+            page_records_max: PageRecordsMax::default(),
             delete_mode: match self.get("delete_mode") {
                 Some("keep") => DeleteMode::Keep,
                 Some("immediate") => DeleteMode::Immediate,

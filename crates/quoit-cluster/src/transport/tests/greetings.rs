@@ -1,6 +1,8 @@
 //! Admission: which nodes are let in, and what others are told.
 
 use super::*;
+use crate::transport::NodeClock;
+use quoit_store::seam::ManualClock;
 use quoit_wire::internode::{VERSION_MAX, VersionRange};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -69,7 +71,8 @@ async fn an_address_at_which_another_node_answers_now_is_found_out() {
 
 /// Settings of a node whose clock stands at so many seconds.
 fn at<const SECS: u64>(number: u8) -> InternodeSettings {
-    InternodeSettings { unix_us: Some(|| SECS * 1_000_000), ..settings(number) }
+    let clock = NodeClock(Arc::new(ManualClock::at(SECS * 1_000_000)));
+    InternodeSettings { clock: Some(clock), ..settings(number) }
 }
 
 #[tokio::test(start_paused = true)]
