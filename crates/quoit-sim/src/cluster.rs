@@ -47,7 +47,7 @@ const TICK_US: u64 = 2_000;
 /// Segments on their way over one connection, and connections waiting to be accepted.
 const SEGMENTS_MAX: usize = 4_096;
 /// A run that takes longer, in simulated time and for each of its clusters, hangs.
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_secs(1_200);
 /// The same of a large world.
 const LONGEST_LARGE: Duration = Duration::from_secs(7_200);
 /// A process that could not start is tried again after so long.
@@ -299,6 +299,7 @@ async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
                     trace.note(&machine.name, &format!("goes: {departure}"));
                 }
                 machine.close_door();
+                machine.drain(STOP_LIMIT).await;
                 internode.stop(STOP_LIMIT).await;
                 background.abort();
                 internode.answered(ANSWERED_LIMIT).await;

@@ -213,8 +213,7 @@ pub fn plan_later(
     let mut troubles = wanted.to_vec();
     for kind in Trouble::LATER {
         let is_drawn = random.percent(LATER_PERCENT);
-        // Nodes that are all away at once can't tell one another the time.
-        if is_drawn && !wanted.contains(&kind) && family != Some(Family::WrongStarts) {
+        if is_drawn && !wanted.contains(&kind) && is_possible(kind, family) {
             troubles.push(kind);
         }
     }
@@ -259,6 +258,18 @@ pub fn plan_later(
     }
     planner.planned.sort_by_key(|planned| planned.at_us);
     planner.planned
+}
+
+/// Whether runs of a family may have a kind of trouble by chance.
+fn is_possible(kind: Trouble, family: Option<Family>) -> bool {
+    match family {
+        // Nodes that are all away at once can't tell one another the time.
+        Some(Family::WrongStarts) => false,
+        // A comparison of clusters asks one replica of each, and after a blackout many replicas lack something:
+        // what anti-entropy brings them later is queued for no other cluster.
+        Some(Family::Clusters) => kind != Trouble::Blackout,
+        _ => true,
+    }
 }
 
 struct Planner<'r> {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinSet;
 
 /// Work of a client inside a node.
 type Call =
@@ -34,6 +35,8 @@ pub struct Machine {
     power_loss_count: AtomicU64,
     stop_requested: Notify,
     state: Mutex<State>,
+    /// Requests of clients that are in hand.
+    in_hand: Mutex<JoinSet<()>>,
 }
 
 /// The directories of a node's disk.
@@ -154,6 +157,7 @@ impl Machine {
             boot_count: AtomicU64::new(0),
             power_loss_count: AtomicU64::new(0),
             stop_requested: Notify::new(),
+            in_hand: Mutex::default(),
             state: Mutex::new(State {
                 used,
                 versions,
@@ -198,6 +202,7 @@ impl Machine {
     /// Counts a start of a process; the number of it, from 1.
     pub fn begin_boot(&self) -> u64 {
         self.state.lock().is_closed = false;
+        *self.in_hand.lock() = JoinSet::new();
         self.boot_count.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -237,8 +242,18 @@ impl Machine {
         let (calls, mut called) = mpsc::unbounded_channel::<Call>();
         self.state.lock().door = Some(Door { calls, store: Arc::clone(&store), internode });
         while let Some(call) = called.recv().await {
-            tokio::spawn(call(Arc::clone(&store)));
+            let mut in_hand = self.in_hand.lock();
+            in_hand.spawn(call(Arc::clone(&store)));
+            while in_hand.try_join_next().is_some() {}
         }
+    }
+
+    /// Gives requests in hand so much time, and then ends them.
+    pub async fn drain(&self, limit: Duration) {
+        let mut in_hand = std::mem::take(&mut *self.in_hand.lock());
+        let all = async { while in_hand.join_next().await.is_some() {} };
+        // What takes longer ends with the process, and its client never learns its outcome.
+        let _ = tokio::time::timeout(limit, all).await;
     }
 
     /// Notes that the process has ended in good order.

@@ -33,7 +33,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 ///
-/// Names the work that is still left after a minute.
+/// Names the work that is still left after a minute, or longer after wrong clocks and losses of power.
 pub async fn come_to_rest(
     ground: &Ground,
     has_exchanges: bool,
@@ -58,6 +58,9 @@ pub async fn come_to_rest(
     if hardships.are_clocks_wrong {
         patience += PATIENCE_AFTER_WRONG_CLOCKS;
     }
+    if !hardships.power_losses_us.is_empty() {
+        patience += PATIENCE_AFTER_POWER_LOSS;
+    }
     let give_up_at = Instant::now() + patience;
     loop {
         match look(ground, wanted) {
@@ -72,6 +75,10 @@ pub async fn come_to_rest(
     ground.trace.note("run", "AT REST");
     Ok(())
 }
+
+/// Time that it may take longer where machines have lost their power: a tombstone whose removal was lost on
+/// one node alone is left behind, and is reaped ten minutes after it was written.
+const PATIENCE_AFTER_POWER_LOSS: Duration = Duration::from_secs(620);
 
 /// Demands on the cluster when it is at rest after the faults.
 #[derive(Debug, Clone, Copy)]
