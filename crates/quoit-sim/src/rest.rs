@@ -58,6 +58,7 @@ pub async fn come_to_rest(
     if hardships.are_clocks_wrong {
         patience += PATIENCE_AFTER_WRONG_CLOCKS;
     }
+    let equal_until = Instant::now() + patience;
     if !hardships.power_losses_us.is_empty() {
         patience += PATIENCE_AFTER_POWER_LOSS;
     }
@@ -70,7 +71,7 @@ pub async fn come_to_rest(
         }
     }
     if hardships.are_clocks_wrong {
-        until_equal(ground, give_up_at).await;
+        until_equal(ground, equal_until).await;
     }
     ground.trace.note("run", "AT REST");
     Ok(())
