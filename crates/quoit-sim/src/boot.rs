@@ -104,25 +104,7 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     control.note_store_opening(name, engine.opening())?;
     let actor = Actor(engine.actor_id().to_be_bytes()[..].into());
     let dots = DotSequence::new(actor, Box::new(engine.clone()));
-    let settings = StoreSettings {
-        delete_mode: around.delete_mode,
-        blocking: Blocking::Inline,
-        transfer_limits: TransferLimits {
-            bytes_per_sec_max: match around.is_calm.load(Ordering::Relaxed) {
-                true => TransferLimits::default().bytes_per_sec_max,
-                false => around.transfer_rate,
-            },
-            ..TransferLimits::default()
-        },
-        page_records_max: around.page_records_max,
-        exchanges: ExchangeSettings {
-            active: around.has_exchanges,
-            interval: EXCHANGE_INTERVAL,
-            ..ExchangeSettings::default()
-        },
-        reap_records: ReapRecordLimits { file_bytes_max: 2_000, ..ReapRecordLimits::default() },
-        ..StoreSettings::default()
-    };
+    let settings = store_settings(around);
     let (connected, of_store) = (Arc::clone(&control), Arc::clone(&internode));
     let store = ReplicatedStore::new(engine.shared(), control, of_store, clock, dots, settings);
     let store = store.with_hints(Arc::new(disks.hints))?;
@@ -146,6 +128,29 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
         make_up_for_loss(&store, &engine).await?;
     }
     Ok(Node { store, internode })
+}
+
+/// Settings of a node's store.
+fn store_settings(around: &Surroundings) -> StoreSettings {
+    StoreSettings {
+        delete_mode: around.delete_mode,
+        blocking: Blocking::Inline,
+        transfer_limits: TransferLimits {
+            bytes_per_sec_max: match around.is_calm.load(Ordering::Relaxed) {
+                true => TransferLimits::default().bytes_per_sec_max,
+                false => around.transfer_rate,
+            },
+            ..TransferLimits::default()
+        },
+        page_records_max: around.page_records_max,
+        exchanges: ExchangeSettings {
+            active: around.has_exchanges,
+            interval: EXCHANGE_INTERVAL,
+            ..ExchangeSettings::default()
+        },
+        reap_records: ReapRecordLimits { file_bytes_max: 2_000, ..ReapRecordLimits::default() },
+        ..StoreSettings::default()
+    }
 }
 
 /// Makes up for records that a store has lost, before its node serves.

@@ -227,8 +227,7 @@ impl Client {
             (kind, _) => kind,
         };
         let context = known.as_ref().filter(|_| kind != WriteKind::DeleteUnseen);
-        let ground = self.ground.clone();
-        let start_us = ground.time.now_us();
+        let (ground, start_us) = (self.ground.clone(), self.ground.time.now_us());
         let life_secs = self.life_secs(kind);
         let (number, expires_at_secs) = {
             let mut history = ground.history.lock();
@@ -249,8 +248,7 @@ impl Client {
             });
             (number, expires.map(|(unix_secs, _)| unix_secs))
         };
-        let size_bytes = self.size_bytes();
-        let known_layouts = ground.known_layouts();
+        let (size_bytes, layouts) = (self.size_bytes(), ground.known_layouts());
         let request = WriteRequest {
             number,
             kind,
@@ -273,11 +271,9 @@ impl Client {
             Err(failure) => (failure.outcome, format!("{:?}: {}", failure.outcome, failure.text)),
         };
         ground.history.lock().end_write(number, ground.time.now_us(), outcome);
-        if outcome == Outcome::Acknowledged && self.workload.starts_wrong {
-            ground.check_clock(number, machine);
-        }
-        if outcome == Outcome::Acknowledged && kind == WriteKind::Put {
-            ground.check_copies(number, size_bytes, quorums, &known_layouts);
+        if outcome == Outcome::Acknowledged {
+            let (size, starts_wrong) = ((size_bytes, quorums), self.workload.starts_wrong);
+            ground.check_promises(number, machine, size, &layouts, starts_wrong);
         }
         if let Ok(object) = &result
             && wants_object

@@ -108,22 +108,7 @@ impl Cluster {
         let ground =
             Ground { cluster: None, machines, orders, history, data_types, registers, time, trace };
         let ways = BlockedLinks::default();
-        let is_calm = Arc::new(AtomicBool::new(false));
-        let around = Surroundings {
-            seed,
-            partition_counts: clusters.partition_counts(settings),
-            replication: clusters.replication.clone(),
-            has_exchanges: settings.has_exchanges(seed),
-            delete_mode: settings.delete_mode(seed),
-            compares_clocks: settings.family == Some(Family::WrongStarts),
-            waits_for_time: settings.waits_for_time(),
-            engine_kind: settings.engine_kind(seed),
-            engine_sizes: settings.engine_sizes(seed),
-            transfer_rate: settings.transfer_rate(seed),
-            page_records_max: settings.page_records_max(seed),
-            is_calm,
-            ways: ways.clone(),
-        };
+        let around = surroundings(seed, settings, &clusters, ways.clone());
         let lull = Duration::from_micros(settings.tempo(seed).lull_us);
         let longest = if settings.is_large { LONGEST_LARGE } else { LONGEST };
         let mut builder = turmoil::Builder::new();
@@ -240,6 +225,30 @@ impl Cluster {
         }
         self.verdict.lock().clone()?;
         check(&self.ground.history.lock())
+    }
+}
+
+/// Surroundings that the machines of a seed's run share.
+fn surroundings(
+    seed: u64,
+    settings: &Settings,
+    clusters: &ClusterPlan,
+    ways: BlockedLinks,
+) -> Surroundings {
+    Surroundings {
+        seed,
+        partition_counts: clusters.partition_counts(settings),
+        replication: clusters.replication.clone(),
+        has_exchanges: settings.has_exchanges(seed),
+        delete_mode: settings.delete_mode(seed),
+        compares_clocks: settings.family == Some(Family::WrongStarts),
+        waits_for_time: settings.waits_for_time(),
+        engine_kind: settings.engine_kind(seed),
+        engine_sizes: settings.engine_sizes(seed),
+        transfer_rate: settings.transfer_rate(seed),
+        page_records_max: settings.page_records_max(seed),
+        is_calm: Arc::new(AtomicBool::new(false)),
+        ways,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an acknowledgement promises, held against the disks of all machines at that moment.
+//! The promise of an acknowledgement, held against the disks of all machines at that moment.
 //!
 //! A loss that a broken promise leads to is rare: several machines have to lose their power within the
 //! milliseconds before their next sync. So the bytes that a loss of power would leave are looked at instead,
@@ -42,6 +42,25 @@ impl Ground {
         KnownLayouts(in_common.unwrap_or_default())
     }
 
+    /// Holds an acknowledgement by a machine's node, of a write of that size and with those quorums, against
+    /// machines' clocks and disks. `before` are the layouts of its beginning.
+    pub fn check_promises(
+        &self,
+        number: WriteNumber,
+        machine: &Machine,
+        (size_bytes, quorums): (usize, Quorums),
+        before: &KnownLayouts,
+        starts_wrong: bool,
+    ) {
+        if starts_wrong {
+            self.check_clock(number, machine);
+        }
+        let kind = self.history.lock().writes[number.0 as usize].kind;
+        if kind == WriteKind::Put {
+            self.check_copies(number, size_bytes, quorums, before);
+        }
+    }
+
     /// Nodes whose store has the value of a write.
     fn taken_in_memory(&self, number: WriteNumber, key: KeyNumber) -> Vec<NodeId> {
         let has = |machine: &&Arc<Machine>| {
@@ -54,9 +73,9 @@ impl Ground {
         machines.map(|machine| Machine::node_id_at(machine.index)).collect()
     }
 
-    /// Checks that a node which has just acknowledged a write had the right time: one that starts with a wrong
-    /// one hears so from the others before it serves.
-    pub fn check_clock(&self, number: WriteNumber, machine: &Machine) {
+    /// Checks that a node which has just acknowledged a write had the right time: one that starts with a
+    /// wrong one hears so from the others before it serves.
+    fn check_clock(&self, number: WriteNumber, machine: &Machine) {
         let skew_us = machine.clock.skew_us();
         if skew_us != 0 {
             let text = format!("{number} was acknowledged by {}, {skew_us} us ahead", machine.name);
@@ -67,7 +86,7 @@ impl Ground {
 
     /// Checks that a put which a client was just told of is on as many disks of its primaries as it asked
     /// for, by each layout that was in use from its beginning to its end.
-    pub fn check_copies(
+    fn check_copies(
         &self,
         number: WriteNumber,
         size_bytes: usize,

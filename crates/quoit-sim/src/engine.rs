@@ -61,7 +61,7 @@ impl EngineSizes {
     }
 }
 
-/// What an engine is opened with.
+/// All that an engine is opened with.
 pub(crate) struct Opening<'o> {
     pub(crate) kind: EngineKind,
     pub(crate) sizes: EngineSizes,

@@ -169,8 +169,8 @@ const SLOW_BEFORE_US: Range<u64> = 50_000..2_000_000;
 /// Of a hundred runs so many have a kind of trouble that came later.
 const LATER_PERCENT: u64 = 20;
 
-/// Decides what goes wrong in a run of so many machines, in order of time; rot of disks only if that is asked for. A run has some kinds of trouble and not others: a
-/// bug that one kind hides shows in another run.
+/// Decides what goes wrong in a run of so many machines, in order of time; rot of disks only if that is asked
+/// for. A run has some kinds of trouble and not others: a bug that one kind hides shows in another run.
 #[must_use]
 pub fn plan(
     random: &mut Random,
@@ -265,8 +265,8 @@ fn is_possible(kind: Trouble, family: Option<Family>) -> bool {
     match family {
         // Nodes that are all away at once can't tell one another the time.
         Some(Family::WrongStarts) => false,
-        // A comparison of clusters asks one replica of each, and after a blackout many replicas lack something:
-        // what anti-entropy brings them later is queued for no other cluster.
+        // A comparison of clusters asks one replica of each, and after a blackout many replicas lack
+        // something: what anti-entropy brings them later is queued for no other cluster.
         Some(Family::Clusters) => kind != Trouble::Blackout,
         _ => true,
     }

@@ -1,8 +1,6 @@
 //! Requests of clients and their answers.
 
 use crate::replica_counts::ReplicaCounts;
-use crate::value::found_in;
-use quoit_model::object::Sibling;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -255,15 +253,6 @@ impl History {
     pub fn is_made_twice(&self, number: WriteNumber) -> bool {
         let are_several = |events: &BTreeSet<Event>| events.len() > 1;
         !self.writes_are_made_once && self.events.get(&number).is_some_and(are_several)
-    }
-
-    /// Notes the event that a value is stored under.
-    pub fn note_event(&mut self, sibling: &Sibling) {
-        let (Found::Value(number), Some(dot)) = (found_in(sibling), &sibling.dot) else { return };
-        let Some(write) = self.writes.get(number.0 as usize) else { return };
-        let (key, event) = (write.key, (dot.actor.0.to_vec(), dot.counter));
-        self.events.entry(number).or_default().insert(event.clone());
-        self.made_by.entry((key, event)).or_default().insert(number);
     }
 
     /// The number of the next write.

@@ -1,8 +1,8 @@
-//! What majorities of primaries hold in the middle of a run, by each layout that reads go by.
+//! Contents of majorities of primaries in the middle of a run, by each layout that reads go by.
 //!
 //! A client that reads at the wrong moment finds what a broken promise has left behind, and few moments are
-//! wrong. So the stores are looked into some times a second: whichever majority a read would ask, it has to meet a
-//! copy of what was acknowledged, or a tombstone of what was deleted.
+//! wrong. So the stores are looked into some times a second: whichever majority a read would ask, it has to
+//! meet a copy of what was acknowledged, or a tombstone of what was deleted.
 
 use crate::check::{Fault, Violation};
 use crate::client::Ground;

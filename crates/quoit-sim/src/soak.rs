@@ -56,29 +56,34 @@ const REGRESSIONS: [(u64, &str); 20] = [
 ];
 /// Seeds that it runs with clients of data types beside the others.
 const DATA_TYPE_SEEDS: Range<u64> = 0..40;
-/// Seeds that it runs of families which are not in the mix. The thirteenth of several clusters once found
-/// entries of a source queue that no node of the other cluster called synced, since the object had been
-/// reaped there.
+/// Further seeds that it runs of some families, the first two for what one of them once found: entries of a
+/// source queue that no node of the other cluster called synced, since the object had been reaped there; and
+/// a deleted value that a leaving node brought back.
 const FAMILY_SEEDS: [(Family, Range<u64>); 3] =
-    [(Family::Clusters, 0..14), (Family::Rights, 0..20), (Family::Expiring, 0..20)];
+    [(Family::Clusters, 0..14), (Family::Blackouts, 40..48), (Family::WrongStarts, 0..10)];
 /// Planted faults that it looks for among them.
-const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 4] = [
+const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 7] = [
     (Family::Rights, PlantedFault::KeepsEpoch),
     (Family::Rights, PlantedFault::ForgetsSince),
     (Family::Rights, PlantedFault::RefusesUnasked),
     (Family::Expiring, PlantedFault::ForgetsExpired),
+    (Family::WrongStarts, PlantedFault::ServesBeforeTime),
+    (Family::WithoutExchanges, PlantedFault::DropsHints),
+    (Family::Members, PlantedFault::ReadsNewestLayout),
 ];
 /// Seeds of which the same story is asked for twice.
 const REPEATED_SEEDS: Range<u64> = 0..10;
 /// Planted faults that it looks for: some of those that few seeds are enough for.
 /// `cargo xtask sensitivity` measures all of them.
-const PLANTED: [PlantedFault; 6] = [
+const PLANTED: [PlantedFault; 8] = [
     PlantedFault::CountsWritesShort,
     PlantedFault::DropsConcurrent,
     PlantedFault::KeepsReplaced,
     PlantedFault::ForgetsSyncs,
     PlantedFault::LeavesIndexBehind,
     PlantedFault::ListsShort,
+    PlantedFault::AcknowledgesUnsynced,
+    PlantedFault::CountsStandInsAsPrimaries,
 ];
 /// Each of them has to be found within so many seeds.
 const PLANTED_SEEDS: Range<u64> = 0..60;

@@ -48,7 +48,7 @@ impl SimClock {
         Self { time, skew_us: AtomicI64::new(0) }
     }
 
-    /// What the wall clock shows too much, in microseconds.
+    /// Microseconds that the wall clock shows too much.
     pub fn skew_us(&self) -> i64 {
         self.skew_us.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
 //! Values that tell who wrote them.
 
-use crate::history::{Found, WriteNumber};
+use crate::history::{Found, History, WriteNumber};
 use bytes::Bytes;
 use quoit_model::object::{Object, Sibling};
 
@@ -37,6 +37,17 @@ pub fn found_in(sibling: &Sibling) -> Found {
             },
             Found::Value,
         ),
+    }
+}
+
+impl History {
+    /// Notes the event that a value is stored under.
+    pub fn note_event(&mut self, sibling: &Sibling) {
+        let (Found::Value(number), Some(dot)) = (found_in(sibling), &sibling.dot) else { return };
+        let Some(write) = self.writes.get(number.0 as usize) else { return };
+        let (key, event) = (write.key, (dot.actor.0.to_vec(), dot.counter));
+        self.events.entry(number).or_default().insert(event.clone());
+        self.made_by.entry((key, event)).or_default().insert(number);
     }
 }
 

@@ -70,6 +70,16 @@ impl<P> Item<P> {
         &self.live
     }
 
+    /// The newest write of each actor. The writes of a counter are sums: the newest of an actor has what its
+    /// older ones have, and one that still counts beside it is undone by an event that has not come yet.
+    pub(super) fn newest(&self) -> impl Iterator<Item = &Write<P>> {
+        let later = self.live.iter().skip(1).map(Some).chain([None]);
+        let with_later = self.live.iter().zip(later);
+        with_later
+            .filter(|(write, later)| later.is_none_or(|later| later.dot.actor != write.dot.actor))
+            .map(|(write, _)| write)
+    }
+
     /// Events whose writes are undone before they have come, should there be any.
     pub(super) fn deferred(&self) -> Option<&EventSet> {
         self.deferred.as_deref()

@@ -55,9 +55,7 @@ impl State {
     pub fn to_riak(&self, clock: &VersionVector) -> RiakDataType {
         let clock = &shown_clock(clock);
         match &self.record.content {
-            Content::Counter(item) => {
-                RiakDataType::Counter(item.live().iter().map(count).collect())
-            }
+            Content::Counter(item) => RiakDataType::Counter(item.newest().map(count).collect()),
             Content::Set(elements) if self.datatype() == Datatype::Gset => {
                 RiakDataType::Gset(live(elements).map(|(element, _)| element.clone()).collect())
             }
@@ -129,7 +127,7 @@ fn embedded(content: &Content, clock: &VersionVector) -> RiakEmbedded {
     let clock = || clock.clone();
     match content {
         Content::Counter(item) => {
-            let counts = item.live().iter().map(|write| (write.dot.counter, count(write)));
+            let counts = item.newest().map(|write| (write.dot.counter, count(write)));
             RiakEmbedded::Counter { clock: clock(), counts: counts.collect() }
         }
         Content::Set(elements) => RiakEmbedded::Set(set(elements, &clock())),

@@ -26,7 +26,7 @@ pub(super) fn value_of(content: &Content) -> Value {
     match content {
         Content::Counter(item) => {
             let mut sum = Totals::default();
-            item.live().iter().for_each(|write| sum.add(write.payload));
+            item.newest().for_each(|write| sum.add(write.payload));
             Value::Counter(sum.value())
         }
         Content::Set(elements) => {

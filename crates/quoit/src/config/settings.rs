@@ -338,8 +338,7 @@ impl Settings {
     /// Settings of the replicated store.
     pub fn store(&self) -> StoreSettings {
         let (limits, transfers) = (Limits::default(), TransferLimits::default());
-        let exchanges = ExchangeSettings::default();
-        let reap_records = ReapRecordLimits::default();
+        let (exchanges, reap_records) = (ExchangeSettings::default(), ReapRecordLimits::default());
         let bytes = |name: &str, default: u64| self.size_bytes(name).unwrap_or(default);
         let count = |name: &str, default: u32| {
             self.integer(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(default)

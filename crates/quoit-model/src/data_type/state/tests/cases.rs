@@ -312,6 +312,31 @@ fn one_context_covers_maps_inside_maps() {
 }
 
 #[test]
+fn a_counter_whose_last_additions_have_come_before_others_counts_each_once() {
+    let visits = |by| update(&[("visits_counter", FieldOperation::Counter(by))]);
+    let as_field = |value| map(&[("visits_counter", Value::Counter(value))]);
+    for datatype in [Datatype::Counter, Datatype::Map] {
+        let is_field = datatype == Datatype::Map;
+        let operation = |by| if is_field { visits(by) } else { Operation::Counter(by) };
+        let value = |sum| if is_field { as_field(sum) } else { Value::Counter(sum) };
+        let mut source = Replica::new("a", datatype);
+        let deltas = [1, 20, 300, 4_000].map(|by| source.apply(&operation(by)));
+        let mut late = Replica::new("b", datatype);
+        // The second and the third addition are on their way; the sum of the fourth has them.
+        for (arrived, expected) in [(0, 1), (3, 4_321), (2, 4_321), (1, 4_321)] {
+            late.join(&deltas[arrived]);
+            assert_eq!(late.state.value(), value(expected), "addition {arrived} has come");
+        }
+        let mut other = Replica::new("c", datatype);
+        other.join(&deltas[0]);
+        let mut newest = Replica::new("d", datatype);
+        newest.join(&deltas[3]);
+        other.merge(&newest);
+        assert_eq!(other.state.value(), value(4_321), "merged");
+    }
+}
+
+#[test]
 fn the_later_assignment_wins() {
     let mut two = two(Datatype::Map, &[]);
     (two[0].now_us, two[1].now_us) = (7, 8);
