@@ -12,12 +12,13 @@ use crate::history::{Found, History, KeyNumber, Outcome, WriteKind, WriteNumber}
 use crate::machine::Machine;
 use crate::names::Name;
 use crate::value::{Events, found_in, found_in_object};
-use quoit_cluster::NodeId;
+use quoit_cluster::{NodeId, State};
 use quoit_core::ReplicatedStore;
 use quoit_model::layout::Layout;
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -32,75 +33,119 @@ enum Settled {
     Deleted(Vec<WriteNumber>),
 }
 
+/// A primary's copy of a key.
+#[derive(Clone, Copy)]
+enum PrimaryCopy<'c> {
+    /// Its node is down: the best is assumed.
+    Unknown,
+    /// It has none, or this one.
+    Known(Option<&'c Object>),
+}
+
+/// The stores of all nodes that run, as they are at one moment.
+struct StoresNow {
+    stores: Vec<(usize, Arc<ReplicatedStore>)>,
+    contents: Vec<Contents>,
+}
+
 /// Looks into the stores of all nodes that run.
 ///
 /// # Errors
 ///
 /// When a majority of the primaries could not show an acknowledged write, or would show a deleted value.
 pub fn check_majorities(ground: &Ground) -> Result<(), Violation> {
-    let machines = ground.in_service();
-    let stores: Vec<_> =
-        machines.iter().filter_map(|machine| Some((machine.index, machine.store()?))).collect();
-    let Some(newest) = newest_state(&stores) else { return Ok(()) };
     // What can't be read now is no matter of majorities.
-    let contents: Result<Vec<_>, _> = stores.iter().map(|(_, store)| Contents::of(store)).collect();
-    let Ok(contents) = contents else { return Ok(()) };
-    note_events(&mut ground.history.lock(), &contents);
-    let ids = stores.iter().map(|(place, _)| Machine::node_id_at(*place));
-    let held: BTreeMap<NodeId, &Contents> = ids.zip(&contents).collect();
-    let ring_size = newest.control().ring_size();
+    let Some(look) = StoresNow::at(ground) else { return Ok(()) };
+    let Some(newest) = look.newest() else { return Ok(()) };
+    note_events(&mut ground.history.lock(), &look.contents);
     let state = newest.control().read();
     let now_us = ground.time.now_us();
     let key_count = ground.history.lock().keys.len() as u32;
     for key in (0..key_count).map(KeyNumber) {
-        let (policy, n_vals, settled) = {
-            let history = ground.history.lock();
-            let policy = history.keys[key.0 as usize];
-            let Some((settled, since_us)) = settled(&history, key, now_us) else { continue };
-            if history.replica_counts.changed_within(policy, since_us, now_us) {
-                continue;
-            }
-            (policy, history.replica_counts.in_force(policy, now_us), settled)
+        let Some((settled, n_val)) = settled_now(&ground.history.lock(), key, now_us) else {
+            continue;
         };
-        let &[n_val] = &n_vals[..] else { continue };
-        let name = Name::of(key, policy);
-        let partition = name.partition(ring_size);
-        let mut layouts: BTreeMap<u64, Arc<Layout>> = BTreeMap::new();
-        for (place, store) in &stores {
-            let of_node = store.control().read();
-            let layout = of_node.layouts().for_reads(partition);
-            let is_member = state.members().get(Machine::node_id_at(*place)).is_some();
-            if is_member && layout.version() >= state.layouts().oldest_version() {
-                layouts.insert(layout.version(), Arc::clone(layout));
-            }
-        }
-        for layout in layouts.values() {
-            let primaries = name.primaries(layout, ring_size, n_val);
-            if primaries.len() < n_val as usize {
-                continue;
-            }
-            // Of a node that is down the best is assumed.
-            let of_primaries =
-                primaries.iter().map(|id| held.get(id).map(|held| held.objects.get(&key)));
-            let of_primaries: Vec<Option<Option<&Object>>> = of_primaries.collect();
-            let needed = n_val - Quorum::Quorum.resolve(n_val) + 1;
-            if !is_shown(&settled, &of_primaries, needed as usize) {
-                let what = match &settled {
-                    Settled::Value(number) => format!("a majority may lack {number}"),
-                    Settled::Deleted(values) => format!("a majority may show {values:?}, deleted"),
-                };
+        let name = Name::of(key, ground.policy(key));
+        let needed = (n_val - Quorum::Quorum.resolve(n_val) + 1) as usize;
+        for layout in look.read_layouts(&state, &name).values() {
+            let primaries = name.primaries(layout, state.ring_size(), n_val);
+            let copies: Vec<_> = primaries.iter().map(|id| look.copy(*id, key)).collect();
+            // A node that has several places of a partition counts for several copies.
+            let is_spread = primaries.len() == n_val as usize;
+            if is_spread && !is_shown(&settled, &copies, needed) {
                 let text = format!(
-                    "at {} ms, key {} ({policy:?}): {what}, by layout {} of {primaries:?}: {}",
+                    "at {} ms, key {}: {settled}, by layout {} of {primaries:?}: {}",
                     now_us / 1_000,
                     key.0,
                     layout.version(),
-                    held_words(&stores, &contents, key)
+                    look.words(key)
                 );
                 return Err(Violation::new(Fault::Outvoted, text));
             }
         }
     }
     Ok(())
+}
+
+impl StoresNow {
+    /// The stores as they are now; `None` when one can't be read.
+    fn at(ground: &Ground) -> Option<Self> {
+        let machines = ground.in_service();
+        let running = machines.iter().filter_map(|machine| Some((machine.index, machine.store()?)));
+        let stores: Vec<_> = running.collect();
+        let contents = stores.iter().map(|(_, store)| Contents::of(store));
+        let contents = contents.collect::<Result<_, _>>().ok()?;
+        Some(Self { stores, contents })
+    }
+
+    /// The store of the node that knows the newest layouts.
+    fn newest(&self) -> Option<&Arc<ReplicatedStore>> {
+        let version = |store: &&Arc<ReplicatedStore>| {
+            let state = store.control().read();
+            (state.layouts().newest().version(), state.layouts().oldest_version())
+        };
+        self.stores.iter().map(|(_, store)| store).max_by_key(version)
+    }
+
+    /// The layouts that members read a key by, without those that replicas refuse.
+    fn read_layouts(&self, newest: &State, name: &Name) -> BTreeMap<u64, Arc<Layout>> {
+        let partition = name.partition(newest.ring_size());
+        let members = self
+            .stores
+            .iter()
+            .filter(|(place, _)| newest.members().get(Machine::node_id_at(*place)).is_some());
+        let layouts = members.map(|(_, store)| {
+            let state = store.control().read();
+            let layout = state.layouts().for_reads(partition);
+            (layout.version(), Arc::clone(layout))
+        });
+        layouts.filter(|(version, _)| *version >= newest.layouts().oldest_version()).collect()
+    }
+
+    fn copy(&self, node: NodeId, key: KeyNumber) -> PrimaryCopy<'_> {
+        let place = self.stores.iter().position(|(place, _)| Machine::node_id_at(*place) == node);
+        place.map_or(PrimaryCopy::Unknown, |place| {
+            PrimaryCopy::Known(self.contents[place].objects.get(&key))
+        })
+    }
+
+    /// Describes the copies of a key.
+    fn words(&self, key: KeyNumber) -> String {
+        let words = self.stores.iter().zip(&self.contents).map(|((place, _), contents)| {
+            let found = found_in_object(contents.objects.get(&key), Events::CountEach);
+            format!("n{} holds {found:?}", place + 1)
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl fmt::Display for Settled {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(number) => write!(formatter, "a majority may lack {number}"),
+            Self::Deleted(values) => write!(formatter, "a majority may show deleted {values:?}"),
+        }
+    }
 }
 
 /// Notes the events under which values are stored.
@@ -111,93 +156,164 @@ fn note_events(history: &mut History, contents: &[Contents]) {
     }
 }
 
-/// The store of the node that knows the newest layouts.
-fn newest_state(stores: &[(usize, Arc<ReplicatedStore>)]) -> Option<&Arc<ReplicatedStore>> {
-    let version = |store: &&Arc<ReplicatedStore>| {
-        let state = store.control().read();
-        (state.layouts().newest().version(), state.layouts().oldest_version())
-    };
-    stores.iter().map(|(_, store)| store).max_by_key(version)
-}
-
-/// Describes the copies of a key on the nodes that run.
-fn held_words(
-    stores: &[(usize, Arc<ReplicatedStore>)],
-    contents: &[Contents],
-    key: KeyNumber,
-) -> String {
-    let words = stores.iter().zip(contents).map(|((place, _), contents)| {
-        let found = found_in_object(contents.objects.get(&key), Events::CountEach);
-        format!("n{} holds {found:?}", place + 1)
-    });
-    words.collect::<Vec<_>>().join(", ")
-}
-
 /// Whether each majority shows what it has to.
-fn is_shown(settled: &Settled, primaries: &[Option<Option<&Object>>], needed: usize) -> bool {
+fn is_shown(settled: &Settled, copies: &[PrimaryCopy<'_>], needed: usize) -> bool {
     let has = |object: Option<&Object>, numbers: &[WriteNumber]| {
         let siblings = object.map_or(&[][..], |object| &object.siblings);
-        siblings.iter().any(|sibling| match found_in(sibling) {
-            Found::Value(number) => numbers.contains(&number),
-            _ => false,
-        })
+        let mut found = siblings.iter().map(found_in);
+        found.any(|found| matches!(found, Found::Value(number) if numbers.contains(&number)))
+    };
+    let count = |is_good: &dyn Fn(Option<&Object>) -> bool, of_unknown: bool| {
+        let is_counted = |copy: &&PrimaryCopy<'_>| match copy {
+            PrimaryCopy::Unknown => of_unknown,
+            PrimaryCopy::Known(object) => is_good(*object),
+        };
+        copies.iter().filter(is_counted).count()
     };
     match settled {
-        Settled::Value(number) => {
-            let holders = primaries.iter().filter(|primary| {
-                primary.is_none_or(|object| has(object, std::slice::from_ref(number)))
-            });
-            holders.count() >= needed
-        }
+        Settled::Value(number) => count(&|object| has(object, &[*number]), true) >= needed,
         Settled::Deleted(values) => {
-            let shows = |primary: &&Option<Option<&Object>>| {
-                primary.is_some_and(|object| has(object, values))
-            };
-            let keeps_out = |primary: &&Option<Option<&Object>>| {
-                primary.is_none_or(|object| object.is_some() && !has(object, values))
-            };
-            primaries.iter().filter(shows).count() == 0
-                || primaries.iter().filter(keeps_out).count() >= needed
+            let showing = count(&|object| has(object, values), false);
+            let keeping_out = count(&|object| object.is_some() && !has(object, values), true);
+            showing == 0 || keeping_out >= needed
         }
     }
 }
 
-/// The last change of a key and its start, if it was acknowledged by majorities and nothing may have
-/// disturbed it since.
+/// The last change of a key and the number of its replicas, if majorities have acknowledged it and nothing
+/// may have disturbed it since.
+fn settled_now(history: &History, key: KeyNumber, now_us: u64) -> Option<(Settled, u32)> {
+    let policy = history.keys[key.0 as usize];
+    let (settled, since_us) = settled(history, key, now_us)?;
+    let counts = &history.replica_counts;
+    let is_steady = !counts.changed_within(policy, since_us, now_us);
+    match counts.in_force(policy, now_us)[..] {
+        [n_val] if is_steady => Some((settled, n_val)),
+        _ => None,
+    }
+}
+
+/// The last change of a key and since when it had to be known.
 fn settled(history: &History, key: KeyNumber, now_us: u64) -> Option<(Settled, u64)> {
     let (number, write) = history.writes_of(key).last()?;
-    let is_promised = write.is_strict && write.outcome == Outcome::Acknowledged && write.dw >= 2;
-    let is_lost = |at_us: &u64| *at_us >= write.start_us;
     let hardships = &history.hardships;
-    if !is_promised
-        || write.end_us > now_us
-        || hardships.losses_us.iter().any(is_lost)
-        || !is_undisturbed(history, number, now_us)
-    {
+    let is_whole_since = |start_us: u64| {
+        let mut lost_us = hardships.losses_us.iter().chain(&hardships.files_lost_us);
+        lost_us.all(|at_us| *at_us < start_us)
+    };
+    let is_promised = write.is_strict && write.outcome == Outcome::Acknowledged && write.dw >= 2;
+    let is_told = write.end_us <= now_us && is_whole_since(write.start_us);
+    if !is_promised || !is_told || !is_undisturbed(history, number, now_us) {
         return None;
     }
     match write.kind {
         WriteKind::Put => Some((Settled::Value(number), write.start_us)),
+        // It does not say what it has deleted.
         WriteKind::DeleteUnseen => None,
         WriteKind::Delete => {
-            let context = &history.reads[write.context?.0 as usize];
-            let is_made_once = |number: &WriteNumber| {
-                let of = &history.writes[number.0 as usize];
-                !of.may_be_made_late() && !history.is_made_twice(*number)
-            };
-            let values: Vec<WriteNumber> = context
-                .found
-                .iter()
-                .filter_map(|found| match found {
-                    Found::Value(number) if is_made_once(number) => Some(*number),
-                    _ => None,
-                })
+            let seen = history.reads[write.context?.0 as usize].found.iter();
+            let of = |number: &WriteNumber| &history.writes[number.0 as usize];
+            let values: Vec<WriteNumber> = seen
+                .filter_map(|found| if let Found::Value(seen) = found { Some(*seen) } else { None })
+                .filter(|seen| !of(seen).may_be_made_late() && !history.is_made_twice(*seen))
                 .collect();
-            let start_us =
-                values.iter().map(|number| history.writes[number.0 as usize].start_us).min()?;
-            let is_lost = hardships.losses_us.iter().any(|at_us| *at_us >= start_us)
-                || hardships.files_lost_us.iter().any(|at_us| *at_us >= start_us);
-            (!is_lost).then_some((Settled::Deleted(values), start_us))
+            let since_us = values.iter().map(|seen| of(seen).start_us).min()?;
+            is_whole_since(since_us).then_some((Settled::Deleted(values), since_us))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Policy, Read, ReadNumber, Reader, Write};
+    use crate::value::value_of;
+    use quoit_model::clock::{Actor, Dot, VersionVector};
+    use quoit_model::merge::{NewValue, WritePolicy};
+    use quoit_model::object::Metadata;
+
+    const KEY: KeyNumber = KeyNumber(0);
+
+    /// An object with the value of a write, or with a tombstone.
+    fn object(value: Option<u32>) -> Object {
+        let new = NewValue {
+            meta: Metadata::default(),
+            value: value.map_or_else(Default::default, |number| value_of(WriteNumber(number), 10)),
+            deleted: value.is_none(),
+            last_modified_us: 1,
+            vtag: Default::default(),
+        };
+        let dot = Dot { actor: Actor(b"actor"[..].into()), counter: 1, time_secs: 0 };
+        Object::write(None, &VersionVector::default(), new, dot, WritePolicy::Siblings)
+    }
+
+    #[test]
+    fn two_of_three_primaries_have_to_hold_a_value_where_two_are_asked() {
+        let (written, other) = (object(Some(1)), object(Some(2)));
+        let (has, lacks) = (PrimaryCopy::Known(Some(&written)), PrimaryCopy::Known(None));
+        let settled = Settled::Value(WriteNumber(1));
+        let of = |copies: [PrimaryCopy<'_>; 3]| is_shown(&settled, &copies, 2);
+        assert!(of([has, has, lacks]) && of([has, PrimaryCopy::Unknown, lacks]));
+        assert!(!of([has, lacks, lacks]));
+        assert!(!of([has, PrimaryCopy::Known(Some(&other)), lacks]));
+    }
+
+    #[test]
+    fn a_deleted_value_is_nowhere_or_beside_enough_tombstones() {
+        let (value, tombstone) = (object(Some(1)), object(None));
+        let (shows, keeps_out) =
+            (PrimaryCopy::Known(Some(&value)), PrimaryCopy::Known(Some(&tombstone)));
+        let nothing = PrimaryCopy::Known(None);
+        let settled = Settled::Deleted(vec![WriteNumber(1)]);
+        let of = |copies: [PrimaryCopy<'_>; 3]| is_shown(&settled, &copies, 2);
+        assert!(of([nothing, nothing, nothing]) && of([shows, keeps_out, keeps_out]));
+        assert!(of([shows, keeps_out, PrimaryCopy::Unknown]));
+        assert!(!of([shows, nothing, nothing]), "it was reaped although one still had the value");
+        assert!(!of([shows, shows, keeps_out]));
+    }
+
+    fn write(kind: WriteKind, start_us: u64, context: Option<ReadNumber>) -> Write {
+        Write {
+            key: KEY,
+            kind,
+            context,
+            start_us,
+            end_us: start_us + 5,
+            outcome: Outcome::Acknowledged,
+            dw: 2,
+            is_strict: true,
+            expires_us: None,
+        }
+    }
+
+    /// A put at 10, a read of it, and a delete of what was read at 100.
+    fn deleted() -> History {
+        let mut history = History { keys: vec![Policy::Siblings], ..History::default() };
+        history.writes.push(write(WriteKind::Put, 10, None));
+        let found = vec![Found::Value(WriteNumber(0))];
+        let (reader, start_us, end_us) = (Reader::Strict, 50, 60);
+        let read = history.add_read(Read { key: KEY, reader, start_us, end_us, found });
+        history.writes.push(write(WriteKind::Delete, 100, Some(read)));
+        history
+    }
+
+    #[test]
+    fn the_last_change_counts_when_it_was_acknowledged_and_nothing_was_lost() {
+        let what = |history: &History, now_us| {
+            settled(history, KEY, now_us).map(|(settled, _)| settled.to_string())
+        };
+        let history = deleted();
+        let told = what(&history, 200).expect("nothing disturbs it");
+        assert!(told.contains("deleted") && told.contains("WriteNumber(0)"), "{told}");
+        assert_eq!(what(&history, 102), None, "it is under way");
+        let mut lossy = deleted();
+        lossy.hardships.losses_us.push(20);
+        assert_eq!(what(&lossy, 200), None, "a copy of the value may be gone with its machine");
+        let mut late = deleted();
+        late.writes[0].outcome = Outcome::Unknown;
+        assert_eq!(what(&late, 200), None, "the put may be made again");
+        let mut beside = deleted();
+        beside.writes.push(write(WriteKind::Put, 101, None));
+        assert_eq!(what(&beside, 200), None, "two writes are beside each other");
     }
 }
