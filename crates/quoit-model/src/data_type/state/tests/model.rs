@@ -6,7 +6,7 @@ use crate::data_type::content::{Assigned, Content, Totals};
 use crate::data_type::item::Item;
 use crate::data_type::{FieldKind, FieldOperation, MapOperation, SetChange};
 use crate::hll::HyperLogLog;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a write is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -311,11 +311,13 @@ fn field_value(live: &Live, path: &Path, field: &FieldName) -> Value {
     let only = || under().filter(|(at, _, _)| at.get(path.len()) == Some(&Step::Only));
     match field.kind {
         FieldKind::Counter => {
-            let count = |(_, _, payload): &(Path, Event, Payload)| match payload {
-                Payload::Count(count) => *count,
+            let count = |(_, event, payload): &(Path, Event, Payload)| match payload {
+                Payload::Count(count) => (event.0.clone(), *count),
                 other => panic!("{other:?} in a counter"),
             };
-            Value::Counter(only().map(count).sum())
+            // The newest of each actor, in whose order they are, has the sums of its older ones.
+            let newest: BTreeMap<Actor, i128> = only().map(count).collect();
+            Value::Counter(newest.values().sum())
         }
         FieldKind::Flag => Value::Flag(only().next().is_some()),
         FieldKind::Register => match only().map(|(_, _, payload)| payload).max() {
