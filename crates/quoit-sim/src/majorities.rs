@@ -17,6 +17,7 @@ use quoit_core::ReplicatedStore;
 use quoit_model::layout::Layout;
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -98,13 +99,15 @@ impl StoresNow {
         Some(Self { stores, contents })
     }
 
-    /// The store of the node that knows the newest layouts.
+    /// The store of the node that knows the newest layouts; of several the first: a spare that has not joined
+    /// yet is a cluster by itself, with layouts of its own.
     fn newest(&self) -> Option<&Arc<ReplicatedStore>> {
-        let version = |store: &&Arc<ReplicatedStore>| {
+        let version = |(place, store): &&(usize, Arc<ReplicatedStore>)| {
             let state = store.control().read();
-            (state.layouts().newest().version(), state.layouts().oldest_version())
+            let layouts = state.layouts();
+            (layouts.newest().version(), layouts.oldest_version(), Reverse(*place))
         };
-        self.stores.iter().map(|(_, store)| store).max_by_key(version)
+        self.stores.iter().max_by_key(version).map(|(_, store)| store)
     }
 
     /// The layouts that members read a key by, without those that replicas refuse.
