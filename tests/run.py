@@ -74,11 +74,6 @@ FAILURE = r"^(FAIL|ERROR:)|^test .* FAILED$|panicked at |^(\w+\.)*\w*(Error|Exce
 # What the summary repeats of one failed part.
 REPEATED_LINES = 30
 CARGO = os.environ.get("CARGO", "cargo")
-# What the simulator needs (`SIMULATOR_FLAGS` of xtask/src/soak.rs). Everything is built with it, so that one
-# build serves all parts: it lets a seed decide the runtime's random choices, and builds planted faults in,
-# which only the simulator switches on.
-SIMULATOR_FLAGS = "--cfg tokio_unstable --cfg planted_faults"
-USERS_FLAGS = os.environ.get("RUSTFLAGS", "")
 PYTHON = sys.executable
 
 
@@ -182,12 +177,8 @@ CLOSING_LINE = r"^(?P<passed>\d+) passed, (?P<failed>\d+) failed$"
 
 def part_rust():
     built("quoit")
-    test = [CARGO, "test", "--no-fail-fast", "--quiet"]
-    all_crates = counting(test + ["--workspace"], CARGO_TEST_LINE, hide=CARGO_TEST_PROGRESS)
-    # That builds for users have no planted faults is tested in such a build; it depends on nothing.
-    released = counting(test + ["--package", "quoit-planted"], CARGO_TEST_LINE,
-                        {"RUSTFLAGS": USERS_FLAGS}, CARGO_TEST_PROGRESS)
-    return total([all_crates, released])
+    return counting([CARGO, "test", "--workspace", "--no-fail-fast", "--quiet"], CARGO_TEST_LINE,
+                    hide=CARGO_TEST_PROGRESS)
 
 
 def with_nodes(*programs, arguments=()):
@@ -235,7 +226,8 @@ def part_node_client():
 
 
 def part_simulation():
-    return counting([built("quoit-sim"), "check"], CLOSING_LINE)
+    # The simulator is built with a flag of its own, beside what the other parts use.
+    return counting([built("xtask"), "soak", "--check"], CLOSING_LINE)
 
 
 def part_fuzz():
@@ -407,8 +399,8 @@ def main():
         # What incremental compilation would write, gigabytes of it, is for a next build that never comes, and
         # line tables for a debugger that nobody starts: the place of a panic is in its message.
         os.environ.setdefault("CARGO_INCREMENTAL", "0")
-        os.environ.setdefault("CARGO_PROFILE_DEV_DEBUG", "false")
-    os.environ["RUSTFLAGS"] = ("%s %s" % (USERS_FLAGS, SIMULATOR_FLAGS)).strip()
+        for profile in ("DEV", "SIMULATION"):
+            os.environ.setdefault("CARGO_PROFILE_%s_DEBUG" % profile, "false")
     began = time.monotonic()
     first, *lanes = ([part for part in parts if not args.parts or part[0] in args.parts]
                      for parts in (FIRST, *BUSY, NODES, CLUSTERS))
