@@ -17,6 +17,7 @@ impl Cluster {
         if fault.machine().is_some_and(|place| self.machine(place).used() != Use::InService) {
             return;
         }
+        self.note_disturbance(fault);
         match fault {
             MachineFault::Kill(place) => {
                 self.note(place, "KILL");
@@ -30,11 +31,7 @@ impl Cluster {
                 self.stop(place, false);
             }
             MachineFault::Start(place) => self.start(place),
-            MachineFault::Stall(place, is_stalled) => {
-                self.note(place, if is_stalled { "STALL" } else { "GO ON" });
-                self.machine(place).set_stalled(is_stalled);
-                if is_stalled { self.hold(place) } else { self.release(place) }
-            }
+            MachineFault::Stall(place, is_stalled) => self.stall(place, is_stalled),
             MachineFault::Cut(from, to, is_cut) => self.cut(from, to, is_cut),
             MachineFault::Latency(us_max) => {
                 let text = format!("MESSAGES TAKE up to {} ms", us_max / 1_000);
@@ -58,15 +55,15 @@ impl Cluster {
                 self.note(place, "STOP");
                 self.machine(place).request_stop();
             }
-            MachineFault::LoseFiles(place, number) => {
+            MachineFault::LoseFiles(place, number) => self.lose(place, true, |machine| {
                 let mut random = Random::new(number, "lost files", 0);
-                self.lose(place, |machine| Some(lose_segments(&machine.disks().data, &mut random)));
-            }
+                Some(lose_segments(&machine.disks().data, &mut random))
+            }),
             MachineFault::CopyData(place) => {
                 self.note(place, "DATA COPIED");
                 self.machine(place).copy_data();
             }
-            MachineFault::RestoreData(place) => self.lose(place, |machine| {
+            MachineFault::RestoreData(place) => self.lose(place, false, |machine| {
                 machine.restore_data().then(|| "an older copy is restored".to_owned())
             }),
             MachineFault::DiskRoom(place, room_bytes) => {
@@ -98,11 +95,13 @@ impl Cluster {
                 Order::SwitchOff(place) => {
                     self.note(place, "SWITCHED OFF");
                     self.machine(place).set_used(Use::Retired);
+                    self.disturb(place);
                 }
                 Order::Destroy(place) => {
                     self.note(place, "DESTROYED");
                     let now_us = self.ground.time.now_us();
                     self.ground.history.lock().hardships.losses_us.push(now_us);
+                    self.disturb(place);
                     self.machine(place).set_used(Use::Retired);
                 }
             }
@@ -147,6 +146,12 @@ impl Cluster {
         self.ground.trace.note(&self.machine(place).name, text);
     }
 
+    fn stall(&mut self, place: usize, is_stalled: bool) {
+        self.note(place, if is_stalled { "STALL" } else { "GO ON" });
+        self.machine(place).set_stalled(is_stalled);
+        if is_stalled { self.hold(place) } else { self.release(place) }
+    }
+
     fn stop(&mut self, place: usize, keeps_power: bool) {
         let machine = self.machine(place);
         if !machine.is_closed() {
@@ -167,8 +172,7 @@ impl Cluster {
             self.note(place, "START");
             if self.damaged.contains(&place) {
                 // What is damaged can't be told from what was never there when the index is rebuilt.
-                let now_us = self.ground.time.now_us();
-                self.ground.history.lock().hardships.files_lost_us.push(now_us);
+                self.note_lost_files(false);
             }
             self.release(place);
             self.sim.bounce(machine.name.as_str());
@@ -213,8 +217,45 @@ impl Cluster {
         self.ways.set_blocked(&from.name, &to.name, is_cut);
     }
 
-    /// Takes something from the disk of a machine whose process has ended, for good.
-    fn lose(&mut self, place: usize, lose: impl FnOnce(&Machine) -> Option<String>) {
+    /// Notes which machines may not answer because of a fault.
+    fn note_disturbance(&self, fault: MachineFault) {
+        match fault {
+            MachineFault::Kill(place)
+            | MachineFault::PowerLoss(place)
+            | MachineFault::Stall(place, true)
+            | MachineFault::Stop(place)
+            | MachineFault::Upgrade(place) => self.disturb(place),
+            MachineFault::Cut(from, to, true) => {
+                self.disturb(from);
+                self.disturb(to);
+            }
+            _ => {}
+        }
+    }
+
+    fn disturb(&self, place: usize) {
+        let now_us = self.ground.time.now_us();
+        self.ground.history.lock().hardships.disturbances.push((now_us, place));
+    }
+
+    /// Notes that a disk has forgotten what it had promised to keep, and whether its node can tell.
+    fn note_lost_files(&self, is_noticed: bool) {
+        let now_us = self.ground.time.now_us();
+        let hardships = &mut self.ground.history.lock().hardships;
+        hardships.files_lost_us.push(now_us);
+        if !is_noticed {
+            hardships.lost_unnoticed_us.push(now_us);
+        }
+    }
+
+    /// Takes something from the disk of a machine whose process has ended, for good. Its node notices, or
+    /// can't.
+    fn lose(
+        &mut self,
+        place: usize,
+        is_noticed: bool,
+        lose: impl FnOnce(&Machine) -> Option<String>,
+    ) {
         let machine = self.machine(place);
         if machine.store().is_some() {
             return;
@@ -227,8 +268,7 @@ impl Cluster {
         }
         if let Some(text) = lose(&machine) {
             self.note(place, &format!("DISK FORGETS: {text}"));
-            let now_us = self.ground.time.now_us();
-            self.ground.history.lock().hardships.files_lost_us.push(now_us);
+            self.note_lost_files(is_noticed);
         }
     }
 

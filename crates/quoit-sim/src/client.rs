@@ -4,7 +4,7 @@ use crate::data_types::DataTypeHistory;
 use crate::history::{
     Found, History, KeyNumber, Outcome, Policy, Read, ReadNumber, Reader, Write, WriteKind,
 };
-use crate::machine::{Asked, Machine, Use};
+use crate::machine::{Asked, Machine, Use, missing_at};
 use crate::names::Name;
 use crate::operator::Orders;
 use crate::random::Random;
@@ -19,7 +19,7 @@ use quoit_core::RequestError;
 use quoit_model::clock::VersionVector;
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,10 +81,35 @@ impl Ground {
     ) -> Result<(ReadNumber, VersionVector), String> {
         let start_us = self.time.now_us();
         let name = self.name(key);
-        let asked = machine.ask(move |store| requests::get(store, name, quorums));
-        let object = patiently(quorums, asked).await.map_err(|failure| failure.text)?;
+        let internode = machine.internode();
+        // On the machine itself: only its own clock says who has been heard of lately.
+        let asked = machine.ask(move |store| async move {
+            let missing = || {
+                internode.iter().flat_map(|ways| missing_at(&store, ways)).collect::<BTreeSet<_>>()
+            };
+            let before = missing();
+            let object = requests::get(Arc::clone(&store), name, quorums).await?;
+            Ok((object, &before | &missing()))
+        });
+        let (object, missing) = patiently(quorums, asked).await.map_err(|failure| failure.text)?;
         let clock = object.as_ref().map(|object| object.clock.clone()).unwrap_or_default();
+        let reader = match reader {
+            Reader::Majority if !self.is_majority_there(key, start_us, missing) => Reader::Client,
+            reader => reader,
+        };
         Ok((self.note_read(key, reader, start_us, object.as_ref()), clock))
+    }
+
+    /// Whether primaries have to be part of a majority that was read: since the read began, nothing has
+    /// befallen more machines than a majority can do without, those counted that were missing.
+    fn is_majority_there(&self, key: KeyNumber, start_us: u64, missing: BTreeSet<usize>) -> bool {
+        let history = self.history.lock();
+        let disturbed = history.hardships.disturbances.iter().rev();
+        let since = disturbed.take_while(|(at_us, _)| *at_us >= start_us);
+        let gone: BTreeSet<usize> = since.map(|(_, place)| *place).chain(missing).collect();
+        let policy = history.keys[key.0 as usize];
+        let n_val = history.replica_counts.least_from(Some(policy), start_us);
+        gone.len() <= (n_val - Quorum::Quorum.resolve(n_val)) as usize
     }
 
     /// Notes what a read found.
@@ -197,8 +222,12 @@ impl Client {
 
     async fn get(&mut self, machine: &Machine, key: KeyNumber, quorums: Quorums) {
         // No majority here has all that other clusters have acknowledged.
-        let is_strict = quorums.is_strict && self.ground.cluster.is_none();
-        let reader = if is_strict { Reader::Strict } else { Reader::Client };
+        let is_alone = self.ground.cluster.is_none();
+        let reader = match (quorums.is_strict, quorums.asks_majority()) {
+            (true, _) if is_alone => Reader::Strict,
+            (false, true) if is_alone => Reader::Majority,
+            _ => Reader::Client,
+        };
         let result = self.ground.read(machine, key, reader, quorums).await;
         let text = match result {
             Ok((number, clock)) => {

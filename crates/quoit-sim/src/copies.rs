@@ -99,8 +99,9 @@ impl Ground {
         let n_vals = history.replica_counts.in_force(policy, write.start_us);
         let is_steady =
             !history.replica_counts.changed_within(policy, write.start_us, write.end_us);
+        let is_whole = history.hardships.files_lost_us.iter().all(|at_us| *at_us < write.start_us);
         let (true, [n_val]) =
-            (is_steady && is_undisturbed(&history, number, write.end_us), &n_vals[..])
+            (is_steady && is_whole && is_undisturbed(&history, number, write.end_us), &n_vals[..])
         else {
             return;
         };
@@ -162,7 +163,7 @@ pub fn is_undisturbed(history: &History, number: WriteNumber, now_us: u64) -> bo
     let policy = history.keys[write.key.0 as usize];
     let hardships = &history.hardships;
     let is_gone = |at_us: &u64| *at_us >= write.start_us;
-    let is_damaged = hardships.is_disk_damaged || hardships.files_lost_us.iter().any(is_gone);
+    let is_damaged = hardships.is_disk_damaged || hardships.lost_unnoticed_us.iter().any(is_gone);
     let is_expired = write.expires_us.is_some_and(|expires_us| expires_us <= now_us);
     if is_damaged || is_expired || policy.shows_one() && hardships.are_clocks_wrong {
         return false;

@@ -148,7 +148,10 @@ impl Family {
     pub(crate) const fn troubles(self) -> &'static [Trouble] {
         match self {
             Self::HungDisks => &[Trouble::HungDisk],
-            Self::CleanStops | Self::ReplicaCounts => &[Trouble::CleanStop],
+            Self::CleanStops => &[Trouble::CleanStop],
+            Self::ReplicaCounts => {
+                &[Trouble::CleanStop, Trouble::Partition, Trouble::OneWay, Trouble::SlowNetwork]
+            }
             Self::Rights => &[Trouble::LongCut],
             Self::PassedOnOnce => &[Trouble::Stall, Trouble::Partition],
             Self::Blackouts => &[Trouble::Blackout, Trouble::SlowDisk],

@@ -156,6 +156,10 @@ pub const LATENCY_US: u64 = 10_000;
 const HANGS_US: Range<u64> = 20_000..60_000_000;
 /// How long a machine is switched off that lost its power, or was stopped, in microseconds.
 const OFF_US: Range<u64> = 10_000..5_000_000;
+/// How long another machine has been away when one loses files, and how long it takes longer to come back, in
+/// microseconds.
+const AWAY_BEFORE_US: Range<u64> = 500_000..4_000_000;
+const BACK_AFTER_US: Range<u64> = 1_000..1_000_000;
 /// How long the network is cut where rights change, in microseconds: longer than a change may take to count.
 const LONG_CUTS_US: Range<u64> = 12_000_000..20_000_000;
 /// How long a node is stopped that misses writes meanwhile, in microseconds.
@@ -417,10 +421,14 @@ impl Planner<'_> {
         for _ in 0..self.random.within(1..3) {
             if family == Some(Family::LostFiles) {
                 let number = self.random.number();
-                self.add_loss(at_us, |place| MachineFault::LoseFiles(place, number));
+                let lose = |place| MachineFault::LoseFiles(place, number);
+                let (place, start_us) = self.add_loss(at_us, lose);
+                if self.random.percent(60) {
+                    self.add_absence_before(at_us, start_us, place);
+                }
             } else {
                 let age_us = self.random.within(COPY_AGES_US).min(at_us);
-                let place = self.add_loss(at_us, MachineFault::RestoreData);
+                let (place, _) = self.add_loss(at_us, MachineFault::RestoreData);
                 self.put(at_us - age_us, MachineFault::CopyData(place));
             }
             at_us += self.random.within(until_us / 4..until_us / 2);
@@ -443,8 +451,19 @@ impl Planner<'_> {
         }
     }
 
-    /// Takes something from the disk of the machine that may forget, while it is off.
-    fn add_loss(&mut self, at_us: u64, loss: impl FnOnce(usize) -> MachineFault) -> usize {
+    /// Lets another machine miss what the one has taken that is about to forget it, and come back at about
+    /// the same time: of three copies one is left.
+    fn add_absence_before(&mut self, loss_us: u64, start_us: u64, forgetful: usize) {
+        let place = self.other_than(forgetful);
+        let away_us = loss_us.saturating_sub(self.random.within(AWAY_BEFORE_US));
+        self.put(away_us, MachineFault::Kill(place));
+        let back_us = start_us.max(away_us) + self.random.within_by_magnitude(BACK_AFTER_US);
+        self.put(back_us, MachineFault::Start(place));
+    }
+
+    /// Takes something from the disk of the machine that may forget, while it is off. Says which one it is,
+    /// and when it is started again.
+    fn add_loss(&mut self, at_us: u64, loss: impl FnOnce(usize) -> MachineFault) -> (usize, u64) {
         let place = self.rotten.unwrap_or_default();
         let (stop, loss_us) = match self.random.below(3) {
             0 => (MachineFault::Kill(place), at_us + 1),
@@ -455,7 +474,7 @@ impl Planner<'_> {
         self.put(loss_us, loss(place));
         let start_us = loss_us + self.random.within_by_magnitude(OFF_US);
         self.put(start_us, MachineFault::Start(place));
-        place
+        (place, start_us)
     }
 
     fn put(&mut self, at_us: u64, fault: MachineFault) {

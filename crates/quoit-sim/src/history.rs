@@ -147,6 +147,8 @@ pub enum Reader {
     Client,
     /// A client that asked a majority of the primaries.
     Strict,
+    /// A client that asked a majority, of stand-ins too, while a majority of the primaries was there.
+    Majority,
     /// A writer who was shown what its write has made.
     Writer(WriteNumber),
     /// The run itself, after the faults, of all primaries.
@@ -212,6 +214,11 @@ pub struct Hardships {
     /// When a machine lost what its disk had promised to keep: in whole files, with an older copy, or
     /// because it started with a damaged one.
     pub files_lost_us: Vec<u64>,
+    /// Those of these times when the machine's node could not tell: its disk had been damaged, or had an
+    /// older copy.
+    pub lost_unnoticed_us: Vec<u64>,
+    /// When something befell a machine that may keep its node from answering, and which.
+    pub disturbances: Vec<(u64, usize)>,
     /// When machines were lost for good, and with them all that was on their disks.
     pub losses_us: Vec<u64>,
     /// Whether a process has ended, and with it what it remembered.

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use quoit_cluster::{Internode, NodeId, VersionRange};
 use quoit_core::ReplicatedStore;
 use quoit_store::seam::{Faults, FaultyDisk};
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -361,4 +362,15 @@ impl Machine {
             _ => Asked::NobodyThere,
         }
     }
+}
+
+/// Places of the machines whose copies a node does not count on: it can't reach them, or they have lost
+/// records. To be asked on the node's own machine.
+pub fn missing_at(store: &ReplicatedStore, internode: &Internode) -> BTreeSet<usize> {
+    let state = store.control().read();
+    let is_up =
+        |id: NodeId| id == state.node_id() || internode.peer(id).is_some_and(|peer| peer.is_up());
+    let away = state.members().iter().map(|member| member.id).filter(|id| !is_up(*id));
+    let lost = state.layouts().lost_copies().map(|(_, node)| node);
+    away.chain(lost).map(|id| usize::from(id.0[0]) - 1).collect()
 }

@@ -2,23 +2,24 @@
 //!
 //! A client that reads at the wrong moment finds what a broken promise has left behind, and few moments are
 //! wrong. So the stores are looked into some times a second: whichever majority a read would ask, it has to
-//! meet a copy of what was acknowledged, or a tombstone of what was deleted.
+//! meet a copy of what was acknowledged, and what has replaced a value that some copy still has.
 
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::contents::Contents;
 use crate::copies::is_undisturbed;
-use crate::history::{Found, History, KeyNumber, Outcome, WriteKind, WriteNumber};
+use crate::history::{Found, History, KeyNumber, Outcome, Policy, Write, WriteKind, WriteNumber};
 use crate::machine::Machine;
 use crate::names::Name;
 use crate::value::{Events, found_in, found_in_object};
 use quoit_cluster::{NodeId, State};
 use quoit_core::ReplicatedStore;
+use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,12 +27,12 @@ use std::sync::Arc;
 /// Times between two looks, in simulated microseconds.
 pub const LOOKS_US: Range<u64> = 100_000..600_000;
 
-/// The last change of a key that majorities have to know, as nothing may have disturbed it.
+/// Something that majorities of the primaries have to know of a key.
 enum Settled {
     /// A value.
     Value(WriteNumber),
-    /// Values that were deleted.
-    Deleted(Vec<WriteNumber>),
+    /// Values that were replaced or deleted.
+    Replaced(Vec<WriteNumber>),
 }
 
 /// A primary's copy of a key.
@@ -39,6 +40,8 @@ enum Settled {
 enum PrimaryCopy<'c> {
     /// Its node is down: the best is assumed.
     Unknown,
+    /// It has lost records and has not got them back: it counts in no majority.
+    Lost,
     /// It has none, or this one.
     Known(Option<&'c Object>),
 }
@@ -53,7 +56,8 @@ struct StoresNow {
 ///
 /// # Errors
 ///
-/// When a majority of the primaries could not show an acknowledged write, or would show a deleted value.
+/// When a majority of the primaries could not show an acknowledged write, or would show a value that was
+/// replaced or deleted.
 pub fn check_majorities(ground: &Ground) -> Result<(), Violation> {
     // What can't be read now is no matter of majorities.
     let Some(look) = StoresNow::at(ground) else { return Ok(()) };
@@ -63,17 +67,26 @@ pub fn check_majorities(ground: &Ground) -> Result<(), Violation> {
     let now_us = ground.time.now_us();
     let key_count = ground.history.lock().keys.len() as u32;
     for key in (0..key_count).map(KeyNumber) {
-        let Some((settled, n_val)) = settled_now(&ground.history.lock(), key, now_us) else {
-            continue;
-        };
+        let settled = settled_now(&ground.history.lock(), key, now_us);
         let name = Name::of(key, ground.policy(key));
-        let needed = (n_val - Quorum::Quorum.resolve(n_val) + 1) as usize;
-        for layout in look.read_layouts(&state, &name).values() {
-            let primaries = name.primaries(layout, state.ring_size(), n_val);
-            let copies: Vec<_> = primaries.iter().map(|id| look.copy(*id, key)).collect();
+        if settled.is_empty() {
+            continue;
+        }
+        let lost = look.lost(name.partition(state.ring_size()));
+        let layouts = look.read_layouts(&state, &name);
+        for ((settled, n_val), layout) in
+            settled.iter().flat_map(|each| layouts.values().map(move |layout| (each, layout)))
+        {
+            let primaries = name.primaries(layout, state.ring_size(), *n_val);
+            let copy = |id: &NodeId| match lost.contains(id) {
+                true => PrimaryCopy::Lost,
+                false => look.copy(*id, key),
+            };
+            let copies: Vec<_> = primaries.iter().map(copy).collect();
             // A node that has several places of a partition counts for several copies.
-            let is_spread = primaries.len() == n_val as usize;
-            if is_spread && !is_shown(&settled, &copies, needed) {
+            let is_spread = primaries.len() == *n_val as usize;
+            let quorum = Quorum::Quorum.resolve(*n_val) as usize;
+            if is_spread && !is_shown(settled, &copies, quorum) {
                 let text = format!(
                     "at {} ms, key {}: {settled}, by layout {} of {primaries:?}: {}",
                     now_us / 1_000,
@@ -125,6 +138,16 @@ impl StoresNow {
         layouts.filter(|(version, _)| *version >= newest.layouts().oldest_version()).collect()
     }
 
+    /// The nodes whose copies of a partition have lost records, as far as any node knows.
+    fn lost(&self, partition: Partition) -> BTreeSet<NodeId> {
+        let known = self.stores.iter().flat_map(|(_, store)| {
+            let state = store.control().read();
+            let lost = state.layouts().lost_copies().filter(|(of, _)| *of == partition);
+            lost.map(|(_, node)| node).collect::<Vec<_>>()
+        });
+        known.collect()
+    }
+
     fn copy(&self, node: NodeId, key: KeyNumber) -> PrimaryCopy<'_> {
         let place = self.stores.iter().position(|(place, _)| Machine::node_id_at(*place) == node);
         place.map_or(PrimaryCopy::Unknown, |place| {
@@ -146,7 +169,9 @@ impl fmt::Display for Settled {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(number) => write!(formatter, "a majority may lack {number}"),
-            Self::Deleted(values) => write!(formatter, "a majority may show deleted {values:?}"),
+            Self::Replaced(values) => {
+                write!(formatter, "a majority may show {values:?}, replaced long since")
+            }
         }
     }
 }
@@ -159,8 +184,8 @@ fn note_events(history: &mut History, contents: &[Contents]) {
     }
 }
 
-/// Whether each majority shows what it has to.
-fn is_shown(settled: &Settled, copies: &[PrimaryCopy<'_>], needed: usize) -> bool {
+/// Whether each majority of so many copies shows what it has to.
+fn is_shown(settled: &Settled, copies: &[PrimaryCopy<'_>], quorum: usize) -> bool {
     let has = |object: Option<&Object>, numbers: &[WriteNumber]| {
         let siblings = object.map_or(&[][..], |object| &object.siblings);
         let mut found = siblings.iter().map(found_in);
@@ -169,13 +194,17 @@ fn is_shown(settled: &Settled, copies: &[PrimaryCopy<'_>], needed: usize) -> boo
     let count = |is_good: &dyn Fn(Option<&Object>) -> bool, of_unknown: bool| {
         let is_counted = |copy: &&PrimaryCopy<'_>| match copy {
             PrimaryCopy::Unknown => of_unknown,
+            PrimaryCopy::Lost => false,
             PrimaryCopy::Known(object) => is_good(*object),
         };
         copies.iter().filter(is_counted).count()
     };
+    let asked = copies.iter().filter(|copy| !matches!(copy, PrimaryCopy::Lost)).count();
+    // Where too few are left, no majority is shown anything.
+    let needed = (asked + 1).saturating_sub(quorum);
     match settled {
         Settled::Value(number) => count(&|object| has(object, &[*number]), true) >= needed,
-        Settled::Deleted(values) => {
+        Settled::Replaced(values) => {
             let showing = count(&|object| has(object, values), false);
             let keeping_out = count(&|object| object.is_some() && !has(object, values), true);
             showing == 0 || keeping_out >= needed
@@ -183,53 +212,80 @@ fn is_shown(settled: &Settled, copies: &[PrimaryCopy<'_>], needed: usize) -> boo
     }
 }
 
-/// The last change of a key and the number of its replicas, if majorities have acknowledged it and nothing
-/// may have disturbed it since.
-fn settled_now(history: &History, key: KeyNumber, now_us: u64) -> Option<(Settled, u32)> {
+/// All that majorities have to know of a key, and the number of its replicas since they do.
+fn settled_now(history: &History, key: KeyNumber, now_us: u64) -> Vec<(Settled, u32)> {
     let policy = history.keys[key.0 as usize];
-    let (settled, since_us) = settled(history, key, now_us)?;
     let counts = &history.replica_counts;
-    let is_steady = !counts.changed_within(policy, since_us, now_us);
-    match counts.in_force(policy, now_us)[..] {
-        [n_val] if is_steady => Some((settled, n_val)),
+    let with_n_val = |(settled, since_us)| match counts.in_force(policy, now_us)[..] {
+        [n_val] if !counts.changed_within(policy, since_us, now_us) => Some((settled, n_val)),
         _ => None,
-    }
+    };
+    settled(history, key, now_us).into_iter().filter_map(with_n_val).collect()
 }
 
-/// The last change of a key and since when it had to be known.
-fn settled(history: &History, key: KeyNumber, now_us: u64) -> Option<(Settled, u64)> {
-    let (number, write) = history.writes_of(key).last()?;
-    let hardships = &history.hardships;
-    let is_whole_since = |start_us: u64| {
-        let mut lost_us = hardships.losses_us.iter().chain(&hardships.files_lost_us);
-        lost_us.all(|at_us| *at_us < start_us)
-    };
-    let is_promised = write.is_strict && write.outcome == Outcome::Acknowledged && write.dw >= 2;
-    let is_told = write.end_us <= now_us && is_whole_since(write.start_us);
-    if !is_promised || !is_told || !is_undisturbed(history, number, now_us) {
-        return None;
-    }
-    match write.kind {
-        WriteKind::Put => Some((Settled::Value(number), write.start_us)),
-        // It does not say what it has deleted.
-        WriteKind::DeleteUnseen => None,
-        WriteKind::Delete => {
-            let seen = history.reads[write.context?.0 as usize].found.iter();
-            let of = |number: &WriteNumber| &history.writes[number.0 as usize];
-            let values: Vec<WriteNumber> = seen
-                .filter_map(|found| if let Found::Value(seen) = found { Some(*seen) } else { None })
-                .filter(|seen| !of(seen).may_be_made_late() && !history.is_made_twice(*seen))
-                .collect();
-            let since_us = values.iter().map(|seen| of(seen).start_us).min()?;
-            is_whole_since(since_us).then_some((Settled::Deleted(values), since_us))
+/// All that majorities have to know of a key, and since when: its last write, and each write that has
+/// replaced or deleted others.
+fn settled(history: &History, key: KeyNumber, now_us: u64) -> Vec<(Settled, u64)> {
+    let last = history.writes_of(key).last().map(|(number, _)| number);
+    let mut settled = Vec::new();
+    for (number, write) in history.writes_of(key) {
+        let is_told = write.outcome == Outcome::Acknowledged && write.end_us <= now_us;
+        let is_promised = is_told && write.is_strict && write.dw >= 2;
+        if !is_promised || !is_whole_since(history, write.start_us) {
+            continue;
+        }
+        let is_the_last = Some(number) == last && is_undisturbed(history, number, now_us);
+        if is_the_last && write.kind == WriteKind::Put {
+            settled.push((Settled::Value(number), write.start_us));
+        }
+        let replaces = match history.keys[key.0 as usize] {
+            Policy::Siblings | Policy::Latest => true,
+            // An earlier time may win against what its writer has seen.
+            Policy::LastWriteWins => is_the_last,
+            // It stands beside all others.
+            Policy::WriteOnce => write.kind.is_delete(),
+        };
+        if replaces {
+            settled.extend(replaced_by(history, key, write));
         }
     }
+    settled
+}
+
+/// The values that a write has replaced for good, and since when the first of them was there.
+fn replaced_by(history: &History, key: KeyNumber, write: &Write) -> Option<(Settled, u64)> {
+    let policy = history.keys[key.0 as usize];
+    let hardships = &history.hardships;
+    let is_decided_by_clocks = policy.shows_one() && hardships.are_clocks_wrong;
+    // What an expired value leaves behind is no matter of this.
+    if hardships.is_disk_damaged || is_decided_by_clocks || write.expires_us.is_some() {
+        return None;
+    }
+    // It does not say what it has deleted.
+    if write.kind == WriteKind::DeleteUnseen {
+        return None;
+    }
+    let of = |number: &WriteNumber| &history.writes[number.0 as usize];
+    let seen = history.reads[write.context?.0 as usize].found.iter();
+    let values: Vec<WriteNumber> = seen
+        .filter_map(|found| if let Found::Value(seen) = found { Some(*seen) } else { None })
+        .filter(|seen| !of(seen).may_be_made_late() && !history.is_made_twice(*seen))
+        .collect();
+    let since_us = values.iter().map(|seen| of(seen).start_us).min()?;
+    is_whole_since(history, since_us).then_some((Settled::Replaced(values), since_us))
+}
+
+/// Whether no machine has lost since then what its node does not know of.
+fn is_whole_since(history: &History, start_us: u64) -> bool {
+    let hardships = &history.hardships;
+    let mut lost_us = hardships.losses_us.iter().chain(&hardships.lost_unnoticed_us);
+    lost_us.all(|at_us| *at_us < start_us)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Policy, Read, ReadNumber, Reader, Write};
+    use crate::history::{Read, ReadNumber, Reader};
     use crate::value::value_of;
     use quoit_model::clock::{Actor, Dot, VersionVector};
     use quoit_model::merge::{NewValue, WritePolicy};
@@ -262,12 +318,23 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_that_has_lost_records_is_in_no_majority() {
+        let written = object(Some(1));
+        let (has, lacks) = (PrimaryCopy::Known(Some(&written)), PrimaryCopy::Known(None));
+        let settled = Settled::Value(WriteNumber(1));
+        let of = |copies: [PrimaryCopy<'_>; 3]| is_shown(&settled, &copies, 2);
+        assert!(of([has, PrimaryCopy::Lost, lacks]), "the two that are left are asked both");
+        assert!(!of([lacks, PrimaryCopy::Lost, lacks]));
+        assert!(of([lacks, PrimaryCopy::Lost, PrimaryCopy::Lost]), "no read is answered");
+    }
+
+    #[test]
     fn a_deleted_value_is_nowhere_or_beside_enough_tombstones() {
         let (value, tombstone) = (object(Some(1)), object(None));
         let (shows, keeps_out) =
             (PrimaryCopy::Known(Some(&value)), PrimaryCopy::Known(Some(&tombstone)));
         let nothing = PrimaryCopy::Known(None);
-        let settled = Settled::Deleted(vec![WriteNumber(1)]);
+        let settled = Settled::Replaced(vec![WriteNumber(1)]);
         let of = |copies: [PrimaryCopy<'_>; 3]| is_shown(&settled, &copies, 2);
         assert!(of([nothing, nothing, nothing]) && of([shows, keeps_out, keeps_out]));
         assert!(of([shows, keeps_out, PrimaryCopy::Unknown]));
@@ -303,20 +370,25 @@ mod tests {
     #[test]
     fn the_last_change_counts_when_it_was_acknowledged_and_nothing_was_lost() {
         let what = |history: &History, now_us| {
-            settled(history, KEY, now_us).map(|(settled, _)| settled.to_string())
+            let settled = settled(history, KEY, now_us);
+            settled.iter().map(|(settled, _)| settled.to_string()).collect::<Vec<_>>()
         };
+        let none = Vec::<String>::new();
         let history = deleted();
-        let told = what(&history, 200).expect("nothing disturbs it");
-        assert!(told.contains("deleted") && told.contains("WriteNumber(0)"), "{told}");
-        assert_eq!(what(&history, 102), None, "it is under way");
+        let told = what(&history, 200);
+        assert!(told[0].contains("replaced") && told[0].contains("WriteNumber(0)"), "{told:?}");
+        assert_eq!(what(&history, 102), none, "it is under way");
         let mut lossy = deleted();
         lossy.hardships.losses_us.push(20);
-        assert_eq!(what(&lossy, 200), None, "a copy of the value may be gone with its machine");
+        assert_eq!(what(&lossy, 200), none, "a copy of the value may be gone with its machine");
         let mut late = deleted();
         late.writes[0].outcome = Outcome::Unknown;
-        assert_eq!(what(&late, 200), None, "the put may be made again");
+        assert_eq!(what(&late, 200), none, "the put may be made again");
         let mut beside = deleted();
         beside.writes.push(write(WriteKind::Put, 101, None));
-        assert_eq!(what(&beside, 200), None, "two writes are beside each other");
+        assert_eq!(what(&beside, 200), told, "of writes beside each other none is the last one");
+        let mut again = deleted();
+        again.writes.push(write(WriteKind::Put, 150, None));
+        assert_eq!(what(&again, 200).len(), 2, "a later value, and the deleted one as before");
     }
 }

@@ -67,6 +67,15 @@ impl ReplicaCounts {
             .any(|change| change.start_us <= until_us && change.end_us >= from_us)
     }
 
+    /// Whether the number was never lowered between two moments.
+    #[must_use]
+    pub fn only_raised(&self, policy: Policy, from_us: u64, until_us: u64) -> bool {
+        let mut within = self
+            .changes_of(policy)
+            .filter(|change| change.start_us <= until_us && change.end_us >= from_us);
+        within.all(|change| change.after > change.before)
+    }
+
     /// The numbers that nodes may go by at a moment.
     #[must_use]
     pub fn in_force(&self, policy: Policy, at_us: u64) -> Vec<u32> {
@@ -122,6 +131,8 @@ mod tests {
         counts.end(Policy::Latest, 200);
         counts.begin(Policy::Latest, 5, 300);
         counts.end(Policy::Latest, 400);
+        let raised = |from_us, until_us| counts.only_raised(Policy::Latest, from_us, until_us);
+        assert!(raised(201, 500) && !raised(150, 500) && !raised(10, 100));
         let changed = |from_us, until_us| counts.changed_within(Policy::Latest, from_us, until_us);
         assert!(changed(50, 100) && changed(200, 250) && changed(10, 500));
         assert!(!changed(10, 99) && !changed(201, 299) && !changed(401, 900));

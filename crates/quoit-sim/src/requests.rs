@@ -58,6 +58,12 @@ impl Quorums {
         Self { is_strict: true, asks_primaries: true, copies, synced, timeout_ms }
     }
 
+    /// Whether a majority has to take part, of stand-ins too.
+    #[must_use]
+    pub fn asks_majority(self) -> bool {
+        matches!(self.copies, Quorum::Quorum | Quorum::All)
+    }
+
     /// All primaries, for the last look.
     #[must_use]
     pub const fn all(timeout_ms: u32) -> Self {

@@ -203,7 +203,11 @@ impl Settings {
                 match self.family {
                     Some(Family::Members) => workload = workload.wide(),
                     Some(
-                        Family::LostFiles | Family::OlderData | Family::Lull | Family::Blackouts,
+                        Family::LostFiles
+                        | Family::OlderData
+                        | Family::Lull
+                        | Family::Blackouts
+                        | Family::HungDisks,
                     ) => {
                         workload = workload.deleting();
                     }
@@ -273,6 +277,7 @@ impl Settings {
                 Family::LostFiles
                     | Family::OlderData
                     | Family::Blackouts
+                    | Family::HungDisks
                     | Family::WithoutExchanges
                     | Family::Members
             )
@@ -318,7 +323,7 @@ impl Settings {
     pub(crate) fn transfer_rate(&self, seed: u64) -> u64 {
         let mut random = Random::new(seed, "transfers", 0);
         let is_slow = random.percent(match self.family {
-            Some(Family::Members) => SLOW_TRANSFERS_OF_MEMBERS_PERCENT,
+            Some(Family::Members | Family::ReplicaCounts) => SLOW_TRANSFERS_OF_MEMBERS_PERCENT,
             _ => SLOW_TRANSFERS_PERCENT,
         });
         let rates = if is_slow { SLOW_RATES } else { FAST_RATES };

@@ -181,6 +181,7 @@ impl ReplicatedStore {
         let tombstone = decode(&record.tombstone)?;
         let digest = tombstone.digest();
         let mut outcome = Ok(());
+        let mut rest_digest = None;
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             let Some(stored) = stored else { return Decision::Keep };
             // The tombstone itself goes with its reaping.
@@ -199,13 +200,18 @@ impl ReplicatedStore {
                 Some(rest) if rest.digest() == stored.meta.digest => Decision::Keep,
                 Some(rest) => {
                     rest.encode_into(out);
+                    rest_digest = rest.is_tombstone().then(|| rest.digest());
                     Decision::Put(RecordMeta::of(&rest, stored.meta.n_val_class))
                 }
             }
         };
         let applied = self.records.update_whole(&at, Before::Read, Access::Wait, &mut change)?;
         outcome?;
-        Ok(matches!(applied, Applied::Written(_)))
+        let is_written = matches!(applied, Applied::Written(_));
+        if let Some(digest) = rest_digest.filter(|_| is_written) {
+            self.note_tombstone(&at, digest);
+        }
+        Ok(is_written)
     }
 }
 

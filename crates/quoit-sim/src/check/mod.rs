@@ -102,6 +102,7 @@ pub fn check(history: &History) -> Result<(), Violation> {
                 let by = match read.reader {
                     Reader::Client => "a client's read".to_owned(),
                     Reader::Strict => "a read of a majority of the primaries".to_owned(),
+                    Reader::Majority => "a read of a majority".to_owned(),
                     Reader::Writer(number) => format!("what {number} was shown of its write"),
                     Reader::Final => "the read after the faults".to_owned(),
                     Reader::Union => "a look into all nodes after the faults".to_owned(),

@@ -79,11 +79,13 @@ impl Causes<'_> {
             Reader::Writer(writer) => writer == number,
             Reader::Union => came_before && self.history.is_firm(write),
             Reader::Final => came_before && write.is_strict && self.history.is_firm(write),
-            Reader::Strict => {
+            // Stand-ins may have kept what was deleted.
+            Reader::Majority if write.kind.is_delete() => false,
+            Reader::Strict | Reader::Majority => {
                 came_before
                     && write.is_strict
                     && !hardships
-                        .files_lost_us
+                        .lost_unnoticed_us
                         .iter()
                         .any(|at_us| (write.start_us..=read.end_us).contains(at_us))
                     && self.have_quorums_met(read, write)
@@ -92,18 +94,22 @@ impl Causes<'_> {
         }
     }
 
-    /// Whether majorities of the primaries at both times meet: those of different numbers of replicas need
-    /// not.
+    /// Whether majorities of the primaries at both times meet. Those of different numbers of replicas need
+    /// not; where the number was raised, only the former primaries count until the others have all.
     fn have_quorums_met(&self, read: &Read, write: &Write) -> bool {
         let policy = self.history.keys[read.key.0 as usize];
-        !self.history.replica_counts.changed_within(policy, write.start_us, read.end_us)
+        let (counts, from_us, until_us) =
+            (&self.history.replica_counts, write.start_us, read.end_us);
+        !counts.changed_within(policy, from_us, until_us)
+            || read.reader == Reader::Strict && counts.only_raised(policy, from_us, until_us)
     }
 
     /// Whether a write may have been on one disk, which was lost with its machine before a read.
     fn may_be_gone(&self, read: &Read, write: &Write) -> bool {
         let policy = self.history.keys.get(read.key.0 as usize).copied();
         let n_val = self.history.replica_counts.least_from(policy, write.start_us);
-        let mut losses_us = self.history.hardships.losses_us.iter();
+        let hardships = &self.history.hardships;
+        let mut losses_us = hardships.losses_us.iter().chain(&hardships.files_lost_us);
         n_val < 2 && losses_us.any(|at_us| (write.start_us..=read.end_us).contains(at_us))
     }
 
@@ -116,7 +122,8 @@ impl Causes<'_> {
     ) -> Result<(), Violation> {
         let surely = &self.seen[number.0 as usize].surely;
         // A fallback may still have what the primaries have replaced.
-        let shown = if read.reader == Reader::Union { &[][..] } else { &read.found };
+        let has_stand_ins = matches!(read.reader, Reader::Union | Reader::Majority);
+        let shown = if has_stand_ins { &[][..] } else { &read.found };
         for found in shown {
             if let Found::Value(value) = found
                 && *value != number

@@ -250,7 +250,7 @@ fn a_value_under_two_events_may_stay_beside_what_replaced_it_unless_writes_are_m
 }
 
 #[test]
-fn a_majority_misses_only_what_a_disk_forgot_meanwhile_or_what_other_numbers_of_replicas_took() {
+fn a_majority_misses_only_what_a_disk_forgot_unnoticed_or_what_more_replicas_took() {
     let missed = |meanwhile: &dyn Fn(&mut Script)| {
         let mut script = Script::new(Policy::Siblings);
         script.put(None);
@@ -262,16 +262,29 @@ fn a_majority_misses_only_what_a_disk_forgot_meanwhile_or_what_other_numbers_of_
         missed(&|script| script.history.hardships.is_disk_damaged = true),
         Some(Fault::Lost)
     );
-    let forgets = |script: &mut Script| {
+    let notices = |script: &mut Script| {
         let now_us = script.tick();
         script.history.hardships.files_lost_us.push(now_us);
     };
-    assert_eq!(missed(&forgets), None);
-    let changes = |script: &mut Script| {
+    assert_eq!(missed(&notices), Some(Fault::Lost), "a copy that has lost records does not count");
+    let forgets = |script: &mut Script| {
+        notices(script);
         let now_us = script.tick();
-        script.history.replica_counts.begin(Policy::Siblings, 5, now_us);
+        script.history.hardships.lost_unnoticed_us.push(now_us);
     };
-    assert_eq!(missed(&changes), None);
+    assert_eq!(missed(&forgets), None);
+    let changes_to = |n_val: u32| {
+        missed(&|script| {
+            let now_us = script.tick();
+            script.history.replica_counts.begin(Policy::Siblings, n_val, now_us);
+        })
+    };
+    assert_eq!(changes_to(1), None);
+    assert_eq!(
+        changes_to(5),
+        Some(Fault::Lost),
+        "added replicas do not count before they have all"
+    );
     let changes_elsewhere = |script: &mut Script| {
         let now_us = script.tick();
         script.history.replica_counts.begin(Policy::Latest, 5, now_us);
@@ -286,6 +299,20 @@ fn only_reads_of_a_majority_have_to_show_what_was_acknowledged() {
     script.read(Reader::Client, []);
     assert_eq!(script.fault(), None);
     script.read(Reader::Strict, []);
+    assert_eq!(script.fault(), Some(Fault::Lost));
+}
+
+#[test]
+fn a_majority_that_stand_ins_may_be_part_of_shows_what_was_acknowledged_and_maybe_what_was_deleted()
+{
+    let mut script = Script::new(Policy::Siblings);
+    let value = script.put(None);
+    let context = script.finds([value]);
+    script.write(WriteKind::Delete, Some(context));
+    script.read(Reader::Majority, [Found::Value(value)]);
+    assert_eq!(script.fault(), None, "a stand-in may still have it");
+    script.put(None);
+    script.read(Reader::Majority, []);
     assert_eq!(script.fault(), Some(Fault::Lost));
 }
 
