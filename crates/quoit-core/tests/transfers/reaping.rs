@@ -1,7 +1,11 @@
 //! Reaped tombstones, and what could bring back what they deleted.
 
 use crate::fixture::{TestCluster, id, key, key_in};
-use quoit_cluster::NodeId;
+use bytes::Bytes;
+use quoit_cluster::{Lane, NodeId};
+use quoit_model::hash::Partition;
+use quoit_store::engine::Record;
+use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -266,6 +270,39 @@ async fn new_primaries_know_what_was_reaped() {
     cluster.start(away).await;
     cluster.pass(Duration::from_secs(60)).await;
     assert_eq!(shown(&cluster, "default").await, 0);
+}
+
+/// A record of the only key that a node alone has written and deleted, before it is reaped.
+async fn tombstone_of(cluster: &TestCluster, number: u8) -> (Partition, Bytes, Record) {
+    cluster.put(number, "k", "value").await;
+    cluster.delete(number, "k").await;
+    cluster.records(number).pop().expect("the tombstone is there")
+}
+
+/// A reap record covers only a part of a tombstone that two deletes have made. The rest is a tombstone of its
+/// own: its first primary has it reaped when it is due, and not only when it looks for what was left behind.
+#[tokio::test(start_paused = true)]
+async fn a_tombstone_that_is_left_beside_a_reap_record_is_reaped_when_it_is_due() {
+    let apart = TestCluster::alone(2).await;
+    let (partition, name, reaped) = tombstone_of(&apart, 1).await;
+    let (_, _, stored) = tombstone_of(&apart, 2).await;
+    let cluster = TestCluster::joined(3).await;
+    let layout_version = cluster.control(1).read().layouts().newest().version();
+    for number in 1..=3 {
+        cluster.find_again(number, "k", &stored);
+    }
+    for (from, to) in [(1, 2), (2, 3), (3, 1)] {
+        let (partition, digest) = (u32::from(partition.0), reaped.meta.digest);
+        let (key, object) = (name.clone(), reaped.value.clone());
+        let records = vec![Tombstone { key, partition, digest, object }];
+        let peer = cluster.internode(from).peer(id(to)).expect("they know each other");
+        let take = TakeReaped { layout_version, records };
+        let second = Duration::from_secs(1);
+        peer.call(METHOD_TAKE_REAPED, &take, b"", Lane::Large, second).await.unwrap();
+    }
+    assert_eq!(cluster.holders("k").len(), 3);
+    cluster.pass(Duration::from_secs(20)).await;
+    assert_eq!(cluster.holders("k").len(), 0);
 }
 
 /// The primaries of most records are there when one of many members is away.
