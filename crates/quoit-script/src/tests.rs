@@ -3,6 +3,7 @@ mod shares;
 
 use super::*;
 use crate::shares::RUNTIME_BYTES;
+use crate::worker::words_of;
 use quoit_mapreduce::{FoundObject, Input, ScriptCall, term_from_json};
 use quoit_model::object::{Object, Sibling};
 use std::time::{Duration, Instant};
@@ -216,6 +217,15 @@ fn the_sessions_of_a_job_have_one_memory() {
     drop(first);
     wait_for_memory(&engine);
     holding(&engine, 1, 5).expect("there is room again");
+}
+
+#[test]
+fn an_error_without_memory_for_its_words_is_one_of_memory() {
+    for unsaid in ["", "Invalid error message"] {
+        assert_eq!(words_of("InternalError", unsaid), "InternalError: out of memory");
+        assert_eq!(words_of("Error", unsaid), format!("Error: {unsaid}"));
+    }
+    assert_eq!(words_of("InternalError", "stack overflow"), "InternalError: stack overflow");
 }
 
 #[test]

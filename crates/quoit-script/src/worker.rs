@@ -359,6 +359,17 @@ fn value_count(json: &[u8]) -> usize {
     count
 }
 
+/// The words of an exception. An internal error of QuickJS that has none, or only says so, is one for whose
+/// words there was no memory left.
+pub(crate) fn words_of(name: &str, message: &str) -> String {
+    match (name, message) {
+        ("InternalError", "" | "Invalid error message") => {
+            "InternalError: out of memory".to_owned()
+        }
+        _ => format!("{name}: {message}"),
+    }
+}
+
 /// Describes the error of a script.
 fn describe(watch: &Watch, phase: usize, error: &CaughtError<'_>) -> ScriptFault {
     if let Some(message) = watch.interruption() {
@@ -368,7 +379,7 @@ fn describe(watch: &Watch, phase: usize, error: &CaughtError<'_>) -> ScriptFault
         CaughtError::Exception(exception) => {
             let name = exception.as_object().get::<_, String>("name").unwrap_or_default();
             let message = exception.message().unwrap_or_default();
-            (format!("{name}: {message}"), exception.stack().unwrap_or_default())
+            (words_of(&name, &message), exception.stack().unwrap_or_default())
         }
         // There was no memory left for an exception.
         CaughtError::Value(value) if value.is_null() => {

@@ -6,15 +6,16 @@ use crate::check::{self, Violation, check};
 use crate::client::{Client, Ground};
 use crate::cluster_plan::{ClusterPlan, operated_cluster};
 use crate::data_types::{self, DataTypeClient, DataTypeHistory};
+use crate::engine::EngineKind;
 use crate::family::Family;
 use crate::faults::{LATENCY_US, MachineFault, Planned, plan, plan_later};
 use crate::finish::read_back;
 use crate::form::form;
 use crate::growth::{SAMPLE_US, check_growth};
 use crate::history::History;
+use crate::kept::{LOOKS_US, look};
 use crate::links::{Links, Replication};
 use crate::machine::{Disks, Machine, Use};
-use crate::majorities::{LOOKS_US, check_majorities};
 use crate::names::policies;
 use crate::network::BlockedLinks;
 use crate::operator::{Operator, Orders};
@@ -185,7 +186,7 @@ impl Cluster {
         let mut planned = std::mem::take(&mut self.planned).into_iter().peekable();
         let mut began_us = 0;
         let mut random = Random::new(self.around.seed, "growth", 0);
-        let (mut next_sample_us, mut next_look_us) = (0, 0);
+        let (mut next_sample_us, mut next_look_us, mut look_count) = (0, 0, 0);
         loop {
             self.ground.time.advance_us(TICK_US);
             let now_us = self.ground.time.now_us();
@@ -207,7 +208,9 @@ impl Cluster {
             if now_us >= next_look_us && stage != Stage::Form {
                 next_look_us = now_us + random.within(LOOKS_US);
                 if self.around.replication.is_none() {
-                    check_majorities(&self.ground)?;
+                    let with_disks = self.around.engine_kind == EngineKind::Bitcask;
+                    look(&self.ground, look_count, with_disks)?;
+                    look_count += 1;
                 }
             }
             if stage == Stage::Mend {

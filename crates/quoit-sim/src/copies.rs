@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Bytes of a value that tell it from all others.
-const TELLING_BYTES: usize = 60;
+pub(crate) const TELLING_BYTES: usize = 60;
 
 /// Layouts that all nodes go by which run, by version.
 pub struct KnownLayouts(BTreeMap<u64, Arc<Layout>>);

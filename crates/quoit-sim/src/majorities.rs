@@ -9,23 +9,13 @@ use crate::client::Ground;
 use crate::contents::Contents;
 use crate::copies::is_undisturbed;
 use crate::history::{Found, History, KeyNumber, Outcome, Policy, Write, WriteKind, WriteNumber};
-use crate::machine::Machine;
 use crate::names::Name;
-use crate::value::{Events, found_in, found_in_object};
-use quoit_cluster::{NodeId, State};
-use quoit_core::ReplicatedStore;
-use quoit_model::hash::Partition;
-use quoit_model::layout::Layout;
+use crate::stores_now::StoresNow;
+use crate::value::found_in;
+use quoit_cluster::NodeId;
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::ops::Range;
-use std::sync::Arc;
-
-/// Times between two looks, in simulated microseconds.
-pub const LOOKS_US: Range<u64> = 100_000..600_000;
 
 /// Something that majorities of the primaries have to know of a key.
 enum Settled {
@@ -46,21 +36,13 @@ enum PrimaryCopy<'c> {
     Known(Option<&'c Object>),
 }
 
-/// The stores of all nodes that run, as they are at one moment.
-struct StoresNow {
-    stores: Vec<(usize, Arc<ReplicatedStore>)>,
-    contents: Vec<Contents>,
-}
-
 /// Looks into the stores of all nodes that run.
 ///
 /// # Errors
 ///
 /// When a majority of the primaries could not show an acknowledged write, or would show a value that was
 /// replaced or deleted.
-pub fn check_majorities(ground: &Ground) -> Result<(), Violation> {
-    // What can't be read now is no matter of majorities.
-    let Some(look) = StoresNow::at(ground) else { return Ok(()) };
+pub fn check_majorities(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
     let Some(newest) = look.newest() else { return Ok(()) };
     note_events(&mut ground.history.lock(), &look.contents);
     let state = newest.control().read();
@@ -80,7 +62,7 @@ pub fn check_majorities(ground: &Ground) -> Result<(), Violation> {
             let primaries = name.primaries(layout, state.ring_size(), *n_val);
             let copy = |id: &NodeId| match lost.contains(id) {
                 true => PrimaryCopy::Lost,
-                false => look.copy(*id, key),
+                false => look.copy(*id, key).map_or(PrimaryCopy::Unknown, PrimaryCopy::Known),
             };
             let copies: Vec<_> = primaries.iter().map(copy).collect();
             // A node that has several places of a partition counts for several copies.
@@ -101,68 +83,17 @@ pub fn check_majorities(ground: &Ground) -> Result<(), Violation> {
     Ok(())
 }
 
-impl StoresNow {
-    /// The stores as they are now; `None` when one can't be read.
-    fn at(ground: &Ground) -> Option<Self> {
-        let machines = ground.in_service();
-        let running = machines.iter().filter_map(|machine| Some((machine.index, machine.store()?)));
-        let stores: Vec<_> = running.collect();
-        let contents = stores.iter().map(|(_, store)| Contents::of(store));
-        let contents = contents.collect::<Result<_, _>>().ok()?;
-        Some(Self { stores, contents })
-    }
-
-    /// The store of the node that knows the newest layouts; of several the first: a spare that has not joined
-    /// yet is a cluster by itself, with layouts of its own.
-    fn newest(&self) -> Option<&Arc<ReplicatedStore>> {
-        let version = |(place, store): &&(usize, Arc<ReplicatedStore>)| {
-            let state = store.control().read();
-            let layouts = state.layouts();
-            (layouts.newest().version(), layouts.oldest_version(), Reverse(*place))
-        };
-        self.stores.iter().max_by_key(version).map(|(_, store)| store)
-    }
-
-    /// The layouts that members read a key by, without those that replicas refuse.
-    fn read_layouts(&self, newest: &State, name: &Name) -> BTreeMap<u64, Arc<Layout>> {
-        let partition = name.partition(newest.ring_size());
-        let members = self
-            .stores
-            .iter()
-            .filter(|(place, _)| newest.members().get(Machine::node_id_at(*place)).is_some());
-        let layouts = members.map(|(_, store)| {
-            let state = store.control().read();
-            let layout = state.layouts().for_reads(partition);
-            (layout.version(), Arc::clone(layout))
-        });
-        layouts.filter(|(version, _)| *version >= newest.layouts().oldest_version()).collect()
-    }
-
-    /// The nodes whose copies of a partition have lost records, as far as any node knows.
-    fn lost(&self, partition: Partition) -> BTreeSet<NodeId> {
-        let known = self.stores.iter().flat_map(|(_, store)| {
-            let state = store.control().read();
-            let lost = state.layouts().lost_copies().filter(|(of, _)| *of == partition);
-            lost.map(|(_, node)| node).collect::<Vec<_>>()
-        });
-        known.collect()
-    }
-
-    fn copy(&self, node: NodeId, key: KeyNumber) -> PrimaryCopy<'_> {
-        let place = self.stores.iter().position(|(place, _)| Machine::node_id_at(*place) == node);
-        place.map_or(PrimaryCopy::Unknown, |place| {
-            PrimaryCopy::Known(self.contents[place].objects.get(&key))
+/// The values that majorities have to show now, with the number of their replicas.
+pub(crate) fn settled_values(history: &History, now_us: u64) -> Vec<(KeyNumber, WriteNumber, u32)> {
+    let keys = (0..history.keys.len() as u32).map(KeyNumber);
+    let values = keys.flat_map(|key| {
+        let settled = settled_now(history, key, now_us).into_iter();
+        settled.filter_map(move |(settled, n_val)| match settled {
+            Settled::Value(number) => Some((key, number, n_val)),
+            Settled::Replaced(_) => None,
         })
-    }
-
-    /// Describes the copies of a key.
-    fn words(&self, key: KeyNumber) -> String {
-        let words = self.stores.iter().zip(&self.contents).map(|((place, _), contents)| {
-            let found = found_in_object(contents.objects.get(&key), Events::CountEach);
-            format!("n{} holds {found:?}", place + 1)
-        });
-        words.collect::<Vec<_>>().join(", ")
-    }
+    });
+    values.collect()
 }
 
 impl fmt::Display for Settled {

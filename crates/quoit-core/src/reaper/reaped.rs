@@ -12,6 +12,8 @@ use crate::replica::{Place, Replicated, merge, merge_rule};
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
 use quoit_cluster::NoSuchType;
+use quoit_model::clock::VersionVector;
+use quoit_model::hash::Partition;
 use quoit_model::object::Object;
 use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef};
 use quoit_store::error::StoreError;
@@ -102,6 +104,24 @@ impl ReplicatedStore {
             }
             Err(fault) => Err(fault.into()),
         }
+    }
+
+    /// Clock of the tombstone that was reaped under a name, as far as this node remembers it. What it stores
+    /// under that name has seen the tombstone, except where the last write wins.
+    ///
+    /// # Errors
+    ///
+    /// Names that are none, and faults of the disk.
+    pub fn reaped_clock(
+        &self,
+        encoded: &[u8],
+        partition: Partition,
+    ) -> Result<Option<VersionVector>, RequestError> {
+        let place = Place::new(encoded, partition)?;
+        Ok(match self.reaped_at(&place.at(), Access::Wait)? {
+            Reaped::Tombstone(tombstone) => Some(tombstone.clock),
+            Reaped::Nothing | Reaped::WouldBlock => None,
+        })
     }
 
     /// Whether there may be a reap record of a name. No disk is asked.

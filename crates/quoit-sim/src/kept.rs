@@ -1,0 +1,116 @@
+//! Promises that stores rely on themselves, looked for in the middle of a run: acknowledged values stay on as
+//! many disks as it takes, and nothing is stored beside a reap record that the record has deleted.
+//!
+//! Few runs come to harm where one of them is broken: several machines would have to lose their power within
+//! moments, or a copy would have to come at the right time.
+
+use crate::check::{Fault, Violation};
+use crate::client::Ground;
+use crate::copies::TELLING_BYTES;
+use crate::history::{Found, Policy};
+use crate::machine::Machine;
+use crate::majorities::{check_majorities, settled_values};
+use crate::names::Name;
+use crate::stores_now::StoresNow;
+use crate::value::found_in;
+use memchr::memmem;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Times between two looks, in simulated microseconds.
+pub const LOOKS_US: Range<u64> = 100_000..600_000;
+/// Of so many looks one is at the disks, too: it is dearer.
+const LOOKS_AT_DISKS: u64 = 4;
+/// Disks that an acknowledged write of a majority, synced by a majority, is on until it is replaced.
+const DISKS_MIN: usize = 2;
+
+/// Looks into the stores of all nodes that run, for the so many-th time; at the disks only where engines
+/// write what they acknowledge to files in one piece.
+///
+/// # Errors
+///
+/// The first promise that is broken.
+pub fn look(ground: &Ground, number: u64, with_disks: bool) -> Result<(), Violation> {
+    // What can't be read now is no matter of these promises.
+    let Some(stores) = StoresNow::at(ground) else { return Ok(()) };
+    check_majorities(ground, &stores)?;
+    if with_disks && number.is_multiple_of(LOOKS_AT_DISKS) {
+        check_disks(ground, &stores)?;
+    }
+    check_reaped(ground, &stores)
+}
+
+/// Checks that the disks of as many machines have each value as have acknowledged it, whichever they are by
+/// now.
+fn check_disks(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+    let Some(newest) = look.newest() else { return Ok(()) };
+    let (state, now_us) = (newest.control().read(), ground.time.now_us());
+    let machines = ground.in_service();
+    let history = ground.history.lock();
+    for (key, number, n_val) in settled_values(&history, now_us) {
+        let since_us = history.writes[number.0 as usize].start_us;
+        let name = Name::of(key, history.keys[key.0 as usize]);
+        let layouts = look.read_layouts(&state, &name);
+        // A node that has several places of a partition counts for several copies.
+        let is_spread = layouts
+            .values()
+            .all(|layout| name.primaries(layout, state.ring_size(), n_val).len() == n_val as usize);
+        let is_lost = history.hardships.files_lost_us.iter().any(|at_us| *at_us >= since_us);
+        let objects = look.contents.iter().filter_map(|contents| contents.objects.get(&key));
+        let mut siblings = objects.flat_map(|object| &object.siblings);
+        let sibling = siblings.find(|each| found_in(each) == Found::Value(number));
+        let (true, false, Some(sibling)) = (is_spread, is_lost, sibling) else { continue };
+        let telling = &sibling.value[..sibling.value.len().min(TELLING_BYTES)];
+        let finder = memmem::Finder::new(telling);
+        let has = |machine: &&Arc<Machine>| {
+            machine.disks().data.has_durable(|bytes| finder.find(bytes).is_some())
+        };
+        let holders: Vec<_> = machines.iter().filter(has).map(|machine| &machine.name).collect();
+        if holders.len() < DISKS_MIN.min(n_val as usize) {
+            let text = format!(
+                "at {} ms, key {}: a loss of power would leave {number} to {holders:?} only: {}",
+                now_us / 1_000,
+                key.0,
+                look.words(key)
+            );
+            return Err(Violation::new(Fault::Unsynced, text));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that what a node stores under a name has seen the tombstone that it has reaped there.
+fn check_reaped(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+    {
+        let hardships = &ground.history.lock().hardships;
+        if hardships.is_disk_damaged || !hardships.lost_unnoticed_us.is_empty() {
+            return Ok(());
+        }
+    }
+    for ((place, store), contents) in look.stores.iter().zip(&look.contents) {
+        let ring_size = store.control().ring_size();
+        for (key, object) in &contents.objects {
+            let policy = ground.policy(*key);
+            let name = Name::of(*key, policy);
+            let partition = name.partition(ring_size);
+            // Times decide there, whatever has been seen.
+            let is_excused = policy == Policy::LastWriteWins
+                || look.lost(partition).contains(&Machine::node_id_at(*place));
+            let reaped = store.reaped_clock(&name.key_ref().encoded(), partition);
+            if let Ok(Some(clock)) = reaped
+                && !is_excused
+                && !object.clock.descends(&clock)
+            {
+                let text = format!(
+                    "at {} ms, key {}: n{} stores what it has reaped: {}",
+                    ground.time.now_us() / 1_000,
+                    key.0,
+                    place + 1,
+                    look.words(*key)
+                );
+                return Err(Violation::new(Fault::Resurrected, text));
+            }
+        }
+    }
+    Ok(())
+}

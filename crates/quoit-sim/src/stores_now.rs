@@ -1,0 +1,85 @@
+//! The stores of all nodes that run, seen from inside at one moment of a run.
+
+use crate::client::Ground;
+use crate::contents::Contents;
+use crate::history::KeyNumber;
+use crate::machine::Machine;
+use crate::names::Name;
+use crate::value::{Events, found_in_object};
+use quoit_cluster::{NodeId, State};
+use quoit_core::ReplicatedStore;
+use quoit_model::hash::Partition;
+use quoit_model::layout::Layout;
+use quoit_model::object::Object;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The stores of all nodes that run, by the places of their machines, and what they have.
+pub(crate) struct StoresNow {
+    pub(crate) stores: Vec<(usize, Arc<ReplicatedStore>)>,
+    pub(crate) contents: Vec<Contents>,
+}
+
+impl StoresNow {
+    /// The stores as they are now; `None` when one can't be read.
+    pub(crate) fn at(ground: &Ground) -> Option<Self> {
+        let machines = ground.in_service();
+        let running = machines.iter().filter_map(|machine| Some((machine.index, machine.store()?)));
+        let stores: Vec<_> = running.collect();
+        let contents = stores.iter().map(|(_, store)| Contents::of(store));
+        let contents = contents.collect::<Result<_, _>>().ok()?;
+        Some(Self { stores, contents })
+    }
+
+    /// The store of the node that knows the newest layouts; of several the first: a spare that has not joined
+    /// yet is a cluster by itself, with layouts of its own.
+    pub(crate) fn newest(&self) -> Option<&Arc<ReplicatedStore>> {
+        let version = |(place, store): &&(usize, Arc<ReplicatedStore>)| {
+            let state = store.control().read();
+            let layouts = state.layouts();
+            (layouts.newest().version(), layouts.oldest_version(), Reverse(*place))
+        };
+        self.stores.iter().max_by_key(version).map(|(_, store)| store)
+    }
+
+    /// The layouts that members read a key by, without those that replicas refuse.
+    pub(crate) fn read_layouts(&self, newest: &State, name: &Name) -> BTreeMap<u64, Arc<Layout>> {
+        let partition = name.partition(newest.ring_size());
+        let members = self
+            .stores
+            .iter()
+            .filter(|(place, _)| newest.members().get(Machine::node_id_at(*place)).is_some());
+        let layouts = members.map(|(_, store)| {
+            let state = store.control().read();
+            let layout = state.layouts().for_reads(partition);
+            (layout.version(), Arc::clone(layout))
+        });
+        layouts.filter(|(version, _)| *version >= newest.layouts().oldest_version()).collect()
+    }
+
+    /// The nodes whose copies of a partition have lost records, as far as any node knows.
+    pub(crate) fn lost(&self, partition: Partition) -> BTreeSet<NodeId> {
+        let known = self.stores.iter().flat_map(|(_, store)| {
+            let state = store.control().read();
+            let lost = state.layouts().lost_copies().filter(|(of, _)| *of == partition);
+            lost.map(|(_, node)| node).collect::<Vec<_>>()
+        });
+        known.collect()
+    }
+
+    /// Describes the copies of a key.
+    pub(crate) fn words(&self, key: KeyNumber) -> String {
+        let words = self.stores.iter().zip(&self.contents).map(|((place, _), contents)| {
+            let found = found_in_object(contents.objects.get(&key), Events::CountEach);
+            format!("n{} holds {found:?}", place + 1)
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// A node's copy of a key; the outer `None` when the node does not run.
+    pub(crate) fn copy(&self, node: NodeId, key: KeyNumber) -> Option<Option<&Object>> {
+        let place = self.stores.iter().position(|(place, _)| Machine::node_id_at(*place) == node);
+        place.map(|place| self.contents[place].objects.get(&key))
+    }
+}
