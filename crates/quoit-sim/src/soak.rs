@@ -62,7 +62,7 @@ const DATA_TYPE_SEEDS: Range<u64> = 0..40;
 const FAMILY_SEEDS: [(Family, Range<u64>); 3] =
     [(Family::Clusters, 0..14), (Family::Blackouts, 40..48), (Family::WrongStarts, 0..10)];
 /// Planted faults that it looks for among them.
-const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 7] = [
+const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 9] = [
     (Family::Rights, PlantedFault::KeepsEpoch),
     (Family::Rights, PlantedFault::ForgetsSince),
     (Family::Rights, PlantedFault::RefusesUnasked),
@@ -70,6 +70,8 @@ const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 7] = [
     (Family::WrongStarts, PlantedFault::ServesBeforeTime),
     (Family::WithoutExchanges, PlantedFault::DropsHints),
     (Family::Members, PlantedFault::ReadsNewestLayout),
+    (Family::HungDisks, PlantedFault::AgreesUnsynced),
+    (Family::LostFiles, PlantedFault::OverlooksLosses),
 ];
 /// Seeds of which the same story is asked for twice.
 const REPEATED_SEEDS: Range<u64> = 0..10;
