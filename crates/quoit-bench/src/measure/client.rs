@@ -198,10 +198,13 @@ mod tests {
     #[test]
     fn work_of_this_thread_is_seen() {
         let (before, process_before) = (ThreadTime::now(), process_cpu_time());
+        let some = Duration::from_millis(10);
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
-        while ThreadTime::now().busy <= before.busy + Duration::from_millis(10) {
-            assert!(std::time::Instant::now() < deadline, "the thread's time does not grow");
+        // The kernel counts the two apart: that of the process may be some milliseconds behind.
+        while ThreadTime::now().busy <= before.busy + some
+            || process_cpu_time() < process_before + some
+        {
+            assert!(std::time::Instant::now() < deadline, "the two times do not grow");
         }
-        assert!(process_cpu_time() >= process_before + Duration::from_millis(10));
     }
 }
