@@ -18,6 +18,7 @@ use quoit_store::seam::{ManualClock, ManualExecution};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const RECORD_COUNT: u64 = 210;
@@ -80,10 +81,27 @@ fn make(engine: &str, closes: bool) -> Made {
         .filter_map(|number| Some((key(number), get(&opened, &key(number)).unwrap()?)))
         .collect();
     if closes {
+        if engine == "leveldb" {
+            until_tables(directory.path());
+        }
         opened.close().unwrap();
     }
     drop(opened);
     Made { directory, last, versions }
+}
+
+/// The directory of the tables of records.
+fn tables_of(directory: &Path) -> PathBuf {
+    directory.join("lsm/keyspaces/1/tables")
+}
+
+/// Waits until there is a table of records: they are written in the background, late on a busy machine.
+fn until_tables(directory: &Path) {
+    let (tables, end) = (tables_of(directory), Instant::now() + Duration::from_secs(60));
+    while !tables.is_dir() || files_of(&tables).is_empty() {
+        assert!(Instant::now() < end, "no table was written");
+        std::thread::yield_now();
+    }
 }
 
 /// The second version of a record, which has seen the first.
@@ -290,9 +308,7 @@ fn pages_of_a_tree_without_a_root_are_found_and_the_start_says_that_there_are_so
 fn names_that_can_be_read_keep_removed_records_away() {
     let made = make("leveldb", true);
     // Tables of records, of which the latest have what was removed.
-    let tables = files_of(&made.directory.path().join("lsm/keyspaces/1/tables"));
-    assert!(!tables.is_empty());
-    for file in tables {
+    for file in files_of(&tables_of(made.directory.path())) {
         let what = format!("without {}", file.display());
         let directory = damaged(&made, &file, |file| std::fs::remove_file(file).unwrap());
         let outcome = salvaged("leveldb", directory.path(), &made);
