@@ -222,7 +222,9 @@ fn the_sessions_of_a_job_have_one_memory() {
 #[test]
 fn an_error_without_memory_for_its_words_is_one_of_memory() {
     for unsaid in ["", "Invalid error message"] {
-        assert_eq!(words_of("InternalError", unsaid), "InternalError: out of memory");
+        for name in ["InternalError", ""] {
+            assert_eq!(words_of(name, unsaid), "InternalError: out of memory");
+        }
         assert_eq!(words_of("Error", unsaid), format!("Error: {unsaid}"));
     }
     assert_eq!(words_of("InternalError", "stack overflow"), "InternalError: stack overflow");

@@ -359,11 +359,12 @@ fn value_count(json: &[u8]) -> usize {
     count
 }
 
-/// The words of an exception. An internal error of QuickJS that has none, or only says so, is one for whose
-/// words there was no memory left.
+/// The words of an exception. QuickJS says that a message is invalid where it has no memory left for that of
+/// an internal error, and leaves out what it can't make or tell at all. A script that throws such an error
+/// without words is told the same.
 pub(crate) fn words_of(name: &str, message: &str) -> String {
     match (name, message) {
-        ("InternalError", "" | "Invalid error message") => {
+        ("InternalError" | "", "" | "Invalid error message") => {
             "InternalError: out of memory".to_owned()
         }
         _ => format!("{name}: {message}"),

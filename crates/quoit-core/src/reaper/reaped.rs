@@ -201,7 +201,7 @@ impl ReplicatedStore {
         let tombstone = decode(&record.tombstone)?;
         let digest = tombstone.digest();
         let mut outcome = Ok(());
-        let mut rest_digest = None;
+        let mut rest_meta = None;
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             let Some(stored) = stored else { return Decision::Keep };
             // The tombstone itself goes with its reaping.
@@ -220,16 +220,17 @@ impl ReplicatedStore {
                 Some(rest) if rest.digest() == stored.meta.digest => Decision::Keep,
                 Some(rest) => {
                     rest.encode_into(out);
-                    rest_digest = rest.is_tombstone().then(|| rest.digest());
-                    Decision::Put(RecordMeta::of(&rest, stored.meta.n_val_class))
+                    let meta = RecordMeta::of(&rest, stored.meta.n_val_class);
+                    rest_meta = Some(meta);
+                    Decision::Put(meta)
                 }
             }
         };
         let applied = self.records.update_whole(&at, Before::Read, Access::Wait, &mut change)?;
         outcome?;
         let is_written = matches!(applied, Applied::Written(_));
-        if let Some(digest) = rest_digest.filter(|_| is_written) {
-            self.note_tombstone(&at, digest);
+        if let Some(meta) = rest_meta.filter(|meta| meta.tombstone && is_written) {
+            self.note_tombstone(&at, meta.digest);
         }
         Ok(is_written)
     }

@@ -308,7 +308,9 @@ fn pages_of_a_tree_without_a_root_are_found_and_the_start_says_that_there_are_so
 fn names_that_can_be_read_keep_removed_records_away() {
     let made = make("leveldb", true);
     // Tables of records, of which the latest have what was removed.
-    for file in files_of(&tables_of(made.directory.path())) {
+    let tables = files_of(&tables_of(made.directory.path()));
+    assert!(!tables.is_empty());
+    for file in tables {
         let what = format!("without {}", file.display());
         let directory = damaged(&made, &file, |file| std::fs::remove_file(file).unwrap());
         let outcome = salvaged("leveldb", directory.path(), &made);

@@ -1,8 +1,9 @@
-//! Promises that stores rely on themselves, looked for in the middle of a run: acknowledged values stay on as
-//! many disks as it takes, and nothing is stored beside a reap record that the record has deleted.
+//! Looks into the stores of all nodes in the middle of a run, at what the store itself relies on: majorities
+//! know what was acknowledged, acknowledged values stay on enough disks, and no node stores what it has
+//! reaped.
 //!
-//! Few runs come to harm where one of them is broken: several machines would have to lose their power within
-//! moments, or a copy would have to come at the right time.
+//! Few runs come to harm where one of these promises is broken: several machines would have to lose their
+//! power within moments, or a copy would have to come at the right time.
 
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
@@ -93,13 +94,12 @@ fn check_reaped(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
             let policy = ground.policy(*key);
             let name = Name::of(*key, policy);
             let partition = name.partition(ring_size);
-            // Times decide there, whatever has been seen.
-            let is_excused = policy == Policy::LastWriteWins
-                || look.lost(partition).contains(&Machine::node_id_at(*place));
             let reaped = store.reaped_clock(&name.key_ref().encoded(), partition);
             if let Ok(Some(clock)) = reaped
-                && !is_excused
                 && !object.clock.descends(&clock)
+                // Times decide there, whatever has been seen.
+                && policy != Policy::LastWriteWins
+                && !look.lost(partition).contains(&Machine::node_id_at(*place))
             {
                 let text = format!(
                     "at {} ms, key {}: n{} stores what it has reaped: {}",
