@@ -175,8 +175,8 @@ class Logs(ClusterCase):
         put_all(alive[0], KEYS, "v")
         before = [self.line_count(node) for node in alive]
         victim.kill()
-        wait_until(lambda: all("a node is down" in node.log_tail(1000) for node in alive),
-                   "the death to be told")
+        wait_until(lambda: all("a node is down" in self.lines_after(node, count)
+                               for node, count in zip(alive, before)), "the death to be told")
         # Elections, redials, replication and comparisons go on meanwhile; hints are kept for the dead node.
         load = self.bench(alive, 30 + LONGEST_INTERVAL_SECONDS)
         self.let_it_run(load)
@@ -190,15 +190,18 @@ class Logs(ClusterCase):
         # So an hour has no more lines than this.
         self.assertLess(sum(told) - sum(before), 20, logs)
         victim.start()
-        wait_until(lambda: all("a node is back" in node.log_tail(1000) for node in alive),
-                   "the return to be told")
-        for node in alive:
-            lines = [line for line in node.log_tail(10_000).splitlines() if victim.name in line]
+        wait_until(lambda: all("a node is back" in self.lines_after(node, count)
+                               for node, count in zip(alive, before)), "the return to be told")
+        for node, count in zip(alive, before):
+            lines = [line for line in self.lines_after(node, count).splitlines() if victim.name in line]
             back = [line for line in lines if "a node is back" in line]
             self.assertEqual(len(back), 1, "\n".join(lines))
 
     def line_count(self, node):
         return len(node.log_tail(100_000).splitlines())
+
+    def lines_after(self, node, count):
+        return "\n".join(node.log_tail(100_000).splitlines()[count:])
 
 
 class Versions(ClusterCase):

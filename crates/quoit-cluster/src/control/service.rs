@@ -50,13 +50,15 @@ impl Admission for ControlService {
         if newcomer.is_guest || (is_known && !state.members().is_removed(id)) {
             return Ok(());
         }
-        Err(NotAdmitted(match state.members().is_removed(id) {
-            true => format!(
+        Err(match state.members().is_removed(id) {
+            true => NotAdmitted::KeptOut(format!(
                 "node {id} ({name}) was removed from this cluster and can't come back; \
                  start it with an empty data directory, and let it join as a new node"
-            ),
-            false => format!("node {id} ({name}) is not a member of this cluster; let it join"),
-        }))
+            )),
+            false => NotAdmitted::Unknown(format!(
+                "node {id} ({name}) is not a member of this cluster; let it join"
+            )),
+        })
     }
 
     fn check_versions(&self, other: &Newcomer) -> Result<(), NotAdmitted> {
@@ -66,7 +68,7 @@ impl Admission for ControlService {
             return Ok(());
         }
         let checked = plane.read().check_speaks(&other.node_name, other.versions);
-        checked.map_err(|outdated| NotAdmitted(outdated.to_string()))
+        checked.map_err(|outdated| NotAdmitted::KeptOut(outdated.to_string()))
     }
 }
 

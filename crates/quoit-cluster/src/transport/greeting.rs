@@ -174,7 +174,7 @@ pub(super) async fn dial(
         return Err(Fault::Clock(complaint));
     }
     if let Err(fault) = check_versions(context, &newcomer(&theirs)) {
-        return Err(Fault::Outdated(fault.0));
+        return Err(Fault::Outdated(fault.to_string()));
     }
     Ok(Greeted::new(context, stream, input, &theirs, (version, proven)))
 }
@@ -283,12 +283,14 @@ fn check(context: &Context, theirs: &Hello) -> Result<u32, Refusal> {
     }
     // Only members of one cluster may tell each other that they are too old for it.
     if let Err(fault) = check_versions(context, &newcomer) {
-        return refusal(code::OUTDATED, fault.0);
+        return refusal(code::OUTDATED, fault.to_string());
     }
     let admission = context.admission.read().clone();
     match admission.map_or(Ok(()), |admission| admission.admit(&newcomer)) {
         Ok(()) => Ok(version),
-        Err(fault) => refusal(code::NOT_ADMITTED, fault.0),
+        // As those of another cluster: the dialer tells only when this lasts.
+        Err(NotAdmitted::Unknown(text)) => refusal(code::CLUSTER, text),
+        Err(NotAdmitted::KeptOut(text)) => refusal(code::NOT_ADMITTED, text),
     }
 }
 

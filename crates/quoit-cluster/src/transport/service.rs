@@ -53,8 +53,14 @@ pub struct Newcomer {
 
 /// Why a node is not let in: words for its operator.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct NotAdmitted(pub String);
+pub enum NotAdmitted {
+    /// It is not known, or not yet: a member that has just joined learns of the others one by one.
+    #[error("{0}")]
+    Unknown(String),
+    /// It is known, and is kept out.
+    #[error("{0}")]
+    KeptOut(String),
+}
 
 /// Decides who may connect, beyond what the transport checks itself (versions, cluster, identities).
 pub trait Admission: Send + Sync {

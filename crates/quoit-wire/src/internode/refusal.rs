@@ -20,7 +20,7 @@ pub mod code {
     pub const TRANSPORT_MIN: u32 = 16;
     /// The two nodes have no version of the protocol in common.
     pub const VERSION: u32 = 16;
-    /// The two nodes belong to different clusters.
+    /// The two nodes are no members of one cluster, as far as the one that refuses knows.
     pub const CLUSTER: u32 = 17;
     /// Another node answers at the address.
     pub const NOT_ME: u32 = 18;

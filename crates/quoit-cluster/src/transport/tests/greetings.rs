@@ -3,7 +3,7 @@
 use super::*;
 use crate::transport::NodeClock;
 use quoit_store::seam::ManualClock;
-use quoit_wire::internode::{VERSION_MAX, VersionRange};
+use quoit_wire::internode::{VERSION_MAX, VersionRange, code};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// A cluster of node 2 and another node with these settings at `host`: what keeps that from connecting.
@@ -97,12 +97,12 @@ async fn nodes_whose_clocks_are_far_apart_refuse_each_other_and_say_by_how_much(
     }
 }
 
-/// Admits no newcomer.
-struct Closed;
+/// Admits no newcomer, for this reason.
+struct Closed(NotAdmitted);
 
 impl Admission for Closed {
-    fn admit(&self, newcomer: &Newcomer) -> Result<(), NotAdmitted> {
-        Err(NotAdmitted(format!("{} was removed from the cluster", newcomer.node_name)))
+    fn admit(&self, _newcomer: &Newcomer) -> Result<(), NotAdmitted> {
+        Err(self.0.clone())
     }
 }
 
@@ -110,11 +110,28 @@ impl Admission for Closed {
 async fn who_is_not_admitted_reads_why() {
     let network = MemoryNetwork::default();
     let (one, two) = (node(&network, 1).await, node(&network, 2).await);
-    two.set_admission(Arc::new(Closed));
+    two.set_admission(Arc::new(Closed(NotAdmitted::KeptOut("n1 was removed".to_owned()))));
     one.set_peers(&members(&[1, 2]));
     let peer = one.peer(id(2)).unwrap();
     until("there is trouble", || peer.trouble().is_some()).await;
-    assert_eq!(&*peer.trouble().unwrap(), "n1 was removed from the cluster");
+    assert_eq!(&*peer.trouble().unwrap(), "n1 was removed");
+}
+
+/// The log of the dialer tells the one at once, and the other when it lasts.
+#[tokio::test(start_paused = true)]
+async fn who_is_kept_out_and_who_is_not_known_yet_are_refused_by_different_codes() {
+    let network = MemoryNetwork::default();
+    let (one, two) = (node(&network, 1).await, node(&network, 2).await);
+    let reasons = [
+        (NotAdmitted::KeptOut("n1 was removed".to_owned()), code::NOT_ADMITTED),
+        (NotAdmitted::Unknown("n1 is no member".to_owned()), code::CLUSTER),
+    ];
+    for (reason, expected) in reasons {
+        two.set_admission(Arc::new(Closed(reason)));
+        let refused = one.call_address("n2:1", ECHO, &(), b"", Duration::from_secs(5)).await;
+        let Err(CallError::Refused { code, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(code, expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]
