@@ -1,30 +1,51 @@
 //! Log lines of nodes, as part of the story.
 
 use crate::trace::Trace;
+use parking_lot::Mutex;
 use std::fmt::{Debug, Write};
 use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id};
+use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
-use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::{Registry, filter};
 
 /// Runs `work` with what our own code logs noted in the trace, at the machine whose host logs it.
 pub fn traced<T>(trace: &Trace, level: Level, work: impl FnOnce() -> T) -> T {
-    let is_wanted = move |metadata: &Metadata<'_>| {
-        // The simulation opens a span for each machine that it lets run.
-        let is_ours = metadata.target().starts_with("quoit") && metadata.level() <= &level;
-        is_ours || metadata.is_span() && metadata.target().starts_with("turmoil")
-    };
-    let layer = Notes(trace.clone()).with_filter(filter::filter_fn(is_wanted));
-    tracing::subscriber::with_default(Registry::default().with(layer), work)
+    let notes = Notes { trace: trace.clone(), level, places: Mutex::default() };
+    tracing::subscriber::with_default(notes, work)
 }
 
-/// Notes events in a trace.
-struct Notes(Trace);
+/// Notes events in a trace. It takes spans of machines for nothing but the machine's name: the simulation
+/// opens one for each machine and each step of time.
+struct Notes {
+    trace: Trace,
+    level: Level,
+    places: Mutex<Places>,
+}
 
-/// The machine that a span is of.
-struct Place(String);
+/// The machines of spans.
+#[derive(Default)]
+struct Places {
+    /// The names of machines that were seen. The id of a span is the place of its machine's name, from one.
+    names: Vec<String>,
+    /// The ids of the spans that are entered, the innermost last.
+    entered: Vec<Id>,
+}
+
+impl Places {
+    /// The id of all spans of a machine.
+    fn id_of(&mut self, name: &str) -> Id {
+        let place = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        });
+        Id::from_u64(place as u64 + 1)
+    }
+
+    /// The name of the machine that runs.
+    fn running(&self) -> Option<&str> {
+        let place = self.entered.last()?.into_u64() as usize - 1;
+        Some(&self.names[place])
+    }
+}
 
 /// The fields of an event, in words.
 #[derive(Default)]
@@ -40,34 +61,57 @@ impl Visit for Words {
     }
 }
 
-/// The name of a machine, of the span that the simulation opens for it.
-#[derive(Default)]
-struct MachineName(Option<String>);
-
-impl Visit for MachineName {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if field.name() == "name" {
-            self.0 = Some(format!("{value:?}").trim_matches('"').to_owned());
-        }
-    }
+/// Looks for the name of a machine among the fields of a span.
+struct MachineName<'p> {
+    places: &'p mut Places,
+    found: Option<Id>,
 }
 
-impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Notes {
-    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut name = MachineName::default();
-        attributes.record(&mut name);
-        if let (Some(name), Some(span)) = (name.0, context.span(id)) {
-            span.extensions_mut().insert(Place(name));
+impl Visit for MachineName<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "name" {
+            self.found = Some(self.places.id_of(value));
         }
     }
 
-    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+    fn record_debug(&mut self, _field: &Field, _value: &dyn Debug) {}
+}
+
+impl Subscriber for Notes {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        match metadata.is_span() {
+            true => metadata.target().starts_with("turmoil"),
+            false => metadata.target().starts_with("quoit") && metadata.level() <= &self.level,
+        }
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut places = self.places.lock();
+        let mut name = MachineName { places: &mut places, found: None };
+        span.record(&mut name);
+        name.found.unwrap_or_else(|| places.id_of("run"))
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
         let mut words = Words::default();
         event.record(&mut words);
-        let mut spans = context.event_scope(event).into_iter().flatten();
-        let place =
-            spans.find_map(|span| span.extensions().get::<Place>().map(|place| place.0.clone()));
         let level = event.metadata().level().as_str().to_lowercase();
-        self.0.note(place.as_deref().unwrap_or("run"), &format!("{level}: {}", words.0));
+        let places = self.places.lock();
+        self.trace.note(places.running().unwrap_or("run"), &format!("{level}: {}", words.0));
+    }
+
+    fn enter(&self, span: &Id) {
+        self.places.lock().entered.push(span.clone());
+    }
+
+    fn exit(&self, span: &Id) {
+        let mut places = self.places.lock();
+        if places.entered.last() == Some(span) {
+            places.entered.pop();
+        }
     }
 }

@@ -66,8 +66,10 @@ fn check_disks(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
         let has = |machine: &&Arc<Machine>| {
             machine.disks().data.has_durable(|bytes| finder.find(bytes).is_some())
         };
-        let holders: Vec<_> = machines.iter().filter(has).map(|machine| &machine.name).collect();
-        if holders.len() < DISKS_MIN.min(n_val as usize) {
+        let needed = DISKS_MIN.min(n_val as usize);
+        let holders = machines.iter().filter(has).map(|machine| &machine.name);
+        let holders: Vec<_> = holders.take(needed).collect();
+        if holders.len() < needed {
             let text = format!(
                 "at {} ms, key {}: a loss of power would leave {number} to {holders:?} only: {}",
                 now_us / 1_000,

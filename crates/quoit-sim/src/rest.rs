@@ -10,6 +10,7 @@ use crate::finish::{all_held, check_replicas, contents_of_all, keys, primaries};
 use crate::growth::{is_quiet, open_calls};
 use crate::machine::Machine;
 use crate::names::Name;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -40,9 +41,11 @@ pub async fn come_to_rest(
     keeps_tombstones: bool,
 ) -> Result<(), Violation> {
     let hardships = ground.history.lock().hardships.clone();
+    let mending = if has_exchanges { PATIENCE } else { Duration::ZERO };
     if hardships.is_disk_damaged {
         if hardships.are_clocks_wrong {
-            until_equal(ground, Instant::now() + PATIENCE + PATIENCE_AFTER_WRONG_CLOCKS).await;
+            let give_up_at = Instant::now() + PATIENCE + PATIENCE_AFTER_WRONG_CLOCKS;
+            until_equal(ground, mending, give_up_at).await;
         }
         return Ok(());
     }
@@ -71,7 +74,7 @@ pub async fn come_to_rest(
         }
     }
     if hardships.are_clocks_wrong {
-        until_equal(ground, equal_until).await;
+        until_equal(ground, mending, equal_until).await;
     }
     ground.trace.note("run", "AT REST");
     Ok(())
@@ -115,17 +118,28 @@ fn look(ground: &Ground, wanted: Wanted) -> Result<(), Violation> {
 
 /// Waits until the replicas of a cluster are the same, or for as long as it may take.
 pub async fn replicas_meet(ground: &Ground) {
-    until_equal(ground, Instant::now() + PATIENCE).await;
+    until_equal(ground, PATIENCE, Instant::now() + PATIENCE).await;
 }
 
 /// Waits until no primary keeps out any more what others have taken: neither what reads would repair nor what
-/// listings would show. What can't be read is never equal.
-async fn until_equal(ground: &Ground, give_up_at: Instant) {
+/// listings would show. What can't be read is never equal. Gives up at a time, or when no node has had a reap
+/// record for as long as `mending`: nothing is kept out then, and what could be mended is.
+async fn until_equal(ground: &Ground, mending: Duration, give_up_at: Instant) {
     let are_equal = || {
         let contents = contents_of_all(ground);
         contents.is_ok_and(|all| keys(ground).all(|key| check_replicas(ground, key, &all).is_ok()))
     };
-    while !are_equal() && Instant::now() < give_up_at {
+    let has_records = |machine: &Arc<Machine>| {
+        machine.store().is_some_and(|store| store.reap_record_stats().count > 0)
+    };
+    let mut free_since = Instant::now();
+    while !are_equal() {
+        if ground.in_service().iter().any(has_records) {
+            free_since = Instant::now();
+        }
+        if Instant::now() >= give_up_at || free_since.elapsed() >= mending {
+            return;
+        }
         sleep(LOOK_PAUSE).await;
     }
 }

@@ -3,24 +3,50 @@
 use crate::history::{Found, History, WriteNumber};
 use bytes::Bytes;
 use quoit_model::object::{Object, Sibling};
+use std::str::FromStr;
+
+/// What values are filled with, again and again.
+const LETTERS: &[u8; 26] = b"abcdefghijklmnopqrstuvwxyz";
 
 /// The value of a write, of about so many bytes. All of it follows from its beginning.
 #[must_use]
 pub fn value_of(number: WriteNumber, size_bytes: usize) -> Bytes {
-    let mut text = format!("{number}:{size_bytes}:");
-    let fill =
-        (0_u8..26).map(|letter| char::from(b'a' + letter)).cycle().skip(number.0 as usize % 26);
-    text.extend(fill.take(size_bytes));
-    text.into()
+    let mut value = format!("{number}:{size_bytes}:").into_bytes();
+    let whole_bytes = value.len() + size_bytes;
+    value.extend_from_slice(&LETTERS[first_letter(number)..]);
+    while value.len() < whole_bytes {
+        value.extend_from_slice(LETTERS);
+    }
+    value.truncate(whole_bytes);
+    value.into()
+}
+
+/// The place in the alphabet that the filling of a write's value begins at.
+const fn first_letter(number: WriteNumber) -> usize {
+    number.0 as usize % LETTERS.len()
 }
 
 /// The write that a value is of; `None` when the bytes are not exactly those of one.
 fn number_of(value: &[u8]) -> Option<WriteNumber> {
-    let text = std::str::from_utf8(value).ok()?;
-    let mut parts = text.split(':');
-    let number = WriteNumber(parts.next()?.strip_prefix('w')?.parse().ok()?);
-    let size_bytes = parts.next()?.parse().ok()?;
-    (size_bytes <= value.len() && value_of(number, size_bytes) == value).then_some(number)
+    let mut parts = value.splitn(3, |byte| *byte == b':');
+    let mut next = || parts.next();
+    let (number, size, filling) = (next()?.strip_prefix(b"w")?, next()?, next()?);
+    let number = WriteNumber(decimal(number)?);
+    if filling.len() != decimal::<usize>(size)? {
+        return None;
+    }
+    let (begun, rest) = filling.split_at((LETTERS.len() - first_letter(number)).min(filling.len()));
+    let mut pieces = rest.chunks(LETTERS.len());
+    let is_filled = LETTERS[first_letter(number)..].starts_with(begun)
+        && pieces.all(|piece| LETTERS.starts_with(piece));
+    is_filled.then_some(number)
+}
+
+/// A number as it is written in values: digits, the first of several not zero.
+fn decimal<T: FromStr>(text: &[u8]) -> Option<T> {
+    let is_plain =
+        text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || !text.starts_with(b"0"));
+    std::str::from_utf8(text).ok().filter(|_| is_plain)?.parse().ok()
 }
 
 /// The value of a sibling.
@@ -90,5 +116,18 @@ mod tests {
             assert_eq!(number_of(&changed), None, "byte {place}");
         }
         assert_eq!(number_of(&value[..value.len() - 1]), None);
+    }
+
+    #[test]
+    fn values_of_all_sizes_are_filled_with_the_alphabet_from_some_letter_on() {
+        assert_eq!(value_of(WriteNumber(27), 4), "w27:4:bcde");
+        for (number, size_bytes) in [(0, 0), (0, 26), (25, 1), (25, 27), (13, 1_000)] {
+            let number = WriteNumber(number);
+            let value = value_of(number, size_bytes);
+            assert_eq!(value.len(), format!("{number}:{size_bytes}:").len() + size_bytes);
+            assert_eq!(number_of(&value), Some(number));
+        }
+        assert_eq!(number_of(b"w01:2:bc"), None);
+        assert_eq!(number_of(b"w1:+2:bc"), None);
     }
 }
