@@ -9,7 +9,6 @@ mod damaged;
 mod large;
 
 use crate::error::RequestError;
-use crate::reaper::SENT_FOR;
 use crate::replica::{Copy, Replicated};
 use crate::request_log::AskedNodes;
 use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
@@ -390,7 +389,7 @@ impl<'a> ReadRun<'a> {
         }
         let Some((digest, object)) = self.merged_answers()? else { return Ok(Some(None)) };
         // Later it may have been deleted and the tombstone forgotten.
-        if self.began.elapsed() < SENT_FOR && !planted!(LosesRepairs) {
+        if self.began.elapsed() < self.store.sent_for() && !planted!(LosesRepairs) {
             self.repair(digest, &object);
         }
         Ok(Some(Some(object)))

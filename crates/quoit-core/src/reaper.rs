@@ -48,8 +48,6 @@ const TICK: Duration = Duration::from_millis(200);
 const TICK_TOGETHER: Duration = Duration::from_secs(2);
 /// How long a fold waits until some of the tombstones that it has found are reaped.
 const ROOM_PATIENCE: Duration = Duration::from_secs(15);
-/// How long after its beginning a request may still send to further replicas what it has read or written.
-pub(crate) const SENT_FOR: Duration = Duration::from_secs(60);
 /// Tombstones that are taken out of the queue at once; the others follow with the next tick.
 const DUE_COUNT_MAX: usize = 5_000;
 /// Records that a scan takes from the engine at once.

@@ -12,7 +12,6 @@ pub(crate) use made::{
 };
 
 use crate::error::RequestError;
-use crate::reaper::SENT_FOR;
 use crate::replica::{Copy, Place, Replicated};
 use crate::request_log::AskedNodes;
 use crate::stats::Counter;
@@ -63,7 +62,8 @@ impl ReplicatedStore {
         self.note_written(made.partition, &made.key);
         let timeout_ms = u64::from(made.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let began = Instant::now();
-        let (deadline, sends_until) = (began + Duration::from_millis(timeout_ms), began + SENT_FOR);
+        let deadline = began + Duration::from_millis(timeout_ms);
+        let sends_until = began + self.sent_for();
         loop {
             let (version, newest) = (topology.version(), topology.newest_layout());
             let run = WriteRun::new(self, topology, layouts, made, sends_until);

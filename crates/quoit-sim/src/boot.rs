@@ -53,6 +53,9 @@ pub struct Surroundings {
     pub engine_sizes: EngineSizes,
     /// Bytes a second that nodes hand over while things go wrong.
     pub transfer_rate: u64,
+    /// How long connections between nodes may be silent. What requests send to further replicas, and rounds of
+    /// reports before a reap record goes, follow from it.
+    pub idle_timeout: Duration,
     /// Records that nodes read at once when they hand them over.
     pub page_records_max: PageRecordsMax,
     /// Whether clients are done and nothing goes wrong any more.
@@ -86,7 +89,7 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let control = Arc::new(open_control(machine, &address, disks.control, around)?);
     let clock = Arc::clone(&machine.clock) as Arc<dyn Clock>;
     let compared = around.compares_clocks.then(|| NodeClock(Arc::clone(&clock)));
-    let internode = open_internode(&control, network, versions, compared, &mut random);
+    let internode = open_internode(&control, network, versions, compared, around, &mut random);
     internode.set_address(&*address);
     let delay = machine.disk_delay.clone();
     let execution = TaskExecution::new(Random::new(around.seed, "execution", number), delay);
@@ -185,15 +188,14 @@ fn open_internode(
     network: MachineNetwork,
     versions: VersionRange,
     clock: Option<NodeClock>,
+    around: &Surroundings,
     random: &mut Random,
 ) -> Arc<Internode> {
     let state = control.read();
     let (boot_id, seed) = (random.number(), random.number());
-    let settings = InternodeSettings {
-        versions,
-        clock,
-        ..InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed)
-    };
+    let mut settings = InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed);
+    (settings.versions, settings.clock) = (versions, clock);
+    settings.limits.idle_timeout = around.idle_timeout;
     let internode = Internode::new(settings, Arc::new(network));
     internode.set_cluster(Some(state.cluster_id()));
     internode

@@ -249,6 +249,7 @@ fn surroundings(
         engine_kind: settings.engine_kind(seed),
         engine_sizes: settings.engine_sizes(seed),
         transfer_rate: settings.transfer_rate(seed),
+        idle_timeout: settings.idle_timeout(seed),
         page_records_max: settings.page_records_max(seed),
         is_calm: Arc::new(AtomicBool::new(false)),
         ways,

@@ -8,11 +8,12 @@ use crate::logs::traced;
 use crate::random::Random;
 use crate::trace::{LINE_COUNT_DEFAULT, Trace};
 use crate::workload::{Tempo, Workload};
-use quoit_cluster::seed_elections;
+use quoit_cluster::{Limits as InternodeLimits, seed_elections};
 use quoit_core::{DeleteMode, PageRecordsMax};
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 use tracing::Level;
 
 /// How a run is made. The seed decides everything that is not said here.
@@ -254,7 +255,9 @@ impl Settings {
     pub(crate) fn tempo(&self, seed: u64) -> Tempo {
         let mut tempo = if self.is_quick(seed) { Tempo::quick() } else { Tempo::default() };
         tempo.faults_until_us *= if self.is_large { LARGE_TIME_FACTOR } else { 1 };
-        tempo.lull_us = if self.family == Some(Family::Lull) { LULL_US } else { 0 };
+        if self.family == Some(Family::Lull) {
+            tempo.lull_us = LULL_OF_IDLE_TIMEOUTS * self.idle_timeout(seed).as_micros() as u64;
+        }
         tempo
     }
 
@@ -330,6 +333,20 @@ impl Settings {
         random.within(rates)
     }
 
+    /// How long connections of a seed's nodes may be silent.
+    pub(crate) fn idle_timeout(&self, seed: u64) -> Duration {
+        let mut random = Random::new(seed, "idle timeout", 0);
+        let is_short = match self.family {
+            Some(Family::Former) => false,
+            Some(Family::Lull) => true,
+            _ => random.percent(SHORT_IDLE_TIMEOUTS_PERCENT),
+        };
+        match is_short {
+            true => Duration::from_millis(random.within_by_magnitude(IDLE_TIMEOUTS_MS)),
+            false => InternodeLimits::default().idle_timeout,
+        }
+    }
+
     /// Records that a seed's nodes read at once when they hand them over: few often, so that the walk through
     /// a partition has several pages.
     pub(crate) fn page_records_max(&self, seed: u64) -> PageRecordsMax {
@@ -361,9 +378,13 @@ const EXPIRING_PERCENT: u64 = 40;
 const INNOSTORE_PERCENT: u64 = 15;
 /// So many runs of a hundred have much in little time.
 const QUICK_PERCENT: u64 = 60;
-/// How long nothing is asked for, in microseconds: what nodes remember of reaped tombstones needs two rounds
-/// of questions that are two minutes apart.
-const LULL_US: u64 = 280_000_000;
+/// How long nothing is asked for, in times of what a connection may be silent: what nodes remember of reaped
+/// tombstones needs two rounds of questions that are four of these apart.
+const LULL_OF_IDLE_TIMEOUTS: u64 = 10;
+/// How long connections may be silent, in milliseconds, where it is not as long as by default.
+const IDLE_TIMEOUTS_MS: Range<u64> = 3_000..30_000;
+/// So many runs of a hundred have connections that may be silent for less long than by default.
+const SHORT_IDLE_TIMEOUTS_PERCENT: u64 = 40;
 /// So many runs of a hundred have an operator who changes the cluster.
 const OPERATOR_PERCENT: u64 = 40;
 /// In so many runs of a hundred, which have no operator then, rot may be among the kinds of trouble.

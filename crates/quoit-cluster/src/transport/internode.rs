@@ -80,6 +80,12 @@ impl Internode {
         self.context.settings.clock.as_ref().map(|clock| &*clock.0)
     }
 
+    /// How long a connection may be silent before it is closed.
+    #[must_use]
+    pub fn idle_timeout(&self) -> Duration {
+        self.context.settings.limits.idle_timeout
+    }
+
     /// Random for this start of the process.
     #[must_use]
     pub fn boot_id(&self) -> u64 {

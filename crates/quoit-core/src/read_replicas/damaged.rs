@@ -1,7 +1,6 @@
 //! This node's copy where it can't be read: it is replaced by what the other replicas have.
 
 use super::{ReadRun, Stop};
-use crate::reaper::SENT_FOR;
 use crate::replica::{Copy, Replicated};
 use crate::stats::Counter;
 use quoit_planted::planted;
@@ -20,7 +19,7 @@ impl ReadRun<'_> {
             return Ok(true);
         }
         let Some((_, object)) = self.merged_answers()? else { return Ok(false) };
-        if self.began.elapsed() >= SENT_FOR {
+        if self.began.elapsed() >= self.store.sent_for() {
             return Ok(false);
         }
         let replicated = Replicated::new(&object, self.read.rule, self.read.n_val_class);

@@ -21,12 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-/// Time between two rounds. A request sends what it has read or written for a minute at most, a connection
-/// that is silent for half a minute is closed at both ends, and a receiver has half a minute for what has
-/// arrived.
-const ROUNDS_APART: Duration = Duration::from_secs(120);
-/// How often a node looks whether a round is due.
-const TICK: Duration = Duration::from_secs(5);
+/// A node looks so many times between two rounds whether the next one is due.
+const LOOKS_BETWEEN_ROUNDS: u32 = 24;
 /// Time that members have for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -106,6 +102,19 @@ struct Last {
 }
 
 impl ReplicatedStore {
+    /// How long after its beginning a request may still send to further replicas what it has read or written:
+    /// twice as long as a connection may be silent, which is a minute.
+    pub(crate) fn sent_for(&self) -> Duration {
+        2 * self.internode.idle_timeout()
+    }
+
+    /// Time between two rounds, two minutes: as long as a request sends, and twice as long as a connection
+    /// may be silent. One that is silent for longer is closed at both ends, and a receiver has as long for
+    /// what has arrived.
+    fn rounds_apart(&self) -> Duration {
+        self.sent_for() + 2 * self.internode.idle_timeout()
+    }
+
     /// Members that keep this node's reap records from being forgotten, by the last round of questions.
     #[must_use]
     pub fn reap_records_held_up(&self) -> ReapRecordsHeldUp {
@@ -113,7 +122,8 @@ impl ReplicatedStore {
     }
 
     pub(super) async fn run_retirement(self: &Arc<Self>) {
-        let mut ticks = interval(TICK);
+        let rounds_apart = self.rounds_apart();
+        let mut ticks = interval(rounds_apart / LOOKS_BETWEEN_ROUNDS);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last = Last { round: None, at: None };
         loop {
@@ -124,7 +134,7 @@ impl ReplicatedStore {
                 continue;
             }
             // Of a round that nobody can go by, the next one need not wait.
-            let is_due = |at: Instant| last.round.is_none() || at.elapsed() >= ROUNDS_APART;
+            let is_due = |at: Instant| last.round.is_none() || at.elapsed() >= rounds_apart;
             if last.at.is_some_and(|at| !is_due(at)) {
                 continue;
             }
