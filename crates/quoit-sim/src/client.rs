@@ -100,8 +100,9 @@ impl Ground {
         Ok((self.note_read(key, reader, start_us, object.as_ref()), clock))
     }
 
-    /// Whether primaries have to be part of a majority that was read: since the read began, nothing has
-    /// befallen more machines than a majority can do without, those counted that were missing.
+    /// Whether a majority that was read has to have a primary in common with each majority of the primaries:
+    /// since the read began, nothing has befallen as many machines as two majorities have in common, those
+    /// counted that were missing. A stand-in may have answered for each of them.
     fn is_majority_there(&self, key: KeyNumber, start_us: u64, missing: BTreeSet<usize>) -> bool {
         let history = self.history.lock();
         let disturbed = history.hardships.disturbances.iter().rev();
@@ -109,7 +110,7 @@ impl Ground {
         let gone: BTreeSet<usize> = since.map(|(_, place)| *place).chain(missing).collect();
         let policy = history.keys[key.0 as usize];
         let n_val = history.replica_counts.least_from(Some(policy), start_us);
-        gone.len() <= (n_val - Quorum::Quorum.resolve(n_val)) as usize
+        gone.len() < (2 * Quorum::Quorum.resolve(n_val) - n_val) as usize
     }
 
     /// Notes what a read found.

@@ -147,7 +147,8 @@ pub enum Reader {
     Client,
     /// A client that asked a majority of the primaries.
     Strict,
-    /// A client that asked a majority, of stand-ins too, while a majority of the primaries was there.
+    /// A client that asked a majority, of stand-ins too, while enough primaries were there for each majority to
+    /// have one of each other's.
     Majority,
     /// A writer who was shown what its write has made.
     Writer(WriteNumber),
