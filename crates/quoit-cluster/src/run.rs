@@ -4,7 +4,7 @@ use crate::ClusterId;
 use crate::command::{Change, Command};
 use crate::control::codec::encode_decision;
 use crate::control::decision::Decision;
-use crate::control::group::{Agreed, GroupError};
+use crate::control::group::{Agreed, GroupError, STEP_TIMEOUT};
 use crate::control::link::LinkError;
 use crate::control::types::RaftId;
 use crate::error::ChangeError;
@@ -20,8 +20,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// Time that a command may take before it is given up.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time that the leader may take for one step.
-const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time before a command is tried again that found no leader.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 

@@ -48,7 +48,7 @@ const TICK_US: u64 = 2_000;
 /// Segments on their way over one connection, and connections waiting to be accepted.
 const SEGMENTS_MAX: usize = 4_096;
 /// A run that takes longer, in simulated time and for each of its clusters, hangs.
-const LONGEST: Duration = Duration::from_secs(1_200);
+const LONGEST: Duration = Duration::from_secs(1_800);
 /// The same of a large world.
 const LONGEST_LARGE: Duration = Duration::from_secs(7_200);
 /// A process that could not start is tried again after so long.
@@ -361,10 +361,24 @@ async fn departure(store: &ReplicatedStore) -> Departure {
 }
 
 /// Waits until an operator has made its changes, now that nothing is wrong any more.
-async fn until_done(operator: Option<JoinHandle<()>>, of: &str) -> Result<(), Violation> {
+async fn until_done(
+    ground: &Ground,
+    operator: Option<JoinHandle<()>>,
+    of: &str,
+) -> Result<(), Violation> {
     let Some(operator) = operator else { return Ok(()) };
     let Ok(done) = timeout(CHANGES_LIMIT, operator).await else {
-        let text = format!("changes of {of} come to no end");
+        let known = ground.in_service().into_iter().filter_map(|machine| {
+            let store = machine.store()?;
+            let state = store.control().read();
+            let members = state.members().iter().map(|of| format!("{} {:?}", of.name, of.status));
+            let members = members.collect::<Vec<_>>().join(", ");
+            let (name, transfers) = (&machine.name, store.transfers());
+            let live = state.layouts().live().iter();
+            let live = live.map(|layout| layout.version()).collect::<Vec<_>>();
+            Some(format!("\n  {name} knows {members}, layouts {live:?}, and has {transfers:?}"))
+        });
+        let text = format!("changes of {of} come to no end:{}", known.collect::<String>());
         return Err(Violation::new(check::Fault::Unanswered, text));
     };
     done.map_err(broken)
@@ -442,8 +456,8 @@ async fn drive(
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     lift_limits(&ground).await;
-    until_done(operator, "members").await?;
-    until_done(buckets, "buckets").await?;
+    until_done(&ground, operator, "members").await?;
+    until_done(&ground, buckets, "buckets").await?;
     if let (Some(rights), Some(watched)) = (rights, watched) {
         rights.come_to_rest(&ground, watched).await?;
     }
@@ -504,7 +518,7 @@ async fn drive_clusters(
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     lift_limits(&ground).await;
-    until_done(operator, "members").await?;
+    until_done(&ground, operator, "members").await?;
     // A comparison of clusters asks one node of each, and what anti-entropy brings to others is not queued.
     if settings.has_exchanges(seed) {
         for cluster in &clusters {

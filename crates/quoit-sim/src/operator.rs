@@ -125,11 +125,14 @@ impl MemberChange {
         let came = self.newcomer().is_none_or(|new| {
             member(new).is_some_and(|member| member.status == MemberStatus::Valid)
         });
-        let goes = self.old().is_none_or(|old| {
-            let status = member(old).map(|member| member.status);
+        let goes = self.old().is_none_or(|old| match member(old).map(|member| member.status) {
+            // A member that is behind has not heard yet that it has joined.
+            None => state.members().is_removed(Machine::node_id_at(old)),
             // Removal by force does not wait for a member, whatever it was doing.
-            let is_going = matches!(status, Some(MemberStatus::Leaving | MemberStatus::Exiting));
-            status.is_none() || (is_going && self.lost().is_none())
+            Some(status) => {
+                let is_going = matches!(status, MemberStatus::Leaving | MemberStatus::Exiting);
+                is_going && self.lost().is_none()
+            }
         });
         let weighs = match self {
             Self::Capacity { of, capacity } => {

@@ -80,9 +80,10 @@ pub async fn come_to_rest(
     Ok(())
 }
 
-/// Time that it may take longer where machines have lost their power: a tombstone whose removal was lost on
-/// one node alone is left behind, and is reaped ten minutes after it was written.
-const PATIENCE_AFTER_POWER_LOSS: Duration = Duration::from_secs(620);
+/// Time that it may take longer where machines have lost their power. A tombstone that its first primary has
+/// lost is left behind: another one reaps it ten to twenty minutes after it was due, which is up to twenty
+/// seconds after it was written.
+const PATIENCE_AFTER_POWER_LOSS: Duration = Duration::from_secs(1_220);
 
 /// Demands on the cluster when it is at rest after the faults.
 #[derive(Debug, Clone, Copy)]

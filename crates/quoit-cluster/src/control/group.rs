@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Mutex, RwLock as AsyncRwLock, oneshot};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// Time between signs of life of the leader, in milliseconds.
 const HEARTBEAT_MS: u64 = 250;
@@ -49,10 +49,14 @@ const LAG_ENTRIES_MAX: u64 = 512;
 /// Entries that are sent at once.
 const APPEND_ENTRIES_MAX: u64 = 64;
 
+/// Time that the leader may take for one step. A node that led when it was cut off may never be told by the
+/// library what has become of the step: others have made its entry theirs, or have another in its place.
+pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Why the log did not take something.
 #[derive(Clone, Debug)]
 pub(crate) enum GroupError {
-    /// Another node leads, or none.
+    /// Another node leads, or none; or nobody knows what came of it.
     NotLeader,
     /// The node does not take part any more.
     Departed(Departure),
@@ -311,7 +315,8 @@ impl Group {
     /// before this call. The node must be the leader.
     pub(crate) async fn read_index(&self) -> Result<u64, GroupError> {
         let raft = self.raft().await?;
-        match raft.get_read_log_id().await {
+        let read = timeout(STEP_TIMEOUT, raft.get_read_log_id()).await;
+        match read.map_err(|_| GroupError::NotLeader)? {
             Ok((read, _)) => Ok(read.index().unwrap_or_default()),
             Err(RaftError::APIError(CheckIsLeaderError::ForwardToLeader(_))) => {
                 Err(GroupError::NotLeader)
@@ -353,7 +358,8 @@ impl Group {
 
     async fn append(&self, decision: Decision) -> Result<Agreed, GroupError> {
         let raft = self.raft().await?;
-        match raft.client_write(decision).await {
+        let written = timeout(STEP_TIMEOUT, raft.client_write(decision)).await;
+        match written.map_err(|_| GroupError::NotLeader)? {
             Ok(written) => {
                 Ok(Agreed { applied: written.data.applied, index: written.log_id.index })
             }

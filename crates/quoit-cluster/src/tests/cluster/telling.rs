@@ -2,6 +2,7 @@
 
 use super::*;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 const TOLD_COUNT: u8 = 30;
 
@@ -44,4 +45,20 @@ async fn what_is_told_together_takes_effect_as_if_told_alone() {
         told.unwrap();
     }
     cluster.until("the old layout retires", || !cluster.state(1).layouts().is_moving()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_gives_up_what_it_has_proposed() {
+    let cluster = TestCluster::joined(3).await;
+    cluster.until_equal().await;
+    let leader = cluster.control(1).claimant().expect("one leads").0[0];
+    for other in [1, 2, 3].into_iter().filter(|other| *other != leader) {
+        for (from, to) in [(leader, other), (other, leader)] {
+            cluster.network.silence(&format!("n{from}"), &format!("n{to}"));
+        }
+    }
+    let served = cluster.state(leader).serves();
+    let told = timeout(Duration::from_secs(60), cluster.control(leader).acknowledge(served)).await;
+    let error = told.expect("nobody waits for ever").expect_err("nobody has agreed");
+    assert!(error.to_string().contains("no leader"), "{error}");
 }
