@@ -53,7 +53,7 @@ pub struct Surroundings {
     pub engine_sizes: EngineSizes,
     /// Bytes a second that nodes hand over while things go wrong.
     pub transfer_rate: u64,
-    /// How long connections between nodes may be silent. What requests send to further replicas, and rounds of
+    /// How long connections between nodes may be silent. How long requests send, and rounds of
     /// reports before a reap record goes, follow from it.
     pub idle_timeout: Duration,
     /// Records that nodes read at once when they hand them over.

@@ -147,8 +147,8 @@ pub enum Reader {
     Client,
     /// A client that asked a majority of the primaries.
     Strict,
-    /// A client that asked a majority, of stand-ins too, while enough primaries were there for each majority to
-    /// have one of each other's.
+    /// A client that asked a majority, of stand-ins too, while so many primaries were there that it had one in
+    /// common with each other majority.
     Majority,
     /// A writer who was shown what its write has made.
     Writer(WriteNumber),

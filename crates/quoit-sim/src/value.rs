@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quoit_model::object::{Object, Sibling};
 use std::str::FromStr;
 
-/// What values are filled with, again and again.
+/// Letters that values are filled with, again and again.
 const LETTERS: &[u8; 26] = b"abcdefghijklmnopqrstuvwxyz";
 
 /// The value of a write, of about so many bytes. All of it follows from its beginning.

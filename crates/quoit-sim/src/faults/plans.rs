@@ -1,4 +1,4 @@
-//! What goes wrong in a run.
+//! Plans of runs: the trouble that befalls their machines.
 
 use super::planner::{LONG_CUTS_US, LONG_STOPS_US, OFF_US, Planner};
 use super::{MachineFault, Planned, Trouble};
