@@ -87,30 +87,41 @@ impl Ground {
             let missing = || {
                 internode.iter().flat_map(|ways| missing_at(&store, ways)).collect::<BTreeSet<_>>()
             };
-            let before = missing();
+            let count = || store.control().read().members().count();
+            let (missing_before, count_before) = (missing(), count());
             let object = requests::get(Arc::clone(&store), name, quorums).await?;
-            Ok((object, &before | &missing()))
+            Ok((object, &missing_before | &missing(), count_before.min(count())))
         });
-        let (object, missing) = patiently(quorums, asked).await.map_err(|failure| failure.text)?;
+        let (object, missing, member_count) =
+            patiently(quorums, asked).await.map_err(|failure| failure.text)?;
         let clock = object.as_ref().map(|object| object.clock.clone()).unwrap_or_default();
         let reader = match reader {
-            Reader::Majority if !self.is_majority_there(key, start_us, missing) => Reader::Client,
+            Reader::Majority if !self.is_majority_there(key, start_us, missing, member_count) => {
+                Reader::Client
+            }
             reader => reader,
         };
         Ok((self.note_read(key, reader, start_us, object.as_ref()), clock))
     }
 
-    /// Whether a majority that was read has to have a primary in common with each majority of the primaries:
-    /// since the read began, nothing has befallen as many machines as two majorities have in common, those
-    /// counted that were missing. A stand-in may have answered for each of them.
-    fn is_majority_there(&self, key: KeyNumber, start_us: u64, missing: BTreeSet<usize>) -> bool {
+    /// Whether primaries have to be part of a majority that was read: since the read began, nothing has
+    /// befallen more machines than a majority can do without, those counted that were missing. Where there
+    /// are fewer members than replicas, one machine has several of them.
+    fn is_majority_there(
+        &self,
+        key: KeyNumber,
+        start_us: u64,
+        missing: BTreeSet<usize>,
+        member_count: usize,
+    ) -> bool {
         let history = self.history.lock();
         let disturbed = history.hardships.disturbances.iter().rev();
         let since = disturbed.take_while(|(at_us, _)| *at_us >= start_us);
         let gone: BTreeSet<usize> = since.map(|(_, place)| *place).chain(missing).collect();
         let policy = history.keys[key.0 as usize];
         let n_val = history.replica_counts.least_from(Some(policy), start_us);
-        gone.len() < (2 * Quorum::Quorum.resolve(n_val) - n_val) as usize
+        let is_spread = n_val as usize <= member_count;
+        is_spread && gone.len() <= (n_val - Quorum::Quorum.resolve(n_val)) as usize
     }
 
     /// Notes what a read found.

@@ -147,8 +147,7 @@ pub enum Reader {
     Client,
     /// A client that asked a majority of the primaries.
     Strict,
-    /// A client that asked a majority, of stand-ins too, while so many primaries were there that it had one in
-    /// common with each other majority.
+    /// A client that asked a majority, of stand-ins too, while a majority of the primaries was there.
     Majority,
     /// A writer who was shown what its write has made.
     Writer(WriteNumber),
