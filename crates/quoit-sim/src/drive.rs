@@ -1,0 +1,219 @@
+//! The course of a run: clients work, all is mended, and what is left is looked at.
+
+use crate::bucket_operator::BucketOperator;
+use crate::check::{self, Violation};
+use crate::client::{Client, Ground};
+use crate::cluster_plan::operated_cluster;
+use crate::data_types::{self, DataTypeClient};
+use crate::finish::read_back;
+use crate::form::form;
+use crate::links::{Links, Replication};
+use crate::operator::Operator;
+use crate::registers::{self, RegisterClient};
+use crate::rest::{come_to_rest, replicas_meet};
+use crate::rights::Rights;
+use crate::run::Settings;
+use crate::stage::{Stage, broken};
+use crate::upgrade::{try_new_things, use_new_things};
+use crate::workload::LIVES_SECS;
+use parking_lot::Mutex;
+use quoit_core::{DeleteMode, ReplicatedStore, TransferLimits};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Time that changes of members may take when nothing is wrong any more.
+const CHANGES_LIMIT: Duration = Duration::from_secs(60);
+/// Clients of registers.
+const REGISTER_CLIENT_COUNT: u64 = 3;
+
+/// Waits until an operator has made its changes, now that nothing is wrong any more.
+async fn until_done(
+    ground: &Ground,
+    operator: Option<JoinHandle<()>>,
+    of: &str,
+) -> Result<(), Violation> {
+    let Some(operator) = operator else { return Ok(()) };
+    let Ok(done) = timeout(CHANGES_LIMIT, operator).await else {
+        let known = ground.in_service().into_iter().filter_map(|machine| {
+            let store = machine.store()?;
+            let state = store.control().read();
+            let members = state.members().iter().map(|of| format!("{} {:?}", of.name, of.status));
+            let members = members.collect::<Vec<_>>().join(", ");
+            let (name, transfers) = (&machine.name, store.transfers());
+            let live = state.layouts().live().iter();
+            let live = live.map(|layout| layout.version()).collect::<Vec<_>>();
+            Some(format!("\n  {name} knows {members}, layouts {live:?}, and has {transfers:?}"))
+        });
+        let text = format!("changes of {of} come to no end:{}", known.collect::<String>());
+        return Err(Violation::new(check::Fault::Unanswered, text));
+    };
+    done.map_err(broken)
+}
+
+/// Starts all clients of a run.
+fn start_clients(ground: &Ground, settings: &Settings, seed: u64) -> Vec<JoinHandle<()>> {
+    let cluster_count = settings.clusters_of(seed).len();
+    let lull = Duration::from_micros(settings.tempo(seed).lull_us);
+    // Where there are several clusters, each client has one of them.
+    let ground_of = |number: u64| match cluster_count {
+        1 => ground.clone(),
+        count => ground.of_cluster(number as usize % count),
+    };
+    let clients = (1..=settings.client_count).map(|number| {
+        let client = Client::new(number, seed, ground_of(number), settings.workload(seed));
+        tokio::spawn(client.run(settings.operations(), lull))
+    });
+    let of_data_types = (1..=if settings.has_data_types(seed) { settings.client_count } else { 0 })
+        .map(|number| {
+            let client = DataTypeClient::new(number, seed, ground_of(number));
+            tokio::spawn(client.run(settings.operations()))
+        });
+    let of_registers = (1..=if settings.has_registers(seed) { REGISTER_CLIENT_COUNT } else { 0 })
+        .map(|number| {
+            let client = RegisterClient::new(number, seed, ground.clone());
+            tokio::spawn(client.run(settings.operations()))
+        });
+    clients.chain(of_data_types).chain(of_registers).collect()
+}
+
+/// Runs the clients, from the first request to the last read.
+pub(crate) async fn drive(
+    ground: Ground,
+    settings: Settings,
+    seed: u64,
+    stage: Arc<Mutex<Stage>>,
+    has_operator: bool,
+) -> Result<(), Violation> {
+    form(&ground).await?;
+    let has_data_types = settings.has_data_types(seed);
+    if has_data_types {
+        data_types::create_types(&ground).await?;
+    }
+    let has_registers = settings.has_registers(seed);
+    if has_registers {
+        registers::create_type(&ground).await?;
+    }
+    let rights = settings.has_rights().then(|| Rights::new(seed));
+    if let Some(rights) = &rights {
+        rights.begin(&ground).await?;
+    }
+    *stage.lock() = Stage::Work;
+    let clients = start_clients(&ground, &settings, seed);
+    let watched = rights.as_ref().map(|rights| rights.watch_all(seed, &ground, &stage));
+    let operator = has_operator.then(|| {
+        let stage = Arc::clone(&stage);
+        let operator = Operator::new(seed, ground.clone(), settings.family);
+        tokio::spawn(operator.run(move || *stage.lock() == Stage::Work))
+    });
+    let buckets = settings.has_replica_counts(seed).then(|| {
+        let (operator, stage) = (BucketOperator::new(seed, ground.clone()), Arc::clone(&stage));
+        tokio::spawn(operator.run(move || *stage.lock() == Stage::Work))
+    });
+    let upgrades = settings.mixes_versions(seed).then(|| {
+        let stage = Arc::clone(&stage);
+        let is_working = move || *stage.lock() == Stage::Work;
+        tokio::spawn(try_new_things(seed, ground.clone(), is_working))
+    });
+    for client in clients {
+        client.await.map_err(broken)?;
+    }
+    *stage.lock() = Stage::Mend;
+    while *stage.lock() != Stage::Calm {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    lift_limits(&ground).await;
+    until_done(&ground, operator, "members").await?;
+    until_done(&ground, buckets, "buckets").await?;
+    if let (Some(rights), Some(watched)) = (rights, watched) {
+        rights.come_to_rest(&ground, watched).await?;
+    }
+    if let Some(upgrades) = upgrades {
+        upgrades.await.map_err(broken)??;
+        use_new_things(&ground).await?;
+    }
+    // What stays of expired values is stored, and then reaped, when a merge takes back their room.
+    let keeps_tombstones =
+        settings.delete_mode(seed) == DeleteMode::Keep || settings.has_expiring();
+    if settings.has_expiring() {
+        tokio::time::sleep(Duration::from_secs(LIVES_SECS.end)).await;
+    }
+    come_to_rest(&ground, settings.has_exchanges(seed), keeps_tombstones).await?;
+    read_back(&ground).await?;
+    if has_data_types {
+        data_types::read_back(&ground).await?;
+    }
+    if has_registers {
+        registers::read_back(&ground).await?;
+    }
+    Ok(())
+}
+
+/// As [`drive`], of several clusters that replicate to one another.
+pub(crate) async fn drive_clusters(
+    ground: Ground,
+    settings: Settings,
+    seed: u64,
+    (stage, has_operator): (Arc<Mutex<Stage>>, bool),
+    replication: &Replication,
+) -> Result<(), Violation> {
+    let count = settings.clusters_of(seed).len();
+    let clusters: Vec<Ground> = (0..count).map(|cluster| ground.of_cluster(cluster)).collect();
+    let has_data_types = settings.has_data_types(seed);
+    for cluster in &clusters {
+        form(cluster).await?;
+        if has_data_types {
+            data_types::create_types(cluster).await?;
+        }
+    }
+    *stage.lock() = Stage::Work;
+    let is_working = {
+        let stage = Arc::clone(&stage);
+        move || *stage.lock() == Stage::Work
+    };
+    let links = Links::start(&ground, replication, seed, is_working.clone());
+    let clients = start_clients(&ground, &settings, seed);
+    let operator = has_operator.then(|| {
+        let cluster = clusters[operated_cluster(seed, count)].clone();
+        tokio::spawn(Operator::new(seed, cluster, settings.family).run(is_working))
+    });
+    for client in clients {
+        client.await.map_err(broken)?;
+    }
+    *stage.lock() = Stage::Mend;
+    while *stage.lock() != Stage::Calm {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    lift_limits(&ground).await;
+    until_done(&ground, operator, "members").await?;
+    // A comparison of clusters asks one node of each, and what anti-entropy brings to others is not queued.
+    if settings.has_exchanges(seed) {
+        for cluster in &clusters {
+            replicas_meet(cluster).await;
+        }
+    }
+    links.come_together(seed).await?;
+    let keeps_tombstones = settings.delete_mode(seed) == DeleteMode::Keep;
+    for cluster in &clusters {
+        come_to_rest(cluster, settings.has_exchanges(seed), keeps_tombstones).await?;
+    }
+    for cluster in &clusters {
+        read_back(cluster).await?;
+        if has_data_types {
+            data_types::read_back(cluster).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets nodes hand over as fast as they can, now that nothing is wrong any more.
+async fn lift_limits(ground: &Ground) {
+    for machine in ground.in_service() {
+        let lift = |store: Arc<ReplicatedStore>| async move {
+            store.set_transfer_limits(TransferLimits::default());
+        };
+        // One that starts from now on has them anyway.
+        machine.ask(lift).await;
+    }
+}

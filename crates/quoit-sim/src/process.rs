@@ -1,0 +1,90 @@
+//! The process of a machine's node, from one start to its end.
+
+use crate::boot::{self, Node, Surroundings};
+use crate::machine::{Machine, Use};
+use crate::trace::Trace;
+use quoit_cluster::{Departure, Readiness};
+use quoit_core::ReplicatedStore;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// A process that could not start is tried again after so long.
+const RESTART_PAUSE: Duration = Duration::from_millis(500);
+/// Time that a node which goes gives to requests in hand.
+const STOP_LIMIT: Duration = Duration::from_secs(2);
+/// Time that other nodes then have for what they were sent.
+const ANSWERED_LIMIT: Duration = Duration::from_secs(1);
+
+/// The life of a machine's process, as a supervisor would have it.
+pub(crate) async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
+    loop {
+        match boot::start(machine, around).await {
+            Ok(Node { store, internode }) => {
+                trace.note(&machine.name, "serves");
+                let background = tokio::spawn(Arc::clone(&store).run_background());
+                let ready = around.waits_for_time.then(|| store.control().readiness(Vec::new()));
+                let serve = async {
+                    if let Some(readiness) = ready {
+                        until_ready(machine, readiness, trace).await;
+                    }
+                    machine.serve(Arc::clone(&store), Arc::clone(&internode)).await;
+                };
+                let departure = tokio::select! {
+                    biased;
+                    departure = departure(&store) => Some(departure),
+                    () = machine.stopping() => None,
+                    () = serve => return,
+                };
+                if let Some(departure) = &departure {
+                    trace.note(&machine.name, &format!("goes: {departure}"));
+                }
+                machine.close_door();
+                machine.drain(STOP_LIMIT).await;
+                internode.stop(STOP_LIMIT).await;
+                background.abort();
+                internode.answered(ANSWERED_LIMIT).await;
+                store.control().stop().await;
+                if let Err(error) = store.flush_hints().and(store.engine().close()) {
+                    trace.note(&machine.name, &format!("can't close its disk: {error}"));
+                } else {
+                    machine.note_closed();
+                }
+                if let Some(Departure::Clock { .. }) = departure {
+                    machine.note_stopping();
+                } else if departure.is_some() {
+                    machine.set_used(Use::Retired);
+                } else {
+                    trace.note(&machine.name, "stopped");
+                }
+                pending::<()>().await;
+            }
+            Err(error) => trace.note(&machine.name, &format!("can't start: {error}")),
+        }
+        tokio::time::sleep(RESTART_PAUSE).await;
+    }
+}
+
+/// Waits until a node may serve clients.
+async fn until_ready(machine: &Machine, mut readiness: watch::Receiver<Readiness>, trace: &Trace) {
+    while *readiness.borrow_and_update() != Readiness::Serves {
+        trace.note(&machine.name, "waits before it serves");
+        if readiness.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits until a node no longer belongs to its cluster.
+async fn departure(store: &ReplicatedStore) -> Departure {
+    let mut departure = store.control().departure();
+    loop {
+        if let Some(departure) = departure.borrow_and_update().clone() {
+            return departure;
+        }
+        if departure.changed().await.is_err() {
+            pending::<()>().await;
+        }
+    }
+}
