@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::faults::{LATENCY_US, MachineFault};
 use crate::losses::lose_segments;
 use crate::machine::{Machine, Use};
-use crate::operator::Order;
+use crate::orders::Order;
 use crate::random::Random;
 use quoit_cluster::VersionRange;
 use quoit_store::seam::Disk;

@@ -2,8 +2,9 @@
 
 use crate::client::Ground;
 use crate::finish::answer;
-use crate::history::{KeyNumber, Policy};
+use crate::history::KeyNumber;
 use crate::names::Name;
+use crate::policy::Policy;
 use crate::random::Random;
 use crate::replica_counts::ReplicaCounts;
 use quoit_core::ReplicatedStore;

@@ -2,11 +2,12 @@
 
 use crate::data_types::DataTypeHistory;
 use crate::history::{
-    Found, History, KeyNumber, Outcome, Policy, Read, ReadNumber, Reader, Write, WriteKind,
+    Found, History, KeyNumber, Outcome, Read, ReadNumber, Reader, Write, WriteKind,
 };
 use crate::machine::{Asked, Machine, Use, missing_at};
 use crate::names::Name;
-use crate::operator::Orders;
+use crate::orders::Orders;
+use crate::policy::Policy;
 use crate::random::Random;
 use crate::registers::RegisterHistory;
 use crate::requests::{self, Quorums, WriteRequest};

@@ -3,7 +3,7 @@
 use crate::faults::{MachineFault, Planned};
 use crate::links::Replication;
 use crate::machine::Use;
-use crate::run::Settings;
+use crate::settings::Settings;
 use std::sync::Arc;
 
 /// The clusters of a run.

@@ -1,7 +1,8 @@
 //! Contents of the nodes' stores, seen from inside.
 
-use crate::history::{KeyNumber, Policy};
+use crate::history::KeyNumber;
 use crate::names::Name;
+use crate::policy::Policy;
 use quoit_core::ReplicatedStore;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;

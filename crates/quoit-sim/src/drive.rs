@@ -12,7 +12,7 @@ use crate::operator::Operator;
 use crate::registers::{self, RegisterClient};
 use crate::rest::{come_to_rest, replicas_meet};
 use crate::rights::Rights;
-use crate::run::Settings;
+use crate::settings::Settings;
 use crate::stage::{Stage, broken};
 use crate::upgrade::{try_new_things, use_new_things};
 use crate::workload::LIVES_SECS;

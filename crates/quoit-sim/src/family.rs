@@ -2,8 +2,8 @@
 //!
 //! A run has the family that was asked for by name, or else one that its seed draws.
 
-use crate::faults::Trouble;
 use crate::random::Random;
+use crate::trouble::Trouble;
 use std::str::FromStr;
 
 /// A family of scenarios.

@@ -3,9 +3,10 @@
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::contents::{Contents, merged};
-use crate::history::{Entry, Found, KeyNumber, Policy, Reader};
+use crate::history::{Entry, Found, KeyNumber, Reader};
 use crate::machine::{Asked, Machine};
 use crate::names::Name;
+use crate::policy::Policy;
 use crate::requests::{self, Quorums};
 use crate::value::{Events, found_in_object};
 use quoit_cluster::NodeId;

@@ -6,9 +6,10 @@
 
 use crate::client::Ground;
 use crate::contents::Contents;
-use crate::history::{Entry, KeyNumber, Listed, Listing, Policy};
+use crate::history::{Entry, KeyNumber, Listed, Listing};
 use crate::machine::{Asked, Machine};
 use crate::names::Name;
+use crate::policy::Policy;
 use crate::requests;
 use quoit_core::{ReplicatedStore, RequestError};
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,10 +8,11 @@
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::copies::TELLING_BYTES;
-use crate::history::{Found, Policy};
+use crate::history::Found;
 use crate::machine::Machine;
 use crate::majorities::{check_majorities, settled_values};
 use crate::names::Name;
+use crate::policy::Policy;
 use crate::stores_now::StoresNow;
 use crate::value::found_in;
 use memchr::memmem;

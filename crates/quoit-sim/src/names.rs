@@ -1,6 +1,7 @@
 //! The names of the keys of a run.
 
-use crate::history::{KeyNumber, Policy};
+use crate::history::KeyNumber;
+use crate::policy::Policy;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};

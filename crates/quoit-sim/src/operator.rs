@@ -9,8 +9,8 @@ use crate::client::Ground;
 use crate::family::Family;
 use crate::finish::answer;
 use crate::machine::{Machine, Use};
+use crate::orders::Order;
 use crate::random::Random;
-use parking_lot::Mutex;
 use quoit_cluster::{
     CAPACITY_DEFAULT, ChangeError, ControlPlane, JoinError, MemberStatus, MembershipError, NodeId,
     StagedChange, State, VersionRange,
@@ -31,33 +31,6 @@ const EXIT_LOOK: Duration = Duration::from_millis(4);
 const LEAVERS_DIE_PERCENT: u64 = 30;
 /// Primaries of a key: with fewer nodes one of them has several votes.
 const PRIMARY_COUNT: usize = 3;
-
-/// An order of the operator to the run. Machines are told by their places, from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Switch on a spare machine.
-    SwitchOn(usize),
-    /// Destroy a machine with its disks.
-    Destroy(usize),
-    /// Switch off a machine for ever that has handed over all that it had.
-    SwitchOff(usize),
-}
-
-/// Orders that wait. Clones are the same orders.
-#[derive(Clone, Default)]
-pub struct Orders(Arc<Mutex<Vec<Order>>>);
-
-impl Orders {
-    /// Takes the orders that wait.
-    #[must_use]
-    pub fn take(&self) -> Vec<Order> {
-        std::mem::take(&mut self.0.lock())
-    }
-
-    fn give(&self, order: Order) {
-        self.0.lock().push(order);
-    }
-}
 
 /// A change of members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

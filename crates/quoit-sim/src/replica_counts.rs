@@ -1,6 +1,6 @@
 //! How many replicas the records of each bucket have, and when that changed.
 
-use crate::history::Policy;
+use crate::policy::Policy;
 use std::collections::BTreeMap;
 
 /// Replicas of records of which nothing else is said.

@@ -1,7 +1,8 @@
 //! Requests of clients, and the meaning of their failures.
 
-use crate::history::{Entry, KeyNumber, Outcome, Policy, WriteKind, WriteNumber};
+use crate::history::{Entry, KeyNumber, Outcome, WriteKind, WriteNumber};
 use crate::names::{Name, bucket_type};
+use crate::policy::Policy;
 use crate::random::Random;
 use crate::value::value_of;
 use bytes::Bytes;

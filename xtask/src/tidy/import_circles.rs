@@ -77,25 +77,7 @@ const STILL_CIRCULAR: &[(&str, &[&str])] = &[
     ("quoit-riak-peer", &["http", "pb", "peer"]),
     ("quoit-security", &["change", "security"]),
     ("quoit-server", &["context", "mapreduce", "pb"]),
-    (
-        "quoit-sim",
-        &[
-            "boot",
-            "client",
-            "cluster",
-            "cluster_plan",
-            "data_types",
-            "family",
-            "faults",
-            "finish",
-            "history",
-            "links",
-            "operator",
-            "registers",
-            "replica_counts",
-            "run",
-        ],
-    ),
+    ("quoit-sim", &["client", "data_types", "finish", "registers"]),
     (
         "quoit-store",
         &[

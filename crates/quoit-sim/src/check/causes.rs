@@ -7,8 +7,9 @@
 //! promises to drop them against those that surely were: there are no false alarms.
 
 use crate::history::{
-    Event, Found, History, KeyNumber, Outcome, Policy, Read, Write, WriteKind, WriteNumber,
+    Event, Found, History, KeyNumber, Outcome, Read, Write, WriteKind, WriteNumber,
 };
+use crate::policy::Policy;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) type Writes = BTreeSet<WriteNumber>;

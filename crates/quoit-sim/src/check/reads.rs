@@ -2,7 +2,8 @@
 
 use super::causes::Causes;
 use super::{Fault, Violation};
-use crate::history::{Found, Outcome, Policy, Read, Reader, Write, WriteKind, WriteNumber};
+use crate::history::{Found, Outcome, Read, Reader, Write, WriteKind, WriteNumber};
+use crate::policy::Policy;
 
 impl Causes<'_> {
     /// Checks one read.

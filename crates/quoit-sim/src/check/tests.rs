@@ -1,7 +1,8 @@
 use super::*;
 use crate::history::{
-    Entry, Found, Listed, Listing, Outcome, Policy, Read, ReadNumber, Write, WriteKind, WriteNumber,
+    Entry, Found, Listed, Listing, Outcome, Read, ReadNumber, Write, WriteKind, WriteNumber,
 };
+use crate::policy::Policy;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

@@ -1,8 +1,9 @@
 //! Kinds of trouble, as faults of machines at their times.
 
-use super::{LATENCY_US, MachineFault, Planned, Trouble};
+use super::{LATENCY_US, MachineFault, Planned};
 use crate::family::Family;
 use crate::random::Random;
+use crate::trouble::Trouble;
 use crate::workload::Tempo;
 use std::ops::Range;
 

@@ -1,9 +1,10 @@
 //! Plans of runs: the trouble that befalls their machines.
 
 use super::planner::{LONG_CUTS_US, LONG_STOPS_US, OFF_US, Planner};
-use super::{MachineFault, Planned, Trouble};
+use super::{MachineFault, Planned};
 use crate::family::Family;
 use crate::random::Random;
+use crate::trouble::Trouble;
 use crate::workload::Tempo;
 
 /// Of a hundred runs so many have a kind of trouble that came later.
