@@ -1,4 +1,5 @@
 use super::*;
+use crate::object::Metadata;
 use crate::test_objects::{actor, any_object, dot};
 use proptest::prelude::*;
 
