@@ -3,9 +3,10 @@
 
 use super::checkpoint::CheckpointState;
 use super::directory::{Directory, SNAPSHOT_NAME};
+use super::facts::note_key;
 use super::indexes::{KnownEntries, LogIndexes};
 use super::keys::ActiveKeys;
-use super::log::{Sealed, note_key};
+use super::log::Sealed;
 use super::open::LogOpening;
 use super::planted;
 use super::read::Reader;

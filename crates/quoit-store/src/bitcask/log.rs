@@ -1,6 +1,7 @@
 //! The end of the log: where records are appended.
 
 use super::begin::Begin;
+use super::facts::note_key;
 use super::keys::ActiveKeys;
 use super::recent::RecentWrites;
 use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Position, RecordHeader, RecordKind};
@@ -11,7 +12,6 @@ use super::synced::SyncedBefore;
 use crate::engine::RecordMeta;
 use crate::error::StoreError;
 use crate::index::{Location, SizeClass};
-use crate::keyfile::{WriteFacts, WriteKind};
 use crate::seam::{Clock, Disk, WorkerHandle};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -472,30 +472,4 @@ fn note(tail: &Tail, key: &[u8], header: &RecordHeader, offset: u64) -> Location
     tail.active.count_written(SizeClass::of(header.record_bytes()), header.meta.expires_at_secs);
     note_key(&tail.keys, key, header, offset);
     Location::new(tail.active.number, offset).expect("segments are limited to what locations hold")
-}
-
-/// Keeps what a key file needs to know of a record.
-pub(super) fn note_key(keys: &ActiveKeys, key: &[u8], header: &RecordHeader, offset: u64) {
-    match header.kind {
-        RecordKind::Put => keys.push(key, &facts_of(header, WriteKind::Put, offset)),
-        RecordKind::Remove => keys.push(key, &facts_of(header, WriteKind::Remove, offset)),
-        RecordKind::DropPartition => {
-            let facts = facts_of(header, WriteKind::DropPartition, offset);
-            keys.push(&WriteFacts::DROP_KEY.encoded(), &facts);
-        }
-        RecordKind::Batch => {}
-    }
-}
-
-/// The facts about a record that its key file keeps.
-pub(super) fn facts_of(header: &RecordHeader, kind: WriteKind, offset: u64) -> WriteFacts {
-    WriteFacts {
-        kind,
-        identity: header.identity,
-        partition: header.partition,
-        sequence: header.sequence,
-        offset_bytes: offset,
-        size_bytes: header.record_bytes() as u32,
-        meta: header.meta,
-    }
 }

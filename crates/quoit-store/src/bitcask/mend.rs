@@ -1,7 +1,7 @@
 //! Writes a damaged key file again, from the segment whose keys it has.
 
+use super::facts::note_key;
 use super::keys::ActiveKeys;
-use super::log::note_key;
 use super::scan::Scan;
 use super::segment::{SEGMENT_HEADER_BYTES, keys_name};
 use super::store::LogStore;

@@ -32,6 +32,7 @@ mod compare;
 mod crash;
 mod directory;
 mod engine;
+mod facts;
 mod gap;
 mod indexes;
 mod keys;

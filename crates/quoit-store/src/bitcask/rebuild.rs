@@ -1,6 +1,6 @@
 //! Makes the index from key files and records: of each record, the write with the highest sequence.
 
-use super::log::facts_of;
+use super::facts::facts_of;
 use super::record::{RecordHeader, RecordKind};
 use super::segment::{Segment, SegmentCounts, log_name};
 use super::store::entry_of;

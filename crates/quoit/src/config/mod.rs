@@ -7,8 +7,10 @@ mod parse;
 mod replication;
 mod riak_keys;
 mod security;
+mod server;
 mod settings;
 mod several;
+mod store;
 mod value;
 mod variables;
 

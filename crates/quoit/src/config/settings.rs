@@ -7,29 +7,13 @@ use super::riak_keys::broken_promise;
 use super::several;
 use super::{value, variables};
 use quoit_cluster::{LinkMode, VersionRange};
-use quoit_core::{
-    Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, PageRecordsMax, ReapRecordLimits,
-    RequestLogSettings, StoreSettings, TransferLimits, TransferShareMin,
-};
-use quoit_server::{
-    AUDIT_FILE_BYTES, AUDIT_FILES_KEPT, AuditSettings, AuditedBucketsError, JobClasses,
-    MapReduceSettings, MemorySettings, PaceSettings, ScriptLimits, ServerSettings,
-};
 use quoit_tls::nodes::{SharedSecret, WeakSecret};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-
-/// Bytes that the largest request has beside the largest object: its name, its context, and its message's own
-/// bytes.
-const REQUEST_MARGIN_BYTES: u64 = 1 << 20;
-/// Requests and answers may take one part in so many of the memory of the machine.
-const MEMORY_PART: u64 = 4;
-/// The memory of a machine that does not tell.
-const MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
 
 /// Why a configuration was refused.
 #[derive(Debug, Error)]
@@ -335,78 +319,6 @@ impl Settings {
         self.get("storage_backend").and_then(Storage::named).unwrap_or(Storage::Bitcask)
     }
 
-    /// Settings of the replicated store.
-    pub fn store(&self) -> StoreSettings {
-        let (limits, transfers) = (Limits::default(), TransferLimits::default());
-        let (exchanges, reap_records) = (ExchangeSettings::default(), ReapRecordLimits::default());
-        let bytes = |name: &str, default: u64| self.size_bytes(name).unwrap_or(default);
-        let count = |name: &str, default: u32| {
-            self.integer(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(default)
-        };
-        StoreSettings {
-            limits: Limits {
-                object_size_bytes_max: bytes("object.size.maximum", limits.object_size_bytes_max),
-                object_size_bytes_warning: bytes(
-                    "object.size.warning_threshold",
-                    limits.object_size_bytes_warning,
-                ),
-                sibling_count_max: count("object.siblings.maximum", limits.sibling_count_max),
-                sibling_count_warning: count(
-                    "object.siblings.warning_threshold",
-                    limits.sibling_count_warning,
-                ),
-                concurrent_request_count_max: count(
-                    "max_concurrent_requests",
-                    limits.concurrent_request_count_max,
-                ),
-            },
-            page_records_max: PageRecordsMax::default(),
-            delete_mode: match self.get("delete_mode") {
-                Some("keep") => DeleteMode::Keep,
-                Some("immediate") => DeleteMode::Immediate,
-                Some(text) => {
-                    text.parse().map_or_else(|_| DeleteMode::default(), DeleteMode::AfterMs)
-                }
-                None => DeleteMode::default(),
-            },
-            ttl_secs_default: self
-                .duration("bitcask.expiry")
-                .map(|age| u32::try_from(age.as_secs()).unwrap_or(u32::MAX)),
-            blocking: Blocking::Pool,
-            transfer_limits: TransferLimits {
-                partition_count_max: count("transfer_limit", transfers.partition_count_max),
-                bytes_per_sec_max: bytes("transfer_rate", transfers.bytes_per_sec_max),
-                inbound: self.flag("handoff.inbound"),
-                outbound: self.flag("handoff.outbound"),
-            },
-            transfer_share_min: TransferShareMin(self.percent("transfer_share.minimum")),
-            request_log: RequestLogSettings {
-                slow_count_max: count("slow_log.maximum", 100) as usize,
-                key_count_max: count("hot_keys.maximum", 100) as usize,
-            },
-            hint_count_max: self
-                .integer("hints.maximum")
-                .and_then(|count| usize::try_from(count).ok())
-                .map_or_else(HintCountMax::default, HintCountMax),
-            reap_records: ReapRecordLimits {
-                count_max: self
-                    .integer("reaped.maximum")
-                    .and_then(|count| usize::try_from(count).ok())
-                    .unwrap_or(reap_records.count_max),
-                ..reap_records
-            },
-            exchanges: ExchangeSettings {
-                active: self.get("anti_entropy") != Some("passive")
-                    || self.get("tictacaae_active") == Some("active"),
-                count_max: count("anti_entropy.concurrency_limit", exchanges.count_max),
-                interval: self
-                    .duration("anti_entropy.trigger_interval")
-                    .unwrap_or(exchanges.interval),
-                verified_bytes_per_sec: bytes("verify_rate", exchanges.verified_bytes_per_sec),
-            },
-        }
-    }
-
     /// Addresses of other nodes of the cluster that the node is to be part of.
     #[must_use]
     pub fn seeds(&self) -> Vec<Arc<str>> {
@@ -431,117 +343,11 @@ impl Settings {
         entry.map(|entry| SharedSecret::of(&entry.value)).transpose()
     }
 
-    /// The audit log of a node whose data lies in `data_dir`; `None` where it is off.
-    ///
-    /// # Errors
-    ///
-    /// [`AuditedBucketsError`] for a list of buckets that can't be read.
-    pub fn audit(&self, data_dir: &Path) -> Result<Option<AuditSettings>, AuditedBucketsError> {
-        if !self.flag("audit") {
-            return Ok(None);
-        }
-        let file = self.get("audit.file").map_or_else(|| data_dir.join("audit.log"), PathBuf::from);
-        let kept = self.integer("audit.file.kept").and_then(|count| u32::try_from(count).ok());
-        Ok(Some(AuditSettings {
-            file,
-            file_bytes_max: self.size_bytes("audit.file.maximum_size").unwrap_or(AUDIT_FILE_BYTES),
-            kept_count: kept.unwrap_or(AUDIT_FILES_KEPT),
-            buckets: self.text("audit.buckets").parse()?,
-        }))
-    }
-
     /// Versions of the protocol between nodes to speak.
     pub fn versions(&self) -> VersionRange {
         let newest = self.integer("internode.version.maximum");
         let newest = newest.and_then(|newest| u32::try_from(newest).ok());
         newest.map_or(VersionRange::CURRENT, VersionRange::up_to)
-    }
-
-    /// Settings of the client interfaces.
-    pub fn server(&self) -> ServerSettings {
-        let object_bytes_max = self.store().limits.object_size_bytes_max;
-        let request_bytes = self.size_bytes("request.maximum_size");
-        let request_bytes =
-            request_bytes.unwrap_or(object_bytes_max.saturating_add(REQUEST_MARGIN_BYTES));
-        let request_bytes_max = usize::try_from(request_bytes).unwrap_or(usize::MAX);
-        let budget_bytes = self.size_bytes("request.maximum_memory").unwrap_or_else(|| {
-            quoit_server::memory_bytes().unwrap_or(MEMORY_BYTES_DEFAULT) / MEMORY_PART
-        });
-        let share_bytes = self.size_bytes("request.maximum_memory.per_connection");
-        let pace = PaceSettings::default();
-        ServerSettings {
-            request_bytes_max,
-            memory: MemorySettings::new(budget_bytes, share_bytes, request_bytes_max),
-            pace: PaceSettings {
-                stall_limit: self.duration("request.stall_timeout").unwrap_or(pace.stall_limit),
-                bytes_per_sec_min: self
-                    .size_bytes("request.minimum_rate")
-                    .unwrap_or(pace.bytes_per_sec_min),
-            },
-            http_url_decoding: self.flag("http_url_encoding"),
-            secure_referer_check: self.flag("secure_referer_check"),
-            admin_remote: self.flag("admin_remote"),
-            connection_count_max: self
-                .integer("max_connections")
-                .and_then(|number| usize::try_from(number).ok())
-                .unwrap_or(usize::MAX),
-            index_timeout_ms: self
-                .integer("secondary_index_timeout")
-                .and_then(|number| u64::try_from(number).ok())
-                .unwrap_or_default(),
-            jobs: JobClasses {
-                list_buckets: self.flag("cluster.job.riak_kv.list_buckets"),
-                stream_list_buckets: self.flag("cluster.job.riak_kv.stream_list_buckets"),
-                list_keys: self.flag("cluster.job.riak_kv.list_keys"),
-                stream_list_keys: self.flag("cluster.job.riak_kv.stream_list_keys"),
-                secondary_index: self.flag("cluster.job.riak_kv.secondary_index"),
-                stream_secondary_index: self.flag("cluster.job.riak_kv.stream_secondary_index"),
-                map_reduce: self.flag("cluster.job.riak_kv.map_reduce"),
-                map_reduce_js: self.flag("cluster.job.riak_kv.map_reduce_js"),
-            },
-            mapreduce: self.mapreduce(),
-            ..ServerSettings::default()
-        }
-    }
-
-    /// Bounds of MapReduce jobs.
-    fn mapreduce(&self) -> MapReduceSettings {
-        let defaults = MapReduceSettings::default();
-        let bytes = |name: &str, default: usize| {
-            self.size_bytes(name).and_then(|size| usize::try_from(size).ok()).unwrap_or(default)
-        };
-        let scripts = ScriptLimits::default();
-        let javascript = self.flag("mapreduce.javascript").then(|| ScriptLimits {
-            call_time_max: self
-                .duration("mapreduce.javascript.call_timeout")
-                .unwrap_or(scripts.call_time_max),
-            job_time_max: self
-                .duration("mapreduce.javascript.job_timeout")
-                .unwrap_or(scripts.job_time_max),
-            memory_bytes_max: bytes(
-                "mapreduce.javascript.maximum_memory",
-                scripts.memory_bytes_max,
-            ),
-            jobs_memory_bytes_max: bytes(
-                "mapreduce.javascript.jobs.maximum_memory",
-                scripts.jobs_memory_bytes_max,
-            ),
-            output_bytes_max: bytes(
-                "mapreduce.javascript.maximum_output",
-                scripts.output_bytes_max,
-            ),
-        });
-        MapReduceSettings {
-            job_count_max: self
-                .integer("mapreduce.jobs.maximum")
-                .and_then(|count| usize::try_from(count).ok())
-                .unwrap_or(defaults.job_count_max),
-            job_memory_bytes_max: bytes(
-                "mapreduce.job.maximum_memory",
-                defaults.job_memory_bytes_max,
-            ),
-            javascript,
-        }
     }
 }
 
@@ -609,20 +415,6 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_compared_unless_both_of_riaks_settings_say_no() {
-        let active = |lines: &[&str]| {
-            let command_line = lines.iter().map(|line| (*line).to_owned()).collect();
-            let sources = Sources { command_line, ..Sources::default() };
-            load(&sources).expect("a good configuration").store().exchanges.active
-        };
-        assert!(active(&[]));
-        assert!(active(&["anti_entropy = active-debug"]));
-        assert!(active(&["tictacaae_active = passive"]));
-        assert!(active(&["anti_entropy = passive", "tictacaae_active = active"]));
-        assert!(!active(&["anti_entropy = passive"]));
-    }
-
-    #[test]
     fn riaks_handoff_address_is_that_for_other_nodes_unless_ours_is_set() {
         let of = |lines: &[&str]| {
             let command_line = lines.iter().map(|line| (*line).to_owned()).collect();
@@ -635,24 +427,6 @@ mod tests {
         assert_eq!(of(&["handoff.ip = 0.0.0.0"]), "0.0.0.0:8099");
         let ours = "listener.internode = 10.0.0.1:1";
         assert_eq!(of(&[ours, "handoff.ip = 0.0.0.0"]), "10.0.0.1:1");
-    }
-
-    #[test]
-    fn the_largest_request_follows_from_the_largest_object_and_from_the_memory() {
-        let of = |lines: &[&str]| {
-            let command_line = lines.iter().map(|line| (*line).to_owned()).collect();
-            let sources = Sources { command_line, ..Sources::default() };
-            load(&sources).expect("a good configuration").server()
-        };
-        assert_eq!(of(&[]).request_bytes_max, 51 << 20);
-        assert_eq!(of(&["object.size.maximum = 1MB"]).request_bytes_max, 2 << 20);
-        assert_eq!(of(&["request.maximum_size = 7MB"]).request_bytes_max, 7 << 20);
-        let small = of(&["request.maximum_memory = 100MB"]);
-        assert_eq!((small.memory.budget_bytes, small.memory.share_bytes), (100 << 20, 75 << 20));
-        let given = of(&["request.maximum_memory.per_connection = 3MB"]);
-        assert_eq!(given.memory.share_bytes, 3 << 20);
-        let pace = of(&["request.stall_timeout = 5s", "request.minimum_rate = 1KB"]).pace;
-        assert_eq!((pace.stall_limit, pace.bytes_per_sec_min), (Duration::from_secs(5), 1 << 10));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Copies what still counts in some segments.
 
+use crate::bitcask::facts::note_key;
 use crate::bitcask::keys::ActiveKeys;
-use crate::bitcask::log::{Sealed, note_key};
+use crate::bitcask::log::Sealed;
 use crate::bitcask::planted;
 use crate::bitcask::record::{
     self, ALIGNMENT_BYTES, HEADER_BYTES, Position, RecordHeader, RecordKind,

@@ -1,0 +1,31 @@
+//! Facts about records, as key files keep them.
+
+use super::keys::ActiveKeys;
+use super::record::{RecordHeader, RecordKind};
+use crate::keyfile::{WriteFacts, WriteKind};
+
+/// Keeps what a key file needs to know of a record.
+pub(super) fn note_key(keys: &ActiveKeys, key: &[u8], header: &RecordHeader, offset: u64) {
+    match header.kind {
+        RecordKind::Put => keys.push(key, &facts_of(header, WriteKind::Put, offset)),
+        RecordKind::Remove => keys.push(key, &facts_of(header, WriteKind::Remove, offset)),
+        RecordKind::DropPartition => {
+            let facts = facts_of(header, WriteKind::DropPartition, offset);
+            keys.push(&WriteFacts::DROP_KEY.encoded(), &facts);
+        }
+        RecordKind::Batch => {}
+    }
+}
+
+/// The facts about a record that its key file keeps.
+pub(super) fn facts_of(header: &RecordHeader, kind: WriteKind, offset: u64) -> WriteFacts {
+    WriteFacts {
+        kind,
+        identity: header.identity,
+        partition: header.partition,
+        sequence: header.sequence,
+        offset_bytes: offset,
+        size_bytes: header.record_bytes() as u32,
+        meta: header.meta,
+    }
+}
