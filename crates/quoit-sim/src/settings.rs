@@ -321,7 +321,9 @@ impl Settings {
     pub(crate) fn transfer_rate(&self, seed: u64) -> u64 {
         let mut random = Random::new(seed, "transfers", 0);
         let is_slow = random.percent(match self.family {
-            Some(Family::Members | Family::ReplicaCounts) => SLOW_TRANSFERS_OF_MEMBERS_PERCENT,
+            Some(Family::Members | Family::ReplicaCounts | Family::Lull) => {
+                SLOW_TRANSFERS_OF_MEMBERS_PERCENT
+            }
             _ => SLOW_TRANSFERS_PERCENT,
         });
         let rates = if is_slow { SLOW_RATES } else { FAST_RATES };
