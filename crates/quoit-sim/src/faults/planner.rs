@@ -163,9 +163,9 @@ impl Planner<'_> {
         self.put(start_us, MachineFault::Start(place));
     }
 
-    /// Lets a node be away for a moment, in which others take its place. In half of the runs one of these does
-    /// not reach it from then on, while all else is well: what it has taken in that place stays with it as
-    /// long as the lull lasts.
+    /// Lets a node be away for a moment, in which others take its place. In half of the runs one of these
+    /// does not reach it from then on, while all else is well: what it has taken in that place stays with it
+    /// as long as the lull lasts.
     pub(super) fn add_split(&mut self, tempo: &Tempo) {
         let (place, quarter_us) = (self.machine(), tempo.middle_us() / 4);
         let other = self.other_than(place);
