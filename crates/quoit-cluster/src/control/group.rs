@@ -49,8 +49,7 @@ const LAG_ENTRIES_MAX: u64 = 512;
 /// Entries that are sent at once.
 const APPEND_ENTRIES_MAX: u64 = 64;
 
-/// Time that the leader may take for one step. A node that led when it was cut off may never be told by the
-/// library what has become of the step: others have made its entry theirs, or have another in its place.
+/// Time that the leader may take for one step.
 pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why the log did not take something.
@@ -315,8 +314,7 @@ impl Group {
     /// before this call. The node must be the leader.
     pub(crate) async fn read_index(&self) -> Result<u64, GroupError> {
         let raft = self.raft().await?;
-        let read = timeout(STEP_TIMEOUT, raft.get_read_log_id()).await;
-        match read.map_err(|_| GroupError::NotLeader)? {
+        match raft.get_read_log_id().await {
             Ok((read, _)) => Ok(read.index().unwrap_or_default()),
             Err(RaftError::APIError(CheckIsLeaderError::ForwardToLeader(_))) => {
                 Err(GroupError::NotLeader)
@@ -358,6 +356,7 @@ impl Group {
 
     async fn append(&self, decision: Decision) -> Result<Agreed, GroupError> {
         let raft = self.raft().await?;
+        // A node that led when it was cut off may never be told by the library what has become of an entry.
         let written = timeout(STEP_TIMEOUT, raft.client_write(decision)).await;
         match written.map_err(|_| GroupError::NotLeader)? {
             Ok(written) => {

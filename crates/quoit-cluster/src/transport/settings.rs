@@ -93,7 +93,9 @@ pub struct Limits {
     pub redial_pause_min: Duration,
     /// The longest pause before dialing again.
     pub redial_pause_max: Duration,
-    /// A connection on which a peer sends nothing for so long, not even a ping, is closed.
+    /// A connection on which a peer sends nothing for so long, not even a ping, is closed. How long requests
+    /// send to further replicas, and how far apart members are asked before a reap record goes, are multiples
+    /// of it (`docs/design/reaping.md`).
     pub idle_timeout: Duration,
 }
 
