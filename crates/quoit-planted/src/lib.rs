@@ -2,9 +2,9 @@
 //!
 //! Each is one wrong decision. It stands beside the right one, in the crate that takes the decision, as
 //! [`planted!`] with its name, and [`PlantedFault`] lists them all. In a build with
-//! `--cfg planted_faults`, which only the simulator's builds have, [`plant`] switches one of them on for the
-//! process; in every other build [`is_planted`] is the constant `false`, and the compiler leaves nothing of
-//! it behind.
+//! `--cfg planted_faults`, which the test command and `cargo xtask soak` make, [`plant`] switches one of them
+//! on for the process, as the simulator does; in every other build [`is_planted`] is always `false`, and the
+//! compiler leaves nothing of it behind.
 //!
 //! The switch is a static of the process: decisions are taken in pure functions of the lowest floors, which
 //! have no context that it could come with, and a simulated run has a process of its own. It is set once,
@@ -21,6 +21,7 @@ mod faults;
 pub use faults::{Area, PlantedFault};
 
 use std::fmt;
+use std::sync::OnceLock;
 
 /// Whether a fault of [`PlantedFault`] is planted, by the name of its variant.
 ///
@@ -61,41 +62,25 @@ impl fmt::Display for PlantError {
 
 impl std::error::Error for PlantError {}
 
+/// The fault of this process.
+static PLANTED: OnceLock<PlantedFault> = OnceLock::new();
+
 /// Whether a fault is planted. See [`planted!`].
-#[cfg(not(planted_faults))]
 #[inline(always)]
 #[must_use]
-pub const fn is_planted(_fault: PlantedFault) -> bool {
-    false
-}
-
-/// Plants a fault in this process, for good.
-///
-/// # Errors
-///
-/// Always: this build has no faults.
-#[cfg(not(planted_faults))]
-pub const fn plant(_fault: PlantedFault) -> Result<(), PlantError> {
-    Err(PlantError::NotBuilt)
-}
-
-#[cfg(planted_faults)]
-static PLANTED: std::sync::OnceLock<PlantedFault> = std::sync::OnceLock::new();
-
-/// Whether a fault is planted. See [`planted!`].
-#[cfg(planted_faults)]
-#[must_use]
 pub fn is_planted(fault: PlantedFault) -> bool {
-    PLANTED.get() == Some(&fault)
+    cfg!(planted_faults) && PLANTED.get() == Some(&fault)
 }
 
 /// Plants a fault in this process, for good.
 ///
 /// # Errors
 ///
-/// When there is one already.
-#[cfg(planted_faults)]
+/// When the build has no faults, or when one is planted already.
 pub fn plant(fault: PlantedFault) -> Result<(), PlantError> {
+    if !cfg!(planted_faults) {
+        return Err(PlantError::NotBuilt);
+    }
     PLANTED.set(fault).map_err(|_| PlantError::Planted)
 }
 
@@ -112,12 +97,16 @@ mod tests {
         assert!(unknown.is_err_and(|error| error.contains(PlantedFault::ALL[0].name())));
     }
 
-    #[cfg(not(planted_faults))]
     #[test]
-    fn a_build_of_its_own_is_needed_to_plant_one() {
-        for fault in PlantedFault::ALL {
-            assert_eq!(plant(*fault), Err(PlantError::NotBuilt));
-            assert!(!is_planted(*fault));
+    fn one_is_planted_once_and_only_in_a_build_that_has_them() {
+        let [first, second, ..] = PlantedFault::ALL else { panic!("there are several") };
+        if cfg!(planted_faults) {
+            assert_eq!(plant(*first), Ok(()));
+            assert_eq!(plant(*second), Err(PlantError::Planted));
+        } else {
+            assert_eq!(plant(*first), Err(PlantError::NotBuilt));
         }
+        assert_eq!(is_planted(*first), cfg!(planted_faults));
+        assert!(!is_planted(*second));
     }
 }
