@@ -23,8 +23,6 @@ from support.pb import Connection, Refused  # noqa: E402
 PROMPT_SECONDS = 10
 # Longer than all that a log tells now and then, which is the minute in which repeated lines are counted.
 LONGEST_INTERVAL_SECONDS = 70
-# Holds a node at the first version of the protocol between nodes.
-OLD = "internode.version.maximum=1"
 
 
 class Together(ClusterCase):
@@ -202,63 +200,6 @@ class Logs(ClusterCase):
 
     def lines_after(self, node, count):
         return "\n".join(node.log_tail(100_000).splitlines()[count:])
-
-
-class Versions(ClusterCase):
-    """Nodes of two versions of the protocol between nodes. Version 2 has data types."""
-
-    def upgrade(self, node):
-        self.assertEqual(node.stop(), 0, node.log_tail())
-        node.settings.remove(OLD)
-        node.start()
-        node.run("wait-for-service", "riak_kv", node.name)
-
-    def speak_new_version(self, asked, count):
-        members = asked.json("member-status")["members"]
-        return sum(member["protocol_versions"][1] > 1 for member in members) == count
-
-    def test_nodes_are_upgraded_one_by_one_under_load_and_data_types_wait_for_the_last(self):
-        cluster = self.cluster(5, ["ring_size=8", OLD])
-        first = cluster[0]
-        first.create_bucket_type("sets", {"datatype": "set"}, active=False)
-        bench = self.bench(cluster, 16)
-        self.let_it_run(bench)
-        for done, node in enumerate(cluster):
-            said = self.refusal(first, "bucket-type", "activate", "sets")
-            self.assertIn("sets has been created but cannot be activated yet", said)
-            for other in cluster:
-                self.assertEqual(other.name in said, other in list(cluster)[done:], said)
-            last_line = first.run("member-status").splitlines()[-1]
-            self.assertEqual("do not speak version " in last_line, done > 0, last_line)
-            self.upgrade(node)
-            cluster.settle()
-            wait_until(lambda: self.speak_new_version(first, done + 1), "the upgrade to be known")
-        self.assertIsNone(bench.poll(), "the upgrade outlasted the run")
-        self.assertIn("sets has been created and may be activated",
-                      first.run("bucket-type", "status", "sets"))
-        self.assertIn("sets has been activated", first.run("bucket-type", "activate", "sets"))
-        self.assert_flawless(bench)
-
-    def test_a_newer_node_joins_older_ones_and_an_older_one_not_those_with_data_types(self):
-        cluster = self.cluster(1, ["ring_size=8", OLD])
-        old = cluster[0]
-        cluster.join(cluster.add(["ring_size=8"]))
-        new = cluster[1]
-        put_all(new, KEYS, "v")
-        self.assertEqual(values(old, KEYS), [[b"v"]] * len(KEYS))
-        new.create_bucket_type("sets", {"datatype": "set"}, active=False)
-        status = new.run("bucket-type", "status", "sets")
-        self.assertRegex(status, "^sets has been created but cannot be activated yet\n.*" + old.name)
-        self.upgrade(old)
-        wait_until(lambda: self.speak_new_version(new, 2), "the upgrade to be known")
-        new.run("bucket-type", "activate", "sets")
-        late = cluster.add()
-        said = self.refusal(late, "cluster", "join", old.record["node"])
-        self.assertIn("the data type of bucket type sets needs version 2; upgrade " + late.name, said)
-        new.stop()
-        new.settings.append(OLD)
-        new.assert_refused(self, "raise internode.version.maximum on it")
-        self.assert_unharmed([old, late])
 
 
 class Strangers(ClusterCase):

@@ -239,7 +239,7 @@ def prods():
             yield hello[:at] + bytes([value]) + hello[at + 1:]
     yield b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
     # A greeting as members without TLS begin.
-    yield bytes.fromhex("0000000c") + bytes([1, 0, 0, 0]) + b"quot" + bytes(4)
+    yield bytes.fromhex("0000000c") + bytes([1, 0, 0, 0]) + b"quo1" + bytes(4)
 
 
 if __name__ == "__main__":

@@ -192,7 +192,6 @@ impl State {
                 Ok(change.into_iter().collect())
             }
             Command::Security(command) => {
-                self.check_members_know_security()?;
                 let changes = self.security().decide(command)?;
                 Ok(changes.into_iter().map(Change::Rule).collect())
             }

@@ -23,7 +23,7 @@ pub(crate) const LIVE_REMOVED_MAX: usize = 2 * LIVE_MAX;
 pub struct Served {
     /// The newest that its writes satisfy.
     pub writes: u64,
-    /// The oldest that its reads go by; 0 while not all members tell it.
+    /// The oldest that its reads go by.
     pub reads: u64,
     /// The version up to which it knows which buckets got more replicas, and writes by it.
     pub raises_known: u64,
@@ -238,11 +238,6 @@ impl Layouts {
         }
     }
 
-    /// Forgets what members' reads go by: not all members keep it.
-    pub(crate) fn forget_reads(&mut self) {
-        self.acknowledged.values_mut().for_each(|known| known.reads = 0);
-    }
-
     /// A member is gone.
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.acknowledged.remove(&node);
@@ -251,12 +246,10 @@ impl Layouts {
     /// Takes out of use what no read needs any more, if all of these members serve with what then stays.
     ///
     /// That nothing lacks in a layout is not enough: a member that has not heard so yet reads by the one
-    /// before, and would miss what others write by this one alone. So its reads must go by it, too, where
-    /// all members can tell (`tell_reads`).
-    pub(crate) fn retire(&mut self, members: &[NodeId], tell_reads: bool) {
+    /// before, and would miss what others write by this one alone. So its reads must go by it, too.
+    pub(crate) fn retire(&mut self, members: &[NodeId]) {
         let served = |version: u64| {
-            let reads = if tell_reads { version } else { 0 };
-            let needed = Served { writes: version, reads, ..Served::default() };
+            let needed = Served { writes: version, reads: version, ..Served::default() };
             let serves =
                 |node: &NodeId| self.served(*node).is_some_and(|known| known.includes(needed));
             members.iter().all(serves) || planted!(RetiresLayoutsEarly)
@@ -319,26 +312,24 @@ mod tests {
     fn a_layout_stays_until_no_member_reads_by_it() {
         let single = Arc::new(Layout::single(node(1), RingSize::new(16).unwrap()));
         let (old, members) = (single.version(), [node(1), node(2)]);
-        for tell_reads in [true, false] {
-            let mut layouts = Layouts::new(Arc::clone(&single));
-            layouts.push(after(&single, 1..=2), &[3]);
-            let new = layouts.newest().version();
-            told(&mut layouts, 1, new, old);
-            told(&mut layouts, 2, new, old);
-            let all: Vec<_> = layouts.newest().partitions().collect();
-            layouts.complete(node(2), &all[1..]);
-            assert_eq!(layouts.oldest_read(), old);
-            layouts.complete(node(2), &all[..1]);
-            assert_eq!(layouts.oldest_read(), new);
-            layouts.retire(&members, tell_reads);
-            assert_eq!(layouts.is_moving(), tell_reads, "all is complete, and not all know it");
-            told(&mut layouts, 1, new, new);
-            layouts.retire(&members, tell_reads);
-            assert_eq!(layouts.is_moving(), tell_reads);
-            told(&mut layouts, 2, new, new);
-            layouts.retire(&members, tell_reads);
-            assert!(!layouts.is_moving());
-        }
+        let mut layouts = Layouts::new(Arc::clone(&single));
+        layouts.push(after(&single, 1..=2), &[3]);
+        let new = layouts.newest().version();
+        told(&mut layouts, 1, new, old);
+        told(&mut layouts, 2, new, old);
+        let all: Vec<_> = layouts.newest().partitions().collect();
+        layouts.complete(node(2), &all[1..]);
+        assert_eq!(layouts.oldest_read(), old);
+        layouts.complete(node(2), &all[..1]);
+        assert_eq!(layouts.oldest_read(), new);
+        layouts.retire(&members);
+        assert!(layouts.is_moving(), "all is complete, and not all know it");
+        told(&mut layouts, 1, new, new);
+        layouts.retire(&members);
+        assert!(layouts.is_moving());
+        told(&mut layouts, 2, new, new);
+        layouts.retire(&members);
+        assert!(!layouts.is_moving());
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub use transport::{
 pub use trust::{
     Holder, IssuedToken, LinkView, MemberLink, TOKENS_MAX, TokenView, Trust, TrustError, TrustToken,
 };
-pub use versions::{MembersOutdated, Outdated};
+pub use versions::{MembersOutdated, Outdated, PropertyNeed};
 
 use std::fmt;
 

@@ -122,11 +122,10 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// When a member does not know of losses yet, and as [`ControlPlane::run`].
+    /// As [`ControlPlane::run`].
     pub async fn report_loss(&self) -> Result<(), ChangeError> {
         let (node, n_vals) = {
             let state = self.read();
-            state.check_members_know_losses()?;
             (state.node_id(), state.n_vals())
         };
         self.tell(vec![Change::Lost { node, n_vals }]).await

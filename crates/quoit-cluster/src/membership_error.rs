@@ -44,21 +44,6 @@ pub enum MembershipError {
         /// How far its membership has come.
         status: MemberStatus,
     },
-    /// Not all members would keep it that the member is marked as absent.
-    #[error(
-        "{name} is {status}, and only full members can be marked as down while these members run an older \
-         version: {}. Upgrade them, or, if {name} is lost for good, remove it with \
-         `cluster force-remove {name}`",
-        members.join(", ")
-    )]
-    MarkForgotten {
-        /// The member.
-        name: String,
-        /// How far its membership has come.
-        status: MemberStatus,
-        /// Members that would not keep it.
-        members: Vec<String>,
-    },
     /// Something is staged for the node already.
     #[error(
         "{action} of {name} is staged already; commit it, or drop all staged changes with `cluster clear`"
@@ -76,16 +61,6 @@ pub enum MembershipError {
     HoldsPartitions {
         /// The member.
         name: String,
-    },
-    /// Some members would not understand that a node has lost records.
-    #[error(
-        "these members do not know of copies that have lost records: {}; upgrade them, or raise \
-         internode.version.maximum on them, and restart them",
-        members.join(", ")
-    )]
-    LossesUnknown {
-        /// Their names.
-        members: Vec<String>,
     },
     /// A node in place of itself.
     #[error("{name} can't replace itself")]

@@ -15,6 +15,7 @@ use crate::plan::PlanId;
 use crate::state::State;
 use crate::transport::Internode;
 use crate::trust::TrustKeeper;
+use crate::versions::{PROPERTY_NEEDS, PropertyNeed};
 use crate::{ClusterId, NodeId};
 use arc_swap::Guard;
 use parking_lot::Mutex;
@@ -59,6 +60,9 @@ pub struct Settings {
     /// Names of the storage engines that the property `backend` may choose; empty where there is one engine,
     /// and the property has no effect.
     pub backends: Vec<String>,
+    /// The bucket properties that nodes of older versions of the protocol between nodes would misunderstand.
+    /// All nodes of a cluster need the same; tests have some for a version that is made up.
+    pub property_needs: &'static [PropertyNeed],
 }
 
 impl Settings {
@@ -73,6 +77,7 @@ impl Settings {
             versions: VersionRange::CURRENT,
             untyped_defaults: BucketProps::untyped(),
             backends: Vec::new(),
+            property_needs: PROPERTY_NEEDS,
         }
     }
 }
@@ -153,7 +158,8 @@ impl ControlPlane {
         let defaults = Arc::new(settings.untyped_defaults);
         let name = Arc::clone(&founding.name);
         let (cluster_id, ring_size) = (loaded.whole.cluster_id, loaded.whole.ring_size);
-        let empty = State::new(loaded.node_id, name, cluster_id, ring_size, defaults);
+        let needs = settings.property_needs;
+        let empty = State::new(loaded.node_id, name, cluster_id, ring_size, defaults, needs);
         let state = State::restored(&empty, loaded.whole);
         state.check_speaks(&founding.name, founding.versions)?;
         let link = ControlLink::default();

@@ -10,6 +10,7 @@ use crate::members::MemberStatus;
 use crate::membership_error::MembershipError;
 use crate::staged::StagedChange;
 use crate::state::State;
+use crate::versions::PROPERTY_NEEDS;
 use crate::{ClusterId, NodeId};
 use openraft::{CommittedLeaderId, EntryPayload};
 use quoit_model::layout::{Layout, LayoutRequest};
@@ -226,7 +227,8 @@ impl State {
     fn of_file(whole: crate::state::Whole, own: NodeId) -> Self {
         let defaults = Arc::new(BucketProps::untyped());
         let (cluster_id, ring_size) = (whole.cluster_id, whole.ring_size);
-        let empty = Self::new(own, own.to_string().into(), cluster_id, ring_size, defaults);
+        let name = own.to_string().into();
+        let empty = Self::new(own, name, cluster_id, ring_size, defaults, PROPERTY_NEEDS);
         Self::restored(&empty, whole)
     }
 }

@@ -2,15 +2,35 @@
 //!
 //! A node of an older version would misunderstand what a newer one sends. So nothing that needs a newer
 //! version is begun before all members speak it, and once it is begun, no node is let in that does not.
+//!
+//! The first version knows all that there is. What a later one adds to the properties of buckets gets a row
+//! in [`PROPERTY_NEEDS`]; tests and the simulator have rows for a version that is made up.
 
 use crate::members::Member;
-use crate::membership_error::MembershipError;
 use crate::state::State;
-use quoit_model::props::{BucketProps, ConditionalPutMode};
-use quoit_wire::internode::{
-    VERSION_DATA_TYPES, VERSION_GRANTS, VERSION_LOSSES, VERSION_MIN, VERSION_SECURITY, VersionRange,
-};
+use quoit_model::props::BucketProps;
+use quoit_wire::internode::{VERSION_MIN, VersionRange};
+use std::fmt;
 use thiserror::Error;
+
+/// A kind of bucket properties that nodes of older versions would misunderstand.
+pub struct PropertyNeed {
+    /// The property, for operators.
+    pub property: &'static str,
+    /// The oldest version whose nodes understand it, and keep what it promises.
+    pub version: u32,
+    /// Whether properties are of this kind.
+    pub is_in: fn(&BucketProps) -> bool,
+}
+
+impl fmt::Debug for PropertyNeed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} needs version {}", self.property, self.version)
+    }
+}
+
+/// The needs of the properties that there are.
+pub(crate) const PROPERTY_NEEDS: &[PropertyNeed] = &[];
 
 /// A node speaks too old a version. Displayed for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -45,29 +65,13 @@ pub struct MembersOutdated {
     pub members: Vec<String>,
 }
 
-/// The oldest version whose nodes understand the objects of buckets with these properties, and keep what the
-/// properties promise.
-pub(crate) fn needed_by(props: &BucketProps) -> u32 {
-    if requires_grants(props) {
-        VERSION_GRANTS
-    } else if props.datatype.is_some() {
-        VERSION_DATA_TYPES
-    } else {
-        VERSION_MIN
-    }
-}
-
-/// Whether conditional writes need grants. A node that knows of none would write without them.
-pub(crate) fn requires_grants(props: &BucketProps) -> bool {
-    props.conditional_put_mode() == ConditionalPutMode::RequireToken
-}
-
-/// The property among these that needs a newer version.
-fn needing(props: &BucketProps) -> &'static str {
-    if requires_grants(props) { "conditional_put_mode=require_token" } else { "data type" }
-}
-
 impl State {
+    /// The need of properties with the newest version; `None` where every version knows them.
+    fn need_of(&self, props: &BucketProps) -> Option<&'static PropertyNeed> {
+        let needs = self.property_needs().iter().filter(|need| (need.is_in)(props));
+        needs.max_by_key(|need| need.version)
+    }
+
     /// Refuses to activate a bucket type that needs a newer version than some member speaks, whether that
     /// member is there or not.
     pub(crate) fn check_members_speak(
@@ -75,10 +79,11 @@ impl State {
         bucket_type: &[u8],
         props: &BucketProps,
     ) -> Result<(), MembersOutdated> {
-        self.check_members(needed_by(props), || {
+        let Some(need) = self.need_of(props) else { return Ok(()) };
+        self.check_members(need.version, || {
             let name = String::from_utf8_lossy(bucket_type);
-            let needing = needing(props);
-            format!("{name} has been created but cannot be activated yet: its {needing}")
+            let property = need.property;
+            format!("{name} has been created but cannot be activated yet: its {property}")
         })
     }
 
@@ -89,15 +94,15 @@ impl State {
         before: &BucketProps,
         props: &BucketProps,
     ) -> Result<(), MembersOutdated> {
-        let needed = needed_by(props);
-        if needed <= needed_by(before) {
+        let Some(need) = self.need_of(props) else { return Ok(()) };
+        if need.version <= self.need_of(before).map_or(VERSION_MIN, |before| before.version) {
             return Ok(());
         }
         let name = String::from_utf8_lossy(name);
-        self.check_members(needed, || format!("{name} is not changed: {}", needing(props)))
+        self.check_members(need.version, || format!("{name} is not changed: {}", need.property))
     }
 
-    pub(crate) fn check_members(
+    fn check_members(
         &self,
         needed: u32,
         subject: impl FnOnce() -> String,
@@ -112,48 +117,22 @@ impl State {
         Err(MembersOutdated { subject: subject(), needed, members })
     }
 
-    /// Refuses rules of security while some member would not keep clients to them.
-    pub(crate) fn check_members_know_security(&self) -> Result<(), MembersOutdated> {
-        self.check_members(VERSION_SECURITY, || {
-            "users and rights can't be changed yet: security".to_owned()
-        })
-    }
-
-    /// Refuses to tell of lost records while some member would not understand it.
-    pub(crate) fn check_members_know_losses(&self) -> Result<(), MembershipError> {
-        let outdated = self.members().iter().filter(|each| each.versions.max < VERSION_LOSSES);
-        let mut members: Vec<_> = outdated.map(|member| member.name.to_string()).collect();
-        members.sort_unstable();
-        match members.is_empty() {
-            true => Ok(()),
-            false => Err(MembershipError::LossesUnknown { members }),
-        }
-    }
-
-    /// Refuses a node that speaks too old a version for the active bucket types and their buckets. Looks at
-    /// all types, and at all buckets with properties of their own once one of them has needed a newer version
-    /// than its type.
+    /// Refuses a node that speaks too old a version for the active bucket types and for the buckets with
+    /// properties of their own. Looks at none of them unless some property needs more than the first version.
     pub(crate) fn check_speaks(&self, node: &str, versions: VersionRange) -> Result<(), Outdated> {
-        if !self.security().is_untouched() && versions.max < VERSION_SECURITY {
-            let (node, needed) = (node.to_owned(), VERSION_SECURITY);
-            let subject = "the cluster's security".to_owned();
-            return Err(Outdated { node, speaks: versions.max, needed, subject });
+        if self.property_needs().is_empty() {
+            return Ok(());
         }
-        let refuse = |subject: String, props: &BucketProps| {
-            let (node, needed) = (node.to_owned(), needed_by(props));
-            Err(Outdated { node, speaks: versions.max, needed, subject })
+        let refuse = |of: &str, name: &[u8], props: &BucketProps| {
+            let need = self.need_of(props).filter(|need| need.version > versions.max);
+            need.map_or(Ok(()), |need| {
+                let subject =
+                    format!("the {} of {of} {}", need.property, String::from_utf8_lossy(name));
+                let (node, needed) = (node.to_owned(), need.version);
+                Err(Outdated { node, speaks: versions.max, needed, subject })
+            })
         };
-        let needs = |(_, props): &(_, &BucketProps)| needed_by(props) > versions.max;
-        if let Some((name, props)) = self.active_types().find(needs) {
-            let name = String::from_utf8_lossy(name);
-            return refuse(format!("the {} of bucket type {name}", needing(props)), props);
-        }
-        match self.buckets_that_may_require_grants().find(needs) {
-            None => Ok(()),
-            Some((name, props)) => {
-                let name = String::from_utf8_lossy(name);
-                refuse(format!("the {} of bucket {name}", needing(props)), props)
-            }
-        }
+        self.active_types().try_for_each(|(name, props)| refuse("bucket type", name, props))?;
+        self.all_bucket_props().try_for_each(|(name, props)| refuse("bucket", name, props))
     }
 }

@@ -5,7 +5,6 @@ use quoit_model::data_type::{self, OperationError, UpdateError};
 use quoit_model::key::KeyError;
 use quoit_model::props::NValViolation;
 use quoit_store::error::StoreError;
-use std::sync::Arc;
 use thiserror::Error;
 
 /// Which quorum of a request was meant.
@@ -163,17 +162,6 @@ pub enum RequestError {
     /// The storage engine failed.
     #[error(transparent)]
     Store(StoreError),
-    /// A node that no other can stand in for is of a version that does not know what it is asked for.
-    #[error(
-        "{node} does not speak version {needed} of the protocol between nodes, and no other node has the \
-         requested data; upgrade it, or raise internode.version.maximum on it"
-    )]
-    OlderNode {
-        /// Its name.
-        node: Arc<str>,
-        /// The version that it would have to speak.
-        needed: u32,
-    },
     /// The node that coordinates the request failed, in its own words.
     #[error("{0}")]
     Remote(String),

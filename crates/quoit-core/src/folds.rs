@@ -20,7 +20,6 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::props::Quorum;
 use quoit_model::riak_clock::decode_riak_clock;
 use quoit_riak::TreeEntry;
-use quoit_wire::internode::VERSION_RIAK_FORMS;
 use quoit_wire::internode::data::RecordSummary;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -221,8 +220,6 @@ impl Fold {
     /// A record as the fold names it.
     fn named(&self, summary: RecordSummary, number: u64) -> Result<FoldFound, RequestError> {
         let RecordSummary { key, clock, riak_clock, .. } = summary;
-        let needed = VERSION_RIAK_FORMS;
-        let is_older = RequestError::OlderNode { node: "a node of the cluster".into(), needed };
         let riak_clock = match riak_clock.is_empty() {
             true => None,
             false => decode_riak_clock(&riak_clock, &Limits::STORED).ok(),
@@ -232,7 +229,8 @@ impl Fold {
             let clock = riak_clock.map_or(clock, |clock| encode_riak_context(&clock));
             return Ok(FoldFound { key, clock, tree_entry: None, number });
         };
-        let riak_clock = riak_clock.ok_or(is_older)?;
+        let is_untold = || RequestError::Remote("a node told no clock as Riak has it".to_owned());
+        let riak_clock = riak_clock.ok_or_else(is_untold)?;
         let RecordRange { bucket_type, bucket, .. } = &self.range;
         let bucket = BucketRef { bucket_type, bucket };
         let entry = match salt {

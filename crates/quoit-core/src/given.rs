@@ -160,7 +160,6 @@ impl ReplicatedStore {
         let key = given.key.as_key_ref();
         key.check().ok()?;
         self.check_context(&given.object.clock).ok()?;
-        self.check_integers_of(&given.object).ok()?;
         let props = object_props(&state, key.bucket).ok()?;
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);
@@ -244,7 +243,6 @@ impl ReplicatedStore {
             return Ok(GivenInPlace::Declined(object));
         }
         let request = PutRequest::given(key, object);
-        self.check_index_integers(&request)?;
         let started_us = self.clock.monotonic_us();
         let encoded = key.encoded();
         let accepted = self.accept_put(&topology, request, &encoded);

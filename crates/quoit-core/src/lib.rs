@@ -28,7 +28,6 @@ mod listing;
 mod losses;
 mod map_work;
 mod node_figures;
-mod older_members;
 mod options;
 mod precommit;
 mod put;

@@ -129,13 +129,9 @@ impl ReplicatedStore {
         if request.given.is_none() {
             self.check_precommit(&request)?;
         }
-        self.check_index_integers(&request)?;
         let topology = self.settled_topology(request.options.timeout_ms).await;
         if topology.is_alone() {
             return self.timed_put_here(topology, request).await;
-        }
-        if request.given.is_some() {
-            self.check_whole_objects()?;
         }
         if self.coordinates(&topology, request.key, &request.options) {
             let written = self.timed_put_here(Arc::clone(&topology), request.clone()).await;

@@ -10,7 +10,7 @@ use crate::grants::GrantNumber;
 use crate::records::PartCopy;
 use crate::replica::{ApplyOutcome, Copy, Place, Replicated};
 use crate::stats::Counter;
-use crate::store::{ReplicatedStore, decode};
+use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder, Service};
@@ -21,8 +21,7 @@ use quoit_planted::planted;
 use quoit_store::engine::{Access, RecordMeta, Ticket};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::{
-    self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, ListKeys, MergeRule, Scan, Store,
-    Stored, Want,
+    self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, MergeRule, Scan, Store, Stored, Want,
 };
 use quoit_wire::internode::grants::{METHOD_GRANT, METHOD_RELEASE, REFUSED_SUPERSEDED};
 use quoit_wire::internode::{
@@ -69,7 +68,6 @@ impl Service for ReplicaService {
             data::METHOD_JOIN => store.serve_join(&request, reply),
             data::METHOD_FORWARD => store.serve_forward(&request, reply),
             data::METHOD_SCAN => store.serve_scan(&request, reply),
-            data::METHOD_LIST_KEYS => store.serve_list_keys(&request, reply),
             data::METHOD_LIST_BUCKETS => store.serve_list_buckets(&request, reply),
             METHOD_GRANT => store.serve_grant(&request, reply),
             METHOD_RELEASE => store.serve_release(&request, reply),
@@ -220,7 +218,7 @@ impl ReplicatedStore {
                 tombstone: store.tombstone,
                 n_val_class: store.n_val_class.clamp(1, 15) as u8,
                 expires_at_secs: store.expires_at_secs,
-                indexed: store.indexed || self.has_untold_entries(&request.payload),
+                indexed: store.indexed,
             },
             rule: MergeRule::try_from(store.rule).unwrap_or(MergeRule::Causal),
             object: request.payload.clone(),
@@ -247,13 +245,6 @@ impl ReplicatedStore {
             }
             Err(refusal) => refuse(reply, &refusal),
         }
-    }
-
-    /// Whether an object that came without a word of index entries has some. Looked for only while there are
-    /// members of versions that say nothing of them.
-    pub(crate) fn has_untold_entries(&self, object: &Bytes) -> bool {
-        let is_told = self.topology_now().all_know_scans();
-        !is_told && decode(object).is_ok_and(|object| object.has_index_entries())
     }
 
     fn take_for(
@@ -363,21 +354,6 @@ impl ReplicatedStore {
                     self.sweep_sessions_later();
                     match scanned {
                         Ok(Some(scanned)) => reply.send(&scanned, b""),
-                        Ok(None) => refuse(reply, &Refusal::StaleLayout),
-                        Err(fault) => refuse(reply, &fault.into()),
-                    }
-                });
-            }
-            Err(refusal) => refuse(reply, &refusal),
-        }
-    }
-
-    fn serve_list_keys(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        match self.read_header(request, |list: &ListKeys| list.layout_version) {
-            Ok(list) => {
-                tokio::spawn(async move {
-                    match self.local_keys(list).await {
-                        Ok(Some(listed)) => reply.send(&listed, b""),
                         Ok(None) => refuse(reply, &Refusal::StaleLayout),
                         Err(fault) => refuse(reply, &fault.into()),
                     }

@@ -5,7 +5,6 @@ use quoit_cluster::{Internode, Latency, NodeId, Peer, State};
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
 use quoit_planted::planted;
-use quoit_wire::internode::{VERSION_MAPS, VERSION_MAX, VERSION_SCANS};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -25,8 +24,6 @@ pub(crate) struct Topology {
     incomplete: Vec<Partition>,
     /// Copies that have lost records, in order: their nodes answer reads like fallbacks.
     lost: Vec<(Partition, NodePlace)>,
-    /// The newest version that all members speak.
-    common_version: u32,
     /// The version of the state in which a bucket got more replicas last that are not filled.
     raised_at: u64,
 }
@@ -37,9 +34,6 @@ pub(crate) struct Node {
     /// Name of the node; its id while its membership is not known.
     pub(crate) name: Arc<str>,
     pub(crate) reach: Reach,
-    /// Whether it speaks the version that knows scans, as members agree; false while its membership is not
-    /// known.
-    pub(crate) knows_scans: bool,
 }
 
 /// How a node is reached.
@@ -84,7 +78,6 @@ impl Topology {
                 id: *id,
                 name: member.map_or_else(|| id.to_string().into(), |known| Arc::clone(&known.name)),
                 reach: reach(*id),
-                knows_scans: member.is_some_and(|known| known.versions.max >= VERSION_SCANS),
             }
         };
         let nodes: Vec<Node> = ids.iter().map(node).collect();
@@ -111,8 +104,6 @@ impl Topology {
         let incomplete = state.layouts().incomplete().filter(|(_, id)| *id == own_id);
         let lost = state.layouts().lost_copies();
         let lost = lost.filter_map(|(partition, id)| Some((partition, place(&id)?)));
-        let versions = state.members().iter().map(|member| member.versions.max);
-        let common_version = versions.min().unwrap_or(VERSION_MAX);
         Self {
             version: state.version(),
             nodes,
@@ -122,7 +113,6 @@ impl Topology {
             reads,
             incomplete: incomplete.map(|(partition, _)| partition).collect(),
             lost: lost.collect(),
-            common_version,
             raised_at: state.raised_at(),
         }
     }
@@ -163,19 +153,14 @@ impl Topology {
         matches!(self.nodes.as_slice(), [Node { reach: Reach::Own, .. }])
     }
 
+    /// Whether several layouts are live.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.layouts.len() > 1
+    }
+
     /// This node's place; `None` while it is in no layout.
     pub(crate) const fn own(&self) -> Option<NodePlace> {
         self.own
-    }
-
-    /// Whether all members say of the objects that they send whether they have index entries.
-    pub(crate) const fn all_know_scans(&self) -> bool {
-        self.common_version >= VERSION_SCANS
-    }
-
-    /// Whether all members run map phases of jobs for others.
-    pub(crate) const fn all_run_maps(&self) -> bool {
-        self.common_version >= VERSION_MAPS
     }
 
     /// The version of the state in which a bucket got more replicas last that are not filled; 0: none.

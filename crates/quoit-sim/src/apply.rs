@@ -6,7 +6,7 @@ use crate::losses::lose_segments;
 use crate::machine::{Machine, Use};
 use crate::orders::Order;
 use crate::random::Random;
-use quoit_cluster::VersionRange;
+use crate::versions::NEWER;
 use quoit_store::seam::Disk;
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,7 +131,7 @@ impl Cluster {
             for other in &machines {
                 self.ways.set_blocked(&machine.name, &other.name, false);
             }
-            if machine.versions() != VersionRange::CURRENT {
+            if machine.versions() != NEWER {
                 self.upgrade(place);
             }
             self.start(place);
@@ -181,7 +181,7 @@ impl Cluster {
 
     fn upgrade(&mut self, place: usize) {
         self.note(place, "UPGRADE");
-        self.machine(place).set_versions(VersionRange::CURRENT);
+        self.machine(place).set_versions(NEWER);
         self.stop(place, true);
         self.start(place);
     }

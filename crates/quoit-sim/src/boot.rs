@@ -6,6 +6,7 @@ use crate::links::Replication;
 use crate::machine::Machine;
 use crate::network::{BlockedLinks, MachineNetwork};
 use crate::random::Random;
+use crate::versions::PROPERTY_NEEDS;
 use quoit_cluster::{
     ControlPlane, Internode, InternodeSettings, Network, NodeClock, OpenError, VersionRange,
 };
@@ -180,6 +181,7 @@ fn open_control(
     settings.ring_size = Some(ring_size);
     settings.addresses.node = address.into();
     settings.versions = machine.versions();
+    settings.property_needs = PROPERTY_NEEDS;
     ControlPlane::open(Arc::new(disk), settings)
 }
 

@@ -21,24 +21,33 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Numbers of replicas that operators set: one, the usual ones, and more than there are nodes.
 const N_VALS: [u32; 7] = [1, 2, 3, 3, 4, 5, 16];
 
+/// The least number of replicas where disks may rot, and where not: of a record that rots nothing else need
+/// be left.
+const fn least_n_val(rots: bool) -> u32 {
+    if rots { 2 } else { 1 }
+}
+
 /// The numbers of replicas that a seed's buckets begin with.
 #[must_use]
-pub fn initial_replica_counts(seed: u64) -> ReplicaCounts {
+pub fn initial_replica_counts(seed: u64, rots: bool) -> ReplicaCounts {
     let mut random = Random::new(seed, "replica counts", 0);
-    ReplicaCounts::new(Policy::ALL.map(|policy| (policy, *random.pick(&N_VALS))).into())
+    let mut n_val = || (*random.pick(&N_VALS)).max(least_n_val(rots));
+    ReplicaCounts::new(Policy::ALL.map(|policy| (policy, n_val())).into())
 }
 
 /// The operator of a run's buckets.
 pub struct BucketOperator {
     ground: Ground,
     random: Random,
+    n_val_min: u32,
 }
 
 impl BucketOperator {
-    /// The operator of a seed's buckets.
+    /// The operator of a seed's buckets, on disks that may rot or not.
     #[must_use]
-    pub fn new(seed: u64, ground: Ground) -> Self {
-        Self { ground, random: Random::new(seed, "bucket operator", 0) }
+    pub fn new(seed: u64, ground: Ground, rots: bool) -> Self {
+        let random = Random::new(seed, "bucket operator", 0);
+        Self { ground, random, n_val_min: least_n_val(rots) }
     }
 
     /// Changes one bucket after the other `while_working`, each when every node knows the change before.
@@ -50,7 +59,7 @@ impl BucketOperator {
                 return;
             }
             let policy = *self.random.pick(&Policy::ALL);
-            let n_val = *self.random.pick(&N_VALS);
+            let n_val = (*self.random.pick(&N_VALS)).max(self.n_val_min);
             self.change(policy, n_val).await;
         }
     }

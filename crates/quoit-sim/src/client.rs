@@ -21,11 +21,15 @@ use quoit_model::clock::VersionVector;
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::sleep;
 
 /// A client waits so much longer than the store.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// While a majority is read, the nodes that are missing are looked at so often.
+const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 /// State that the clients of a run share.
 #[derive(Clone)]
@@ -83,15 +87,25 @@ impl Ground {
         let start_us = self.time.now_us();
         let name = self.name(key);
         let internode = machine.internode();
+        let pause = if reader == Reader::Majority { LOOK_PAUSE } else { Duration::MAX };
         // On the machine itself: only its own clock says who has been heard of lately.
         let asked = machine.ask(move |store| async move {
-            let missing = || {
-                internode.iter().flat_map(|ways| missing_at(&store, ways)).collect::<BTreeSet<_>>()
+            let (mut missing, mut count) = (BTreeSet::new(), usize::MAX);
+            let mut look = || {
+                missing.extend(internode.iter().flat_map(|ways| missing_at(&store, ways)));
+                count = count.min(store.control().read().members().count());
             };
-            let count = || store.control().read().members().count();
-            let (missing_before, count_before) = (missing(), count());
-            let object = requests::get(Arc::clone(&store), name, quorums).await?;
-            Ok((object, &missing_before | &missing(), count_before.min(count())))
+            let mut get = pin!(requests::get(Arc::clone(&store), name, quorums));
+            let object = loop {
+                look();
+                tokio::select! {
+                    biased;
+                    object = &mut get => break object?,
+                    () = sleep(pause) => {}
+                }
+            };
+            look();
+            Ok((object, missing, count))
         });
         let (object, missing, member_count) =
             patiently(quorums, asked).await.map_err(|failure| failure.text)?;
@@ -158,6 +172,14 @@ impl Ground {
     }
 }
 
+/// How a write ended, also in words.
+fn outcome_of<T>(result: &Result<T, Failure>) -> (Outcome, String) {
+    match result {
+        Ok(_) => (Outcome::Acknowledged, "done".to_owned()),
+        Err(failure) => (failure.outcome, format!("{:?}: {}", failure.outcome, failure.text)),
+    }
+}
+
 /// A request that has not succeeded.
 pub(crate) struct Failure {
     pub(crate) outcome: Outcome,
@@ -204,10 +226,10 @@ impl Client {
     pub async fn run(mut self, operation_count: u64, lull: Duration) {
         for number in 0..operation_count {
             if number == operation_count / 2 {
-                tokio::time::sleep(lull).await;
+                sleep(lull).await;
             }
             let pause_us = self.random.below(self.workload.pause_us_max);
-            tokio::time::sleep(Duration::from_micros(pause_us)).await;
+            sleep(Duration::from_micros(pause_us)).await;
             self.step().await;
         }
     }
@@ -279,6 +301,7 @@ impl Client {
                 .map(|secs| ground.time.second_in(secs));
             let number = history.begin_write(Write {
                 key,
+                cluster: machine.cluster,
                 kind,
                 context: context.map(|(read, _)| *read),
                 start_us,
@@ -308,10 +331,7 @@ impl Client {
         let what = format!("{number} {kind:?} k{} knowing {knew}", key.0);
         self.note(machine, &what);
         let result = patiently(quorums, machine.ask(|store| requests::write(store, request))).await;
-        let (outcome, text) = match &result {
-            Ok(_) => (Outcome::Acknowledged, "done".to_owned()),
-            Err(failure) => (failure.outcome, format!("{:?}: {}", failure.outcome, failure.text)),
-        };
+        let (outcome, text) = outcome_of(&result);
         ground.history.lock().end_write(number, ground.time.now_us(), outcome);
         if outcome == Outcome::Acknowledged {
             let (size, starts_wrong) = ((size_bytes, quorums), self.workload.starts_wrong);

@@ -75,7 +75,7 @@ impl Cluster {
         let history = History {
             keys: policies(settings.workload(seed).key_count),
             replica_counts: match settings.has_replica_counts(seed) {
-                true => initial_replica_counts(seed),
+                true => initial_replica_counts(seed, settings.rots(seed)),
                 false => ReplicaCounts::default(),
             },
             writes_are_made_once: settings.family == Some(Family::PassedOnOnce),

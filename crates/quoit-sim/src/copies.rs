@@ -64,7 +64,7 @@ impl Ground {
     /// Nodes whose store has the value of a write.
     fn taken_in_memory(&self, number: WriteNumber, key: KeyNumber) -> Vec<NodeId> {
         let has = |machine: &&Arc<Machine>| {
-            let contents = machine.store().map(|store| Contents::of(&store));
+            let contents = machine.running_store().map(|store| Contents::of(&store));
             let object = contents.and_then(Result::ok)?.objects.remove(&key)?;
             let mut found = object.siblings.iter().map(found_in);
             found.any(|found| found == Found::Value(number)).then_some(())

@@ -5,7 +5,7 @@ use crate::check::{self, Violation};
 use crate::client::{Client, Ground};
 use crate::cluster_plan::operated_cluster;
 use crate::data_types::{self, DataTypeClient};
-use crate::finish::read_back;
+use crate::finish::{known_by_all, read_back};
 use crate::form::form;
 use crate::links::{Links, Replication};
 use crate::operator::Operator;
@@ -36,17 +36,7 @@ async fn until_done(
 ) -> Result<(), Violation> {
     let Some(operator) = operator else { return Ok(()) };
     let Ok(done) = timeout(CHANGES_LIMIT, operator).await else {
-        let known = ground.in_service().into_iter().filter_map(|machine| {
-            let store = machine.store()?;
-            let state = store.control().read();
-            let members = state.members().iter().map(|of| format!("{} {:?}", of.name, of.status));
-            let members = members.collect::<Vec<_>>().join(", ");
-            let (name, transfers) = (&machine.name, store.transfers());
-            let live = state.layouts().live().iter();
-            let live = live.map(|layout| layout.version()).collect::<Vec<_>>();
-            Some(format!("\n  {name} knows {members}, layouts {live:?}, and has {transfers:?}"))
-        });
-        let text = format!("changes of {of} come to no end:{}", known.collect::<String>());
+        let text = format!("changes of {of} come to no end:{}", known_by_all(ground));
         return Err(Violation::new(check::Fault::Unanswered, text));
     };
     done.map_err(broken)
@@ -91,8 +81,7 @@ pub(crate) async fn drive(
     if has_data_types {
         data_types::create_types(&ground).await?;
     }
-    let has_registers = settings.has_registers(seed);
-    if has_registers {
+    if settings.has_registers(seed) {
         registers::create_type(&ground).await?;
     }
     let rights = settings.has_rights().then(|| Rights::new(seed));
@@ -102,20 +91,21 @@ pub(crate) async fn drive(
     *stage.lock() = Stage::Work;
     let clients = start_clients(&ground, &settings, seed);
     let watched = rights.as_ref().map(|rights| rights.watch_all(seed, &ground, &stage));
-    let operator = has_operator.then(|| {
+    let is_working = || {
         let stage = Arc::clone(&stage);
+        move || *stage.lock() == Stage::Work
+    };
+    let operator = has_operator.then(|| {
         let operator = Operator::new(seed, ground.clone(), settings.family);
-        tokio::spawn(operator.run(move || *stage.lock() == Stage::Work))
+        tokio::spawn(operator.run(is_working()))
     });
     let buckets = settings.has_replica_counts(seed).then(|| {
-        let (operator, stage) = (BucketOperator::new(seed, ground.clone()), Arc::clone(&stage));
-        tokio::spawn(operator.run(move || *stage.lock() == Stage::Work))
+        let operator = BucketOperator::new(seed, ground.clone(), settings.rots(seed));
+        tokio::spawn(operator.run(is_working()))
     });
-    let upgrades = settings.mixes_versions(seed).then(|| {
-        let stage = Arc::clone(&stage);
-        let is_working = move || *stage.lock() == Stage::Work;
-        tokio::spawn(try_new_things(seed, ground.clone(), is_working))
-    });
+    let upgrades = settings
+        .mixes_versions(seed)
+        .then(|| tokio::spawn(try_new_things(seed, ground.clone(), is_working())));
     for client in clients {
         client.await.map_err(broken)?;
     }
@@ -144,7 +134,7 @@ pub(crate) async fn drive(
     if has_data_types {
         data_types::read_back(&ground).await?;
     }
-    if has_registers {
+    if settings.has_registers(seed) {
         registers::read_back(&ground).await?;
     }
     Ok(())

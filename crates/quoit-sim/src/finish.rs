@@ -226,6 +226,21 @@ pub(crate) fn all_held(ground: &Ground, contents: &[Contents], key: KeyNumber) -
     words.collect::<Vec<_>>().join(", ")
 }
 
+/// Describes the members, layouts and transfers that each node in service knows.
+pub(crate) fn known_by_all(ground: &Ground) -> String {
+    let known = ground.in_service().into_iter().filter_map(|machine| {
+        let store = machine.store()?;
+        let state = store.control().read();
+        let members = state.members().iter().map(|of| format!("{} {:?}", of.name, of.status));
+        let members = members.collect::<Vec<_>>().join(", ");
+        let (name, transfers) = (&machine.name, store.transfers());
+        let live = state.layouts().live().iter();
+        let live = live.map(|layout| layout.version()).collect::<Vec<_>>();
+        Some(format!("\n  {name} knows {members}, layouts {live:?}, and has {transfers:?}"))
+    });
+    known.collect()
+}
+
 /// A node's answer.
 ///
 /// # Errors

@@ -70,6 +70,8 @@ pub enum Outcome {
 pub struct Write {
     /// The key.
     pub key: KeyNumber,
+    /// The cluster that its client asked.
+    pub cluster: usize,
     /// Kind of the write.
     pub kind: WriteKind,
     /// The read whose context it was made with.

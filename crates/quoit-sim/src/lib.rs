@@ -64,6 +64,7 @@ mod trace;
 mod trouble;
 mod upgrade;
 mod value;
+mod versions;
 mod workload;
 
 pub use check::{Fault, Violation};

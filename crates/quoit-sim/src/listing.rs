@@ -87,7 +87,7 @@ impl Ground {
             .machines
             .iter()
             .filter_map(|machine| {
-                let contents = Contents::of(&*machine.store()?);
+                let contents = Contents::of(&*machine.running_store()?);
                 // Of a disk that can't be read nothing is expected.
                 Some((machine.index, contents.unwrap_or_default()))
             })

@@ -4,6 +4,7 @@ use crate::execution::DiskDelay;
 use crate::losses::DirectoryCopy;
 use crate::random::Random;
 use crate::time::{SimClock, SimTime};
+use crate::versions::NEWER;
 use parking_lot::Mutex;
 use quoit_cluster::{Internode, NodeId, VersionRange};
 use quoit_core::ReplicatedStore;
@@ -115,6 +116,8 @@ struct State {
     versions: VersionRange,
     disks: Disks,
     door: Option<Door>,
+    /// The store of the process. It answers other nodes before it serves clients, and while it stops.
+    running_store: Option<Arc<ReplicatedStore>>,
     is_stalled: bool,
     is_stopping: bool,
     /// Whether the process has ended in good order, with all that it had to remember on its disks.
@@ -148,7 +151,7 @@ impl Machine {
     /// A machine that was never switched on.
     #[must_use]
     pub fn new(index: usize, cluster: usize, used: Use, disks: Disks, time: &SimTime) -> Self {
-        let versions = VersionRange::CURRENT;
+        let versions = NEWER;
         Self {
             name: format!("n{}", index + 1),
             index,
@@ -164,6 +167,7 @@ impl Machine {
                 versions,
                 disks,
                 door: None,
+                running_store: None,
                 is_stalled: false,
                 is_stopping: false,
                 is_closed: false,
@@ -259,7 +263,9 @@ impl Machine {
 
     /// Notes that the process has ended in good order.
     pub fn note_closed(&self) {
-        self.state.lock().is_closed = true;
+        let mut state = self.state.lock();
+        state.running_store = None;
+        state.is_closed = true;
     }
 
     /// Whether the last process has ended in good order.
@@ -271,6 +277,18 @@ impl Machine {
     /// Lets no more clients in.
     pub fn close_door(&self) {
         self.state.lock().door = None;
+    }
+
+    /// Notes that a process has started.
+    pub fn note_running(&self, store: Arc<ReplicatedStore>) {
+        self.state.lock().running_store = Some(store);
+    }
+
+    /// The store of the process, for those who may look inside: also while it does not serve clients yet, or
+    /// any more.
+    #[must_use]
+    pub fn running_store(&self) -> Option<Arc<ReplicatedStore>> {
+        self.state.lock().running_store.clone()
     }
 
     /// Notes that the process stops by itself, until an operator starts it again.
@@ -317,7 +335,7 @@ impl Machine {
     /// `keeps_power` is false when the machine goes down with it, and what was not synced is lost.
     pub fn stop(&self, keeps_power: bool) {
         let mut state = self.state.lock();
-        state.door = None;
+        (state.door, state.running_store) = (None, None);
         state.is_stalled = false;
         state.is_stopping = false;
         self.power_loss_count.fetch_add(u64::from(!keeps_power), Ordering::Relaxed);

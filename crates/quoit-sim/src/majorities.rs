@@ -277,6 +277,7 @@ mod tests {
     fn write(kind: WriteKind, start_us: u64, context: Option<ReadNumber>) -> Write {
         Write {
             key: KEY,
+            cluster: 0,
             kind,
             context,
             start_us,

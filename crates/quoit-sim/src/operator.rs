@@ -11,9 +11,9 @@ use crate::finish::answer;
 use crate::machine::{Machine, Use};
 use crate::orders::Order;
 use crate::random::Random;
+use crate::versions::NEWER;
 use quoit_cluster::{
-    CAPACITY_DEFAULT, ChangeError, ControlPlane, JoinError, MemberStatus, MembershipError, NodeId,
-    StagedChange, State, VersionRange,
+    CAPACITY_DEFAULT, ControlPlane, JoinError, MemberStatus, NodeId, StagedChange, State,
 };
 use quoit_core::ReplicatedStore;
 use std::collections::BTreeSet;
@@ -207,7 +207,7 @@ impl Operator {
             possible.extend([MemberChange::Join { new }, MemberChange::Join { new }]);
             possible.push(MemberChange::Replace { old, new });
             // A lost machine is not upgraded; if it could not learn what the new one brings, it is removed.
-            let is_upgraded = machines[old].versions() == VersionRange::CURRENT;
+            let is_upgraded = machines[old].versions() == NEWER;
             if is_settled && self.has_losses && is_upgraded && members.len() >= PRIMARY_COUNT {
                 possible.push(MemberChange::ReplaceLost { old, new });
             }
@@ -269,17 +269,12 @@ impl Operator {
         }
         self.members.remove(&old);
         // What operators are told to do about a member that died on its way, and will not come back: mark
-        // it as down, and remove it; only the latter where some members would not keep the mark.
+        // it as down, and remove it.
         let is_marked = move |control: Arc<ControlPlane>| async move {
             if control.read().members().get(id).is_none() {
                 return Ok(true);
             }
-            match control.mark_down(id).await {
-                Ok(()) | Err(ChangeError::Membership(MembershipError::MarkForgotten { .. })) => {
-                    Ok(true)
-                }
-                Err(fault) => Err(fault.to_string()),
-            }
+            control.mark_down(id).await.map(|()| true).map_err(|fault| fault.to_string())
         };
         while !self.says(&format!("mark of {}", machine.name), is_marked).await {
             sleep(RETRY_PAUSE).await;

@@ -23,6 +23,7 @@ pub(crate) async fn live(machine: &Machine, around: &Surroundings, trace: &Trace
         match boot::start(machine, around).await {
             Ok(Node { store, internode }) => {
                 trace.note(&machine.name, "serves");
+                machine.note_running(Arc::clone(&store));
                 let background = tokio::spawn(Arc::clone(&store).run_background());
                 let ready = around.waits_for_time.then(|| store.control().readiness(Vec::new()));
                 let serve = async {
@@ -46,6 +47,7 @@ pub(crate) async fn live(machine: &Machine, around: &Surroundings, trace: &Trace
                 background.abort();
                 internode.answered(ANSWERED_LIMIT).await;
                 store.control().stop().await;
+                internode.give_up_calls();
                 if let Err(error) = store.flush_hints().and(store.engine().close()) {
                     trace.note(&machine.name, &format!("can't close its disk: {error}"));
                 } else {

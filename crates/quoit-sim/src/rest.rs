@@ -6,7 +6,7 @@
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::contents::Contents;
-use crate::finish::{all_held, check_replicas, contents_of_all, keys, primaries};
+use crate::finish::{all_held, check_replicas, contents_of_all, keys, known_by_all, primaries};
 use crate::growth::{is_quiet, open_calls};
 use crate::machine::Machine;
 use crate::names::Name;
@@ -69,7 +69,9 @@ pub async fn come_to_rest(
     loop {
         match look(ground, wanted) {
             Ok(()) => break,
-            Err(violation) if Instant::now() > give_up_at => return Err(violation),
+            Err(Violation { fault, text }) if Instant::now() > give_up_at => {
+                return Err(Violation::new(fault, text + &known_by_all(ground)));
+            }
             Err(_) => sleep(LOOK_PAUSE).await,
         }
     }

@@ -9,7 +9,8 @@ use crate::faults::{MachineFault as Trouble, Planned};
 use crate::finish::{answer, insist};
 use crate::machine::Machine;
 use crate::random::Random;
-use quoit_cluster::{NodeId, VersionRange};
+use crate::versions::{NEWER, OLDER};
+use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;
 use quoit_model::props::PropUpdates;
 use serde_json::json;
@@ -18,8 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The newest version that programs speak before they are upgraded.
-const OLD_VERSION: u32 = 1;
 /// So many machines of a hundred run the older program at first.
 const OLD_PERCENT: u64 = 60;
 /// When machines are upgraded, in simulated microseconds after the clients' beginning.
@@ -36,7 +35,7 @@ pub fn plan_upgrades(seed: u64, machines: &[Arc<Machine>]) -> Vec<Planned> {
     for machine in machines {
         let (is_old, at_us) = (random.percent(OLD_PERCENT), random.within(UPGRADES_US));
         if is_old {
-            machine.set_versions(VersionRange::up_to(OLD_VERSION));
+            machine.set_versions(OLDER);
             planned.push(Planned { at_us, fault: Trouble::Upgrade(machine.index) });
         }
     }
@@ -98,7 +97,7 @@ async fn activate(machine: &Machine) -> Result<Vec<NodeId>, String> {
 fn check_versions(ground: &Ground, members: &[NodeId]) -> Result<(), Violation> {
     let old = ground.machines.iter().find(|machine| {
         let is_member = members.contains(&Machine::node_id_at(machine.index));
-        is_member && machine.versions() != VersionRange::CURRENT
+        is_member && machine.versions() != NEWER
     });
     let Some(old) = old else { return Ok(()) };
     let text = format!("a data type may be used, and {} does not know what that is", old.name);

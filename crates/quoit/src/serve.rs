@@ -285,6 +285,8 @@ async fn stop_in_order(
         );
     }
     store.control().stop().await;
+    // Primaries that have not answered by now may have missed a write: it becomes a hint before hints close.
+    internode.give_up_calls();
     let closing = Arc::clone(store);
     tokio::task::spawn_blocking(move || {
         let hints = closing.flush_hints();

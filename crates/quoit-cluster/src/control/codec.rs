@@ -176,7 +176,7 @@ pub(crate) fn decode_member(message: &MemberMessage) -> Result<Member, String> {
         is_down: message.is_down || message.status() == MemberStatusMessage::Down,
         location: (!message.location.is_empty()).then(|| text(&message.location)),
         capacity: message.capacity,
-        // Nodes of version 1 do not tell.
+        // Control files of the first builds do not have them.
         versions: VersionRange {
             min: message.version_min.max(VERSION_MIN),
             max: message.version_max.max(VERSION_MIN),

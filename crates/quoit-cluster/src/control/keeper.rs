@@ -164,7 +164,8 @@ impl Keeper {
             kept.extend(electorate.nodes().map(|(id, ())| id.0));
         }
         if let Some((fence, _)) = &self.fence {
-            kept.extend(fence.voters());
+            let is_there = |voter: &&NodeId| !state.members().is_removed(**voter);
+            kept.extend(fence.voters().iter().filter(is_there));
         }
         plane.link().keep_only(&kept);
     }

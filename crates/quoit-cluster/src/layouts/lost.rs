@@ -158,10 +158,10 @@ mod tests {
         (1..=4)
             .filter(|number| *number != 2)
             .for_each(|number| layouts.complete(node(number), &all));
-        layouts.retire(&[], false);
+        layouts.retire(&[]);
         assert!(layouts.is_moving());
         layouts.complete(node(2), &all);
-        layouts.retire(&[], false);
+        layouts.retire(&[]);
         assert!(!layouts.is_moving());
     }
 
@@ -172,7 +172,7 @@ mod tests {
         layouts.push(after(layouts.newest(), [1, 3]), &[3]);
         let all: Vec<_> = layouts.newest().partitions().collect();
         [1, 3].into_iter().for_each(|number| layouts.complete(node(number), &all));
-        layouts.retire(&[], false);
+        layouts.retire(&[]);
         assert_eq!(layouts.lost_copies().count(), 0);
         assert!(Arc::ptr_eq(&layouts.live()[0], layouts.newest()));
     }

@@ -4,7 +4,7 @@ use super::State;
 use super::raises::Raised;
 use crate::command::Change;
 use crate::error::NoSuchType;
-use crate::versions::{MembersOutdated, requires_grants};
+use crate::versions::MembersOutdated;
 use foldhash::fast::RandomState;
 use quoit_model::hash::PlacementRule;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
@@ -24,9 +24,6 @@ pub(super) struct Buckets {
     buckets_with_props: usize,
     /// Whether any of them has ever had its values compressed, since the state was read.
     may_compress: bool,
-    /// Whether any bucket has ever had properties of its own by which conditional writes need grants, since
-    /// the state was read.
-    may_require_grants: bool,
     /// How often one of them has got fewer replicas, since the state was read.
     lowering_count: u64,
     /// Raises of an `n_val` since [`Buckets::take_raised`] was last called.
@@ -299,16 +296,12 @@ impl State {
         active.map(|(name, entry)| (&**name, &*entry.bucket_type.props))
     }
 
-    /// Name and properties of buckets with properties of their own, if one of them may require grants, in no
-    /// order.
-    pub(crate) fn buckets_that_may_require_grants(
-        &self,
-    ) -> impl Iterator<Item = (&[u8], &BucketProps)> {
+    /// Name and properties of buckets with properties of their own, in no order.
+    pub(crate) fn all_bucket_props(&self) -> impl Iterator<Item = (&[u8], &BucketProps)> {
         let types = self.buckets.types.values();
         let active = types.filter(|entry| entry.bucket_type.state == TypeState::Active);
         let all = std::iter::once(&self.buckets.untyped).chain(active.map(|entry| &entry.buckets));
-        let looked_at = all.filter(|_| self.buckets.may_require_grants);
-        looked_at.flatten().map(|(name, own)| (&**name, &*own.effective))
+        all.flatten().map(|(name, own)| (&**name, &*own.effective))
     }
 
     pub(crate) fn bucket_type(&self, name: &[u8]) -> Option<&BucketType> {
@@ -359,7 +352,6 @@ impl Buckets {
     pub(super) fn new(untyped_defaults: Arc<BucketProps>) -> Self {
         Self {
             may_compress: untyped_defaults.compresses(),
-            may_require_grants: false,
             untyped_defaults,
             untyped: HashMap::default(),
             types: HashMap::default(),
@@ -389,7 +381,6 @@ impl Buckets {
         props: &Arc<BucketProps>,
     ) {
         self.may_compress |= props.compresses();
-        self.may_require_grants |= requires_grants(props);
         if let Some((type_props, buckets)) = self.buckets_of(bucket_type) {
             let own = OwnProps::new(Arc::clone(props), &type_props);
             let n_val = own.effective.n_val;

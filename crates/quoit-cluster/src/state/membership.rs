@@ -83,10 +83,9 @@ impl State {
         if member.is_down {
             return Ok(Vec::new());
         }
-        let forget: Vec<_> = self.forgetting_marks().map(|other| other.name.to_string()).collect();
-        if !member.stays() && (!forget.is_empty() || planted!(RefusesMarks)) {
+        if !member.stays() && planted!(RefusesMarks) {
             let (name, status) = (member.name.to_string(), member.status);
-            return Err(MembershipError::MarkForgotten { name, status, members: forget });
+            return Err(MembershipError::Status { name, status });
         }
         Ok(vec![Change::PutMember(member.marked(true))])
     }

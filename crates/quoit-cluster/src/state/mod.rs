@@ -11,6 +11,7 @@ use crate::layouts::{Layouts, Served};
 use crate::members::{Member, MemberStatus, Members};
 use crate::staged::StagedChange;
 use crate::trust::Trust;
+use crate::versions::PropertyNeed;
 use crate::{ClusterId, NodeId};
 use buckets::Buckets;
 use quoit_model::hash::RingSize;
@@ -18,7 +19,6 @@ use quoit_model::layout::Layout;
 use quoit_model::props::BucketProps;
 use quoit_security::Security;
 use quoit_wire::internode::control::ClusterMessage;
-use quoit_wire::internode::{VERSION_MARKS, VERSION_READS_TOLD};
 use std::sync::Arc;
 
 pub use buckets::{ChosenBackend, Placements, ToldProps, TypeStatus};
@@ -58,6 +58,7 @@ pub struct State {
     ring_size: RingSize,
     buckets: Buckets,
     security: Arc<Security>,
+    property_needs: &'static [PropertyNeed],
 }
 
 impl State {
@@ -68,6 +69,7 @@ impl State {
         cluster_id: ClusterId,
         ring_size: RingSize,
         untyped_defaults: Arc<BucketProps>,
+        property_needs: &'static [PropertyNeed],
     ) -> Self {
         Self {
             node_id,
@@ -85,6 +87,7 @@ impl State {
             node_name,
             buckets: Buckets::new(untyped_defaults),
             security: Arc::default(),
+            property_needs,
         }
     }
 
@@ -118,7 +121,8 @@ impl State {
     /// The same node knowing nothing of a cluster.
     pub(crate) fn emptied(&self, cluster_id: ClusterId, ring_size: RingSize) -> Self {
         let (name, defaults) = (Arc::clone(&self.node_name), self.buckets.untyped_defaults());
-        Self::new(self.node_id, name, cluster_id, ring_size, Arc::clone(defaults))
+        let (defaults, needs) = (Arc::clone(defaults), self.property_needs);
+        Self::new(self.node_id, name, cluster_id, ring_size, defaults, needs)
     }
 
     /// The node's permanent identity.
@@ -271,46 +275,22 @@ impl State {
 
     /// The layouts that a node serves with that goes by this state.
     pub(crate) fn serves(&self) -> Served {
-        let reads = if self.all_tell_reads() { self.layouts.oldest_read() } else { 0 };
-        Served { writes: self.layouts.newest().version(), reads, ..Served::default() }
+        let (writes, reads) = (self.layouts.newest().version(), self.layouts.oldest_read());
+        Served { writes, reads, ..Served::default() }
     }
 
-    /// Whether all members tell which layouts their reads go by. Others don't keep what is told, so that no
-    /// member may go by it.
-    fn all_tell_reads(&self) -> bool {
-        self.members.iter().all(|member| member.versions.max >= VERSION_READS_TOLD)
-    }
-
-    /// Members that don't keep it of other than full members that these are marked as absent.
-    fn forgetting_marks(&self) -> impl Iterator<Item = &Arc<Member>> {
-        self.members.iter().filter(|member| member.versions.max < VERSION_MARKS)
-    }
-
-    /// Drops marks that not all members keep: they would disagree on when layouts retire.
-    fn drop_marks(&mut self) {
-        if self.forgetting_marks().next().is_none() {
-            return;
-        }
-        let is_forgotten = |member: &&Arc<Member>| member.is_down && !member.stays();
-        let marked: Vec<_> = self.members.iter().filter(is_forgotten).map(Arc::clone).collect();
-        for member in marked {
-            self.members.put(member.marked(false));
-        }
+    /// The bucket properties that nodes of older versions would misunderstand.
+    pub(crate) const fn property_needs(&self) -> &'static [PropertyNeed] {
+        self.property_needs
     }
 
     /// Makes the changes that follow from others by themselves: layouts that are no longer needed go, and
     /// members that hold nothing any more may.
     fn settle(&mut self) {
-        self.drop_marks();
         if self.layouts.is_moving() {
             let present = self.members.iter().filter(|member| !member.is_down);
             let present: Vec<_> = present.map(|member| member.id).collect();
-            let tell_reads = self.all_tell_reads();
-            let layouts = Arc::make_mut(&mut self.layouts);
-            if !tell_reads {
-                layouts.forget_reads();
-            }
-            layouts.retire(&present, tell_reads);
+            Arc::make_mut(&mut self.layouts).retire(&present);
         }
         let holds_nothing = |member: &&Arc<Member>| {
             let live = self.layouts.live();

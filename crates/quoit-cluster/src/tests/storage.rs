@@ -37,8 +37,8 @@ impl StoreBuilder<TypeConfig, Log, Machine> for Empty {
         let file = Arc::new(ControlFile::open(disk, &founding).unwrap());
         file.give_up(ClusterId([9; 16])).unwrap();
         let defaults = Arc::new(BucketProps::untyped());
-        let state =
-            State::new(NODE_ID, founding.name, ClusterId([9; 16]), founding.ring_size, defaults);
+        let (name, ring_size) = (founding.name, founding.ring_size);
+        let state = State::new(NODE_ID, name, ClusterId([9; 16]), ring_size, defaults, &[]);
         let published = Arc::new(Published::new(state, 0, ControlLink::default()));
         Ok(((), Log { file: Arc::clone(&file) }, Machine::new(file, published)))
     }

@@ -297,6 +297,19 @@ impl Internode {
         true
     }
 
+    /// Gives up what peers have not answered, at the end of the process: those who made the calls, or who are
+    /// to be told of failures ([`Replies::leave`](super::Replies::leave)), learn of it while they can still
+    /// note it.
+    pub fn give_up_calls(&self) {
+        let reason: Arc<str> = "this node is stopping".into();
+        let error = CallError::Disconnected(Arc::clone(&reason));
+        for peer in self.context.peers.load().values() {
+            for lane in [Lane::Small, Lane::Large] {
+                peer.disconnected(lane, &reason, &error);
+            }
+        }
+    }
+
     /// All peers, by id.
     #[must_use]
     pub fn peers(&self) -> Vec<Arc<Peer>> {

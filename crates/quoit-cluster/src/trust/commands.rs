@@ -7,7 +7,6 @@ use crate::command::Change;
 use crate::state::State;
 use quoit_tls::Instant;
 use quoit_tls::nodes::{Authority, Fingerprint};
-use quoit_wire::internode::VERSION_SECURITY;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -40,9 +39,6 @@ impl State {
             if !trust.authorities.is_empty() {
                 return Ok(Vec::new());
             }
-            self.check_members(VERSION_SECURITY, || {
-                "the authority of the cluster is not made: it".to_owned()
-            })?;
         } else if trust.authorities.is_empty() {
             return Err(TrustError::NoAuthority);
         }

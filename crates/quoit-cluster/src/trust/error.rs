@@ -1,6 +1,5 @@
 //! Why something about the cluster's authority is refused.
 
-use crate::versions::MembersOutdated;
 use quoit_tls::TlsError;
 use thiserror::Error;
 
@@ -68,9 +67,6 @@ pub enum TrustError {
     /// A request for a certificate that is none.
     #[error("the request for a certificate makes no sense: {0}")]
     Malformed(String),
-    /// Members would not understand.
-    #[error(transparent)]
-    MembersOutdated(#[from] MembersOutdated),
     /// A certificate could not be made.
     #[error(transparent)]
     Tls(#[from] TlsError),

@@ -24,7 +24,6 @@ use quoit_model::data_type::{
 use quoit_model::key::KeyRef;
 use quoit_model::props::ReadQuorums;
 use quoit_store::engine::{Access, RecordAt};
-use quoit_wire::internode::VERSION_INNER_PARTS;
 use quoit_wire::internode::data::{Fetch, Fetched, METHOD_FETCH, Want};
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,23 +122,19 @@ impl ReplicatedStore {
         }
         let own = topology.own().filter(|own| voters.of(*own).is_some());
         let mut asking = Asking { replies: Replies::new(), count: 0, copy: None };
-        let mut has_part = false;
         let mut hoped = ReadTally::new(need);
-        for node in in_order(topology, &voters, own) {
-            let tells = !has_part && (own == Some(node) || tells_part(topology, node, question));
+        for (place, node) in in_order(topology, &voters, own).into_iter().enumerate() {
+            // The first tells the part, the others their digests.
+            let question_of_node = (place == 0).then_some(question);
             if own == Some(node) {
                 // Damaged copies are mended the general way.
                 let Ok(part) = self.own_part(at, question).await else { return Ok(None) };
                 asking.copy = Some(part);
-            } else if !asking.ask(topology, node, at, tells.then_some(question)) {
+            } else if !asking.ask(topology, node, at, question_of_node) {
                 return Ok(None);
             }
-            has_part |= tells;
             hoped.found(node);
             if hoped.state(&voters) == ReadState::Met {
-                if !has_part {
-                    return Ok(None);
-                }
                 let gathered = timeout(PATIENCE, asking.gather()).await;
                 return Ok(gathered.ok().flatten());
             }
@@ -163,12 +158,6 @@ fn in_order(topology: &Topology, voters: &Voters, own: Option<NodePlace>) -> Vec
         .collect();
     nodes.sort_unstable();
     nodes.into_iter().map(|(_, _, node)| node).collect()
-}
-
-/// Whether a node knows such parts as are asked for: of fields, some versions don't.
-fn tells_part(topology: &Topology, node: NodePlace, question: &Question) -> bool {
-    let speaks = |node| topology.peer(node).is_some_and(|peer| peer.speaks(VERSION_INNER_PARTS));
-    question.path.is_empty() || speaks(node)
 }
 
 /// A question that is under way.

@@ -28,7 +28,6 @@ use quoit_wire::internode::ranges::{
     CompareRanges, METHOD_COMPARE_RANGES, METHOD_READ_RANGES, METHOD_TAKE_RANGES, RangesCompared,
     RangesOf, RangesRead, RangesTaken, ReadRanges, TakeRanges,
 };
-use quoit_wire::internode::{VERSION_INNER_RANGES, VERSION_RANGES};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,13 +87,6 @@ impl Counterpart<'_> {
         match self {
             Self::Member { peer, .. } => peer.name(),
             Self::Elsewhere(_) => "another cluster".into(),
-        }
-    }
-
-    fn compares_fields(&self) -> bool {
-        match self {
-            Self::Member { peer, .. } => peer.speaks(VERSION_INNER_RANGES),
-            Self::Elsewhere(_) => true,
         }
     }
 }
@@ -174,7 +166,7 @@ impl ComparedCopies<'_> {
                 continue;
             };
             region.narrow(&path, ranges.clone());
-            if left_count > 0 && !ranges.is_empty() && self.with.compares_fields() {
+            if left_count > 0 && !ranges.is_empty() {
                 let within = move |records: &Records, at: &RecordAt<'_>| {
                     records.large_fields(at, &path, &ranges, left_count)
                 };
@@ -245,9 +237,6 @@ impl ReplicatedStore {
         partition: Partition,
         key: &Bytes,
     ) -> Result<Option<u64>, TransferError> {
-        if !peer.speaks(VERSION_RANGES) {
-            return Ok(None);
-        }
         let layout_version = self.control.read().layouts().newest().version();
         let mut copies =
             self.copies_beside(Counterpart::Member { peer, layout_version }, partition, key);

@@ -18,7 +18,6 @@ use quoit_model::object::Object;
 use quoit_store::compare::Compare;
 use quoit_store::engine::Record;
 use quoit_store::index::Tag;
-use quoit_wire::internode::VERSION_STAGING;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::exchange::{self, Compared, Descend, Descended, Known, Pull, Pulled};
 use std::collections::BTreeMap;
@@ -153,8 +152,7 @@ impl ReplicatedStore {
 
     /// Whether a node is handed large sets and maps page by page that it lacks.
     fn hands_pages_to(&self, to: NodeId) -> bool {
-        self.transfers.throttle.check_outbound().is_ok()
-            && self.reachable(to).is_some_and(|peer| peer.speaks(VERSION_STAGING))
+        self.transfers.throttle.check_outbound().is_ok() && self.reachable(to).is_some()
     }
 
     /// Whole objects of a tag. Those that are to go page by page are left out and noted as missed: they are

@@ -97,7 +97,6 @@ pub(super) fn encode(fault: &RequestError) -> Fault {
         RequestError::Key(KeyError::Torn)
         | RequestError::Store(_)
         | RequestError::Damaged(_)
-        | RequestError::OlderNode { .. }
         | RequestError::Remote(_) => (OTHER, vec![], fault.to_string()),
     };
     Fault { kind, numbers, text }

@@ -76,7 +76,7 @@ impl InputStream {
         first: Option<&NodeWork>,
     ) -> Result<Self, RequestError> {
         // Nodes map records as they walk through them.
-        if let Some(work) = first.filter(|_| store.topology_now().all_run_maps())
+        if let Some(work) = first
             && let Some((bucket, wanted)) = inputs.mapped()
         {
             let scan = store.scan_maps(&bucket, wanted, &work.sent).await?;

@@ -10,7 +10,6 @@ use crate::votes::NodePlace;
 use prost::Message;
 use quoit_cluster::{Lane, Peer};
 use quoit_mapreduce::Input;
-use quoit_wire::internode::VERSION_MAPS;
 use quoit_wire::internode::maps::{
     EndJob, METHOD_END_JOB, METHOD_MAP, MapKeys, MapOutput, MapOutputKind, MappedKeys,
 };
@@ -149,7 +148,7 @@ fn node_for(
         return Ok(None);
     }
     let peers = whole().filter_map(|place| Some((place, topology.peer(place)?)));
-    let able = peers.filter(|(_, peer)| peer.speaks(VERSION_MAPS) && peer.is_up());
+    let able = peers.filter(|(_, peer)| peer.is_up());
     Ok(able.min_by_key(|(_, peer)| cost_us(peer)).map(|(place, _)| place))
 }
 
@@ -163,5 +162,5 @@ pub(super) fn tell_end(store: &ReplicatedStore, job: &bytes::Bytes) {
         let _ = peer.send(METHOD_END_JOB, &end, b"", Lane::Small, &replies, 0);
     };
     let peers = topology.places().filter_map(|place| topology.peer(place));
-    peers.filter(|peer| peer.speaks(VERSION_MAPS) && peer.is_up()).for_each(tell);
+    peers.filter(|peer| peer.is_up()).for_each(tell);
 }

@@ -12,20 +12,16 @@
 //!
 //! The contexts of a plan name each partition once, so their answers together have each key once. Any node
 //! answers any of them, also after the layout has changed: the node that is named is one that needs no other.
-//! Nodes of versions that know no scans know no contexts either, and would answer with the whole bucket: none
-//! is named.
 
 use super::index::IndexQuery;
 use super::plan::{NodeShare, PartitionSet, shares};
 use crate::error::RequestError;
 use crate::store::{ReplicatedStore, replicas_of};
-use crate::topology::Topology;
-use crate::votes::{NodePlace, ReplicaCount};
+use crate::votes::NodePlace;
 use bytes::Bytes;
 use quoit_cluster::ClusterId;
 use quoit_model::key::BucketRef;
 use quoit_model::node::NodeId;
-use quoit_wire::internode::VERSION_SCANS;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -106,7 +102,7 @@ impl ReplicatedStore {
         let is_avoided = |place: &u16| avoided.contains(&topology.node(*place).id);
         let avoided: Vec<NodePlace> = topology.places().filter(is_avoided).collect();
         let wanted = replaced.map_or_else(|| PartitionSet::all(ring_size), |(_, wanted)| wanted);
-        let shares = shares_with_scans(&topology, &wanted, replicas, &avoided)?;
+        let shares = shares(&topology, &wanted, replicas, &avoided)?;
         let entry_count_min = request.entry_count_min.min(ring_size.into()).next_power_of_two();
         let entry = |NodeShare { node, partitions }: NodeShare| {
             let node = topology.node(node);
@@ -132,29 +128,6 @@ impl ReplicatedStore {
         query.partitions = Some(partitions);
         Ok(())
     }
-}
-
-/// As [`shares`], of nodes that know scans.
-///
-/// # Errors
-///
-/// As there, and the name of a node that alone has some partition and knows no scans.
-fn shares_with_scans(
-    topology: &Topology,
-    wanted: &PartitionSet,
-    replicas: ReplicaCount,
-    avoided: &[NodePlace],
-) -> Result<Vec<NodeShare>, RequestError> {
-    let older = topology.places().filter(|place| !topology.node(*place).knows_scans);
-    let failed: Vec<NodePlace> = older.chain(avoided.iter().copied()).collect();
-    shares(topology, wanted, replicas, &failed).map_err(|nobody| {
-        let with_older = shares(topology, wanted, replicas, avoided).unwrap_or_default();
-        let mut nodes = with_older.iter().map(|share| topology.node(share.node));
-        nodes.find(|node| !node.knows_scans).map_or(nobody, |older| RequestError::OlderNode {
-            node: Arc::clone(&older.name),
-            needed: VERSION_SCANS,
-        })
-    })
 }
 
 /// The queries that a context is good for.

@@ -1,6 +1,5 @@
 //! Keys of a bucket.
 
-use super::older;
 use super::scan::CHUNK_COUNT;
 use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
@@ -8,6 +7,7 @@ use crate::stats::{LongRequest, UnderWay};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::key::BucketRef;
+use quoit_wire::internode::data::{KeySpan, ScanSpan};
 use std::sync::Arc;
 
 /// A listing of keys under way. Dropping it ends it.
@@ -31,7 +31,7 @@ impl ReplicatedStore {
         let wanted = WantedRecords {
             bucket_type: Bytes::copy_from_slice(bucket.bucket_type),
             bucket: Bytes::copy_from_slice(bucket.bucket),
-            span: older::all_keys(),
+            span: ScanSpan::Keys(KeySpan { with_tombstones: true, ..KeySpan::default() }),
             pattern: None,
             after: None,
             partitions: None,

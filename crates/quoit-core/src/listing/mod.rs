@@ -14,7 +14,6 @@ mod map_keys;
 mod map_node;
 mod map_outputs;
 mod maps;
-mod older;
 mod pattern;
 mod plan;
 mod records;

@@ -1,6 +1,5 @@
 //! The nodes that answer for all partitions together, and their answers as one.
 
-use super::older;
 use super::plan::{NodeShare, PartitionSet, shares};
 use super::scan::CHUNK_COUNT;
 use super::{CHUNK_TIMEOUT, Failed, decoded, own};
@@ -240,11 +239,6 @@ impl Sources {
             }
             Reach::Peer(peer) => {
                 let peer = Arc::clone(peer);
-                if older::is_older(&peer, &self.wanted.span) {
-                    let node = Arc::clone(&self.topology.node(source.share.node).name);
-                    let own = self.store.control.read().node_name().into();
-                    return Box::pin(older::ask(peer, node, own, scan));
-                }
                 Box::pin(async move {
                     let call =
                         call_while_up(&peer, METHOD_SCAN, &scan, b"", Lane::Large, CHUNK_TIMEOUT);

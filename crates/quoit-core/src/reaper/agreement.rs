@@ -22,7 +22,6 @@ use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
 use quoit_planted::planted;
 use quoit_store::engine::Access;
-use quoit_wire::internode::VERSION_REAP_RECORDS;
 use quoit_wire::internode::reap::{Agreed, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -86,10 +85,6 @@ impl ReplicatedStore {
     pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: Option<u64>) -> bool {
         let state = self.state();
         let topology = self.topology();
-        // An older node forgets what it has reaped after two minutes.
-        if !state.members().iter().all(|member| member.versions.max >= VERSION_REAP_RECORDS) {
-            return true;
-        }
         let due = match self.due_tombstones(delay_ms).await {
             Ok(due) if due.is_empty() => return true,
             Ok(due) => due,

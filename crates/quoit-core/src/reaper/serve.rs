@@ -9,6 +9,7 @@ use crate::replica::{Copy, Place};
 use crate::service::{Refusal, refuse};
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
+use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
@@ -19,17 +20,29 @@ use std::sync::Arc;
 
 impl ReplicatedStore {
     pub(crate) fn serve_hold(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        match self.read_header(request, |hold: &Hold| hold.layout_version) {
+        match self.read_settled_header(request, |hold: &Hold| hold.layout_version) {
             Ok(hold) => self.serve_tombstones(reply, move |store| store.held(&hold.tombstones)),
             Err(refusal) => refuse(reply, &refusal),
         }
     }
 
     pub(crate) fn serve_reap(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        match self.read_header(request, |reap: &Reap| reap.layout_version) {
+        match self.read_settled_header(request, |reap: &Reap| reap.layout_version) {
             Ok(reap) => self.serve_tombstones(reply, move |store| store.reaped(&reap.tombstones)),
             Err(refusal) => refuse(reply, &refusal),
         }
+    }
+
+    /// As [`ReplicatedStore::read_header`]. Refuses while several layouts are live here: the asking node may
+    /// not know of primaries that get their copies, and they would keep the tombstone that all others have
+    /// reaped.
+    fn read_settled_header<M: Message + Default>(
+        &self,
+        request: &IncomingRequest,
+        layout_version: impl Fn(&M) -> u64,
+    ) -> Result<M, Refusal> {
+        let header = self.read_header(request, layout_version)?;
+        if self.topology().is_moving() { Err(Refusal::StaleLayout) } else { Ok(header) }
     }
 
     fn serve_tombstones(

@@ -2,7 +2,6 @@
 
 use crate::store::ReplicatedStore;
 use quoit_cluster::Member;
-use quoit_wire::internode::VERSION_REAP_RECORDS;
 use std::sync::Arc;
 
 /// The members that keep the tombstones of a node from being reaped, beside their time.
@@ -12,8 +11,6 @@ pub struct TombstonesHeldUp {
     pub away: Vec<Arc<str>>,
     /// Names of members that have lost records and have not got them back: the same.
     pub incomplete: Vec<Arc<str>>,
-    /// Names of members with a former version of the program, which knows no reap records: all stay.
-    pub outdated: Vec<Arc<str>>,
     /// Whether all stay because partitions move.
     pub partitions_move: bool,
 }
@@ -40,7 +37,6 @@ impl ReplicatedStore {
         TombstonesHeldUp {
             away: names(&is_away),
             incomplete: names(&has_lost),
-            outdated: names(&|member| member.versions.max < VERSION_REAP_RECORDS),
             partitions_move: layouts.is_moving(),
         }
     }

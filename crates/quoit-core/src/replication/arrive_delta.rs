@@ -18,7 +18,6 @@ use bytes::Bytes;
 use quoit_cluster::{CallError, Replies};
 use quoit_model::data_type::{Delta, StoredFormError};
 use quoit_store::engine::RecordMeta;
-use quoit_wire::internode::VERSION_ARRIVING_DELTAS;
 use quoit_wire::internode::data::{self, Acks, REFUSED_NEEDS_WHOLE};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -166,8 +165,7 @@ impl ReplicatedStore {
         let nodes = layouts.iter().flat_map(|voters| voters.iter());
         let primaries = nodes.filter(|voter| voter.primary > 0).filter_map(|voter| {
             let peer = topology.peer(voter.node)?;
-            let is_able = peer.speaks(VERSION_ARRIVING_DELTAS) && topology.is_up(voter.node);
-            is_able.then(|| (cost_us(peer), voter.node))
+            topology.is_up(voter.node).then(|| (cost_us(peer), voter.node))
         });
         let Some((_, node)) = primaries.min() else { return Ok(false) };
         let Some(peer) = topology.peer(node) else { return Ok(false) };

@@ -15,7 +15,6 @@ use quoit_model::key::KeyRef;
 use quoit_model::riak_clock::decode_riak_clock;
 use quoit_model::segments::Segments;
 use quoit_riak::BRANCH_BYTES;
-use quoit_wire::internode::VERSION_RIAK_FORMS;
 use quoit_wire::internode::data::REFUSED_STALE_LAYOUT;
 use quoit_wire::internode::trees::{
     AskTree, AskTreeClocks, METHOD_ASK_TREE, METHOD_ASK_TREE_CLOCKS, ToldTree, ToldTreeClocks,
@@ -72,7 +71,7 @@ impl ReplicatedStore {
     ///
     /// # Errors
     ///
-    /// Engine faults, nodes of an older release, and partitions that no node has which is up.
+    /// Engine faults, and partitions that no node has which is up.
     pub async fn riak_tree_root(self: &Arc<Self>, n_val: u32) -> Result<Bytes, RequestError> {
         let told = self.ask_for_tree(n_val, &TreeQuestion { n_val, branches: Vec::new() }).await?;
         let mut root = vec![0; KEPT_SIZE.branch_count() as usize * 4];
@@ -206,10 +205,6 @@ impl ReplicatedStore {
             Reach::Peer(peer) => Arc::clone(peer),
             Reach::Unknown => return Err(NoAnswer::Node(RequestError::AllNodesDown)),
         };
-        if peer.is_up() && !peer.speaks(VERSION_RIAK_FORMS) {
-            let (node, needed) = (Arc::clone(&node.name), VERSION_RIAK_FORMS);
-            return Err(NoAnswer::Node(RequestError::OlderNode { node, needed }));
-        }
         let called = call_while_up(&peer, Q::METHOD, &ask, b"", Lane::Large, PART_TIMEOUT).await;
         match called {
             Ok(reply) => Q::Told::decode(reply.header)

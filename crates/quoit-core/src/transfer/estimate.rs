@@ -109,6 +109,7 @@ mod tests {
     use super::*;
     use quoit_model::hash::RingSize;
     use quoit_model::layout::{LayoutMember, LayoutRequest};
+    use quoit_wire::internode::operators::NodeFigures;
 
     fn node(number: u8) -> NodeId {
         NodeId([number; 16])
@@ -123,7 +124,12 @@ mod tests {
 
     fn stores(live_bytes: u64, bytes_per_sec_max: u64) -> NodeTransfers {
         let limits = TransferLimits { bytes_per_sec_max, ..TransferLimits::default() };
-        NodeTransfers { live_bytes, limits, stats: TransferStats::default(), figures: None }
+        NodeTransfers {
+            live_bytes,
+            limits,
+            stats: TransferStats::default(),
+            figures: NodeFigures::default(),
+        }
     }
 
     fn moves(from: u8, to: u8, partition_count: u32) -> PlannedTransfer {

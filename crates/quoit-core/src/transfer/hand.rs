@@ -12,11 +12,11 @@ use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_store::engine::{Record, RecordMeta};
+use quoit_wire::internode::Payload;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{
     Deliver, Delivered, DeliveredRecord, METHOD_DELIVER, METHOD_OFFER, Offer, Offered,
 };
-use quoit_wire::internode::{Payload, VERSION_STAGING};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,10 +169,7 @@ impl ReplicatedStore {
         record: &(Bytes, Record),
     ) -> Result<Option<u64>, TransferError> {
         let (key, _) = record;
-        let mut sent = SentInPages::InPages;
-        if peer.speaks(VERSION_STAGING) {
-            sent = self.hand_pages(peer, partition, record).await?;
-        }
+        let mut sent = self.hand_pages(peer, partition, record).await?;
         if sent == SentInPages::InPages {
             if let Some(byte_count) = self.unite_by_ranges(peer, partition, key).await? {
                 self.transfers.throttle.wait_for(byte_count).await;

@@ -28,8 +28,8 @@ pub struct NodeTransfers {
     pub limits: TransferLimits,
     /// Records that it hands over; `waiting` is left empty.
     pub stats: TransferStats,
-    /// How the node is; `None` of a node of a former version.
-    pub figures: Option<NodeFigures>,
+    /// How the node is.
+    pub figures: NodeFigures,
 }
 
 impl ReplicatedStore {
@@ -40,7 +40,7 @@ impl ReplicatedStore {
             live_bytes: self.engine.stats().live_bytes(),
             limits: self.transfer_limits(),
             stats: TransferStats { waiting: BTreeMap::new(), ..self.transfers() },
-            figures: Some(self.node_figures()),
+            figures: self.node_figures(),
         }
     }
 
@@ -151,7 +151,7 @@ fn report(told: &NodeTransfers) -> TransferReport {
         record_count: told.stats.record_count,
         byte_count: told.stats.byte_count,
         share: told.stats.share,
-        figures: told.figures.clone(),
+        figures: Some(told.figures.clone()),
     }
 }
 
@@ -197,7 +197,7 @@ fn read_report(report: TransferReport) -> NodeTransfers {
             // Who does not yield does not tell.
             share: if report.share > 0.0 { report.share } else { 1.0 },
         },
-        figures: report.figures,
+        figures: report.figures.unwrap_or_default(),
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
                 byte_count: 9,
                 share: 0.25,
             },
-            figures: Some(NodeFigures { key_count: 12, ..NodeFigures::default() }),
+            figures: NodeFigures { key_count: 12, ..NodeFigures::default() },
         };
         let sent = report(&told).encode_to_vec();
         assert_eq!(read_report(TransferReport::decode(&sent[..]).unwrap()), told);

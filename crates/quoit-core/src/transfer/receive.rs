@@ -9,7 +9,7 @@ use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::object::Object;
 use quoit_planted::planted;
-use quoit_store::engine::{Access, Fetch, RecordAt, RecordMeta, Ticket};
+use quoit_store::engine::{Access, Fetch, RecordAt, Ticket};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{Deliver, Delivered, Offer, Offered};
@@ -117,10 +117,8 @@ impl ReplicatedStore {
                 return Err(Refusal::Malformed("delivered objects are cut off".to_owned()));
             }
             let object = objects.split_to(size_bytes);
-            let told = meta_of(record);
-            let indexed = told.indexed || self.has_untold_entries(&object);
             let replicated = Replicated {
-                meta: RecordMeta { indexed, ..told },
+                meta: meta_of(record),
                 rule: MergeRule::try_from(record.rule).unwrap_or(MergeRule::Causal),
                 object,
             };

@@ -9,7 +9,6 @@ use quoit_core::{
 use quoit_model::key::BucketRef;
 use quoit_model::key_bounds::KeyBounds;
 use quoit_model::props::Quorum;
-use quoit_wire::internode::{VERSION_SCANS, VersionRange};
 use std::collections::BTreeSet;
 
 const BUCKET: BucketRef<'static> = BucketRef::untyped(b"bucket");
@@ -17,11 +16,7 @@ const NAMES: [&str; 12] =
     ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "a much longer name"];
 
 async fn filled(count: usize) -> Cluster {
-    filled_with_versions(&vec![VersionRange::CURRENT; count]).await
-}
-
-async fn filled_with_versions(versions: &[VersionRange]) -> Cluster {
-    let cluster = Cluster::of_versions(versions).await;
+    let cluster = Cluster::of(count).await;
     for name in NAMES {
         let mut put = put_of(key("default", name), "v");
         put.options = WriteOptions { w: Some(Quorum::All), ..WriteOptions::default() };
@@ -140,39 +135,5 @@ async fn contexts_of_other_buckets_are_refused() {
         let request = CoverageRequest { unavailable: &unavailable, ..CoverageRequest::default() };
         let refused = plan(&cluster, 0, request).await;
         assert!(matches!(refused, Err(CoverageError::Context(InvalidContext))), "{sent:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn plans_name_no_node_of_a_version_without_scans() {
-    let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SCANS - 1));
-    for older in 1..4 {
-        let mut versions = [new; 4];
-        versions[older] = old;
-        let cluster = filled_with_versions(&versions).await;
-        for planner in 0..4 {
-            let entries = plan(&cluster, planner, CoverageRequest::default()).await.unwrap();
-            assert_eq!(partitions(&entries), (0..RING_SIZE).collect::<Vec<_>>());
-            let mut keys = Vec::new();
-            for entry in &entries {
-                assert_ne!(number_of(&cluster, entry), older, "it would answer with all keys");
-                keys.extend(part(&cluster, number_of(&cluster, entry), &entry.context).await);
-            }
-            keys.sort();
-            assert_eq!(keys, all_names());
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_part_that_only_nodes_of_older_versions_have_is_an_error_that_names_one() {
-    let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SCANS - 1));
-    let cluster = filled_with_versions(&[new, old, old, old, old]).await;
-    match plan(&cluster, 0, CoverageRequest::default()).await {
-        Err(CoverageError::Request(RequestError::OlderNode { node, needed })) => {
-            assert!((1..5).any(|number| *node == *format!("{}@test", host(number))), "{node}");
-            assert_eq!(needed, VERSION_SCANS);
-        }
-        other => panic!("no such plan can be: {other:?}"),
     }
 }

@@ -16,7 +16,6 @@ use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, PropUpdates, Quorum, Scope};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, FaultyDisk, ManualClock};
-use quoit_wire::internode::VersionRange;
 use quoit_wire::internode::data::METHOD_FETCH;
 use serde_json::Value;
 use std::sync::Arc;
@@ -45,8 +44,6 @@ pub struct Cluster {
 /// Differences between nodes of a cluster.
 #[derive(Clone)]
 struct Kind {
-    /// Versions of the protocol between nodes that it speaks.
-    versions: VersionRange,
     untyped_defaults: BucketProps,
     /// Whether it is of a cluster that others replicate from: it has a queue of all writes, and actors that
     /// the others have not.
@@ -56,7 +53,7 @@ struct Kind {
 impl Default for Kind {
     fn default() -> Self {
         let untyped_defaults = BucketProps::untyped();
-        Self { versions: VersionRange::CURRENT, untyped_defaults, is_source: false }
+        Self { untyped_defaults, is_source: false }
     }
 }
 
@@ -77,13 +74,6 @@ impl Cluster {
     pub async fn of_sources(count: usize, settings: StoreSettings) -> Self {
         let kind = Kind { is_source: true, ..Kind::default() };
         Self::made_of(&vec![kind; count], settings).await
-    }
-
-    /// Nodes that speak these versions of the protocol between nodes.
-    pub async fn of_versions(versions: &[VersionRange]) -> Self {
-        let kind = |versions: &_| Kind { versions: *versions, ..Kind::default() };
-        let kinds: Vec<Kind> = versions.iter().map(kind).collect();
-        Self::made_of(&kinds, StoreSettings::default()).await
     }
 
     /// Nodes whose untyped buckets have these properties where nobody has said otherwise.
@@ -120,7 +110,7 @@ impl Cluster {
     }
 
     async fn start(&self, number: usize, settings: StoreSettings, kind: Kind) -> Node {
-        let Kind { versions, untyped_defaults, is_source } = kind;
+        let Kind { untyped_defaults, is_source } = kind;
         let network = self.network.host(&host(number));
         let address = format!("{}:1", host(number));
         let listener = network.bind(&address).await.unwrap();
@@ -129,15 +119,13 @@ impl Cluster {
         let control_settings = quoit_cluster::Settings {
             addresses: Addresses { node: address.into(), ..Addresses::default() },
             ring_size: Some(RingSize::new(RING_SIZE).unwrap()),
-            versions,
             untyped_defaults,
             ..quoit_cluster::Settings::new(&name, id)
         };
         let disk = Arc::new(FaultyDisk::new(number as u64));
         let control = Arc::new(ControlPlane::open(disk, control_settings).unwrap());
         let boot_id = number as u64 + 1;
-        let of_internode =
-            InternodeSettings { versions, ..InternodeSettings::new(id, name, boot_id, boot_id) };
+        let of_internode = InternodeSettings::new(id, name, boot_id, boot_id);
         let internode = Internode::new(of_internode, network);
         internode.serve(listener).unwrap();
         control.connect(&internode);

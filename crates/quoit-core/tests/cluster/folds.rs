@@ -8,7 +8,6 @@ use quoit_core::{
 };
 use quoit_model::key::KeyRef;
 use quoit_model::segments::{Segments, TreeSize};
-use quoit_wire::internode::{VERSION_SEGMENTS, VersionRange};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -185,17 +184,6 @@ async fn folds_are_narrowed_to_segments() {
     let none = RecordRange { segments: none, ..bucket() };
     let (found, _) = fold(&cluster, 3, none, FoldKind::FetchClocks).await.unwrap();
     assert_eq!(found, []);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_node_that_knows_no_segments_is_named() {
-    let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SEGMENTS - 1));
-    let cluster = Cluster::of_versions(&[new, old, old, old, old]).await;
-    match fold(&cluster, 0, every_other(0), FoldKind::FetchClocks).await {
-        Err(RequestError::OlderNode { needed, .. }) => assert_eq!(needed, VERSION_SEGMENTS),
-        other => panic!("{other:?}"),
-    }
-    assert!(fold(&cluster, 0, bucket(), FoldKind::FetchClocks).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

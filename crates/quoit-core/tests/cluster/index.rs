@@ -3,16 +3,13 @@
 use crate::fixture::{Cluster, host};
 use bytes::Bytes;
 use quoit_core::{
-    Counter, DeleteRequest, Distribution, GivenObject, IndexMatch, IndexQuery, IndexSelection,
-    LongRequest, Pattern, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,
+    Counter, DeleteRequest, Distribution, IndexMatch, IndexQuery, IndexSelection, LongRequest,
+    Pattern, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,
 };
-use quoit_model::bitcask_key::BitcaskKey;
-use quoit_model::index_integer::IndexInteger;
 use quoit_model::key::BucketRef;
 use quoit_model::key_bounds::KeyBounds;
-use quoit_model::object::{IndexEntry, IndexTerm, Object, Sibling};
+use quoit_model::object::{IndexEntry, IndexTerm};
 use quoit_model::props::Quorum;
-use quoit_wire::internode::{VERSION_LARGE_INTEGERS, VersionRange};
 use serde_json::json;
 
 const COUNT: i128 = 300;
@@ -294,45 +291,4 @@ async fn what_happens_to_entries_is_counted_on_each_node_that_has_them() {
     let reads = |node: &crate::fixture::Node| node.store.figures().total(Counter::IndexReads);
     let read_count: u64 = cluster.nodes.iter().map(reads).sum();
     assert!((1..=3).contains(&read_count), "{read_count} nodes were asked");
-}
-
-#[tokio::test(start_paused = true)]
-async fn integers_beyond_128_bits_are_refused_while_a_member_could_not_read_them() {
-    let digits = [b'9'; 50];
-    let large = IndexTerm::Integer(IndexInteger::parse(&digits).unwrap());
-    let older = VersionRange { min: 1, max: VERSION_LARGE_INTEGERS - 1 };
-    for (held, is_refused) in [(older, true), (VersionRange::CURRENT, false)] {
-        let versions = [VersionRange::CURRENT, VersionRange::CURRENT, held];
-        for versions in [&versions[..], &versions[2..]] {
-            let cluster = Cluster::of_versions(versions).await;
-            let key = BucketRef::untyped(b"bucket").key(b"k");
-            let mut of_value = PutRequest::of(key, Bytes::from_static(b"v"));
-            of_value.meta.indexes = vec![IndexEntry { field: "n_int".into(), term: large.clone() }];
-            let mut object = Object::default();
-            object.siblings.push(Sibling { meta: of_value.meta.clone(), ..Sibling::default() });
-            let name = BitcaskKey {
-                bucket_type: "default".into(),
-                bucket: "bucket".into(),
-                key: "of a batch".into(),
-            };
-            // Of a batch, what is refused is left to be written alone, which tells why.
-            let given = GivenObject { number: 0, key: name, object: object.clone() };
-            let batch = cluster.nodes[0].store.begin_given(vec![given]).await;
-            let is_together = !is_refused && versions.len() == 1;
-            assert_eq!(
-                (batch.pending.is_some(), batch.left.is_empty()),
-                (is_together, is_together)
-            );
-            for request in [of_value, PutRequest::given(key, object)] {
-                let put = cluster.nodes[0].store.put(request).await;
-                match (is_refused, &put) {
-                    (true, Err(RequestError::Precommit(text))) => {
-                        assert!(text.contains("n_int") && text.contains("128 bits"), "{text}");
-                    }
-                    (true, _) => panic!("it is refused, and not {put:?}"),
-                    (false, _) => assert!(put.is_ok(), "{put:?}"),
-                }
-            }
-        }
-    }
 }

@@ -7,7 +7,6 @@ use quoit_core::{
 use quoit_mapreduce::{Datum, IndexTerms, Inputs, Job, Outputs, ScriptEngine, append_json};
 use quoit_model::key_bounds::KeyBounds;
 use quoit_script::{QuickJs, ScriptLimits};
-use quoit_wire::internode::{VERSION_MAPS, VersionRange};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -88,11 +87,7 @@ fn keys_of(bucket_type: &str, keys: &[&str]) -> Value {
 
 /// Three nodes, and records of a bucket type with one replica each whose values are their keys.
 async fn with_single_copies() -> Cluster {
-    with_single_copies_of([VersionRange::CURRENT; 3]).await
-}
-
-async fn with_single_copies_of(versions: [VersionRange; 3]) -> Cluster {
-    let cluster = Cluster::of_versions(&versions).await;
+    let cluster = Cluster::of(3).await;
     cluster.create_type("single", json!({"n_val": 1})).await;
     for name in KEYS {
         cluster.nodes[0].put(key("single", name), name).await;
@@ -199,16 +194,6 @@ async fn faults_at_other_nodes_name_the_phase_and_the_record() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn nodes_of_an_older_version_have_their_records_mapped_by_the_coordinator() {
-    let older = VersionRange { min: 1, max: VERSION_MAPS - 1 };
-    let cluster =
-        with_single_copies_of([VersionRange::CURRENT, older, VersionRange::CURRENT]).await;
-    for inputs in [json!(["single", "bucket"]), keys_of("single", &KEYS)] {
-        assert_eq!(run(&cluster, inputs, values("")).await.unwrap(), KEYS);
-    }
-}
-
 /// Records of which a chunk of inputs is a part.
 const MANY: u64 = 2_500;
 /// Inputs of a chunk, and memory of each, at most.
@@ -217,9 +202,8 @@ const INPUT_BYTES: u64 = 300;
 
 #[tokio::test(start_paused = true)]
 async fn inputs_come_as_they_are_asked_for_whatever_the_first_phase_is() {
-    let older = VersionRange { min: 1, max: VERSION_MAPS - 1 };
-    for versions in [vec![VersionRange::CURRENT], vec![VersionRange::CURRENT, older]] {
-        let cluster = Cluster::of_versions(&versions).await;
+    for node_count in [1, 2] {
+        let cluster = Cluster::of(node_count).await;
         for number in 0..MANY {
             cluster.nodes[0].put(key("default", format!("k{number:04}").leak()), "v").await;
         }
@@ -252,35 +236,31 @@ async fn inputs_come_as_they_are_asked_for_whatever_the_first_phase_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_range_of_keys_is_mapped_whatever_says_which() {
-    let older = VersionRange { min: 1, max: VERSION_MAPS - 1 };
-    for second in [VersionRange::CURRENT, older] {
-        let cluster =
-            with_single_copies_of([VersionRange::CURRENT, second, VersionRange::CURRENT]).await;
-        let bucket = json!(["single", "bucket"]);
-        let between = |start: &str, end: &str| {
-            json!({
-                "bucket": bucket, "index": "$key", "start": start, "end": end
-            })
-        };
-        let filtered = |filter: Value| json!({"bucket": bucket, "key_filters": [filter]});
-        let starts = json!([["starts_with", "k1"]]);
-        for (inputs, expected) in [
-            (between("k05", "k11"), &KEYS[5..12]),
-            (between("k11", "k05"), &[]),
-            (json!({"bucket": bucket, "index": "$key", "key": "k07"}), &KEYS[7..8]),
-            (json!({"bucket": bucket, "index": "$bucket", "key": "bucket"}), &KEYS),
-            (filtered(json!(["starts_with", "k1"])), &KEYS[10..20]),
-            (filtered(json!(["and", starts, [["ends_with", "7"]]])), &KEYS[17..18]),
-            (filtered(json!(["between", "k22", "z"])), &KEYS[22..]),
-            (filtered(json!(["less_than", "k02"])), &KEYS[..2]),
-        ] {
-            let found = run(&cluster, inputs.clone(), values("")).await.unwrap();
-            assert_eq!(found, *expected, "{inputs}");
-        }
-        cluster.nodes[0].store.delete(DeleteRequest::of(key("single", "k07"))).await.unwrap();
-        let found = run(&cluster, between("k06", "k08"), values("")).await.unwrap();
-        assert_eq!(found, [KEYS[6], KEYS[8]], "deleted records have no entries");
+    let cluster = with_single_copies().await;
+    let bucket = json!(["single", "bucket"]);
+    let between = |start: &str, end: &str| {
+        json!({
+            "bucket": bucket, "index": "$key", "start": start, "end": end
+        })
+    };
+    let filtered = |filter: Value| json!({"bucket": bucket, "key_filters": [filter]});
+    let starts = json!([["starts_with", "k1"]]);
+    for (inputs, expected) in [
+        (between("k05", "k11"), &KEYS[5..12]),
+        (between("k11", "k05"), &[]),
+        (json!({"bucket": bucket, "index": "$key", "key": "k07"}), &KEYS[7..8]),
+        (json!({"bucket": bucket, "index": "$bucket", "key": "bucket"}), &KEYS),
+        (filtered(json!(["starts_with", "k1"])), &KEYS[10..20]),
+        (filtered(json!(["and", starts, [["ends_with", "7"]]])), &KEYS[17..18]),
+        (filtered(json!(["between", "k22", "z"])), &KEYS[22..]),
+        (filtered(json!(["less_than", "k02"])), &KEYS[..2]),
+    ] {
+        let found = run(&cluster, inputs.clone(), values("")).await.unwrap();
+        assert_eq!(found, *expected, "{inputs}");
     }
+    cluster.nodes[0].store.delete(DeleteRequest::of(key("single", "k07"))).await.unwrap();
+    let found = run(&cluster, between("k06", "k08"), values("")).await.unwrap();
+    assert_eq!(found, [KEYS[6], KEYS[8]], "deleted records have no entries");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,8 +7,6 @@ use quoit_core::{
 };
 use quoit_model::key::BucketRef;
 use quoit_model::key_bounds::KeyBounds;
-use quoit_model::props::Quorum;
-use quoit_wire::internode::{VERSION_SCANS, VersionRange};
 use serde_json::json;
 
 const COUNT: usize = 300;
@@ -81,89 +79,6 @@ async fn a_listing_without_any_replica_of_a_partition_is_an_error() {
         matches!(listing, Err(RequestError::InsufficientVnodes { have: 0, wanted: 1 })),
         "listed without a third of the keys"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn nodes_of_versions_without_scans_are_asked_in_their_way() {
-    let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SCANS - 1));
-    let cluster = Cluster::of_versions(&[new, old, old, old, old]).await;
-    // More than one chunk of each node.
-    let names: Vec<String> = (0..2_500).map(|number| format!("key-{number:04}")).collect();
-    for name in &names {
-        cluster.nodes[0].put(key("default", leak(name.clone())), "v").await;
-    }
-    for node in 0..5 {
-        assert_eq!(listed(&cluster, node).await.unwrap(), names, "{node}");
-    }
-    // They have no answer to anything else, and nobody stands in for four of five.
-    let sorted = IndexQuery::new(
-        Bytes::from_static(b"default"),
-        Bytes::from_static(b"bucket"),
-        IndexSelection::Keys(KeyBounds::ALL),
-    );
-    let mut results = cluster.nodes[0].store.query_index(sorted).await.unwrap();
-    let refused = loop {
-        match results.next().await {
-            Ok(Some(_)) => {}
-            Ok(None) => panic!("a query without answers of older nodes is not complete"),
-            Err(fault) => break fault,
-        }
-    };
-    let text = refused.to_string();
-    assert!(text.contains("@test does not speak version 4") && text.contains("upgrade"), "{text}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_node_that_is_held_at_a_version_without_scans_sends_none_and_says_that_it_is_held() {
-    let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SCANS - 1));
-    let cluster = Cluster::of_versions(&[old, new, new, new, new]).await;
-    for name in names() {
-        let mut put = put_of(key("default", leak(name)), "v");
-        put.options.w = Some(Quorum::All);
-        cluster.nodes[0].store.put(put).await.unwrap();
-    }
-    assert_eq!(listed(&cluster, 0).await.unwrap(), names());
-    let query = IndexQuery::new(
-        Bytes::from_static(b"default"),
-        Bytes::from_static(b"bucket"),
-        IndexSelection::Keys(KeyBounds::ALL),
-    );
-    let mut results = cluster.nodes[0].store.query_index(query).await.unwrap();
-    let refused = loop {
-        match results.next().await {
-            Ok(Some(_)) => {}
-            Ok(None) => panic!("scans were sent to nodes with which it speaks an older version"),
-            Err(fault) => break fault,
-        }
-    };
-    assert!(refused.to_string().starts_with("n0@test does not speak version 4"), "{refused}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn others_answer_queries_in_the_place_of_a_node_of_an_older_version() {
-    let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SCANS - 1));
-    let cluster = Cluster::of_versions(&[new, new, new, new, old]).await;
-    for name in names() {
-        let mut put = put_of(key("default", leak(name)), "v");
-        put.options.w = Some(Quorum::All);
-        cluster.nodes[0].store.put(put).await.unwrap();
-    }
-    for node in 0..4 {
-        let query = IndexQuery::new(
-            Bytes::from_static(b"default"),
-            Bytes::from_static(b"bucket"),
-            IndexSelection::Keys(KeyBounds::ALL),
-        );
-        let mut results = cluster.nodes[node].store.query_index(query).await.unwrap();
-        let mut found = Vec::new();
-        while let Some(chunk) = results.next().await.unwrap() {
-            found.extend(
-                chunk.into_iter().map(|each| String::from_utf8_lossy(&each.key).into_owned()),
-            );
-        }
-        found.sort();
-        assert_eq!(found, names(), "{node}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,7 +23,6 @@ use quoit_store::engine::{
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution};
-use quoit_wire::internode::VersionRange;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -117,8 +116,7 @@ pub struct TestCluster {
     has_disks: bool,
     /// How far the clock of each node is ahead of that of the one before.
     skew_us: u64,
-    /// Versions of nodes that start from now on, and the longest frame that they take.
-    pub versions: VersionRange,
+    /// The longest frame that nodes take which start from now on.
     pub frame_bytes_max: u32,
 }
 
@@ -209,7 +207,6 @@ impl TestCluster {
             boots,
             has_disks,
             skew_us,
-            versions: VersionRange::CURRENT,
             frame_bytes_max: Limits::default().frame_bytes_max,
         };
         for _ in 0..count {
@@ -314,16 +311,14 @@ impl TestCluster {
         let addresses = Addresses { node: address(number).into(), ..Addresses::default() };
         let name = format!("n{number}@test");
         let ring_size = Some(ring_size());
-        let versions = self.versions;
-        let settings =
-            Settings { ring_size, addresses, versions, ..Settings::new(&name, id(number)) };
+        let settings = Settings { ring_size, addresses, ..Settings::new(&name, id(number)) };
         let clock = self.clock_of(number);
         let node = &mut self.nodes[usize::from(number) - 1];
         let control = ControlPlane::open(Arc::new(node.disk.clone()), settings).unwrap();
         let control = Arc::new(control);
         let limits = Limits { frame_bytes_max: self.frame_bytes_max, ..Limits::default() };
         let settings = InternodeSettings::new(id(number), name, self.boots, self.boots);
-        let settings = InternodeSettings { versions, limits, ..settings };
+        let settings = InternodeSettings { limits, ..settings };
         let internode = Internode::new(settings, host);
         let new_actor = || Actor(self.boots.to_be_bytes()[..].into());
         let actor = node.actor.take().unwrap_or_else(new_actor);

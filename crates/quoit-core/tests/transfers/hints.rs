@@ -111,6 +111,28 @@ async fn a_node_that_was_away_under_load_heals_by_hints_and_strays_alone() {
     until_no_hints(&cluster).await;
 }
 
+/// Nobody has noticed yet that the third copy is missing when its coordinator stops.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_leaves_hints_for_primaries_that_have_not_answered() {
+    let mut cluster = cluster(3, HintCountMax::default()).await;
+    for other in ["n1", "n2"] {
+        cluster.network.silence(other, "n3");
+        cluster.network.silence("n3", other);
+    }
+    cluster.put_many(1, COUNT).await;
+    assert_eq!(cluster.hint_counts(1), (0, 0), "the third primary may have it yet");
+    cluster.internode(1).give_up_calls();
+    cluster.store(1).flush_hints().unwrap();
+    cluster.kill(1);
+    for other in ["n1", "n2"] {
+        cluster.network.heal(other, "n3");
+        cluster.network.heal("n3", other);
+    }
+    cluster.start(1).await;
+    cluster.until_moved(3, COUNT).await;
+    until_no_hints(&cluster).await;
+}
+
 /// The write is acknowledged long before the third copy is known to have failed.
 #[tokio::test(start_paused = true)]
 async fn a_primary_that_fails_after_the_answer_gets_what_it_missed() {

@@ -1,7 +1,9 @@
 use crate::fixture::{TestCluster, id};
 use prost::Message;
 use quoit_cluster::{CallError, Lane};
+use quoit_core::TransferLimits;
 use quoit_wire::internode::data::{REFUSED_MALFORMED, REFUSED_STALE_LAYOUT};
+use quoit_wire::internode::reap::{Hold, METHOD_HOLD, METHOD_REAP, Reap};
 use quoit_wire::internode::transfer::{
     Complete, Completed, Deliver, DeliveredRecord, METHOD_COMPLETE, METHOD_DELIVER, METHOD_OFFER,
     Offer,
@@ -52,6 +54,35 @@ async fn who_knows_no_live_layout_is_refused() {
     let layout_version = cluster.control(1).read().layouts().oldest_version() - 1;
     let offer = Offer { layout_version, ..Offer::default() };
     assert_eq!(call(&cluster, METHOD_OFFER, &offer).await, Err(REFUSED_STALE_LAYOUT));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tombstones_are_neither_held_nor_reaped_while_layouts_change() {
+    let mut cluster = TestCluster::joined(2).await;
+    let settled = cluster.control(1).read().layouts().oldest_version();
+    assert_eq!(tombstones_by(&cluster, settled).await, [true, true]);
+    cluster.set_limits(TransferLimits { outbound: false, ..TransferLimits::default() });
+    cluster.add().await;
+    cluster.join(3).await;
+    cluster.commit(1).await;
+    let is_moving = || cluster.control(2).read().layouts().is_moving();
+    cluster.until("the second node knows it", is_moving).await;
+    assert_eq!(tombstones_by(&cluster, settled).await, [false, false]);
+}
+
+/// Whether the second node is ready to hold and to reap tombstones by a layout.
+async fn tombstones_by(cluster: &TestCluster, layout_version: u64) -> [bool; 2] {
+    let (hold, reap) =
+        (Hold { layout_version, ..Hold::default() }, Reap { layout_version, ..Reap::default() });
+    let answers =
+        [call(cluster, METHOD_HOLD, &hold).await, call(cluster, METHOD_REAP, &reap).await];
+    answers.map(|answer| match answer {
+        Ok(_) => true,
+        Err(code) => {
+            assert_eq!(code, REFUSED_STALE_LAYOUT);
+            false
+        }
+    })
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use quoit_core::TransferLimits;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
-use quoit_wire::internode::{VERSION_STAGING, VersionRange};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -263,21 +262,4 @@ async fn a_sender_that_is_told_to_stop_has_its_pages_removed() {
     cluster.set_limits(TransferLimits::default());
     until_handed(&cluster).await;
     check_copy(&cluster, key);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_node_of_an_older_version_is_sent_the_whole() {
-    for (of_sender, of_receiver) in [(0, 1), (1, 0)] {
-        let versions = |older| VersionRange::up_to(VERSION_STAGING - older);
-        let mut cluster = TestCluster::alone(0).await;
-        cluster.versions = versions(of_sender);
-        let mut cluster = begin(cluster).await;
-        let key = key_in("sets", "large");
-        fill(&cluster, key, 20_000).await;
-        cluster.versions = versions(of_receiver);
-        cluster.start(3).await;
-        until_handed(&cluster).await;
-        check_copy(&cluster, key);
-        assert_eq!(size_at(&cluster, 3, key).await, 20_000);
-    }
 }

@@ -242,7 +242,6 @@ fn trust_word(fault: &TrustError) -> (u16, &'static str) {
         T::TokenBounds { .. } => (400, "invalid_bounds"),
         T::Removed { .. } => (409, "removed"),
         T::Malformed(_) => (400, "malformed"),
-        T::MembersOutdated(_) => (409, "not_ready"),
         T::Tls(_) => (500, "internal"),
     }
 }
@@ -253,9 +252,8 @@ fn membership_word(fault: &MembershipError) -> (u16, &'static str) {
     match fault {
         M::NotAMember { .. } => (404, "no_node"),
         M::OnlyMember { .. } => (409, "only_member"),
-        M::Status { .. } | M::MarkForgotten { .. } => (409, "status"),
+        M::Status { .. } => (409, "status"),
         M::AlreadyStaged { .. } => (409, "already_staged"),
-        M::LossesUnknown { .. } => (409, "losses_unknown"),
         M::HoldsPartitions { .. } => (409, "holds_partitions"),
         M::SameNode { .. } => (409, "same_node"),
         M::Location { .. } => (400, "invalid_location"),

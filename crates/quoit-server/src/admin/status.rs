@@ -92,7 +92,6 @@ pub(super) fn tombstones(held_up: &TombstonesHeldUp) -> Value {
     json!({
         "away": texts(&held_up.away),
         "incomplete": texts(&held_up.incomplete),
-        "outdated": texts(&held_up.outdated),
         "partitions_move": held_up.partitions_move,
     })
 }
@@ -174,7 +173,7 @@ mod tests {
         };
         let empty = Vec::<String>::new();
         let shown = json!({
-            "away": ["b@h"], "incomplete": empty, "outdated": empty, "partitions_move": true
+            "away": ["b@h"], "incomplete": empty, "partitions_move": true
         });
         assert_eq!(tombstones(&held_up), shown);
     }

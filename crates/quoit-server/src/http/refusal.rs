@@ -142,7 +142,6 @@ impl From<RequestError> for Refusal {
                 (400, format!("{fault}\n"))
             }
             RequestError::Vetoed(text) | RequestError::Precommit(text) => (403, text.clone()),
-            RequestError::OlderNode { .. } => (503, format!("Error:\n{fault}\n")),
             RequestError::Timeout => (503, "request timed out\n".into()),
             RequestError::Overload => (503, "Error:\noverload\n".into()),
             RequestError::InsufficientNodes { .. }

@@ -80,7 +80,7 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
         RequestError::Overload => "overload".into(),
         RequestError::Context(fault) => fault.to_string(),
         RequestError::Store(fault) => fault.to_string(),
-        RequestError::Damaged(_) | RequestError::OlderNode { .. } => fault.to_string(),
+        RequestError::Damaged(_) => fault.to_string(),
     }
 }
 

@@ -172,8 +172,9 @@ impl Causes<'_> {
             None | Some(Found::Tombstone(..)) => self.is_deleted_later(read, write),
             Some(Found::Value(shown)) => {
                 let shown = &self.history.writes[shown.0 as usize];
-                // A delete that sees for itself does not see what only fallbacks have.
-                let is_unseen = write.kind == WriteKind::DeleteUnseen && !shown.is_strict;
+                // A delete that sees for itself does not see what only fallbacks have, or another cluster.
+                let is_elsewhere = !shown.is_strict || shown.cluster != write.cluster;
+                let is_unseen = write.kind == WriteKind::DeleteUnseen && is_elsewhere;
                 is_unseen || self.may_be_later(shown, write)
             }
             Some(Found::Foreign(_)) => false,

@@ -29,6 +29,7 @@ impl Script {
         let start_us = self.tick();
         self.history.begin_write(Write {
             key: KEY,
+            cluster: 0,
             kind,
             context,
             start_us,
@@ -325,6 +326,17 @@ fn what_was_not_synced_may_go_with_the_power() {
     script.history.writes[number.0 as usize].dw = 0;
     assert_eq!(script.fault(), Some(Fault::Lost), "no power was lost");
     script.history.hardships.power_losses_us.push(script.now_us);
+    assert_eq!(script.fault(), None);
+}
+
+#[test]
+fn a_delete_that_sees_for_itself_may_not_see_what_another_cluster_has() {
+    let mut script = Script::new(Policy::Latest);
+    let put = script.put(None);
+    let delete = script.write(WriteKind::DeleteUnseen, None);
+    script.read(Reader::Final, [Found::Value(put)]);
+    assert_eq!(script.fault(), Some(Fault::Resurrected), "they were made in one cluster");
+    script.history.writes[delete.0 as usize].cluster = 1;
     assert_eq!(script.fault(), None);
 }
 

@@ -186,6 +186,7 @@ impl DataTypeHistory {
         let history = History { hardships: self.hardships.clone(), ..History::default() };
         history.is_firm(&Write {
             key: KeyNumber(0),
+            cluster: 0,
             kind: WriteKind::Put,
             context: None,
             start_us: update.start_us,

@@ -9,8 +9,8 @@ use super::ranges::FieldStep;
 use bytes::Bytes;
 
 pub use listing::{
-    BucketsListed, KeySpan, KeysListed, ListBuckets, ListKeys, RecordSpan, RecordSummary, Scan,
-    ScanSpan, Scanned, SegmentSpan, TermSpan,
+    BucketsListed, KeySpan, ListBuckets, RecordSpan, RecordSummary, Scan, ScanSpan, Scanned,
+    SegmentSpan, TermSpan,
 };
 
 /// First method number of the data plane.
@@ -24,8 +24,6 @@ pub const METHOD_FETCH: u16 = 0x0100;
 pub const METHOD_STORE: u16 = 0x0101;
 /// Has the receiver coordinate a write: [`Forward`] -> [`Forwarded`].
 pub const METHOD_FORWARD: u16 = 0x0102;
-/// Lists all keys of a bucket, for nodes that do not know [`METHOD_SCAN`]: [`ListKeys`] -> [`KeysListed`].
-pub const METHOD_LIST_KEYS: u16 = 0x0103;
 /// Lists keys of the receiver, or entries of a secondary index: [`Scan`] -> [`Scanned`].
 pub const METHOD_SCAN: u16 = 0x0106;
 /// Lists buckets of the receiver: [`ListBuckets`] -> [`BucketsListed`].
@@ -79,13 +77,11 @@ pub struct Fetch {
     /// Of a part: items from there on; 0 = those that are stored with the first one.
     #[prost(uint32, tag = "6")]
     pub part_count: u32,
-    /// Of a part: only the number of items of the whole is wanted. Who does not know this field answers with
-    /// what the two before it ask for, which tells that number too.
+    /// Of a part: only the number of items of the whole is wanted.
     #[prost(bool, tag = "7")]
     pub part_size_only: bool,
     /// Of a part: the set or map in the record that it is of, as the field and those around it, the outermost
-    /// first; empty for the record itself. Sent to nodes that speak a version from
-    /// [`VERSION_INNER_PARTS`](super::VERSION_INNER_PARTS) on.
+    /// first; empty for the record itself.
     #[prost(message, repeated, tag = "8")]
     pub part_path: Vec<FieldStep>,
 }
@@ -193,9 +189,7 @@ pub struct Join {
     #[prost(enumeration = "Acks", tag = "6")]
     pub acks: i32,
     /// Whether the replica is to refuse the delta unless it has a state with all earlier events of the
-    /// delta's actor. Nodes that speak no version from [`VERSION_ARRIVING_DELTAS`] on join it anyway.
-    ///
-    /// [`VERSION_ARRIVING_DELTAS`]: super::VERSION_ARRIVING_DELTAS
+    /// delta's actor.
     #[prost(bool, tag = "7")]
     pub needs_earlier: bool,
 }
@@ -320,7 +314,6 @@ pub struct Forward {
     #[prost(bool, tag = "10")]
     pub updates_data_type: bool,
     /// Whether the payload is a whole object that was made elsewhere, with all its siblings and their events.
-    /// Sent to nodes that speak a version from [`VERSION_WHOLE_OBJECTS`](super::VERSION_WHOLE_OBJECTS) on.
     #[prost(bool, tag = "11")]
     pub whole_object: bool,
     /// Version of the state in which properties of a bucket or a type changed last, as the sender knows.

@@ -8,48 +8,11 @@ use thiserror::Error;
 /// The oldest version of the protocol that this build speaks.
 pub const VERSION_MIN: u32 = 1;
 /// The newest version of the protocol that this build speaks.
-pub const VERSION_MAX: u32 = VERSION_ARRIVING_DELTAS;
-/// The first version whose nodes know objects that are data types.
-pub const VERSION_DATA_TYPES: u32 = 2;
-/// The first version whose nodes compare copies of large sets and maps by ranges.
-pub const VERSION_RANGES: u32 = 3;
-/// The first version whose nodes scan keys, records and entries of secondary indexes for others, and say of
-/// each object that they send whether it has such entries.
-pub const VERSION_SCANS: u32 = 4;
-/// The first version whose nodes compare copies of large fields of maps by ranges, too.
-pub const VERSION_INNER_RANGES: u32 = 5;
-/// The first version whose nodes tell parts of sets and maps in fields of maps.
-pub const VERSION_INNER_PARTS: u32 = 6;
-/// The first version whose nodes take large sets and maps that they have nothing of page by page.
-pub const VERSION_STAGING: u32 = 7;
-/// The first version whose nodes tell of records of some segments.
-pub const VERSION_SEGMENTS: u32 = 7;
-/// The first version whose nodes tell which layouts their reads go by.
-pub const VERSION_READS_TOLD: u32 = 8;
-/// The first version whose nodes keep of any member, and not of full ones alone, that it is marked as absent.
-pub const VERSION_MARKS: u32 = 9;
-/// The first version whose nodes know of copies that have lost records.
-pub const VERSION_LOSSES: u32 = 10;
-/// The first version whose nodes keep reap records, and hold what arrives against them.
-pub const VERSION_REAP_RECORDS: u32 = 11;
-/// The first version whose nodes grant conditional writes, and coordinate none without grants where a bucket
-/// requires them.
-pub const VERSION_GRANTS: u32 = 11;
-/// The first version whose nodes tell of records as a Riak node has them, and keep parts of Riak's trees.
-pub const VERSION_RIAK_FORMS: u32 = 12;
-/// The first version whose nodes know users and rights, and keep clients to them.
-pub const VERSION_SECURITY: u32 = 12;
-/// The first version whose nodes coordinate writes of whole objects that were made elsewhere.
-pub const VERSION_WHOLE_OBJECTS: u32 = 12;
-/// The first version whose nodes run map phases of jobs for others.
-pub const VERSION_MAPS: u32 = 13;
-/// The first version whose nodes read objects with index entries of integers beyond 128 bits.
-pub const VERSION_LARGE_INTEGERS: u32 = 13;
-/// The first version whose nodes refuse a delta of another cluster when they lack what came before it.
-pub const VERSION_ARRIVING_DELTAS: u32 = 14;
+pub const VERSION_MAX: u32 = 1;
 
-/// The `call` of every greeting: tells a node from other things that connect to the port.
-pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");
+/// The `call` of every greeting: tells a node from other things that connect to the port, builds from before
+/// the first version among them.
+pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quo1");
 
 /// The longest frame accepted until the greeting is over.
 pub const HELLO_FRAME_BYTES_MAX: u32 = 4096;

@@ -67,7 +67,7 @@ pub struct TransferReport {
     /// The part of the time in which its transfers work, up to 1; 0 = 1.
     #[prost(double, tag = "11")]
     pub share: f64,
-    /// How the node is; nodes of former versions do not tell.
+    /// How the node is.
     #[prost(message, optional, tag = "12")]
     pub figures: Option<NodeFigures>,
 }

@@ -5,10 +5,7 @@
 //! in them itself by then. Items travel as an object (the payload) whose state is without the others.
 //!
 //! Ranges are numbered as the nodes of a binary tree are: all hashes are 1, the halves of range `n` are `2 n`
-//! and `2 n + 1`. They are in the order of their hashes, and none overlaps another. Nodes that speak no
-//! version from [`VERSION_RANGES`](super::VERSION_RANGES) on are sent none of these. Ranges of the items of
-//! fields of maps are sent to those that speak a version from
-//! [`VERSION_INNER_RANGES`](super::VERSION_INNER_RANGES) on.
+//! and `2 n + 1`. They are in the order of their hashes, and none overlaps another.
 
 use bytes::Bytes;
 

@@ -106,8 +106,8 @@ pub struct Unsettled {
     #[prost(uint32, repeated, tag = "4")]
     pub partitions: Vec<u32>,
     /// The receiver's clock, microseconds since 1970.
-    #[prost(fixed64, optional, tag = "5")]
-    pub now_us: Option<u64>,
+    #[prost(fixed64, tag = "5")]
+    pub now_us: u64,
     /// Since when other clusters may not know of deletes, by its source queues and that clock.
     #[prost(fixed64, optional, tag = "6")]
     pub links_behind_us: Option<u64>,

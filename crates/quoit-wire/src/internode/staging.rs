@@ -1,8 +1,7 @@
 //! Messages by which a large set or map comes to a node that has none of it: page by page, as it is stored.
 //!
 //! The receiver keeps the pages aside until the sender says that they are those of one moment, and which root
-//! they belong to. Nodes that speak no version from [`VERSION_STAGING`](super::VERSION_STAGING) on are sent
-//! none of these.
+//! they belong to.
 
 use super::transfer::DeliveredRecord;
 use bytes::Bytes;

@@ -75,11 +75,7 @@ pub(crate) fn reap_record_lines(reaped: &Value) -> Vec<String> {
 /// The lines about members that keep tombstones from being reaped.
 fn tombstone_lines(held_up: &Value) -> Vec<String> {
     let mut lines = Vec::new();
-    for (name, why) in [
-        ("away", "are away"),
-        ("incomplete", "have lost records"),
-        ("outdated", "run a former version"),
-    ] {
+    for (name, why) in [("away", "are away"), ("incomplete", "have lost records")] {
         let members = names(&held_up[name]);
         if !members.is_empty() {
             lines.push(format!("tombstones wait for members that {why}: {members}"));
@@ -183,22 +179,18 @@ mod tests {
     #[test]
     fn members_that_tombstones_and_reap_records_wait_for_are_named() {
         let held_up = json!({
-            "away": ["b@h", "c@h"], "incomplete": [], "outdated": ["d@h"], "partitions_move": true
+            "away": ["b@h", "c@h"], "incomplete": ["d@h"], "partitions_move": true
         });
         assert_eq!(
             tombstone_lines(&held_up),
             [
                 "tombstones wait for members that are away: b@h, c@h",
-                "tombstones wait for members that run a former version: d@h",
+                "tombstones wait for members that have lost records: d@h",
                 "tombstones wait while partitions move",
             ]
         );
         let reaped = json!({"records": 7, "maximum": 9, "away": [], "unsettled": ["b@h"]});
         let told = "7 reap records (at most 9) wait for members that may hold something older: b@h";
         assert_eq!(reap_record_lines(&reaped), [told]);
-        // Nodes of former versions do not tell.
-        assert!(
-            tombstone_lines(&Value::Null).is_empty() && reap_record_lines(&Value::Null).is_empty()
-        );
     }
 }

@@ -1,22 +1,34 @@
-//! Nodes of two versions in one cluster, and what waits until all are of the newer one.
+//! Nodes of several versions in one cluster, and what waits until all are of the newer one.
+//!
+//! The newer versions are made up: version 2 adds data types, version 3 conditional writes that need grants.
 
 use super::*;
 use crate::tests::{untyped, updates};
-use crate::{Departure, OpenError, StagedChange};
-use quoit_model::props::TypeState;
-use quoit_wire::internode::{
-    VERSION_GRANTS, VERSION_MARKS, VERSION_MAX, VERSION_READS_TOLD, VersionRange,
-};
+use crate::{Departure, OpenError, PropertyNeed};
+use quoit_model::props::{ConditionalPutMode, TypeState};
+use quoit_wire::internode::VersionRange;
 use serde_json::json;
 
-const OLD: VersionRange = VersionRange { min: 1, max: 1 };
-/// Members of these don't keep which layouts the others read by.
-const READS_UNTOLD: VersionRange = VersionRange { min: 1, max: VERSION_READS_TOLD - 1 };
-/// Members of these don't keep it of a member that leaves that it is marked as absent.
-const MARKS_FORGOTTEN: VersionRange = VersionRange { min: 1, max: VERSION_MARKS - 1 };
+const NEEDS: &[PropertyNeed] = &[
+    PropertyNeed { property: "data type", version: 2, is_in: |props| props.datatype.is_some() },
+    PropertyNeed {
+        property: "conditional_put_mode=require_token",
+        version: 3,
+        is_in: |props| props.conditional_put_mode() == ConditionalPutMode::RequireToken,
+    },
+];
+
+/// Settings of a node that speaks the versions up to `newest`.
+fn up_to(newest: u32) -> Settings {
+    Settings { versions: VersionRange::up_to(newest), property_needs: NEEDS, ..settings() }
+}
 
 fn old() -> Settings {
-    Settings { versions: OLD, ..settings() }
+    up_to(1)
+}
+
+fn new() -> Settings {
+    up_to(3)
 }
 
 fn newest_version(cluster: &TestCluster, seen_by: u8, of: u8) -> u32 {
@@ -47,7 +59,7 @@ fn is_outdated(departure: Option<&Departure>) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn data_types_wait_until_the_last_member_speaks_version_2() {
-    let mut cluster = with_sets(3, |number| if number == 1 { settings() } else { old() }).await;
+    let mut cluster = with_sets(3, |number| if number == 1 { new() } else { old() }).await;
     cluster.control(1).create_type(b"plain", &updates(json!({"n_val": 2}))).await.unwrap();
     cluster.control(1).activate_type(b"plain").await.unwrap();
     for (upgraded, waits_for) in
@@ -55,11 +67,9 @@ async fn data_types_wait_until_the_last_member_speaks_version_2() {
     {
         if let Some(number) = upgraded {
             cluster.crash(number);
-            cluster.start(number).await;
+            cluster.start_with(number, new()).await;
             cluster
-                .until("the version is known", || {
-                    newest_version(&cluster, 1, number) == VERSION_MAX
-                })
+                .until("the version is known", || newest_version(&cluster, 1, number) == 3)
                 .await;
         }
         assert_eq!(cluster.state(1).type_state(b"sets"), TypeState::Created);
@@ -73,8 +83,8 @@ async fn data_types_wait_until_the_last_member_speaks_version_2() {
         assert_eq!(lacking.unwrap().to_string(), refused);
     }
     cluster.crash(3);
-    cluster.start(3).await;
-    cluster.until("the version is known", || newest_version(&cluster, 1, 3) == VERSION_MAX).await;
+    cluster.start_with(3, new()).await;
+    cluster.until("the version is known", || newest_version(&cluster, 1, 3) == 3).await;
     assert_eq!(cluster.state(1).type_state(b"sets"), TypeState::Ready);
     cluster.control(1).activate_type(b"sets").await.unwrap();
     assert_eq!(cluster.state(1).type_status(b"sets").unwrap().lacking, None);
@@ -82,7 +92,7 @@ async fn data_types_wait_until_the_last_member_speaks_version_2() {
 
 #[tokio::test(start_paused = true)]
 async fn members_that_go_back_to_version_1_are_waited_for_again() {
-    let mut cluster = with_sets(3, |_| settings()).await;
+    let mut cluster = with_sets(3, |_| new()).await;
     assert_eq!(cluster.state(1).type_state(b"sets"), TypeState::Ready);
     cluster.crash(3);
     cluster.start_with(3, old()).await;
@@ -95,13 +105,15 @@ async fn members_that_go_back_to_version_1_are_waited_for_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_member_does_not_tell_others_find_in_its_greeting() {
-    let mut cluster = with_sets(3, |_| settings()).await;
+    let mut cluster = with_sets(3, |_| new()).await;
     cluster.crash(3);
     // The program of version 1 says nothing of versions but in greetings.
     let host = cluster.network.host("n3");
     let listener = host.bind(&address(3)).await.unwrap();
-    let silent =
-        InternodeSettings { versions: OLD, ..InternodeSettings::new(id(3), name(3), 99, 99) };
+    let silent = InternodeSettings {
+        versions: old().versions,
+        ..InternodeSettings::new(id(3), name(3), 99, 99)
+    };
     let silent = Internode::new(silent, host);
     silent.set_cluster(Some(cluster.state(1).cluster_id()));
     silent.serve(listener).unwrap();
@@ -111,7 +123,7 @@ async fn what_a_member_does_not_tell_others_find_in_its_greeting() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_of_version_1_are_not_let_in_where_data_types_are_active() {
-    let mut cluster = with_sets(3, |_| settings()).await;
+    let mut cluster = with_sets(3, |_| new()).await;
     cluster.nodes.push(Node { number: 4, disk: FaultyDisk::new(4), process: None });
     cluster.start_with(4, old()).await;
     cluster.join(4, 1).await.unwrap();
@@ -137,7 +149,7 @@ async fn nodes_of_version_1_are_not_let_in_where_data_types_are_active() {
 async fn a_node_brings_no_data_types_to_members_that_do_not_know_them() {
     let mut cluster = with_sets(2, |_| old()).await;
     cluster.nodes.push(Node { number: 3, disk: FaultyDisk::new(3), process: None });
-    cluster.start(3).await;
+    cluster.start_with(3, new()).await;
     let props = updates(json!({"datatype": "set"}));
     cluster.control(3).create_type(b"sets", &props).await.unwrap();
     cluster.join(3, 1).await.unwrap();
@@ -148,18 +160,18 @@ async fn a_node_brings_no_data_types_to_members_that_do_not_know_them() {
     assert!(refused.contains("n1@test speaks no newer version"), "{refused}");
     // The member that is asked speaks it, another one does not.
     cluster.crash(1);
-    cluster.start(1).await;
-    cluster.until("the version is known", || newest_version(&cluster, 1, 1) == VERSION_MAX).await;
+    cluster.start_with(1, new()).await;
+    cluster.until("the version is known", || newest_version(&cluster, 1, 1) == 3).await;
     let refused = cluster.join(3, 1).await.unwrap_err().to_string();
     assert!(refused.contains("do not speak it: n2@test. Upgrade"), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_node_activates_while_it_joins_comes_along_or_keeps_it_out() {
-    for (theirs, is_known) in [(VersionRange::CURRENT, true), (OLD, false)] {
-        let mut cluster = with_sets(2, |_| Settings { versions: theirs, ..settings() }).await;
+    for (theirs, is_known) in [(3, true), (1, false)] {
+        let mut cluster = with_sets(2, |_| up_to(theirs)).await;
         cluster.nodes.push(Node { number: 3, disk: FaultyDisk::new(3), process: None });
-        cluster.start(3).await;
+        cluster.start_with(3, new()).await;
         let props = updates(json!({"datatype": "set"}));
         cluster.control(3).create_type(b"sets", &props).await.unwrap();
         // The cluster's answer takes longer than the activation.
@@ -183,72 +195,9 @@ async fn what_a_node_activates_while_it_joins_comes_along_or_keeps_it_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_reads_go_by_is_forgotten_while_a_member_does_not_keep_it() {
-    let mut cluster = TestCluster::joined(4).await;
-    cluster.nodes.push(Node { number: 5, disk: FaultyDisk::new(5), process: None });
-    cluster.start(5).await;
-    cluster.join(5, 1).await.unwrap();
-    cluster.commit(1).await;
-    let reads = |cluster: &TestCluster, number: u8| {
-        cluster.state(1).layouts().served(id(number)).map_or(0, |served| served.reads)
-    };
-    let all_told = |cluster: &TestCluster| (1..=5).all(|number| reads(cluster, number) > 0);
-    cluster.until("all tell what they read by", || all_told(&cluster)).await;
-    cluster.crash(4);
-    cluster.start_with(4, Settings { versions: READS_UNTOLD, ..settings() }).await;
-    let none_told = || (1..=5).all(|number| reads(&cluster, number) == 0);
-    cluster.until("it is forgotten", none_told).await;
-    cluster
-        .until("nobody is waited for", || {
-            (1..=5).all(|number| !cluster.state(1).is_behind(id(number)))
-        })
-        .await;
-    assert!(none_told(), "what is told is not kept");
-    cluster.crash(4);
-    cluster.start(4).await;
-    cluster.until("all tell it again", || all_told(&cluster)).await;
-    assert!(cluster.state(1).layouts().is_moving());
-    cluster.move_all().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn members_that_leave_are_marked_as_absent_while_all_members_keep_that() {
-    let mut cluster = TestCluster::joined(4).await;
-    cluster.until_equal().await;
-    cluster.control(1).stage(&StagedChange::Leave { node: id(4) }).await.unwrap();
-    cluster.commit(1).await;
-    cluster.crash(4);
-    cluster.until("it is seen to be away", || !cluster.control(1).is_reachable(id(4))).await;
-    let is_marked = |cluster: &TestCluster| cluster.state(1).members().get(id(4)).unwrap().is_down;
-    for range in [MARKS_FORGOTTEN, VersionRange::CURRENT] {
-        cluster.crash(3);
-        cluster.start_with(3, Settings { versions: range, ..settings() }).await;
-        cluster.until("the version is known", || newest_version(&cluster, 1, 3) == range.max).await;
-        let marked = cluster.control(1).mark_down(id(4)).await;
-        if range == MARKS_FORGOTTEN {
-            let refused = marked.unwrap_err().to_string();
-            assert!(refused.contains("an older version: n3@test. Upgrade"), "{refused}");
-            assert!(refused.contains("`cluster force-remove n4@test`"), "{refused}");
-        } else {
-            marked.unwrap();
-        }
-        assert_eq!(is_marked(&cluster), range != MARKS_FORGOTTEN);
-    }
-    cluster.crash(3);
-    cluster.start_with(3, Settings { versions: MARKS_FORGOTTEN, ..settings() }).await;
-    cluster.until("the mark is dropped", || !is_marked(&cluster)).await;
-    // Of a full member all keep it.
-    cluster.crash(2);
-    cluster.until("it is seen to be away", || !cluster.control(1).is_reachable(id(2))).await;
-    cluster.control(1).mark_down(id(2)).await.unwrap();
-    assert!(cluster.state(1).members().get(id(2)).unwrap().is_down);
-}
-
-#[tokio::test(start_paused = true)]
 async fn conditional_writes_need_no_grants_before_all_members_know_of_them() {
-    let before = VersionRange { min: 1, max: VERSION_GRANTS - 1 };
-    let older = || Settings { versions: before, ..settings() };
-    let of = |number| if number == 1 { settings() } else { older() };
+    let older = || up_to(2);
+    let of = |number| if number == 1 { new() } else { older() };
     let mut cluster = TestCluster::with(2, of).await;
     cluster.join(2, 1).await.unwrap();
     cluster.commit(1).await;
@@ -264,15 +213,15 @@ async fn conditional_writes_need_no_grants_before_all_members_know_of_them() {
         control.set_bucket_props(untyped("b"), &required()).await.unwrap_err(),
     ];
     for refused in refused.map(|refused| refused.to_string()) {
-        let expected = "conditional_put_mode=require_token needs version 11 of the protocol between nodes, \
+        let expected = "conditional_put_mode=require_token needs version 3 of the protocol between nodes, \
                         and these members do not speak it: n2@test. Upgrade";
         assert!(refused.contains(expected), "{refused}");
     }
     let preferred = updates(json!({"conditional_put_mode": "prefer_token"}));
     control.set_bucket_props(untyped("b"), &preferred).await.unwrap();
     cluster.crash(2);
-    cluster.start(2).await;
-    cluster.until("the version is known", || newest_version(&cluster, 1, 2) == VERSION_MAX).await;
+    cluster.start_with(2, new()).await;
+    cluster.until("the version is known", || newest_version(&cluster, 1, 2) == 3).await;
     control.activate_type(b"strict").await.unwrap();
     control.reset_bucket_props(untyped("b")).await.unwrap();
     cluster.until_equal().await;
@@ -282,15 +231,11 @@ async fn conditional_writes_need_no_grants_before_all_members_know_of_them() {
         ControlPlane::open(disk, older()).map(|_| ()).unwrap_err().to_string()
     };
     cluster.crash(2);
-    assert!(
-        open(&cluster).contains("of bucket type strict needs version 11"),
-        "{}",
-        open(&cluster)
-    );
-    cluster.start(2).await;
+    assert!(open(&cluster).contains("of bucket type strict needs version 3"), "{}", open(&cluster));
+    cluster.start_with(2, new()).await;
     control.update_type(b"strict", &preferred).await.unwrap();
     control.set_bucket_props(untyped("b"), &required()).await.unwrap();
     cluster.until_equal().await;
     cluster.crash(2);
-    assert!(open(&cluster).contains("of bucket b needs version 11"), "{}", open(&cluster));
+    assert!(open(&cluster).contains("of bucket b needs version 3"), "{}", open(&cluster));
 }

@@ -399,3 +399,20 @@ async fn a_failure_that_nobody_has_looked_at_is_told_too() {
     replies.leave(told, Bytes::from_static(b"refused"));
     assert_eq!(*heard.0.lock(), [&b"refused"[..]]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_given_up_at_the_end_fail_and_are_told() {
+    let network = MemoryNetwork::default();
+    let (one, _other, peer) = two(&network).await;
+    assert!(echo(&peer, b"value").await.is_ok());
+    let heard = Arc::new(ReceivedBodies::default());
+    let (mut waits, left) = (Replies::new(), Replies::new());
+    for replies in [&waits, &left] {
+        peer.send(ECHO_LATER, &5000_u64, b"", Lane::Small, replies, 0).unwrap();
+    }
+    left.leave(Arc::clone(&heard) as Arc<dyn LateFaults>, Bytes::from_static(b"left"));
+    one.give_up_calls();
+    assert_eq!(*heard.0.lock(), [&b"left"[..]]);
+    let (_, answer) = waits.next().await.unwrap();
+    assert!(matches!(answer, Err(CallError::Disconnected(_))), "{answer:?}");
+}

@@ -197,10 +197,11 @@ mod tests {
     use super::*;
     use quoit_core::{TransferLimits, TransferStats};
     use quoit_model::hash::Partition;
+    use quoit_wire::internode::operators::NodeFigures;
 
     fn told(node: u8, stats: TransferStats) -> (NodeId, NodeTransfers) {
-        let limits = TransferLimits::default();
-        (NodeId([node; 16]), NodeTransfers { live_bytes: 0, limits, stats, figures: None })
+        let (limits, figures) = (TransferLimits::default(), NodeFigures::default());
+        (NodeId([node; 16]), NodeTransfers { live_bytes: 0, limits, stats, figures })
     }
 
     #[test]

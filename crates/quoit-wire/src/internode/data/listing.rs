@@ -3,37 +3,6 @@
 use crate::internode::maps::MapSpan;
 use bytes::Bytes;
 
-/// Lists keys of some partitions of the receiver, tombstones included.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ListKeys {
-    /// Bucket type.
-    #[prost(bytes = "bytes", tag = "1")]
-    pub bucket_type: Bytes,
-    /// Bucket.
-    #[prost(bytes = "bytes", tag = "2")]
-    pub bucket: Bytes,
-    /// The partitions, one bit each, lowest bit first.
-    #[prost(bytes = "bytes", tag = "3")]
-    pub partitions: Bytes,
-    /// The oldest live layout that the coordinator knows.
-    #[prost(uint64, tag = "4")]
-    pub layout_version: u64,
-    /// Where to go on: the former answer's `next`, an encoded name.
-    #[prost(bytes = "bytes", optional, tag = "5")]
-    pub after: Option<Bytes>,
-}
-
-/// A chunk of keys.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct KeysListed {
-    /// The keys, in order.
-    #[prost(bytes = "bytes", repeated, tag = "1")]
-    pub keys: Vec<Bytes>,
-    /// Where to go on, an encoded name; absent when the listing is complete.
-    #[prost(bytes = "bytes", optional, tag = "2")]
-    pub next: Option<Bytes>,
-}
-
 /// Lists, of some partitions of the receiver, keys of a bucket or entries of one of its secondary indexes.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Scan {
@@ -130,8 +99,7 @@ pub struct RecordSpan {
     /// The receiver is to reap the tombstones, as soon as all primaries agree.
     #[prost(bool, tag = "5")]
     pub reap: bool,
-    /// Clocks and sizes are wanted as a Riak node has them: of nodes that speak a version from
-    /// [`VERSION_RIAK_FORMS`](crate::internode::VERSION_RIAK_FORMS) on.
+    /// Clocks and sizes are wanted as a Riak node has them.
     #[prost(bool, tag = "6")]
     pub riak_form: bool,
 }

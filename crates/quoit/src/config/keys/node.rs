@@ -78,12 +78,10 @@ pub(super) const KEYS: &[Key] = &[
     key(
         "internode.version.maximum",
         Kind::Integer(VersionRange::CURRENT.min as i64, VersionRange::CURRENT.max as i64),
-        "14",
+        "1",
         "Newest version of the protocol between nodes that the node speaks. Hold it at the version of \
          the older nodes while a cluster is upgraded, as long as you may want to go back; features that need \
-         a newer version wait until all members speak it (2: data types; 13: index integers beyond 128 \
-         bits), are not answered (4: index queries), or cost more (14: changes of large sets and maps that \
-         come from another cluster).",
+         a newer version wait until all members speak it. So far there is one version.",
     ),
     key(
         "cluster.seeds",
