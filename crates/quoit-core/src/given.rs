@@ -14,6 +14,7 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{EncodedKey, KeyRef};
 use quoit_model::object::Object;
 use quoit_store::engine::{Applied, RecordAt, RecordMeta, Ticket};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// Objects from this size on are written one by one.
@@ -51,7 +52,7 @@ pub struct GivenObject {
 pub struct BegunBatch {
     /// Those that are in the log together, if there are any.
     pub pending: Option<PendingBatch>,
-    /// Those that are left, to be written one by one.
+    /// Those that are left, to be written one by one, in the order of the batch.
     pub left: Vec<GivenObject>,
 }
 
@@ -106,13 +107,20 @@ impl ReplicatedStore {
         let started_us = self.clock.monotonic_us();
         let mut bytes = Vec::new();
         let mut records = Vec::with_capacity(objects.len());
+        // What follows another object of its name must not be written before that one.
+        let mut names_left = HashSet::new();
         for (done, mut given) in objects.into_iter().enumerate() {
             if done % OBJECTS_WITHOUT_PAUSE == OBJECTS_WITHOUT_PAUSE - 1 {
                 tokio::task::yield_now().await;
             }
             let start = bytes.len();
-            let Some((identity, partition, meta)) = self.new_record(&mut given, &mut bytes) else {
+            let new = match names_left.contains(&given.key) {
+                true => None,
+                false => self.new_record(&mut given, &mut bytes),
+            };
+            let Some((identity, partition, meta)) = new else {
                 bytes.truncate(start);
+                names_left.insert(given.key.clone());
                 begun.left.push(given);
                 continue;
             };
@@ -133,6 +141,7 @@ impl ReplicatedStore {
                 (pending, written) => pending.or(written),
             };
         }
+        begun.left.sort_unstable_by_key(|given| given.number);
         begun
     }
 

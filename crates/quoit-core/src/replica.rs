@@ -291,6 +291,8 @@ fn take(
             };
             match verdict {
                 Ok(Verdict::Put(meta)) => Decision::Put(meta),
+                // Nobody else has anything of it: nothing would ever replace what can't be read.
+                Ok(Verdict::Nothing) if before == Before::Skip => Decision::Remove,
                 Ok(Verdict::Keep | Verdict::Nothing | Verdict::Undecided | Verdict::WouldBlock)
                 | Err(_) => Decision::Keep,
             }
@@ -324,7 +326,9 @@ fn take(
                 return Ok(Some(ApplyOutcome::Written(ticket, meta)));
             }
             (Applied::Kept, Verdict::Keep) => return Ok(Some(ApplyOutcome::Known)),
-            (Applied::Kept, Verdict::Nothing) => return Ok(Some(ApplyOutcome::Nothing)),
+            (Applied::Kept | Applied::Written(_), Verdict::Nothing) => {
+                return Ok(Some(ApplyOutcome::Nothing));
+            }
             // Only a front leaves anything undecided.
             _ => {}
         }

@@ -144,6 +144,8 @@ faults! {
         "a member that was started again between two rounds of reports counts as one that was asked in both";
     ForgetsReaped, "forgets-reaped", Reaping,
         "what a reaped tombstone covered is stored when it arrives late";
+    KeepsOutSilently, "keeps-out-silently", Reaping,
+        "a node that keeps a reaped value out does not tell the node which has it";
     ForgetsLeavers, "forgets-leavers", Reaping,
         "the only node of the layouts reaps without reap records although a member is still leaving";
     OverlooksLoweredReplicas, "overlooks-lowered-replicas", Reaping,

@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::faults::{LATENCY_US, MachineFault};
-use crate::losses::lose_segments;
+use crate::losses::{DiskLoss, lose_segments};
 use crate::machine::{Machine, Use};
 use crate::orders::Order;
 use crate::random::Random;
@@ -55,7 +55,7 @@ impl Cluster {
                 self.note(place, "STOP");
                 self.machine(place).request_stop();
             }
-            MachineFault::LoseFiles(place, number) => self.lose(place, true, |machine| {
+            MachineFault::LoseFiles(place, number) => self.lose(place, |machine| {
                 let mut random = Random::new(number, "lost files", 0);
                 Some(lose_segments(&machine.disks().data, &mut random))
             }),
@@ -63,8 +63,9 @@ impl Cluster {
                 self.note(place, "DATA COPIED");
                 self.machine(place).copy_data();
             }
-            MachineFault::RestoreData(place) => self.lose(place, false, |machine| {
-                machine.restore_data().then(|| "an older copy is restored".to_owned())
+            MachineFault::RestoreData(place) => self.lose(place, |machine| {
+                let told = "an older copy is restored".to_owned();
+                machine.restore_data().then_some(DiskLoss { told, is_noticed: false })
             }),
             MachineFault::DiskRoom(place, room_bytes) => {
                 self.note(place, &format!("DISK HAS ROOM for {room_bytes:?} bytes"));
@@ -248,14 +249,8 @@ impl Cluster {
         }
     }
 
-    /// Takes something from the disk of a machine whose process has ended, for good. Its node notices, or
-    /// can't.
-    fn lose(
-        &mut self,
-        place: usize,
-        is_noticed: bool,
-        lose: impl FnOnce(&Machine) -> Option<String>,
-    ) {
+    /// Takes something from the disk of a machine whose process has ended, for good.
+    fn lose(&mut self, place: usize, lose: impl FnOnce(&Machine) -> Option<DiskLoss>) {
         let machine = self.machine(place);
         if machine.store().is_some() {
             return;
@@ -266,8 +261,8 @@ impl Cluster {
         if self.sim.is_host_running(machine.name.as_str()) {
             return;
         }
-        if let Some(text) = lose(&machine) {
-            self.note(place, &format!("DISK FORGETS: {text}"));
+        if let Some(DiskLoss { told, is_noticed }) = lose(&machine) {
+            self.note(place, &format!("DISK FORGETS: {told}"));
             self.note_lost_files(is_noticed);
         }
     }

@@ -97,9 +97,15 @@ async fn check_listings(
             let history = ground.history.lock();
             history.writes_of(*key).any(|(_, write)| write.expires_us.is_some())
         };
-        let is_true = listed
-            .iter()
-            .all(|key| there.iter().any(|(there, _)| *there == key) || has_expiring(key));
+        // What a damaged disk had kept from a read may be found meanwhile.
+        let is_found_since = |key: &KeyNumber| {
+            let is_damaged = ground.history.lock().hardships.is_disk_damaged;
+            let has_it = |contents: &Contents| contents.objects.contains_key(key);
+            is_damaged && contents_of_all(ground).is_ok_and(|all| all.iter().any(has_it))
+        };
+        let is_true = listed.iter().all(|key| {
+            there.iter().any(|(there, _)| *there == key) || has_expiring(key) || is_found_since(key)
+        });
         if !(is_complete && is_true) {
             let contents = contents_of_all(ground)?;
             let of_policy = keys(ground).filter(|key| ground.policy(*key) == policy);
@@ -122,6 +128,7 @@ async fn check_entries(
     found: &BTreeMap<KeyNumber, Vec<Found>>,
 ) -> Result<(), Violation> {
     let contents = contents_of_all(ground)?;
+    let is_damaged = ground.history.lock().hardships.is_disk_damaged;
     for policy in Policy::ALL {
         let list = || async {
             let list = move |store| requests::list_entries(store, policy, true);
@@ -139,7 +146,10 @@ async fn check_entries(
             let key = entry.1;
             let objects = contents.iter().filter_map(|contents| contents.objects.get(&key));
             let mut entries = objects.flat_map(|object| requests::entries_of(key, object));
-            entries.any(|held| held == *entry)
+            // A record that can't be read keeps its entries until a client writes the key again.
+            let is_unreadable =
+                is_damaged && contents.iter().any(|contents| !contents.objects.contains_key(&key));
+            entries.any(|held| held == *entry) || is_unreadable
         };
         let is_true = listed.iter().all(is_held);
         if !(is_complete && is_true && listed.is_sorted()) {

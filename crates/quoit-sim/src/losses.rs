@@ -27,11 +27,20 @@ impl DirectoryCopy {
     }
 }
 
-/// Removes segments of a log, and cuts others short; says what it has done.
-pub fn lose_segments(disk: &FaultyDisk, random: &mut Random) -> String {
+/// Records that a disk has lost.
+pub struct DiskLoss {
+    /// The loss, for people.
+    pub told: String,
+    /// Whether the node can tell.
+    pub is_noticed: bool,
+}
+
+/// Removes segments of a log, and cuts others short. Where the last one is cut, the notes of how much of it
+/// was durable may be gone with its end.
+pub fn lose_segments(disk: &FaultyDisk, random: &mut Random) -> DiskLoss {
     let segments: Vec<String> =
         names(disk).into_iter().filter(|name| name.ends_with(SEGMENT)).collect();
-    let mut done = Vec::new();
+    let (mut done, mut is_noticed) = (Vec::new(), true);
     // Often it is the newest that are gone, and what they replaced or removed is still there.
     let newest_from = match random.percent(50) {
         true => random.below(segments.len().max(1) as u64) as usize,
@@ -48,13 +57,14 @@ pub fn lose_segments(disk: &FaultyDisk, random: &mut Random) -> String {
         if random.percent(30) {
             let kept_bytes = random.below(bytes.len() as u64) as usize;
             disk.put(name, bytes[..kept_bytes].to_vec());
+            is_noticed &= !is_last;
             done.push(format!("{name} is cut to {kept_bytes} bytes"));
         } else {
             disk.delete(name);
             done.push(format!("{name} is gone"));
         }
     }
-    done.join(", ")
+    DiskLoss { told: done.join(", "), is_noticed }
 }
 
 fn names(disk: &FaultyDisk) -> Vec<String> {
@@ -85,10 +95,11 @@ mod tests {
             for name in ["1.log", "2.log", "STORE", "1.keys"] {
                 disk.put(name, vec![7; 100]);
             }
-            let told = lose_segments(&disk, &mut Random::new(seed, "losses", 0));
+            let loss = lose_segments(&disk, &mut Random::new(seed, "losses", 0));
             let is_whole = |name| disk.bytes(name).is_some_and(|bytes| bytes.len() == 100);
             assert!(is_whole("STORE") && is_whole("1.keys"));
-            assert!(!(is_whole("1.log") && is_whole("2.log")), "{told}");
+            assert!(!(is_whole("1.log") && is_whole("2.log")), "{}", loss.told);
+            assert_eq!(loss.is_noticed, !loss.told.contains("2.log is cut"), "{}", loss.told);
         }
     }
 }

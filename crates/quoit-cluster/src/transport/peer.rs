@@ -40,8 +40,8 @@ pub struct Peer {
     version_max: AtomicU32,
     /// The newest version that both it and this node spoke then.
     version_common: AtomicU32,
-    /// The process that the lane of small messages was connected to last.
-    boot_id: AtomicU64,
+    /// The process that each lane was connected to last.
+    boot_ids: [AtomicU64; 2],
     /// Lanes that are connected without TLS.
     plain_lanes: [AtomicBool; 2],
 }
@@ -93,7 +93,7 @@ impl Peer {
             is_retired: AtomicBool::new(false),
             version_max: AtomicU32::new(0),
             version_common: AtomicU32::new(0),
-            boot_id: AtomicU64::new(0),
+            boot_ids: [const { AtomicU64::new(0) }; 2],
             plain_lanes: [AtomicBool::new(false), AtomicBool::new(false)],
         }
     }
@@ -344,8 +344,8 @@ impl Peer {
         self.refusals.lock().trouble = None;
         self.version_max.store(versions.max, Ordering::Relaxed);
         self.version_common.store(common, Ordering::Relaxed);
+        self.boot_ids[lane.number() as usize].store(boot_id, Ordering::Relaxed);
         if lane == Lane::Small {
-            self.boot_id.store(boot_id, Ordering::Relaxed);
             self.health.connected(Instant::now());
         }
     }
@@ -384,14 +384,16 @@ impl Peer {
     }
 
     /// A process of the node is about to stop: it gets no new calls; those under way go on. What comes late
-    /// from a process whose successor is connected already says nothing about that one.
+    /// from a process says nothing about its successor, which one lane may be connected to already.
     pub(super) fn said_goodbye(&self, boot_id: u64) {
-        if self.boot_id.load(Ordering::Relaxed) != boot_id {
-            return;
-        }
-        self.health.disconnected();
-        for lane in [&self.small, &self.large] {
-            let status = &mut lane.outbox.lock().state.status;
+        for lane in [Lane::Small, Lane::Large] {
+            if self.boot_ids[lane.number() as usize].load(Ordering::Relaxed) != boot_id {
+                continue;
+            }
+            if lane == Lane::Small {
+                self.health.disconnected();
+            }
+            let status = &mut self.lane(lane).outbox.lock().state.status;
             if matches!(status, Status::Open) {
                 *status = Status::Down("the node is stopping".into());
             }
@@ -466,12 +468,21 @@ mod tests {
         let settings = InternodeSettings::new(NodeId([1; 16]), "n1", 1, 1);
         let place = PeerFacts { name: "n2".into(), address: "n2:1".into() };
         let peer = Peer::new(NodeId([2; 16]), place, &settings);
-        let connected = |boot_id| peer.connected(Lane::Small, VersionRange::CURRENT, 1, boot_id);
-        connected(7);
-        connected(8);
+        let connected = |lane, boot_id| {
+            peer.connected(lane, VersionRange::CURRENT, 1, boot_id);
+            peer.lane(lane).outbox.lock().state.status = Status::Open;
+        };
+        let is_open = |lane| matches!(peer.lane(lane).outbox.lock().state.status, Status::Open);
+        connected(Lane::Small, 7);
+        connected(Lane::Small, 8);
         peer.said_goodbye(7);
         assert!(peer.is_up());
+        // The large lane is connected to the next process first.
+        connected(Lane::Large, 9);
         peer.said_goodbye(8);
-        assert!(!peer.is_up());
+        assert!(!peer.is_up() && !is_open(Lane::Small));
+        assert!(is_open(Lane::Large), "nobody would open it again");
+        peer.said_goodbye(9);
+        assert!(!is_open(Lane::Large));
     }
 }

@@ -4,6 +4,7 @@
 use super::ExchangeError;
 use super::states::{TagDifference, write_tags};
 use crate::error::RequestError;
+use crate::reap_records::ReapRecord;
 use crate::records::{Records, clock_of};
 use crate::replica::{Place, Replicated};
 use crate::store::ReplicatedStore;
@@ -98,12 +99,15 @@ impl ReplicatedStore {
             let pulled_bytes = reply.payload.len() as u64;
             byte_count += pulled_bytes;
             let taken = self.take_pulled(partition, pulled, reply.payload).await?;
-            for FetchedRecord { tag, key, differs } in taken.ok_or_else(answer)? {
+            let mut reaped = Vec::new();
+            for FetchedRecord { tag, key, differs, kept_out_by } in taken.ok_or_else(answer)? {
                 repaired.insert(key.clone());
+                reaped.extend(kept_out_by);
                 if differs {
                     plan.push.insert((tag, key));
                 }
             }
+            self.tell_missed_reaps(peer.node_id(), reaped).await;
             self.transfers.throttle.wait_for(pulled_bytes).await;
             left = &left[tag_count..];
         }
@@ -198,7 +202,7 @@ impl ReplicatedStore {
     }
 
     /// Whether a node is a primary of a record, as far as its bucket is known here.
-    pub(super) fn is_primary_of(&self, node: NodeId, partition: Partition, key: &Bytes) -> bool {
+    pub(crate) fn is_primary_of(&self, node: NodeId, partition: Partition, key: &Bytes) -> bool {
         let state = self.control.read();
         let n_val = n_val_of(&state, key);
         n_val.is_none_or(|n_val| primaries(&state, partition, n_val).contains(&node))
@@ -259,13 +263,15 @@ impl ReplicatedStore {
                 let Ok(place) = Place::new(&record.key, partition) else { return Ok(None) };
                 let at = place.at();
                 // As one that has to last: what is there as it came may be of another n_val class.
-                store.take_copy(&at, &replicated, true, Access::Wait)?;
+                let outcome = store.take_copy(&at, &replicated, true, Access::Wait)?;
+                let kept_out_by = store.kept_out_by(&at, outcome)?;
                 let head = store.engine.head(&at)?;
                 let differs = head.is_some_and(|meta| meta.digest != record.digest);
                 taken.push(FetchedRecord {
                     tag: Tag::of(at.identity),
                     key: record.key.clone(),
                     differs,
+                    kept_out_by,
                 });
             }
             Ok::<_, RequestError>(Some(taken))
@@ -280,6 +286,8 @@ pub(super) struct FetchedRecord {
     key: Bytes,
     /// Whether it is now otherwise than on the other side.
     differs: bool,
+    /// The reap record that has kept it out.
+    kept_out_by: Option<ReapRecord>,
 }
 
 fn known(key: &Bytes, record: &Record) -> Known {

@@ -8,7 +8,7 @@ use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::Metadata;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::Engine;
-use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
+use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use std::sync::Arc;
 
 mod large;
@@ -104,16 +104,29 @@ fn take_into(
     incoming: &Replicated,
     has_to_last: bool,
 ) -> Result<Option<ApplyOutcome>, RequestError> {
+    let admitted = |_| Ok(Admitted::AsItCame);
+    take_around(records, place, incoming, has_to_last, &admitted, false)
+}
+
+/// Takes an object of which so much is admitted where nothing is stored, or a damaged record.
+fn take_around(
+    records: &Records,
+    place: &Place<'_>,
+    incoming: &Replicated,
+    has_to_last: bool,
+    admitted: &dyn Fn(Access) -> Result<Admitted, RequestError>,
+    is_damaged: bool,
+) -> Result<Option<ApplyOutcome>, RequestError> {
     let merged = |ours: &Object, theirs: &Object| merge(ours, theirs, incoming.rule);
     let merged_pages = |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
         merge_pages(ours, theirs, incoming.rule, pages)
     };
     let around = Around {
-        admitted: &|_| Ok(Admitted::AsItCame),
+        admitted,
         merged: &merged,
         merged_pages: &merged_pages,
         forget: &|| Ok(()),
-        is_damaged: false,
+        is_damaged,
     };
     take(records, &place.at(), incoming, has_to_last, Access::Wait, &around)
 }
@@ -170,6 +183,31 @@ fn an_object_that_has_seen_what_is_stored_replaces_it_as_it_came() {
     };
     let objects = made(&[write(true), write(true)], MergeRule::Causal);
     check_delivery(&objects, &[0, 1, 0, 1], MergeRule::Causal);
+}
+
+/// Else it would be found damaged for ever: no other replica has anything to replace it with.
+#[test]
+fn a_damaged_record_is_removed_when_nothing_may_be_stored_instead() {
+    let write =
+        Write { coordinator: 0, has_read: true, deleted: false, value_bytes: 300, hears: None };
+    let objects = made(&[write.clone(), write], MergeRule::Causal);
+    let disk = Arc::new(FaultyDisk::new(1));
+    let engine = engine_on(Arc::clone(&disk));
+    let records = Records::new(engine.clone(), 1);
+    let encoded = KEY.encoded();
+    let place = Place::new(&encoded, Partition(3)).expect("the name is good");
+    let incoming = |object| replicated(object, MergeRule::Causal);
+    take_into(&records, &place, &incoming(&objects[0]), false).expect("the disk is good");
+    let names = Disk::list(&*disk).expect("the disk is good");
+    let log = names.iter().find(|name| name.ends_with(".log")).expect("there is a log");
+    let size_bytes = disk.bytes(log).expect("it is there").len();
+    disk.flip_bit(log, size_bytes - 40, 1);
+    let read = || engine.get(&place.at(), Access::Wait);
+    assert!(matches!(read(), Err(StoreError::Corrupt { .. })), "{:?}", read());
+    let nothing = |_| Ok(Admitted::Nothing);
+    let taken = take_around(&records, &place, &incoming(&objects[1]), false, &nothing, true);
+    assert_eq!(taken.expect("the disk is good"), Some(ApplyOutcome::Nothing));
+    assert_eq!(engine.stats().key_count, 0);
 }
 
 #[test]

@@ -9,14 +9,12 @@ use super::progress::Kind;
 use super::sources::{replaces_lost, sources, sources_after_loss};
 use super::strays::{is_there, primaries};
 use super::suspects::Walked;
-use crate::reap_records::ReapRecord;
 use crate::service::refuse;
 use crate::stats::Counter;
 use crate::store::ReplicatedStore;
 use quoit_cluster::{IncomingRequest, Lane, NodeId, Peer, Responder, State};
 use quoit_model::hash::{Identity, Partition};
 use quoit_planted::planted;
-use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
 use quoit_wire::internode::transfer::{Complete, Completed, METHOD_COMPLETE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -144,20 +142,9 @@ impl ReplicatedStore {
             let read = move || Ok(store.reap_records.page(partition, identity, count)?);
             let (records, next) = self.settings.blocking.behind(read).await?;
             from = next;
-            if records.is_empty() {
-                continue;
+            if !records.is_empty() {
+                self.hand_reap_records(peer, records).await?;
             }
-            let tombstone = |record: ReapRecord| Tombstone {
-                key: record.name,
-                partition: u32::from(partition.0),
-                digest: 0,
-                object: record.tombstone,
-            };
-            let layout_version = self.topology().layout_version();
-            let records = records.into_iter().map(tombstone).collect();
-            let take = TakeReaped { layout_version, records };
-            let call = peer.call(METHOD_TAKE_REAPED, &take, b"", Lane::Large, ANSWER_TIMEOUT);
-            call.await.map_err(|fault| TransferError::Call { to: peer.name(), fault })?;
         }
         Ok(())
     }

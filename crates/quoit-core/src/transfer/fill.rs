@@ -10,20 +10,19 @@
 
 use super::copies::REAPED_PER_RECORD;
 use super::damage::Damage;
-use super::hand::{ANSWER_TIMEOUT, Handed, TransferError};
+use super::hand::{Handed, TransferError};
 use super::progress::Kind;
 use super::strays::primaries;
 use crate::reap_records::ReapRecord;
 use crate::replica::Place;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
-use quoit_cluster::{Lane, NodeId, Peer, State};
+use quoit_cluster::{NodeId, Peer, State};
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_planted::planted;
 use quoit_store::engine::{KeyRange, Record, RecordMeta};
 use quoit_store::error::StoreError;
-use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -175,22 +174,15 @@ impl ReplicatedStore {
             let (records, next) = self.settings.blocking.behind(read).await?;
             from = next;
             let state = self.state();
-            let mut by_node: BTreeMap<NodeId, Vec<Tombstone>> = BTreeMap::new();
-            for ReapRecord { name, tombstone, .. } in records {
-                for node in added(&state, partition, &name) {
-                    by_node.entry(node).or_default().push(Tombstone {
-                        key: name.clone(),
-                        partition: u32::from(partition.0),
-                        digest: 0,
-                        object: tombstone.clone(),
-                    });
+            let mut by_node: BTreeMap<NodeId, Vec<ReapRecord>> = BTreeMap::new();
+            for record in records {
+                for node in added(&state, partition, &record.name) {
+                    by_node.entry(node).or_default().push(record.clone());
                 }
             }
             for (node, records) in by_node {
                 let peer = self.added_peer(node)?;
-                let take = TakeReaped { layout_version: self.topology().layout_version(), records };
-                let call = peer.call(METHOD_TAKE_REAPED, &take, b"", Lane::Large, ANSWER_TIMEOUT);
-                call.await.map_err(|fault| TransferError::Call { to: peer.name(), fault })?;
+                self.hand_reap_records(&peer, records).await?;
             }
         }
         Ok(())

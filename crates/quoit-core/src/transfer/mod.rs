@@ -19,6 +19,7 @@ mod operators;
 mod paged;
 mod pressure;
 mod progress;
+mod reaped;
 mod receive;
 mod sources;
 mod staging;

@@ -2,6 +2,7 @@
 
 use super::hand::meta_of;
 use crate::error::RequestError;
+use crate::reap_records::ReapRecord;
 use crate::replica::{ApplyOutcome, Replicated};
 use crate::service::{Refusal, refuse};
 use crate::store::ReplicatedStore;
@@ -84,7 +85,7 @@ impl ReplicatedStore {
         };
         let delivered =
             Delivered { pressure_percent: self.transfers.yielding.receives(deliver.is_least) };
-        let objects = request.payload.clone();
+        let (from, objects) = (request.from, request.payload.clone());
         tokio::spawn(async move {
             let taker = Arc::clone(&self);
             let take = move || Ok(taker.take_delivered(&deliver, objects));
@@ -92,25 +93,29 @@ impl ReplicatedStore {
                 Ok(taken) => taken,
                 Err(fault) => Err(fault.into()),
             };
-            match taken {
-                Ok(None) => reply.send(&delivered, b""),
-                Ok(Some(_)) if planted!(TakesTransfersUnsynced) => reply.send(&delivered, b""),
-                Ok(Some(ticket)) => match self.synced(ticket).await {
+            let TakenRecords { ticket, kept_out_by } = match taken {
+                Ok(taken) => taken,
+                Err(refusal) => return refuse(reply, &refusal),
+            };
+            match ticket {
+                None => reply.send(&delivered, b""),
+                Some(_) if planted!(TakesTransfersUnsynced) => reply.send(&delivered, b""),
+                Some(ticket) => match self.synced(ticket).await {
                     Ok(()) => reply.send(&delivered, b""),
-                    Err(fault) => refuse(reply, &fault.into()),
+                    Err(fault) => return refuse(reply, &fault.into()),
                 },
-                Err(refusal) => refuse(reply, &refusal),
             }
+            self.tell_missed_reaps(from, kept_out_by).await;
         });
     }
 
-    /// Merges delivered records into this node's. The answer is a ticket that covers all writes.
+    /// Merges delivered records into this node's.
     fn take_delivered(
         &self,
         deliver: &Deliver,
         mut objects: Bytes,
-    ) -> Result<Option<Ticket>, Refusal> {
-        let mut last = None;
+    ) -> Result<TakenRecords, Refusal> {
+        let mut taken = TakenRecords::default();
         for record in &deliver.records {
             let size_bytes = record.size_bytes as usize;
             if size_bytes > objects.len() {
@@ -123,12 +128,22 @@ impl ReplicatedStore {
                 object,
             };
             let place = self.place(&record.key, deliver.partition)?;
-            if let Some(ApplyOutcome::Written(ticket, _)) =
-                self.take_copy(&place.at(), &replicated, true, Access::Wait)?
-            {
-                last = Some(last.map_or(ticket, |last| self.engine.joined(last, ticket)));
+            let outcome = self.take_copy(&place.at(), &replicated, true, Access::Wait)?;
+            taken.kept_out_by.extend(self.kept_out_by(&place.at(), outcome)?);
+            if let Some(ApplyOutcome::Written(ticket, _)) = outcome {
+                let joined = |last| self.engine.joined(last, ticket);
+                taken.ticket = Some(taken.ticket.map_or(ticket, joined));
             }
         }
-        Ok(last)
+        Ok(taken)
     }
+}
+
+/// Delivered records that were merged.
+#[derive(Default)]
+struct TakenRecords {
+    /// Covers all writes.
+    ticket: Option<Ticket>,
+    /// The reap records that have kept something out.
+    kept_out_by: Vec<ReapRecord>,
 }

@@ -125,6 +125,31 @@ async fn two_versions_of_a_new_record_in_a_batch_are_merged() {
     assert_eq!(stored.siblings.len(), 2);
 }
 
+async fn check_batches(batches: &[Vec<Item>]) {
+    let (in_batches, singly) = (with_types().await, with_types().await);
+    for items in batches {
+        store_batch(&in_batches, items).await;
+        for item in items {
+            store_one(&singly, *item).await;
+        }
+    }
+    for place in 0..TYPES.len() * KEYS {
+        let key = item(place, 0).key();
+        let one = in_batches.get(key.as_key_ref()).await.map(|object| object.digest());
+        let other = singly.get(key.as_key_ref()).await.map(|object| object.digest());
+        assert_eq!(one, other, "{key:?}");
+    }
+}
+
+/// Values that expire tell whether they have replaced others.
+#[tokio::test]
+async fn objects_of_one_name_are_stored_in_the_order_of_their_batch() {
+    let value = |counter| Item { place: 2, actor: 0, counter, is_tombstone: false };
+    let tombstone = Item { place: 2, actor: 2, counter: 3, is_tombstone: true };
+    check_batches(&[vec![value(1), value(2), tombstone]]).await;
+    check_batches(&[vec![tombstone, value(1), value(2)]]).await;
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -133,20 +158,6 @@ proptest! {
         batches in prop::collection::vec(prop::collection::vec(any_item(), 1..12), 1..4),
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build();
-        runtime.unwrap().block_on(async {
-            let (in_batches, singly) = (with_types().await, with_types().await);
-            for items in &batches {
-                store_batch(&in_batches, items).await;
-                for item in items {
-                    store_one(&singly, *item).await;
-                }
-            }
-            for place in 0..TYPES.len() * KEYS {
-                let key = item(place, 0).key();
-                let one = in_batches.get(key.as_key_ref()).await.map(|object| object.digest());
-                let other = singly.get(key.as_key_ref()).await.map(|object| object.digest());
-                assert_eq!(one, other, "{key:?}");
-            }
-        });
+        runtime.unwrap().block_on(check_batches(&batches));
     }
 }

@@ -97,6 +97,30 @@ async fn a_tombstone_whose_removal_a_node_has_lost_is_reaped_after_its_start() {
     assert_eq!(left(&cluster, COUNT), 0);
 }
 
+/// The node's data directory went back in time, and the other primaries remember what was reaped since.
+#[tokio::test(start_paused = true)]
+async fn a_reaped_value_that_a_primary_has_again_is_removed_there() {
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, COUNT).await;
+    let records = (0..COUNT).map(|index| cluster.record(3, key(&name(index))));
+    let records: Vec<_> = records.map(|record| record.expect("a primary has it")).collect();
+    delete_many(&cluster, 1, COUNT).await;
+    cluster.pass(Duration::from_secs(10)).await;
+    assert_eq!(left(&cluster, COUNT), 0);
+    cluster.kill(3);
+    for (index, record) in records.iter().enumerate() {
+        cluster.find_again(3, &name(index), record);
+    }
+    cluster.start(3).await;
+    assert_eq!(left(&cluster, COUNT), COUNT);
+    cluster.pass(Duration::from_secs(60)).await;
+    assert_eq!(left(&cluster, COUNT), 0);
+    // Nothing of it is left that could come back when the others forget the reaps.
+    cluster.pass(Duration::from_secs(600)).await;
+    check_gone(&cluster, COUNT).await;
+}
+
 /// No node shows any of the deleted records, and in the end nothing is left of them.
 #[tokio::test(start_paused = true)]
 async fn a_tombstone_of_which_a_primary_has_an_older_one_is_reaped() {

@@ -46,6 +46,9 @@ async fn deleted_before_the_disk_went_back() -> TestCluster {
     }
     cluster.pass(Duration::from_secs(30)).await;
     assert_eq!(left(&cluster), 0, "all tombstones are reaped");
+    let remembered = |number: &u8| cluster.store(*number).reap_record_stats().count > 0;
+    let is_forgotten = || !cluster.running().iter().any(remembered);
+    cluster.until_within(Duration::from_secs(900), "the reaps are forgotten", is_forgotten).await;
     cluster.kill(3);
     cluster.set_records(3, &before);
     assert_eq!(left(&cluster), COUNT);

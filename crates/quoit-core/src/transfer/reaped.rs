@@ -1,0 +1,80 @@
+//! Reap records that other primaries get: with a copy that they are to complete, and when they show that they
+//! have missed a reap.
+//!
+//! A node whose data directory went back in time may have values that were deleted and reaped meanwhile, and
+//! can't know. Where another primary still has the reap record, it keeps such a value out when anti-entropy
+//! brings it; and it answers with the reap record, so that the value goes where it comes from.
+
+use super::hand::{ANSWER_TIMEOUT, TransferError};
+use crate::error::RequestError;
+use crate::reap_records::{ReapRecord, ReapedTombstone};
+use crate::replica::ApplyOutcome;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_cluster::{Lane, NodeId, Peer};
+use quoit_planted::planted;
+use quoit_store::engine::{Access, RecordAt};
+use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
+use std::sync::Arc;
+
+impl ReplicatedStore {
+    /// The reap record that has kept all of an arrived object out; `None` where nothing or something else
+    /// did.
+    ///
+    /// # Errors
+    ///
+    /// When the reap record can't be read.
+    pub(crate) fn kept_out_by(
+        &self,
+        at: &RecordAt<'_>,
+        taken: Option<ApplyOutcome>,
+    ) -> Result<Option<ReapRecord>, RequestError> {
+        if taken != Some(ApplyOutcome::Nothing) || planted!(KeepsOutSilently) {
+            return Ok(None);
+        }
+        let ReapedTombstone::Found(tombstone) = self.reap_records.get(at, Access::Wait)? else {
+            return Ok(None);
+        };
+        let name = Bytes::copy_from_slice(at.encoded);
+        Ok(Some(ReapRecord { partition: at.partition, identity: at.identity, name, tombstone }))
+    }
+
+    /// Hands reap records to another node, which has them on its disk when this returns, and nothing any more
+    /// that they cover.
+    pub(crate) async fn hand_reap_records(
+        &self,
+        peer: &Peer,
+        records: Vec<ReapRecord>,
+    ) -> Result<(), TransferError> {
+        let tombstone = |record: ReapRecord| Tombstone {
+            key: record.name,
+            partition: u32::from(record.partition.0),
+            digest: 0,
+            object: record.tombstone,
+        };
+        let records = records.into_iter().map(tombstone).collect();
+        let take = TakeReaped { layout_version: self.topology().layout_version(), records };
+        let call = peer.call(METHOD_TAKE_REAPED, &take, b"", Lane::Large, ANSWER_TIMEOUT);
+        call.await.map_err(|fault| TransferError::Call { to: peer.name(), fault })?;
+        Ok(())
+    }
+
+    /// Tells a node of reaps that it has missed, those of records of which it is a primary. What it is not
+    /// told now it is told when its copies are compared the next time.
+    pub(crate) async fn tell_missed_reaps(
+        self: &Arc<Self>,
+        node: NodeId,
+        mut records: Vec<ReapRecord>,
+    ) {
+        records.retain(|record| self.is_primary_of(node, record.partition, &record.name));
+        let Some(peer) = self.reachable(node).filter(|_| !records.is_empty()) else { return };
+        match self.hand_reap_records(&peer, records).await {
+            Ok(()) => {
+                tracing::debug!(peer = %peer.name(), "a node was told of reaps that it has missed")
+            }
+            Err(fault) => {
+                tracing::debug!(%fault, "a node was not told of reaps that it has missed")
+            }
+        }
+    }
+}
