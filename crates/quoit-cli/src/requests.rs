@@ -107,7 +107,7 @@ fn slow_requests(document: &Value, limit: usize) -> String {
     columns(std::iter::once(heading.map(str::to_owned)).chain(rows))
 }
 
-/// Names of the replicas that were asked; a node of a former version tells a number.
+/// Names of the replicas that were asked.
 fn replicas(asked: &Value) -> String {
     match asked.as_array() {
         Some(names) => names.iter().map(plain).collect::<Vec<_>>().join(", "),

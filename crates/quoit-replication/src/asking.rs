@@ -26,7 +26,7 @@ pub(crate) enum AskError {
     Malformed,
     #[error("it is a node of this cluster: name nodes of the other one")]
     Itself,
-    #[error("it does not know Quoit's messages: it is another program, or an older release")]
+    #[error("it does not know Quoit's messages: it is another program")]
     NoQuoit,
 }
 

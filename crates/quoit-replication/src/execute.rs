@@ -125,16 +125,6 @@ impl Replication {
         // What is refused here is no change that others have to learn of.
         let shared = own.as_ref().ok().and_then(|_| self.shared_form(&command));
         let mut all = self.ask_others(shared.as_ref().unwrap_or(&command)).await;
-        let is_unknown = |done: &Result<Value, String>| {
-            done.as_ref().is_err_and(|fault| fault.starts_with(UNKNOWN_COMMAND))
-        };
-        if all.values().any(is_unknown) {
-            // A node of an older release knows the command itself.
-            let again = self.ask_others(&command).await;
-            let older = again.into_iter().filter(|(name, _)| all.get(name).is_some_and(is_unknown));
-            let older: Vec<_> = older.collect();
-            all.extend(older);
-        }
         if shared.is_some() {
             for done in all.values_mut().filter(|done| done.as_ref().is_err_and(|f| f == SILENT)) {
                 *done = Err(format!("{SILENT}; it takes over the change when it is back"));

@@ -41,7 +41,6 @@ impl CopyElsewhere for CopyBehind<'_> {
         };
         Box::pin(async move {
             let call = self.connection.call::<_, RpbCopyRangesResp>(&request);
-            // A node of an older release does not know the question.
             let told = timeout(ANSWER_TIMEOUT, call).await.ok()?.ok()?;
             Some((told.answer?, told.items.unwrap_or_default()))
         })

@@ -47,7 +47,7 @@ impl Replication {
             for (node, answer) in told {
                 let answer = answer.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
                 let changes = answer.map(|mut answer| answer["ok"]["changes"].take());
-                // Nodes of older releases know no such changes.
+                // A node that gives no answer is asked again.
                 let Some(Ok(changes)) = changes.map(serde_json::from_value::<SharedChanges>) else {
                     continue;
                 };

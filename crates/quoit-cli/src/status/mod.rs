@@ -74,11 +74,6 @@ pub fn status(args: &StatusArgs) -> Result<()> {
 fn overview(api: &Api) -> Result<Value> {
     match api.get("overview")? {
         Answer::Done(overview) => Ok(overview),
-        Answer::Refused { error, .. } if error == "not_found" => bail!(
-            "the node at {} is of a former version that has no such figures; `quoit admin member-status` and \
-             `quoit stat` have its own",
-            api.target()
-        ),
         Answer::Refused { message, .. } => bail!("{message}"),
     }
 }

@@ -188,6 +188,10 @@ impl ReplicatedStore {
                 is_news = before != Some(meta.digest);
             } else {
                 is_news = false;
+                if let Some(tombstone) = self.delete_missed_elsewhere(at, replicated, taken)? {
+                    let written = WrittenObject::Encoded(&tombstone);
+                    self.queue_for_others(at, &receiving.props, &written, Visited::new());
+                }
             }
         }
         self.spread(receiving, SentForm::Object(replicated.clone()), own).await?;

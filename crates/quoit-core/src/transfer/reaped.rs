@@ -3,17 +3,19 @@
 //!
 //! A node whose data directory went back in time may have values that were deleted and reaped meanwhile, and
 //! can't know. Where another primary still has the reap record, it keeps such a value out when anti-entropy
-//! brings it; and it answers with the reap record, so that the value goes where it comes from.
+//! brings it; and it answers with the reap record, so that the value goes where it comes from. To another
+//! cluster the tombstone goes once more.
 
 use super::hand::{ANSWER_TIMEOUT, TransferError};
 use crate::error::RequestError;
 use crate::reap_records::{ReapRecord, ReapedTombstone};
-use crate::replica::ApplyOutcome;
-use crate::store::ReplicatedStore;
+use crate::replica::{ApplyOutcome, Replicated};
+use crate::store::{ReplicatedStore, decode, wait_if_blocked};
 use bytes::Bytes;
 use quoit_cluster::{Lane, NodeId, Peer};
 use quoit_planted::planted;
 use quoit_store::engine::{Access, RecordAt};
+use quoit_store::error::StoreError;
 use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
 use std::sync::Arc;
 
@@ -32,11 +34,50 @@ impl ReplicatedStore {
         if taken != Some(ApplyOutcome::Nothing) || planted!(KeepsOutSilently) {
             return Ok(None);
         }
-        let ReapedTombstone::Found(tombstone) = self.reap_records.get(at, Access::Wait)? else {
+        Ok(self.reap_record_at(at, Access::Wait)?.flatten())
+    }
+
+    /// The reap record of a name, if there is one; the outer `None` when the disk has to be waited for.
+    fn reap_record_at(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+    ) -> Result<Option<Option<ReapRecord>>, RequestError> {
+        let RecordAt { partition, identity, .. } = *at;
+        Ok(match self.reap_records.get(at, access) {
+            Ok(ReapedTombstone::WouldBlock) => None,
+            // A damaged one counts as lost.
+            Ok(ReapedTombstone::Missing) | Err(StoreError::Corrupt { .. }) => Some(None),
+            Ok(ReapedTombstone::Found(tombstone)) => {
+                let name = Bytes::copy_from_slice(at.encoded);
+                Some(Some(ReapRecord { partition, identity, name, tombstone }))
+            }
+            Err(fault) => return Err(fault.into()),
+        })
+    }
+
+    /// The reaped tombstone that has kept all of an object of another cluster out, to be sent to the clusters
+    /// that this one replicates to: the other one has missed the delete. `None` where nothing or something
+    /// else did, and of a tombstone, which hides nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the reap record can't be read.
+    pub(crate) fn delete_missed_elsewhere(
+        &self,
+        at: &RecordAt<'_>,
+        arrived: &Replicated,
+        taken: ApplyOutcome,
+    ) -> Result<Option<Replicated>, RequestError> {
+        let is_kept_out = taken == ApplyOutcome::Nothing && !arrived.meta.tombstone;
+        if !is_kept_out || planted!(KeepsOutSilently) {
             return Ok(None);
-        };
-        let name = Bytes::copy_from_slice(at.encoded);
-        Ok(Some(ReapRecord { partition: at.partition, identity: at.identity, name, tombstone }))
+        }
+        let record =
+            wait_if_blocked(self.settings.blocking, |access| self.reap_record_at(at, access))?;
+        let tombstone = record.map(|record| decode(&record.tombstone)).transpose()?;
+        let (rule, class) = (arrived.rule, arrived.meta.n_val_class);
+        Ok(tombstone.map(|tombstone| Replicated::new(&tombstone, rule, class)))
     }
 
     /// Hands reap records to another node, which has them on its disk when this returns, and nothing any more

@@ -1,6 +1,6 @@
 //! Tombstones of several nodes.
 
-use crate::fixture::{Cluster, key, r, values};
+use crate::fixture::{Cluster, Node, key, r, values};
 use bytes::Bytes;
 use quoit_core::{
     Arrival, BatchBounds, DeleteMode, DeleteRequest, Patience, QueuedValue, StoreSettings,
@@ -86,6 +86,52 @@ async fn another_cluster_is_told_that_what_was_reaped_has_arrived() {
     cluster.until(|| key_count(&cluster) == 0).await;
     arrives(&cluster, at, &object).await;
     assert_eq!(key_count(&cluster), 0, "a reap record covers it");
+    tasks.iter().for_each(JoinHandle::abort);
+}
+
+/// The values that a node's queue has for another cluster, which confirms them.
+async fn taken(node: &Node) -> Vec<QueuedValue> {
+    let bounds = BatchBounds { count_max: 10, bytes_max: 1 << 20, sink: None, takes_deltas: false };
+    let (queues, patience) = (node.store.source_queues(), Patience::UpTo(Duration::ZERO));
+    let lease = queues.lease();
+    let entries = node.store.take_queued("out", &lease, bounds, patience).await.unwrap();
+    let sequences: Vec<_> = entries.iter().map(|entry| entry.sequence).collect();
+    queues.confirm("out", &lease, &sequences);
+    entries.into_iter().map(|entry| entry.value).collect()
+}
+
+/// It has lost the delete, and a comparison of the two clusters finds nothing here to send.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_sends_what_was_deleted_and_reaped_here_is_sent_the_tombstone() {
+    let cluster = Cluster::of_sources(3, after_3_s()).await;
+    let tasks = background(&cluster);
+    let at = key("default", "k");
+    cluster.nodes[0].put(at, "v").await;
+    let object = cluster.nodes[0].read(at, r(3)).await.unwrap().expect("the object");
+    cluster.nodes[1].store.delete(DeleteRequest::of(at)).await.unwrap();
+    cluster.clock.advance_us(4_000_000);
+    cluster.until(|| key_count(&cluster) == 0).await;
+    for node in &cluster.nodes {
+        taken(node).await;
+    }
+    arrives(&cluster, at, &object).await;
+    let mut sent = None;
+    for node in &cluster.nodes {
+        match &taken(node).await[..] {
+            [QueuedValue::Tombstone(stored)] => sent = Some(stored.clone()),
+            other => panic!("each node has kept it out: {other:?}"),
+        }
+    }
+    // The tombstone hides nothing when it comes back.
+    let tombstone = Object::decode(&sent.expect("there are nodes")).unwrap();
+    arrives(&cluster, at, &tombstone).await;
+    for node in &cluster.nodes {
+        let again = taken(node).await;
+        assert!(
+            again.is_empty(),
+            "the two clusters would send it to each other for ever: {again:?}"
+        );
+    }
     tasks.iter().for_each(JoinHandle::abort);
 }
 

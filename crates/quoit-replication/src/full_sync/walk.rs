@@ -51,9 +51,7 @@ pub(crate) enum FullSyncError {
     Malformed,
     #[error("{0} is a node of this cluster: set ttaaefs_peerip to a node of the other one")]
     Itself(String),
-    #[error(
-        "the other cluster knows no digests of Quoit: it is another program, or an older release"
-    )]
+    #[error("the other cluster knows no digests of Quoit: it is another program")]
     NoQuoit,
     #[error(transparent)]
     Own(#[from] RequestError),
