@@ -43,13 +43,14 @@ impl StoresNow {
         self.stores.iter().max_by_key(version).map(|(_, store)| store)
     }
 
-    /// The layouts that members read a key by, without those that replicas refuse.
+    /// The layouts that members read a key by, without those that replicas refuse. A node that is to join
+    /// goes by its own layout until it knows the cluster's.
     pub(crate) fn read_layouts(&self, newest: &State, name: &Name) -> BTreeMap<u64, Arc<Layout>> {
         let partition = name.partition(newest.ring_size());
-        let members = self
-            .stores
-            .iter()
-            .filter(|(place, _)| newest.members().get(Machine::node_id_at(*place)).is_some());
+        let members = self.stores.iter().filter(|(place, store)| {
+            newest.members().get(Machine::node_id_at(*place)).is_some()
+                && store.control().read().members().get(newest.node_id()).is_some()
+        });
         let layouts = members.map(|(_, store)| {
             let state = store.control().read();
             let layout = state.layouts().for_reads(partition);
