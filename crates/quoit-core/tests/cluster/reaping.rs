@@ -65,6 +65,16 @@ async fn a_tombstone_stays_while_a_primary_is_away_and_the_delete_holds() {
     tasks.iter().for_each(JoinHandle::abort);
 }
 
+/// An object that was written, deleted and reaped.
+async fn written_and_reaped(cluster: &Cluster, at: KeyRef<'static>) -> Object {
+    cluster.nodes[0].put(at, "v").await;
+    let object = cluster.nodes[0].read(at, r(3)).await.unwrap().expect("the object");
+    cluster.nodes[1].store.delete(DeleteRequest::of(at)).await.unwrap();
+    cluster.clock.advance_us(4_000_000);
+    cluster.until(|| key_count(cluster) == 0).await;
+    object
+}
+
 /// An object as another cluster sends it, which wants it on the disks of a majority.
 async fn arrives(cluster: &Cluster, at: KeyRef<'static>, object: &Object) {
     let (name, dw) = (Bytes::from(at.encoded().to_vec()), Quorum::Quorum);
@@ -79,11 +89,7 @@ async fn another_cluster_is_told_that_what_was_reaped_has_arrived() {
     let cluster = Cluster::with(3, after_3_s()).await;
     let tasks = background(&cluster);
     let at = key("default", "k");
-    cluster.nodes[0].put(at, "v").await;
-    let object = cluster.nodes[0].read(at, r(3)).await.unwrap().expect("the object");
-    cluster.nodes[1].store.delete(DeleteRequest::of(at)).await.unwrap();
-    cluster.clock.advance_us(4_000_000);
-    cluster.until(|| key_count(&cluster) == 0).await;
+    let object = written_and_reaped(&cluster, at).await;
     arrives(&cluster, at, &object).await;
     assert_eq!(key_count(&cluster), 0, "a reap record covers it");
     tasks.iter().for_each(JoinHandle::abort);
@@ -106,11 +112,7 @@ async fn a_cluster_that_sends_what_was_deleted_and_reaped_here_is_sent_the_tombs
     let cluster = Cluster::of_sources(3, after_3_s()).await;
     let tasks = background(&cluster);
     let at = key("default", "k");
-    cluster.nodes[0].put(at, "v").await;
-    let object = cluster.nodes[0].read(at, r(3)).await.unwrap().expect("the object");
-    cluster.nodes[1].store.delete(DeleteRequest::of(at)).await.unwrap();
-    cluster.clock.advance_us(4_000_000);
-    cluster.until(|| key_count(&cluster) == 0).await;
+    let object = written_and_reaped(&cluster, at).await;
     for node in &cluster.nodes {
         taken(node).await;
     }

@@ -2,6 +2,7 @@
 
 use crate::fixture::{TestCluster, id, key};
 use quoit_cluster::StagedChange;
+use quoit_store::engine::Record;
 use quoit_wire::internode::reap::{METHOD_ASK_UNSETTLED, METHOD_HOLD, METHOD_REAP};
 use std::time::Duration;
 
@@ -78,23 +79,32 @@ async fn the_last_node_of_a_cluster_reaps_what_others_were_to_reap() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_tombstone_whose_removal_a_node_has_lost_is_reaped_after_its_start() {
-    let mut cluster = TestCluster::joined(3).await;
-    cluster.put_many(1, COUNT).await;
-    delete_many(&cluster, 1, COUNT).await;
+fn records_of_third(cluster: &TestCluster) -> Vec<Record> {
     let records = (0..COUNT).map(|index| cluster.record(3, key(&name(index))));
-    let records: Vec<_> = records.map(|record| record.expect("a primary has it")).collect();
+    records.map(|record| record.expect("a primary has it")).collect()
+}
+
+/// When all is reaped, the third node is started with these records again, and they go there, too.
+async fn check_third_forgets(cluster: &mut TestCluster, records: &[Record]) {
     cluster.pass(Duration::from_secs(10)).await;
-    assert_eq!(left(&cluster, COUNT), 0);
+    assert_eq!(left(cluster, COUNT), 0);
     cluster.kill(3);
     for (index, record) in records.iter().enumerate() {
         cluster.find_again(3, &name(index), record);
     }
     cluster.start(3).await;
-    assert_eq!(left(&cluster, COUNT), COUNT);
+    assert_eq!(left(cluster, COUNT), COUNT);
     cluster.pass(Duration::from_secs(60)).await;
-    assert_eq!(left(&cluster, COUNT), 0);
+    assert_eq!(left(cluster, COUNT), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tombstone_whose_removal_a_node_has_lost_is_reaped_after_its_start() {
+    let mut cluster = TestCluster::joined(3).await;
+    cluster.put_many(1, COUNT).await;
+    delete_many(&cluster, 1, COUNT).await;
+    let records = records_of_third(&cluster);
+    check_third_forgets(&mut cluster, &records).await;
 }
 
 /// The node's data directory went back in time, and the other primaries remember what was reaped since.
@@ -103,19 +113,9 @@ async fn a_reaped_value_that_a_primary_has_again_is_removed_there() {
     let mut cluster = TestCluster::joined(3).await;
     cluster.put_many(1, COUNT).await;
     cluster.until_moved(1, COUNT).await;
-    let records = (0..COUNT).map(|index| cluster.record(3, key(&name(index))));
-    let records: Vec<_> = records.map(|record| record.expect("a primary has it")).collect();
+    let records = records_of_third(&cluster);
     delete_many(&cluster, 1, COUNT).await;
-    cluster.pass(Duration::from_secs(10)).await;
-    assert_eq!(left(&cluster, COUNT), 0);
-    cluster.kill(3);
-    for (index, record) in records.iter().enumerate() {
-        cluster.find_again(3, &name(index), record);
-    }
-    cluster.start(3).await;
-    assert_eq!(left(&cluster, COUNT), COUNT);
-    cluster.pass(Duration::from_secs(60)).await;
-    assert_eq!(left(&cluster, COUNT), 0);
+    check_third_forgets(&mut cluster, &records).await;
     // Nothing of it is left that could come back when the others forget the reaps.
     cluster.pass(Duration::from_secs(600)).await;
     check_gone(&cluster, COUNT).await;
