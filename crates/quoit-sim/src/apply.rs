@@ -139,6 +139,16 @@ impl Cluster {
         }
     }
 
+    /// Starts the nodes again that have stopped by themselves, as the log asks operators to: one that began to
+    /// stop for its wrong clock before that was mended.
+    pub(crate) fn start_again(&mut self) {
+        for machine in self.ground.in_service() {
+            if machine.is_stopping() && machine.is_closed() {
+                self.start(machine.index);
+            }
+        }
+    }
+
     fn machine(&self, place: usize) -> Arc<Machine> {
         Arc::clone(&self.ground.machines[place])
     }

@@ -93,9 +93,12 @@ impl Ground {
             let (mut missing, mut count) = (BTreeSet::new(), usize::MAX);
             let mut look = || {
                 missing.extend(internode.iter().flat_map(|ways| missing_at(&store, ways)));
-                count = count.min(store.control().read().members().count());
+                let state = store.control().read();
+                let layout = state.layouts().for_reads(name.partition(state.ring_size()));
+                let primaries = name.primaries(layout, state.ring_size(), name.n_val(&state));
+                count = count.min(primaries.len());
             };
-            let mut get = pin!(requests::get(Arc::clone(&store), name, quorums));
+            let mut get = pin!(requests::get(Arc::clone(&store), name.clone(), quorums));
             let object = loop {
                 look();
                 tokio::select! {
@@ -107,11 +110,11 @@ impl Ground {
             look();
             Ok((object, missing, count))
         });
-        let (object, missing, member_count) =
+        let (object, missing, primary_count) =
             patiently(quorums, asked).await.map_err(|failure| failure.text)?;
         let clock = object.as_ref().map(|object| object.clock.clone()).unwrap_or_default();
         let reader = match reader {
-            Reader::Majority if !self.is_majority_there(key, start_us, missing, member_count) => {
+            Reader::Majority if !self.is_majority_there(key, start_us, missing, primary_count) => {
                 Reader::Client
             }
             reader => reader,
@@ -120,14 +123,14 @@ impl Ground {
     }
 
     /// Whether primaries have to be part of a majority that was read: since the read began, nothing has
-    /// befallen more machines than a majority can do without, those counted that were missing. Where there
-    /// are fewer members than replicas, one machine has several of them.
+    /// befallen more machines than a majority can do without, those counted that were missing. Where fewer
+    /// nodes than replicas are read, one machine has several of them.
     fn is_majority_there(
         &self,
         key: KeyNumber,
         start_us: u64,
         missing: BTreeSet<usize>,
-        member_count: usize,
+        primary_count: usize,
     ) -> bool {
         let history = self.history.lock();
         let disturbed = history.hardships.disturbances.iter().rev();
@@ -135,7 +138,7 @@ impl Ground {
         let gone: BTreeSet<usize> = since.map(|(_, place)| *place).chain(missing).collect();
         let policy = history.keys[key.0 as usize];
         let n_val = history.replica_counts.least_from(Some(policy), start_us);
-        let is_spread = n_val as usize <= member_count;
+        let is_spread = n_val as usize <= primary_count;
         is_spread && gone.len() <= (n_val - Quorum::Quorum.resolve(n_val)) as usize
     }
 

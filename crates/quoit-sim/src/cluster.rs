@@ -197,6 +197,9 @@ impl Cluster {
                 self.around.is_calm.store(true, Ordering::Relaxed);
                 *self.stage.lock() = Stage::Calm;
             }
+            if stage == Stage::Calm {
+                self.start_again();
+            }
             match self.sim.step() {
                 Ok(false) => {}
                 Ok(true) => break,

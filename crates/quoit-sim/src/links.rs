@@ -231,11 +231,23 @@ impl Links {
                 return Err(Violation::new(Fault::Unanswered, text));
             };
             if !found.is_empty() {
-                let text = format!("{link:?}, {} and {}: {found:?}", from.name, to.name);
+                let held: String = found.iter().map(|each| self.held(&each.key)).collect();
+                let text = format!("{link:?}, {} and {}: {found:?}{held}", from.name, to.name);
                 return Err(Violation::new(Fault::Diverged, text));
             }
         }
         Ok(())
+    }
+}
+
+impl Links {
+    /// Describes the copies of a record on all nodes of all clusters.
+    fn held(&self, name: &[u8]) -> String {
+        let copies = self.ground.in_service().into_iter().filter_map(|machine| {
+            let digest = crate::data_types::finish::digest_at(machine.store()?.as_ref(), name);
+            Some(format!("\n  {} holds {digest:x?} of {}", machine.name, name.escape_ascii()))
+        });
+        copies.collect()
     }
 }
 

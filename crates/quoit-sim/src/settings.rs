@@ -357,6 +357,8 @@ impl Settings {
     pub(crate) fn has_exchanges(&self, seed: u64) -> bool {
         let without_percent = match self.family {
             Some(Family::WithoutExchanges) => 100,
+            // Nothing else mends a copy that went back in time unnoticed.
+            Some(Family::OlderData) => 0,
             Some(Family::Members) => NO_EXCHANGES_OF_MEMBERS_PERCENT,
             _ => NO_EXCHANGES_PERCENT,
         };

@@ -32,15 +32,19 @@ impl StoresNow {
         Some(Self { stores, contents })
     }
 
-    /// The store of the node that knows the newest layouts; of several the first: a spare that has not joined
-    /// yet is a cluster by itself, with layouts of its own.
+    /// The store of the member that knows the newest layouts; of several the first: a spare that has not joined
+    /// yet is a cluster by itself, with layouts of its own. A node that has left knows the cluster without it.
     pub(crate) fn newest(&self) -> Option<&Arc<ReplicatedStore>> {
         let version = |(place, store): &&(usize, Arc<ReplicatedStore>)| {
             let state = store.control().read();
             let layouts = state.layouts();
             (layouts.newest().version(), layouts.oldest_version(), Reverse(*place))
         };
-        self.stores.iter().max_by_key(version).map(|(_, store)| store)
+        let is_member = |(_, store): &&(usize, Arc<ReplicatedStore>)| {
+            let state = store.control().read();
+            state.members().get(state.node_id()).is_some()
+        };
+        self.stores.iter().filter(is_member).max_by_key(version).map(|(_, store)| store)
     }
 
     /// The layouts that members read a key by, without those that replicas refuse. A node that is to join

@@ -85,7 +85,7 @@ fn check_replicas(ground: &Ground, record: Record) -> Result<(), Violation> {
 }
 
 /// The digest of a node's copy; nothing of a tombstone, which another may have reaped already.
-fn digest_at(
+pub(crate) fn digest_at(
     store: &ReplicatedStore,
     wanted: &[u8],
 ) -> Result<Option<u64>, quoit_store::error::StoreError> {

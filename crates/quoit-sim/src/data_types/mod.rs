@@ -6,7 +6,7 @@
 
 mod check;
 mod client;
-mod finish;
+pub(crate) mod finish;
 mod form;
 mod history;
 #[cfg(test)]
