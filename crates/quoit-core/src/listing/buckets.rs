@@ -112,12 +112,14 @@ impl ReplicatedStore {
         })
     }
 
-    /// A chunk of the buckets that this node holds keys of; `None` when the layouts of the request are past.
+    /// A chunk of the buckets that this node holds keys of; `None` when the layouts of the request are past, or
+    /// a bucket has got fewer replicas since.
     pub(crate) async fn local_buckets(
         self: &Arc<Self>,
         list: ListBuckets,
     ) -> Result<Option<BucketsListed>, RequestError> {
-        let (store, layout_version) = (Arc::clone(self), list.layout_version);
+        let (layout_version, state_version) = (list.layout_version, list.state_version);
+        let store = Arc::clone(self);
         let read = move || {
             let bucket_type = &list.bucket_type;
             let after = list.after.as_deref().map(|bucket| BucketRef { bucket_type, bucket });
@@ -129,7 +131,8 @@ impl ReplicatedStore {
             })
         };
         let listed = self.settings.blocking.aside(read).await?;
-        Ok(self.unless_moved(listed, layout_version))
+        let listed = self.unless_moved(listed, layout_version);
+        Ok(listed.filter(|_| !self.has_fewer_replicas_since(state_version)))
     }
 }
 
@@ -199,6 +202,8 @@ impl BucketListing {
                 Err(Failed::Here(fault)) => return Err(fault),
                 Err(Failed::Stale) => {
                     self.topology = self.store.topology_after(self.topology.version()).await?;
+                    let any = BucketRef { bucket_type: &self.bucket_type, bucket: b"*" };
+                    self.n_val = least_n_val(&self.store.control.read(), any)?;
                     self.failed.clear();
                     self.plan()?;
                 }
@@ -212,6 +217,7 @@ impl BucketListing {
             bucket_type: self.bucket_type.clone(),
             after: self.last.clone(),
             layout_version: self.topology.layout_version(),
+            state_version: self.topology.version(),
         };
         match &self.topology.node(node).reach {
             Reach::Own => own(self.store.local_buckets(list).await),

@@ -85,6 +85,12 @@ impl ReplicatedStore {
         (layout_version >= self.topology_now().layout_version()).then_some(listed)
     }
 
+    /// Whether a bucket has got fewer replicas since a version of the control plane's state: copies that are no
+    /// replica's any more may have been removed here while they were read.
+    pub(crate) fn has_fewer_replicas_since(&self, state_version: u64) -> bool {
+        self.control.read().replicas_lowered_at() > state_version
+    }
+
     /// The nodes and layouts after those of a version, by which a node was asked in vain.
     pub(crate) async fn topology_after(&self, version: u64) -> Result<Arc<Topology>, RequestError> {
         if self.topology_now().version() == version {

@@ -99,7 +99,8 @@ fn reaps(scan: &Scan) -> bool {
 }
 
 impl ReplicatedStore {
-    /// A chunk of what this node holds; `None` when the layouts of the request are past.
+    /// A chunk of what this node holds; `None` when the layouts of the request are past, or a bucket has got
+    /// fewer replicas since.
     ///
     /// # Errors
     ///
@@ -114,7 +115,8 @@ impl ReplicatedStore {
         if self.knows_less_of(&PartitionSet::from_bytes(&scan.partitions)) {
             return Ok(None);
         }
-        let (store, layout_version) = (Arc::clone(self), scan.layout_version);
+        let (layout_version, state_version) = (scan.layout_version, scan.state_version);
+        let store = Arc::clone(self);
         let is_query = is_query(&scan) || runs_scripts(&scan);
         let blocking = self.settings.blocking;
         let read = move || store.read_span(&scan);
@@ -124,7 +126,8 @@ impl ReplicatedStore {
             // few from others.
             false => blocking.behind(read).await?,
         };
-        Ok(self.unless_moved(scanned, layout_version))
+        let scanned = self.unless_moved(scanned, layout_version);
+        Ok(scanned.filter(|_| !self.has_fewer_replicas_since(state_version)))
     }
 
     /// Whether another node has a whole copy of one of these partitions, and this one's has lost records.

@@ -229,6 +229,7 @@ impl Sources {
             count_max: count_max as u32,
             pattern,
             span: Some(span),
+            state_version: self.topology.version(),
         };
         match &self.topology.node(source.share.node).reach {
             Reach::Own => {
@@ -259,9 +260,12 @@ impl Sources {
         self.share_anew(source)
     }
 
-    /// Shares out all that is left by the newest layouts: places mean other nodes there.
+    /// Shares out all that is left by the newest layouts, where places mean other nodes, and by the number of
+    /// replicas that the bucket has now.
     async fn go_on_anew(&mut self) -> Result<(), RequestError> {
         self.topology = self.store.topology_after(self.topology.version()).await?;
+        let WantedRecords { bucket_type, bucket, .. } = &self.wanted;
+        self.replicas = replicas_of(&self.store.control.read(), BucketRef { bucket_type, bucket })?;
         self.failed.clear();
         let sources = std::mem::take(&mut self.sources);
         sources.into_iter().try_for_each(|source| self.share_anew(source))

@@ -1,8 +1,9 @@
 //! Listings while partitions move.
 
-use crate::fixture::{TestCluster, id};
+use crate::fixture::{TestCluster, id, key_in};
 use bytes::Bytes;
 use quoit_model::key::BucketRef;
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// More keys than two chunks of a listing have.
@@ -46,6 +47,32 @@ async fn a_listing_goes_on_with_other_nodes_when_what_it_lists_here_moves_to_the
     }
     let listed: BTreeSet<Bytes> = keys.iter().cloned().collect();
     let wanted: BTreeSet<Bytes> = (0..COUNT).map(|index| format!("key {index}").into()).collect();
+    assert_eq!(listed, wanted);
+    assert_eq!(keys.len(), COUNT, "each key once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_goes_on_with_other_nodes_when_its_bucket_gets_fewer_replicas() {
+    const COUNT: usize = 1_500;
+    let cluster = TestCluster::joined(3).await;
+    cluster.create_type("t", json!({ "n_val": 3 })).await;
+    let name = |index: usize| format!("key {index}");
+    for index in 0..COUNT {
+        cluster.put_in(1, "t", &name(index), "value").await;
+    }
+    let bucket = key_in("t", "").bucket;
+    let mut listing = cluster.store(1).list_keys(bucket).await.unwrap();
+    let mut keys = listing.next().await.unwrap().expect("there are more keys than a chunk has");
+    assert!(keys.len() < COUNT, "the listing is in the middle");
+    cluster.update_type("t", json!({ "n_val": 1 })).await;
+    let is_held = |index: &usize| cluster.holders_of(key_in("t", &name(*index))).contains(&id(1));
+    let held_count = || (0..COUNT).filter(is_held).count();
+    cluster.until("copies are removed here", || held_count() < COUNT / 2).await;
+    while let Some(chunk) = listing.next().await.unwrap() {
+        keys.extend(chunk);
+    }
+    let listed: BTreeSet<Bytes> = keys.iter().cloned().collect();
+    let wanted: BTreeSet<Bytes> = (0..COUNT).map(|index| name(index).into()).collect();
     assert_eq!(listed, wanted);
     assert_eq!(keys.len(), COUNT, "each key once");
 }

@@ -30,6 +30,10 @@ pub struct Scan {
     /// Range that is wanted.
     #[prost(oneof = "ScanSpan", tags = "8, 9, 10, 11, 12")]
     pub span: Option<ScanSpan>,
+    /// Version of the control plane's state that the coordinator goes by. Where a bucket has got fewer
+    /// replicas since then, the receiver may have removed what it is asked for.
+    #[prost(uint64, tag = "13")]
+    pub state_version: u64,
 }
 
 /// Range that a [`Scan`] goes through.
@@ -167,6 +171,9 @@ pub struct ListBuckets {
     /// The oldest live layout that the coordinator knows.
     #[prost(uint64, tag = "3")]
     pub layout_version: u64,
+    /// As [`Scan::state_version`].
+    #[prost(uint64, tag = "4")]
+    pub state_version: u64,
 }
 
 /// A chunk of buckets, in order.
