@@ -156,6 +156,8 @@ faults! {
         "calls that fail after the write was answered leave no hint";
     ForgetsUndelivered, "forgets-undelivered", Hints,
         "a hint whose delivery failed counts as delivered";
+    DropsHintsOfFormerPrimaries, "drops-hints-of-former-primaries", Hints,
+        "what a node has missed that is no primary any more is not for those that took its places";
     KeepsHintsInMemory, "keeps-hints-in-memory", Hints,
         "hints are not written to the disk";
     ClaimsCopies, "claims-copies", Transfers,

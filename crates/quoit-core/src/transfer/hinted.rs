@@ -1,4 +1,5 @@
-//! Delivers what nodes have missed ([`crate::hints`]) when they are back.
+//! Delivers what nodes have missed ([`crate::hints`]) when they are back. What a node has missed that is no
+//! primary any more, those miss that took its places: a copy that was handed over to them came without it.
 
 use super::damage::Damage;
 use super::hand::{Handed, TransferError};
@@ -14,19 +15,50 @@ use quoit_store::engine::Record;
 use quoit_store::index::Tag;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tokio::task::yield_now;
 
 impl ReplicatedStore {
-    /// Nodes that have missed something and can be reached. What those have missed that are gone for good
-    /// is forgotten.
+    /// Nodes that have missed something and can be reached, and those that are gone for good.
     pub(super) fn hint_targets(&self, state: &State) -> Vec<NodeId> {
-        let (members, gone): (Vec<_>, Vec<_>) =
-            self.hints.targets().into_iter().partition(|to| state.members().get(*to).is_some());
-        gone.into_iter().for_each(|to| self.hints.forget_node(to));
-        members.into_iter().filter(|to| self.reachable(*to).is_some()).collect()
+        let mut targets = self.hints.targets();
+        targets.retain(|to| is_gone(state, *to) || self.reachable(*to).is_some());
+        targets
+    }
+
+    /// Makes what a node has missed that is gone for good hints for the primaries that there are now.
+    async fn pass_on_hints(&self, gone: NodeId) {
+        let n_val = self.n_val_max();
+        loop {
+            let taken = self.hints.take(gone, self.settings.page_records_max.0);
+            if taken.is_empty() {
+                break;
+            }
+            let state = self.state();
+            for reference in &taken {
+                let heirs = heirs(&state, reference.0, n_val, gone);
+                heirs.into_iter().for_each(|to| self.hints.note(to, *reference));
+            }
+            self.hints.delivered(gone, &taken);
+            yield_now().await;
+        }
+        while let Some(partition) = self.hints.take_whole(gone) {
+            self.note_whole_for_heirs(partition, gone);
+            self.hints.finish_whole(gone, partition, true);
+        }
+        self.hints.forget_node(gone);
+    }
+
+    fn note_whole_for_heirs(&self, partition: Partition, former: NodeId) {
+        let heirs = heirs(&self.state(), partition, self.n_val_max(), former);
+        heirs.into_iter().for_each(|to| self.hints.note_whole(to, partition));
     }
 
     /// Delivers all that a node has missed.
     pub(super) async fn deliver_hints(self: &Arc<Self>, to: NodeId) -> Result<(), TransferError> {
+        if is_gone(&self.state(), to) {
+            self.pass_on_hints(to).await;
+            return Ok(());
+        }
         let Some(peer) = self.reachable(to) else { return Ok(()) };
         let mut damaged: Vec<(Partition, Identity)> = Vec::new();
         let delivered = loop {
@@ -74,6 +106,9 @@ impl ReplicatedStore {
                 healed = self.deliver_whole(peer, partition).await;
             }
             let is_done = healed.is_ok() || compared.contains(&partition);
+            if is_done {
+                self.note_whole_for_heirs(partition, to);
+            }
             self.hints.finish_whole(to, partition, is_done);
         }
         healed
@@ -149,8 +184,29 @@ impl ReplicatedStore {
         Ok(())
     }
 
-    /// Hands over those records of which the node is a primary.
+    /// Hands over those records of which the node is a primary. What it is no primary of by the newest layout
+    /// becomes a hint for those that are.
     async fn deliver_those(
+        &self,
+        peer: &Peer,
+        partition: Partition,
+        records: &[(Bytes, Record)],
+        report: &Report,
+    ) -> Result<(), TransferError> {
+        self.deliver_home(peer, partition, records, report).await?;
+        // By the layouts after it was handed over: the node may have handed over its copy meanwhile.
+        let state = self.state();
+        for (key, _) in records {
+            let Some(n_val) = n_val_of(&state, key) else { continue };
+            let Ok(place) = Place::new(key, partition) else { continue };
+            let reference = (partition, place.at().identity);
+            let heirs = heirs(&state, partition, n_val, peer.node_id());
+            heirs.into_iter().for_each(|to| self.hints.note(to, reference));
+        }
+        Ok(())
+    }
+
+    async fn deliver_home(
         &self,
         peer: &Peer,
         partition: Partition,
@@ -171,4 +227,20 @@ impl ReplicatedStore {
         report.handed(record_count, byte_count);
         Ok(())
     }
+}
+
+fn is_gone(state: &State, node: NodeId) -> bool {
+    state.members().get(node).is_none()
+}
+
+/// The other primaries of a partition by the newest layout, if a node is none of them.
+fn heirs(state: &State, partition: Partition, n_val: u32, former: NodeId) -> BTreeSet<NodeId> {
+    let newest = state.layouts().newest();
+    let places = newest.primaries(partition, n_val).iter();
+    let mut nodes: BTreeSet<_> = places.map(|node| newest.nodes()[usize::from(*node)]).collect();
+    if nodes.contains(&former) || planted!(DropsHintsOfFormerPrimaries) {
+        return BTreeSet::new();
+    }
+    nodes.remove(&state.node_id());
+    nodes
 }

@@ -74,6 +74,60 @@ async fn a_node_leaves_when_what_others_have_missed_of_its_writes_is_on_their_di
     }
 }
 
+/// Three nodes of which the first has not delivered yet what the third has missed, because it may send nothing.
+async fn with_waiting_hints() -> TestCluster {
+    let mut cluster = cluster(3, HintCountMax::default()).await;
+    cluster.kill(3);
+    let strict = WriteOptions { sloppy_quorum: Some(false), ..WriteOptions::default() };
+    for index in 0..COUNT {
+        cluster.put_as(1, &format!("key {index}"), &format!("value {index}"), strict).await;
+    }
+    assert_eq!(cluster.hint_counts(1), (COUNT as u64, 0));
+    let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
+    cluster.store(1).set_transfer_limits(limits);
+    cluster.start(3).await;
+    cluster.until("it is back", || cluster.control(1).is_reachable(id(3))).await;
+    cluster
+}
+
+/// What is handed over comes from the one that is replaced.
+#[tokio::test(start_paused = true)]
+async fn the_one_that_takes_a_nodes_places_gets_what_that_has_missed() {
+    let mut cluster = with_waiting_hints().await;
+    cluster.add().await;
+    cluster.join(4).await;
+    cluster.stage(StagedChange::Replace { old: id(3), new: id(4) }).await;
+    cluster.commit(1).await;
+    cluster.until("it has left", || cluster.control(1).read().members().get(id(3)).is_none()).await;
+    let lacks = |index: &usize| !cluster.holders(&format!("key {index}")).contains(&id(4));
+    assert_eq!((0..COUNT).filter(lacks).count(), COUNT, "the copy came without what it missed");
+    cluster.set_limits(TransferLimits::default());
+    cluster.until("the new one has all", || !(0..COUNT).any(|index| lacks(&index))).await;
+    until_no_hints(&cluster).await;
+}
+
+/// What is handed over comes from nodes that get the hints too late.
+#[tokio::test(start_paused = true)]
+async fn those_that_take_some_of_a_nodes_places_get_what_that_has_missed() {
+    let mut cluster = with_waiting_hints().await;
+    for number in 4..=6 {
+        cluster.add().await;
+        cluster.join(number).await;
+    }
+    cluster.commit(1).await;
+    let is_there = |index: &usize| {
+        let name = format!("key {index}");
+        let primaries = cluster.primaries(2, &name);
+        primaries.is_subset(&cluster.holders(&name))
+    };
+    cluster.pass(Duration::from_secs(10)).await;
+    assert!(!(0..COUNT).all(|index| is_there(&index)), "the first node has handed over nothing");
+    cluster.set_limits(TransferLimits::default());
+    cluster.until_moved(1, COUNT).await;
+    cluster.until("all have it", || (0..COUNT).all(|index| is_there(&index))).await;
+    until_no_hints(&cluster).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn stand_ins_make_hints_needless() {
     let mut cluster = cluster(5, HintCountMax::default()).await;
