@@ -183,7 +183,7 @@ pub(crate) async fn drive_clusters(
             replicas_meet(cluster).await;
         }
     }
-    links.come_together(seed).await?;
+    links.come_together(seed, settings.has_exchanges(seed)).await?;
     let keeps_tombstones = settings.delete_mode(seed) == DeleteMode::Keep;
     for cluster in &clusters {
         come_to_rest(cluster, settings.has_exchanges(seed), keeps_tombstones).await?;

@@ -117,6 +117,14 @@ impl MemberChange {
     }
 }
 
+/// Whether a machine's node knows that another one speaks the newer version; `None` while it is down.
+fn knows_newer(machine: &Machine, other: usize) -> Option<bool> {
+    let store = machine.store()?;
+    let state = store.control().read();
+    let member = state.members().get(Machine::node_id_at(other));
+    Some(member.is_some_and(|member| member.versions.max >= NEWER.max))
+}
+
 /// The operator of a run.
 pub struct Operator {
     ground: Ground,
@@ -207,8 +215,10 @@ impl Operator {
             possible.extend([MemberChange::Join { new }, MemberChange::Join { new }]);
             possible.push(MemberChange::Replace { old, new });
             // A lost machine is not upgraded; if it could not learn what the new one brings, it is removed.
-            let is_upgraded = machines[old].versions() == NEWER;
-            if is_settled && self.has_losses && is_upgraded && members.len() >= PRIMARY_COUNT {
+            let others = members.iter().filter(|of| **of != old);
+            let known = others.filter_map(|of| knows_newer(&machines[*of], old));
+            let is_upgraded = || known.reduce(|one, other| one && other) == Some(true);
+            if is_settled && self.has_losses && members.len() >= PRIMARY_COUNT && is_upgraded() {
                 possible.push(MemberChange::ReplaceLost { old, new });
             }
         }

@@ -1,0 +1,47 @@
+//! Differences between clusters that stay although nothing is wrong any more.
+
+use crate::client::Ground;
+use crate::data_types::Record;
+use crate::data_types::finish::digest_at;
+use crate::history::Outcome;
+use crate::machine::Machine;
+use crate::names::{Name, bucket_type, partition_of, primaries_of};
+use crate::replica_counts::N_VAL_DEFAULT;
+use quoit_model::key::KeyRef;
+use std::collections::BTreeMap;
+
+/// Whether a process may have ended before a write of the record was answered: one cluster may have got it,
+/// and another may have lost it with the process. Only a comparison finds that.
+pub(super) fn is_half_written(ground: &Ground, name: &[u8]) -> bool {
+    let Ok(KeyRef { bucket, key }) = KeyRef::decode(name) else { return false };
+    let history = ground.history.lock();
+    let number = Name::number_of(key).filter(|number| {
+        let policy = history.keys.get(number.0 as usize);
+        policy.is_some_and(|policy| bucket_type(*policy).as_bytes() == bucket.bucket_type)
+    });
+    let mut writes = number.into_iter().flat_map(|number| history.writes_of(number));
+    let records =
+        Record::all().filter(|record| record.key_ref(&record.name()).encoded()[..] == *name);
+    let data_types = ground.data_types.lock();
+    let mut updates = records.flat_map(|record| data_types.updates_of(record));
+    writes.any(|(_, write)| write.outcome == Outcome::Unknown)
+        || updates.any(|update| update.outcome == Outcome::Unknown)
+}
+
+/// Whether the primaries of one cluster have different copies of a record. Where nothing compares them, that
+/// stays after a process has ended with what it had not written, and a comparison of clusters asks one of them.
+pub(super) fn do_primaries_differ(ground: &Ground, name: &[u8]) -> bool {
+    let Ok(key) = KeyRef::decode(name) else { return false };
+    let mut by_cluster: BTreeMap<usize, Vec<Option<u64>>> = BTreeMap::new();
+    for machine in ground.in_service() {
+        let Some(store) = machine.store() else { continue };
+        let state = store.control().read();
+        let partition = partition_of(key, state.ring_size());
+        let primaries = primaries_of(partition, state.layouts().newest(), N_VAL_DEFAULT);
+        if primaries.contains(&Machine::node_id_at(machine.index)) {
+            let digest = digest_at(&store, name).unwrap_or_default();
+            by_cluster.entry(machine.cluster).or_default().push(digest);
+        }
+    }
+    by_cluster.values().any(|digests| digests.windows(2).any(|pair| pair[0] != pair[1]))
+}
