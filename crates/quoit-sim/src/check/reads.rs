@@ -83,12 +83,15 @@ impl Causes<'_> {
             // Stand-ins may have kept what was deleted.
             Reader::Majority if write.kind.is_delete() => false,
             Reader::Strict | Reader::Majority => {
+                // A copy that is known to have lost records counts like a stand-in's.
+                let lost_us = match read.reader {
+                    Reader::Majority => &hardships.files_lost_us,
+                    _ => &hardships.lost_unnoticed_us,
+                };
+                let is_between = |at_us: &u64| (write.start_us..=read.end_us).contains(at_us);
                 came_before
                     && write.is_strict
-                    && !hardships
-                        .lost_unnoticed_us
-                        .iter()
-                        .any(|at_us| (write.start_us..=read.end_us).contains(at_us))
+                    && !lost_us.iter().any(is_between)
                     && self.have_quorums_met(read, write)
                     && !self.may_be_gone(read, write)
             }
