@@ -3,12 +3,12 @@
 //! Each is one wrong decision. It stands beside the right one, in the crate that takes the decision, as
 //! [`planted!`] with its name, and [`PlantedFault`] lists them all. In a build with
 //! `--cfg planted_faults`, which the test command and `cargo xtask soak` make, [`plant`] switches one of them
-//! on for the process, as the simulator does; in every other build [`is_planted`] is always `false`, and the
-//! compiler leaves nothing of it behind.
+//! on for the process, as the simulator does, and the variable [`VARIABLE`] does so for test programs; in every
+//! other build [`is_planted`] is always `false`, and the compiler leaves nothing of it behind.
 //!
 //! The switch is a static of the process: decisions are taken in pure functions of the lowest floors, which
 //! have no context that it could come with, and a simulated run has a process of its own. It is set once,
-//! before a run begins.
+//! before the first decision.
 //!
 //! To plant a further fault, give it a line in `faults.rs` and put [`planted!`] beside the decision:
 //! `cargo xtask tidy` refuses a fault that stands nowhere, `cargo xtask sensitivity` measures it.
@@ -44,7 +44,7 @@ macro_rules! planted {
 pub enum PlantError {
     /// The build has no faults.
     NotBuilt,
-    /// A fault is planted in this process already.
+    /// A fault is planted in this process already, or a decision was taken without one.
     Planted,
 }
 
@@ -55,33 +55,46 @@ impl fmt::Display for PlantError {
                 "this build has no planted faults; `cargo xtask soak` and `cargo xtask sensitivity` make \
                  one that has them"
             }
-            Self::Planted => "a fault is planted in this process already; begin another process",
+            Self::Planted => "this process has its fault, or none, already; begin another process",
         })
     }
 }
 
 impl std::error::Error for PlantError {}
 
-/// The fault of this process.
-static PLANTED: OnceLock<PlantedFault> = OnceLock::new();
+/// The environment variable that plants a fault in programs which plant none themselves, such as tests.
+pub const VARIABLE: &str = "QUOIT_PLANTED_FAULT";
+
+/// The fault of this process, if it has one.
+static PLANTED: OnceLock<Option<PlantedFault>> = OnceLock::new();
 
 /// Whether a fault is planted. See [`planted!`].
+///
+/// # Panics
+///
+/// When [`VARIABLE`] names a fault that there is not, in a build that has faults.
 #[inline(always)]
 #[must_use]
 pub fn is_planted(fault: PlantedFault) -> bool {
-    cfg!(planted_faults) && PLANTED.get() == Some(&fault)
+    cfg!(planted_faults) && *PLANTED.get_or_init(of_environment) == Some(fault)
+}
+
+#[cold]
+fn of_environment() -> Option<PlantedFault> {
+    let name = std::env::var(VARIABLE).ok()?;
+    Some(name.parse().unwrap_or_else(|fault| panic!("{VARIABLE}: {fault}")))
 }
 
 /// Plants a fault in this process, for good.
 ///
 /// # Errors
 ///
-/// When the build has no faults, or when one is planted already.
+/// When the build has no faults, when one is planted already, or when a decision was taken without one.
 pub fn plant(fault: PlantedFault) -> Result<(), PlantError> {
     if !cfg!(planted_faults) {
         return Err(PlantError::NotBuilt);
     }
-    PLANTED.set(fault).map_err(|_| PlantError::Planted)
+    PLANTED.set(Some(fault)).map_err(|_| PlantError::Planted)
 }
 
 #[cfg(test)]

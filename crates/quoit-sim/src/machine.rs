@@ -382,13 +382,15 @@ impl Machine {
     }
 }
 
-/// Places of the machines whose copies a node does not count on: it can't reach them, or they have lost
-/// records. To be asked on the node's own machine.
+/// Places of the machines whose copies a node does not count on: it can't reach them, those in live layouts
+/// that were removed by force included, or they have lost records. To be asked on the node's own machine.
 pub fn missing_at(store: &ReplicatedStore, internode: &Internode) -> BTreeSet<usize> {
     let state = store.control().read();
     let is_up =
         |id: NodeId| id == state.node_id() || internode.peer(id).is_some_and(|peer| peer.is_up());
-    let away = state.members().iter().map(|member| member.id).filter(|id| !is_up(*id));
+    let members = state.members().iter().map(|member| member.id);
+    let placed = state.layouts().live().iter().flat_map(|layout| layout.nodes().iter().copied());
+    let away = members.chain(placed).filter(|id| !is_up(*id));
     let lost = state.layouts().lost_copies().map(|(_, node)| node);
     away.chain(lost).map(|id| usize::from(id.0[0]) - 1).collect()
 }
