@@ -169,7 +169,7 @@ impl ReplicatedStore {
         replicates: bool,
     ) -> Result<Changed, RequestError> {
         let told = RefCell::new(ReplicaMessages::default());
-        let ticket = wait_if_blocked(self.settings.blocking, |access| {
+        let ticket = wait_if_blocked(self.local.settings.blocking, |access| {
             let mut would_block = false;
             let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
                 let present = match stored {
@@ -192,14 +192,14 @@ impl ReplicatedStore {
                 decision
             };
             let applied = loop {
-                let applied = match self.records.update(at, before, access, &mut apply) {
+                let applied = match self.local.records.update(at, before, access, &mut apply) {
                     Ok(Updated::Applied(applied)) => Ok(applied),
                     Ok(Updated::InPages) => {
                         match self.change_in_pages(at, access, &mut in_pages, &told) {
                             // It lies there no longer.
                             Ok(ChangedInPages::Gone) => continue,
                             Ok(ChangedInPages::NeedsWhole) => {
-                                self.records.update_together(at, access, &mut apply)
+                                self.local.records.update_together(at, access, &mut apply)
                             }
                             Ok(ChangedInPages::Applied(applied)) => Ok(applied),
                             Err(fault) => Err(fault),
@@ -210,7 +210,7 @@ impl ReplicatedStore {
                 break match applied {
                     // Nobody else has it: what was there is lost, and must not keep the key from use.
                     Err(StoreError::Corrupt { .. }) if !replicates => {
-                        self.records.replace_damaged(at, access, &mut apply)?
+                        self.local.records.replace_damaged(at, access, &mut apply)?
                     }
                     applied => applied?,
                 };
@@ -391,7 +391,7 @@ impl ReplicatedStore {
         let meta = RecordMeta::of(&object, RecordMeta::class_of(props.n_val));
         if meta.tombstone {
             if !replicates
-                && self.reaper.reap_at_once(self.settings.delete_mode)
+                && self.reaper.reap_at_once(self.local.settings.delete_mode)
                 && !self.may_get_older()
             {
                 return (Decision::Remove, Ok(Some(object)));

@@ -163,11 +163,11 @@ impl ReplicatedStore {
     pub async fn confirm_read(&self, unconfirmed: Unconfirmed) -> bool {
         let Unconfirmed { asked, seen, started_us } = unconfirmed;
         let _waiting = self.waiting_get();
-        let own_us = self.clock.monotonic_us() - started_us;
+        let own_us = self.local.clock.monotonic_us() - started_us;
         let (key, nodes) = (asked.key.clone(), asked.nodes.clone());
         let confirmed = asked.all_say(seen.map(|seen| seen.digest), PATIENCE).await;
         if confirmed {
-            let time_us = self.clock.monotonic_us() - started_us;
+            let time_us = self.local.clock.monotonic_us() - started_us;
             let sizes = Ok(seen.map(|seen| seen.sizes));
             self.stats().record_get(time_us, &sizes);
             if let Ok(key) = KeyRef::decode(&key) {

@@ -125,11 +125,11 @@ impl ReplicatedStore {
         key: KeyRef<'_>,
         options: &ReadOptions,
     ) -> Result<Option<FetchedDataType>, RequestError> {
-        let started_us = self.clock.monotonic_us();
+        let started_us = self.local.clock.monotonic_us();
         let Some(object) = self.get_stored(key, options).await? else { return Ok(None) };
         let fetched = FetchedDataType::of(&object, identity_of(key, &key.encoded()))?;
         if let Some(fetched) = &fetched {
-            let time_us = self.clock.monotonic_us() - started_us;
+            let time_us = self.local.clock.monotonic_us() - started_us;
             let sizes = Sizes::of_object(&object);
             self.stats().data_types().record_get(fetched.datatype, time_us, sizes);
         }
@@ -148,22 +148,23 @@ impl ReplicatedStore {
         request: DataTypeRequest<'_>,
     ) -> Result<Option<FetchedDataType>, RequestError> {
         let _entered = self.admit_put()?;
-        let topology = self.settled_topology(request.options.timeout_ms).await;
-        let object =
-            if topology.is_alone() || self.coordinates(&topology, request.key, &request.options) {
-                let is_alone = topology.is_alone();
-                let updated = self.timed_update_here(Arc::clone(&topology), &request).await;
-                if is_alone || !needs_another(&updated) {
-                    updated?
-                } else {
-                    match self.forward_update(topology, &request).await {
-                        Err(RequestError::AllNodesDown) => updated?,
-                        forwarded => forwarded?,
-                    }
-                }
+        let topology = self.local.settled_topology(request.options.timeout_ms).await;
+        let object = if topology.is_alone()
+            || self.local.coordinates(&topology, request.key, &request.options)
+        {
+            let is_alone = topology.is_alone();
+            let updated = self.timed_update_here(Arc::clone(&topology), &request).await;
+            if is_alone || !needs_another(&updated) {
+                updated?
             } else {
-                self.forward_update(topology, &request).await?
-            };
+                match self.forward_update(topology, &request).await {
+                    Err(RequestError::AllNodesDown) => updated?,
+                    forwarded => forwarded?,
+                }
+            }
+        } else {
+            self.forward_update(topology, &request).await?
+        };
         match object.filter(|_| request.return_value) {
             Some(object) => {
                 FetchedDataType::of(&object, identity_of(request.key, &request.key.encoded()))
@@ -178,17 +179,17 @@ impl ReplicatedStore {
         topology: Arc<Topology>,
         request: &DataTypeRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
-        let started_us = self.clock.monotonic_us();
+        let started_us = self.local.clock.monotonic_us();
         let encoded = request.key.encoded();
         let (mut own_us, mut asked) = (0, AskedNodes::default());
         let result = match self.accept_update(&topology, request, &encoded) {
             Ok(accepted) => {
-                own_us = self.clock.monotonic_us() - started_us;
+                own_us = self.local.clock.monotonic_us() - started_us;
                 self.updated(topology, accepted, request, &mut asked).await
             }
             Err(fault) => Err(fault),
         };
-        let time_us = self.clock.monotonic_us() - started_us;
+        let time_us = self.local.clock.monotonic_us() - started_us;
         let finished = Finished {
             kind: RequestKind::Update,
             key: request.key,
@@ -199,7 +200,7 @@ impl ReplicatedStore {
             failed: result.is_err(),
             asked: &asked,
         };
-        self.request_log.note(&*self.clock, &finished);
+        self.request_log.note(&*self.local.clock, &finished);
         self.stats().record_put(time_us, &result);
         let datatype = request.operation.datatype();
         self.stats().data_types().record_put(datatype, result.is_ok().then_some(time_us));
@@ -233,7 +234,7 @@ impl ReplicatedStore {
         encoded: &'a [u8],
     ) -> Result<Accepted<'a>, RequestError> {
         request.key.check()?;
-        let state = self.control.read();
+        let state = self.local.control.read();
         let props = object_props(&state, request.key.bucket)?;
         let at = record_at(&state, props, request.key, encoded);
         request.operation.check(datatype_of(props)).map_err(DataTypeError::from)?;
@@ -305,7 +306,7 @@ impl ReplicatedStore {
         };
         let siblings = &paged.object().siblings;
         let has_dropped_tombstones = siblings.iter().any(|sibling| !sibling.is_data_type());
-        let began_us = self.clock.monotonic_us();
+        let began_us = self.local.clock.monotonic_us();
         let updated = paged.update(operation, context, author.coordinator(), pages)?;
         let (paged, delta) = match updated {
             Ok(updated) => updated,
@@ -335,7 +336,7 @@ impl ReplicatedStore {
         let author = self.author(at, props, stored.as_ref(), context)?;
         let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(author.now_us, ttl_secs));
         let coordinator = author.coordinator();
-        let began_us = self.clock.monotonic_us();
+        let began_us = self.local.clock.monotonic_us();
         let updated =
             Object::update_data_type(stored, operation, context, coordinator, expires_at_secs)
                 .map_err(DataTypeError::from)?;
@@ -345,7 +346,7 @@ impl ReplicatedStore {
 
     /// Counts an operation on this node's copy.
     fn note_updated(&self, operation: &Operation, began_us: u64, object: &Object) {
-        let time_us = self.clock.monotonic_us() - began_us;
+        let time_us = self.local.clock.monotonic_us() - began_us;
         self.stats().data_types().record_update(operation.datatype(), time_us, object);
     }
 
@@ -359,7 +360,7 @@ impl ReplicatedStore {
     ) -> Result<Author, RequestError> {
         if let Some(context) = context {
             let clock = stored.map(Object::causal_clock).transpose().map_err(damaged)?;
-            let (store, issued_max) = (self.dots.actor(), self.dots.last_issued());
+            let (store, issued_max) = (self.local.dots.actor(), self.local.dots.last_issued());
             check_context(context, &clock.unwrap_or_default(), store, issued_max)
                 .map_err(DataTypeError::from)?;
         }
@@ -383,18 +384,19 @@ impl ReplicatedStore {
         stored: Option<&Object>,
         time_secs: u64,
     ) -> Result<Actor, StoreError> {
-        let topology = self.topology_now();
+        let topology = self.local.topology_now();
         if !topology.is_alone()
-            && !topology.keeps(at.partition, self.replicas_by(&topology, at.encoded, props.n_val))
+            && !topology
+                .keeps(at.partition, self.local.replicas_by(&topology, at.encoded, props.n_val))
         {
-            let passing = self.dots.issue_passing(at.partition, time_secs)?.actor;
+            let passing = self.local.dots.issue_passing(at.partition, time_secs)?.actor;
             return Ok(passing_incarnation(&passing));
         }
-        let store = self.dots.actor();
-        let given_away = self.dots.given_away(at.partition);
+        let store = self.local.dots.actor();
+        let given_away = self.local.dots.given_away(at.partition);
         match stored.and_then(|object| object.incarnation_of(store, given_away)) {
             Some(actor) => Ok(actor.clone()),
-            None => Ok(incarnation(store, self.dots.issue(time_secs)?.counter)),
+            None => Ok(incarnation(store, self.local.dots.issue(time_secs)?.counter)),
         }
     }
 }

@@ -172,7 +172,7 @@ impl Fold {
     ///
     /// Engine faults, and partitions that no node has any more which is up.
     pub async fn step(&mut self) -> Result<Option<Vec<FoldFound>>, RequestError> {
-        let begun_us = self.store.clock.monotonic_us();
+        let begun_us = self.store.local.clock.monotonic_us();
         if self.has_reached_limit() {
             return Ok(None);
         }
@@ -187,7 +187,7 @@ impl Fold {
             let Some(number) = self.take(&summary).await else { continue };
             found.push(self.named(summary, number)?);
         }
-        let took_us = self.store.clock.monotonic_us().saturating_sub(begun_us);
+        let took_us = self.store.local.clock.monotonic_us().saturating_sub(begun_us);
         let rest = Duration::from_micros(took_us) * REST_FACTOR;
         tokio::time::sleep(rest.min(REST_MAX)).await;
         Ok(Some(found))
@@ -263,7 +263,7 @@ impl Fold {
     /// Puts a record into the queue. Whether there is one.
     fn queue(&mut self, summary: &RecordSummary) -> bool {
         let key = key_of(&self.range, &summary.key).encoded();
-        let (keys, now_us) = ([Bytes::copy_from_slice(&key)], self.store.clock.unix_us());
+        let (keys, now_us) = ([Bytes::copy_from_slice(&key)], self.store.local.clock.unix_us());
         let queues = self.store.source_queues();
         let pushed = self
             .queue

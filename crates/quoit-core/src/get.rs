@@ -36,7 +36,7 @@ impl ReplicatedStore {
     ) -> Result<Option<Object>, RequestError> {
         let mut found = self.get_stored(key, options).await?;
         if let Some(object) = found.as_mut().filter(|object| object.has_data_type()) {
-            let state = self.control.read();
+            let state = self.local.control.read();
             show_data_type(object, object_props(&state, key.bucket)?);
         }
         Ok(found)
@@ -47,13 +47,13 @@ impl ReplicatedStore {
     #[must_use]
     pub fn size_bytes_max(&self, key: KeyRef<'_>) -> Option<u64> {
         let encoded = check_encoded(key).ok()?;
-        let state = self.control.read();
+        let state = self.local.control.read();
         let props = object_props(&state, key.bucket).ok()?;
         let at = record_at(&state, props, key, &encoded);
-        let mut bound = self.engine.size_bound(&at, Access::NoWait);
+        let mut bound = self.local.engine.size_bound(&at, Access::NoWait);
         if bound == SizeBound::WouldBlock {
-            let step = || self.engine.size_bound(&at, Access::Wait);
-            bound = self.settings.blocking.in_place(step);
+            let step = || self.local.engine.size_bound(&at, Access::Wait);
+            bound = self.local.settings.blocking.in_place(step);
         }
         match bound {
             SizeBound::AtMost(size_bytes) => Some(size_bytes),
@@ -68,10 +68,10 @@ impl ReplicatedStore {
         options: &ReadOptions,
     ) -> Result<Option<Object>, RequestError> {
         let _entered = self.admit_get()?;
-        let started_us = self.clock.monotonic_us();
+        let started_us = self.local.clock.monotonic_us();
         let mut course = RequestCourse::default();
         let result = self.get_untimed(key, options, &mut course).await;
-        let time_us = self.clock.monotonic_us() - started_us;
+        let time_us = self.local.clock.monotonic_us() - started_us;
         let own_us = course.own_at_us.saturating_sub(started_us);
         let sizes = result.as_ref().map(|found| found.as_ref().map(Sizes::of_object));
         self.stats().record_get(time_us, &sizes);
@@ -99,7 +99,7 @@ impl ReplicatedStore {
             failed: result.is_err(),
             asked,
         };
-        self.request_log.note(&*self.clock, &finished);
+        self.request_log.note(&*self.local.clock, &finished);
     }
 
     /// Tells in `course` when it was known what is to be read from where, and which nodes were asked.
@@ -111,7 +111,7 @@ impl ReplicatedStore {
     ) -> Result<Option<Object>, RequestError> {
         let mut found = self.read_unresolved(key, options, course).await?;
         if let Some(object) = &mut found {
-            let state = self.control.read();
+            let state = self.local.control.read();
             if !object_props(&state, key.bucket)?.allow_mult {
                 object.resolve_latest();
             }
@@ -135,9 +135,9 @@ impl ReplicatedStore {
         course: &mut RequestCourse,
     ) -> Result<Option<Object>, RequestError> {
         let encoded = check_encoded(key)?;
-        let topology = self.settled_topology(options.timeout_ms).await;
+        let topology = self.local.settled_topology(options.timeout_ms).await;
         let read = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             let props = object_props(&state, key.bucket)?;
             let quorums = options.resolve(props)?;
             let at = record_at(&state, props, key, &encoded);
@@ -147,7 +147,7 @@ impl ReplicatedStore {
             let need = read_need(&state, key.bucket, &quorums);
             self.read_of(at, props, need, options)
         };
-        course.own_at_us = self.clock.monotonic_us();
+        course.own_at_us = self.local.clock.monotonic_us();
         if !topology.is_alone() {
             return self.read_replicas(&read, &mut course.asked).await;
         }
@@ -182,7 +182,7 @@ impl ReplicatedStore {
     ) -> Result<(), RequestError> {
         let encoded = check_encoded(key)?;
         let read = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             let props = object_props(&state, key.bucket)?;
             let quorums = options.resolve(props)?;
             let at = record_at(&state, props, key, &encoded);
@@ -202,14 +202,14 @@ impl ReplicatedStore {
     /// Whether this node's copy lies in pages, and the others that a read asks for have the same: then
     /// nothing has to be put together.
     async fn is_newest_in_pages(&self, read: &ReadRequest<'_>) -> Result<bool, RequestError> {
-        let is_in_pages = wait_if_blocked(self.settings.blocking, |access| {
-            Ok(self.records.is_in_pages(&read.at, access)?)
+        let is_in_pages = wait_if_blocked(self.local.settings.blocking, |access| {
+            Ok(self.local.records.is_in_pages(&read.at, access)?)
         })?;
         if !is_in_pages {
             return Ok(false);
         }
-        let plan = ask_for_digests(&self.topology(), &read.at, &read.need, read.sloppy)?;
-        let Some(meta) = self.records.head(&read.at)? else { return Ok(false) };
+        let plan = ask_for_digests(&self.local.topology(), &read.at, &read.need, read.sloppy)?;
+        let Some(meta) = self.local.records.head(&read.at)? else { return Ok(false) };
         Ok(match plan {
             ConfirmationPlan::Own => true,
             ConfirmationPlan::NotHere => false,

@@ -100,11 +100,11 @@ impl ReplicatedStore {
     /// other tasks their turn in between.
     pub async fn begin_given(&self, objects: Vec<GivenObject>) -> BegunBatch {
         let mut begun = BegunBatch::default();
-        if self.check_puts().is_err() || !self.topology_now().is_alone() {
+        if self.check_puts().is_err() || !self.local.topology_now().is_alone() {
             begun.left = objects;
             return begun;
         }
-        let started_us = self.clock.monotonic_us();
+        let started_us = self.local.clock.monotonic_us();
         let mut bytes = Vec::new();
         let mut records = Vec::with_capacity(objects.len());
         // What follows another object of its name must not be written before that one.
@@ -135,7 +135,7 @@ impl ReplicatedStore {
                 written.map(|(numbers, ticket)| PendingBatch { numbers, ticket, started_us });
             begun.pending = match (begun.pending, written) {
                 (Some(mut pending), Some(written)) => {
-                    pending.add(written, |one, other| self.engine.joined(one, other));
+                    pending.add(written, |one, other| self.local.engine.joined(one, other));
                     Some(pending)
                 }
                 (pending, written) => pending.or(written),
@@ -152,8 +152,8 @@ impl ReplicatedStore {
     /// When they are not in time, or the disk refuses; they may stand nevertheless.
     pub async fn finish_given(&self, pending: &PendingBatch) -> Result<(), RequestError> {
         let _waiting = self.waiting_put();
-        let result = self.durable(pending.ticket, None).await;
-        let total_us = self.clock.monotonic_us() - pending.started_us;
+        let result = self.local.durable(pending.ticket, None).await;
+        let total_us = self.local.clock.monotonic_us() - pending.started_us;
         pending.numbers.iter().for_each(|_| self.stats().record_put(total_us, &result));
         result
     }
@@ -165,7 +165,7 @@ impl ReplicatedStore {
         given: &mut GivenObject,
         bytes: &mut Vec<u8>,
     ) -> Option<(Identity, Partition, RecordMeta)> {
-        let (state, topology) = (self.control.read(), self.topology_now());
+        let (state, topology) = (self.local.control.read(), self.local.topology_now());
         let key = given.key.as_key_ref();
         key.check().ok()?;
         self.check_context(&given.object.clock).ok()?;
@@ -182,7 +182,7 @@ impl ReplicatedStore {
         {
             return None;
         }
-        if !matches!(self.records.head(&at), Ok(None)) {
+        if !matches!(self.local.records.head(&at), Ok(None)) {
             return None;
         }
         let start = bytes.len();
@@ -206,7 +206,7 @@ impl ReplicatedStore {
     ) -> Option<(Vec<usize>, Ticket)> {
         let partition = step.first()?.partition;
         let mut is_there = Vec::new();
-        let written = match self.topology_now().is_alone() {
+        let written = match self.local.topology_now().is_alone() {
             false => None,
             true => {
                 let records =
@@ -214,10 +214,10 @@ impl ReplicatedStore {
                 let records: Vec<_> = records.collect();
                 let write = |access| {
                     let applied =
-                        self.records.insert(partition, access, &records, &mut is_there)?;
+                        self.local.records.insert(partition, access, &records, &mut is_there)?;
                     Ok((applied != Applied::WouldBlock).then_some(applied))
                 };
-                wait_if_blocked(self.settings.blocking, write).ok()
+                wait_if_blocked(self.local.settings.blocking, write).ok()
             }
         };
         let Some(Applied::Written(ticket)) = written else {
@@ -247,12 +247,12 @@ impl ReplicatedStore {
         object: Object,
     ) -> Result<GivenInPlace, RequestError> {
         self.check_puts()?;
-        let topology = self.topology_now();
+        let topology = self.local.topology_now();
         if !topology.is_alone() {
             return Ok(GivenInPlace::Declined(object));
         }
         let request = PutRequest::given(key, object);
-        let started_us = self.clock.monotonic_us();
+        let started_us = self.local.clock.monotonic_us();
         let encoded = key.encoded();
         let accepted = self.accept_put(&topology, request, &encoded);
         let unwritten = match accepted {
@@ -264,7 +264,7 @@ impl ReplicatedStore {
             Ok(_) => Ok(()),
             Err(fault) => Err(fault),
         };
-        self.stats().record_put(self.clock.monotonic_us() - started_us, &unwritten);
+        self.stats().record_put(self.local.clock.monotonic_us() - started_us, &unwritten);
         unwritten.map(|()| GivenInPlace::Stored)
     }
 }

@@ -125,9 +125,9 @@ impl ReplicatedStore {
         show: impl FnOnce(Option<ShownObject<'_>>) -> T,
     ) -> Result<Option<ShownInPlace<T>>, RequestError> {
         self.check_gets()?;
-        let started_us = self.clock.monotonic_us();
+        let started_us = self.local.clock.monotonic_us();
         let record = |result: &Result<Option<Sizes>, &RequestError>| {
-            let time_us = self.clock.monotonic_us() - started_us;
+            let time_us = self.local.clock.monotonic_us() - started_us;
             self.stats().record_get(time_us, result);
             self.note_get(key, (time_us, time_us), result, &AskedNodes::default());
         };
@@ -161,15 +161,15 @@ impl ReplicatedStore {
         asked: &mut Option<AskedDigests>,
     ) -> Result<Option<(T, Option<Seen>)>, RequestError> {
         key.check()?;
-        let state = self.control.read();
+        let state = self.local.control.read();
         let props = object_props(&state, key.bucket)?;
         let quorums = options.resolve(props)?;
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);
-        let topology = self.topology_of(&state);
+        let topology = self.local.topology_of(&state);
         if topology.is_alone() {
             self.check_read(&topology, at.partition, &quorums, true)?;
-        } else if !self.internode.is_settled() {
+        } else if !self.local.internode.is_settled() {
             return Ok(None);
         } else {
             let need = read_need(&state, key.bucket, &quorums);
@@ -188,7 +188,7 @@ impl ReplicatedStore {
                 (show(Some(found)), Some(seen))
             }));
         };
-        let shown = match self.records.show(&at, Access::NoWait, &mut look) {
+        let shown = match self.local.records.show(&at, Access::NoWait, &mut look) {
             // Other replicas may answer.
             Err(StoreError::Corrupt { .. }) if !topology.is_alone() => return Ok(None),
             shown => shown?,
@@ -209,10 +209,10 @@ impl ReplicatedStore {
     /// As for [`ReplicatedStore::put`].
     pub fn put_in_place(&self, write: &PlainWrite<'_>) -> Result<Option<Pending>, RequestError> {
         self.check_puts()?;
-        let started_us = self.clock.monotonic_us();
+        let started_us = self.local.clock.monotonic_us();
         let accepted = self.accept_plain(write);
         if accepted.is_err() {
-            self.stats().record_put(self.clock.monotonic_us() - started_us, &accepted);
+            self.stats().record_put(self.local.clock.monotonic_us() - started_us, &accepted);
         }
         let size_bytes = write.value.len() as u64;
         Ok(accepted?.map(|wants| Pending { started_us, size_bytes, wants }))
@@ -227,7 +227,7 @@ impl ReplicatedStore {
         let Pending { started_us, size_bytes, wants } = pending;
         // One that waits for nothing is done.
         let is_done = matches!(&wants, Wants::Device { name: None, .. });
-        let own_us = if is_done { 0 } else { self.clock.monotonic_us() - started_us };
+        let own_us = if is_done { 0 } else { self.local.clock.monotonic_us() - started_us };
         let mut asked = AskedNodes::default();
         let (result, name) = match wants {
             Wants::Device { quorums, ticket, timeout_ms, name } => {
@@ -240,7 +240,7 @@ impl ReplicatedStore {
                 (written, Some(made.key))
             }
         };
-        let total_us = self.clock.monotonic_us() - started_us;
+        let total_us = self.local.clock.monotonic_us() - started_us;
         self.stats().record_put(total_us, &result);
         if let Some(key) = name.as_deref().and_then(|name| KeyRef::decode(name).ok()) {
             let (kind, failed) = (RequestKind::Put, result.is_err());
@@ -248,16 +248,16 @@ impl ReplicatedStore {
             let asked = &asked;
             let finished =
                 Finished { kind, key, total_us, own_us, size_bytes, sibling_count, failed, asked };
-            self.request_log.note(&*self.clock, &finished);
+            self.request_log.note(&*self.local.clock, &finished);
         }
         result
     }
 
     fn accept_plain(&self, write: &PlainWrite<'_>) -> Result<Option<Wants>, RequestError> {
-        let state = self.control.read();
-        let topology = self.topology_of(&state);
+        let state = self.local.control.read();
+        let topology = self.local.topology_of(&state);
         let replicates = !topology.is_alone();
-        if replicates && !self.internode.is_settled() {
+        if replicates && !self.local.internode.is_settled() {
             return Ok(None);
         }
         write.key.check()?;
@@ -302,7 +302,7 @@ impl ReplicatedStore {
                 }
             }
         };
-        let updated = self.records.update_plain(&at, before, Access::NoWait, &mut change);
+        let updated = self.local.records.update_plain(&at, before, Access::NoWait, &mut change);
         let Some(ticket) = ticket_of(updated, fault)? else { return Ok(None) };
         self.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
         let replicated = replicated.filter(|_| replicates);

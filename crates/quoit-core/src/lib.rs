@@ -25,6 +25,7 @@ mod in_flight;
 mod in_place;
 mod jobs;
 mod listing;
+mod local_node;
 mod losses;
 mod map_work;
 mod node_figures;
@@ -88,7 +89,9 @@ pub use replication::{
 pub use request_log::{
     HotKey, LargeObject, RequestKind, RequestLog, RequestLogSettings, SlowRequest,
 };
-pub use riak_trees::{RiakTreeFigures, TreeClock, fuzz_riak_tree_file, riak_tree_file_samples};
+pub use riak_trees::{
+    RiakTreeFigures, RiakTrees, TreeClock, fuzz_riak_tree_file, riak_tree_file_samples,
+};
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
     LatencySummary, LongRequest, Stats, StatsSnapshot,

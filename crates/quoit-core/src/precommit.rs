@@ -10,7 +10,7 @@ impl ReplicatedStore {
     /// Checks a client's value as its bucket wants it. Where there is no check, it looks at the
     /// properties.
     pub(crate) fn check_precommit(&self, request: &PutRequest<'_>) -> Result<(), RequestError> {
-        let state = self.control.read();
+        let state = self.local.control.read();
         // What is wrong with the name is told by the write.
         match bucket_props(&state, request.key.bucket) {
             Ok(props) if !props.precommit.is_empty() && !request.deleted => {

@@ -129,11 +129,11 @@ impl ReplicatedStore {
         if request.given.is_none() {
             self.check_precommit(&request)?;
         }
-        let topology = self.settled_topology(request.options.timeout_ms).await;
+        let topology = self.local.settled_topology(request.options.timeout_ms).await;
         if topology.is_alone() {
             return self.timed_put_here(topology, request).await;
         }
-        if self.coordinates(&topology, request.key, &request.options) {
+        if self.local.coordinates(&topology, request.key, &request.options) {
             let written = self.timed_put_here(Arc::clone(&topology), request.clone()).await;
             if !needs_another(&written) {
                 return written;
@@ -153,12 +153,12 @@ impl ReplicatedStore {
         topology: Arc<Topology>,
         request: PutRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
-        let started_us = self.clock.monotonic_us();
+        let started_us = self.local.clock.monotonic_us();
         let (key, kind) = (request.key, RequestKind::Put);
         let size_bytes = request.value.len() as u64;
         let mut course = RequestCourse { own_at_us: started_us, ..RequestCourse::default() };
         let result = self.put_here(topology, request, &mut course).await;
-        let total_us = self.clock.monotonic_us() - started_us;
+        let total_us = self.local.clock.monotonic_us() - started_us;
         self.stats().record_put(total_us, &result);
         let own_us = course.own_at_us - started_us;
         let stored = result.as_ref().ok().and_then(Option::as_ref);
@@ -166,7 +166,7 @@ impl ReplicatedStore {
         let (failed, asked) = (result.is_err(), &course.asked);
         let finished =
             Finished { kind, key, total_us, own_us, size_bytes, sibling_count, failed, asked };
-        self.request_log.note(&*self.clock, &finished);
+        self.request_log.note(&*self.local.clock, &finished);
         result
     }
 
@@ -195,14 +195,14 @@ impl ReplicatedStore {
         let Fence::Required(mut held) = fence else {
             let options = request.options;
             let accepted = self.accept_put(&topology, request, &encoded)?;
-            course.own_at_us = self.clock.monotonic_us();
+            course.own_at_us = self.local.clock.monotonic_us();
             let written = self.confirm_all(topology, accepted, &options, &mut course.asked).await?;
             return Ok(written.filter(|_| return_object));
         };
         request.options = primaries_only(request.options);
         let (topology, options) = (Arc::clone(&held.topology), request.options);
         let mut accepted = self.accept_put(&topology, request, &encoded)?;
-        course.own_at_us = self.clock.monotonic_us();
+        course.own_at_us = self.local.clock.monotonic_us();
         if accepted.ticket.is_some() {
             accepted.require(held.use_up());
         }
@@ -222,7 +222,7 @@ impl ReplicatedStore {
         if let Some(clock) = &request.precondition.clock {
             self.check_context(clock)?;
         }
-        let state = self.control.read();
+        let state = self.local.control.read();
         let props = object_props(&state, request.key.bucket)?;
         let at = record_at(&state, props, request.key, encoded);
         if request.precondition.clock.is_some() {
@@ -330,7 +330,11 @@ impl ReplicatedStore {
 
     /// Checks a context that came from outside.
     pub(crate) fn check_context(&self, context: &VersionVector) -> Result<(), RequestError> {
-        quoit_model::context::check_context(context, self.dots.actor(), self.dots.last_issued())?;
+        quoit_model::context::check_context(
+            context,
+            self.local.dots.actor(),
+            self.local.dots.last_issued(),
+        )?;
         Ok(())
     }
 
@@ -343,7 +347,7 @@ impl ReplicatedStore {
     ) -> Result<(), RequestError> {
         let Some(ticket) = ticket else { return Ok(()) };
         if quorums.dw > 0 {
-            self.durable(ticket, timeout_ms).await?;
+            self.local.durable(ticket, timeout_ms).await?;
         }
         check_lone_node(quorums)
     }

@@ -76,12 +76,12 @@ impl ReplicatedStore {
         let began = Instant::now();
         let deadline = began + Duration::from_millis(timeout_ms);
         loop {
-            let topology = self.topology();
+            let topology = self.local.topology();
             let version = topology.version();
             match ReadRun::new(self, topology, read, began)?.run(deadline, asked).await {
                 Ok(found) => return Ok(found),
                 Err(Stop::Fault(fault)) => return Err(fault),
-                Err(Stop::StaleLayout) => self.wait_for_newer(version, deadline).await?,
+                Err(Stop::StaleLayout) => self.local.wait_for_newer(version, deadline).await?,
             }
         }
     }

@@ -189,13 +189,13 @@ impl ReplicatedStore {
     }
 
     async fn run_reaping(self: &Arc<Self>) {
-        let delay_ms = self.settings.delete_mode.delay_ms();
+        let delay_ms = self.local.settings.delete_mode.delay_ms();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut next_together = Instant::now();
         loop {
             ticks.tick().await;
-            let topology = self.topology();
+            let topology = self.local.topology();
             self.reaper.note_layout(topology.newest_layout());
             if !topology.is_alone() {
                 if Instant::now() >= next_together {
@@ -213,8 +213,13 @@ impl ReplicatedStore {
 
     /// Remembers a tombstone that is being written here now, if it is this node's business to reap it.
     pub(crate) fn note_tombstone(&self, at: &RecordAt<'_>, digest: u64) {
-        if self.topology_now().is_first_primary(at.partition) {
-            self.reaper.note(self.settings.delete_mode, at, digest, self.clock.unix_us());
+        if self.local.topology_now().is_first_primary(at.partition) {
+            self.reaper.note(
+                self.local.settings.delete_mode,
+                at,
+                digest,
+                self.local.clock.unix_us(),
+            );
         }
     }
 
@@ -224,7 +229,7 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         delay_ms: Option<u64>,
     ) -> Result<Vec<NotedTombstone>, RequestError> {
-        let now_us = self.clock.unix_us();
+        let now_us = self.local.clock.unix_us();
         if let Some(delay_ms) = delay_ms {
             self.scan_tombstones(delay_ms).await?;
         }
@@ -249,7 +254,7 @@ impl ReplicatedStore {
     }
 
     fn reap_wanted(&self, tombstones: Vec<(Bytes, Partition, u64)>, is_told: bool) {
-        let due_us = self.clock.unix_us();
+        let due_us = self.local.clock.unix_us();
         self.reaper.insert(tombstones.into_iter().map(|(encoded, partition, digest)| {
             NotedTombstone {
                 due_us,
@@ -282,29 +287,30 @@ impl ReplicatedStore {
     /// Looks for tombstones where the last scan has stopped, a page at a time: others wait for the same
     /// threads.
     async fn scan_tombstones(self: &Arc<Self>, delay_ms: u64) -> Result<(), RequestError> {
-        let ring_size = self.ring_size();
-        let end_us = self.clock.monotonic_us() + SCAN_US;
-        while self.clock.monotonic_us() < end_us {
-            let place = match self.reaper.scan_step(self.clock.monotonic_us()) {
+        let ring_size = self.local.ring_size();
+        let end_us = self.local.clock.monotonic_us() + SCAN_US;
+        while self.local.clock.monotonic_us() < end_us {
+            let place = match self.reaper.scan_step(self.local.clock.monotonic_us()) {
                 ScanStep::Begin => continue,
                 ScanStep::Read(place) => place,
                 ScanStep::Wait => break,
             };
             let store = Arc::clone(self);
             let scan = move || {
-                let page = store.engine.fold(place.partition, place.identity, SCAN_PAGE, true)?;
+                let page =
+                    store.local.engine.fold(place.partition, place.identity, SCAN_PAGE, true)?;
                 store.note_scanned(place.partition, delay_ms, page.entries);
                 Ok(page.next)
             };
-            let next = self.settings.blocking.aside(scan).await?;
+            let next = self.local.settings.blocking.aside(scan).await?;
             self.reaper.scan.lock().has_read(place, next, ring_size);
         }
         Ok(())
     }
 
     fn note_scanned(&self, partition: Partition, delay_ms: u64, entries: Vec<(Bytes, Record)>) {
-        let now_us = self.clock.unix_us();
-        let is_first_primary = self.topology_now().is_first_primary(partition);
+        let now_us = self.local.clock.unix_us();
+        let is_first_primary = self.local.topology_now().is_first_primary(partition);
         let noted = |(encoded, record): (Bytes, Record)| {
             let object = decode(&record.value).ok()?;
             let due_us = object.last_modified_us() + delay_ms * 1_000;

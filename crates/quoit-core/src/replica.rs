@@ -125,7 +125,7 @@ impl ReplicatedStore {
         whole: bool,
         access: Access,
     ) -> Result<Option<Copy>, RequestError> {
-        fetch(&self.records, at, whole, access)
+        fetch(&self.local.records, at, whole, access)
     }
 
     /// Reads the local copy from the disk, aside from what else the thread does: a slow disk holds up neither
@@ -135,7 +135,7 @@ impl ReplicatedStore {
         at: &RecordAt<'_>,
         whole: bool,
     ) -> impl Future<Output = Result<Copy, RequestError>> + Send + use<> {
-        let (records, blocking) = (Arc::clone(&self.records), self.settings.blocking);
+        let (records, blocking) = (Arc::clone(&self.local.records), self.local.settings.blocking);
         let (encoded, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
         let read = move || {
             let place = Place::new(&encoded, partition)?;
@@ -180,7 +180,7 @@ impl ReplicatedStore {
         };
         let merged = |ours: &Object, theirs: &Object| self.merged(ours, theirs, incoming.rule);
         // Events of this store that were only in what is lost must not be made again.
-        let forget = || self.dots.give_away(at.partition);
+        let forget = || self.local.dots.give_away(at.partition);
         let merged_pages =
             |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
                 self.merged_pages(ours, theirs, incoming.rule, pages)
@@ -192,7 +192,7 @@ impl ReplicatedStore {
             forget: &forget,
             is_damaged,
         };
-        let taken = take(&self.records, at, incoming, has_to_last, access, &around)?;
+        let taken = take(&self.local.records, at, incoming, has_to_last, access, &around)?;
         if let Some(ApplyOutcome::Written(_, meta)) = &taken {
             self.note_written(at.partition, at.encoded);
             if meta.tombstone {
@@ -204,14 +204,14 @@ impl ReplicatedStore {
 
     fn is_expired(&self, meta: RecordMeta) -> bool {
         let expires_at_secs = u64::from(meta.expires_at_secs);
-        expires_at_secs != 0 && expires_at_secs <= self.clock.unix_secs()
+        expires_at_secs != 0 && expires_at_secs <= self.local.clock.unix_secs()
     }
 
     /// Merges two copies of a record, and counts the merge. Counts the merge.
     pub(crate) fn merged(&self, ours: &Object, theirs: &Object, rule: MergeRule) -> Object {
-        let began_us = self.clock.monotonic_us();
+        let began_us = self.local.clock.monotonic_us();
         let merged = merge(ours, theirs, rule);
-        self.stats().record_merge(self.clock.monotonic_us() - began_us, merged.datatype());
+        self.stats().record_merge(self.local.clock.monotonic_us() - began_us, merged.datatype());
         merged
     }
 
@@ -222,7 +222,7 @@ impl ReplicatedStore {
         incoming: &Replicated,
     ) -> Result<ApplyOutcome, RequestError> {
         let take = |access| self.take_copy(at, incoming, false, access);
-        wait_if_blocked(self.settings.blocking, take)
+        wait_if_blocked(self.local.settings.blocking, take)
     }
 
     /// Replaces this node's copy, which could not be read, by what other replicas have. One that can be read
@@ -236,16 +236,17 @@ impl ReplicatedStore {
             if access == Access::NoWait {
                 return Ok(None);
             }
-            let is_damaged = matches!(self.records.get_whole(at), Err(StoreError::Corrupt { .. }));
+            let is_damaged =
+                matches!(self.local.records.get_whole(at), Err(StoreError::Corrupt { .. }));
             self.take_copy_of(at, incoming, false, is_damaged, access)
         };
-        wait_if_blocked(self.settings.blocking, take)
+        wait_if_blocked(self.local.settings.blocking, take)
     }
 
     /// Removes a tombstone that is still there as it was. Where the node is not alone, there is a reap
     /// record.
     pub(crate) fn reap_copy(&self, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
-        reap(&self.records, at, digest)
+        reap(&self.local.records, at, digest)
     }
 }
 

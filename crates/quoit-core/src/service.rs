@@ -8,7 +8,7 @@ use crate::error::RequestError;
 use crate::exchange::read_path;
 use crate::grants::GrantNumber;
 use crate::records::PartCopy;
-use crate::replica::{ApplyOutcome, Copy, Place, Replicated};
+use crate::replica::{ApplyOutcome, Copy, Replicated};
 use crate::stats::Counter;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use quoit_model::data_type::pages::ItemHash;
 use quoit_model::data_type::{Delta, WantedPart};
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
-use quoit_store::engine::{Access, RecordMeta, Ticket};
+use quoit_store::engine::{Access, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::{
     self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, MergeRule, Scan, Store, Stored, Want,
@@ -27,7 +27,6 @@ use quoit_wire::internode::grants::{METHOD_GRANT, METHOD_RELEASE, REFUSED_SUPERS
 use quoit_wire::internode::{
     changes, exchange, maps, operators, ranges, reap, replication, staging, transfer, trees,
 };
-use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 
 /// Serves the data plane of a store.
@@ -93,8 +92,12 @@ impl Service for ReplicaService {
             replication::METHOD_COMMAND => store.serve_replication_command(&request, reply),
             replication::METHOD_ASK_DIGESTS => store.serve_ask_digests(&request, reply),
             changes::METHOD_ASK_CHANGES => store.serve_ask_changes(&request, reply),
-            trees::METHOD_ASK_TREE => store.serve_ask_tree(&request, reply),
-            trees::METHOD_ASK_TREE_CLOCKS => store.serve_ask_tree_clocks(&request, reply),
+            trees::METHOD_ASK_TREE => {
+                Arc::clone(store.riak_trees()).serve_ask_tree(&request, reply)
+            }
+            trees::METHOD_ASK_TREE_CLOCKS => {
+                Arc::clone(store.riak_trees()).serve_ask_tree_clocks(&request, reply)
+            }
             maps::METHOD_MAP => store.serve_map(&request, reply),
             maps::METHOD_END_JOB => store.serve_end_job(&request, reply),
             method => refuse(reply, &Refusal::Malformed(format!("no method {method:#06x}"))),
@@ -104,10 +107,11 @@ impl Service for ReplicaService {
 
 impl ReplicatedStore {
     fn serve_fetch(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let fetch: Fetch = match self.read_header(request, |fetch: &Fetch| fetch.layout_version) {
-            Ok(fetch) => fetch,
-            Err(refusal) => return refuse(reply, &refusal),
-        };
+        let fetch: Fetch =
+            match self.local.read_header(request, |fetch: &Fetch| fetch.layout_version) {
+                Ok(fetch) => fetch,
+                Err(refusal) => return refuse(reply, &refusal),
+            };
         self.stats().count(Counter::ReplicaGets);
         if fetch.want() == Want::Part {
             return self.serve_part(fetch, reply);
@@ -117,7 +121,7 @@ impl ReplicatedStore {
         match self.fetch_for(&fetch, whole, Access::NoWait) {
             Ok(Some(copy)) => send_copy(reply, copy, has_lost),
             Ok(None) => {
-                let blocking = self.settings.blocking;
+                let blocking = self.local.settings.blocking;
                 tokio::spawn(async move {
                     let read = move || match self.fetch_for(&fetch, whole, Access::Wait) {
                         Ok(copy) => Ok(Ok(copy.unwrap_or(Copy::Missing))),
@@ -136,7 +140,7 @@ impl ReplicatedStore {
 
     /// Whether this node's copy of a partition has lost records.
     fn has_lost_of(&self, partition: u32) -> bool {
-        let topology = self.topology_now();
+        let topology = self.local.topology_now();
         let partition = u16::try_from(partition).map(Partition);
         let has_lost = |own| partition.is_ok_and(|partition| topology.has_lost(partition, own));
         topology.has_losses() && topology.own().is_some_and(has_lost)
@@ -149,7 +153,7 @@ impl ReplicatedStore {
         match self.part_for(&fetch, Access::NoWait) {
             Ok(Some(copy)) => send_part(reply, copy),
             Ok(None) => {
-                let blocking = self.settings.blocking;
+                let blocking = self.local.settings.blocking;
                 tokio::spawn(async move {
                     let read = move || Ok(self.part_for(&fetch, Access::Wait));
                     match blocking.aside(read).await {
@@ -164,7 +168,7 @@ impl ReplicatedStore {
     }
 
     fn part_for(&self, fetch: &Fetch, access: Access) -> Result<Option<PartCopy>, Refusal> {
-        let place = self.place(&fetch.key, fetch.partition)?;
+        let place = self.local.place(&fetch.key, fetch.partition)?;
         let from = ItemHash(fetch.part_from);
         let wanted = match (fetch.part_size_only, fetch.part_count as usize) {
             (true, _) => WantedPart::Size,
@@ -173,7 +177,7 @@ impl ReplicatedStore {
         };
         let no_path = || Refusal::Malformed("this is no field with anything in it".to_owned());
         let path = read_path(&fetch.part_path).ok_or_else(no_path)?;
-        let copy = self.records.part(&place.at(), &path, wanted, access);
+        let copy = self.local.records.part(&place.at(), &path, wanted, access);
         Ok(copy.map_err(|fault| self.noting_damage(&fetch.key, fault.into()))?)
     }
 
@@ -183,7 +187,7 @@ impl ReplicatedStore {
         whole: bool,
         access: Access,
     ) -> Result<Option<Copy>, Refusal> {
-        let place = self.place(&fetch.key, fetch.partition)?;
+        let place = self.local.place(&fetch.key, fetch.partition)?;
         let copy = self.fetch_copy(&place.at(), whole, access);
         Ok(copy.map_err(|fault| self.noting_damage(&fetch.key, fault))?)
     }
@@ -197,10 +201,11 @@ impl ReplicatedStore {
     }
 
     fn serve_store(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let store: Store = match self.read_header(request, |store: &Store| store.layout_version) {
-            Ok(store) => store,
-            Err(refusal) => return refuse(reply, &refusal),
-        };
+        let store: Store =
+            match self.local.read_header(request, |store: &Store| store.layout_version) {
+                Ok(store) => store,
+                Err(refusal) => return refuse(reply, &refusal),
+            };
         self.stats().count(Counter::ReplicaPuts);
         let granted = match store.grant {
             0 => None,
@@ -226,7 +231,7 @@ impl ReplicatedStore {
         match self.take_for(&store, &replicated, Access::NoWait) {
             Ok(Some(taken)) => self.acknowledge(taken, store.acks(), reply),
             Ok(None) => {
-                let blocking = self.settings.blocking;
+                let blocking = self.local.settings.blocking;
                 tokio::spawn(async move {
                     let writer = Arc::clone(&self);
                     let acks = store.acks();
@@ -253,13 +258,13 @@ impl ReplicatedStore {
         replicated: &Replicated,
         access: Access,
     ) -> Result<Option<ApplyOutcome>, Refusal> {
-        let place = self.place(&store.key, store.partition)?;
+        let place = self.local.place(&store.key, store.partition)?;
         let has_to_last = store.acks() != Acks::Accepted;
         Ok(self.take_copy(&place.at(), replicated, has_to_last, access)?)
     }
 
     fn serve_join(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let join: Join = match self.read_header(request, |join: &Join| join.layout_version) {
+        let join: Join = match self.local.read_header(request, |join: &Join| join.layout_version) {
             Ok(join) => join,
             Err(refusal) => return refuse(reply, &refusal),
         };
@@ -278,7 +283,7 @@ impl ReplicatedStore {
         match self.join_for(&join, &joining, Access::NoWait) {
             Ok(Some(taken)) => self.acknowledge(taken, acks, reply),
             Ok(None) => {
-                let blocking = self.settings.blocking;
+                let blocking = self.local.settings.blocking;
                 tokio::spawn(async move {
                     let writer = Arc::clone(&self);
                     let write = move || Ok(writer.join_for(&join, &joining, Access::Wait));
@@ -301,7 +306,7 @@ impl ReplicatedStore {
         joining: &Joining,
         access: Access,
     ) -> Result<Option<ApplyOutcome>, Refusal> {
-        let place = self.place(&join.key, join.partition)?;
+        let place = self.local.place(&join.key, join.partition)?;
         match self.join_copy(&place.at(), joining, access)? {
             Joined::Done(taken) => Ok(Some(taken)),
             Joined::WouldBlock => Ok(None),
@@ -325,16 +330,11 @@ impl ReplicatedStore {
             reply.send_more(&Stored { synced: false }, b"");
         }
         tokio::spawn(async move {
-            match self.synced(ticket).await {
+            match self.local.synced(ticket).await {
                 Ok(()) => reply.send(&Stored { synced: true }, b""),
                 Err(fault) => refuse(reply, &fault.into()),
             }
         });
-    }
-
-    pub(crate) async fn synced(&self, ticket: Ticket) -> Result<(), RequestError> {
-        poll_fn(|context| self.engine.poll_durable(ticket, context.waker())).await?;
-        Ok(())
     }
 
     fn serve_forward(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
@@ -347,7 +347,7 @@ impl ReplicatedStore {
     }
 
     fn serve_scan(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        match self.read_header(request, |scan: &Scan| scan.layout_version) {
+        match self.local.read_header(request, |scan: &Scan| scan.layout_version) {
             Ok(scan) => {
                 tokio::spawn(async move {
                     let scanned = self.local_scan(scan).await;
@@ -364,7 +364,7 @@ impl ReplicatedStore {
     }
 
     fn serve_list_buckets(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        match self.read_header(request, |list: &ListBuckets| list.layout_version) {
+        match self.local.read_header(request, |list: &ListBuckets| list.layout_version) {
             Ok(list) => {
                 tokio::spawn(async move {
                     match self.local_buckets(list).await {
@@ -376,29 +376,6 @@ impl ReplicatedStore {
             }
             Err(refusal) => refuse(reply, &refusal),
         }
-    }
-
-    /// Decodes a header and checks the layout that it was made with.
-    pub(crate) fn read_header<M: Message + Default>(
-        &self,
-        request: &IncomingRequest,
-        layout_version: impl Fn(&M) -> u64,
-    ) -> Result<M, Refusal> {
-        let header = M::decode(request.header.clone())
-            .map_err(|fault| Refusal::Malformed(fault.to_string()))?;
-        let is_stale = layout_version(&header) < self.topology().layout_version();
-        if is_stale && !planted!(TakesStaleLayouts) {
-            return Err(Refusal::StaleLayout);
-        }
-        Ok(header)
-    }
-
-    pub(crate) fn place<'a>(&self, key: &'a Bytes, partition: u32) -> Result<Place<'a>, Refusal> {
-        let partition = u16::try_from(partition)
-            .ok()
-            .filter(|partition| *partition < self.ring_size().get())
-            .ok_or_else(|| Refusal::Malformed(format!("there is no partition {partition}")))?;
-        Place::new(key, Partition(partition)).map_err(|fault| Refusal::Malformed(fault.to_string()))
     }
 }
 

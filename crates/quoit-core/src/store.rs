@@ -17,33 +17,29 @@ use crate::healing::Healing;
 use crate::hints::Hints;
 use crate::in_flight::InFlight;
 use crate::listing::CoveragePlans;
+use crate::local_node::LocalNode;
 use crate::map_work::MapSessions;
 use crate::reap_records::{ReapRecordStats, ReapRecords};
 use crate::reaper::Reaper;
-use crate::records::Records;
 use crate::replication::{ConflictCounts, ReplicationOperator, SourceQueueSettings, SourceQueues};
 use crate::request_log::RequestLog;
 use crate::riak_trees::RiakTrees;
 use crate::service::ReplicaService;
 use crate::stats::{Stats, StatsSnapshot};
-use crate::topology::Topology;
 use crate::transfer::Transfers;
 use crate::write_clock::WriteClock;
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use quoit_cluster::{ControlPlane, Internode};
 use quoit_model::key::BucketRef;
 use quoit_model::object::Object;
 use quoit_model::vtag::make_vtag;
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
-use quoit_store::engine::{Access, Engine, Ticket};
+use quoit_store::engine::{Access, Engine};
 use quoit_store::error::StoreError;
 use quoit_store::seam::{Clock, Disk};
 use quoit_wire::internode::data::{METHOD_FIRST, METHOD_LAST};
-use std::future::poll_fn;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// Time that a request may take when it does not say, in milliseconds.
 pub const TIMEOUT_MS_DEFAULT: u32 = 60_000;
@@ -55,18 +51,10 @@ const TAG_SALT: u64 = 0x7461_6773;
 
 /// The store of one node. Shared by all connections; every method takes `&self`.
 pub struct ReplicatedStore {
-    pub(crate) engine: Arc<dyn Engine>,
-    /// Records of the engine, as whole objects.
-    pub(crate) records: Arc<Records>,
-    pub(crate) control: Arc<ControlPlane>,
-    pub(crate) internode: Arc<Internode>,
-    topology: ArcSwap<Topology>,
+    pub(crate) local: Arc<LocalNode>,
     /// Which nodes are asked when all partitions are.
     pub(crate) plans: CoveragePlans,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) dots: DotSequence,
     pub(crate) write_clock: WriteClock,
-    pub(crate) settings: StoreSettings,
     pub(crate) hints: Arc<Hints>,
     pub(crate) reaper: Reaper,
     pub(crate) reap_records: Arc<ReapRecords>,
@@ -87,12 +75,11 @@ pub struct ReplicatedStore {
     /// Does what operators want of replication.
     pub(crate) replication_operator: OnceLock<Arc<dyn ReplicationOperator>>,
     /// Parts of the trees that Riak nodes compare clusters by.
-    pub(crate) riak_trees: RiakTrees,
+    riak_trees: Arc<RiakTrees>,
     /// Whether this node consumes queues of other clusters.
     pub(crate) consumes: AtomicBool,
     /// Scripts of other nodes' jobs.
     pub(crate) map_sessions: MapSessions,
-    stats: Stats,
     pub(crate) request_log: RequestLog,
     room: OnceLock<RoomOfDisk>,
 }
@@ -129,7 +116,6 @@ impl ReplicatedStore {
         dots: DotSequence,
         settings: StoreSettings,
     ) -> Self {
-        let topology = ArcSwap::from_pointee(Topology::new(&control.read(), &internode));
         let own = control.read().node_id();
         let ring_size = control.read().ring_size();
         let reaper = Reaper::new(clock.unix_us());
@@ -137,18 +123,13 @@ impl ReplicatedStore {
         control.set_clear_by(0);
         let choice = Arc::new(Properties(Arc::clone(&control)));
         let engine: Arc<dyn Engine> = Arc::new(CompressedEngine::new(engine, choice));
-        let records = Arc::new(Records::new(Arc::clone(&engine), clock.unix_us()));
+        let local = LocalNode::new(engine, control, internode, clock, dots, settings);
+        let local = Arc::new(local);
         Self {
-            engine,
-            records,
-            control,
-            internode,
-            topology,
+            riak_trees: RiakTrees::in_memory(&local),
+            local,
             plans: CoveragePlans::new(),
-            clock,
-            dots,
             write_clock: WriteClock::default(),
-            settings,
             hints: Arc::new(Hints::in_memory(settings.hint_count_max.0)),
             reaper,
             reap_records: Arc::new(ReapRecords::in_memory(ring_size, settings.reap_records)),
@@ -162,10 +143,8 @@ impl ReplicatedStore {
             conflicts: ConflictCounts::default(),
             change_log: None,
             replication_operator: OnceLock::new(),
-            riak_trees: RiakTrees::default(),
             consumes: AtomicBool::new(false),
             map_sessions: MapSessions::default(),
-            stats: Stats::default(),
             request_log: RequestLog::new(settings.request_log),
             room: OnceLock::new(),
         }
@@ -177,8 +156,8 @@ impl ReplicatedStore {
     ///
     /// When the disk refuses, or has something else in the place of hints.
     pub fn with_hints(mut self, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
-        let count_max = self.settings.hint_count_max.0;
-        self.hints = Arc::new(Hints::open(disk, self.ring_size(), count_max)?);
+        let count_max = self.local.settings.hint_count_max.0;
+        self.hints = Arc::new(Hints::open(disk, self.local.ring_size(), count_max)?);
         Ok(self)
     }
 
@@ -193,8 +172,8 @@ impl ReplicatedStore {
         disk: Arc<dyn Disk>,
         entropy: u64,
     ) -> Result<Self, StoreError> {
-        let limits = self.settings.reap_records;
-        let records = ReapRecords::open(disk, self.ring_size(), limits, entropy)?;
+        let limits = self.local.settings.reap_records;
+        let records = ReapRecords::open(disk, self.local.ring_size(), limits, entropy)?;
         self.reap_records = Arc::new(records);
         Ok(self)
     }
@@ -203,7 +182,7 @@ impl ReplicatedStore {
     /// memory, within a bound, and ends with the process.
     #[must_use]
     pub fn with_riak_trees(mut self, disk: Arc<dyn Disk>) -> Self {
-        self.riak_trees = RiakTrees::open(disk, self.clock.unix_secs());
+        self.riak_trees = RiakTrees::open(&self.local, disk);
         self
     }
 
@@ -236,29 +215,35 @@ impl ReplicatedStore {
         self.reap_records.note_ends()
     }
 
+    /// The trees by which Riak nodes compare whole clusters.
+    #[must_use]
+    pub const fn riak_trees(&self) -> &Arc<RiakTrees> {
+        &self.riak_trees
+    }
+
     /// The control plane: bucket types, bucket properties, layout.
     #[must_use]
-    pub const fn control(&self) -> &Arc<ControlPlane> {
-        &self.control
+    pub fn control(&self) -> &Arc<ControlPlane> {
+        &self.local.control
     }
 
     /// Counters and latency histograms of this store.
     #[must_use]
-    pub const fn stats(&self) -> &Stats {
-        &self.stats
+    pub fn stats(&self) -> &Stats {
+        &self.local.stats
     }
 
     /// Figures since the start and of the last minute, those of the engine included.
     #[must_use]
     pub fn figures(&self) -> StatsSnapshot {
-        self.stats.follow_indexes(|| self.engine.index_activity());
-        self.stats.snapshot()
+        self.local.stats.follow_indexes(|| self.local.engine.index_activity());
+        self.local.stats.snapshot()
     }
 
     /// Keeps the present figures, so that later ones can tell of the last minute; call it once a second.
     pub fn sample_figures(&self) {
-        self.stats.follow_indexes(|| self.engine.index_activity());
-        self.stats.sample();
+        self.local.stats.follow_indexes(|| self.local.engine.index_activity());
+        self.local.stats.sample();
     }
 
     /// The slowest requests, the largest objects, the hottest keys.
@@ -281,20 +266,20 @@ impl ReplicatedStore {
 
     /// The settings, for operators.
     #[must_use]
-    pub const fn settings(&self) -> &StoreSettings {
-        &self.settings
+    pub fn settings(&self) -> &StoreSettings {
+        &self.local.settings
     }
 
     /// The storage engine, for figures and operators.
     #[must_use]
     pub fn engine(&self) -> &dyn Engine {
-        &*self.engine
+        &*self.local.engine
     }
 
     /// The clock of the node.
     #[must_use]
     pub fn clock(&self) -> &dyn Clock {
-        &*self.clock
+        &*self.local.clock
     }
 
     /// A key that no other record has: made from an event of this store.
@@ -303,7 +288,7 @@ impl ReplicatedStore {
     ///
     /// When events can't be made durable.
     pub fn generate_key(&self) -> Result<Bytes, RequestError> {
-        let dot = self.dots.issue(0)?;
+        let dot = self.local.dots.issue(0)?;
         Ok(make_vtag(&dot, GENERATED_KEY_SALT))
     }
 
@@ -313,14 +298,14 @@ impl ReplicatedStore {
     ///
     /// As [`ReplicatedStore::generate_key`].
     pub(crate) fn new_tag(&self) -> Result<Bytes, RequestError> {
-        let dot = self.dots.issue(0)?;
+        let dot = self.local.dots.issue(0)?;
         Ok(make_vtag(&dot, TAG_SALT))
     }
 
     /// Answers other nodes' requests on this node's copies from now on, for as long as the store lives.
     pub fn serve_replicas(self: &Arc<Self>) {
         let service = Arc::new(ReplicaService::new(self));
-        self.internode.register(METHOD_FIRST..=METHOD_LAST, service);
+        self.local.internode.register(METHOD_FIRST..=METHOD_LAST, service);
     }
 
     /// Reaps tombstones, keeps hints and hands over what belongs to other nodes, until the task is dropped.
@@ -333,26 +318,12 @@ impl ReplicatedStore {
         let found = Arc::clone(&self).run_healing_of_found();
         let queues = Arc::clone(&self).run_source_queues();
         let changes = Arc::clone(&self).run_change_log();
-        let trees = Arc::clone(&self).run_riak_trees();
+        let trees = Arc::clone(&self.riak_trees).run();
         let transfers = self.run_transfers();
         tokio::join!(
             biased; reaper, hints, exchanges, verification, healing, found, queues, changes, trees,
             transfers
         );
-    }
-
-    /// Waits until everything up to `ticket` survives the death of the machine.
-    pub(crate) async fn durable(
-        &self,
-        ticket: Ticket,
-        timeout_ms: Option<u32>,
-    ) -> Result<(), RequestError> {
-        let synced = poll_fn(|context| self.engine.poll_durable(ticket, context.waker()));
-        let limit = Duration::from_millis(u64::from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)));
-        match tokio::time::timeout(limit, synced).await {
-            Ok(result) => Ok(result?),
-            Err(_) => Err(RequestError::Timeout),
-        }
     }
 }
 

@@ -71,24 +71,24 @@ impl ReplicatedStore {
             if matches!(made.sent, SentForm::Granted(_)) {
                 // Some may have the write, and grants are of one topology: it is not tried again.
                 let is_met = matches!(ended, Ok(End::Met));
-                let is_newest = self.topology_now().newest_layout() == newest;
+                let is_newest = self.local.topology_now().newest_layout() == newest;
                 return if is_met && is_newest { Ok(()) } else { Err(RequestError::Timeout) };
             }
             match ended? {
                 // A layout that came meanwhile has to be satisfied too: its copies are made of what
                 // was there before everybody wrote by it.
-                End::Met if self.topology_now().newest_layout() == newest => {
-                    if self.topology_now().raised_at() > version {
+                End::Met if self.local.topology_now().newest_layout() == newest => {
+                    if self.local.topology_now().raised_at() > version {
                         self.note_added(made);
                     }
                     return Ok(());
                 }
                 End::Met => {}
                 End::StaleLayout => {
-                    self.wait_for_newer(version, deadline.min(sends_until)).await?;
+                    self.local.wait_for_newer(version, deadline.min(sends_until)).await?;
                 }
             }
-            topology = self.topology();
+            topology = self.local.topology();
             let n_val = made.quorums.n_val;
             layouts = topology.writers(made.partition, n_val, made.sloppy, &[]);
         }
@@ -97,9 +97,9 @@ impl ReplicatedStore {
     /// Notes for new primaries what was written while its bucket got more replicas: the copies of others that
     /// fill theirs may have been read before.
     fn note_added(&self, made: &Made) {
-        let topology = self.topology();
+        let topology = self.local.topology();
         let written = topology.primaries(made.partition, made.quorums.n_val);
-        if let Some(n_val) = n_val_of(&self.control.read(), &made.key) {
+        if let Some(n_val) = n_val_of(&self.local.control.read(), &made.key) {
             self.note_missed(&topology, &made.key, made.partition, n_val, &written);
         }
     }
@@ -352,7 +352,8 @@ impl<'a> WriteRun<'a> {
             }
             if syncing
                 && let OwnWrite::Logged(ticket) = own
-                && let Poll::Ready(synced) = store.engine.poll_durable(ticket, context.waker())
+                && let Poll::Ready(synced) =
+                    store.local.engine.poll_durable(ticket, context.waker())
             {
                 return Poll::Ready(
                     synced.map(|()| WriteEvent::Synced).map_err(RequestError::from),

@@ -50,9 +50,9 @@ impl ReplicatedStore {
     ) -> Result<ChangedInPages, StoreError> {
         let mut needs_whole = false;
         let applied = match in_pages {
-            InPages::Operation(change) => self.records.change_pages(at, access, *change)?,
+            InPages::Operation(change) => self.local.records.change_pages(at, access, *change)?,
             InPages::Write(write) => {
-                self.records.change_root(at, access, &mut |_, paged, pages| {
+                self.local.records.change_root(at, access, &mut |_, paged, pages| {
                     let written = write(paged, pages)?;
                     needs_whole = written.is_none();
                     let Some((becomes, now)) = written else { return Ok(Becomes::Same) };
@@ -173,7 +173,7 @@ impl ReplicatedStore {
         let PageReceivers { alone, replicates, returns_object } = sent;
         let object = merged.object();
         let sibling_count = object.siblings.len() as u32;
-        if sibling_count > self.settings.limits.sibling_count_max {
+        if sibling_count > self.local.settings.limits.sibling_count_max {
             return Ok(kept(Err(RequestError::TooManySiblings(sibling_count))));
         }
         let mut root = Vec::new();

@@ -16,7 +16,7 @@ impl ReplicatedStore {
     /// Refuses too many siblings.
     pub(crate) fn check_siblings(&self, object: &Object) -> Result<(), RequestError> {
         let sibling_count = object.siblings.len() as u32;
-        match sibling_count > self.settings.limits.sibling_count_max {
+        match sibling_count > self.local.settings.limits.sibling_count_max {
             true => Err(RequestError::TooManySiblings(sibling_count)),
             false => Ok(()),
         }
@@ -30,20 +30,20 @@ impl ReplicatedStore {
         props: &BucketProps,
         time_secs: u64,
     ) -> Result<Dot, StoreError> {
-        let topology = self.topology_now();
+        let topology = self.local.topology_now();
         let keeps = topology.is_alone() || {
-            let replicas = self.replicas_by(&topology, at.encoded, props.n_val);
+            let replicas = self.local.replicas_by(&topology, at.encoded, props.n_val);
             topology.keeps(at.partition, replicas)
         };
         match keeps {
-            true => self.dots.issue(time_secs),
-            false => self.dots.issue_passing(at.partition, time_secs),
+            true => self.local.dots.issue(time_secs),
+            false => self.local.dots.issue_passing(at.partition, time_secs),
         }
     }
 
     /// The time of a write that replaces a value of this time (0: none).
     pub(crate) fn write_time_us(&self, policy: WritePolicy, replaced_us: u64) -> u64 {
-        let clock_us = self.clock.unix_us();
+        let clock_us = self.local.clock.unix_us();
         match policy {
             WritePolicy::LastWriteWins => self.write_clock.next(clock_us, replaced_us),
             _ => time_after(clock_us, [replaced_us]),
@@ -55,13 +55,13 @@ impl ReplicatedStore {
         match props.ttl_secs {
             Some(0) => None,
             Some(ttl_secs) => Some(ttl_secs),
-            None => self.settings.ttl_secs_default,
+            None => self.local.settings.ttl_secs_default,
         }
     }
 
     /// Refuses objects that are too large, and logs large ones.
     pub(crate) fn check_size(&self, key: KeyRef<'_>, size_bytes: u64) -> Result<(), RequestError> {
-        let limits = &self.settings.limits;
+        let limits = &self.local.settings.limits;
         if size_bytes > limits.object_size_bytes_max {
             return Err(RequestError::ObjectTooLarge { size_bytes });
         }
@@ -77,7 +77,7 @@ impl ReplicatedStore {
     }
 
     pub(crate) fn warn_if_many(&self, key: KeyRef<'_>, object: &Object) {
-        let limits = &self.settings.limits;
+        let limits = &self.local.settings.limits;
         if object.siblings.len() as u32 > limits.sibling_count_warning {
             tracing::warn!(
                 bucket = %String::from_utf8_lossy(key.bucket.bucket),

@@ -46,9 +46,11 @@ impl ReplicatedStore {
             WrittenObject::Encoded(written) => written.meta.tombstone,
             WrittenObject::Decoded(object) => object.is_tombstone(),
             WrittenObject::Delta(_) => false,
-            WrittenObject::InPlace => {
-                self.records.head(at).is_ok_and(|meta| meta.is_some_and(|meta| meta.tombstone))
-            }
+            WrittenObject::InPlace => self
+                .local
+                .records
+                .head(at)
+                .is_ok_and(|meta| meta.is_some_and(|meta| meta.tombstone)),
         };
         // Clients read data types with contexts of another kind.
         let context = match (props.datatype, written) {
@@ -56,14 +58,14 @@ impl ReplicatedStore {
             (None, WrittenObject::Encoded(written)) => context_of(&written.object),
             (None, WrittenObject::Decoded(object)) => Some(encode_context(&object.clock)),
             (None, WrittenObject::Delta(_) | WrittenObject::InPlace) => {
-                match self.engine.get(at, Access::NoWait) {
+                match self.local.engine.get(at, Access::NoWait) {
                     Ok(Fetch::Found(record)) => context_of(&record.value),
                     _ => None,
                 }
             }
         };
         let key = Bytes::copy_from_slice(at.encoded);
-        log.append(key, is_delete, context.unwrap_or_default(), self.clock.unix_us());
+        log.append(key, is_delete, context.unwrap_or_default(), self.local.clock.unix_us());
     }
 }
 
@@ -76,8 +78,8 @@ impl ReplicatedStore {
         let mut is_refused = false;
         loop {
             ticks.tick().await;
-            let (flushed, now_us) = (Arc::clone(&log), self.clock.unix_us());
-            match self.settings.blocking.aside(move || Ok(flushed.flush(now_us)?)).await {
+            let (flushed, now_us) = (Arc::clone(&log), self.local.clock.unix_us());
+            match self.local.settings.blocking.aside(move || Ok(flushed.flush(now_us)?)).await {
                 Ok(()) => is_refused = false,
                 Err(fault) if !std::mem::replace(&mut is_refused, true) => {
                     tracing::error!(%fault, "the log of change feeds could not be synced");

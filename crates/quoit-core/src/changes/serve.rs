@@ -27,7 +27,7 @@ pub(super) const fn of_wire(place: ChangesPlace) -> LogPlace {
 impl ReplicatedStore {
     pub(crate) fn serve_ask_changes(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         // A log has nothing to do with layouts.
-        let asked = match self.read_header(request, |_: &AskChanges| u64::MAX) {
+        let asked = match self.local.read_header(request, |_: &AskChanges| u64::MAX) {
             Ok(asked) => asked,
             Err(refusal) => return refuse(reply, &refusal),
         };
@@ -45,7 +45,7 @@ impl ReplicatedStore {
         asked: AskChanges,
     ) -> Result<ToldChanges, RequestError> {
         let store = Arc::clone(self);
-        self.settings.blocking.aside(move || store.read_changes(&asked)).await
+        self.local.settings.blocking.aside(move || store.read_changes(&asked)).await
     }
 
     fn read_changes(&self, asked: &AskChanges) -> Result<ToldChanges, RequestError> {
@@ -61,7 +61,7 @@ impl ReplicatedStore {
         let bucket = BucketRef { bucket_type: &asked.bucket_type, bucket: &asked.bucket };
         let mut told = ToldChanges::default();
         for _ in 0..PIECE_COUNT_MAX {
-            let read = match log.read(from, self.clock.unix_us())? {
+            let read = match log.read(from, self.local.clock.unix_us())? {
                 Ok(read) => read,
                 // What was read before it is told first.
                 Err(_) if !told.changes.is_empty() => break,

@@ -193,7 +193,7 @@ impl ReplicatedStore {
     }
 
     fn feed_period(&self, query: &ChangeQuery) -> Result<u32, ChangeFeedError> {
-        let state = self.control.read();
+        let state = self.local.control.read();
         let bucket = BucketRef { bucket_type: &query.bucket_type, bucket: &query.bucket };
         let period = bucket_props(&state, bucket)?.change_feed.unwrap_or(0);
         if period == 0 { Err(ChangeFeedError::Off) } else { Ok(period) }
@@ -223,7 +223,7 @@ impl ChangeStream {
     /// When changes are missing, the feed was switched off, or this node's log can't be read.
     pub async fn next(&mut self) -> Result<ChangeBatch, ChangeFeedError> {
         // Right after its start everybody looks dead to a node.
-        let _ = self.store.settled_topology(Some(SETTLE_TIMEOUT_MS)).await;
+        let _ = self.store.local.settled_topology(Some(SETTLE_TIMEOUT_MS)).await;
         loop {
             let period = self.store.feed_period(&self.query)?;
             if std::mem::replace(&mut self.position.period, period) != period {
@@ -260,7 +260,7 @@ impl ChangeStream {
 
     /// Takes up new members, and tells of those that have gone: what they had not told is gone.
     fn follow_members(&mut self) -> Result<(), ChangeFeedError> {
-        let state = self.store.state();
+        let state = self.store.local.state();
         let mut members = BTreeMap::new();
         for member in state.members().iter() {
             members.insert(mark_of(member.id), (member.id, Arc::clone(&member.name)));
@@ -308,7 +308,7 @@ impl ChangeStream {
 
     /// Asks each node of which nothing waits.
     async fn ask(&mut self) -> Result<(), ChangeFeedError> {
-        let own = self.store.state().node_id();
+        let own = self.store.local.state().node_id();
         let (mut replies, mut asked, mut own_mark) = (Replies::new(), Vec::new(), None);
         for (mark, node) in &self.nodes {
             if !node.waiting.is_empty() {
@@ -316,7 +316,7 @@ impl ChangeStream {
             }
             if node.id == own {
                 own_mark = Some(*mark);
-            } else if let Some(peer) = self.store.reachable(node.id) {
+            } else if let Some(peer) = self.store.local.reachable(node.id) {
                 let question = self.question(node);
                 let slot = asked.len() as u16;
                 if peer

@@ -72,7 +72,7 @@ impl ReplicatedStore {
             }
         };
         let applied = loop {
-            match self.records.update(at, Before::Read, access, &mut change)? {
+            match self.local.records.update(at, Before::Read, access, &mut change)? {
                 Updated::Applied(applied) => break applied,
                 Updated::InPages => {}
             }
@@ -85,7 +85,7 @@ impl ReplicatedStore {
                 is_joined = joined.is_some();
                 Ok(joined)
             };
-            if let Some(applied) = self.records.change_pages(at, access, &mut in_pages)? {
+            if let Some(applied) = self.local.records.change_pages(at, access, &mut in_pages)? {
                 if !is_joined {
                     return Ok(Joined::NeedsWhole);
                 }

@@ -48,9 +48,9 @@ impl ReplicatedStore {
         let entered = self.admit_get()?;
         key.check()?;
         let encoded = key.encoded();
-        let topology = self.settled_topology(options.timeout_ms).await;
+        let topology = self.local.settled_topology(options.timeout_ms).await;
         let (at, quorums) = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             let props = object_props(&state, key.bucket)?;
             question.datatype_in(datatype_of(props)).map_err(DataTypeError::from)?;
             (record_at(&state, props, key, &encoded), options.resolve(props)?)
@@ -87,10 +87,10 @@ impl ReplicatedStore {
         question: &Question,
     ) -> Result<PartCopy, RequestError> {
         let wanted = question.wanted();
-        if let Some(copy) = self.records.part(at, &question.path, wanted, Access::NoWait)? {
+        if let Some(copy) = self.local.records.part(at, &question.path, wanted, Access::NoWait)? {
             return Ok(copy);
         }
-        let records = Arc::clone(&self.records);
+        let records = Arc::clone(&self.local.records);
         let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
         let path = question.path.clone();
         let read = move || {
@@ -98,7 +98,7 @@ impl ReplicatedStore {
             let copy = records.part(&place.at(), &path, wanted, Access::Wait)?;
             Ok(copy.unwrap_or(PartCopy::Missing))
         };
-        self.settings.blocking.aside(read).await
+        self.local.settings.blocking.aside(read).await
     }
 
     /// The part, if enough replicas have the same object; `None` when they don't, or can't say it soon.
@@ -112,7 +112,7 @@ impl ReplicatedStore {
     ) -> Result<Option<PartCopy>, RequestError> {
         let need = {
             let key = KeyRef::decode(at.encoded)?;
-            read_need(&self.control.read(), key.bucket, quorums)
+            read_need(&self.local.control.read(), key.bucket, quorums)
         };
         let voters = topology.readers(at.partition, need.replica_count(), sloppy, &[]);
         ReadTally::check(&need, &voters)?;

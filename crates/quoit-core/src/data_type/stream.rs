@@ -80,27 +80,27 @@ impl ReplicatedStore {
         sink: &mut (dyn ItemSink + Send),
     ) -> Result<bool, RequestError> {
         self.check_gets()?;
-        let started_us = self.clock.monotonic_us();
+        let started_us = self.local.clock.monotonic_us();
         key.check()?;
         let encoded = key.encoded();
-        let topology = self.topology();
+        let topology = self.local.topology();
         let (at, quorums) = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             let props = object_props(&state, key.bucket)?;
             (record_at(&state, props, key, &encoded), options.resolve(props)?)
         };
-        if !topology.is_alone() && !self.internode.is_settled() {
+        if !topology.is_alone() && !self.local.internode.is_settled() {
             return Ok(false);
         }
-        let blocking = self.settings.blocking;
-        if !wait_if_blocked(blocking, |access| Ok(self.records.is_in_pages(&at, access)?))? {
+        let blocking = self.local.settings.blocking;
+        if !wait_if_blocked(blocking, |access| Ok(self.local.records.is_in_pages(&at, access)?))? {
             return Ok(false);
         }
         let mut asked = None;
         if topology.is_alone() {
             self.check_read(&topology, at.partition, &quorums, true)?;
         } else {
-            let need = read_need(&self.control.read(), key.bucket, &quorums);
+            let need = read_need(&self.local.control.read(), key.bucket, &quorums);
             asked = match ask_for_digests(&topology, &at, &need, options.is_sloppy())? {
                 ConfirmationPlan::Own => None,
                 ConfirmationPlan::Asked(asked) => Some(asked),
@@ -108,7 +108,7 @@ impl ReplicatedStore {
             };
         }
         let mut handing = Handing { sink, identity: identity_of(key, &encoded), read: None };
-        let shown = blocking.in_place(|| self.records.each_item(&at, &mut handing))?;
+        let shown = blocking.in_place(|| self.local.records.each_item(&at, &mut handing))?;
         let (Some(digest), Some((datatype, sizes))) = (shown, handing.read) else {
             return Ok(false);
         };
@@ -118,10 +118,10 @@ impl ReplicatedStore {
                 return Ok(false);
             }
         } else {
-            let time_us = self.clock.monotonic_us() - started_us;
+            let time_us = self.local.clock.monotonic_us() - started_us;
             self.stats().record_get(time_us, &Ok(Some(sizes)));
         }
-        let time_us = self.clock.monotonic_us() - started_us;
+        let time_us = self.local.clock.monotonic_us() - started_us;
         self.stats().data_types().record_get(datatype, time_us, sizes);
         Ok(true)
     }

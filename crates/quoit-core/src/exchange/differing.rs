@@ -37,7 +37,8 @@ impl ReplicatedStore {
     ) -> Result<Option<BTreeSet<Tag>>, ExchangeError> {
         // Of records that have not expired by the slowest clock all are compared: a copy that lacks one of
         // them is not complete.
-        let with = self.begin_exchange(peer, super::expiry::earliest_hour(self.clock.unix_secs()));
+        let with =
+            self.begin_exchange(peer, super::expiry::earliest_hour(self.local.clock.unix_secs()));
         let step = |class: usize| {
             let scope = Scope { n_val_class: class as u8, hour_min: with.hour_min };
             RangeStep::all(partition, scope)

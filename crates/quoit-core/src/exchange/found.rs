@@ -23,7 +23,8 @@ impl ReplicatedStore {
         loop {
             sleep(LOOK_PAUSE).await;
             looks += 1;
-            let mut damaged: BTreeSet<_> = self.engine.take_found_damage().into_iter().collect();
+            let mut damaged: BTreeSet<_> =
+                self.local.engine.take_found_damage().into_iter().collect();
             if !damaged.is_empty() {
                 self.healing.met.notify_one();
             }

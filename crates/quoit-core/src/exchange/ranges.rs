@@ -237,7 +237,7 @@ impl ReplicatedStore {
         partition: Partition,
         key: &Bytes,
     ) -> Result<Option<u64>, TransferError> {
-        let layout_version = self.control.read().layouts().newest().version();
+        let layout_version = self.local.control.read().layouts().newest().version();
         let mut copies =
             self.copies_beside(Counterpart::Member { peer, layout_version }, partition, key);
         self.unite_copies(&mut copies).await
@@ -266,7 +266,7 @@ impl ReplicatedStore {
         partition: Partition,
         key: &Bytes,
     ) -> ComparedCopies<'p> {
-        let (records, blocking) = (Arc::clone(&self.records), self.settings.blocking);
+        let (records, blocking) = (Arc::clone(&self.local.records), self.local.settings.blocking);
         let own = OwnCopy { records, blocking, key: key.clone(), partition };
         ComparedCopies { own, with, written: None, byte_count: 0 }
     }

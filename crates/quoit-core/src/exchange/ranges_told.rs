@@ -86,11 +86,11 @@ impl ReplicatedStore {
     fn own_copy_of(&self, encoded: &Bytes) -> Result<OwnCopy, RequestError> {
         let key = KeyRef::decode(encoded)?;
         let partition = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             let props = object_props(&state, key.bucket)?;
             record_at(&state, props, key, encoded).partition
         };
-        let (records, blocking) = (Arc::clone(&self.records), self.settings.blocking);
+        let (records, blocking) = (Arc::clone(&self.local.records), self.local.settings.blocking);
         Ok(OwnCopy { records, blocking, key: encoded.clone(), partition })
     }
 }
@@ -98,8 +98,8 @@ impl ReplicatedStore {
 impl ReplicatedStore {
     /// The copy that a request is about.
     fn copy_of(&self, of: &RangesOf) -> Result<OwnCopy, Refusal> {
-        let partition = self.place(&of.key, of.partition)?.at().partition;
-        let (records, blocking) = (Arc::clone(&self.records), self.settings.blocking);
+        let partition = self.local.place(&of.key, of.partition)?.at().partition;
+        let (records, blocking) = (Arc::clone(&self.local.records), self.local.settings.blocking);
         Ok(OwnCopy { records, blocking, key: of.key.clone(), partition })
     }
 
@@ -114,7 +114,8 @@ impl ReplicatedStore {
         request: &IncomingRequest,
         reply: Responder,
     ) {
-        let asked = self.read_header(request, |asked: &CompareRanges| asked.of.layout_version);
+        let asked =
+            self.local.read_header(request, |asked: &CompareRanges| asked.of.layout_version);
         let asked = asked.and_then(|asked| {
             let (path, ranges) = read_compared(&asked.of).ok_or_else(no_ranges)?;
             match asked.digests.len() == ranges.len() {
@@ -136,7 +137,7 @@ impl ReplicatedStore {
     }
 
     pub(crate) fn serve_read_ranges(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let asked = self.read_header(request, |asked: &ReadRanges| asked.of.layout_version);
+        let asked = self.local.read_header(request, |asked: &ReadRanges| asked.of.layout_version);
         let (own, region) = match asked.and_then(|asked| self.asked_for(&asked.of)) {
             Ok(asked) => asked,
             Err(refusal) => return refuse(reply, &refusal),
@@ -154,7 +155,7 @@ impl ReplicatedStore {
         if !self.transfers.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
-        let asked = self.read_header(request, |asked: &TakeRanges| asked.of.layout_version);
+        let asked = self.local.read_header(request, |asked: &TakeRanges| asked.of.layout_version);
         let asked = asked.and_then(|asked| {
             let of_copy = self.asked_for(&asked.of)?;
             let object = decode(&request.payload);
@@ -170,7 +171,7 @@ impl ReplicatedStore {
             let is_stale = match taken.await {
                 Ok(TakenRanges::Written(ticket)) => {
                     self.note_taken_ranges(&own);
-                    match self.synced(ticket).await {
+                    match self.local.synced(ticket).await {
                         Ok(()) => false,
                         Err(fault) => return refuse(reply, &fault.into()),
                     }

@@ -197,13 +197,13 @@ impl ReplicatedStore {
         let refile = move || {
             refiled.iter().try_for_each(|(key, class)| store.refile(partition, key, *class))
         };
-        self.settings.blocking.behind(move || Ok(refile()?)).await?;
+        self.local.settings.blocking.behind(move || Ok(refile()?)).await?;
         Ok(plan)
     }
 
     /// Whether a node is a primary of a record, as far as its bucket is known here.
     pub(crate) fn is_primary_of(&self, node: NodeId, partition: Partition, key: &Bytes) -> bool {
-        let state = self.control.read();
+        let state = self.local.control.read();
         let n_val = n_val_of(&state, key);
         n_val.is_none_or(|n_val| primaries(&state, partition, n_val).contains(&node))
     }
@@ -217,7 +217,7 @@ impl ReplicatedStore {
     ) -> Result<Vec<(Tag, Bytes, Record)>, ExchangeError> {
         let store = Arc::clone(self);
         let read = move || {
-            let records = read(&store.records, partition, &tags)?.into_iter();
+            let records = read(&store.local.records, partition, &tags)?.into_iter();
             let placed = records.filter_map(|(key, record)| {
                 let tag =
                     Place::new(&key, partition).ok().map(|place| Tag::of(place.at().identity));
@@ -225,7 +225,7 @@ impl ReplicatedStore {
             });
             Ok(placed.collect())
         };
-        Ok(self.settings.blocking.behind(read).await?)
+        Ok(self.local.settings.blocking.behind(read).await?)
     }
 
     async fn records(
@@ -265,7 +265,7 @@ impl ReplicatedStore {
                 // As one that has to last: what is there as it came may be of another n_val class.
                 let outcome = store.take_copy(&at, &replicated, true, Access::Wait)?;
                 let kept_out_by = store.kept_out_by(&at, outcome)?;
-                let head = store.engine.head(&at)?;
+                let head = store.local.engine.head(&at)?;
                 let differs = head.is_some_and(|meta| meta.digest != record.digest);
                 taken.push(FetchedRecord {
                     tag: Tag::of(at.identity),
@@ -276,7 +276,7 @@ impl ReplicatedStore {
             }
             Ok::<_, RequestError>(Some(taken))
         };
-        Ok(self.settings.blocking.behind(take).await?)
+        Ok(self.local.settings.blocking.behind(take).await?)
     }
 }
 

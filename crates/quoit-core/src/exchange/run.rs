@@ -71,7 +71,7 @@ impl ReplicatedStore {
 
     /// The nodes that share each partition.
     pub(super) fn sharing(&self) -> BTreeMap<Partition, Vec<NodeId>> {
-        let state = self.state();
+        let state = self.local.state();
         let own = state.node_id();
         let mut sharing: BTreeMap<Partition, Vec<NodeId>> = BTreeMap::new();
         for member in state.members().iter().filter(|member| member.id != own) {
@@ -84,7 +84,7 @@ impl ReplicatedStore {
 
     /// Compares copies with those of other nodes, in turn, until the task is dropped.
     pub(crate) async fn run_exchanges(self: Arc<Self>) {
-        if !self.exchanges.settings.active || self.engine.compared().is_none() {
+        if !self.exchanges.settings.active || self.local.engine.compared().is_none() {
             return;
         }
         let mut running = JoinSet::new();
@@ -110,24 +110,25 @@ impl ReplicatedStore {
     }
 
     fn tell_schedule(&self) {
-        let state = self.state();
+        let state = self.local.state();
         let others = state.members().iter().filter(|member| member.id != state.node_id());
-        let nodes = others.map(|member| (member.id, self.reachable(member.id).is_some())).collect();
+        let nodes =
+            others.map(|member| (member.id, self.local.reachable(member.id).is_some())).collect();
         self.exchanges.schedule.lock().set_nodes(&nodes, Instant::now());
     }
 
     /// The partitions that an exchange with a node compares; none where this node compares nothing.
     pub(crate) fn compared_with(&self, node: NodeId) -> BTreeSet<Partition> {
-        if !self.exchanges.settings.active || self.engine.compared().is_none() {
+        if !self.exchanges.settings.active || self.local.engine.compared().is_none() {
             return BTreeSet::new();
         }
-        let state = self.state();
+        let state = self.local.state();
         roots::shared(&state, state.node_id(), node).iter().map(|each| each.partition).collect()
     }
 
     /// One exchange. Says whether it came to its end: copies that both had complete are equal then.
     pub(crate) async fn exchange_with(self: &Arc<Self>, node: NodeId) -> bool {
-        let Some(peer) = self.reachable(node) else { return false };
+        let Some(peer) = self.local.reachable(node) else { return false };
         self.stats().count(Counter::Exchanges);
         match self.exchange(&peer).await {
             Ok(outcome) => {
@@ -165,7 +166,7 @@ impl ReplicatedStore {
     }
 
     async fn exchange(self: &Arc<Self>, peer: &Peer) -> Result<ExchangeOutcome, ExchangeError> {
-        let with = self.begin_exchange(peer, first_hour(self.clock.unix_secs()));
+        let with = self.begin_exchange(peer, first_hour(self.local.clock.unix_secs()));
         let compared = self.compare_roots(&with).await?;
         let scope = |class: usize| Scope { n_val_class: class as u8, hour_min: with.hour_min };
         let steps: Vec<RangeStep> = compared
@@ -194,10 +195,10 @@ impl ReplicatedStore {
         let number = self.exchanges.number.fetch_add(1, Ordering::Relaxed);
         With {
             peer,
-            layout_version: self.state().layouts().newest().version(),
+            layout_version: self.local.state().layouts().newest().version(),
             hour_min,
             // Nobody gains by knowing it.
-            salt: self.internode.boot_id().wrapping_add(number),
+            salt: self.local.internode.boot_id().wrapping_add(number),
         }
     }
 
@@ -207,9 +208,9 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         with: &With<'_>,
     ) -> Result<Vec<SharedPartition>, ExchangeError> {
-        let state = self.state();
+        let state = self.local.state();
         let shared = roots::shared(&state, state.node_id(), with.peer.node_id());
-        let Some(engine) = self.engine.compared() else { return Ok(Vec::new()) };
+        let Some(engine) = self.local.engine.compared() else { return Ok(Vec::new()) };
         if shared.is_empty() {
             return Ok(Vec::new());
         }
@@ -228,11 +229,11 @@ impl ReplicatedStore {
         let store = Arc::clone(self);
         let mut walking = walk.take();
         let step = move || {
-            let Some(engine) = store.engine.compared() else { return Ok((None, walking)) };
+            let Some(engine) = store.local.engine.compared() else { return Ok((None, walking)) };
             let asked = walking.ask(engine)?;
             Ok((asked, walking))
         };
-        let (asked, walked) = self.settings.blocking.behind(step).await?;
+        let (asked, walked) = self.local.settings.blocking.behind(step).await?;
         *walk = walked;
         let Some((ranges, asked)) = asked else { return Ok(false) };
         let &With { layout_version, hour_min, salt, .. } = with;

@@ -38,10 +38,10 @@ impl ReplicatedStore {
                 Err(refusal) => return refuse(reply, &refusal),
             };
         let compare = || -> Result<Compared, Refusal> {
-            let state = self.state();
+            let state = self.local.state();
             let shared = roots::shared(&state, state.node_id(), from);
             // An engine whose copies can't be compared has none that are complete.
-            let (engine, shared) = match self.engine.compared() {
+            let (engine, shared) = match self.local.engine.compared() {
                 Some(engine) => (engine, shared),
                 None => return Ok(passing_over_all(&asked)),
             };
@@ -59,7 +59,7 @@ impl ReplicatedStore {
             Err(refusal) => return refuse(reply, &refusal),
         };
         tokio::spawn(async move {
-            let blocking = self.settings.blocking;
+            let blocking = self.local.settings.blocking;
             match blocking.behind(move || Ok(self.descended(&asked))).await {
                 Ok(Ok(descended)) => reply.send(&descended, b""),
                 Ok(Err(refusal)) => refuse(reply, &refusal),
@@ -88,7 +88,7 @@ impl ReplicatedStore {
         };
         let from = request.from;
         tokio::spawn(async move {
-            let blocking = self.settings.blocking;
+            let blocking = self.local.settings.blocking;
             match blocking.behind(move || Ok(self.pulled(&pull, from))).await {
                 Ok(Ok((pulled, records))) => {
                     let records: Vec<_> = records.iter().collect();
@@ -152,7 +152,7 @@ impl ReplicatedStore {
 
     /// Whether a node is handed large sets and maps page by page that it lacks.
     fn hands_pages_to(&self, to: NodeId) -> bool {
-        self.transfers.throttle.check_outbound().is_ok() && self.reachable(to).is_some()
+        self.transfers.throttle.check_outbound().is_ok() && self.local.reachable(to).is_some()
     }
 
     /// Whole objects of a tag. Those that are to go page by page are left out and noted as missed: they are
@@ -165,7 +165,8 @@ impl ReplicatedStore {
         is_for_pages: &dyn Fn(&Bytes, &Record) -> bool,
     ) -> Result<Vec<(Bytes, Record)>, Refusal> {
         let tags = [tag];
-        let roots = self.records.tagged_roots(partition, &tags).map_err(RequestError::from)?;
+        let roots =
+            self.local.records.tagged_roots(partition, &tags).map_err(RequestError::from)?;
         let (later, now): (Vec<_>, Vec<_>) =
             roots.into_iter().partition(|(key, record)| is_for_pages(key, record));
         for (key, _) in &later {
@@ -177,7 +178,8 @@ impl ReplicatedStore {
         if !now.iter().any(|(_, record)| PagedObject::is_one(&record.value)) {
             return Ok(now);
         }
-        let mut records = self.records.tagged(partition, &tags).map_err(RequestError::from)?;
+        let mut records =
+            self.local.records.tagged(partition, &tags).map_err(RequestError::from)?;
         records.retain(|(key, _)| !later.iter().any(|(other, _)| other == key));
         Ok(records)
     }
@@ -188,7 +190,7 @@ impl ReplicatedStore {
         if ours.meta.digest == theirs.digest {
             return Newer::Neither;
         }
-        let state = self.control.read();
+        let state = self.local.control.read();
         let props = KeyRef::decode(key).ok().and_then(|key| state.bucket_props(key.bucket).ok());
         let is_causal = props.is_none_or(|props| merge_rule(props) == MergeRule::Causal);
         match (Object::decode_clock(&ours.value), decode_context(&theirs.clock)) {
@@ -200,12 +202,13 @@ impl ReplicatedStore {
     }
 
     fn comparable(&self) -> Result<&dyn Compare, Refusal> {
-        let compared = self.engine.compared();
+        let compared = self.local.engine.compared();
         compared.ok_or_else(|| Refusal::Malformed("copies of this engine can't be compared".into()))
     }
 
     fn check_partition(&self, number: u32) -> Result<Partition, Refusal> {
-        let partition = u16::try_from(number).ok().filter(|each| *each < self.ring_size().get());
+        let partition =
+            u16::try_from(number).ok().filter(|each| *each < self.local.ring_size().get());
         let none = || Refusal::Malformed(format!("there is no partition {number}"));
         partition.map(Partition).ok_or_else(none)
     }
@@ -219,7 +222,7 @@ impl ReplicatedStore {
     ) -> Result<M, Refusal> {
         let header = M::decode(request.header.clone())
             .map_err(|fault| Refusal::Malformed(fault.to_string()))?;
-        if layout_version(&header) != self.state().layouts().newest().version() {
+        if layout_version(&header) != self.local.state().layouts().newest().version() {
             return Err(Refusal::StaleLayout);
         }
         Ok(header)

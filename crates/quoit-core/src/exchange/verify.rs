@@ -51,8 +51,8 @@ impl ReplicatedStore {
             }
             let store = Arc::clone(&self);
             let piece_bytes = PIECE_BYTES.min(bytes_per_sec);
-            let read = move || Ok(store.engine.verify(place, piece_bytes)?);
-            let verified = match self.settings.blocking.behind(read).await {
+            let read = move || Ok(store.local.engine.verify(place, piece_bytes)?);
+            let verified = match self.local.settings.blocking.behind(read).await {
                 Ok(verified) => verified,
                 Err(fault) => {
                     tracing::warn!(%fault, "data on disk could not be verified");
@@ -112,7 +112,7 @@ impl ReplicatedStore {
     /// holds may have been deleted, but there is nothing better. This node's own copy need not be whole: to
     /// be filled may take long, and what it can't read is an error to its clients meanwhile.
     fn healers(&self, partition: Partition) -> Vec<NodeId> {
-        let state = self.state();
+        let state = self.local.state();
         let (_, n_val_max) = n_vals(&state);
         let others = primaries(&state, partition, n_val_max).into_iter();
         let others = others.filter(|node| *node != state.node_id());
@@ -133,7 +133,7 @@ impl ReplicatedStore {
             if tags.is_empty() {
                 break;
             }
-            let Some(peer) = self.reachable(*node) else {
+            let Some(peer) = self.local.reachable(*node) else {
                 all_answered = false;
                 continue;
             };
@@ -157,8 +157,8 @@ impl ReplicatedStore {
         nodes: &[NodeId],
     ) -> usize {
         let store = Arc::clone(self);
-        let seek = move || Ok(store.records.owners_of_pages(partition, &tags)?);
-        let owners = match self.settings.blocking.behind(seek).await {
+        let seek = move || Ok(store.local.records.owners_of_pages(partition, &tags)?);
+        let owners = match self.local.settings.blocking.behind(seek).await {
             Ok(owners) => owners,
             Err(fault) => {
                 tracing::warn!(%fault, "whose pages are damaged could not be found out");
@@ -186,7 +186,7 @@ impl ReplicatedStore {
             let some = &left[..left.len().min(TAG_COUNT)];
             let mut pull = Pull {
                 partition: u32::from(partition.0),
-                layout_version: self.state().layouts().newest().version(),
+                layout_version: self.local.state().layouts().newest().version(),
                 with_tombstones: true,
                 ..Pull::default()
             };

@@ -159,7 +159,7 @@ impl ReplicatedStore {
             };
             let left = deadline.saturating_duration_since(Instant::now());
             forwarding.header.layout_version = topology.newest_layout();
-            forwarding.header.props_changed_at = self.control.read().props_changed_at();
+            forwarding.header.props_changed_at = self.local.control.read().props_changed_at();
             let fault = match call(&peer, &forwarding, left).await {
                 Ok(reply) => {
                     self.stats().count(Counter::CoordinatorRedirects);
@@ -178,8 +178,8 @@ impl ReplicatedStore {
                     return Err(RequestError::Timeout);
                 }
                 Unanswered::StaleLayout => {
-                    self.wait_for_newer(topology.version(), deadline).await?;
-                    topology = self.topology();
+                    self.local.wait_for_newer(topology.version(), deadline).await?;
+                    topology = self.local.topology();
                     tried.clear();
                 }
                 Unanswered::Overload => {
@@ -200,7 +200,7 @@ impl ReplicatedStore {
         sloppy: bool,
         tried: &[NodePlace],
     ) -> Result<Option<(NodePlace, Arc<Peer>)>, RequestError> {
-        let (partition, bucket_n_val) = self.partition_of(key)?;
+        let (partition, bucket_n_val) = self.local.partition_of(key)?;
         let n_val =
             n_val.filter(|n_val| (1..=bucket_n_val).contains(n_val)).unwrap_or(bucket_n_val);
         let voters = topology.readers(partition, n_val, sloppy, tried);
@@ -224,7 +224,7 @@ impl ReplicatedStore {
             Err(reason) => return reply.refuse(REFUSED_MALFORMED, reason),
         };
         self.await_properties(message.key(), header.props_changed_at).await;
-        let topology = self.settled_topology(None).await;
+        let topology = self.local.settled_topology(None).await;
         if header.layout_version < topology.layout_version() || topology.own().is_none() {
             return reply.refuse(REFUSED_STALE_LAYOUT, "the layout is no longer live");
         }
@@ -266,11 +266,11 @@ impl ReplicatedStore {
     /// soon as that node has told it that they hold, and the coordinator's decide whether siblings stay.
     async fn await_properties(&self, key: KeyRef<'_>, changed_at: u64) {
         let are_known = || {
-            let state = self.control.read();
+            let state = self.local.control.read();
             state.version() >= changed_at && state.bucket_props(key.bucket).is_ok()
         };
-        if !are_known() && !self.control.is_cut_off() && !planted!(CoordinatesUnaware) {
-            let mut versions = self.control.watch();
+        if !are_known() && !self.local.control.is_cut_off() && !planted!(CoordinatesUnaware) {
+            let mut versions = self.local.control.watch();
             // After it the write counts more than what the node may hear: it is made by what is known. Where
             // the type stays unknown, it is refused for that.
             let _ = timeout(PROPERTIES_WAIT, versions.wait_for(|_| are_known())).await;

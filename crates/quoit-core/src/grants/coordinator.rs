@@ -86,7 +86,7 @@ impl ReplicatedStore {
         key: KeyRef<'_>,
         read: &ReadOptions,
     ) -> Result<Fence<'_>, RequestError> {
-        let mode = self.props_of(key)?.conditional_put_mode();
+        let mode = self.local.props_of(key)?.conditional_put_mode();
         let limit = u64::from(read.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let deadline = Instant::now() + Duration::from_millis(limit);
         let held = match mode {
@@ -114,17 +114,17 @@ impl ReplicatedStore {
     ) -> Result<HeldGrants<'_>, RequestError> {
         let encoded = key.encoded();
         let wanted = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             let props = object_props(&state, key.bucket)?;
             let at = record_at(&state, props, key, &encoded);
             GrantTarget { at, n_val: props.n_val, rule: merge_rule(props) }
         };
         loop {
-            let topology = self.topology();
+            let topology = self.local.topology();
             let version = topology.version();
             match self.ask_primaries(topology, &wanted, deadline).await? {
                 GrantRound::Held(held) => return Ok(held),
-                GrantRound::StaleLayout => self.wait_for_newer(version, deadline).await?,
+                GrantRound::StaleLayout => self.local.wait_for_newer(version, deadline).await?,
                 GrantRound::Taken => {
                     let until = Instant::now() + self.pause_before_next()?;
                     if until >= deadline {
@@ -140,7 +140,7 @@ impl ReplicatedStore {
     /// of the grants do not do so again.
     fn pause_before_next(&self) -> Result<Duration, RequestError> {
         let mut hasher = DefaultHasher::new();
-        (&self.dots.actor().0[..], self.grant_number()?).hash(&mut hasher);
+        (&self.local.dots.actor().0[..], self.grant_number()?).hash(&mut hasher);
         let spread_us = hasher.finish() % (PAUSE_US_MAX - PAUSE_US_MIN);
         Ok(Duration::from_micros(PAUSE_US_MIN + spread_us))
     }
@@ -168,7 +168,7 @@ impl ReplicatedStore {
                 return Ok(GrantRound::Taken);
             }
             let is_complete = {
-                let replicas = self.replicas_by(&held.topology, at.encoded, *n_val);
+                let replicas = self.local.replicas_by(&held.topology, at.encoded, *n_val);
                 held.topology.keeps(at.partition, replicas)
             };
             answers.push((own, GrantAnswer::Granted { is_complete }));
@@ -214,7 +214,7 @@ impl ReplicatedStore {
         copies: impl IntoIterator<Item = (u64, Bytes)>,
     ) -> Result<(), RequestError> {
         for (digest, copy) in copies {
-            let own = self.records.head(at)?;
+            let own = self.local.records.head(at)?;
             if own.is_none_or(|own| own.digest != digest) && !planted!(OverlooksShownCopies) {
                 let shown = Replicated::new(&decode(&copy)?, rule, RecordMeta::class_of(n_val));
                 self.take_own(at, &shown)?;
@@ -233,7 +233,7 @@ impl HeldGrants<'_> {
 
     fn take_own_grant(&mut self, own: NodePlace) -> Result<bool, RequestError> {
         let number = self.store.grant_number()?;
-        let now_us = self.store.clock.monotonic_us();
+        let now_us = self.store.local.clock.monotonic_us();
         let is_granted = self.store.grants.grant(&self.record, number, now_us);
         if is_granted {
             self.numbers.push((own, number));

@@ -16,27 +16,28 @@ impl ReplicatedStore {
     /// A number that no grant of this node has had, in this process or an earlier one. A durable write once
     /// in a million numbers.
     pub(super) fn grant_number(&self) -> Result<GrantNumber, RequestError> {
-        Ok(GrantNumber(self.dots.issue(0)?.counter))
+        Ok(GrantNumber(self.local.dots.issue(0)?.counter))
     }
 
     /// Grants a conditional write and shows this node's copy.
     pub(crate) fn serve_grant(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let grant: Grant = match self.read_header(request, |grant: &Grant| grant.layout_version) {
-            Ok(grant) => grant,
-            Err(refusal) => return refuse(reply, &refusal),
-        };
+        let grant: Grant =
+            match self.local.read_header(request, |grant: &Grant| grant.layout_version) {
+                Ok(grant) => grant,
+                Err(refusal) => return refuse(reply, &refusal),
+            };
         let number = match self.grant_number() {
             Ok(number) => number,
             Err(fault) => return refuse(reply, &fault.into()),
         };
-        if !self.grants.grant(&grant.key, number, self.clock.monotonic_us()) {
+        if !self.grants.grant(&grant.key, number, self.local.clock.monotonic_us()) {
             return reply.refuse(REFUSED_GRANTED, "another write holds a grant of the record");
         }
         // Read after the grant is noted: what was taken under earlier grants is seen.
         match self.copy_for_grant(&grant, Access::NoWait) {
             Ok(Some(copy)) => self.send_grant(&grant, number, copy, reply),
             Ok(None) => {
-                let blocking = self.settings.blocking;
+                let blocking = self.local.settings.blocking;
                 tokio::spawn(async move {
                     let reader = Arc::clone(&self);
                     let asked = grant.clone();
@@ -66,15 +67,15 @@ impl ReplicatedStore {
     }
 
     fn copy_for_grant(&self, grant: &Grant, access: Access) -> Result<Option<Copy>, Refusal> {
-        let place = self.place(&grant.key, grant.partition)?;
+        let place = self.local.place(&grant.key, grant.partition)?;
         Ok(self.fetch_copy(&place.at(), true, access)?)
     }
 
     fn send_grant(&self, grant: &Grant, number: GrantNumber, copy: Copy, reply: Responder) {
-        let is_complete = match self.place(&grant.key, grant.partition) {
+        let is_complete = match self.local.place(&grant.key, grant.partition) {
             Ok(place) => {
-                let topology = self.topology_now();
-                let replicas = self.replicas_by(&topology, &grant.key, grant.n_val);
+                let topology = self.local.topology_now();
+                let replicas = self.local.replicas_by(&topology, &grant.key, grant.n_val);
                 topology.keeps(place.at().partition, replicas)
             }
             Err(_) => false,

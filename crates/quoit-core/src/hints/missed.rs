@@ -54,7 +54,7 @@ impl ReplicatedStore {
             self.note_late();
             let store = Arc::clone(&self);
             let flush = move || Ok(store.hints.flush()?);
-            if let Err(fault) = self.settings.blocking.aside(flush).await {
+            if let Err(fault) = self.local.settings.blocking.aside(flush).await {
                 tracing::warn!(%fault, "hints are not on disk");
                 sleep(AGAIN).await;
                 self.hints.wanted.notify_one();
@@ -66,12 +66,12 @@ impl ReplicatedStore {
     /// all primaries are offered the record.
     fn note_late(&self) {
         let (keys, overflow) = self.hints.take_late();
-        let topology = self.topology_now();
+        let topology = self.local.topology_now();
         let own = topology.own().filter(|_| !planted!(DropsLateHints));
         let Some(own) = own else { return };
         for encoded in keys {
             let Ok(key) = KeyRef::decode(&encoded) else { continue };
-            let Ok((partition, n_val)) = self.partition_of(key) else { continue };
+            let Ok((partition, n_val)) = self.local.partition_of(key) else { continue };
             self.note_missed(&topology, &encoded, partition, n_val, &[own]);
         }
         if overflow {
@@ -81,8 +81,8 @@ impl ReplicatedStore {
 
     /// It is not known which node has missed what.
     fn note_all_missed(&self, topology: &Topology, own: NodePlace) {
-        let n_val = self.n_val_max();
-        for partition in (0..self.ring_size().get()).map(Partition) {
+        let n_val = self.local.n_val_max();
+        for partition in (0..self.local.ring_size().get()).map(Partition) {
             let primaries = topology.primaries(partition, n_val);
             if !primaries.contains(&own) {
                 continue;

@@ -147,8 +147,8 @@ impl ReplicatedStore {
     /// A name that no job of any node has had: this node, the time, and a count.
     fn new_job_id(&self) -> Bytes {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let mut id = self.control.read().node_id().0.to_vec();
-        id.extend_from_slice(&self.clock.unix_us().to_be_bytes());
+        let mut id = self.local.control.read().node_id().0.to_vec();
+        id.extend_from_slice(&self.local.clock.unix_us().to_be_bytes());
         id.extend_from_slice(&COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
         id.into()
     }

@@ -70,7 +70,7 @@ impl Mapping {
         if inputs.is_empty() {
             return Ok(());
         }
-        let topology = store.settled_topology(None).await;
+        let topology = store.local.settled_topology(None).await;
         let mut by_node: BTreeMap<NodePlace, Vec<Input>> = BTreeMap::new();
         for input in inputs {
             match node_for(store, &topology, &input)? {
@@ -137,7 +137,7 @@ fn node_for(
     let key = input.key_ref();
     key.check()?;
     let encoded = key.encoded();
-    let state = store.control.read();
+    let state = store.local.control.read();
     let props = object_props(&state, key.bucket)?;
     let replicas = replicas_of(&state, key.bucket)?;
     let at = record_at(&state, props, key, &encoded);
@@ -154,7 +154,7 @@ fn node_for(
 
 /// Tells all other nodes that a job has ended, which have kept its scripts.
 pub(super) fn tell_end(store: &ReplicatedStore, job: &bytes::Bytes) {
-    let topology = store.topology_now();
+    let topology = store.local.topology_now();
     let tell = |peer: &Arc<Peer>| {
         let end = EndJob { job: job.clone() };
         let replies = quoit_cluster::Replies::new();

@@ -72,7 +72,7 @@ impl ReplicatedStore {
     /// Partitions that no node has which is up.
     pub async fn fold_buckets(self: &Arc<Self>) -> Result<BucketFold, RequestError> {
         let under_way = UnderWay::begin(self, LongRequest::Fold);
-        let listed = self.control.read().list_types();
+        let listed = self.local.control.read().list_types();
         let active = listed.into_iter().filter(|(_, state)| *state == TypeState::Active);
         let mut types: VecDeque<Bytes> =
             active.map(|(name, _)| Bytes::copy_from_slice(&name)).collect();
@@ -97,8 +97,8 @@ impl ReplicatedStore {
     ) -> Result<BucketListing, RequestError> {
         let any = BucketRef { bucket_type, bucket: b"*" }.key(b"*");
         any.check()?;
-        let topology = self.settled_topology(None).await;
-        let n_val = least_n_val(&self.control.read(), any.bucket)?;
+        let topology = self.local.settled_topology(None).await;
+        let n_val = least_n_val(&self.local.control.read(), any.bucket)?;
         let sources = sources(&topology, n_val, &[])?;
         Ok(BucketListing {
             store: Arc::clone(self),
@@ -123,16 +123,16 @@ impl ReplicatedStore {
         let read = move || {
             let bucket_type = &list.bucket_type;
             let after = list.after.as_deref().map(|bucket| BucketRef { bucket_type, bucket });
-            let page = store.engine.list_buckets(bucket_type, after, CHUNK_COUNT)?;
+            let page = store.local.engine.list_buckets(bucket_type, after, CHUNK_COUNT)?;
             let complete = page.len() < CHUNK_COUNT;
             Ok(BucketsListed {
                 buckets: page.into_iter().map(|(_, name)| name).collect(),
                 complete,
             })
         };
-        let listed = self.settings.blocking.aside(read).await?;
-        let listed = self.unless_moved(listed, layout_version);
-        Ok(listed.filter(|_| !self.has_fewer_replicas_since(state_version)))
+        let listed = self.local.settings.blocking.aside(read).await?;
+        let listed = self.local.unless_moved(listed, layout_version);
+        Ok(listed.filter(|_| !self.local.has_fewer_replicas_since(state_version)))
     }
 }
 
@@ -201,9 +201,10 @@ impl BucketListing {
                 }
                 Err(Failed::Here(fault)) => return Err(fault),
                 Err(Failed::Stale) => {
-                    self.topology = self.store.topology_after(self.topology.version()).await?;
+                    self.topology =
+                        self.store.local.topology_after(self.topology.version()).await?;
                     let any = BucketRef { bucket_type: &self.bucket_type, bucket: b"*" };
-                    self.n_val = least_n_val(&self.store.control.read(), any)?;
+                    self.n_val = least_n_val(&self.store.local.control.read(), any)?;
                     self.failed.clear();
                     self.plan()?;
                 }

@@ -87,18 +87,18 @@ impl ReplicatedStore {
     ) -> Result<Vec<CoverageEntry>, CoverageError> {
         bucket.key(b"*").check().map_err(RequestError::from)?;
         let (replicas, cluster) = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             (replicas_of(&state, bucket)?, state.cluster_id())
         };
         let sealed = Sealed { cluster, bucket };
-        let ring_size = self.ring_size().get();
+        let ring_size = self.local.ring_size().get();
         let replaced = request.replaced.map(|context| sealed.read(context, ring_size));
         let replaced = replaced.transpose()?;
         let mut avoided: Vec<NodeId> = replaced.iter().map(|(node, _)| *node).collect();
         for context in request.unavailable {
             avoided.push(sealed.read(context, ring_size)?.0);
         }
-        let topology = self.settled_topology(None).await;
+        let topology = self.local.settled_topology(None).await;
         let is_avoided = |place: &u16| avoided.contains(&topology.node(*place).id);
         let avoided: Vec<NodePlace> = topology.places().filter(is_avoided).collect();
         let wanted = replaced.map_or_else(|| PartitionSet::all(ring_size), |(_, wanted)| wanted);
@@ -123,8 +123,8 @@ impl ReplicatedStore {
     /// When the context is none of a plan of this bucket.
     pub fn restrict(&self, query: &mut IndexQuery, context: &[u8]) -> Result<(), InvalidContext> {
         let bucket = BucketRef { bucket_type: &query.bucket_type, bucket: &query.bucket };
-        let sealed = Sealed { cluster: self.control.read().cluster_id(), bucket };
-        let (_, partitions) = sealed.read(context, self.ring_size().get())?;
+        let sealed = Sealed { cluster: self.local.control.read().cluster_id(), bucket };
+        let (_, partitions) = sealed.read(context, self.local.ring_size().get())?;
         query.partitions = Some(partitions);
         Ok(())
     }

@@ -22,14 +22,15 @@ const AT_ONCE_COUNT: usize = 64;
 
 impl ReplicatedStore {
     pub(crate) fn serve_map(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let keys: MapKeys = match self.read_header(request, |keys: &MapKeys| keys.layout_version) {
-            Ok(keys) => keys,
-            Err(refusal) => return refuse(reply, &refusal),
-        };
+        let keys: MapKeys =
+            match self.local.read_header(request, |keys: &MapKeys| keys.layout_version) {
+                Ok(keys) => keys,
+                Err(refusal) => return refuse(reply, &refusal),
+            };
         tokio::spawn(async move {
             let store = Arc::clone(&self);
             let has_scripts = keys.work.as_ref().is_some_and(|work| work.has_scripts);
-            let (blocking, map) = (self.settings.blocking, move || store.map_keys(keys));
+            let (blocking, map) = (self.local.settings.blocking, move || store.map_keys(keys));
             let mapped = match has_scripts {
                 true => blocking.aside(map).await,
                 false => blocking.behind(map).await,
@@ -70,7 +71,7 @@ impl ReplicatedStore {
             let key = input.key_ref();
             key.check()?;
             let encoded = key.encoded();
-            let state = self.control.read();
+            let state = self.local.control.read();
             let props = object_props(&state, key.bucket)?;
             mapper.map(props, &record_at(&state, props, key, &encoded), || input.clone())?;
             if done_count % AT_ONCE_COUNT == 0 {
@@ -104,7 +105,7 @@ impl ReplicatedStore {
             loop {
                 tokio::time::sleep(IDLE).await;
                 let Some(store) = store.upgrade() else { return };
-                if !store.map_sessions.sweep(store.clock.monotonic_us()) {
+                if !store.map_sessions.sweep(store.local.clock.monotonic_us()) {
                     return;
                 }
             }

@@ -48,7 +48,7 @@ impl<'w> NodeMapper<'w> {
             failed: None,
         };
         if !work.scripts().is_empty() {
-            match store.map_sessions.take(work, &*store.clock) {
+            match store.map_sessions.take(work, &*store.local.clock) {
                 Ok(session) => {
                     let is_script = matches!(work.kind, PhaseKind::Map(MapFunction::Script(_)));
                     mapper.leaves_all = is_script && session.is_none();
@@ -104,7 +104,7 @@ impl<'w> NodeMapper<'w> {
         }
         let store = self.store;
         let mut taken = Ok(());
-        let shown = store.records.show(at, Access::Wait, &mut |record| {
+        let shown = store.local.records.show(at, Access::Wait, &mut |record| {
             taken = self.take(props, record, &input);
         });
         match shown {

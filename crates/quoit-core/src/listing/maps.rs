@@ -84,7 +84,7 @@ impl ReplicatedStore {
         let work = NodeWork::of_wire(span.work.clone().unwrap_or_default())?;
         let filter = span.filter.as_ref().map(filter_of).transpose()?;
         let keys = span.keys.clone().unwrap_or_default();
-        let state = self.control.read();
+        let state = self.local.control.read();
         let props = object_props(&state, held.bucket)?;
         let mut mapper = NodeMapper::open(self, &work);
         let (range, mut after) = (key_range(held.bucket, &keys), place_after(&held, scan)?);
@@ -108,7 +108,7 @@ impl ReplicatedStore {
                 aside: Vec::new(),
                 fault: Ok(()),
             };
-            let next = self.engine.visit_records(walk, &mut visitor)?;
+            let next = self.local.engine.visit_records(walk, &mut visitor)?;
             passed_count += visitor.looked_at_count;
             visitor.finish()?;
             let is_full = mapper.input_count() >= count_max

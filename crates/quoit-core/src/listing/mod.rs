@@ -33,17 +33,15 @@ pub(crate) use records::{RecordKind, RecordScan};
 
 use crate::error::RequestError;
 use crate::store::ReplicatedStore;
-use crate::topology::Topology;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::CallError;
 use quoit_wire::internode::data::REFUSED_STALE_LAYOUT;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// Time that a node has for a chunk.
-const CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a chunk did not come from a node.
 enum Failed {
@@ -78,27 +76,7 @@ fn own<T>(read: Result<Option<T>, RequestError>) -> Result<T, Failed> {
     read.map_err(failed)?.ok_or(Failed::Stale)
 }
 
-impl ReplicatedStore {
-    /// Returns what was read of this node's copies, if it is still to have those that the layouts of this
-    /// version gave it: copies that moved meanwhile may have been removed here while they were read.
-    pub(crate) fn unless_moved<T>(&self, listed: T, layout_version: u64) -> Option<T> {
-        (layout_version >= self.topology_now().layout_version()).then_some(listed)
-    }
-
-    /// Whether a bucket has got fewer replicas since a version of the control plane's state: copies that are no
-    /// replica's any more may have been removed here while they were read.
-    pub(crate) fn has_fewer_replicas_since(&self, state_version: u64) -> bool {
-        self.control.read().replicas_lowered_at() > state_version
-    }
-
-    /// The nodes and layouts after those of a version, by which a node was asked in vain.
-    pub(crate) async fn topology_after(&self, version: u64) -> Result<Arc<Topology>, RequestError> {
-        if self.topology_now().version() == version {
-            self.wait_for_newer(version, Instant::now() + CHUNK_TIMEOUT).await?;
-        }
-        Ok(self.topology())
-    }
-}
+impl ReplicatedStore {}
 
 /// Limits the time of a whole listing: run each step inside [`Deadline::limit`].
 #[derive(Clone, Copy, Debug)]

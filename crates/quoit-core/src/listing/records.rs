@@ -162,7 +162,7 @@ impl ReplicatedStore {
         riak_form: bool,
     ) -> Result<Option<(Record, RecordSummary)>, RequestError> {
         let place = Place::new(encoded, partition)?;
-        let Fetch::Found(record) = self.engine.get(&place.at(), Access::Wait)? else {
+        let Fetch::Found(record) = self.local.engine.get(&place.at(), Access::Wait)? else {
             return Ok(None);
         };
         let is_paged = PagedObject::is_one(&record.value);

@@ -112,13 +112,13 @@ impl ReplicatedStore {
         if reaps(&scan) {
             self.room_to_reap(CHUNK_COUNT).await?;
         }
-        if self.knows_less_of(&PartitionSet::from_bytes(&scan.partitions)) {
+        if self.local.knows_less_of(&PartitionSet::from_bytes(&scan.partitions)) {
             return Ok(None);
         }
         let (layout_version, state_version) = (scan.layout_version, scan.state_version);
         let store = Arc::clone(self);
         let is_query = is_query(&scan) || runs_scripts(&scan);
-        let blocking = self.settings.blocking;
+        let blocking = self.local.settings.blocking;
         let read = move || store.read_span(&scan);
         let scanned = match is_query {
             true => blocking.aside(read).await?,
@@ -126,16 +126,8 @@ impl ReplicatedStore {
             // few from others.
             false => blocking.behind(read).await?,
         };
-        let scanned = self.unless_moved(scanned, layout_version);
-        Ok(scanned.filter(|_| !self.has_fewer_replicas_since(state_version)))
-    }
-
-    /// Whether another node has a whole copy of one of these partitions, and this one's has lost records.
-    pub(crate) fn knows_less_of(&self, partitions: &PartitionSet) -> bool {
-        let topology = self.topology_now();
-        let ring = self.ring_size().get();
-        let mut wanted = partitions.iter().filter(|partition| partition.0 < ring);
-        topology.has_losses() && wanted.any(|each| topology.knows_less(each, self.n_val_max()))
+        let scanned = self.local.unless_moved(scanned, layout_version);
+        Ok(scanned.filter(|_| !self.local.has_fewer_replicas_since(state_version)))
     }
 
     fn read_span(&self, scan: &Scan) -> Result<Scanned, RequestError> {
@@ -184,7 +176,7 @@ impl ReplicatedStore {
         let mut after = place_after(held, scan)?;
         loop {
             let KeyPage { entries, next } =
-                self.engine.list_keys(range, after.as_deref(), chunk.read_count())?;
+                self.local.engine.list_keys(range, after.as_deref(), chunk.read_count())?;
             chunk.looked_at_count += entries.len();
             for (encoded, meta) in entries {
                 let Ok(KeyRef { key, .. }) = KeyRef::decode(&encoded) else { continue };
@@ -223,7 +215,7 @@ impl ReplicatedStore {
         let mut after = scan.after.as_ref().map(position).transpose()?;
         let mut chunk = Chunk::new(scan);
         loop {
-            let mut page = self.engine.query_index(
+            let mut page = self.local.engine.query_index(
                 &range,
                 &|partition| held.partitions.contains(partition),
                 after.as_ref(),
@@ -262,9 +254,9 @@ pub(super) struct Held<'s> {
 impl<'s> Held<'s> {
     pub(super) fn of(store: &'s ReplicatedStore, scan: &'s Scan) -> Result<Self, RequestError> {
         let bucket = BucketRef { bucket_type: &scan.bucket_type, bucket: &scan.bucket };
-        let rule = bucket_props(&store.control.read(), bucket)?.chash_keyfun;
+        let rule = bucket_props(&store.local.control.read(), bucket)?.chash_keyfun;
         let partitions = PartitionSet::from_bytes(&scan.partitions);
-        let has_all = partitions == PartitionSet::all(store.ring_size().get());
+        let has_all = partitions == PartitionSet::all(store.local.ring_size().get());
         Ok(Self { store, bucket, rule, partitions, has_all })
     }
 
@@ -275,14 +267,14 @@ impl<'s> Held<'s> {
     /// The place of a record, if it is one of those that are asked for.
     pub(super) fn held_place(&self, encoded: &[u8]) -> Option<RecordPlace> {
         let hash = KeyHash::of(encoded, self.bucket, self.rule);
-        let partition = self.store.ring_size().partition(hash.placement);
+        let partition = self.store.local.ring_size().partition(hash.placement);
         let has = self.has_all || self.partitions.contains(partition) || planted!(ListsTwice);
         has.then_some(RecordPlace { identity: hash.identity, partition })
     }
 
     pub(super) fn partition(&self, encoded: &[u8]) -> Partition {
         let placement = KeyHash::of(encoded, self.bucket, self.rule).placement;
-        self.store.ring_size().partition(placement)
+        self.store.local.ring_size().partition(placement)
     }
 }
 

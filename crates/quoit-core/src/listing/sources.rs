@@ -104,8 +104,8 @@ impl ReplicatedStore {
     ) -> Result<Sources, RequestError> {
         let bucket = BucketRef { bucket_type: &wanted.bucket_type, bucket: &wanted.bucket };
         bucket.key(b"*").check()?;
-        let topology = self.settled_topology(None).await;
-        let replicas = replicas_of(&self.control.read(), bucket)?;
+        let topology = self.local.settled_topology(None).await;
+        let replicas = replicas_of(&self.local.control.read(), bucket)?;
         let plan = match &wanted.partitions {
             None => self.plans.for_all(&topology, replicas)?,
             Some(some) => shares(&topology, some, replicas, &[])?.into(),
@@ -263,9 +263,10 @@ impl Sources {
     /// Shares out all that is left by the newest layouts, where places mean other nodes, and by the number of
     /// replicas that the bucket has now.
     async fn go_on_anew(&mut self) -> Result<(), RequestError> {
-        self.topology = self.store.topology_after(self.topology.version()).await?;
+        self.topology = self.store.local.topology_after(self.topology.version()).await?;
         let WantedRecords { bucket_type, bucket, .. } = &self.wanted;
-        self.replicas = replicas_of(&self.store.control.read(), BucketRef { bucket_type, bucket })?;
+        self.replicas =
+            replicas_of(&self.store.local.control.read(), BucketRef { bucket_type, bucket })?;
         self.failed.clear();
         let sources = std::mem::take(&mut self.sources);
         sources.into_iter().try_for_each(|source| self.share_anew(source))

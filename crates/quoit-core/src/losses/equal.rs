@@ -82,13 +82,13 @@ impl ReplicatedStore {
         let fates = Arc::new(fates.clone());
         let (store, dropped, paged) = (Arc::clone(self), Arc::clone(&fates), paged.to_vec());
         let drop = move || Ok(store.drop_incomparable(compared, &dropped, &paged)?);
-        self.settings.blocking.behind(drop).await?;
+        self.local.settings.blocking.behind(drop).await?;
         for _ in 0..ROUND_COUNT {
             let tags = self.differing_tags(peer, compared, DIFFERENCE_COUNT_MAX).await?;
             let Some(tags) = tags else { return Ok(false) };
             let (store, dropped) = (Arc::clone(self), Arc::clone(&fates));
             let drop = move || Ok(store.drop_tags(compared.partition, tags, &dropped)?);
-            if planted!(KeepsWhatDiffers) || self.settings.blocking.behind(drop).await? == 0 {
+            if planted!(KeepsWhatDiffers) || self.local.settings.blocking.behind(drop).await? == 0 {
                 return Ok(true);
             }
         }
@@ -102,12 +102,12 @@ impl ReplicatedStore {
         fates: &BTreeMap<u32, Fate>,
         serving: &BTreeSet<NodeId>,
     ) -> Option<(Arc<Peer>, ComparedClasses)> {
-        let state = self.state();
+        let state = self.local.state();
         // Which records a node is to have can't be told by their classes while that changes.
         if state.layouts().is_moving() || !state.raises().is_empty() {
             return None;
         }
-        self.engine.compared()?;
+        self.local.engine.compared()?;
         let dropped = fates.iter().filter(|(_, fate)| **fate == Fate::Dropped);
         let wanted = dropped.fold(0, |bits, (n_val, _)| bits | 1 << RecordMeta::class_of(*n_val));
         let (_, n_val_max) = n_vals(&state);
@@ -120,7 +120,7 @@ impl ReplicatedStore {
             (common.of(partition) & wanted, node)
         });
         let (classes, node) = with_classes.max_by_key(|(classes, _)| classes.count_ones())?;
-        let peer = self.reachable(node).filter(|_| classes != 0)?;
+        let peer = self.local.reachable(node).filter(|_| classes != 0)?;
         Some((peer, ComparedClasses { partition, classes }))
     }
 
@@ -131,7 +131,7 @@ impl ReplicatedStore {
         loop {
             let last = after.as_ref();
             let after_bucket = last.map(|bucket| BucketRef { bucket_type: PIECE_TYPE, bucket });
-            let page = self.engine.list_buckets(PIECE_TYPE, after_bucket, PAGE_COUNT);
+            let page = self.local.engine.list_buckets(PIECE_TYPE, after_bucket, PAGE_COUNT);
             let page = page.inspect_err(|fault| {
                 tracing::debug!(%fault, "which records have pages can't be told");
             });
@@ -139,7 +139,7 @@ impl ReplicatedStore {
             for (_, name) in &page {
                 // Whatever is no name is a note of pages that were on their way here.
                 let Ok(key) = KeyRef::decode(name) else { continue };
-                let (partition, _) = self.partition_of(key).ok()?;
+                let (partition, _) = self.local.partition_of(key).ok()?;
                 names.entry(partition).or_default().push(name.clone());
             }
             if page.len() < PAGE_COUNT {
@@ -158,14 +158,14 @@ impl ReplicatedStore {
     ) -> Result<(), StoreError> {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
-            let page = self.engine.fold(partition, identity, PAGE_COUNT, true)?;
+            let page = self.local.engine.fold(partition, identity, PAGE_COUNT, true)?;
             from = page.next;
             self.drop_those(partition, page.entries, fates)?;
         }
         for name in paged.iter().filter(|name| self.is_dropped(name, fates)) {
             self.drop_paged(partition, name)?;
         }
-        let Some(engine) = self.engine.compared() else { return Ok(()) };
+        let Some(engine) = self.local.engine.compared() else { return Ok(()) };
         // Classes without records have no digest: to look for their records would read all heads.
         let digests = engine.digests(partition, 0)?;
         let others = (0..N_VAL_CLASS_COUNT).filter(|class| classes & (1 << class) == 0);
@@ -192,7 +192,7 @@ impl ReplicatedStore {
         let tags: Vec<Tag> = tags.into_iter().collect();
         let mut dropped_count = 0;
         for some in tags.chunks(PAGE_COUNT) {
-            let records = self.records.tagged_roots(partition, some)?;
+            let records = self.local.records.tagged_roots(partition, some)?;
             dropped_count += self.drop_those(partition, records, fates)?;
         }
         Ok(dropped_count)
@@ -209,7 +209,7 @@ impl ReplicatedStore {
         for (key, record) in records {
             let Ok(place) = Place::new(&key, partition) else { continue };
             if self.is_dropped(&key, fates) {
-                self.records.remove_unchanged(&place.at(), record.meta.digest)?;
+                self.local.records.remove_unchanged(&place.at(), record.meta.digest)?;
                 dropped_count += 1;
             }
         }
@@ -219,7 +219,7 @@ impl ReplicatedStore {
     /// Whether others have a whole copy of a record, by the number of replicas that its bucket has now: it
     /// may be filed under a former one.
     fn is_dropped(&self, key: &Bytes, fates: &BTreeMap<u32, Fate>) -> bool {
-        let n_val = n_val_of(&self.state(), key);
+        let n_val = n_val_of(&self.local.state(), key);
         n_val.and_then(|n_val| fates.get(&n_val)) == Some(&Fate::Dropped)
     }
 
@@ -228,7 +228,7 @@ impl ReplicatedStore {
         let pieces = KeyRange::Bucket(BucketRef { bucket_type: PIECE_TYPE, bucket: name });
         let mut after = None;
         loop {
-            let page = self.engine.list_keys(pieces, after.as_deref(), PAGE_COUNT)?;
+            let page = self.local.engine.list_keys(pieces, after.as_deref(), PAGE_COUNT)?;
             for (encoded, _) in &page.entries {
                 let Ok(key) = KeyRef::decode(encoded) else { continue };
                 // The identity of a piece does not depend on the placement of its record.
@@ -245,6 +245,9 @@ impl ReplicatedStore {
     }
 
     fn drop_at(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
-        self.engine.update(at, Before::Skip, Access::Wait, &mut |_, _| Decision::Remove).map(|_| ())
+        self.local
+            .engine
+            .update(at, Before::Skip, Access::Wait, &mut |_, _| Decision::Remove)
+            .map(|_| ())
     }
 }

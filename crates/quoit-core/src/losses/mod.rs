@@ -97,7 +97,7 @@ impl ReplicatedStore {
         self.tell_loss().await;
         let mut tries = 0;
         let (mut fates, serving) = loop {
-            let state = self.state();
+            let state = self.local.state();
             let serving = self.serving_members(&state).await;
             let fates = fates(&state, &serving);
             if !is_open(&fates) {
@@ -111,23 +111,23 @@ impl ReplicatedStore {
             tries += 1;
             sleep(RETRY_PAUSE).await;
         };
-        let before_count = self.engine.stats().key_count;
+        let before_count = self.local.engine.stats().key_count;
         let settled = self.drop_what_differs(&fates, &serving).await?;
         fates.retain(|partition, _| !settled.contains(partition));
         let store = Arc::clone(self);
         let drop = move || {
             store.drop_what_others_have(&fates)?;
-            let dropped_count = before_count.saturating_sub(store.engine.stats().key_count);
+            let dropped_count = before_count.saturating_sub(store.local.engine.stats().key_count);
             // Whole copies come with the reap records of their partitions.
             store.reap_records.settle_losses()?;
             Ok(dropped_count)
         };
-        self.settings.blocking.behind(drop).await
+        self.local.settings.blocking.behind(drop).await
     }
 
     async fn tell_loss(&self) {
         let mut tries = 0;
-        while let Err(fault) = self.control.report_loss().await {
+        while let Err(fault) = self.local.control.report_loss().await {
             if tries % TOLD_EVERY == 0 {
                 tracing::warn!(%fault, "the cluster could not be told yet that this node has lost records");
             }
@@ -140,7 +140,7 @@ impl ReplicatedStore {
     async fn serving_members(&self, state: &State) -> BTreeSet<NodeId> {
         let mut serving = BTreeSet::new();
         for member in state.members().iter().filter(|member| member.id != state.node_id()) {
-            if let Some(peer) = self.reachable(member.id)
+            if let Some(peer) = self.local.reachable(member.id)
                 && is_serving(&peer).await
             {
                 serving.insert(member.id);
@@ -157,7 +157,7 @@ impl ReplicatedStore {
         serving: &BTreeSet<NodeId>,
     ) -> Result<BTreeSet<Partition>, RequestError> {
         let store = Arc::clone(self);
-        let paged = self.settings.blocking.behind(move || Ok(store.paged_names())).await?;
+        let paged = self.local.settings.blocking.behind(move || Ok(store.paged_names())).await?;
         let Some(paged) = paged else { return Ok(BTreeSet::new()) };
         let mut settled = BTreeSet::new();
         for (partition, by_n_val) in fates {
@@ -177,12 +177,12 @@ impl ReplicatedStore {
     fn drop_what_others_have(&self, fates: &Fates) -> Result<(), RequestError> {
         for (partition, by_n_val) in fates {
             if by_n_val.values().all(|fate| *fate == Fate::Dropped) {
-                self.engine.drop_partition(*partition)?;
+                self.local.engine.drop_partition(*partition)?;
             } else if by_n_val.values().any(|fate| *fate == Fate::Dropped) {
                 self.drop_some(*partition, by_n_val)?;
             }
         }
-        self.engine.sync()?;
+        self.local.engine.sync()?;
         Ok(())
     }
 
@@ -194,14 +194,14 @@ impl ReplicatedStore {
     ) -> Result<(), RequestError> {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
-            let page = self.records.fold_roots(partition, identity, PAGE_COUNT)?;
+            let page = self.local.records.fold_roots(partition, identity, PAGE_COUNT)?;
             from = page.next;
-            let state = self.state();
+            let state = self.local.state();
             for (key, record) in page.entries {
                 let fate = n_val_of(&state, &key).and_then(|n_val| by_n_val.get(&n_val));
                 if fate == Some(&Fate::Dropped) {
                     let place = Place::new(&key, partition)?;
-                    self.records.remove_unchanged(&place.at(), record.meta.digest)?;
+                    self.local.records.remove_unchanged(&place.at(), record.meta.digest)?;
                 }
             }
         }

@@ -81,8 +81,8 @@ impl ReplicatedStore {
     /// As for [`ReplicatedStore::put`].
     pub async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
         let _entered = self.admit_put()?;
-        let topology = self.settled_topology(request.write.timeout_ms).await;
-        if self.coordinates(&topology, request.key, &request.write) {
+        let topology = self.local.settled_topology(request.write.timeout_ms).await;
+        if self.local.coordinates(&topology, request.key, &request.write) {
             let deleted = self.delete_here(Arc::clone(&topology), &request).await;
             if topology.is_alone() || !needs_another(&deleted) {
                 return deleted;
@@ -101,20 +101,20 @@ impl ReplicatedStore {
         topology: Arc<Topology>,
         request: &DeleteRequest<'_>,
     ) -> Result<Deleted, RequestError> {
-        let started_us = self.clock.monotonic_us();
+        let started_us = self.local.clock.monotonic_us();
         let mut course = RequestCourse { own_at_us: started_us, ..RequestCourse::default() };
         let result = self.delete_untimed(topology, request, &mut course).await;
         let finished = Finished {
             kind: RequestKind::Delete,
             key: request.key,
-            total_us: self.clock.monotonic_us() - started_us,
+            total_us: self.local.clock.monotonic_us() - started_us,
             own_us: course.own_at_us - started_us,
             size_bytes: 0,
             sibling_count: 0,
             failed: result.is_err(),
             asked: &course.asked,
         };
-        self.request_log.note(&*self.clock, &finished);
+        self.request_log.note(&*self.local.clock, &finished);
         result
     }
 
@@ -126,7 +126,7 @@ impl ReplicatedStore {
     ) -> Result<Deleted, RequestError> {
         let mut fence = Fence::None;
         if request.context.is_none() || !request.precondition.is_none() {
-            let (read, _) = request.halves(&*self.props_of(request.key)?);
+            let (read, _) = request.halves(&*self.local.props_of(request.key)?);
             let read = ReadOptions { timeout_ms: request.write.timeout_ms, ..read };
             if !request.precondition.is_none() {
                 fence = self.fence(&topology, request.key, &read).await?;
@@ -137,7 +137,7 @@ impl ReplicatedStore {
         let encoded = request.key.encoded();
         let Fence::Required(mut held) = fence else {
             let accepted = self.accept_delete(&topology, request, &encoded)?;
-            course.own_at_us = self.clock.monotonic_us();
+            course.own_at_us = self.local.clock.monotonic_us();
             let written =
                 self.confirm_all(topology, accepted, &request.write, &mut course.asked).await?;
             return Ok(if written.is_some() { Deleted::Done } else { Deleted::Missing });
@@ -146,7 +146,7 @@ impl ReplicatedStore {
         let request = DeleteRequest { write, ..request.clone() };
         let topology = Arc::clone(&held.topology);
         let mut accepted = self.accept_delete(&topology, &request, &encoded)?;
-        course.own_at_us = self.clock.monotonic_us();
+        course.own_at_us = self.local.clock.monotonic_us();
         if accepted.ticket.is_some() {
             accepted.require(held.use_up());
         }
@@ -161,7 +161,7 @@ impl ReplicatedStore {
         encoded: &'a [u8],
     ) -> Result<Accepted<'a>, RequestError> {
         request.key.check()?;
-        let state = self.control.read();
+        let state = self.local.control.read();
         let props = object_props(&state, request.key.bucket)?;
         let at = record_at(&state, props, request.key, encoded);
         let (read, write) = request.halves(props);

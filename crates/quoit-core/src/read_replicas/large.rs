@@ -25,8 +25,8 @@ impl ReadRun<'_> {
         if self.read.rule != MergeRule::Causal || self.behind(own).is_empty() {
             return Ok(());
         }
-        let is_in_pages = wait_if_blocked(self.store.settings.blocking, |access| {
-            Ok(self.store.records.is_in_pages(&at, access)?)
+        let is_in_pages = wait_if_blocked(self.store.local.settings.blocking, |access| {
+            Ok(self.store.local.records.is_in_pages(&at, access)?)
         })?;
         if !is_in_pages {
             return Ok(());
@@ -76,7 +76,7 @@ impl ReadRun<'_> {
         let united = self.store.unite_by_ranges(peer, at.partition, &key);
         match timeout_at(deadline, united).await {
             Ok(Ok(Some(_))) => {
-                let meta = self.store.records.head(at).map_err(RequestError::from)?;
+                let meta = self.store.local.records.head(at).map_err(RequestError::from)?;
                 Ok(meta.map(|meta| meta.digest))
             }
             Ok(Ok(None)) => Ok(None),

@@ -83,8 +83,8 @@ enum Opinion {
 impl ReplicatedStore {
     /// Reaps tombstones that are due and that all primaries hold. Says whether these were all that are due.
     pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: Option<u64>) -> bool {
-        let state = self.state();
-        let topology = self.topology();
+        let state = self.local.state();
+        let topology = self.local.topology();
         let due = match self.due_tombstones(delay_ms).await {
             Ok(due) if due.is_empty() => return true,
             Ok(due) => due,
@@ -149,7 +149,7 @@ impl ReplicatedStore {
         self.unite(&batch, &opinions).await;
         let (batch, mut later) = part(batch, &opinions);
         // A primary that was not asked holds nothing, and what was held long ago may have been forgotten.
-        let newest = self.topology();
+        let newest = self.local.topology();
         if Instant::now() >= held_until || newest.version() != topology.version() {
             later.extend(batch);
             return later.into_iter().map(|candidate| candidate.noted).collect();
@@ -209,7 +209,7 @@ impl ReplicatedStore {
                 here.push(candidate);
             }
             if fault.is_none() && !here.is_empty() && !planted!(AgreesUnsynced) {
-                fault = store.engine.sync().err().map(Into::into);
+                fault = store.local.engine.sync().err().map(Into::into);
             }
             Ok(match fault {
                 None => Ok(here),
@@ -219,7 +219,7 @@ impl ReplicatedStore {
                 }
             })
         };
-        self.settings.blocking.aside(look).await.unwrap_or_else(|_| Ok(Vec::new()))
+        self.local.settings.blocking.aside(look).await.unwrap_or_else(|_| Ok(Vec::new()))
     }
 
     /// The stored form of a tombstone that is here as it was noted.
@@ -285,11 +285,11 @@ impl ReplicatedStore {
         let store = Arc::clone(self);
         let noted = batch.into_iter().map(|candidate| candidate.noted).collect();
         let reap = move || Ok(store.reap_noted(noted));
-        self.settings.blocking.aside(reap).await.unwrap_or_default()
+        self.local.settings.blocking.aside(reap).await.unwrap_or_default()
     }
 
     pub(super) fn reap_later(&self, tombstones: Vec<NotedTombstone>) {
-        let due_us = self.clock.unix_us() + AGAIN_US;
+        let due_us = self.local.clock.unix_us() + AGAIN_US;
         self.reaper.insert(tombstones.into_iter().map(|noted| NotedTombstone { due_us, ..noted }));
     }
 }

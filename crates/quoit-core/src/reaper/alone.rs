@@ -18,7 +18,7 @@ impl ReplicatedStore {
     /// Whether the only node of all live layouts may be sent an older version of a record: by another
     /// cluster, or by a member that is leaving.
     pub(crate) fn may_get_older(&self) -> bool {
-        let has_members = self.control.read().members().count() > 1;
+        let has_members = self.local.control.read().members().count() > 1;
         has_members && !planted!(ForgetsLeavers) || self.has_links() && !planted!(ForgetsAlone)
     }
 
@@ -50,7 +50,7 @@ impl ReplicatedStore {
             let reaped: Result<usize, StoreError> = due.iter().map(reap).sum();
             reaped.map_err(|fault| store.scan_again(fault.into()))
         };
-        self.settings.blocking.aside(reap).await
+        self.local.settings.blocking.aside(reap).await
     }
 
     /// Makes the reap records of tombstones that are there as they were noted.

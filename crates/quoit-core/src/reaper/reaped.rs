@@ -160,7 +160,7 @@ impl ReplicatedStore {
             is_changed |= self.remove_covered(record)?;
         }
         if is_changed {
-            self.engine.sync()?;
+            self.local.engine.sync()?;
         }
         Ok(())
     }
@@ -191,10 +191,10 @@ impl ReplicatedStore {
     fn remove_covered(&self, record: &ReapRecord) -> Result<bool, RequestError> {
         let place = Place::new(&record.name, record.partition)?;
         let at = place.at();
-        if self.engine.head(&at)?.is_none() {
+        if self.local.engine.head(&at)?.is_none() {
             return Ok(false);
         }
-        let rule = match self.control.read().bucket_props(at.key.bucket) {
+        let rule = match self.local.control.read().bucket_props(at.key.bucket) {
             Ok(props) => merge_rule(props),
             Err(NoSuchType) => MergeRule::Causal,
         };
@@ -226,7 +226,8 @@ impl ReplicatedStore {
                 }
             }
         };
-        let applied = self.records.update_whole(&at, Before::Read, Access::Wait, &mut change)?;
+        let applied =
+            self.local.records.update_whole(&at, Before::Read, Access::Wait, &mut change)?;
         outcome?;
         let is_written = matches!(applied, Applied::Written(_));
         if let Some(meta) = rest_meta.filter(|meta| meta.tombstone && is_written) {

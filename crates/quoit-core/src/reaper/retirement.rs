@@ -105,14 +105,14 @@ impl ReplicatedStore {
     /// How long after its beginning a request may still send to further replicas what it has read or written:
     /// twice as long as a connection may be silent, which is a minute.
     pub(crate) fn sent_for(&self) -> Duration {
-        2 * self.internode.idle_timeout()
+        2 * self.local.internode.idle_timeout()
     }
 
     /// Time between two rounds, two minutes: as long as a request sends, and twice as long as a connection
     /// may be silent. One that is silent for longer is closed at both ends, and a receiver has as long for
     /// what has arrived.
     fn rounds_apart(&self) -> Duration {
-        self.sent_for() + 2 * self.internode.idle_timeout()
+        self.sent_for() + 2 * self.local.internode.idle_timeout()
     }
 
     /// Members that keep this node's reap records from being forgotten, by the last round of questions.
@@ -155,7 +155,7 @@ impl ReplicatedStore {
         let store = Arc::clone(self);
         let settled = before.retires(next, self.reap_records.partitions().into_iter());
         let retire = move || Ok(store.reap_records.retire(&settled)?);
-        match self.settings.blocking.behind(retire).await {
+        match self.local.settings.blocking.behind(retire).await {
             Ok(count) => tracing::debug!(count, "reap records have retired"),
             Err(fault) => tracing::warn!(%fault, "reap records could not be removed"),
         }
@@ -164,7 +164,7 @@ impl ReplicatedStore {
     /// Asks all members; `None` while not all of them have answered by a state that is as new as this node's.
     async fn ask_all(&self, before: Option<&Round>) -> Option<Round> {
         let up_to = self.reap_records.sequence();
-        let state = self.state();
+        let state = self.local.state();
         let number = |node: &NodeId| {
             before.and_then(|round| round.members.get(node)).map_or(0, |(_, number)| *number)
         };
@@ -175,7 +175,7 @@ impl ReplicatedStore {
             let ask = AskUnsettled { since: number(id) };
             if *id == state.node_id() {
                 answers.insert(*id, self.tell_unsettled(ask));
-            } else if let Some(peer) = self.reachable(*id) {
+            } else if let Some(peer) = self.local.reachable(*id) {
                 // A member that can't be asked has not answered.
                 let _ = peer.send(METHOD_ASK_UNSETTLED, &ask, b"", Lane::Small, &replies, tag);
             }
@@ -226,14 +226,14 @@ impl ReplicatedStore {
     }
 
     pub(crate) fn serve_ask_unsettled(&self, request: &IncomingRequest, reply: Responder) {
-        match self.read_header(request, |_: &AskUnsettled| u64::MAX) {
+        match self.local.read_header(request, |_: &AskUnsettled| u64::MAX) {
             Ok(ask) => reply.send(&self.tell_unsettled(ask), b""),
             Err(refusal) => refuse(reply, &refusal),
         }
     }
 
     fn tell_unsettled(&self, ask: AskUnsettled) -> Unsettled {
-        let (told, now_us) = (self.unsettled_since(ask.since), self.clock.unix_us());
+        let (told, now_us) = (self.unsettled_since(ask.since), self.local.clock.unix_us());
         let partitions = told.partitions.into_iter().map(|partition| u32::from(partition.0));
         Unsettled {
             process: self.reaper.started_us,

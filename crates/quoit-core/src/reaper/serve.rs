@@ -41,8 +41,8 @@ impl ReplicatedStore {
         request: &IncomingRequest,
         layout_version: impl Fn(&M) -> u64,
     ) -> Result<M, Refusal> {
-        let header = self.read_header(request, layout_version)?;
-        if self.topology().is_moving() { Err(Refusal::StaleLayout) } else { Ok(header) }
+        let header = self.local.read_header(request, layout_version)?;
+        if self.local.topology().is_moving() { Err(Refusal::StaleLayout) } else { Ok(header) }
     }
 
     fn serve_tombstones(
@@ -50,7 +50,7 @@ impl ReplicatedStore {
         reply: Responder,
         step: impl FnOnce(&Self) -> Result<Marks, Refusal> + Send + 'static,
     ) {
-        let blocking = self.settings.blocking;
+        let blocking = self.local.settings.blocking;
         tokio::spawn(async move {
             match blocking.aside(move || Ok(step(&self))).await {
                 Ok(Ok(agreed)) => reply.send(&Agreed { agreed: agreed.into_bytes() }, b""),
@@ -67,9 +67,9 @@ impl ReplicatedStore {
         let mut lacking = Vec::new();
         for (index, tombstone) in tombstones.iter().enumerate() {
             give_way();
-            let place = self.place(&tombstone.key, tombstone.partition)?;
+            let place = self.local.place(&tombstone.key, tombstone.partition)?;
             let at = place.at();
-            match self.engine.head(&at) {
+            match self.local.engine.head(&at) {
                 // What can't be read agrees to nothing until it is healed, and holds up no other.
                 Err(StoreError::Corrupt { .. }) => {}
                 Err(fault) => return Err(RequestError::from(fault).into()),
@@ -84,7 +84,7 @@ impl ReplicatedStore {
         // The others forget what the tombstone says by this node's word: no power failure may take it from
         // here.
         if !held.is_empty() && !planted!(AgreesUnsynced) {
-            self.engine.sync().map_err(RequestError::from)?;
+            self.local.engine.sync().map_err(RequestError::from)?;
         }
         for (index, _) in &lacking {
             held.set(*index);
@@ -95,9 +95,9 @@ impl ReplicatedStore {
 
     /// Reaps tombstones that all primaries hold. The answer has those that are gone.
     fn reaped(&self, tombstones: &[Tombstone]) -> Result<Marks, Refusal> {
-        let places = tombstones
-            .iter()
-            .map(|each| self.place(&each.key, each.partition).map(|place| (place, each.digest)));
+        let places = tombstones.iter().map(|each| {
+            self.local.place(&each.key, each.partition).map(|place| (place, each.digest))
+        });
         let places: Vec<_> = places.collect::<Result<_, Refusal>>()?;
         Ok(self.reap_all(&places)?)
     }
@@ -153,11 +153,11 @@ impl ReplicatedStore {
 
     /// Takes over reap records of a partition of which this node becomes a primary.
     pub(crate) fn serve_take_reaped(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let take = match self.read_header(request, |take: &TakeReaped| take.layout_version) {
+        let take = match self.local.read_header(request, |take: &TakeReaped| take.layout_version) {
             Ok(take) => take,
             Err(refusal) => return refuse(reply, &refusal),
         };
-        let blocking = self.settings.blocking;
+        let blocking = self.local.settings.blocking;
         tokio::spawn(async move {
             match blocking.behind(move || Ok(self.take_reaped(&take))).await {
                 Ok(Ok(())) => reply.send(&ReapedTaken {}, b""),
@@ -170,7 +170,7 @@ impl ReplicatedStore {
     fn take_reaped(&self, take: &TakeReaped) -> Result<(), Refusal> {
         let mut records = Vec::with_capacity(take.records.len());
         for record in &take.records {
-            let place = self.place(&record.key, record.partition)?;
+            let place = self.local.place(&record.key, record.partition)?;
             records.push(reap_record(&place.at(), record.object.clone())?);
         }
         Ok(self.make_reap_records(records)?)

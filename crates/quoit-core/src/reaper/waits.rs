@@ -19,10 +19,10 @@ impl ReplicatedStore {
     /// The members that keep the tombstones of this node from being reaped; none where it has no tombstones.
     #[must_use]
     pub fn tombstones_held_up(&self) -> TombstonesHeldUp {
-        if self.engine.stats().tombstone_count == 0 {
+        if self.local.engine.stats().tombstone_count == 0 {
             return TombstonesHeldUp::default();
         }
-        let state = self.state();
+        let state = self.local.state();
         let layouts = state.layouts();
         let own = state.node_id();
         let names = |is_wanted: &dyn Fn(&Member) -> bool| {
@@ -31,7 +31,7 @@ impl ReplicatedStore {
         };
         let holds = |member: &Member| layouts.newest().node_index(member.id).is_some();
         let is_away = |member: &Member| {
-            holds(member) && member.id != own && self.reachable(member.id).is_none()
+            holds(member) && member.id != own && self.local.reachable(member.id).is_none()
         };
         let has_lost = |member: &Member| layouts.lost_copies().any(|(_, node)| node == member.id);
         TombstonesHeldUp {

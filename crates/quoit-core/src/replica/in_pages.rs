@@ -22,7 +22,7 @@ impl ReplicatedStore {
         rule: MergeRule,
         pages: &mut WrittenPages<'_, '_>,
     ) -> Result<PagesMerged, PageFault> {
-        let began_us = self.clock.monotonic_us();
+        let began_us = self.local.clock.monotonic_us();
         let merged = merge_pages(ours, theirs, rule, pages)?;
         let datatype = match &merged {
             PagesMerged::NeedsWhole => return Ok(merged),
@@ -30,7 +30,7 @@ impl ReplicatedStore {
             PagesMerged::Other => theirs.datatype(),
             PagesMerged::Whole(object) => object.datatype(),
         };
-        self.stats().record_merge(self.clock.monotonic_us() - began_us, datatype);
+        self.stats().record_merge(self.local.clock.monotonic_us() - began_us, datatype);
         Ok(merged)
     }
 }

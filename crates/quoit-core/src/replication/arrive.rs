@@ -61,7 +61,7 @@ impl ReplicatedStore {
     /// The id of this cluster, which objects are told to have visited.
     #[must_use]
     pub fn cluster(&self) -> VisitedCluster {
-        self.control.read().cluster_id().0
+        self.local.control.read().cluster_id().0
     }
 
     /// Objects of other clusters that were concurrent to what was here, by bucket.
@@ -74,7 +74,7 @@ impl ReplicatedStore {
     /// turns without talking.
     #[must_use]
     pub fn place_among_live_nodes(&self) -> (u64, u64) {
-        let topology = self.topology();
+        let topology = self.local.topology();
         let names = topology.places().filter(|place| topology.is_up(*place));
         let mut names: Vec<_> = names.map(|place| topology.node(place).name.clone()).collect();
         names.sort_unstable();
@@ -112,9 +112,9 @@ impl ReplicatedStore {
         dw: Quorum,
     ) -> Result<Receiving<'a>, RequestError> {
         let key = KeyRef::decode(encoded)?;
-        let topology = self.settled_topology(None).await;
+        let topology = self.local.settled_topology(None).await;
         let (props, at) = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             let props = Arc::new(object_props(&state, key.bucket)?.clone());
             let at = record_at(&state, &props, key, encoded);
             (props, at)
@@ -170,8 +170,8 @@ impl ReplicatedStore {
         let Receiving { at, quorums, is_own, .. } = receiving;
         let (mut own, mut is_news) = (OwnWrite::None, true);
         if *is_own {
-            let before = self.records.head(at)?.map(|meta| meta.digest);
-            let taken = wait_if_blocked(self.settings.blocking, |access| {
+            let before = self.local.records.head(at)?.map(|meta| meta.digest);
+            let taken = wait_if_blocked(self.local.settings.blocking, |access| {
                 self.take_copy(at, replicated, quorums.dw > 0, access)
             })?;
             // Without a quorum of synced copies nothing waits for one that is known.
@@ -239,7 +239,7 @@ impl ReplicatedStore {
     ) -> Result<(), RequestError> {
         let key = KeyRef::decode(encoded)?;
         let at = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             let props = object_props(&state, key.bucket)?;
             record_at(&state, props, key, encoded)
         };

@@ -107,7 +107,7 @@ impl ReplicatedStore {
         let taken = self.take_from_elsewhere(copy, at.partition, encoded).await;
         let Some(written) = taken.map_err(RequestError::from)? else { return Ok(false) };
         if let Some(ticket) = written {
-            self.synced(ticket).await?;
+            self.local.synced(ticket).await?;
         }
         // The other primaries compare their copies with this one in the same way.
         let primaries: BTreeSet<NodePlace> = layouts
@@ -135,8 +135,8 @@ impl ReplicatedStore {
         joining: &Joining,
     ) -> Result<Option<(OwnWrite, bool)>, RequestError> {
         let at = &receiving.at;
-        let before = self.records.head(at)?.map(|meta| meta.digest);
-        let joined = wait_if_blocked(self.settings.blocking, |access| {
+        let before = self.local.records.head(at)?.map(|meta| meta.digest);
+        let joined = wait_if_blocked(self.local.settings.blocking, |access| {
             Ok(match self.join_copy(at, joining, access)? {
                 Joined::WouldBlock => None,
                 joined => Some(joined),
@@ -144,7 +144,7 @@ impl ReplicatedStore {
         })?;
         match joined {
             Joined::Done(ApplyOutcome::Written(ticket, _)) => {
-                let after = self.records.head(at)?.map(|meta| meta.digest);
+                let after = self.local.records.head(at)?.map(|meta| meta.digest);
                 Ok(Some((OwnWrite::Logged(ticket), before != after)))
             }
             Joined::Done(ApplyOutcome::Known | ApplyOutcome::Nothing) => {

@@ -103,7 +103,7 @@ impl ReplicatedStore {
         question: ClusterQuestion<'_>,
     ) -> Result<ClusterDigests, RequestError> {
         let ClusterQuestion { arc_count, ranges: asked, wants_records: records, .. } = question;
-        let state = self.state();
+        let state = self.local.state();
         let ring = state.ring_size().get();
         let is_good =
             |each: &ArcRange| each.arc < arc_count && HashRange::from_number(each.range).is_some();
@@ -146,7 +146,7 @@ impl ReplicatedStore {
             .iter()
             .map(|node| newest.nodes()[usize::from(*node)])
             .find(|id| {
-                let is_up = *id == state.node_id() || self.reachable(*id).is_some();
+                let is_up = *id == state.node_id() || self.local.reachable(*id).is_some();
                 is_up && !layouts.is_incomplete(partition, *id)
             })
     }
@@ -171,7 +171,7 @@ impl ReplicatedStore {
                 continue;
             }
             unanswered.insert(tag);
-            if let Some(peer) = self.reachable(**node) {
+            if let Some(peer) = self.local.reachable(**node) {
                 // A node that can't be asked has not answered.
                 let _ = peer.send(METHOD_ASK_DIGESTS, &ask, b"", Lane::Small, &replies, tag);
             }
@@ -180,7 +180,7 @@ impl ReplicatedStore {
         if let Some((tag, ask)) = own {
             let store = Arc::clone(self);
             let read = move || Ok(store.told_digests(&ask));
-            match self.settings.blocking.behind(read).await? {
+            match self.local.settings.blocking.behind(read).await? {
                 Ok(answer) => answers.push((tag, answer)),
                 Err(Refusal::Storage(fault)) => return Err(fault),
                 Err(_) => _ = unanswered.insert(tag),
@@ -217,12 +217,13 @@ impl ReplicatedStore {
     }
 
     pub(crate) fn serve_ask_digests(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let asked = match self.read_header(request, |asked: &AskDigests| asked.layout_version) {
+        let asked = match self.local.read_header(request, |asked: &AskDigests| asked.layout_version)
+        {
             Ok(asked) => asked,
             Err(refusal) => return refuse(reply, &refusal),
         };
         tokio::spawn(async move {
-            let blocking = self.settings.blocking;
+            let blocking = self.local.settings.blocking;
             match blocking.behind(move || Ok(self.told_digests(&asked))).await {
                 Ok(Ok(told)) => reply.send(&told, b""),
                 Ok(Err(refusal)) => refuse(reply, &refusal),
@@ -240,10 +241,10 @@ impl ReplicatedStore {
         {
             return Ok(ToldDigests { stale_queue: Some(stale_queue), ..ToldDigests::default() });
         }
-        let engine = self.engine.compared().ok_or_else(|| {
+        let engine = self.local.engine.compared().ok_or_else(|| {
             Refusal::Malformed("copies of this engine can't be compared".to_owned())
         })?;
-        let bound = COMPARED_RANGE_COUNT_MAX * usize::from(self.ring_size().get());
+        let bound = COMPARED_RANGE_COUNT_MAX * usize::from(self.local.ring_size().get());
         if asked.partitions.len() != asked.ranges.len() || asked.ranges.len() > bound {
             return Err(malformed());
         }
@@ -256,7 +257,7 @@ impl ReplicatedStore {
         let mut told = ToldDigests { digests: vec![0; digest_count], ..ToldDigests::default() };
         for (partition, ranges) in by_partition {
             let number = u16::try_from(partition).map_err(|_| malformed())?;
-            if number >= self.ring_size().get() {
+            if number >= self.local.ring_size().get() {
                 return Err(malformed());
             }
             let partition = Partition(number);
@@ -271,7 +272,13 @@ impl ReplicatedStore {
 
     /// Classes of n_val that records may have.
     fn classes(&self) -> BTreeSet<u8> {
-        self.control.read().n_vals().iter().map(|n_val| RecordMeta::class_of(*n_val)).collect()
+        self.local
+            .control
+            .read()
+            .n_vals()
+            .iter()
+            .map(|n_val| RecordMeta::class_of(*n_val))
+            .collect()
     }
 
     fn tell_digests(
@@ -326,7 +333,7 @@ impl ReplicatedStore {
         }
         let tags: Vec<Tag> = tags.into_iter().collect();
         for some in tags.chunks(LEAF_COUNT) {
-            for (key, record) in self.records.tagged(partition, some)? {
+            for (key, record) in self.local.records.tagged(partition, some)? {
                 let object = decode(&record.value)?;
                 told.records.push(ToldRecord {
                     key,

@@ -64,7 +64,7 @@ impl ReplicatedStore {
         from: u64,
     ) -> Result<Option<CopiedPage>, RequestError> {
         let partition = Partition(partition);
-        let state = self.state();
+        let state = self.local.state();
         if partition.0 >= state.ring_size().get() {
             return Err(RequestError::Vetoed(format!("there is no partition {}", partition.0)));
         }
@@ -79,7 +79,8 @@ impl ReplicatedStore {
         if !is_primary || layouts.is_incomplete(partition, own) {
             return Ok(None);
         }
-        let page = self.page(partition, Identity(from), self.settings.page_records_max.0).await?;
+        let page =
+            self.page(partition, Identity(from), self.local.settings.page_records_max.0).await?;
         if page.damage == Damage::Open {
             return Err(TransferError::Damaged { partition }.into());
         }
@@ -104,7 +105,7 @@ impl ReplicatedStore {
     /// records it has, mostly. Nodes by their names.
     #[must_use]
     pub fn copied_shares(&self, ring_size: u16) -> BTreeMap<String, Vec<u16>> {
-        let state = self.state();
+        let state = self.local.state();
         let own_ring = u32::from(state.ring_size().get());
         let mut shares: BTreeMap<String, Vec<u16>> = BTreeMap::new();
         for number in 0..ring_size {
@@ -131,8 +132,8 @@ impl ReplicatedStore {
         let byte_count = records.iter().map(|record| record.object.len() as u64).sum();
         let store = Arc::clone(self);
         let sort = move || Ok(store.sorted_by_node(&records));
-        let by_node = self.settings.blocking.behind(sort).await??;
-        let own = self.state().node_id();
+        let by_node = self.local.settings.blocking.behind(sort).await??;
+        let own = self.local.state().node_id();
         let mut tasks = JoinSet::new();
         for (node, deliveries) in by_node {
             let store = Arc::clone(self);
@@ -154,7 +155,7 @@ impl ReplicatedStore {
         &self,
         records: &[CopiedRecord],
     ) -> Result<BTreeMap<NodeId, Vec<Delivery>>, RequestError> {
-        let state = self.state();
+        let state = self.local.state();
         let mut by_node: BTreeMap<NodeId, Vec<Delivery>> = BTreeMap::new();
         for CopiedRecord { key: encoded, object } in records {
             let key = KeyRef::decode(encoded)?;
@@ -183,7 +184,8 @@ impl ReplicatedStore {
         n_val: u32,
     ) -> Result<Vec<NodeId>, RequestError> {
         let all = primaries(state, partition, n_val);
-        let is_up = |node: &NodeId| *node == state.node_id() || self.reachable(*node).is_some();
+        let is_up =
+            |node: &NodeId| *node == state.node_id() || self.local.reachable(*node).is_some();
         let up: Vec<NodeId> = all.iter().copied().filter(is_up).collect();
         match up.len() * 2 > all.len() {
             true => Ok(up),
@@ -201,21 +203,22 @@ impl ReplicatedStore {
             let mut last = None;
             for (partition, (key, record)) in deliveries {
                 let rule = {
-                    let state = store.control.read();
+                    let state = store.local.control.read();
                     merge_rule(object_props(&state, KeyRef::decode(&key)?.bucket)?)
                 };
                 let replicated = Replicated { meta: record.meta, rule, object: record.value };
                 let place = Place::new(&key, partition)?;
                 let taken = store.take_copy(&place.at(), &replicated, true, Access::Wait)?;
                 if let Some(ApplyOutcome::Written(ticket, _)) = taken {
-                    last = Some(last.map_or(ticket, |last| store.engine.joined(last, ticket)));
+                    last =
+                        Some(last.map_or(ticket, |last| store.local.engine.joined(last, ticket)));
                 }
             }
             Ok(last)
         };
-        let ticket = self.settings.blocking.behind(take).await?;
+        let ticket = self.local.settings.blocking.behind(take).await?;
         match ticket {
-            Some(ticket) => self.synced(ticket).await,
+            Some(ticket) => self.local.synced(ticket).await,
             None => Ok(()),
         }
     }
@@ -225,7 +228,7 @@ impl ReplicatedStore {
         node: NodeId,
         deliveries: Vec<Delivery>,
     ) -> Result<(), RequestError> {
-        let Some(peer) = self.reachable(node) else { return Err(RequestError::AllNodesDown) };
+        let Some(peer) = self.local.reachable(node) else { return Err(RequestError::AllNodesDown) };
         let mut by_partition: BTreeMap<Partition, Vec<(Bytes, Record)>> = BTreeMap::new();
         for (partition, record) in deliveries {
             by_partition.entry(partition).or_default().push(record);

@@ -166,7 +166,7 @@ impl ReplicatedStore {
         let (mut batch, mut size_bytes) = (Vec::new(), 0);
         loop {
             let Some((priority, entry)) =
-                self.source_queues.take(queue, Some(lease), self.clock.unix_us())
+                self.source_queues.take(queue, Some(lease), self.local.clock.unix_us())
             else {
                 if batch.is_empty() && timeout_at(until, filled.notified()).await.is_ok() {
                     continue;
@@ -252,7 +252,7 @@ impl ReplicatedStore {
     ) -> Result<Option<QueuedValue>, RequestError> {
         let key = KeyRef::decode(encoded)?;
         let at = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             let props = match object_props(&state, key.bucket) {
                 Ok(props) => props,
                 // Its bucket type was removed: nobody can read it here either.
@@ -280,7 +280,7 @@ impl ReplicatedStore {
                 false => QueuedValue::Object(stored),
             }));
         }
-        let reaped = wait_if_blocked(self.settings.blocking, |access| {
+        let reaped = wait_if_blocked(self.local.settings.blocking, |access| {
             Ok(match self.reaped_at(&at, access)? {
                 Reaped::WouldBlock => None,
                 Reaped::Nothing => Some(None),

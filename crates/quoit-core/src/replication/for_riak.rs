@@ -47,7 +47,7 @@ impl ReplicatedStore {
 
     fn is_write_once(&self, encoded: &[u8]) -> Result<bool, RequestError> {
         let key = KeyRef::decode(encoded)?;
-        let state = self.control.read();
+        let state = self.local.control.read();
         Ok(object_props(&state, key.bucket).is_ok_and(BucketProps::is_write_once))
     }
 
@@ -65,7 +65,7 @@ impl ReplicatedStore {
         let whole = self.get_unresolved(key, &quorum).await?;
         let mut object = whole.filter(Object::has_data_type).unwrap_or(object);
         let is_typed = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             object_props(&state, key.bucket)?.datatype.is_some()
         };
         object.show_data_type(if is_typed { ShownForm::Typed } else { ShownForm::Legacy });

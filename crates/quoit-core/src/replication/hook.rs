@@ -118,7 +118,7 @@ impl ReplicatedStore {
         if !self.source_queues.is_active() || !goes_in_real_time(props) {
             if self.source_queues.has_full_sync() && goes_by_full_sync(props) && written.is_delete()
             {
-                self.source_queues.leave_to_full_sync(self.clock.unix_us());
+                self.source_queues.leave_to_full_sync(self.local.clock.unix_us());
             }
             return;
         }
@@ -129,7 +129,7 @@ impl ReplicatedStore {
             reference = self.reference_to_stored(at, held_bytes_max);
         }
         let key = Bytes::copy_from_slice(at.encoded);
-        let now_us = self.clock.unix_us();
+        let now_us = self.local.clock.unix_us();
         let discards = self.source_queues.push(at.key.bucket, key, reference, visited, now_us);
         self.stats().add(Counter::QueueDiscards, discards);
     }
@@ -145,11 +145,11 @@ impl ReplicatedStore {
     pub(crate) fn queue_reaped(&self, encoded: &Bytes, tombstone: &Bytes) {
         let (Ok(key), Ok(tombstone)) = (KeyRef::decode(encoded), decode(tombstone)) else { return };
         let is_taken = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             object_props(&state, key.bucket).is_ok_and(goes_in_real_time)
         };
         if is_taken {
-            let now_us = self.clock.unix_us();
+            let now_us = self.local.clock.unix_us();
             let reference = EntryReference::Reap { clock: tombstone.clock, reaped_us: now_us };
             let (name, visited) = (encoded.clone(), Visited::new());
             self.source_queues.push(key.bucket, name, reference, visited, now_us);
@@ -159,7 +159,7 @@ impl ReplicatedStore {
     /// A reference with the object that was written just now, if it is small and need not be waited for: each
     /// write of a key has an entry with its own object then.
     fn reference_to_stored(&self, at: &RecordAt<'_>, held_bytes_max: usize) -> EntryReference {
-        match self.engine.get(at, Access::NoWait) {
+        match self.local.engine.get(at, Access::NoWait) {
             Ok(Fetch::Found(record))
                 if record.value.len() <= held_bytes_max && !PagedObject::is_one(&record.value) =>
             {

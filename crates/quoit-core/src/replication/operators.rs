@@ -35,14 +35,14 @@ impl ReplicatedStore {
         command: Bytes,
         limit: Duration,
     ) -> BTreeMap<Arc<str>, Option<Bytes>> {
-        let state = self.state();
+        let state = self.local.state();
         let (own, mut replies) = (state.node_id(), Replies::new());
         let mut answers = BTreeMap::new();
         let mut asked: Vec<(NodeId, Arc<str>)> = Vec::new();
         let message = ReplicationMessage { content: command };
         for member in state.members().iter().filter(|member| member.id != own) {
             answers.insert(Arc::clone(&member.name), None);
-            if let Some(peer) = self.reachable(member.id)
+            if let Some(peer) = self.local.reachable(member.id)
                 && peer
                     .send(METHOD_COMMAND, &message, b"", Lane::Small, &replies, asked.len() as u16)
                     .is_ok()
@@ -70,7 +70,7 @@ impl ReplicatedStore {
         reply: Responder,
     ) {
         // Commands have nothing to do with layouts.
-        let message = match self.read_header(request, |_: &ReplicationMessage| u64::MAX) {
+        let message = match self.local.read_header(request, |_: &ReplicationMessage| u64::MAX) {
             Ok(message) => message,
             Err(refusal) => return refuse(reply, &refusal),
         };

@@ -21,8 +21,8 @@ impl ReplicatedStore {
         loop {
             ticks.tick().await;
             let limit_us = LEASE_LIMIT.as_micros() as u64;
-            self.source_queues.end_leases(self.clock.unix_us().saturating_sub(limit_us));
-            for name in self.source_queues.note_stale(self.clock.unix_us()) {
+            self.source_queues.end_leases(self.local.clock.unix_us().saturating_sub(limit_us));
+            for name in self.source_queues.note_stale(self.local.clock.unix_us()) {
                 tracing::error!(
                     queue = name,
                     "the sinks of a source queue have not learnt of all deletes for longer than \
@@ -31,7 +31,7 @@ impl ReplicatedStore {
                 );
             }
             let queues = Arc::clone(&self.source_queues);
-            let flushed = self.settings.blocking.aside(move || Ok(queues.flush()?)).await;
+            let flushed = self.local.settings.blocking.aside(move || Ok(queues.flush()?)).await;
             match flushed {
                 Ok(()) => is_refused = false,
                 Err(fault) if !std::mem::replace(&mut is_refused, true) => {

@@ -1,10 +1,9 @@
 //! A tree of all partitions together, each from one node that has a complete copy of it.
 
-use super::{KEPT_SIZE, RiakTreeFigures};
+use super::{KEPT_SIZE, RiakTreeFigures, RiakTrees};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::listing::{NodeShare, PartitionSet, shares};
-use crate::store::ReplicatedStore;
 use crate::topology::{Reach, Topology};
 use bytes::Bytes;
 use prost::Message;
@@ -49,7 +48,7 @@ trait Question {
     fn ask(&self, partitions: &PartitionSet, layout_version: u64) -> Self::Ask;
 
     async fn ask_here(
-        store: &Arc<ReplicatedStore>,
+        trees: &Arc<RiakTrees>,
         ask: Self::Ask,
     ) -> Result<Option<Self::Told>, RequestError>;
 
@@ -65,15 +64,15 @@ enum NoAnswer {
     Stale,
 }
 
-impl ReplicatedStore {
+impl RiakTrees {
     /// The root of the tree over all records of buckets with this `n_val`, tombstones included: 4 bytes for
     /// each of its 4096 branches.
     ///
     /// # Errors
     ///
     /// Engine faults, and partitions that no node has which is up.
-    pub async fn riak_tree_root(self: &Arc<Self>, n_val: u32) -> Result<Bytes, RequestError> {
-        let told = self.ask_for_tree(n_val, &TreeQuestion { n_val, branches: Vec::new() }).await?;
+    pub async fn root(self: &Arc<Self>, n_val: u32) -> Result<Bytes, RequestError> {
+        let told = self.ask(n_val, &TreeQuestion { n_val, branches: Vec::new() }).await?;
         let mut root = vec![0; KEPT_SIZE.branch_count() as usize * 4];
         told.iter().for_each(|told| combine(&mut root, &told.root));
         Ok(root.into())
@@ -83,8 +82,8 @@ impl ReplicatedStore {
     ///
     /// # Errors
     ///
-    /// As for [`ReplicatedStore::riak_tree_root`].
-    pub async fn riak_tree_branches(
+    /// As for [`RiakTrees::root`].
+    pub async fn branches(
         self: &Arc<Self>,
         n_val: u32,
         numbers: &[u32],
@@ -94,7 +93,7 @@ impl ReplicatedStore {
         }
         let question = TreeQuestion { n_val, branches: numbers.to_vec() };
         let mut branches = vec![vec![0; BRANCH_BYTES]; numbers.len()];
-        for told in self.ask_for_tree(n_val, &question).await? {
+        for told in self.ask(n_val, &question).await? {
             for (branch, part) in branches.iter_mut().zip(&told.branches) {
                 combine(branch, part);
             }
@@ -107,8 +106,8 @@ impl ReplicatedStore {
     ///
     /// # Errors
     ///
-    /// As for [`ReplicatedStore::riak_tree_root`].
-    pub async fn riak_tree_clocks(
+    /// As for [`RiakTrees::root`].
+    pub async fn clocks(
         self: &Arc<Self>,
         n_val: u32,
         segments: &Segments,
@@ -116,7 +115,7 @@ impl ReplicatedStore {
     ) -> Result<Vec<TreeClock>, RequestError> {
         let segments = (segments.segment_count(), segments.numbers().to_vec());
         let question = ClocksQuestion { n_val, segments, modified_secs };
-        let told = self.ask_for_tree(n_val, &question).await?;
+        let told = self.ask(n_val, &question).await?;
         let mut clocks = Vec::new();
         for record in told.into_iter().flat_map(|told| told.records) {
             let KeyRef { bucket, key } = KeyRef::decode(&record.key)?;
@@ -138,29 +137,29 @@ impl ReplicatedStore {
     /// # Errors
     ///
     /// None but those of the thread that waits for the disk.
-    pub async fn forget_riak_trees(self: &Arc<Self>) -> Result<(), RequestError> {
-        let store = Arc::clone(self);
+    pub async fn forget(self: &Arc<Self>) -> Result<(), RequestError> {
+        let trees = Arc::clone(self);
         let forget = move || {
-            store.riak_trees.forget();
+            trees.kept.forget();
             Ok(())
         };
-        self.settings.blocking.aside(forget).await
+        self.local.settings.blocking.aside(forget).await
     }
 
     /// Figures of the trees that this node keeps.
     #[must_use]
-    pub fn riak_tree_figures(&self) -> RiakTreeFigures {
-        self.riak_trees.figures()
+    pub fn figures(&self) -> RiakTreeFigures {
+        self.kept.figures()
     }
 
     /// Asks nodes until each partition was answered for by one.
-    async fn ask_for_tree<Q: Question>(
+    async fn ask<Q: Question>(
         self: &Arc<Self>,
         n_val: u32,
         question: &Q,
     ) -> Result<Vec<Q::Told>, RequestError> {
-        let mut topology = self.settled_topology(None).await;
-        let mut left = PartitionSet::all(self.ring_size().get());
+        let mut topology = self.local.settled_topology(None).await;
+        let mut left = PartitionSet::all(self.local.ring_size().get());
         let (mut told, mut failed, mut fault) = (Vec::new(), Vec::new(), None);
         while left.iter().next().is_some() {
             let shared = shares(&topology, &left, n_val, &failed)
@@ -179,7 +178,7 @@ impl ReplicatedStore {
                         fault = Some(reason);
                     }
                     Err(NoAnswer::Stale) => {
-                        topology = self.topology_after(topology.version()).await?;
+                        topology = self.local.topology_after(topology.version()).await?;
                         failed.clear();
                         break;
                     }
@@ -236,10 +235,10 @@ impl Question for TreeQuestion {
     }
 
     async fn ask_here(
-        store: &Arc<ReplicatedStore>,
+        trees: &Arc<RiakTrees>,
         ask: AskTree,
     ) -> Result<Option<ToldTree>, RequestError> {
-        store.local_tree(ask).await
+        trees.local_tree(ask).await
     }
 
     fn left(_: &ToldTree) -> PartitionSet {
@@ -273,10 +272,10 @@ impl Question for ClocksQuestion {
     }
 
     async fn ask_here(
-        store: &Arc<ReplicatedStore>,
+        trees: &Arc<RiakTrees>,
         ask: AskTreeClocks,
     ) -> Result<Option<ToldTreeClocks>, RequestError> {
-        store.local_tree_clocks(ask).await
+        trees.local_tree_clocks(ask).await
     }
 
     fn left(told: &ToldTreeClocks) -> PartitionSet {

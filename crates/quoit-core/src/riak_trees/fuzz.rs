@@ -2,7 +2,7 @@
 
 use super::kept::{KeptLeaf, KeptPart, PartPass};
 use super::part_file::{PartWriter, file_of_entries};
-use super::{PartName, RiakTrees};
+use super::{KeptTrees, PartName};
 use quoit_model::hash::Partition;
 use quoit_riak::TreeEntry;
 use quoit_store::compare::Leaf;
@@ -59,7 +59,7 @@ fn read(leaf: Leaf) -> KeptLeaf {
 fn check(file: Vec<u8>) {
     let disk = FaultyDisk::new(1);
     disk.put(&NAME.file_name(), file);
-    let trees = RiakTrees::open(Arc::new(disk), 1);
+    let trees = KeptTrees::open(Arc::new(disk), 1);
     let index: Vec<Leaf> = leaves().collect();
     let mut part = KeptPart::default();
     let mut pass_over = || {

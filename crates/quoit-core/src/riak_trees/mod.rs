@@ -17,6 +17,7 @@ mod tests;
 pub use ask::TreeClock;
 pub use fuzz::{fuzz_riak_tree_file, riak_tree_file_samples};
 
+use crate::local_node::LocalNode;
 use kept::KeptPart;
 use parking_lot::Mutex;
 use part_file::{PartReader, PartWriter};
@@ -60,9 +61,28 @@ impl PartName {
     }
 }
 
+/// Trees over the records of a cluster, as one of its nodes has them made. Shared; every method takes `&self`.
+pub struct RiakTrees {
+    local: Arc<LocalNode>,
+    kept: KeptTrees,
+}
+
+impl RiakTrees {
+    /// Keeps what was hashed in memory, within a bound; it ends with the process.
+    pub(crate) fn in_memory(local: &Arc<LocalNode>) -> Arc<Self> {
+        Arc::new(Self { local: Arc::clone(local), kept: KeptTrees::default() })
+    }
+
+    /// Keeps what was hashed on a disk, and takes up what is there.
+    pub(crate) fn open(local: &Arc<LocalNode>, disk: Arc<dyn Disk>) -> Arc<Self> {
+        let kept = KeptTrees::open(disk, local.clock.unix_secs());
+        Arc::new(Self { local: Arc::clone(local), kept })
+    }
+}
+
 /// The parts of trees that a node keeps.
 #[derive(Default)]
-pub(crate) struct RiakTrees {
+struct KeptTrees {
     /// Where their files are; without it all is in memory.
     disk: Option<Arc<dyn Disk>>,
     parts: Mutex<BTreeMap<PartName, Slot>>,
@@ -99,9 +119,9 @@ pub struct RiakTreeFigures {
     pub read_count: u64,
 }
 
-impl RiakTrees {
+impl KeptTrees {
     /// Keeps parts on a disk, with those that are there. A disk that refuses costs reading records again.
-    pub(crate) fn open(disk: Arc<dyn Disk>, now_secs: u64) -> Self {
+    fn open(disk: Arc<dyn Disk>, now_secs: u64) -> Self {
         let mut parts = BTreeMap::new();
         for file_name in disk.list().unwrap_or_default() {
             match PartName::of_file(&file_name) {
@@ -137,7 +157,7 @@ impl RiakTrees {
     }
 
     /// The file of a part, and one to be written in its place if that is `wanted`; with the generation that
-    /// [`RiakTrees::put_in_place`] asks for.
+    /// [`KeptTrees::put_in_place`] asks for.
     fn files(
         &self,
         name: PartName,
@@ -206,7 +226,7 @@ impl RiakTrees {
 
     /// Drops all that is kept: a tree that differs from another one though no record does was made of
     /// something else than the records.
-    pub(crate) fn forget(&self) {
+    fn forget(&self) {
         let mut parts = self.parts.lock();
         self.generation.fetch_add(1, Ordering::SeqCst);
         for name in std::mem::take(&mut *parts).into_keys() {
@@ -216,7 +236,7 @@ impl RiakTrees {
         }
     }
 
-    pub(crate) fn figures(&self) -> RiakTreeFigures {
+    fn figures(&self) -> RiakTreeFigures {
         let parts = self.parts.lock();
         RiakTreeFigures {
             part_count: parts.len() as u64,

@@ -1,11 +1,10 @@
 //! Passes of a node over its parts of trees: the index is followed, and what has changed is read.
 
-use super::PartName;
 use super::kept::{KeptLeaf, KeptPart, PartPass};
+use super::{PartName, RiakTrees};
 use crate::error::RequestError;
 use crate::records::clock_of;
 use crate::replica::Place;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::data_type::clock_in_riak;
 use quoit_model::hash::{Identity, Partition};
@@ -21,7 +20,7 @@ const LEAF_COUNT: usize = 4_096;
 /// Records that are read at once.
 const READ_COUNT: usize = 256;
 
-impl ReplicatedStore {
+impl RiakTrees {
     /// Goes over this node's records of a part, as they are now. Shows tag and entry of each, in the order of
     /// tags. Waits for the disk.
     pub(super) fn pass_over_part(
@@ -30,7 +29,7 @@ impl ReplicatedStore {
         name: PartName,
         see: &mut dyn FnMut(Tag, TreeEntry),
     ) -> Result<(), RequestError> {
-        match self.engine.compared() {
+        match self.local.engine.compared() {
             Some(compared) => self.follow_index(part, compared, name, part.wants_file(), see),
             None => self.read_all(name, see),
         }
@@ -42,11 +41,11 @@ impl ReplicatedStore {
         part: &mut KeptPart,
         name: PartName,
     ) -> Result<(), RequestError> {
-        if let Some(compared) = self.engine.compared().filter(|_| part.has_fresh()) {
+        if let Some(compared) = self.local.engine.compared().filter(|_| part.has_fresh()) {
             self.follow_index(part, compared, name, true, &mut |_, _| {})?;
             if part.has_fresh() {
                 part.let_go();
-                self.riak_trees.note_bytes(name, 0);
+                self.kept.note_bytes(name, 0);
             }
         }
         Ok(())
@@ -62,8 +61,8 @@ impl ReplicatedStore {
     ) -> Result<(), RequestError> {
         let PartName { n_val, partition } = name;
         let n_val_class = RecordMeta::class_of(n_val);
-        let scope = Scope { n_val_class, hour_min: hour_of(self.clock.unix_secs()) };
-        let (file, writer, generation) = self.riak_trees.files(name, wants_file);
+        let scope = Scope { n_val_class, hour_min: hour_of(self.local.clock.unix_secs()) };
+        let (file, writer, generation) = self.kept.files(name, wants_file);
         let mut pass = PartPass::begin(part, file, writer);
         let mut from = Some(HashRange::ALL.first());
         while let Some(tag) = from {
@@ -73,8 +72,8 @@ impl ReplicatedStore {
             from = page.next;
             give_way();
         }
-        pass.end(part, |new_name| self.riak_trees.put_in_place(name, new_name, generation));
-        if !self.riak_trees.note_bytes(name, part.bytes()) {
+        pass.end(part, |new_name| self.kept.put_in_place(name, new_name, generation));
+        if !self.kept.note_bytes(name, part.bytes()) {
             part.let_go();
         }
         Ok(())
@@ -85,18 +84,18 @@ impl ReplicatedStore {
         let n_val_class = RecordMeta::class_of(name.n_val);
         let mut leaves = Vec::new();
         for tags in tags.chunks(READ_COUNT) {
-            let records = self.records.tagged_roots(name.partition, tags)?;
+            let records = self.local.records.tagged_roots(name.partition, tags)?;
             let of_class =
                 records.iter().filter(|(_, record)| record.meta.n_val_class == n_val_class);
             leaves
                 .extend(of_class.filter_map(|(key, record)| leaf_of(key, record, name.partition)));
             give_way();
         }
-        self.riak_trees.read_count.fetch_add(leaves.len() as u64, Ordering::Relaxed);
+        self.kept.read_count.fetch_add(leaves.len() as u64, Ordering::Relaxed);
         Ok(leaves)
     }
 
-    /// As [`ReplicatedStore::follow_index`] with an engine that keeps no digests: all records are read.
+    /// As [`RiakTrees::follow_index`] with an engine that keeps no digests: all records are read.
     fn read_all(
         &self,
         name: PartName,
@@ -105,12 +104,12 @@ impl ReplicatedStore {
         let n_val_class = RecordMeta::class_of(name.n_val);
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
-            let page = self.engine.fold(name.partition, identity, READ_COUNT, false)?;
+            let page = self.local.engine.fold(name.partition, identity, READ_COUNT, false)?;
             let of_class =
                 page.entries.iter().filter(|(_, record)| record.meta.n_val_class == n_val_class);
             for kept in of_class.filter_map(|(key, record)| leaf_of(key, record, name.partition)) {
                 see(kept.leaf.tag, kept.entry);
-                self.riak_trees.read_count.fetch_add(1, Ordering::Relaxed);
+                self.kept.read_count.fetch_add(1, Ordering::Relaxed);
             }
             from = page.next;
             give_way();
@@ -125,9 +124,9 @@ impl ReplicatedStore {
         tags: &[Tag],
     ) -> Result<Vec<(Bytes, Record)>, RequestError> {
         let mut records = Vec::new();
-        if self.engine.compared().is_some() {
+        if self.local.engine.compared().is_some() {
             for tags in tags.chunks(READ_COUNT) {
-                records.extend(self.records.tagged_roots(partition, tags)?);
+                records.extend(self.local.records.tagged_roots(partition, tags)?);
                 give_way();
             }
             return Ok(records);
@@ -138,7 +137,7 @@ impl ReplicatedStore {
         };
         let mut from = tags.first().map(|_| Identity(0));
         while let Some(identity) = from {
-            let page = self.engine.fold(partition, identity, READ_COUNT, false)?;
+            let page = self.local.engine.fold(partition, identity, READ_COUNT, false)?;
             records.extend(page.entries.into_iter().filter(|(encoded, _)| is_wanted(encoded)));
             from = page.next;
             give_way();

@@ -1,12 +1,12 @@
 //! Answers of a node from its own copies.
 
 use super::kept::KeptPart;
-use super::{KEPT_SIZE, PartName, REFRESH_INTERVAL};
+use super::{KEPT_SIZE, PartName, REFRESH_INTERVAL, RiakTrees};
 use crate::error::RequestError;
 use crate::listing::PartitionSet;
 use crate::records::clock_of;
 use crate::service::{Refusal, refuse};
-use crate::store::{ReplicatedStore, decode};
+use crate::store::decode;
 use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::data_type::clock_in_riak;
@@ -25,22 +25,22 @@ const CLOCKS_BYTES: usize = 1 << 20;
 /// Bytes of a record beside its name and clock.
 const RECORD_BYTES: usize = 16;
 
-impl ReplicatedStore {
+impl RiakTrees {
     /// Has the parts of trees that are asked for follow the records, and lets the others go.
-    pub(crate) async fn run_riak_trees(self: Arc<Self>) {
+    pub(crate) async fn run(self: Arc<Self>) {
         loop {
             tokio::time::sleep(REFRESH_INTERVAL).await;
-            for (name, is_followed) in self.riak_trees.due(self.clock.unix_secs()) {
-                let store = Arc::clone(&self);
+            for (name, is_followed) in self.kept.due(self.local.clock.unix_secs()) {
+                let trees = Arc::clone(&self);
                 let refreshed = move || {
-                    let Some(part) = store.riak_trees.part_if_kept(name) else { return Ok(()) };
+                    let Some(part) = trees.kept.part_if_kept(name) else { return Ok(()) };
                     let mut part = part.lock();
                     match is_followed {
-                        true => store.pass_over_part(&mut part, name, &mut |_, _| {}),
-                        false => store.retire_part(&mut part, name),
+                        true => trees.pass_over_part(&mut part, name, &mut |_, _| {}),
+                        false => trees.retire_part(&mut part, name),
                     }
                 };
-                if let Err(fault) = self.settings.blocking.behind(refreshed).await {
+                if let Err(fault) = self.local.settings.blocking.behind(refreshed).await {
                     let partition = name.partition.0;
                     tracing::warn!(%fault, partition, "a tree for Riak could not be brought up to date");
                 }
@@ -57,7 +57,7 @@ impl ReplicatedStore {
     ) -> Result<(), RequestError> {
         for partition in partitions {
             let name = PartName { n_val, partition };
-            let part = self.riak_trees.part(name, self.clock.unix_secs());
+            let part = self.kept.part(name, self.local.clock.unix_secs());
             if !look(&mut part.lock(), name)? {
                 break;
             }
@@ -72,14 +72,14 @@ impl ReplicatedStore {
         ask: AskTree,
     ) -> Result<Option<ToldTree>, RequestError> {
         let partitions = PartitionSet::from_bytes(&ask.partitions);
-        if self.knows_less_of(&partitions) {
+        if self.local.knows_less_of(&partitions) {
             return Ok(None);
         }
-        let (store, layout_version) = (Arc::clone(self), ask.layout_version);
+        let (trees, layout_version) = (Arc::clone(self), ask.layout_version);
         let make = move || {
             let mut tree = Tree::empty(KEPT_SIZE);
-            store.each_part(ask.n_val, store.here(&partitions), |part, name| {
-                store.pass_over_part(part, name, &mut |_, entry| tree.toggle(entry))?;
+            trees.each_part(ask.n_val, trees.here(&partitions), |part, name| {
+                trees.pass_over_part(part, name, &mut |_, entry| tree.toggle(entry))?;
                 Ok(true)
             })?;
             Ok(match ask.branches.is_empty() {
@@ -90,13 +90,13 @@ impl ReplicatedStore {
                 },
             })
         };
-        let told = self.settings.blocking.behind(make).await?;
-        Ok(self.unless_moved(told, layout_version))
+        let told = self.local.settings.blocking.behind(make).await?;
+        Ok(self.local.unless_moved(told, layout_version))
     }
 
     /// The partitions of a set that the ring has.
     fn here(&self, partitions: &PartitionSet) -> Vec<Partition> {
-        let ring = self.ring_size().get();
+        let ring = self.local.ring_size().get();
         partitions.iter().filter(|partition| partition.0 < ring).collect()
     }
 
@@ -106,13 +106,13 @@ impl ReplicatedStore {
         ask: AskTreeClocks,
     ) -> Result<Option<ToldTreeClocks>, RequestError> {
         let partitions = PartitionSet::from_bytes(&ask.partitions);
-        if self.knows_less_of(&partitions) {
+        if self.local.knows_less_of(&partitions) {
             return Ok(None);
         }
-        let (store, layout_version) = (Arc::clone(self), ask.layout_version);
-        let read = move || store.read_tree_clocks(&ask, &partitions);
-        let told = self.settings.blocking.behind(read).await?;
-        Ok(self.unless_moved(told, layout_version))
+        let (trees, layout_version) = (Arc::clone(self), ask.layout_version);
+        let read = move || trees.read_tree_clocks(&ask, &partitions);
+        let told = self.local.settings.blocking.behind(read).await?;
+        Ok(self.local.unless_moved(told, layout_version))
     }
 
     fn read_tree_clocks(
@@ -151,7 +151,7 @@ impl ReplicatedStore {
     }
 
     pub(crate) fn serve_ask_tree(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let ask = match self.read_header(request, |ask: &AskTree| ask.layout_version) {
+        let ask = match self.local.read_header(request, |ask: &AskTree| ask.layout_version) {
             Ok(ask) => ask,
             Err(refusal) => return refuse(reply, &refusal),
         };
@@ -169,7 +169,7 @@ impl ReplicatedStore {
         request: &IncomingRequest,
         reply: Responder,
     ) {
-        let ask = match self.read_header(request, |ask: &AskTreeClocks| ask.layout_version) {
+        let ask = match self.local.read_header(request, |ask: &AskTreeClocks| ask.layout_version) {
             Ok(ask) => ask,
             Err(refusal) => return refuse(reply, &refusal),
         };

@@ -34,13 +34,13 @@ fn kept(leaf: Leaf) -> KeptLeaf {
 /// A node with one part.
 struct PartOnDisk {
     disk: FaultyDisk,
-    trees: RiakTrees,
+    trees: KeptTrees,
     part: KeptPart,
 }
 
 impl PartOnDisk {
     fn open(disk: FaultyDisk) -> Self {
-        let trees = RiakTrees::open(Arc::new(disk.clone()), NOW_SECS);
+        let trees = KeptTrees::open(Arc::new(disk.clone()), NOW_SECS);
         Self { disk, trees, part: KeptPart::default() }
     }
 
@@ -155,7 +155,7 @@ fn a_part_follows_for_an_hour_and_its_file_stays_for_two_days() {
 
 #[test]
 fn memory_of_all_parts_together_is_bounded() {
-    let trees = RiakTrees::default();
+    let trees = KeptTrees::default();
     let names = [0, 1, 2].map(|partition| PartName { partition: Partition(partition), ..NAME });
     names.iter().for_each(|name| drop(trees.part(*name, NOW_SECS)));
     assert!(trees.note_bytes(names[0], MEMORY_BYTES_MAX / 2));

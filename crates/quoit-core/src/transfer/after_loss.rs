@@ -65,12 +65,12 @@ impl ReplicatedStore {
 
     /// The classes by which the copies can be compared.
     fn comparable_classes(&self, copy: NewCopy) -> Option<ComparedClasses> {
-        let state = self.state();
+        let state = self.local.state();
         // Which records a node is to have can't be told by their classes while that changes.
         if copy.loss == 0 || state.layouts().is_moving() || !state.raises().is_empty() {
             return None;
         }
-        self.engine.compared()?;
+        self.local.engine.compared()?;
         let partition = copy.partition;
         let classes = CommonClasses::new(&state, state.node_id(), copy.to).of(partition);
         (classes != 0).then_some(ComparedClasses { partition, classes })
@@ -94,7 +94,7 @@ impl ReplicatedStore {
             let read_for = began.elapsed();
             has_handed |= self.hand_home(copy, peer, &records, report).await?;
             self.transfers.yielding.rest_after(read_for).await;
-            (left, count) = (rest, next_count(&records, self.settings.page_records_max.0));
+            (left, count) = (rest, next_count(&records, self.local.settings.page_records_max.0));
         }
         Ok(has_handed)
     }
@@ -106,8 +106,8 @@ impl ReplicatedStore {
         tags: Vec<Tag>,
     ) -> Result<Vec<(Bytes, Record)>, TransferError> {
         let (store, these) = (Arc::clone(self), tags.clone());
-        let read = move || Ok(store.records.tagged_roots(partition, &these)?);
-        let mut records = self.settings.blocking.behind(read).await?;
+        let read = move || Ok(store.local.records.tagged_roots(partition, &these)?);
+        let mut records = self.local.settings.blocking.behind(read).await?;
         let tag_of =
             |key: &Bytes| Place::new(key, partition).ok().map(|at| Tag::of(at.at().identity));
         let found: BTreeSet<Tag> = records.iter().filter_map(|(key, _)| tag_of(key)).collect();
@@ -131,9 +131,10 @@ impl ReplicatedStore {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
             let store = Arc::clone(self);
-            let count = self.settings.page_records_max.0;
-            let fold = move || Ok(store.engine.fold(copy.partition, identity, count, true)?);
-            let page = self.settings.blocking.behind(fold).await?;
+            let count = self.local.settings.page_records_max.0;
+            let fold =
+                move || Ok(store.local.engine.fold(copy.partition, identity, count, true)?);
+            let page = self.local.settings.blocking.behind(fold).await?;
             from = page.next;
             self.hand_home(copy, peer, &page.entries, report).await?;
         }
@@ -148,7 +149,7 @@ impl ReplicatedStore {
         records: &[(Bytes, Record)],
         report: &Report,
     ) -> Result<bool, TransferError> {
-        let state = self.state();
+        let state = self.local.state();
         let is_handed = |(key, record): &&(Bytes, Record)| {
             is_home(&state, copy, key) && !(record.meta.tombstone && planted!(HandsNoTombstones))
         };

@@ -87,7 +87,7 @@ impl ReplicatedStore {
 
     /// Hands a copy over and tells its node.
     pub(super) async fn hand_copy(self: &Arc<Self>, copy: NewCopy) -> Result<(), TransferError> {
-        let Some(peer) = self.reachable(copy.to) else { return Ok(()) };
+        let Some(peer) = self.local.reachable(copy.to) else { return Ok(()) };
         if !self.transfers.copies.lock().handed.contains(&copy) {
             if !self.hand_difference(copy, &peer).await? {
                 self.hand_partition(copy, &peer).await?;
@@ -113,7 +113,7 @@ impl ReplicatedStore {
     ) -> Result<(), TransferError> {
         let report = self.transfers.begin(copy.partition, Kind::Ownership, Some(copy.to));
         let mut from = Some(Identity(0));
-        let page_records_max = self.settings.page_records_max.0;
+        let page_records_max = self.local.settings.page_records_max.0;
         let mut count = page_records_max;
         while let Some(identity) = from {
             let page = self.page(copy.partition, identity, count).await?;
@@ -138,9 +138,9 @@ impl ReplicatedStore {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
             let store = Arc::clone(self);
-            let count = self.settings.page_records_max.0 * REAPED_PER_RECORD;
+            let count = self.local.settings.page_records_max.0 * REAPED_PER_RECORD;
             let read = move || Ok(store.reap_records.page(partition, identity, count)?);
-            let (records, next) = self.settings.blocking.behind(read).await?;
+            let (records, next) = self.local.settings.blocking.behind(read).await?;
             from = next;
             if !records.is_empty() {
                 self.hand_reap_records(peer, records).await?;
@@ -152,11 +152,11 @@ impl ReplicatedStore {
     /// A source is through with a copy of this node.
     pub(crate) fn serve_complete(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         // The layout is checked against the newest one below.
-        let complete = match self.read_header(request, |_: &Complete| u64::MAX) {
+        let complete = match self.local.read_header(request, |_: &Complete| u64::MAX) {
             Ok(complete) => complete,
             Err(refusal) => return refuse(reply, &refusal),
         };
-        let state = self.state();
+        let state = self.local.state();
         let newest = state.layouts().newest();
         let partition = u16::try_from(complete.partition).ok().map(Partition);
         let partition = partition.filter(|partition| partition.0 < newest.ring_size().get());
@@ -196,7 +196,7 @@ impl ReplicatedStore {
             return;
         }
         let partitions: Vec<Partition> = complete.iter().map(|copy| copy.partition).collect();
-        match self.control.report_moved(&partitions).await {
+        match self.local.control.report_moved(&partitions).await {
             Ok(()) => self.count_restored(state, &complete),
             Err(fault) => tracing::debug!(%fault, "complete copies could not be reported"),
         }
@@ -219,7 +219,7 @@ impl ReplicatedStore {
 
     /// How many copies wait to be handed over by this node, by who gets them.
     pub(super) fn copies_waiting(&self) -> BTreeMap<NodeId, u64> {
-        let state = self.state();
+        let state = self.local.state();
         let mut waiting = BTreeMap::new();
         let own = state.node_id();
         let mine = wanted_copies(&state)
@@ -237,12 +237,12 @@ impl ReplicatedStore {
     /// records: its copies are not complete before it has heard of them.
     #[must_use]
     pub fn awaited_after_loss(&self) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
-        let state = self.state();
+        let state = self.local.state();
         let own = state.node_id();
         let mut awaited: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
         for copy in wanted_copies(&state).filter(|copy| copy.loss != 0) {
             let sources = sources_of(&state, copy).into_iter();
-            let away = sources.filter(|node| *node != own && self.reachable(*node).is_none());
+            let away = sources.filter(|node| *node != own && self.local.reachable(*node).is_none());
             awaited.entry(copy.to).or_default().extend(away);
         }
         awaited

@@ -28,7 +28,7 @@ impl ReplicatedStore {
         partition: Partition,
         damaged: Vec<Tag>,
     ) -> Damage {
-        let state = self.state();
+        let state = self.local.state();
         let (_, n_val_max) = super::n_vals(&state);
         let mut others = primaries(&state, partition, n_val_max);
         others.remove(&state.node_id());

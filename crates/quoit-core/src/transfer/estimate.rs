@@ -35,7 +35,7 @@ impl ReplicatedStore {
     /// may hand it over.
     pub async fn estimate(&self, plan: &Plan) -> PlanEstimate {
         let told = self.all_transfers().await;
-        let state = self.state();
+        let state = self.local.state();
         let (_, n_val_max) = super::n_vals(&state);
         estimate(&plan.transfers, state.layouts().newest(), n_val_max, &told)
     }

@@ -71,7 +71,7 @@ impl ReplicatedStore {
         if self.transfers.fills.lock().raised_at < raised_at {
             let (store, raised) = (Arc::clone(self), Arc::clone(state));
             let has_some = move || Ok(store.has_some_of_raised(&raised)?);
-            match self.settings.blocking.behind(has_some).await {
+            match self.local.settings.blocking.behind(has_some).await {
                 Ok(has_some) => {
                     let all = state.layouts().newest().partitions();
                     let left = all.filter(|_| has_some).collect();
@@ -93,7 +93,7 @@ impl ReplicatedStore {
         for raise in state.raises() {
             let Some(bucket) = &raise.bucket else { return Ok(true) };
             let bucket = BucketRef { bucket_type: &raise.bucket_type, bucket };
-            if !self.engine.list_keys(KeyRange::Bucket(bucket), None, 1)?.entries.is_empty() {
+            if !self.local.engine.list_keys(KeyRange::Bucket(bucket), None, 1)?.entries.is_empty() {
                 return Ok(true);
             }
         }
@@ -107,7 +107,7 @@ impl ReplicatedStore {
         if raised_at == 0 || state.has_told_raises(state.node_id(), raised_at, filled) {
             return;
         }
-        if let Err(fault) = self.control.report_raises(raised_at, filled).await {
+        if let Err(fault) = self.local.control.report_raises(raised_at, filled).await {
             tracing::debug!(%fault, "filled copies could not be reported");
         }
     }
@@ -117,7 +117,7 @@ impl ReplicatedStore {
         let raised_at = self.transfers.fills.lock().raised_at;
         let mut report = None;
         let mut from = Some(Identity(0));
-        let page_records_max = self.settings.page_records_max.0;
+        let page_records_max = self.local.settings.page_records_max.0;
         let mut count = page_records_max;
         while let Some(identity) = from {
             let page = self.page(partition, identity, count).await?;
@@ -125,7 +125,7 @@ impl ReplicatedStore {
                 return Err(TransferError::Damaged { partition });
             }
             count = page.next_count(page_records_max);
-            let state = self.state();
+            let state = self.local.state();
             let mut by_node: BTreeMap<NodeId, Vec<&(Bytes, Record)>> = BTreeMap::new();
             for record in &page.records {
                 for node in added(&state, partition, &record.0) {
@@ -146,7 +146,7 @@ impl ReplicatedStore {
                     store.refile(partition, key, record.meta.n_val_class)
                 })
             };
-            self.settings.blocking.behind(move || Ok(refile()?)).await?;
+            self.local.settings.blocking.behind(move || Ok(refile()?)).await?;
             self.transfers.yielding.rest_after(page.read_for).await;
             from = page.next;
         }
@@ -158,8 +158,8 @@ impl ReplicatedStore {
     }
 
     fn added_peer(&self, node: NodeId) -> Result<Arc<Peer>, TransferError> {
-        self.reachable(node).ok_or_else(|| {
-            let state = self.control.read();
+        self.local.reachable(node).ok_or_else(|| {
+            let state = self.local.control.read();
             TransferError::Away { to: state.members().name_of(node).to_string().into() }
         })
     }
@@ -169,11 +169,11 @@ impl ReplicatedStore {
         let mut from = Some(Identity(0));
         while let Some(identity) = from.filter(|_| !planted!(FillsWithoutReaped)) {
             let store = Arc::clone(self);
-            let count = self.settings.page_records_max.0 * REAPED_PER_RECORD;
+            let count = self.local.settings.page_records_max.0 * REAPED_PER_RECORD;
             let read = move || Ok(store.reap_records.page(partition, identity, count)?);
-            let (records, next) = self.settings.blocking.behind(read).await?;
+            let (records, next) = self.local.settings.blocking.behind(read).await?;
             from = next;
-            let state = self.state();
+            let state = self.local.state();
             let mut by_node: BTreeMap<NodeId, Vec<ReapRecord>> = BTreeMap::new();
             for record in records {
                 for node in added(&state, partition, &record.name) {
@@ -196,7 +196,7 @@ impl ReplicatedStore {
         n_val_class: u8,
     ) -> Result<(), StoreError> {
         let class = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             let key = KeyRef::decode(key).ok();
             let props = key.and_then(|key| state.bucket_props(key.bucket).ok());
             props.map_or(n_val_class, |props| RecordMeta::class_of(props.n_val))
@@ -205,7 +205,7 @@ impl ReplicatedStore {
             return Ok(());
         }
         let Ok(place) = Place::new(key, partition) else { return Ok(()) };
-        self.records.refile(&place.at(), class)
+        self.local.records.refile(&place.at(), class)
     }
 }
 

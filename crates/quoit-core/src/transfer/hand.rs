@@ -266,7 +266,7 @@ impl ReplicatedStore {
     /// The clock of a record as an offer has it: empty where nothing can be said by it.
     pub(super) fn told_clock(&self, key: &Bytes, record: &Record) -> Bytes {
         let causal = {
-            let state = self.control.read();
+            let state = self.local.control.read();
             let key = KeyRef::decode(key).ok();
             let props = key.and_then(|key| state.bucket_props(key.bucket).ok());
             props.is_some_and(|props| merge_rule(props) == MergeRule::Causal)
@@ -282,7 +282,7 @@ impl ReplicatedStore {
     }
 
     pub(crate) fn delivered(&self, key: &Bytes, record: &Record) -> DeliveredRecord {
-        let state = self.control.read();
+        let state = self.local.control.read();
         let props = KeyRef::decode(key).ok().and_then(|key| state.bucket_props(key.bucket).ok());
         // Without knowing better nothing may be lost.
         let rule = props.map_or(MergeRule::Causal, |props| merge_rule(props));
@@ -304,7 +304,7 @@ impl ReplicatedStore {
     }
 
     pub(super) fn oldest_layout(&self) -> u64 {
-        self.control.read().layouts().oldest_version()
+        self.local.control.read().layouts().oldest_version()
     }
 }
 

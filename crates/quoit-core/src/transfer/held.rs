@@ -28,12 +28,12 @@ impl ReplicatedStore {
     /// Notes that a record was written here. If this node is no primary of it, it is to be handed over.
     /// Where the node is not the first primary of the partition this costs a look at the bucket's properties.
     pub(crate) fn note_written(&self, partition: Partition, encoded: &[u8]) {
-        let topology = self.topology_now();
+        let topology = self.local.topology_now();
         if topology.is_own(partition, 1) {
             return;
         }
         let Ok(key) = KeyRef::decode(encoded) else { return };
-        let state = self.control.read();
+        let state = self.local.control.read();
         // Not as the sender has it: it may not have heard yet that the bucket has fewer replicas.
         let missing = match state.bucket_props(key.bucket) {
             Ok(props) if topology.is_own(partition, props.n_val) => return,
@@ -48,7 +48,7 @@ impl ReplicatedStore {
     pub(crate) fn unsettled_since(&self, since: u64) -> ToldUnsettled {
         // Pages first: what becomes of them is a stray, if it is anything.
         let mut partitions = self.transfers.stagings.partitions();
-        let state = self.state();
+        let state = self.local.state();
         let (number, suspected, state_version) = {
             let mut suspects = self.transfers.suspects.lock();
             let suspected = suspects.since(since);

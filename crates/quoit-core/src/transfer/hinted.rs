@@ -21,19 +21,19 @@ impl ReplicatedStore {
     /// Nodes that have missed something and can be reached, and those that are gone for good.
     pub(super) fn hint_targets(&self, state: &State) -> Vec<NodeId> {
         let mut targets = self.hints.targets();
-        targets.retain(|to| is_gone(state, *to) || self.reachable(*to).is_some());
+        targets.retain(|to| is_gone(state, *to) || self.local.reachable(*to).is_some());
         targets
     }
 
     /// Makes what a node has missed that is gone for good hints for the primaries that there are now.
     async fn pass_on_hints(&self, gone: NodeId) {
-        let n_val = self.n_val_max();
+        let n_val = self.local.n_val_max();
         loop {
-            let taken = self.hints.take(gone, self.settings.page_records_max.0);
+            let taken = self.hints.take(gone, self.local.settings.page_records_max.0);
             if taken.is_empty() {
                 break;
             }
-            let state = self.state();
+            let state = self.local.state();
             for reference in &taken {
                 let heirs = heirs(&state, reference.0, n_val, gone);
                 heirs.into_iter().for_each(|to| self.hints.note(to, *reference));
@@ -49,20 +49,20 @@ impl ReplicatedStore {
     }
 
     fn note_whole_for_heirs(&self, partition: Partition, former: NodeId) {
-        let heirs = heirs(&self.state(), partition, self.n_val_max(), former);
+        let heirs = heirs(&self.local.state(), partition, self.local.n_val_max(), former);
         heirs.into_iter().for_each(|to| self.hints.note_whole(to, partition));
     }
 
     /// Delivers all that a node has missed.
     pub(super) async fn deliver_hints(self: &Arc<Self>, to: NodeId) -> Result<(), TransferError> {
-        if is_gone(&self.state(), to) {
+        if is_gone(&self.local.state(), to) {
             self.pass_on_hints(to).await;
             return Ok(());
         }
-        let Some(peer) = self.reachable(to) else { return Ok(()) };
+        let Some(peer) = self.local.reachable(to) else { return Ok(()) };
         let mut damaged: Vec<(Partition, Identity)> = Vec::new();
         let delivered = loop {
-            let taken = self.hints.take(to, self.settings.page_records_max.0);
+            let taken = self.hints.take(to, self.local.settings.page_records_max.0);
             let Some((partition, _)) = taken.first().copied() else { break Ok(()) };
             let report = self.transfers.begin(partition, Kind::Hints, Some(to));
             let identities = taken.iter().map(|(_, identity)| *identity).collect();
@@ -127,14 +127,14 @@ impl ReplicatedStore {
         let mut left = identities.into_iter();
         while !left.as_slice().is_empty() {
             let store = Arc::clone(self);
-            let count = self.transfers.yielding.stride(self.settings.page_records_max.0);
+            let count = self.transfers.yielding.stride(self.local.settings.page_records_max.0);
             let read = move || {
                 let (mut records, mut damaged, mut size_bytes) = (Vec::new(), Vec::new(), 0);
                 while records.len() < count
                     && size_bytes < PAGE_BYTES
                     && let Some(identity) = left.next()
                 {
-                    let page = store.records.fold_roots(partition, identity, 1)?;
+                    let page = store.local.records.fold_roots(partition, identity, 1)?;
                     if page.damaged.contains(&Tag::of(identity)) {
                         damaged.push(identity);
                     }
@@ -149,7 +149,7 @@ impl ReplicatedStore {
                 Ok((records, damaged, left))
             };
             let (records, damaged);
-            (records, damaged, left) = self.settings.blocking.behind(read).await?;
+            (records, damaged, left) = self.local.settings.blocking.behind(read).await?;
             self.deliver_those(peer, partition, &records, report).await?;
             // What is healed is delivered with the next try.
             if !damaged.is_empty() {
@@ -168,7 +168,7 @@ impl ReplicatedStore {
     ) -> Result<(), TransferError> {
         let report = self.transfers.begin(partition, Kind::Hints, Some(peer.node_id()));
         let mut from = Some(Identity(0));
-        let page_records_max = self.settings.page_records_max.0;
+        let page_records_max = self.local.settings.page_records_max.0;
         let mut count = page_records_max;
         while let Some(identity) = from {
             let page = self.page(partition, identity, count).await?;
@@ -195,7 +195,7 @@ impl ReplicatedStore {
     ) -> Result<(), TransferError> {
         self.deliver_home(peer, partition, records, report).await?;
         // By the layouts after it was handed over: the node may have handed over its copy meanwhile.
-        let state = self.state();
+        let state = self.local.state();
         for (key, _) in records {
             let Some(n_val) = n_val_of(&state, key) else { continue };
             let Ok(place) = Place::new(key, partition) else { continue };
@@ -213,7 +213,7 @@ impl ReplicatedStore {
         records: &[(Bytes, Record)],
         report: &Report,
     ) -> Result<(), TransferError> {
-        let state = self.state();
+        let state = self.local.state();
         let is_home = |(key, _): &&(Bytes, Record)| {
             let n_val = n_val_of(&state, key);
             n_val.is_some_and(|n_val| primaries(&state, partition, n_val).contains(&peer.node_id()))

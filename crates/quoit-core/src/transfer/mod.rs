@@ -34,7 +34,6 @@ pub use progress::{ActiveTransfer, Kind as TransferKind, TransferStats, WaitingH
 pub(crate) use strays::n_val_of;
 
 use crate::store::ReplicatedStore;
-use arc_swap::Guard;
 use copies::{CopyStates, NewCopy};
 use fill::Fills;
 use hand::TransferError;
@@ -121,11 +120,6 @@ impl ReplicatedStore {
         }
     }
 
-    /// The control plane's state, to keep across waiting.
-    pub(crate) fn state(&self) -> Arc<State> {
-        Guard::into_inner(self.control.read())
-    }
-
     /// Hands over what belongs to others, and tells the cluster what this node has got, until the task is
     /// dropped.
     pub(crate) async fn run_transfers(self: Arc<Self>) {
@@ -137,17 +131,19 @@ impl ReplicatedStore {
     }
 
     async fn run_rounds(self: &Arc<Self>) {
-        let mut news = self.control.watch();
+        let mut news = self.local.control.watch();
         let mut running = JoinSet::new();
         let mut running_jobs = BTreeSet::new();
         loop {
             news.mark_unchanged();
-            let state = self.state();
+            let state = self.local.state();
             self.review(&state);
             let is_clear = self.transfers.suspects.lock().all().is_empty();
             // Of several layouts only the last one decides what belongs here.
             let settled = Some(state.layouts()).filter(|layouts| is_clear && !layouts.is_moving());
-            self.control.set_clear_by(settled.map_or(0, |layouts| layouts.newest().version()));
+            self.local
+                .control
+                .set_clear_by(settled.map_or(0, |layouts| layouts.newest().version()));
             let fills = self.fills(&state).await;
             let mut jobs = self.jobs(&state, fills);
             jobs.retain(|job| !running_jobs.contains(job));
@@ -181,10 +177,10 @@ impl ReplicatedStore {
     }
 
     async fn run_reports(&self) {
-        let mut news = self.control.watch();
+        let mut news = self.local.control.watch();
         loop {
             news.mark_unchanged();
-            let state = self.state();
+            let state = self.local.state();
             self.report_copies(&state).await;
             self.report_fills(&state).await;
             sleep(REPORT_PAUSE).await;
@@ -260,7 +256,7 @@ impl ReplicatedStore {
 
     /// Suspected partitions of which some stray may be handed over now.
     fn stray_jobs(&self) -> Vec<Partition> {
-        self.transfers.suspects.lock().ready(|node| self.reachable(node).is_some())
+        self.transfers.suspects.lock().ready(|node| self.local.reachable(node).is_some())
     }
 }
 

@@ -37,7 +37,7 @@ impl ReplicatedStore {
     #[must_use]
     pub fn own_transfers(&self) -> NodeTransfers {
         NodeTransfers {
-            live_bytes: self.engine.stats().live_bytes(),
+            live_bytes: self.local.engine.stats().live_bytes(),
             limits: self.transfer_limits(),
             stats: TransferStats { waiting: BTreeMap::new(), ..self.transfers() },
             figures: self.node_figures(),
@@ -47,7 +47,8 @@ impl ReplicatedStore {
     /// The records that all members store and hand over, as far as they answer within seconds; this node
     /// always does.
     pub async fn all_transfers(&self) -> BTreeMap<NodeId, NodeTransfers> {
-        let members: Vec<NodeId> = self.state().members().iter().map(|each| each.id).collect();
+        let members: Vec<NodeId> =
+            self.local.state().members().iter().map(|each| each.id).collect();
         self.ask_members(&members, METHOD_ASK_TRANSFERS, &AskTransfers {}, || {}).await
     }
 
@@ -76,7 +77,7 @@ impl ReplicatedStore {
         header: &impl Message,
         here: impl Fn(),
     ) -> BTreeMap<NodeId, NodeTransfers> {
-        let own = self.state().node_id();
+        let own = self.local.state().node_id();
         let mut reports = BTreeMap::new();
         let mut replies = Replies::new();
         let mut asked = Vec::new();
@@ -84,7 +85,7 @@ impl ReplicatedStore {
             if *node == own {
                 here();
                 reports.insert(own, self.own_transfers());
-            } else if let Some(peer) = self.reachable(*node) {
+            } else if let Some(peer) = self.local.reachable(*node) {
                 let slot = asked.len() as u16;
                 if peer.send(method, header, b"", Lane::Small, &replies, slot).is_ok() {
                     asked.push(*node);
@@ -109,7 +110,7 @@ impl ReplicatedStore {
 
     pub(crate) fn serve_set_transfers(&self, request: &IncomingRequest, reply: Responder) {
         // Limits have nothing to do with layouts.
-        let set = match self.read_header(request, |_: &SetTransfers| u64::MAX) {
+        let set = match self.local.read_header(request, |_: &SetTransfers| u64::MAX) {
             Ok(set) => set,
             Err(refusal) => return refuse(reply, &refusal),
         };

@@ -100,7 +100,7 @@ impl ReplicatedStore {
             Room::Busy => return Err(TransferError::NoRoom { to: peer.name() }),
         }
         let mut sending = Sending {
-            records: Arc::clone(&self.records),
+            records: Arc::clone(&self.local.records),
             peer,
             partition,
             key: key.clone(),
@@ -307,7 +307,7 @@ impl ReplicatedStore {
             let place = Place::new(&key, partition)?;
             Ok(step(&records, &place.at())?)
         };
-        Ok(self.settings.blocking.behind(on_record).await?)
+        Ok(self.local.settings.blocking.behind(on_record).await?)
     }
 
     /// The whole of a record that was read as a root; `None` when there is none any more, or its pages are
@@ -317,7 +317,7 @@ impl ReplicatedStore {
         partition: Partition,
         key: &Bytes,
     ) -> Result<Option<Record>, TransferError> {
-        let (records, key) = (Arc::clone(&self.records), key.clone());
+        let (records, key) = (Arc::clone(&self.local.records), key.clone());
         let read = move || {
             let place = Place::new(&key, partition)?;
             match records.get_whole(&place.at()) {
@@ -328,7 +328,7 @@ impl ReplicatedStore {
                 read => Ok(read?),
             }
         };
-        Ok(self.settings.blocking.behind(read).await?)
+        Ok(self.local.settings.blocking.behind(read).await?)
     }
 }
 

@@ -73,8 +73,9 @@ impl ReplicatedStore {
         if !is_kept_out || planted!(KeepsOutSilently) {
             return Ok(None);
         }
-        let record =
-            wait_if_blocked(self.settings.blocking, |access| self.reap_record_at(at, access))?;
+        let record = wait_if_blocked(self.local.settings.blocking, |access| {
+            self.reap_record_at(at, access)
+        })?;
         let tombstone = record.map(|record| decode(&record.tombstone)).transpose()?;
         let (rule, class) = (arrived.rule, arrived.meta.n_val_class);
         Ok(tombstone.map(|tombstone| Replicated::new(&tombstone, rule, class)))
@@ -94,7 +95,7 @@ impl ReplicatedStore {
             object: record.tombstone,
         };
         let records = records.into_iter().map(tombstone).collect();
-        let take = TakeReaped { layout_version: self.topology().layout_version(), records };
+        let take = TakeReaped { layout_version: self.local.topology().layout_version(), records };
         let call = peer.call(METHOD_TAKE_REAPED, &take, b"", Lane::Large, ANSWER_TIMEOUT);
         call.await.map_err(|fault| TransferError::Call { to: peer.name(), fault })?;
         Ok(())
@@ -108,7 +109,7 @@ impl ReplicatedStore {
         mut records: Vec<ReapRecord>,
     ) {
         records.retain(|record| self.is_primary_of(node, record.partition, &record.name));
-        let Some(peer) = self.reachable(node).filter(|_| !records.is_empty()) else { return };
+        let Some(peer) = self.local.reachable(node).filter(|_| !records.is_empty()) else { return };
         match self.hand_reap_records(&peer, records).await {
             Ok(()) => {
                 tracing::debug!(peer = %peer.name(), "a node was told of reaps that it has missed")

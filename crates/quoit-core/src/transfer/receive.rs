@@ -21,13 +21,13 @@ impl ReplicatedStore {
         if !self.transfers.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
-        let offer = match self.read_header(request, |offer: &Offer| offer.layout_version) {
+        let offer = match self.local.read_header(request, |offer: &Offer| offer.layout_version) {
             Ok(offer) => offer,
             Err(refusal) => return refuse(reply, &refusal),
         };
         let pressure_percent = self.transfers.yielding.receives(offer.is_least);
         tokio::spawn(async move {
-            let blocking = self.settings.blocking;
+            let blocking = self.local.settings.blocking;
             match blocking.behind(move || Ok(self.wanted(&offer))).await {
                 Ok(Ok(wanted)) => {
                     reply.send(&Offered { wanted: wanted.into(), pressure_percent }, b"");
@@ -46,8 +46,8 @@ impl ReplicatedStore {
         let mut wanted = vec![0; offer.keys.len().div_ceil(8)];
         let mut known_count = 0;
         for (index, (key, digest)) in offer.keys.iter().zip(&offer.digests).enumerate() {
-            let place = self.place(key, offer.partition)?;
-            let head = match self.engine.head(&place.at()) {
+            let place = self.local.place(key, offer.partition)?;
+            let head = match self.local.engine.head(&place.at()) {
                 // It lacks what it can't read, and is healed by what it is delivered.
                 Err(StoreError::Corrupt { .. }) => None,
                 head => head.map_err(RequestError::from)?,
@@ -61,7 +61,7 @@ impl ReplicatedStore {
             }
         }
         if known_count > 0 {
-            self.engine.sync().map_err(RequestError::from)?;
+            self.local.engine.sync().map_err(RequestError::from)?;
         }
         Ok(wanted)
     }
@@ -69,7 +69,9 @@ impl ReplicatedStore {
     /// Whether the copy here is newer than a plain object with that clock. What can't be told is not.
     fn has_superseded(&self, at: &RecordAt<'_>, clock: &Bytes) -> bool {
         let Ok(clock) = Object::decode_clock(clock) else { return false };
-        let Ok(Fetch::Found(record)) = self.engine.get(at, Access::Wait) else { return false };
+        let Ok(Fetch::Found(record)) = self.local.engine.get(at, Access::Wait) else {
+            return false;
+        };
         let is_as_new =
             |own: &Object| planted!(TakesAnyForSuperseded) && own.clock.descends(&clock);
         Object::decode(&record.value).is_ok_and(|own| own.supersedes(&clock) || is_as_new(&own))
@@ -79,17 +81,18 @@ impl ReplicatedStore {
         if !self.transfers.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
-        let deliver = match self.read_header(request, |deliver: &Deliver| deliver.layout_version) {
-            Ok(deliver) => deliver,
-            Err(refusal) => return refuse(reply, &refusal),
-        };
+        let deliver =
+            match self.local.read_header(request, |deliver: &Deliver| deliver.layout_version) {
+                Ok(deliver) => deliver,
+                Err(refusal) => return refuse(reply, &refusal),
+            };
         let delivered =
             Delivered { pressure_percent: self.transfers.yielding.receives(deliver.is_least) };
         let (from, objects) = (request.from, request.payload.clone());
         tokio::spawn(async move {
             let taker = Arc::clone(&self);
             let take = move || Ok(taker.take_delivered(&deliver, objects));
-            let taken = match self.settings.blocking.behind(take).await {
+            let taken = match self.local.settings.blocking.behind(take).await {
                 Ok(taken) => taken,
                 Err(fault) => Err(fault.into()),
             };
@@ -100,7 +103,7 @@ impl ReplicatedStore {
             match ticket {
                 None => reply.send(&delivered, b""),
                 Some(_) if planted!(TakesTransfersUnsynced) => reply.send(&delivered, b""),
-                Some(ticket) => match self.synced(ticket).await {
+                Some(ticket) => match self.local.synced(ticket).await {
                     Ok(()) => reply.send(&delivered, b""),
                     Err(fault) => return refuse(reply, &fault.into()),
                 },
@@ -127,11 +130,11 @@ impl ReplicatedStore {
                 rule: MergeRule::try_from(record.rule).unwrap_or(MergeRule::Causal),
                 object,
             };
-            let place = self.place(&record.key, deliver.partition)?;
+            let place = self.local.place(&record.key, deliver.partition)?;
             let outcome = self.take_copy(&place.at(), &replicated, true, Access::Wait)?;
             taken.kept_out_by.extend(self.kept_out_by(&place.at(), outcome)?);
             if let Some(ApplyOutcome::Written(ticket, _)) = outcome {
-                let joined = |last| self.engine.joined(last, ticket);
+                let joined = |last| self.local.engine.joined(last, ticket);
                 taken.ticket = Some(taken.ticket.map_or(ticket, joined));
             }
         }

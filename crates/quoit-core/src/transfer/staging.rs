@@ -149,8 +149,12 @@ impl ReplicatedStore {
             return;
         }
         let store = Arc::clone(self);
-        let cleared =
-            self.settings.blocking.behind(move || Ok(store.records.clear_staged()?)).await;
+        let cleared = self
+            .local
+            .settings
+            .blocking
+            .behind(move || Ok(store.local.records.clear_staged()?))
+            .await;
         self.transfers.stagings.0.lock().left = match cleared {
             Ok(count) => {
                 if count > 0 {
@@ -169,7 +173,7 @@ impl ReplicatedStore {
         let is_silent = |staging: &Staging| {
             let silence = staging.heard_at.elapsed();
             silence > SILENCE_MAX
-                || silence > SILENCE_MAX_UNREACHABLE && self.reachable(staging.from).is_none()
+                || silence > SILENCE_MAX_UNREACHABLE && self.local.reachable(staging.from).is_none()
         };
         let silent: Vec<Staging> = {
             let mut state = self.transfers.stagings.0.lock();
@@ -186,8 +190,8 @@ impl ReplicatedStore {
     async fn remove_staged(self: &Arc<Self>, staging: Staging) {
         let store = Arc::clone(self);
         let Staging { pages, sizes, .. } = staging;
-        let remove = move || Ok(store.records.drop_staged(&pages, sizes.into_keys())?);
-        if let Err(fault) = self.settings.blocking.behind(remove).await {
+        let remove = move || Ok(store.local.records.drop_staged(&pages, sizes.into_keys())?);
+        if let Err(fault) = self.local.settings.blocking.behind(remove).await {
             // They are named by a note, and removed after the next start.
             tracing::warn!(%fault, "pages of a record that does not come could not be removed");
         }
@@ -197,7 +201,7 @@ impl ReplicatedStore {
         if !self.transfers.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
-        let open = match self.read_header(request, |open: &OpenStaging| open.layout_version) {
+        let open = match self.local.read_header(request, |open: &OpenStaging| open.layout_version) {
             Ok(open) => open,
             Err(refusal) => return refuse(reply, &refusal),
         };
@@ -207,7 +211,7 @@ impl ReplicatedStore {
             self.drop_former(&open.key, from).await;
             let store = Arc::clone(&self);
             let look = move || Ok(store.open_staging_of(&open, from));
-            let opened = match self.settings.blocking.behind(look).await {
+            let opened = match self.local.settings.blocking.behind(look).await {
                 Ok(Ok(opened)) => opened,
                 Ok(Err(refusal)) => return refuse(reply, &refusal),
                 Err(fault) => return refuse(reply, &fault.into()),
@@ -217,7 +221,7 @@ impl ReplicatedStore {
                 Opened::Open(number, ticket) => {
                     // The note has to outlast any page.
                     let synced = match ticket {
-                        Some(ticket) => self.synced(ticket).await,
+                        Some(ticket) => self.local.synced(ticket).await,
                         None => Ok(()),
                     };
                     if let Err(fault) = synced {
@@ -246,11 +250,11 @@ impl ReplicatedStore {
     }
 
     fn open_staging_of(&self, open: &OpenStaging, from: NodeId) -> Result<Opened, Refusal> {
-        let place = self.place(&open.key, open.partition)?;
+        let place = self.local.place(&open.key, open.partition)?;
         let at = place.at();
-        match self.engine.get(&at, Access::Wait).map_err(RequestError::from)? {
+        match self.local.engine.get(&at, Access::Wait).map_err(RequestError::from)? {
             Fetch::Found(stored) if stored.meta.digest == open.digest => {
-                self.engine.sync().map_err(RequestError::from)?;
+                self.local.engine.sync().map_err(RequestError::from)?;
                 return Ok(Opened::Told(Room::Known));
             }
             Fetch::Found(stored) if PagedObject::is_one(&stored.value) => {
@@ -262,7 +266,7 @@ impl ReplicatedStore {
         if room != Room::Open {
             return Ok(Opened::Told(room));
         }
-        let begun = self.records.begin_staged(&at);
+        let begun = self.local.records.begin_staged(&at);
         let mut state = self.transfers.stagings.0.lock();
         state.opening.remove(&open.key);
         let begun = begun.map_err(RequestError::from)?;
@@ -284,7 +288,7 @@ impl ReplicatedStore {
         if !self.transfers.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
-        let read = self.read_header(request, |_: &StagePages| u64::MAX);
+        let read = self.local.read_header(request, |_: &StagePages| u64::MAX);
         let read = read.and_then(|stage| {
             let changes = changes_of(&stage, request.payload.clone())?;
             Ok((stage, changes))
@@ -300,8 +304,8 @@ impl ReplicatedStore {
         };
         tokio::spawn(async move {
             let store = Arc::clone(&self);
-            let put = move || Ok(store.records.put_staged(&pages, &changes)?);
-            let put = self.settings.blocking.behind(put).await;
+            let put = move || Ok(store.local.records.put_staged(&pages, &changes)?);
+            let put = self.local.settings.blocking.behind(put).await;
             let dropped = self.transfers.stagings.0.lock().end(number);
             let is_lost = dropped.is_some();
             if let Some(staging) = dropped {
@@ -340,7 +344,7 @@ impl ReplicatedStore {
         if !self.transfers.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
-        let read = self.read_header(request, |finish: &FinishStaging| finish.layout_version);
+        let read = self.local.read_header(request, |finish: &FinishStaging| finish.layout_version);
         let finish = match read {
             Ok(finish) => finish,
             Err(refusal) => return refuse(reply, &refusal),
@@ -357,14 +361,16 @@ impl ReplicatedStore {
         tokio::spawn(async move {
             let store = Arc::clone(&self);
             let unite = move || store.unite_staged(&finish, &root, &pages, page_bytes);
-            let united = self.settings.blocking.behind(unite).await;
+            let united = self.local.settings.blocking.behind(unite).await;
             let is_used = matches!(united, Ok(Unstaged::Written(..)));
             let staging = self.transfers.stagings.0.lock().by_number.remove(&number);
             if let Some(staging) = staging.filter(|_| !is_used) {
                 self.remove_staged(staging).await;
             }
             let room = match united {
-                Ok(Unstaged::Written(ticket, _)) => self.synced(ticket).await.map(|()| Room::Known),
+                Ok(Unstaged::Written(ticket, _)) => {
+                    self.local.synced(ticket).await.map(|()| Room::Known)
+                }
                 Ok(Unstaged::Known) => self.all_synced().await.map(|()| Room::Known),
                 Ok(Unstaged::InPages) => Ok(Room::InPages),
                 Ok(Unstaged::NeedsWhole) => Ok(Room::Whole),
@@ -403,7 +409,7 @@ impl ReplicatedStore {
             refused: &|| self.refused_staged(&at, &clock),
             merged: &|ours, theirs| self.merged(ours, theirs, rule),
         };
-        let united = self.records.finish_staged(pages, paged, told.n_val_class, &around)?;
+        let united = self.local.records.finish_staged(pages, paged, told.n_val_class, &around)?;
         if let Unstaged::Written(_, meta) = &united {
             self.note_written(at.partition, at.encoded);
             if meta.tombstone {
@@ -429,11 +435,11 @@ impl ReplicatedStore {
     /// Waits until all that was written so far survives the death of the machine.
     pub(super) async fn all_synced(self: &Arc<Self>) -> Result<(), RequestError> {
         let store = Arc::clone(self);
-        self.settings.blocking.behind(move || Ok(store.engine.sync()?)).await
+        self.local.settings.blocking.behind(move || Ok(store.local.engine.sync()?)).await
     }
 
     pub(crate) fn serve_drop_staging(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let read = self.read_header(request, |_: &DropStaging| u64::MAX);
+        let read = self.local.read_header(request, |_: &DropStaging| u64::MAX);
         let number = match read {
             Ok(gone) => gone.staging,
             Err(refusal) => return refuse(reply, &refusal),

@@ -14,7 +14,7 @@ use crate::records::size_of;
 use crate::replica::Place;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
-use quoit_cluster::{NodeId, Peer, State};
+use quoit_cluster::{NodeId, State};
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
 use quoit_planted::planted;
@@ -62,7 +62,7 @@ impl ReplicatedStore {
     ) -> Result<Walked, TransferError> {
         let mut report: Option<Report> = None;
         let mut from = Some(Identity(0));
-        let page_records_max = self.settings.page_records_max.0;
+        let page_records_max = self.local.settings.page_records_max.0;
         let mut count = page_records_max;
         let mut walked = Walked::Clean;
         while let Some(identity) = from {
@@ -121,14 +121,14 @@ impl ReplicatedStore {
             }
         }
         for (node, (records, clocks)) in by_node {
-            let Some(peer) = self.reachable(node) else { return Ok(false) };
+            let Some(peer) = self.local.reachable(node) else { return Ok(false) };
             let Handed { record_count, byte_count } =
                 self.hand(&peer, partition, &records, clocks).await?;
             report.handed(record_count, byte_count);
         }
         let store = Arc::clone(self);
         let remove = move || store.remove_strays(partition, &leaving);
-        Ok(self.settings.blocking.behind(remove).await?)
+        Ok(self.local.settings.blocking.behind(remove).await?)
     }
 
     /// The clocks of records: strays are not written any more, while the primaries' copies are.
@@ -140,7 +140,7 @@ impl ReplicatedStore {
         let records = records.to_vec();
         let clocks =
             move || Ok(records.iter().map(|(key, record)| store.told_clock(key, record)).collect());
-        Ok(self.settings.blocking.behind(clocks).await?)
+        Ok(self.local.settings.blocking.behind(clocks).await?)
     }
 
     /// Removes records that are as they were when they were handed over, unless this node is to have them
@@ -154,11 +154,11 @@ impl ReplicatedStore {
             return Ok(true);
         }
         // First of all: what is written from now on does not claim what is removed here.
-        self.dots.give_away(partition)?;
+        self.local.dots.give_away(partition)?;
         let mut all_went = true;
         for (key, digest) in leaving {
             let Ok(place) = Place::new(key, partition) else { continue };
-            let state = self.control.read();
+            let state = self.local.control.read();
             let n_val = n_val_of(&state, key);
             let is_own = |n_val| {
                 primaries(&state, partition, n_val).contains(&state.node_id())
@@ -168,7 +168,7 @@ impl ReplicatedStore {
                 all_went = false;
                 continue;
             }
-            all_went &= self.records.remove_unchanged(&place.at(), *digest)?;
+            all_went &= self.local.records.remove_unchanged(&place.at(), *digest)?;
         }
         Ok(all_went)
     }
@@ -182,25 +182,20 @@ impl ReplicatedStore {
     ) -> Result<Page, TransferError> {
         let store = Arc::clone(self);
         let count = self.transfers.yielding.stride(count);
-        let fold = move || Ok(store.records.fold_roots(partition, from, count)?);
+        let fold = move || Ok(store.local.records.fold_roots(partition, from, count)?);
         let began = Instant::now();
-        let mut page = self.settings.blocking.behind(fold.clone()).await?;
+        let mut page = self.local.settings.blocking.behind(fold.clone()).await?;
         let mut damage = Damage::Healed;
         if !page.damaged.is_empty() {
             damage = self.heal_walked(partition, page.damaged).await;
             // With what is healed now.
-            page = self.settings.blocking.behind(fold).await?;
+            page = self.local.settings.blocking.behind(fold).await?;
         }
         Ok(Page { records: page.entries, next: page.next, damage, read_for: began.elapsed() })
     }
 
-    /// The way to a node that can be reached now.
-    pub(crate) fn reachable(&self, node: NodeId) -> Option<Arc<Peer>> {
-        self.internode.peer(node).filter(|peer| peer.is_up())
-    }
-
     fn homes(&self, partition: Partition, records: &[(Bytes, Record)], shares: bool) -> Vec<Home> {
-        let state = self.state();
+        let state = self.local.state();
         let mut by_n_val = BTreeMap::new();
         let home = |(key, _): &(Bytes, Record)| {
             let Some(n_val) = n_val_of(&state, key) else { return Home::unknown() };
@@ -231,7 +226,7 @@ impl ReplicatedStore {
 
     /// Those nodes that can't be reached now.
     pub(super) fn unreachable(&self, nodes: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
-        nodes.iter().filter(|node| self.reachable(**node).is_none()).copied().collect()
+        nodes.iter().filter(|node| self.local.reachable(**node).is_none()).copied().collect()
     }
 }
 

@@ -22,10 +22,10 @@ async fn trees_and_their_clocks_are_the_same_with_and_without_digests_in_the_eng
         for name in ["a", "b", "c"] {
             fixture.put(key("default", name), "value").await;
         }
-        let root = fixture.store.riak_tree_root(3).await.unwrap();
+        let root = fixture.store.riak_trees().root(3).await.unwrap();
         assert_eq!(root.len(), TreeSize::Large.branch_count() as usize * 4);
         assert!(root.iter().any(|byte| *byte != 0));
-        let clocks = fixture.store.riak_tree_clocks(3, &all, None).await.unwrap();
+        let clocks = fixture.store.riak_trees().clocks(3, &all, None).await.unwrap();
         let mut keys: Vec<_> = clocks.into_iter().map(|clock| clock.key).collect();
         keys.sort_unstable();
         assert_eq!(keys, ["a", "b", "c"]);

@@ -57,7 +57,7 @@ pub(super) async fn run(
         && found.remote_ahead.is_empty()
     {
         // No record differs: the trees were made of something else.
-        store.forget_riak_trees().await?;
+        store.riak_trees().forget().await?;
     }
     let is_wanted = |record: &RecordClock| {
         let bucket = bucket_of(record);
@@ -205,7 +205,7 @@ impl OwnSide {
 
 impl Side for OwnSide {
     async fn tree_root(&mut self, n_val: u32) -> Result<Bytes, PeerError> {
-        self.0.riak_tree_root(n_val).await.map_err(own)
+        self.0.riak_trees().root(n_val).await.map_err(own)
     }
 
     async fn tree_branches(
@@ -213,7 +213,7 @@ impl Side for OwnSide {
         n_val: u32,
         numbers: &[u32],
     ) -> Result<Vec<(u32, Bytes)>, PeerError> {
-        let branches = self.0.riak_tree_branches(n_val, numbers).await.map_err(own)?;
+        let branches = self.0.riak_trees().branches(n_val, numbers).await.map_err(own)?;
         Ok(numbers.iter().copied().zip(branches).collect())
     }
 
@@ -225,7 +225,7 @@ impl Side for OwnSide {
     ) -> Result<Vec<RecordClock>, PeerError> {
         let segments = Segments::new(TreeSize::Large, segments.to_vec()).map_err(own)?;
         let clocks: Result<Vec<TreeClock>, RequestError> =
-            self.0.riak_tree_clocks(n_val, &segments, modified_secs).await;
+            self.0.riak_trees().clocks(n_val, &segments, modified_secs).await;
         let record = |clock: TreeClock| RecordClock {
             bucket: BucketName { bucket_type: clock.bucket_type, bucket: clock.bucket },
             key: clock.key,

@@ -28,12 +28,12 @@ impl HttpConnection {
         let store = &self.context.store;
         match *what {
             b"root" => {
-                let root = store.riak_tree_root(n_val).await.map_err(|fault| failed(&fault))?;
+                let root = store.riak_trees().root(n_val).await.map_err(|fault| failed(&fault))?;
                 Ok(json!({"n_val": n_val, "root": STANDARD.encode(root)}))
             }
             b"branches" => {
                 let numbers = numbers(query, "branches")?;
-                let branches = store.riak_tree_branches(n_val, &numbers).await;
+                let branches = store.riak_trees().branches(n_val, &numbers).await;
                 let branches = branches.map_err(|fault| failed(&fault))?;
                 let branch = |(number, branch): (&u32, &bytes::Bytes)| {
                     let leaves = STANDARD.encode(branch);
@@ -46,7 +46,7 @@ impl HttpConnection {
                 let segments = Segments::new(TreeSize::Large, numbers(query, "segments")?);
                 let segments =
                     segments.map_err(|fault| error(400, "invalid_fold", &fault.to_string()))?;
-                let clocks = store.riak_tree_clocks(n_val, &segments, None).await;
+                let clocks = store.riak_trees().clocks(n_val, &segments, None).await;
                 let clocks = clocks.map_err(|fault| failed(&fault))?;
                 let keys: Vec<Value> = clocks.iter().map(clock_json).collect();
                 Ok(json!({"n_val": n_val, "keys": keys}))

@@ -63,7 +63,8 @@ impl HttpConnection {
             FoldRoute::CachedRoot(n_val) => {
                 let n_val = cached_n_val(n_val)?;
                 let store = Arc::clone(&self.context.store);
-                let root = self.in_time(async move { store.riak_tree_root(n_val).await }).await?;
+                let root =
+                    self.in_time(async move { store.riak_trees().root(n_val).await }).await?;
                 let mut text = String::from("{\"root\":");
                 put_codes(&mut text, &root);
                 text.push('}');
@@ -94,7 +95,7 @@ impl HttpConnection {
         self.hold_answer(numbers.len() * quoit_riak::BRANCH_BYTES * TREE_TEXT_BYTES)?;
         let (store, wanted) = (Arc::clone(&self.context.store), numbers.clone());
         let branches =
-            self.in_time(async move { store.riak_tree_branches(n_val, &wanted).await }).await?;
+            self.in_time(async move { store.riak_trees().branches(n_val, &wanted).await }).await?;
         let mut list = JsonList::new("branches");
         for (number, branch) in numbers.iter().zip(&branches) {
             let item = list.item();
@@ -120,7 +121,7 @@ impl HttpConnection {
         let segments = segments_of(segments)?;
         let store = Arc::clone(&self.context.store);
         let clocks = self
-            .in_time(async move { store.riak_tree_clocks(n_val, &segments, modified).await })
+            .in_time(async move { store.riak_trees().clocks(n_val, &segments, modified).await })
             .await?;
         let mut gathered = Gathered::new(&self.account);
         let mut list = JsonList::new("keys-clocks");

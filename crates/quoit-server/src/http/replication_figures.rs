@@ -96,7 +96,7 @@ pub(super) fn replication_metrics(
     for (_, name, help, counter) in COUNTERS {
         text.counter(name, help, snapshot.total(counter));
     }
-    let trees = context.store.riak_tree_figures();
+    let trees = context.store.riak_trees().figures();
     text.gauge("quoit_riak_tree_parts", "Parts of Riak's trees that are kept.", trees.part_count);
     text.gauge("quoit_riak_tree_memory_bytes", "Memory of these parts.", trees.memory_bytes);
     text.counter(

@@ -26,7 +26,7 @@ impl PbConnection {
     ) -> Result<(), Fault> {
         let n_val = check_n_val(request.n_val)?;
         let store = Arc::clone(&self.context.store);
-        let root = async move { store.riak_tree_root(n_val).await.map_err(listing_fault) };
+        let root = async move { store.riak_trees().root(n_val).await.map_err(listing_fault) };
         let root = self.unless_gone(Box::pin(root)).await?;
         let size = SIZE as u32;
         self.send(&RpbAaeFoldTreeResp { size, level_one: Some(root), level_two: Vec::new() })
@@ -45,8 +45,9 @@ impl PbConnection {
         self.check_gathered(id_filter.len() * BRANCH_BYTES, "ask for fewer branches")?;
         let store = Arc::clone(&self.context.store);
         let numbers = id_filter.clone();
-        let branches =
-            async move { store.riak_tree_branches(n_val, &numbers).await.map_err(listing_fault) };
+        let branches = async move {
+            store.riak_trees().branches(n_val, &numbers).await.map_err(listing_fault)
+        };
         let branches = self.unless_gone(Box::pin(branches)).await?;
         let numbered = id_filter.iter().zip(&branches);
         let level_two = numbered.map(|(number, branch)| numbered_branch(*number, branch)).collect();
@@ -66,7 +67,7 @@ impl PbConnection {
         });
         let store = Arc::clone(&self.context.store);
         let clocks = async move {
-            store.riak_tree_clocks(n_val, &segments, modified).await.map_err(listing_fault)
+            store.riak_trees().clocks(n_val, &segments, modified).await.map_err(listing_fault)
         };
         let clocks = self.unless_gone(Box::pin(clocks)).await?;
         let bytes = |clock: &TreeClock| clock.bucket.len() + clock.key.len() + ENTRY_BYTES;
