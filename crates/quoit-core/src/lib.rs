@@ -51,8 +51,8 @@ mod write_replicas;
 
 pub use blocking::{Blocking, lower_thread_priority};
 pub use changes::{
-    ChangeBatch, ChangeEvent, ChangeFeedError, ChangeFeedSettings, ChangeFeedStatus, ChangeKind,
-    ChangeLog, ChangeQuery, ChangeStream, ChangesSince, PositionError,
+    ChangeBatch, ChangeEvent, ChangeFeedError, ChangeFeedSettings, ChangeFeedStatus, ChangeFeeds,
+    ChangeKind, ChangeLog, ChangeQuery, ChangeStream, ChangesSince, PositionError,
 };
 pub use confirm::Unconfirmed;
 pub use data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamedItems};

@@ -255,7 +255,7 @@ impl ReplicatedStore {
             let written = WrittenObject::of(changed.replicated.as_ref(), changed.object.as_ref());
             match change.as_is {
                 // It comes from another cluster, or was written long ago.
-                true => self.note_change(&at, props, &written),
+                true => self.change_feeds.note(&at, props, &written),
                 false => self.queue_written(&at, props, written),
             }
         }

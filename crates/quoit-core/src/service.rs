@@ -91,7 +91,9 @@ impl Service for ReplicaService {
             staging::METHOD_DROP_STAGING => store.serve_drop_staging(&request, reply),
             replication::METHOD_COMMAND => store.serve_replication_command(&request, reply),
             replication::METHOD_ASK_DIGESTS => store.serve_ask_digests(&request, reply),
-            changes::METHOD_ASK_CHANGES => store.serve_ask_changes(&request, reply),
+            changes::METHOD_ASK_CHANGES => {
+                Arc::clone(store.change_feeds()).serve_ask(&request, reply)
+            }
             trees::METHOD_ASK_TREE => {
                 Arc::clone(store.riak_trees()).serve_ask_tree(&request, reply)
             }

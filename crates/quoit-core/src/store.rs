@@ -8,7 +8,7 @@ pub(crate) use placement::{bucket_props, object_props, record_at, replicas_of};
 pub use settings::{HintCountMax, Limits, PageRecordsMax, StoreSettings, TransferShareMin};
 
 use crate::blocking::Blocking;
-use crate::changes::ChangeLog;
+use crate::changes::{ChangeFeeds, ChangeLog};
 use crate::dots::DotSequence;
 use crate::error::RequestError;
 use crate::exchange::Exchanges;
@@ -70,8 +70,7 @@ pub struct ReplicatedStore {
     /// Queues of writes for other clusters.
     pub(crate) source_queues: Arc<SourceQueues>,
     pub(crate) conflicts: ConflictCounts,
-    /// Writes of buckets with a change feed; `None` where records end with the process.
-    pub(crate) change_log: Option<Arc<ChangeLog>>,
+    pub(crate) change_feeds: Arc<ChangeFeeds>,
     /// Does what operators want of replication.
     pub(crate) replication_operator: OnceLock<Arc<dyn ReplicationOperator>>,
     /// Parts of the trees that Riak nodes compare clusters by.
@@ -127,6 +126,7 @@ impl ReplicatedStore {
         let local = Arc::new(local);
         Self {
             riak_trees: RiakTrees::in_memory(&local),
+            change_feeds: ChangeFeeds::new(&local, None),
             local,
             plans: CoveragePlans::new(),
             write_clock: WriteClock::default(),
@@ -141,7 +141,6 @@ impl ReplicatedStore {
             healing: Healing::default(),
             source_queues: Arc::new(SourceQueues::in_memory(SourceQueueSettings::default())),
             conflicts: ConflictCounts::default(),
-            change_log: None,
             replication_operator: OnceLock::new(),
             consumes: AtomicBool::new(false),
             map_sessions: MapSessions::default(),
@@ -186,6 +185,13 @@ impl ReplicatedStore {
         self
     }
 
+    /// Tells change feeds by this log. Without it there are none.
+    #[must_use]
+    pub fn with_change_log(mut self, log: ChangeLog) -> Self {
+        self.change_feeds = ChangeFeeds::new(&self.local, Some(log));
+        self
+    }
+
     /// Replicates to other clusters by these queues.
     #[must_use]
     pub fn with_source_queues(mut self, queues: SourceQueues) -> Self {
@@ -213,6 +219,12 @@ impl ReplicatedStore {
     /// When the disk refuses.
     pub fn flush_reap_records(&self) -> Result<(), StoreError> {
         self.reap_records.note_ends()
+    }
+
+    /// The change feeds of buckets.
+    #[must_use]
+    pub const fn change_feeds(&self) -> &Arc<ChangeFeeds> {
+        &self.change_feeds
     }
 
     /// The trees by which Riak nodes compare whole clusters.
@@ -317,7 +329,7 @@ impl ReplicatedStore {
         let healing = Arc::clone(&self).run_healing();
         let found = Arc::clone(&self).run_healing_of_found();
         let queues = Arc::clone(&self).run_source_queues();
-        let changes = Arc::clone(&self).run_change_log();
+        let changes = Arc::clone(&self.change_feeds).run();
         let trees = Arc::clone(&self.riak_trees).run();
         let transfers = self.run_transfers();
         tokio::join!(

@@ -293,7 +293,7 @@ async fn stop_in_order(
         let reaped = closing.flush_reap_records();
         let queues = closing.source_queues().close();
         let now_us = closing.clock().unix_us();
-        let changes = closing.change_log().map_or(Ok(()), |log| log.close(now_us));
+        let changes = closing.change_feeds().log().map_or(Ok(()), |log| log.close(now_us));
         hints.and(reaped).and(queues).and(changes).and(closing.engine().close())
     })
     .await

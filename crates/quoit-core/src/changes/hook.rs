@@ -1,8 +1,10 @@
 //! The coordinator's hook: what it has written is told to readers of the bucket's change feed.
 
+use super::ChangeFeeds;
 use super::log::ChangeLog;
+use crate::local_node::LocalNode;
 use crate::replication::WrittenObject;
-use crate::store::{ReplicatedStore, decode};
+use crate::store::decode;
 use bytes::Bytes;
 use quoit_model::context::encode_context;
 use quoit_model::data_type::pages::PagedObject;
@@ -16,32 +18,25 @@ use tokio::time::{MissedTickBehavior, interval};
 /// How often the log is synced, and looked through for what is too old.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-impl ReplicatedStore {
-    /// Tells change feeds by this log. Without it there are none.
-    #[must_use]
-    pub fn with_change_log(mut self, log: ChangeLog) -> Self {
-        self.change_log = Some(Arc::new(log));
-        self
+impl ChangeFeeds {
+    /// Feeds that tell of writes by a log; without one there are none.
+    pub(crate) fn new(local: &Arc<LocalNode>, log: Option<ChangeLog>) -> Arc<Self> {
+        Arc::new(Self { local: Arc::clone(local), log: log.map(Arc::new) })
     }
 
-    /// The log of this node's change feeds; `None` where records end with the process.
+    /// The log of this node; `None` where records end with the process.
     #[must_use]
-    pub const fn change_log(&self) -> Option<&Arc<ChangeLog>> {
-        self.change_log.as_ref()
+    pub const fn log(&self) -> Option<&Arc<ChangeLog>> {
+        self.log.as_ref()
     }
 
     /// Appends to the log what this node has written, if the bucket has a change feed. Costs a comparison
     /// where it has none.
-    pub(crate) fn note_change(
-        &self,
-        at: &RecordAt<'_>,
-        props: &BucketProps,
-        written: &WrittenObject<'_>,
-    ) {
+    pub(crate) fn note(&self, at: &RecordAt<'_>, props: &BucketProps, written: &WrittenObject<'_>) {
         if !props.feeds_changes() {
             return;
         }
-        let Some(log) = &self.change_log else { return };
+        let Some(log) = &self.log else { return };
         let is_delete = match written {
             WrittenObject::Encoded(written) => written.meta.tombstone,
             WrittenObject::Decoded(object) => object.is_tombstone(),
@@ -67,12 +62,10 @@ impl ReplicatedStore {
         let key = Bytes::copy_from_slice(at.encoded);
         log.append(key, is_delete, context.unwrap_or_default(), self.local.clock.unix_us());
     }
-}
 
-impl ReplicatedStore {
     /// Keeps the log on the disk and within its bounds, until the task is dropped.
-    pub(crate) async fn run_change_log(self: Arc<Self>) {
-        let Some(log) = self.change_log.clone() else { return };
+    pub(crate) async fn run(self: Arc<Self>) {
+        let Some(log) = self.log.clone() else { return };
         let mut ticks = interval(FLUSH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_refused = false;

@@ -20,3 +20,13 @@ pub use position::PositionError;
 pub use stream::{
     ChangeBatch, ChangeEvent, ChangeFeedError, ChangeKind, ChangeQuery, ChangeStream, ChangesSince,
 };
+
+use crate::local_node::LocalNode;
+use std::sync::Arc;
+
+/// The change feeds of a node. Shared; every method takes `&self`.
+pub struct ChangeFeeds {
+    local: Arc<LocalNode>,
+    /// `None` where records end with the process.
+    log: Option<Arc<ChangeLog>>,
+}

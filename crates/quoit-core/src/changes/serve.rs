@@ -1,10 +1,10 @@
 //! A node's answer to a reader of its log.
 
+use super::ChangeFeeds;
 use super::log::{LogGap, LogPlace, LogRead, ReadFrom};
 use crate::error::RequestError;
 use crate::replication::{Cursor, EntryReference};
 use crate::service::{Refusal, refuse};
-use crate::store::ReplicatedStore;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_wire::internode::changes::{
@@ -24,8 +24,8 @@ pub(super) const fn of_wire(place: ChangesPlace) -> LogPlace {
     LogPlace { log: place.log, cursor: Cursor { file: place.file, offset: place.offset } }
 }
 
-impl ReplicatedStore {
-    pub(crate) fn serve_ask_changes(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+impl ChangeFeeds {
+    pub(crate) fn serve_ask(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         // A log has nothing to do with layouts.
         let asked = match self.local.read_header(request, |_: &AskChanges| u64::MAX) {
             Ok(asked) => asked,
@@ -44,12 +44,12 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         asked: AskChanges,
     ) -> Result<ToldChanges, RequestError> {
-        let store = Arc::clone(self);
-        self.local.settings.blocking.aside(move || store.read_changes(&asked)).await
+        let feeds = Arc::clone(self);
+        self.local.settings.blocking.aside(move || feeds.read_changes(&asked)).await
     }
 
     fn read_changes(&self, asked: &AskChanges) -> Result<ToldChanges, RequestError> {
-        let Some(log) = &self.change_log else {
+        let Some(log) = &self.log else {
             let gap = "the node keeps no changes: its storage_backend is memory".to_owned();
             return Ok(ToldChanges { gap, ..ToldChanges::default() });
         };

@@ -9,12 +9,13 @@
 //! changes when it is back; those that are earlier than what was told by then are told as late: the record
 //! may have been written again since, and that may have been told.
 
+use super::ChangeFeeds;
 use super::log::LogPlace;
 use super::position::{FeedPosition, NodeMark, PositionError, mark_of};
 use super::serve::{of_wire, to_wire};
 use crate::error::RequestError;
 use crate::replication::Cursor;
-use crate::store::{ReplicatedStore, bucket_props};
+use crate::store::bucket_props;
 use bytes::Bytes;
 use quoit_cluster::{Lane, Replies};
 use quoit_model::key::BucketRef;
@@ -154,7 +155,7 @@ struct NodeFeed {
 
 /// A stream of changes. Dropping it ends it.
 pub struct ChangeStream {
-    store: Arc<ReplicatedStore>,
+    feeds: Arc<ChangeFeeds>,
     query: ChangeQuery,
     position: FeedPosition,
     /// Where nodes are read from that the position says nothing of: a time, or the oldest change.
@@ -162,13 +163,13 @@ pub struct ChangeStream {
     nodes: BTreeMap<NodeMark, NodeFeed>,
 }
 
-impl ReplicatedStore {
+impl ChangeFeeds {
     /// Begins to read the change feed of a bucket.
     ///
     /// # Errors
     ///
     /// Unknown bucket types, buckets without a feed, positions that can't be read or are of a former period.
-    pub fn changes(self: &Arc<Self>, query: ChangeQuery) -> Result<ChangeStream, ChangeFeedError> {
+    pub fn begin(self: &Arc<Self>, query: ChangeQuery) -> Result<ChangeStream, ChangeFeedError> {
         let period = self.feed_period(&query)?;
         let (position, since_us) = match &query.since {
             ChangesSince::Oldest => (FeedPosition::default(), None),
@@ -179,7 +180,7 @@ impl ReplicatedStore {
         };
         let is_new = !matches!(query.since, ChangesSince::Position(_));
         let mut stream = ChangeStream {
-            store: Arc::clone(self),
+            feeds: Arc::clone(self),
             query,
             position,
             since_us,
@@ -209,7 +210,7 @@ impl ChangeStream {
 
     /// Waits until there may be something new to tell, a moment at most.
     pub async fn rest(&self) {
-        let Some(log) = self.store.change_log() else {
+        let Some(log) = self.feeds.log() else {
             return tokio::time::sleep(POLL_INTERVAL).await;
         };
         // A write at this node ends the wait, one at another node does not.
@@ -223,9 +224,9 @@ impl ChangeStream {
     /// When changes are missing, the feed was switched off, or this node's log can't be read.
     pub async fn next(&mut self) -> Result<ChangeBatch, ChangeFeedError> {
         // Right after its start everybody looks dead to a node.
-        let _ = self.store.local.settled_topology(Some(SETTLE_TIMEOUT_MS)).await;
+        let _ = self.feeds.local.settled_topology(Some(SETTLE_TIMEOUT_MS)).await;
         loop {
-            let period = self.store.feed_period(&self.query)?;
+            let period = self.feeds.feed_period(&self.query)?;
             if std::mem::replace(&mut self.position.period, period) != period {
                 return Err(self.gap("the feed of the bucket was off in between"));
             }
@@ -243,7 +244,7 @@ impl ChangeStream {
             let unreached = self.nodes.values().filter(|node| !node.is_reached);
             batch.unreached = unreached.map(|node| Arc::clone(&node.name)).collect();
             if !batch.changes.is_empty() || batch.at_end {
-                if let Some(log) = self.store.change_log() {
+                if let Some(log) = self.feeds.log() {
                     log.count_told(batch.changes.len());
                 }
                 return Ok(batch);
@@ -260,7 +261,7 @@ impl ChangeStream {
 
     /// Takes up new members, and tells of those that have gone: what they had not told is gone.
     fn follow_members(&mut self) -> Result<(), ChangeFeedError> {
-        let state = self.store.local.state();
+        let state = self.feeds.local.state();
         let mut members = BTreeMap::new();
         for member in state.members().iter() {
             members.insert(mark_of(member.id), (member.id, Arc::clone(&member.name)));
@@ -308,7 +309,7 @@ impl ChangeStream {
 
     /// Asks each node of which nothing waits.
     async fn ask(&mut self) -> Result<(), ChangeFeedError> {
-        let own = self.store.local.state().node_id();
+        let own = self.feeds.local.state().node_id();
         let (mut replies, mut asked, mut own_mark) = (Replies::new(), Vec::new(), None);
         for (mark, node) in &self.nodes {
             if !node.waiting.is_empty() {
@@ -316,7 +317,7 @@ impl ChangeStream {
             }
             if node.id == own {
                 own_mark = Some(*mark);
-            } else if let Some(peer) = self.store.local.reachable(node.id) {
+            } else if let Some(peer) = self.feeds.local.reachable(node.id) {
                 let question = self.question(node);
                 let slot = asked.len() as u16;
                 if peer
@@ -331,7 +332,7 @@ impl ChangeStream {
         let mut answers = Vec::new();
         if let Some(mark) = own_mark {
             let question = self.question(&self.nodes[&mark]);
-            answers.push((mark, self.store.own_changes(question).await?));
+            answers.push((mark, self.feeds.own_changes(question).await?));
         }
         let gather = async {
             while let Some((slot, answer)) = replies.next().await {

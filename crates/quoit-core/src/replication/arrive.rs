@@ -149,7 +149,7 @@ impl ReplicatedStore {
         let Receiving { at, props, .. } = receiving;
         self.stats().count(Counter::SinkObjects);
         if is_news {
-            self.note_change(at, props, written);
+            self.change_feeds.note(at, props, written);
         }
         if let Some(visited) = &arrival.visited
             && (is_news || arrival.may_be_again)

@@ -101,7 +101,7 @@ impl ReplicatedStore {
         props: &BucketProps,
         written: WrittenObject<'_>,
     ) {
-        self.note_change(at, props, &written);
+        self.change_feeds.note(at, props, &written);
         if self.source_queues.is_active() || self.source_queues.has_full_sync() {
             self.queue_for_others(at, props, &written, Visited::new());
         }

@@ -40,7 +40,9 @@ pub(super) fn status(context: &ServerContext) -> Value {
 
 /// The log of change feeds; nothing where records end with the process.
 fn change_feeds(store: &ReplicatedStore) -> Value {
-    let Some(status) = store.change_log().map(|log| log.status()) else { return Value::Null };
+    let Some(status) = store.change_feeds().log().map(|log| log.status()) else {
+        return Value::Null;
+    };
     json!({
         "bytes": status.bytes,
         "oldest_us": status.oldest_us,

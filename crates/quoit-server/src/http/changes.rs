@@ -32,7 +32,7 @@ impl HttpConnection {
         let follows = query_value(query, "follow").as_deref() == Some(b"true");
         let asked = asked(bucket, query, self.context.store.clock().unix_us())?;
         self.hold_pieces()?;
-        let mut stream = self.context.store.changes(asked).map_err(refused)?;
+        let mut stream = self.context.store.change_feeds().begin(asked).map_err(refused)?;
         // The first step finds out whether the position is still kept.
         let first = self.unless_gone(Box::pin(stream.next())).await?;
         let mut batch = first.map_err(refused)?;

@@ -168,7 +168,7 @@ fn label(name: &[u8]) -> String {
 
 /// Figures of change feeds.
 pub(super) fn change_feed_metrics(text: &mut Text, context: &ServerContext) {
-    let Some(log) = context.store.change_log() else { return };
+    let Some(log) = context.store.change_feeds().log() else { return };
     let status = log.status();
     let now_us = context.store.clock().unix_us();
     text.gauge("quoit_change_feed_bytes", "Bytes of changes that are kept.", status.bytes);
