@@ -136,7 +136,7 @@ async fn run(
         job_time_max: Duration::from_secs(3_600),
         ..ScriptLimits::default()
     }));
-    store.run_scripts_with(Arc::clone(&engine));
+    store.listings().run_scripts_with(Arc::clone(&engine));
     let settings = JobSettings { held_bytes_max: 64 << 20, scripts: Some(engine) };
     let bucket_type = Bytes::from_static(b"default");
     let bucket = BucketName { bucket_type, bucket: Bytes::from_static(b"test") };

@@ -202,7 +202,7 @@ async fn measure(
         let mut query = IndexQuery::new(bucket_type, Bytes::from_static(BUCKET), terms);
         query.sorted = is_sorted;
         let began = Instant::now();
-        let mut results = node.store.query_index(query).await?;
+        let mut results = node.store.listings().query_index(query).await?;
         let planned = began.elapsed();
         let mut found_count = results.next().await?.map_or(0, |matches| matches.len() as u64);
         first += began.elapsed();

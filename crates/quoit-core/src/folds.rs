@@ -132,8 +132,8 @@ impl ReplicatedStore {
             | FoldKind::Large(_)
             | FoldKind::ObjectStats => RecordKind::All,
         };
-        let under_way = UnderWay::begin(self, LongRequest::Fold);
-        let records = under_way.begun(self.scan_records(&range, wanted).await)?;
+        let under_way = UnderWay::begin(&self.local, LongRequest::Fold);
+        let records = under_way.begun(self.listings.scan_records(&range, wanted).await)?;
         Ok(Fold {
             store: Arc::clone(self),
             range,

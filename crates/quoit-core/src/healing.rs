@@ -27,8 +27,8 @@ pub(crate) struct Healing {
 }
 
 impl Healing {
-    /// Notes a record that could not be read.
-    fn note(&self, key: Bytes) {
+    /// Notes a record that could not be read for another node.
+    pub(crate) fn note(&self, key: Bytes) {
         let mut noted = self.noted.lock();
         if noted.len() < NOTED_COUNT_MAX && noted.insert(key) {
             self.changed.notify_one();
@@ -45,11 +45,6 @@ impl Healing {
 }
 
 impl ReplicatedStore {
-    /// Notes that a record could not be read for another node.
-    pub(crate) fn note_damaged(&self, key: &Bytes) {
-        self.healing.note(key.clone());
-    }
-
     /// Heals noted records one after the other, until the task is dropped.
     pub(crate) async fn run_healing(self: Arc<Self>) {
         loop {

@@ -71,7 +71,7 @@ pub use jobs::{JobError, JobInputs, JobProgress, JobRun, JobSettings};
 pub use listing::{
     BucketFold, BucketListing, CoverageEntry, CoverageError, CoverageRequest, Deadline, IndexMatch,
     IndexQuery, IndexResults, IndexSelection, InvalidContext, InvalidContinuation, KeyListing,
-    PATTERN_BYTES_MAX, Pattern, PatternError, RecordRange,
+    Listings, PATTERN_BYTES_MAX, Pattern, PatternError, RecordRange,
 };
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};

@@ -144,6 +144,46 @@ impl Reaper {
         });
     }
 
+    /// Has tombstones reaped as soon as all their primaries agree, whatever `delete_mode` says: their encoded
+    /// names, partitions and digests.
+    pub(crate) fn reap_soon(&self, now_us: u64, tombstones: Vec<(Bytes, Partition, u64)>) {
+        self.reap_wanted(now_us, tombstones, false);
+    }
+
+    /// As [`Reaper::reap_soon`], of a tombstone that another cluster has reaped: its reap here is not queued
+    /// for others.
+    pub(crate) fn reap_as_elsewhere(&self, now_us: u64, tombstone: (Bytes, Partition, u64)) {
+        self.reap_wanted(now_us, vec![tombstone], true);
+    }
+
+    fn reap_wanted(&self, due_us: u64, tombstones: Vec<(Bytes, Partition, u64)>, is_told: bool) {
+        self.insert(tombstones.into_iter().map(|(encoded, partition, digest)| NotedTombstone {
+            due_us,
+            encoded,
+            partition,
+            digest,
+            is_left_behind: true,
+            is_wanted: true,
+            is_told,
+        }));
+    }
+
+    /// Waits until so many tombstones can be queued for an operator.
+    ///
+    /// # Errors
+    ///
+    /// `Overload` when those that wait are not reaped soon, for example because a primary is down.
+    pub(crate) async fn room_for(&self, count: usize) -> Result<(), RequestError> {
+        let end = Instant::now() + ROOM_PATIENCE;
+        while self.queue.lock().len() + count > QUEUE_COUNT_MAX {
+            if Instant::now() >= end {
+                return Err(RequestError::Overload);
+            }
+            tokio::time::sleep(TICK).await;
+        }
+        Ok(())
+    }
+
     /// Puts tombstones into the queue by the time when they are due.
     fn insert(&self, tombstones: impl Iterator<Item = NotedTombstone>) {
         let mut queue = self.queue.lock();
@@ -239,49 +279,6 @@ impl ReplicatedStore {
     fn scan_again(&self, fault: RequestError) -> RequestError {
         self.reaper.scan.lock().need();
         fault
-    }
-
-    /// Has tombstones reaped as soon as all their primaries agree, whatever `delete_mode` says: their encoded
-    /// names, partitions and digests.
-    pub(crate) fn reap_soon(&self, tombstones: Vec<(Bytes, Partition, u64)>) {
-        self.reap_wanted(tombstones, false);
-    }
-
-    /// As [`ReplicatedStore::reap_soon`], of a tombstone that another cluster has reaped: its reap here is
-    /// not queued for others.
-    pub(crate) fn reap_as_elsewhere(&self, tombstone: (Bytes, Partition, u64)) {
-        self.reap_wanted(vec![tombstone], true);
-    }
-
-    fn reap_wanted(&self, tombstones: Vec<(Bytes, Partition, u64)>, is_told: bool) {
-        let due_us = self.local.clock.unix_us();
-        self.reaper.insert(tombstones.into_iter().map(|(encoded, partition, digest)| {
-            NotedTombstone {
-                due_us,
-                encoded,
-                partition,
-                digest,
-                is_left_behind: true,
-                is_wanted: true,
-                is_told,
-            }
-        }));
-    }
-
-    /// Waits until so many tombstones can be queued for an operator.
-    ///
-    /// # Errors
-    ///
-    /// `Overload` when those that wait are not reaped soon, for example because a primary is down.
-    pub(crate) async fn room_to_reap(&self, count: usize) -> Result<(), RequestError> {
-        let end = Instant::now() + ROOM_PATIENCE;
-        while self.reaper.queue.lock().len() + count > QUEUE_COUNT_MAX {
-            if Instant::now() >= end {
-                return Err(RequestError::Overload);
-            }
-            tokio::time::sleep(TICK).await;
-        }
-        Ok(())
     }
 
     /// Looks for tombstones where the last scan has stopped, a page at a time: others wait for the same

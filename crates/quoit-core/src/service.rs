@@ -100,8 +100,8 @@ impl Service for ReplicaService {
             trees::METHOD_ASK_TREE_CLOCKS => {
                 Arc::clone(store.riak_trees()).serve_ask_tree_clocks(&request, reply)
             }
-            maps::METHOD_MAP => store.serve_map(&request, reply),
-            maps::METHOD_END_JOB => store.serve_end_job(&request, reply),
+            maps::METHOD_MAP => Arc::clone(store.listings()).serve_map(&request, reply),
+            maps::METHOD_END_JOB => Arc::clone(store.listings()).serve_end_job(&request, reply),
             method => refuse(reply, &Refusal::Malformed(format!("no method {method:#06x}"))),
         }
     }
@@ -197,7 +197,7 @@ impl ReplicatedStore {
     /// Has a record healed that turned out to be damaged.
     fn noting_damage(&self, key: &Bytes, fault: RequestError) -> RequestError {
         if matches!(fault, RequestError::Store(StoreError::Corrupt { .. })) {
-            self.note_damaged(key);
+            self.healing.note(key.clone());
         }
         fault
     }
@@ -352,8 +352,8 @@ impl ReplicatedStore {
         match self.local.read_header(request, |scan: &Scan| scan.layout_version) {
             Ok(scan) => {
                 tokio::spawn(async move {
-                    let scanned = self.local_scan(scan).await;
-                    self.sweep_sessions_later();
+                    let scanned = self.listings.local_scan(scan).await;
+                    self.listings.sweep_sessions_later();
                     match scanned {
                         Ok(Some(scanned)) => reply.send(&scanned, b""),
                         Ok(None) => refuse(reply, &Refusal::StaleLayout),
@@ -369,7 +369,7 @@ impl ReplicatedStore {
         match self.local.read_header(request, |list: &ListBuckets| list.layout_version) {
             Ok(list) => {
                 tokio::spawn(async move {
-                    match self.local_buckets(list).await {
+                    match self.listings.local_buckets(list).await {
                         Ok(Some(listed)) => reply.send(&listed, b""),
                         Ok(None) => refuse(reply, &Refusal::StaleLayout),
                         Err(fault) => refuse(reply, &fault.into()),

@@ -16,9 +16,8 @@ use crate::grants::Grants;
 use crate::healing::Healing;
 use crate::hints::Hints;
 use crate::in_flight::InFlight;
-use crate::listing::CoveragePlans;
+use crate::listing::Listings;
 use crate::local_node::LocalNode;
-use crate::map_work::MapSessions;
 use crate::reap_records::{ReapRecordStats, ReapRecords};
 use crate::reaper::Reaper;
 use crate::replication::{ConflictCounts, ReplicationOperator, SourceQueueSettings, SourceQueues};
@@ -52,11 +51,10 @@ const TAG_SALT: u64 = 0x7461_6773;
 /// The store of one node. Shared by all connections; every method takes `&self`.
 pub struct ReplicatedStore {
     pub(crate) local: Arc<LocalNode>,
-    /// Which nodes are asked when all partitions are.
-    pub(crate) plans: CoveragePlans,
+    pub(crate) listings: Arc<Listings>,
     pub(crate) write_clock: WriteClock,
     pub(crate) hints: Arc<Hints>,
-    pub(crate) reaper: Reaper,
+    pub(crate) reaper: Arc<Reaper>,
     pub(crate) reap_records: Arc<ReapRecords>,
     pub(crate) transfers: Transfers,
     /// Reads and writes under way.
@@ -66,7 +64,7 @@ pub struct ReplicatedStore {
     /// Rights of conditional writes that this node has given as a primary.
     pub(crate) grants: Arc<Grants>,
     /// Damaged records that other nodes have asked for.
-    pub(crate) healing: Healing,
+    pub(crate) healing: Arc<Healing>,
     /// Queues of writes for other clusters.
     pub(crate) source_queues: Arc<SourceQueues>,
     pub(crate) conflicts: ConflictCounts,
@@ -77,8 +75,6 @@ pub struct ReplicatedStore {
     riak_trees: Arc<RiakTrees>,
     /// Whether this node consumes queues of other clusters.
     pub(crate) consumes: AtomicBool,
-    /// Scripts of other nodes' jobs.
-    pub(crate) map_sessions: MapSessions,
     pub(crate) request_log: RequestLog,
     room: OnceLock<RoomOfDisk>,
 }
@@ -117,7 +113,8 @@ impl ReplicatedStore {
     ) -> Self {
         let own = control.read().node_id();
         let ring_size = control.read().ring_size();
-        let reaper = Reaper::new(clock.unix_us());
+        let reaper = Arc::new(Reaper::new(clock.unix_us()));
+        let healing = Arc::<Healing>::default();
         // Nobody has looked yet.
         control.set_clear_by(0);
         let choice = Arc::new(Properties(Arc::clone(&control)));
@@ -125,10 +122,10 @@ impl ReplicatedStore {
         let local = LocalNode::new(engine, control, internode, clock, dots, settings);
         let local = Arc::new(local);
         Self {
+            listings: Listings::new(&local, &reaper, &healing),
             riak_trees: RiakTrees::in_memory(&local),
             change_feeds: ChangeFeeds::new(&local, None),
             local,
-            plans: CoveragePlans::new(),
             write_clock: WriteClock::default(),
             hints: Arc::new(Hints::in_memory(settings.hint_count_max.0)),
             reaper,
@@ -138,12 +135,11 @@ impl ReplicatedStore {
             puts: InFlight::new(settings.limits.concurrent_request_count_max),
             exchanges: Exchanges::new(own, settings.exchanges),
             grants: Arc::default(),
-            healing: Healing::default(),
+            healing,
             source_queues: Arc::new(SourceQueues::in_memory(SourceQueueSettings::default())),
             conflicts: ConflictCounts::default(),
             replication_operator: OnceLock::new(),
             consumes: AtomicBool::new(false),
-            map_sessions: MapSessions::default(),
             request_log: RequestLog::new(settings.request_log),
             room: OnceLock::new(),
         }
@@ -219,6 +215,12 @@ impl ReplicatedStore {
     /// When the disk refuses.
     pub fn flush_reap_records(&self) -> Result<(), StoreError> {
         self.reap_records.note_ends()
+    }
+
+    /// Listings of buckets and keys, and queries of secondary indexes.
+    #[must_use]
+    pub const fn listings(&self) -> &Arc<Listings> {
+        &self.listings
     }
 
     /// The change feeds of buckets.

@@ -180,7 +180,7 @@ impl ServerContext {
         let engine = |limits| Arc::new(QuickJs::new(limits)) as Arc<dyn ScriptEngine>;
         let scripts = settings.mapreduce.javascript.map(engine);
         // For jobs of other nodes, too.
-        scripts.iter().cloned().for_each(|engine| store.run_scripts_with(engine));
+        scripts.iter().cloned().for_each(|engine| store.listings().run_scripts_with(engine));
         Self {
             store,
             node_name,

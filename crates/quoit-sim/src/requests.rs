@@ -236,7 +236,7 @@ pub async fn list_keys(
     policy: Policy,
 ) -> Result<Vec<KeyNumber>, RequestError> {
     let name = Name::of(KeyNumber(0), policy);
-    let mut listing = store.list_keys(name.key_ref().bucket).await?;
+    let mut listing = store.listings().list_keys(name.key_ref().bucket).await?;
     let mut keys = Vec::new();
     while let Some(chunk) = listing.next().await? {
         // A foreign name becomes a number that no key has.
@@ -256,7 +256,7 @@ pub async fn list_buckets(
     store: Arc<ReplicatedStore>,
     policy: Policy,
 ) -> Result<Vec<Vec<u8>>, RequestError> {
-    let mut listing = store.list_buckets(bucket_type(policy).as_bytes()).await?;
+    let mut listing = store.listings().list_buckets(bucket_type(policy).as_bytes()).await?;
     let mut buckets = Vec::new();
     while let Some(chunk) = listing.next().await? {
         buckets.extend(chunk.iter().map(|name| name.to_vec()));
@@ -308,7 +308,7 @@ pub async fn list_entries(
     let bucket_type = Bytes::from_static(bucket_type(policy).as_bytes());
     let mut query = IndexQuery::new(bucket_type, Bytes::from_static(Name::BUCKET), all);
     query.sorted = sorted;
-    let mut results = store.query_index(query).await?;
+    let mut results = store.listings().query_index(query).await?;
     let mut entries = Vec::new();
     while let Some(matches) = results.next().await? {
         entries.extend(matches.iter().map(|found| {

@@ -79,19 +79,20 @@ impl InputStream {
         if let Some(work) = first
             && let Some((bucket, wanted)) = inputs.mapped()
         {
-            let scan = store.scan_maps(&bucket, wanted, &work.sent).await?;
+            let scan = store.listings().scan_maps(&bucket, wanted, &work.sent).await?;
             return Ok(Self::Mapped(Box::new(scan)));
         }
         Ok(match inputs {
             JobInputs::Keys(keys) => Self::Keys(keys.into_iter()),
             JobInputs::Bucket(bucket, filter) => {
                 let BucketName { bucket_type, bucket: name } = &bucket;
-                let listing = store.list_keys(BucketRef { bucket_type, bucket: name }).await?;
+                let listing =
+                    store.listings().list_keys(BucketRef { bucket_type, bucket: name }).await?;
                 Self::Bucket { listing: Box::new(listing), bucket, filter }
             }
             JobInputs::Query(query) => {
                 let (bucket_type, bucket) = (query.bucket_type.clone(), query.bucket.clone());
-                let results = Box::new(store.query_index(*query).await?);
+                let results = Box::new(store.listings().query_index(*query).await?);
                 Self::Query { results, bucket: BucketName { bucket_type, bucket } }
             }
         })

@@ -157,9 +157,7 @@ impl ReplicatedStore {
 impl Drop for JobRun {
     fn drop(&mut self) {
         if self.scripts.is_some() {
-            self.store.map_sessions.end(&self.id);
-            // A batch of this node may be under way, whose scripts are kept when it has ended.
-            self.store.sweep_sessions_later();
+            self.store.listings().end_job(&self.id);
             tell_end(&self.store, &self.id);
         }
     }

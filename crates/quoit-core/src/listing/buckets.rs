@@ -1,12 +1,13 @@
 //! Buckets of a bucket type.
 
+use super::Listings;
 use super::plan::{PartitionSet, shares};
 use super::scan::CHUNK_COUNT;
 use super::{CHUNK_TIMEOUT, Failed, decoded, own};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::stats::{LongRequest, UnderWay};
-use crate::store::{ReplicatedStore, bucket_props};
+use crate::store::bucket_props;
 use crate::topology::{Reach, Topology};
 use crate::votes::NodePlace;
 use bytes::Bytes;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 ///
 /// Each node that takes part lists the buckets of which it holds a key, in order; the lists are merged.
 pub struct BucketListing {
-    store: Arc<ReplicatedStore>,
+    listings: Arc<Listings>,
     topology: Arc<Topology>,
     bucket_type: Bytes,
     n_val: u32,
@@ -35,7 +36,7 @@ pub struct BucketListing {
 
 /// The buckets of all bucket types, one type after the other. Dropping it ends it.
 pub struct BucketFold {
-    store: Arc<ReplicatedStore>,
+    listings: Arc<Listings>,
     /// Bucket types that are still to come.
     types: VecDeque<Bytes>,
     /// The one that is gone through.
@@ -49,7 +50,7 @@ struct BucketSource {
     complete: bool,
 }
 
-impl ReplicatedStore {
+impl Listings {
     /// Starts a listing of the buckets of a bucket type that hold a key, once this node knows who is up.
     ///
     /// # Errors
@@ -59,7 +60,7 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         bucket_type: &[u8],
     ) -> Result<BucketListing, RequestError> {
-        let under_way = UnderWay::begin(self, LongRequest::Listing);
+        let under_way = UnderWay::begin(&self.local, LongRequest::Listing);
         let listing = under_way.begun(self.buckets_of(bucket_type).await)?;
         Ok(BucketListing { _under_way: Some(under_way), ..listing })
     }
@@ -71,13 +72,13 @@ impl ReplicatedStore {
     ///
     /// Partitions that no node has which is up.
     pub async fn fold_buckets(self: &Arc<Self>) -> Result<BucketFold, RequestError> {
-        let under_way = UnderWay::begin(self, LongRequest::Fold);
+        let under_way = UnderWay::begin(&self.local, LongRequest::Fold);
         let listed = self.local.control.read().list_types();
         let active = listed.into_iter().filter(|(_, state)| *state == TypeState::Active);
         let mut types: VecDeque<Bytes> =
             active.map(|(name, _)| Bytes::copy_from_slice(&name)).collect();
         let first = under_way.begun(self.next_listing(&mut types).await)?;
-        Ok(BucketFold { store: Arc::clone(self), types, listing: first, _under_way: under_way })
+        Ok(BucketFold { listings: Arc::clone(self), types, listing: first, _under_way: under_way })
     }
 
     async fn next_listing(
@@ -101,7 +102,7 @@ impl ReplicatedStore {
         let n_val = least_n_val(&self.local.control.read(), any.bucket)?;
         let sources = sources(&topology, n_val, &[])?;
         Ok(BucketListing {
-            store: Arc::clone(self),
+            listings: Arc::clone(self),
             topology,
             bucket_type: Bytes::copy_from_slice(bucket_type),
             n_val,
@@ -119,11 +120,11 @@ impl ReplicatedStore {
         list: ListBuckets,
     ) -> Result<Option<BucketsListed>, RequestError> {
         let (layout_version, state_version) = (list.layout_version, list.state_version);
-        let store = Arc::clone(self);
+        let listings = Arc::clone(self);
         let read = move || {
             let bucket_type = &list.bucket_type;
             let after = list.after.as_deref().map(|bucket| BucketRef { bucket_type, bucket });
-            let page = store.local.engine.list_buckets(bucket_type, after, CHUNK_COUNT)?;
+            let page = listings.local.engine.list_buckets(bucket_type, after, CHUNK_COUNT)?;
             let complete = page.len() < CHUNK_COUNT;
             Ok(BucketsListed {
                 buckets: page.into_iter().map(|(_, name)| name).collect(),
@@ -148,7 +149,7 @@ impl BucketFold {
             if let Some(names) = listing.next().await? {
                 return Ok(Some((listing.bucket_type.clone(), names)));
             }
-            self.listing = self.store.next_listing(&mut self.types).await?;
+            self.listing = self.listings.next_listing(&mut self.types).await?;
         }
         Ok(None)
     }
@@ -202,9 +203,9 @@ impl BucketListing {
                 Err(Failed::Here(fault)) => return Err(fault),
                 Err(Failed::Stale) => {
                     self.topology =
-                        self.store.local.topology_after(self.topology.version()).await?;
+                        self.listings.local.topology_after(self.topology.version()).await?;
                     let any = BucketRef { bucket_type: &self.bucket_type, bucket: b"*" };
-                    self.n_val = least_n_val(&self.store.local.control.read(), any)?;
+                    self.n_val = least_n_val(&self.listings.local.control.read(), any)?;
                     self.failed.clear();
                     self.plan()?;
                 }
@@ -221,7 +222,7 @@ impl BucketListing {
             state_version: self.topology.version(),
         };
         match &self.topology.node(node).reach {
-            Reach::Own => own(self.store.local_buckets(list).await),
+            Reach::Own => own(self.listings.local_buckets(list).await),
             Reach::Peer(peer) => {
                 let call = call_while_up(
                     peer,

@@ -13,10 +13,11 @@
 //! The contexts of a plan name each partition once, so their answers together have each key once. Any node
 //! answers any of them, also after the layout has changed: the node that is named is one that needs no other.
 
+use super::Listings;
 use super::index::IndexQuery;
 use super::plan::{NodeShare, PartitionSet, shares};
 use crate::error::RequestError;
-use crate::store::{ReplicatedStore, replicas_of};
+use crate::store::replicas_of;
 use crate::votes::NodePlace;
 use bytes::Bytes;
 use quoit_cluster::ClusterId;
@@ -74,7 +75,7 @@ pub struct CoverageRequest<'r> {
     pub unavailable: &'r [Bytes],
 }
 
-impl ReplicatedStore {
+impl Listings {
     /// Plans how a bucket is covered: each partition once, by a node that has a complete copy and is up.
     ///
     /// # Errors

@@ -1,12 +1,12 @@
 //! Queries of secondary indexes, and of keys in order.
 
+use super::Listings;
 use super::pattern::Pattern;
 use super::plan::PartitionSet;
 use super::scan::CHUNK_COUNT;
 use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::stats::{LongRequest, UnderWay};
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::key_bounds::KeyBounds;
 use quoit_model::object::IndexTerm;
@@ -58,7 +58,7 @@ pub struct IndexQuery {
     pub max_results: Option<u32>,
     /// The position after which matches begin; set by [`IndexQuery::go_on_from`].
     pub(super) after: Option<Bytes>,
-    /// Which partitions are looked at; `None`: all. Set by [`ReplicatedStore::restrict`].
+    /// Which partitions are looked at; `None`: all. Set by [`Listings::restrict`].
     pub(super) partitions: Option<PartitionSet>,
 }
 
@@ -139,7 +139,7 @@ pub struct IndexResults {
     under_way: UnderWay,
 }
 
-impl ReplicatedStore {
+impl Listings {
     /// Starts an index query, once this node knows who is up. It sees one replica of each partition: what was
     /// written while that one was down may be missing until it has been repaired. Tombstones match nothing.
     ///
@@ -158,7 +158,7 @@ impl ReplicatedStore {
     ///
     /// # Errors
     ///
-    /// As [`ReplicatedStore::query_index`].
+    /// As [`Listings::query_index`].
     pub async fn list_keys_in_order(
         self: &Arc<Self>,
         query: IndexQuery,
@@ -172,7 +172,7 @@ impl ReplicatedStore {
         kind: LongRequest,
     ) -> Result<IndexResults, RequestError> {
         let begun = (kind == LongRequest::IndexQuery).then(Instant::now);
-        let under_way = UnderWay::begin(self, kind);
+        let under_way = UnderWay::begin(&self.local, kind);
         let sources = under_way.begun(self.scan(query.wanted()).await)?;
         let sources = (!query.selection.is_empty()).then_some(sources);
         let (left, last) = (query.max_results, None);

@@ -1,10 +1,10 @@
 //! Keys of a bucket.
 
+use super::Listings;
 use super::scan::CHUNK_COUNT;
 use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::stats::{LongRequest, UnderWay};
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::key::BucketRef;
 use quoit_wire::internode::data::{KeySpan, ScanSpan};
@@ -16,10 +16,10 @@ pub struct KeyListing {
     _under_way: UnderWay,
 }
 
-impl ReplicatedStore {
+impl Listings {
     /// Starts a listing of a bucket's keys, once this node knows who is up. Keys of tombstones that were not
     /// reaped yet are included. Keys come in no order; see
-    /// [`ReplicatedStore::list_keys_in_order`].
+    /// [`Listings::list_keys_in_order`].
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl ReplicatedStore {
             partitions: None,
             order: Order::Arrival,
         };
-        let under_way = UnderWay::begin(self, LongRequest::Listing);
+        let under_way = UnderWay::begin(&self.local, LongRequest::Listing);
         let sources = under_way.begun(self.scan(wanted).await)?;
         Ok(KeyListing { sources, _under_way: under_way })
     }

@@ -1,10 +1,12 @@
 //! A node's answers to other nodes' jobs, and its own part of them.
 
+use super::Listings;
 use super::map_node::NodeMapper;
 use crate::error::RequestError;
 use crate::map_work::{IDLE, NodeWork, input_of_wire};
 use crate::service::{Refusal, refuse};
-use crate::store::{ReplicatedStore, object_props, record_at};
+use crate::store::{object_props, record_at};
+use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_mapreduce::ScriptEngine;
@@ -20,7 +22,7 @@ const SCRIPT_COUNT_MAX: usize = 64;
 /// Objects that are read before other threads have their turn.
 const AT_ONCE_COUNT: usize = 64;
 
-impl ReplicatedStore {
+impl Listings {
     pub(crate) fn serve_map(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         let keys: MapKeys =
             match self.local.read_header(request, |keys: &MapKeys| keys.layout_version) {
@@ -28,9 +30,9 @@ impl ReplicatedStore {
                 Err(refusal) => return refuse(reply, &refusal),
             };
         tokio::spawn(async move {
-            let store = Arc::clone(&self);
+            let listings = Arc::clone(&self);
             let has_scripts = keys.work.as_ref().is_some_and(|work| work.has_scripts);
-            let (blocking, map) = (self.local.settings.blocking, move || store.map_keys(keys));
+            let (blocking, map) = (self.local.settings.blocking, move || listings.map_keys(keys));
             let mapped = match has_scripts {
                 true => blocking.aside(map).await,
                 false => blocking.behind(map).await,
@@ -93,6 +95,13 @@ impl ReplicatedStore {
         self.map_sessions.count()
     }
 
+    /// Drops the scripts of a job. A batch of this node may be under way, whose scripts are kept when it has
+    /// ended.
+    pub(crate) fn end_job(self: &Arc<Self>, job: &Bytes) {
+        self.map_sessions.end(job);
+        self.sweep_sessions_later();
+    }
+
     /// Has sessions dropped some time after their last use.
     pub(crate) fn sweep_sessions_later(self: &Arc<Self>) {
         // Nothing is left to drop where the runtime has ended.
@@ -100,12 +109,12 @@ impl ReplicatedStore {
         if !self.map_sessions.begin_to_sweep() {
             return;
         }
-        let store = Arc::downgrade(self);
+        let listings = Arc::downgrade(self);
         runtime.spawn(async move {
             loop {
                 tokio::time::sleep(IDLE).await;
-                let Some(store) = store.upgrade() else { return };
-                if !store.map_sessions.sweep(store.local.clock.monotonic_us()) {
+                let Some(listings) = listings.upgrade() else { return };
+                if !listings.map_sessions.sweep(listings.local.clock.monotonic_us()) {
                     return;
                 }
             }

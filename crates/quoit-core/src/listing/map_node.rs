@@ -1,12 +1,13 @@
 //! A map phase at a node: its own copies are read, mapped, and maybe reduced.
 
+use super::Listings;
 use super::map_outputs::{NodeOutputs, encoded_kind};
 use crate::error::RequestError;
 use crate::get::resolve;
 use crate::map_work::{
     ForScript, NodeWork, SessionInUse, apply, elements, failure, input_to_wire, list_of,
 };
-use crate::store::{ReplicatedStore, decode};
+use crate::store::decode;
 use bytes::Bytes;
 use quoit_mapreduce::{Input, MapFunction, PhaseFault, PhaseKind, ScriptCall};
 use quoit_model::plain::PlainObject;
@@ -17,7 +18,7 @@ use quoit_wire::internode::maps::{MapCounts, MapFailure, MapOutputKind};
 
 /// One batch of a phase.
 pub(crate) struct NodeMapper<'w> {
-    store: &'w ReplicatedStore,
+    listings: &'w Listings,
     work: &'w NodeWork,
     counts: MapCounts,
     /// Bytes of the objects that were read.
@@ -34,9 +35,9 @@ pub(crate) struct NodeMapper<'w> {
 }
 
 impl<'w> NodeMapper<'w> {
-    pub(crate) fn open(store: &'w ReplicatedStore, work: &'w NodeWork) -> Self {
+    pub(crate) fn open(listings: &'w Listings, work: &'w NodeWork) -> Self {
         let mut mapper = Self {
-            store,
+            listings,
             work,
             counts: MapCounts::default(),
             read_bytes: 0,
@@ -48,7 +49,7 @@ impl<'w> NodeMapper<'w> {
             failed: None,
         };
         if !work.scripts().is_empty() {
-            match store.map_sessions.take(work, &*store.local.clock) {
+            match listings.map_sessions.take(work, &*listings.local.clock) {
                 Ok(session) => {
                     let is_script = matches!(work.kind, PhaseKind::Map(MapFunction::Script(_)));
                     mapper.leaves_all = is_script && session.is_none();
@@ -102,9 +103,9 @@ impl<'w> NodeMapper<'w> {
             self.leave(input());
             return Ok(());
         }
-        let store = self.store;
+        let listings = self.listings;
         let mut taken = Ok(());
-        let shown = store.local.records.show(at, Access::Wait, &mut |record| {
+        let shown = listings.local.records.show(at, Access::Wait, &mut |record| {
             taken = self.take(props, record, &input);
         });
         match shown {
@@ -114,7 +115,7 @@ impl<'w> NodeMapper<'w> {
                 Ok(())
             }
             Err(StoreError::Corrupt { .. }) => {
-                store.note_damaged(&Bytes::copy_from_slice(at.encoded));
+                listings.healing.note(Bytes::copy_from_slice(at.encoded));
                 self.leave(input());
                 Ok(())
             }

@@ -1,5 +1,6 @@
 //! Records of a bucket that a phase of a MapReduce job maps, each at a node that has it.
 
+use super::Listings;
 use super::map_node::NodeMapper;
 use super::scan::{CHUNK_BYTES, CHUNK_COUNT, Held, LOOKED_AT_COUNT_MAX, key_range, place_after};
 use super::sources::{Order, Sources, WantedRecords};
@@ -7,7 +8,7 @@ use crate::error::RequestError;
 use crate::map_work::NodeWork;
 use crate::replica::Place;
 use crate::stats::{LongRequest, UnderWay};
-use crate::store::{ReplicatedStore, object_props};
+use crate::store::object_props;
 use bytes::Bytes;
 use prost::Message;
 use quoit_mapreduce::{BucketName, Input, KeyFilter};
@@ -43,12 +44,12 @@ pub(crate) struct MappedRecords<'f> {
     pub(crate) with_tombstones: bool,
 }
 
-impl ReplicatedStore {
+impl Listings {
     /// Begins to map records of a bucket.
     ///
     /// # Errors
     ///
-    /// As for [`ReplicatedStore::list_keys`].
+    /// As for [`Listings::list_keys`].
     pub(crate) async fn scan_maps(
         self: &Arc<Self>,
         name: &BucketName,
@@ -73,7 +74,7 @@ impl ReplicatedStore {
             partitions: None,
             order: Order::Arrival,
         };
-        let under_way = UnderWay::begin(self, LongRequest::Listing);
+        let under_way = UnderWay::begin(&self.local, LongRequest::Listing);
         let sources = under_way.begun(self.scan(wanted).await)?;
         Ok(MapScan { sources, _under_way: under_way })
     }

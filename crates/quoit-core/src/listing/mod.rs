@@ -27,21 +27,53 @@ pub use index::{IndexMatch, IndexQuery, IndexResults, IndexSelection};
 pub use keys::KeyListing;
 pub(crate) use maps::{MapScan, MappedRecords};
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
-pub(crate) use plan::{CoveragePlans, NodeShare, PartitionSet, shares};
+pub(crate) use plan::{NodeShare, PartitionSet, shares};
 pub use records::RecordRange;
 pub(crate) use records::{RecordKind, RecordScan};
 
 use crate::error::RequestError;
-use crate::store::ReplicatedStore;
+use crate::healing::Healing;
+use crate::local_node::LocalNode;
+use crate::map_work::MapSessions;
+use crate::reaper::Reaper;
 use bytes::Bytes;
+use plan::CoveragePlans;
 use prost::Message;
 use quoit_cluster::CallError;
 use quoit_wire::internode::data::REFUSED_STALE_LAYOUT;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// Time that a node has for a chunk.
 pub(crate) const CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Listings of a node, and its answers to those of others. Shared; every method takes `&self`.
+pub struct Listings {
+    local: Arc<LocalNode>,
+    reaper: Arc<Reaper>,
+    healing: Arc<Healing>,
+    /// Which nodes are asked when all partitions are.
+    plans: CoveragePlans,
+    /// Scripts of other nodes' jobs.
+    map_sessions: MapSessions,
+}
+
+impl Listings {
+    pub(crate) fn new(
+        local: &Arc<LocalNode>,
+        reaper: &Arc<Reaper>,
+        healing: &Arc<Healing>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            local: Arc::clone(local),
+            reaper: Arc::clone(reaper),
+            healing: Arc::clone(healing),
+            plans: CoveragePlans::new(),
+            map_sessions: MapSessions::default(),
+        })
+    }
+}
 
 /// Why a chunk did not come from a node.
 enum Failed {
@@ -75,8 +107,6 @@ fn own<T>(read: Result<Option<T>, RequestError>) -> Result<T, Failed> {
     };
     read.map_err(failed)?.ok_or(Failed::Stale)
 }
-
-impl ReplicatedStore {}
 
 /// Limits the time of a whole listing: run each step inside [`Deadline::limit`].
 #[derive(Clone, Copy, Debug)]

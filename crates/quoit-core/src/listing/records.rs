@@ -1,11 +1,11 @@
 //! Summaries of the records of a bucket, for folds.
 
+use super::Listings;
 use super::scan::{Chunk, Held, READ_COST};
 use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::records::{clock_of, size_of};
 use crate::replica::Place;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;
 use quoit_model::clock::VersionVector;
@@ -67,12 +67,12 @@ pub(crate) struct RecordScan {
     sources: Sources,
 }
 
-impl ReplicatedStore {
+impl Listings {
     /// Begins to go through the records of a range, each told of by one node that has it.
     ///
     /// # Errors
     ///
-    /// As for [`ReplicatedStore::list_keys`].
+    /// As for [`Listings::list_keys`].
     pub(crate) async fn scan_records(
         self: &Arc<Self>,
         range: &RecordRange,
@@ -149,7 +149,7 @@ impl ReplicatedStore {
             Ok(())
         };
         let scanned = self.each_key(scan, &keys, &held, Chunk::new(scan), &mut take)?;
-        self.reap_soon(to_reap);
+        self.reaper.reap_soon(self.local.clock.unix_us(), to_reap);
         Ok(scanned)
     }
 

@@ -1,10 +1,11 @@
 //! Scans of a node's own copies: chunks of keys, or of the entries of an index.
 
+use super::Listings;
 use super::pattern::Pattern;
 use super::plan::PartitionSet;
 use crate::error::RequestError;
 use crate::stats::Counter;
-use crate::store::{ReplicatedStore, bucket_props};
+use crate::store::bucket_props;
 use bytes::Bytes;
 use quoit_model::hash::{KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
@@ -98,7 +99,7 @@ fn reaps(scan: &Scan) -> bool {
     }
 }
 
-impl ReplicatedStore {
+impl Listings {
     /// A chunk of what this node holds; `None` when the layouts of the request are past, or a bucket has got
     /// fewer replicas since.
     ///
@@ -110,16 +111,16 @@ impl ReplicatedStore {
         scan: Scan,
     ) -> Result<Option<Scanned>, RequestError> {
         if reaps(&scan) {
-            self.room_to_reap(CHUNK_COUNT).await?;
+            self.reaper.room_for(CHUNK_COUNT).await?;
         }
         if self.local.knows_less_of(&PartitionSet::from_bytes(&scan.partitions)) {
             return Ok(None);
         }
         let (layout_version, state_version) = (scan.layout_version, scan.state_version);
-        let store = Arc::clone(self);
+        let listings = Arc::clone(self);
         let is_query = is_query(&scan) || runs_scripts(&scan);
         let blocking = self.local.settings.blocking;
-        let read = move || store.read_span(&scan);
+        let read = move || listings.read_span(&scan);
         let scanned = match is_query {
             true => blocking.aside(read).await?,
             // Whole buckets: other requests go first. Scripts have threads of their own, and would keep those
@@ -207,7 +208,7 @@ impl ReplicatedStore {
         span: &TermSpan,
         pattern: Option<&Pattern>,
     ) -> Result<Scanned, RequestError> {
-        self.stats().count(Counter::IndexReads);
+        self.local.stats.count(Counter::IndexReads);
         let held = Held::of(self, scan)?;
         let bucket = held.bucket;
         let (min, max) = (position(&span.min)?.term(), position(&span.max)?.term());
@@ -244,7 +245,7 @@ impl ReplicatedStore {
 
 /// Which records a node is asked for.
 pub(super) struct Held<'s> {
-    store: &'s ReplicatedStore,
+    listings: &'s Listings,
     pub(super) bucket: BucketRef<'s>,
     rule: PlacementRule,
     partitions: PartitionSet,
@@ -252,12 +253,12 @@ pub(super) struct Held<'s> {
 }
 
 impl<'s> Held<'s> {
-    pub(super) fn of(store: &'s ReplicatedStore, scan: &'s Scan) -> Result<Self, RequestError> {
+    pub(super) fn of(listings: &'s Listings, scan: &'s Scan) -> Result<Self, RequestError> {
         let bucket = BucketRef { bucket_type: &scan.bucket_type, bucket: &scan.bucket };
-        let rule = bucket_props(&store.local.control.read(), bucket)?.chash_keyfun;
+        let rule = bucket_props(&listings.local.control.read(), bucket)?.chash_keyfun;
         let partitions = PartitionSet::from_bytes(&scan.partitions);
-        let has_all = partitions == PartitionSet::all(store.local.ring_size().get());
-        Ok(Self { store, bucket, rule, partitions, has_all })
+        let has_all = partitions == PartitionSet::all(listings.local.ring_size().get());
+        Ok(Self { listings, bucket, rule, partitions, has_all })
     }
 
     fn has(&self, encoded: &[u8]) -> bool {
@@ -267,14 +268,14 @@ impl<'s> Held<'s> {
     /// The place of a record, if it is one of those that are asked for.
     pub(super) fn held_place(&self, encoded: &[u8]) -> Option<RecordPlace> {
         let hash = KeyHash::of(encoded, self.bucket, self.rule);
-        let partition = self.store.local.ring_size().partition(hash.placement);
+        let partition = self.listings.local.ring_size().partition(hash.placement);
         let has = self.has_all || self.partitions.contains(partition) || planted!(ListsTwice);
         has.then_some(RecordPlace { identity: hash.identity, partition })
     }
 
     pub(super) fn partition(&self, encoded: &[u8]) -> Partition {
         let placement = KeyHash::of(encoded, self.bucket, self.rule).placement;
-        self.store.local.ring_size().partition(placement)
+        self.listings.local.ring_size().partition(placement)
     }
 }
 

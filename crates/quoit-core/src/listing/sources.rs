@@ -1,11 +1,12 @@
 //! The nodes that answer for all partitions together, and their answers as one.
 
+use super::Listings;
 use super::plan::{NodeShare, PartitionSet, shares};
 use super::scan::CHUNK_COUNT;
 use super::{CHUNK_TIMEOUT, Failed, decoded, own};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
-use crate::store::{ReplicatedStore, replicas_of};
+use crate::store::replicas_of;
 use crate::topology::{Reach, Topology};
 use crate::votes::{NodePlace, ReplicaCount};
 use bytes::Bytes;
@@ -82,7 +83,7 @@ impl ListingSource {
 /// nodes are asked at the same time, for one chunk each; they are asked for more when that has been taken.
 /// Another node goes on where one fails. Dropping it ends it.
 pub(crate) struct Sources {
-    store: Arc<ReplicatedStore>,
+    listings: Arc<Listings>,
     topology: Arc<Topology>,
     wanted: WantedRecords,
     replicas: ReplicaCount,
@@ -92,7 +93,7 @@ pub(crate) struct Sources {
     turn: usize,
 }
 
-impl ReplicatedStore {
+impl Listings {
     /// Starts a scan, once this node knows who is up.
     ///
     /// # Errors
@@ -112,7 +113,7 @@ impl ReplicatedStore {
         };
         let source = |share: &NodeShare| ListingSource::new(share.clone(), wanted.after.clone());
         Ok(Sources {
-            store: Arc::clone(self),
+            listings: Arc::clone(self),
             topology,
             replicas,
             sources: plan.iter().map(source).collect(),
@@ -233,10 +234,10 @@ impl Sources {
         };
         match &self.topology.node(source.share.node).reach {
             Reach::Own => {
-                let store = Arc::clone(&self.store);
+                let listings = Arc::clone(&self.listings);
                 let is_alone = self.topology.is_alone();
                 let patience = if is_alone { REBUILD_PATIENCE } else { Duration::ZERO };
-                Box::pin(async move { own(scan_once_rebuilt(&store, scan, patience).await) })
+                Box::pin(async move { own(scan_once_rebuilt(&listings, scan, patience).await) })
             }
             Reach::Peer(peer) => {
                 let peer = Arc::clone(peer);
@@ -263,10 +264,10 @@ impl Sources {
     /// Shares out all that is left by the newest layouts, where places mean other nodes, and by the number of
     /// replicas that the bucket has now.
     async fn go_on_anew(&mut self) -> Result<(), RequestError> {
-        self.topology = self.store.local.topology_after(self.topology.version()).await?;
+        self.topology = self.listings.local.topology_after(self.topology.version()).await?;
         let WantedRecords { bucket_type, bucket, .. } = &self.wanted;
         self.replicas =
-            replicas_of(&self.store.local.control.read(), BucketRef { bucket_type, bucket })?;
+            replicas_of(&self.listings.local.control.read(), BucketRef { bucket_type, bucket })?;
         self.failed.clear();
         let sources = std::mem::take(&mut self.sources);
         sources.into_iter().try_for_each(|source| self.share_anew(source))
@@ -287,16 +288,16 @@ impl Sources {
     }
 }
 
-/// As [`ReplicatedStore::local_scan`], which after a crash may have to wait for index entries: those of few
+/// As [`Listings::local_scan`], which after a crash may have to wait for index entries: those of few
 /// records are there again before anybody has asked twice.
 async fn scan_once_rebuilt(
-    store: &Arc<ReplicatedStore>,
+    listings: &Arc<Listings>,
     scan: Scan,
     patience: Duration,
 ) -> Result<Option<Scanned>, RequestError> {
     let until = Instant::now() + patience;
     loop {
-        let scanned = store.local_scan(scan.clone()).await;
+        let scanned = listings.local_scan(scan.clone()).await;
         let is_unavailable =
             matches!(scanned, Err(RequestError::Store(StoreError::IndexesUnavailable { .. })));
         if !is_unavailable || Instant::now() >= until {

@@ -248,7 +248,10 @@ impl ReplicatedStore {
         };
         let tombstone = crate::store::decode(&stored)?;
         if tombstone.clock == *clock {
-            self.reap_as_elsewhere((encoded.clone(), at.partition, tombstone.digest()));
+            self.reaper.reap_as_elsewhere(
+                self.local.clock.unix_us(),
+                (encoded.clone(), at.partition, tombstone.digest()),
+            );
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Requests that go through much, counted while they are under way.
 
 use super::{Counter, Stats};
-use crate::store::ReplicatedStore;
+use crate::local_node::LocalNode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -42,32 +42,32 @@ pub(super) struct RequestsUnderWay([AtomicUsize; LONG_REQUEST_COUNT]);
 
 /// A request that is under way until this is dropped.
 pub(crate) struct UnderWay {
-    store: Arc<ReplicatedStore>,
+    local: Arc<LocalNode>,
     kind: LongRequest,
 }
 
 impl UnderWay {
     /// Counts a request that begins.
-    pub(crate) fn begin(store: &Arc<ReplicatedStore>, kind: LongRequest) -> Self {
-        store.stats().count(kind.begun());
-        store.stats().active.0[kind as usize].fetch_add(1, Ordering::Relaxed);
-        Self { store: Arc::clone(store), kind }
+    pub(crate) fn begin(local: &Arc<LocalNode>, kind: LongRequest) -> Self {
+        local.stats.count(kind.begun());
+        local.stats.active.0[kind as usize].fetch_add(1, Ordering::Relaxed);
+        Self { local: Arc::clone(local), kind }
     }
 
     /// The statistics that it is counted in.
     pub(crate) fn stats(&self) -> &Stats {
-        self.store.stats()
+        &self.local.stats
     }
 
     /// Counts the request as one that could not be begun, if so.
     pub(crate) fn begun<T, E>(&self, begun: Result<T, E>) -> Result<T, E> {
-        begun.inspect_err(|_| self.store.stats().count(self.kind.failed()))
+        begun.inspect_err(|_| self.local.stats.count(self.kind.failed()))
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.store.stats().active.0[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
+        self.local.stats.active.0[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -44,7 +44,7 @@ async fn check(cluster: &Cluster, offset: usize) {
         let selection = IndexSelection::Terms { field, min: term.clone(), max: term };
         let bucket = Bytes::from_static(b"bucket");
         let query = IndexQuery::new(Bytes::from_static(b"default"), bucket, selection);
-        let mut results = node.store.query_index(query).await.unwrap();
+        let mut results = node.store.listings().query_index(query).await.unwrap();
         let mut found = 0;
         while let Some(chunk) = results.next().await.unwrap() {
             found += chunk.len();

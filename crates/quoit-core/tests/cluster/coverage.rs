@@ -30,7 +30,7 @@ async fn plan(
     node: usize,
     request: CoverageRequest<'_>,
 ) -> Result<Vec<CoverageEntry>, CoverageError> {
-    cluster.nodes[node].store.coverage(BUCKET, request).await
+    cluster.nodes[node].store.listings().coverage(BUCKET, request).await
 }
 
 /// The number of a node by its name.
@@ -44,8 +44,8 @@ async fn part(cluster: &Cluster, node: usize, context: &[u8]) -> Vec<Bytes> {
     let (bucket_type, bucket) = (Bytes::from_static(b"default"), Bytes::from_static(b"bucket"));
     let mut query = IndexQuery::new(bucket_type, bucket, IndexSelection::Keys(KeyBounds::ALL));
     let store = &cluster.nodes[node].store;
-    store.restrict(&mut query, context).unwrap();
-    let mut results = store.query_index(query).await.unwrap();
+    store.listings().restrict(&mut query, context).unwrap();
+    let mut results = store.listings().query_index(query).await.unwrap();
     let mut keys = Vec::new();
     while let Some(chunk) = results.next().await.unwrap() {
         keys.extend(chunk.into_iter().map(|found| found.key));
@@ -125,7 +125,7 @@ async fn contexts_of_other_buckets_are_refused() {
     let cluster = filled(3).await;
     let other = BucketRef::untyped(b"other");
     let store = &cluster.nodes[0].store;
-    let entries = store.coverage(other, CoverageRequest::default()).await.unwrap();
+    let entries = store.listings().coverage(other, CoverageRequest::default()).await.unwrap();
     let context = &entries[0].context;
     for sent in [&context[..], b"", b"garbage", &[0; 33]] {
         let request = CoverageRequest { replaced: Some(sent), ..CoverageRequest::default() };

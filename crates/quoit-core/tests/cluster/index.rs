@@ -58,7 +58,7 @@ async fn answer(
     node: usize,
     query: IndexQuery,
 ) -> Result<(Vec<IndexMatch>, Option<Bytes>), RequestError> {
-    let mut results = cluster.nodes[node].store.query_index(query).await?;
+    let mut results = cluster.nodes[node].store.listings().query_index(query).await?;
     let mut matches = Vec::new();
     while let Some(chunk) = results.next().await? {
         assert!(!chunk.is_empty(), "chunks are never empty");
@@ -202,7 +202,7 @@ async fn another_replica_goes_on_where_a_node_dies_in_the_middle() {
         }
         let mut asked = numbers(0, 100);
         asked.sorted = sorted;
-        let mut results = cluster.nodes[0].store.query_index(asked).await.unwrap();
+        let mut results = cluster.nodes[0].store.listings().query_index(asked).await.unwrap();
         let mut matches = results.next().await.unwrap().unwrap();
         assert!(matches.len() < 2_500, "the query is in the middle");
         cluster.network.kill(&host(4));
@@ -243,7 +243,7 @@ async fn queries_are_counted_when_they_begin_and_when_they_end() {
     put_all(&cluster).await;
     let store = &cluster.nodes[0].store;
     let total = |counter| store.stats().snapshot().total(counter);
-    let mut results = store.query_index(numbers(0, 3)).await.unwrap();
+    let mut results = store.listings().query_index(numbers(0, 3)).await.unwrap();
     assert_eq!(store.stats().active(LongRequest::IndexQuery), 1);
     let mut count = 0;
     while let Some(chunk) = results.next().await.unwrap() {
@@ -254,10 +254,10 @@ async fn queries_are_counted_when_they_begin_and_when_they_end() {
     let summary = store.stats().snapshot().summary(Distribution::IndexResults);
     assert_eq!((summary.count, summary.mean), (1, count));
     // One that nobody reads to the end, and one that can't begin.
-    drop(store.query_index(numbers(0, 3)).await.unwrap());
+    drop(store.listings().query_index(numbers(0, 3)).await.unwrap());
     let mut unknown = numbers(0, 3);
     unknown.bucket_type = Bytes::from_static(b"unknown");
-    assert!(store.query_index(unknown).await.is_err());
+    assert!(store.listings().query_index(unknown).await.is_err());
     assert_eq!(total(Counter::IndexQueries), 3);
     assert_eq!(total(Counter::IndexQueriesComplete), 1);
     assert_eq!(total(Counter::IndexQueryErrors), 1);

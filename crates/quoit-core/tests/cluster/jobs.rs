@@ -98,7 +98,7 @@ async fn with_single_copies() -> Cluster {
 fn run_scripts_everywhere(cluster: &Cluster) {
     for node in &cluster.nodes {
         let engine: Arc<dyn ScriptEngine> = Arc::new(QuickJs::new(ScriptLimits::default()));
-        node.store.run_scripts_with(engine);
+        node.store.listings().run_scripts_with(engine);
     }
 }
 
@@ -116,7 +116,7 @@ async fn maps_run_where_the_records_are_and_nothing_is_fetched() {
         assert_eq!(run(&cluster, inputs, script.clone()).await.unwrap(), upper);
     }
     assert_eq!(cluster.nodes[0].fetched().0, fetched_before);
-    let asked = |node: usize| cluster.nodes[node].store.script_session_count();
+    let asked = |node: usize| cluster.nodes[node].store.listings().script_session_count();
     cluster.until(|| (0..3).all(|node| asked(node) == 0)).await;
 }
 

@@ -90,7 +90,7 @@ async fn a_bucket_of_tombstones_is_listed_until_they_are_reaped() {
         let at = key("default", "k");
         fixture.put(at, "one").await;
         fixture.store.delete(DeleteRequest::of(at)).await.unwrap();
-        let mut buckets = fixture.store.list_buckets(b"default").await.unwrap();
+        let mut buckets = fixture.store.listings().list_buckets(b"default").await.unwrap();
         let expected = is_listed.then(|| vec![Bytes::from_static(b"bucket")]);
         assert_eq!(buckets.next().await.unwrap(), expected, "{delete_mode:?}");
     }

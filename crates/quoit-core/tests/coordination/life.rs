@@ -35,14 +35,14 @@ async fn listings_are_complete_over_many_chunks() {
         wanted.push(Bytes::from_static(name.as_bytes()));
     }
     let bucket = BucketRef::untyped(b"bucket");
-    let mut listing = fixture.store.list_keys(bucket).await.unwrap();
+    let mut listing = fixture.store.listings().list_keys(bucket).await.unwrap();
     let mut listed = Vec::new();
     while let Some(keys) = listing.next().await.unwrap() {
         listed.extend(keys);
     }
     listed.sort();
     assert_eq!(listed, wanted);
-    let mut buckets = fixture.store.list_buckets(b"default").await.unwrap();
+    let mut buckets = fixture.store.listings().list_buckets(b"default").await.unwrap();
     assert_eq!(buckets.next().await.unwrap(), Some(vec![Bytes::from_static(b"bucket")]));
     assert_eq!(buckets.next().await.unwrap(), None);
 }

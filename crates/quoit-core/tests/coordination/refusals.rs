@@ -75,7 +75,7 @@ async fn unknown_and_inactive_types_are_refused_by_name() {
         let refused = fixture.store.put(put_of(key(name, "k"), "v")).await;
         let Err(RequestError::NoSuchType(named)) = refused else { panic!("{refused:?}") };
         assert_eq!(named, name.as_bytes());
-        assert!(fixture.store.list_buckets(name.as_bytes()).await.is_err());
+        assert!(fixture.store.listings().list_buckets(name.as_bytes()).await.is_err());
     }
 }
 

@@ -60,7 +60,7 @@ async fn what_has_expired_is_brought_back_by_nothing() {
             assert!(!is_shown(&cluster, number, key_in("short", &name(index))).await);
         }
         let bucket = BucketRef { bucket_type: b"short", bucket: b"bucket" };
-        let mut listing = cluster.store(number).list_keys(bucket).await.unwrap();
+        let mut listing = cluster.store(number).listings().list_keys(bucket).await.unwrap();
         while let Some(keys) = listing.next().await.unwrap() {
             assert!(keys.is_empty(), "{keys:?}");
         }

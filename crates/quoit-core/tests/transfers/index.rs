@@ -40,7 +40,7 @@ async fn a_query_goes_on_with_other_nodes_when_what_it_reads_here_moves_to_them(
     for sorted in [false, true] {
         let mut cluster = TestCluster::alone(1).await;
         put_all(&cluster).await;
-        let mut results = cluster.store(1).query_index(all(sorted)).await.unwrap();
+        let mut results = cluster.store(1).listings().query_index(all(sorted)).await.unwrap();
         let mut matches = results.next().await.unwrap().expect("there are more than a chunk has");
         assert!(matches.len() < COUNT, "the query is in the middle");
         for number in 2..=5 {
@@ -61,7 +61,8 @@ async fn a_query_goes_on_with_other_nodes_when_what_it_reads_here_moves_to_them(
         }
         assert_eq!(matches, expected(), "each entry once");
         for number in 1..=5 {
-            let mut results = cluster.store(number).query_index(all(true)).await.unwrap();
+            let mut results =
+                cluster.store(number).listings().query_index(all(true)).await.unwrap();
             let mut matches = Vec::new();
             while let Some(chunk) = results.next().await.unwrap() {
                 matches.extend(chunk);

@@ -16,12 +16,13 @@ async fn a_listing_goes_on_with_other_nodes_when_names_are_damaged_here() {
     cluster.rot(3);
     assert!(cluster.rot_names(3) > 0, "there are key files");
     let mut keys = BTreeSet::new();
-    let mut listing = cluster.store(3).list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
+    let mut listing =
+        cluster.store(3).listings().list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
     while let Some(chunk) = listing.next().await.unwrap() {
         keys.extend(chunk);
     }
     assert_eq!(keys.len(), COUNT);
-    let mut listing = cluster.store(3).list_buckets(b"default").await.unwrap();
+    let mut listing = cluster.store(3).listings().list_buckets(b"default").await.unwrap();
     assert_eq!(listing.next().await.unwrap(), Some(vec![Bytes::from_static(b"bucket")]));
 }
 
@@ -29,7 +30,8 @@ async fn a_listing_goes_on_with_other_nodes_when_names_are_damaged_here() {
 async fn a_listing_goes_on_with_other_nodes_when_what_it_lists_here_moves_to_them() {
     let mut cluster = TestCluster::alone(1).await;
     cluster.put_many(1, COUNT).await;
-    let mut listing = cluster.store(1).list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
+    let mut listing =
+        cluster.store(1).listings().list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
     let mut keys = listing.next().await.unwrap().expect("there are more keys than a chunk has");
     assert!(keys.len() < COUNT, "the listing is in the middle");
     for number in 2..=5 {
@@ -61,7 +63,7 @@ async fn a_listing_goes_on_with_other_nodes_when_its_bucket_gets_fewer_replicas(
         cluster.put_in(1, "t", &name(index), "value").await;
     }
     let bucket = key_in("t", "").bucket;
-    let mut listing = cluster.store(1).list_keys(bucket).await.unwrap();
+    let mut listing = cluster.store(1).listings().list_keys(bucket).await.unwrap();
     let mut keys = listing.next().await.unwrap().expect("there are more keys than a chunk has");
     assert!(keys.len() < COUNT, "the listing is in the middle");
     cluster.update_type("t", json!({ "n_val": 1 })).await;

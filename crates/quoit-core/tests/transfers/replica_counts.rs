@@ -231,7 +231,7 @@ async fn a_listing_of_buckets_without_the_only_replica_of_one_is_an_error() {
     cluster.kill(holder);
     let there = cluster.running()[0];
     cluster.until("the death is seen", || !cluster.control(there).is_reachable(id(holder))).await;
-    let listing = cluster.store(there).list_buckets(b"t").await;
+    let listing = cluster.store(there).listings().list_buckets(b"t").await;
     let listed = match listing {
         Err(_) => return,
         Ok(mut listing) => Deadline::after_ms(60_000).limit(listing.next()).await,

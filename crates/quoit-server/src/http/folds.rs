@@ -141,7 +141,7 @@ impl HttpConnection {
         }
         self.hold_pieces()?;
         let store = Arc::clone(&self.context.store);
-        let mut fold = self.in_time(async move { store.fold_buckets().await }).await?;
+        let mut fold = self.in_time(async move { store.listings().fold_buckets().await }).await?;
         let mut gathered = Gathered::new(&self.account);
         let mut list = JsonList::new("results");
         while let Some((bucket_type, buckets)) = fold.next().await? {

@@ -65,7 +65,7 @@ impl HttpConnection {
         let default_ms = self.context.settings.index_timeout_ms;
         let deadline = Deadline::after_ms(timeout_ms.unwrap_or(default_ms));
         self.hold_pieces()?;
-        let results = deadline.limit(self.context.store.query_index(query));
+        let results = deadline.limit(self.context.store.listings().query_index(query));
         let results = self.unless_gone(Box::pin(results)).await??;
         let mut matches = Listing::Matches { results: Box::new(results), shows_terms };
         if self.form.head_only {

@@ -143,7 +143,7 @@ impl HttpConnection {
             return Ok(());
         };
         self.hold_pieces()?;
-        let listing = Box::pin(self.context.store.list_buckets(bucket_type));
+        let listing = Box::pin(self.context.store.listings().list_buckets(bucket_type));
         let listing = self.unless_gone(listing).await??;
         let deadline = Deadline::after_ms(timeout_ms.unwrap_or(BUCKETS_TIMEOUT_MS).into());
         self.write_listing(mode, Listing::Buckets(listing), deadline, None).await
@@ -212,11 +212,13 @@ impl HttpConnection {
         let store = &self.context.store;
         let listing = match ordered_query(bucket, query)? {
             None => {
-                let listing = Box::pin(store.list_keys(bucket.as_ref()));
+                let listing = Box::pin(store.listings().list_keys(bucket.as_ref()));
                 Listing::Keys(Box::new(self.unless_gone(listing).await??))
             }
             Some(query) => {
-                let results = self.unless_gone(Box::pin(store.list_keys_in_order(query))).await??;
+                let results = self
+                    .unless_gone(Box::pin(store.listings().list_keys_in_order(query)))
+                    .await??;
                 Listing::Matches { results: Box::new(results), shows_terms: false }
             }
         };

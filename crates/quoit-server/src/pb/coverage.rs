@@ -17,7 +17,7 @@ impl PbConnection {
             unavailable: &request.unavailable_cover,
         };
         let bucket = bucket_of(&request.bucket_type, &request.bucket);
-        let planned = self.context.store.coverage(bucket, wanted).await;
+        let planned = self.context.store.listings().coverage(bucket, wanted).await;
         let is_replacement = wanted.replaced.is_some();
         let entries = planned.map_err(|fault| match fault {
             CoverageError::Context(_) => invalid_context(),
@@ -57,7 +57,7 @@ impl PbConnection {
         context: Option<&Bytes>,
     ) -> Result<(), Fault> {
         let Some(context) = context else { return Ok(()) };
-        self.context.store.restrict(query, context).map_err(|_| invalid_context())
+        self.context.store.listings().restrict(query, context).map_err(|_| invalid_context())
     }
 }
 

@@ -219,7 +219,7 @@ impl PbConnection {
 
     /// The buckets of all bucket types; `None` if they are too many for one answer.
     async fn all_buckets(&self) -> Result<Option<Vec<RpbAaeFoldBucket>>, RequestError> {
-        let mut fold = self.context.store.fold_buckets().await?;
+        let mut fold = self.context.store.listings().fold_buckets().await?;
         let (mut bucket_list, mut size_bytes) = (Vec::new(), 0);
         while let Some((bucket_type, buckets)) = fold.next().await? {
             size_bytes += buckets.iter().map(|bucket| bucket.len() + ENTRY_BYTES).sum::<usize>();

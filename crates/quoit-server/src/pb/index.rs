@@ -198,7 +198,10 @@ impl PbConnection {
         deadline: Deadline,
     ) -> Result<IndexResults, Fault> {
         let begun = async {
-            deadline.limit(self.context.store.query_index(query)).await.map_err(query_fault)
+            deadline
+                .limit(self.context.store.listings().query_index(query))
+                .await
+                .map_err(query_fault)
         };
         self.unless_gone(Box::pin(begun)).await
     }

@@ -21,7 +21,8 @@ impl PbConnection {
         self.allowed(self.context.settings.jobs.stream_list_keys, "stream_list_keys")?;
         self.hold_pieces()?;
         let bucket = bucket_of(&request.bucket_type, &request.bucket);
-        let begun = async { self.context.store.list_keys(bucket).await.map_err(listing_fault) };
+        let begun =
+            async { self.context.store.listings().list_keys(bucket).await.map_err(listing_fault) };
         let mut listing = self.unless_gone(Box::pin(begun)).await?;
         let deadline = deadline(request.timeout, LIST_KEYS_TIMEOUT_MS);
         while let Some(keys) = self.next_names(deadline, listing.next()).await? {
@@ -42,7 +43,8 @@ impl PbConnection {
         self.hold_pieces()?;
         let bucket_type = request.bucket_type.as_deref().unwrap_or(DEFAULT_BUCKET_TYPE);
         let store = &self.context.store;
-        let begun = async { store.list_buckets(bucket_type).await.map_err(listing_fault) };
+        let begun =
+            async { store.listings().list_buckets(bucket_type).await.map_err(listing_fault) };
         let mut listing = self.unless_gone(Box::pin(begun)).await?;
         let deadline = deadline(request.timeout, LIST_BUCKETS_TIMEOUT_MS);
         let mut gathered: Vec<Bytes> = Vec::new();
