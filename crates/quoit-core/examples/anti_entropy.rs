@@ -17,7 +17,8 @@ use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, NodeId, Settings, seed_elections,
 };
 use quoit_core::{
-    Blocking, Counter, DotSequence, ExchangeSettings, ReplicatedStore, StoreSettings, Unreserved,
+    Blocking, Counter, DotSequence, ExchangeSettings, ReplicatedStore, StoreBuilder, StoreSettings,
+    Unreserved,
 };
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
@@ -64,14 +65,15 @@ impl Node {
         // Exchanges begin when they are asked for.
         let interval = Duration::from_secs(86_400);
         let exchanges = ExchangeSettings { interval, ..ExchangeSettings::default() };
-        let store = Arc::new(ReplicatedStore::new(
+        let builder = StoreBuilder::new(
             Arc::clone(&engine) as Arc<dyn Engine>,
             Arc::clone(&control),
             Arc::clone(&internode),
             clock,
             DotSequence::new(Actor(seed.to_be_bytes()[..].into()), Box::new(Unreserved)),
             StoreSettings { exchanges, blocking: Blocking::Inline, ..StoreSettings::default() },
-        ));
+        );
+        let store = builder.build();
         store.serve_replicas();
         internode.serve(listener)?;
         control.connect(&internode);

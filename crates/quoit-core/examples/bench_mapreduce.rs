@@ -25,7 +25,7 @@ use quoit_cluster::memory_network::MemoryNetwork;
 use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, Settings};
 use quoit_core::{
     Blocking, DotSequence, JobInputs, JobSettings, PutRequest, ReadOptions, ReplicatedStore,
-    StoreSettings, Unreserved, WriteOptions,
+    StoreBuilder, StoreSettings, Unreserved, WriteOptions,
 };
 use quoit_mapreduce::{BucketName, Job, Outputs, ScriptEngine, append_json};
 use quoit_model::clock::Actor;
@@ -273,14 +273,15 @@ fn open(engine: &str, directory: &Path) -> Result<Arc<ReplicatedStore>, Box<dyn 
     };
     let host = MemoryNetwork::default().host("n1");
     let internode = Internode::new(InternodeSettings::new(id, "bench@test", 1, 1), host);
-    Ok(Arc::new(ReplicatedStore::new(
+    let builder = StoreBuilder::new(
         engine,
         control,
         internode,
         clock,
         DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(Unreserved)),
         StoreSettings { blocking: Blocking::Pool, ..StoreSettings::default() },
-    )))
+    );
+    Ok(builder.build())
 }
 
 fn ordered(

@@ -19,7 +19,8 @@ use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, NodeId, Settings, seed_elections,
 };
 use quoit_core::{
-    Blocking, DotSequence, IndexQuery, IndexSelection, ReplicatedStore, StoreSettings, Unreserved,
+    Blocking, DotSequence, IndexQuery, IndexSelection, ReplicatedStore, StoreBuilder,
+    StoreSettings, Unreserved,
 };
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
@@ -66,14 +67,15 @@ impl Node {
             Settings { ring_size: Some(ring_size), addresses, ..Settings::new(&name, id) };
         let control = Arc::new(ControlPlane::open(Arc::new(FaultyDisk::new(seed)), settings)?);
         let internode = Internode::new(InternodeSettings::new(id, name, seed, seed), host);
-        let store = Arc::new(ReplicatedStore::new(
+        let builder = StoreBuilder::new(
             Arc::clone(&engine),
             Arc::clone(&control),
             Arc::clone(&internode),
             clock,
             DotSequence::new(Actor(seed.to_be_bytes()[..].into()), Box::new(Unreserved)),
             StoreSettings { blocking: Blocking::Inline, ..StoreSettings::default() },
-        ));
+        );
+        let store = builder.build();
         store.serve_replicas();
         internode.serve(listener)?;
         control.connect(&internode);

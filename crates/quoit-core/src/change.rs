@@ -5,8 +5,8 @@ mod rules;
 
 use crate::error::RequestError;
 use crate::options::Precondition;
-use crate::reaper::{Reaped, clock_of, written_over};
 use crate::records::{Updated, WrittenPages};
+use crate::replica::{Reaped, clock_of, written_over};
 use crate::replica::{Replicated, merge_rule};
 use crate::store::{ReplicatedStore, decode, wait_if_blocked};
 use bytes::Bytes;
@@ -174,7 +174,7 @@ impl ReplicatedStore {
             let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
                 let present = match stored {
                     Some(record) => decode(&record.to_bytes()).map(Present::Stored),
-                    None => self.reaped_at(at, access).map(|reaped| match reaped {
+                    None => self.replica.reaped_at(at, access).map(|reaped| match reaped {
                         Reaped::Nothing => Present::Nothing,
                         Reaped::Tombstone(tombstone) => Present::Reaped(*tombstone),
                         Reaped::WouldBlock => {
@@ -314,7 +314,7 @@ impl ReplicatedStore {
         let rule = merge_rule(props);
         match present {
             Present::Nothing => Some(given),
-            Present::Stored(stored) => Some(self.merged(&stored, &given, rule)),
+            Present::Stored(stored) => Some(self.replica.merged(&stored, &given, rule)),
             Present::Reaped(tombstone) => written_over(&tombstone, &given, rule),
         }
     }
@@ -396,7 +396,7 @@ impl ReplicatedStore {
             {
                 return (Decision::Remove, Ok(Some(object)));
             }
-            self.note_tombstone(at, meta.digest);
+            self.replica.note_tombstone(at, meta.digest);
         }
         (Decision::Put(meta), Ok(Some(object)))
     }

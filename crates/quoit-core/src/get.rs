@@ -195,7 +195,7 @@ impl ReplicatedStore {
         let Some(object) = self.read_replicas(&read, asked).await? else { return Ok(()) };
         // The read may have done without this node's copy.
         let replicated = Replicated::new(&object, read.rule, read.n_val_class);
-        self.take_own(&read.at, &replicated)?;
+        self.replica.take_own(&read.at, &replicated)?;
         Ok(())
     }
 
@@ -231,9 +231,9 @@ impl ReplicatedStore {
 
     /// Reads this node's copy, waiting for the disk if it has to.
     pub(crate) async fn own_copy(&self, at: &RecordAt<'_>) -> Result<Copy, RequestError> {
-        match self.fetch_copy(at, true, Access::NoWait)? {
+        match self.replica.fetch_copy(at, true, Access::NoWait)? {
             Some(copy) => Ok(copy),
-            None => self.cold_copy(at, true).await,
+            None => self.replica.cold_copy(at, true).await,
         }
     }
 }

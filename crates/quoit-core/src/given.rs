@@ -176,7 +176,7 @@ impl ReplicatedStore {
         self.adopt(&mut given.object, props).ok()?;
         let object = &given.object;
         let is_plain = !object.is_tombstone() && !object.has_data_type();
-        let is_told = props.feeds_changes() || self.may_be_reaped(&at);
+        let is_told = props.feeds_changes() || self.replica.may_be_reaped(&at);
         // A bucket that asks for no sync of its writes has a batch of them synced all the same.
         if !is_plain || is_told || quorums.node_confirms > 1 || self.check_siblings(object).is_err()
         {

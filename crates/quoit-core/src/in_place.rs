@@ -335,7 +335,7 @@ impl ReplicatedStore {
     ) -> Result<Option<RecordMeta>, RequestError> {
         let stored = match stored.map(plain_of) {
             // The general way knows what a reap record adds.
-            None if self.may_be_reaped(at) => return Ok(None),
+            None if self.replica.may_be_reaped(at) => return Ok(None),
             None => None,
             Some(None) => return Ok(None),
             Some(plain) => plain,

@@ -97,8 +97,8 @@ pub use stats::{
     LatencySummary, LongRequest, Stats, StatsSnapshot,
 };
 pub use store::{
-    DiskRoom, HintCountMax, Limits, PageRecordsMax, PreflistPlace, ReplicatedStore, StoreSettings,
-    TIMEOUT_MS_DEFAULT, TransferShareMin,
+    DiskRoom, HintCountMax, Limits, PageRecordsMax, PreflistPlace, ReplicatedStore, StoreBuilder,
+    StoreSettings, TIMEOUT_MS_DEFAULT, TransferShareMin,
 };
 pub use transfer::{
     ActiveTransfer, LimitChange, NodeTransfers, PlanEstimate, TransferEstimate, TransferKind,

@@ -23,6 +23,7 @@ use quoit_model::props::BucketProps;
 use quoit_planted::planted;
 use quoit_store::engine::{Engine, Ticket};
 use quoit_store::seam::Clock;
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,6 +180,11 @@ impl LocalNode {
     /// The way to a node that can be reached now.
     pub(crate) fn reachable(&self, node: NodeId) -> Option<Arc<Peer>> {
         self.internode.peer(node).filter(|peer| peer.is_up())
+    }
+
+    /// Those nodes that can't be reached now.
+    pub(crate) fn unreachable(&self, nodes: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+        nodes.iter().filter(|node| self.reachable(**node).is_none()).copied().collect()
     }
 
     /// Waits until everything up to `ticket` survives the death of the machine.

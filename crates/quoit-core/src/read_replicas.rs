@@ -246,11 +246,13 @@ impl<'a> ReadRun<'a> {
 
     fn ask_for(&mut self, node: NodePlace, whole: bool) {
         match &self.topology.node(node).reach {
-            Reach::Own => match self.store.fetch_copy(&self.read.at, whole, Access::NoWait) {
+            Reach::Own => match self.store.replica.fetch_copy(&self.read.at, whole, Access::NoWait)
+            {
                 Ok(Some(copy)) => self.keep(node, copy),
                 Ok(None) => {
                     self.waiting.push((node, whole));
-                    self.own_read = Some(Box::pin(self.store.cold_copy(&self.read.at, whole)));
+                    self.own_read =
+                        Some(Box::pin(self.store.replica.cold_copy(&self.read.at, whole)));
                 }
                 Err(fault) => self.own_failed(node, &fault),
             },
@@ -410,7 +412,7 @@ impl<'a> ReadRun<'a> {
                 None => (*digest, object),
                 Some(first) if planted!(AnswersFirstVersion) => first,
                 Some((_, merged)) => {
-                    let merged = self.store.merged(&merged, &object, self.read.rule);
+                    let merged = self.store.replica.merged(&merged, &object, self.read.rule);
                     (merged.digest(), merged)
                 }
             });

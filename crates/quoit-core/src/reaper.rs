@@ -14,13 +14,11 @@
 mod agreement;
 mod alone;
 mod marks;
-mod reaped;
 mod retirement;
 mod scan;
 mod serve;
 mod waits;
 
-pub(crate) use reaped::{Admitted, Reaped, clock_of, written_over};
 pub use retirement::ReapRecordsHeldUp;
 pub use waits::TombstonesHeldUp;
 
@@ -126,7 +124,7 @@ impl Reaper {
     }
 
     /// Remembers a tombstone that is being written now.
-    fn note(&self, mode: DeleteMode, at: &RecordAt<'_>, digest: u64, now_us: u64) {
+    pub(crate) fn note(&self, mode: DeleteMode, at: &RecordAt<'_>, digest: u64, now_us: u64) {
         let Some(delay_ms) = mode.delay_ms() else { return };
         let mut queue = self.queue.lock();
         if queue.len() >= QUEUE_COUNT_MAX {
@@ -248,18 +246,6 @@ impl ReplicatedStore {
             if let Err(fault) = self.reap_step(delay_ms).await {
                 tracing::warn!(%fault, "reaping put off");
             }
-        }
-    }
-
-    /// Remembers a tombstone that is being written here now, if it is this node's business to reap it.
-    pub(crate) fn note_tombstone(&self, at: &RecordAt<'_>, digest: u64) {
-        if self.local.topology_now().is_first_primary(at.partition) {
-            self.reaper.note(
-                self.local.settings.delete_mode,
-                at,
-                digest,
-                self.local.clock.unix_us(),
-            );
         }
     }
 

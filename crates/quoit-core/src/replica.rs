@@ -1,12 +1,20 @@
 //! Replica: the part of a request that touches storage, on one node's own copy of a record.
 
 mod in_pages;
+mod reaped;
+mod written;
+
+pub(crate) use reaped::{Admitted, Reaped, clock_of, written_over};
 
 use crate::error::RequestError;
-use crate::reaper::Admitted;
+use crate::local_node::LocalNode;
+use crate::reap_records::ReapRecords;
+use crate::reaper::Reaper;
 use crate::records::{Records, Updated, WrittenPages};
-use crate::store::{ReplicatedStore, decode, wait_if_blocked};
+use crate::store::{decode, wait_if_blocked};
+use crate::transfer::Suspects;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{KeyError, KeyRef};
@@ -117,7 +125,26 @@ pub(crate) enum ApplyOutcome {
     Written(Ticket, RecordMeta),
 }
 
-impl ReplicatedStore {
+/// This node as a replica: its own copies of records, and the reap records that keep out what was deleted.
+/// Shared; every method takes `&self`.
+pub(crate) struct Replica {
+    local: Arc<LocalNode>,
+    pub(crate) reap_records: Arc<ReapRecords>,
+    reaper: Arc<Reaper>,
+    suspects: Arc<Mutex<Suspects>>,
+}
+
+impl Replica {
+    /// `suspects` are the partitions that may hold what is to be handed over.
+    pub(crate) const fn new(
+        local: Arc<LocalNode>,
+        reap_records: Arc<ReapRecords>,
+        reaper: Arc<Reaper>,
+        suspects: Arc<Mutex<Suspects>>,
+    ) -> Self {
+        Self { local, reap_records, reaper, suspects }
+    }
+
     /// Reads the local copy; `None` when it would have to wait and may not.
     pub(crate) fn fetch_copy(
         &self,
@@ -157,7 +184,7 @@ impl ReplicatedStore {
         self.take_copy_of(at, incoming, has_to_last, false, access)
     }
 
-    /// As [`ReplicatedStore::take_copy`]. Of a copy that is known to be damaged nothing stays: pages of it
+    /// As [`Replica::take_copy`]. Of a copy that is known to be damaged nothing stays: pages of it
     /// may be readable, and its clock tells of events that are only in the others.
     fn take_copy_of(
         &self,
@@ -211,7 +238,9 @@ impl ReplicatedStore {
     pub(crate) fn merged(&self, ours: &Object, theirs: &Object, rule: MergeRule) -> Object {
         let began_us = self.local.clock.monotonic_us();
         let merged = merge(ours, theirs, rule);
-        self.stats().record_merge(self.local.clock.monotonic_us() - began_us, merged.datatype());
+        self.local
+            .stats
+            .record_merge(self.local.clock.monotonic_us() - began_us, merged.datatype());
         merged
     }
 
@@ -266,7 +295,7 @@ struct Around<'a> {
     is_damaged: bool,
 }
 
-/// Merges an object into a record of an engine, as [`ReplicatedStore::take_copy`] says.
+/// Merges an object into a record of an engine, as [`Replica::take_copy`] says.
 fn take(
     records: &Records,
     at: &RecordAt<'_>,

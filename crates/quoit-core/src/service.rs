@@ -190,7 +190,7 @@ impl ReplicatedStore {
         access: Access,
     ) -> Result<Option<Copy>, Refusal> {
         let place = self.local.place(&fetch.key, fetch.partition)?;
-        let copy = self.fetch_copy(&place.at(), whole, access);
+        let copy = self.replica.fetch_copy(&place.at(), whole, access);
         Ok(copy.map_err(|fault| self.noting_damage(&fetch.key, fault))?)
     }
 
@@ -262,7 +262,7 @@ impl ReplicatedStore {
     ) -> Result<Option<ApplyOutcome>, Refusal> {
         let place = self.local.place(&store.key, store.partition)?;
         let has_to_last = store.acks() != Acks::Accepted;
-        Ok(self.take_copy(&place.at(), replicated, has_to_last, access)?)
+        Ok(self.replica.take_copy(&place.at(), replicated, has_to_last, access)?)
     }
 
     fn serve_join(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {

@@ -1,15 +1,16 @@
 //! The replicated store: what the protocols call.
 
+mod builder;
 mod placement;
 mod settings;
 
+pub use builder::StoreBuilder;
 pub use placement::PreflistPlace;
 pub(crate) use placement::{bucket_props, object_props, record_at, replicas_of};
 pub use settings::{HintCountMax, Limits, PageRecordsMax, StoreSettings, TransferShareMin};
 
 use crate::blocking::Blocking;
-use crate::changes::{ChangeFeeds, ChangeLog};
-use crate::dots::DotSequence;
+use crate::changes::ChangeFeeds;
 use crate::error::RequestError;
 use crate::exchange::Exchanges;
 use crate::grants::Grants;
@@ -18,9 +19,10 @@ use crate::hints::Hints;
 use crate::in_flight::InFlight;
 use crate::listing::Listings;
 use crate::local_node::LocalNode;
-use crate::reap_records::{ReapRecordStats, ReapRecords};
+use crate::reap_records::ReapRecordStats;
 use crate::reaper::Reaper;
-use crate::replication::{ConflictCounts, ReplicationOperator, SourceQueueSettings, SourceQueues};
+use crate::replica::Replica;
+use crate::replication::{ConflictCounts, ReplicationOperator, SourceQueues};
 use crate::request_log::RequestLog;
 use crate::riak_trees::RiakTrees;
 use crate::service::ReplicaService;
@@ -28,14 +30,14 @@ use crate::stats::{Stats, StatsSnapshot};
 use crate::transfer::Transfers;
 use crate::write_clock::WriteClock;
 use bytes::Bytes;
-use quoit_cluster::{ControlPlane, Internode};
-use quoit_model::key::BucketRef;
+use quoit_cluster::ControlPlane;
+use quoit_model::clock::VersionVector;
+use quoit_model::hash::Partition;
 use quoit_model::object::Object;
 use quoit_model::vtag::make_vtag;
-use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::{Access, Engine};
 use quoit_store::error::StoreError;
-use quoit_store::seam::{Clock, Disk};
+use quoit_store::seam::Clock;
 use quoit_wire::internode::data::{METHOD_FIRST, METHOD_LAST};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -55,7 +57,7 @@ pub struct ReplicatedStore {
     pub(crate) write_clock: WriteClock,
     pub(crate) hints: Arc<Hints>,
     pub(crate) reaper: Arc<Reaper>,
-    pub(crate) reap_records: Arc<ReapRecords>,
+    pub(crate) replica: Arc<Replica>,
     pub(crate) transfers: Transfers,
     /// Reads and writes under way.
     pub(crate) gets: InFlight,
@@ -91,121 +93,32 @@ pub struct DiskRoom {
     pub total_bytes: u64,
 }
 
-/// The property `compression` of buckets.
-struct Properties(Arc<ControlPlane>);
-
-impl CompressionChoice for Properties {
-    fn compresses(&self, bucket: BucketRef<'_>) -> bool {
-        self.0.read().compresses(bucket)
-    }
-}
-
 impl ReplicatedStore {
-    /// Puts the parts together. Background work starts with [`ReplicatedStore::run_background`].
-    #[must_use]
-    pub fn new(
-        engine: Arc<dyn Engine>,
-        control: Arc<ControlPlane>,
-        internode: Arc<Internode>,
-        clock: Arc<dyn Clock>,
-        dots: DotSequence,
-        settings: StoreSettings,
-    ) -> Self {
-        let own = control.read().node_id();
-        let ring_size = control.read().ring_size();
-        let reaper = Arc::new(Reaper::new(clock.unix_us()));
-        let healing = Arc::<Healing>::default();
-        // Nobody has looked yet.
-        control.set_clear_by(0);
-        let choice = Arc::new(Properties(Arc::clone(&control)));
-        let engine: Arc<dyn Engine> = Arc::new(CompressedEngine::new(engine, choice));
-        let local = LocalNode::new(engine, control, internode, clock, dots, settings);
-        let local = Arc::new(local);
-        Self {
-            listings: Listings::new(&local, &reaper, &healing),
-            riak_trees: RiakTrees::in_memory(&local),
-            change_feeds: ChangeFeeds::new(&local, None),
-            local,
-            write_clock: WriteClock::default(),
-            hints: Arc::new(Hints::in_memory(settings.hint_count_max.0)),
-            reaper,
-            reap_records: Arc::new(ReapRecords::in_memory(ring_size, settings.reap_records)),
-            transfers: Transfers::new(settings.transfer_limits, settings.transfer_share_min.0),
-            gets: InFlight::new(settings.limits.concurrent_request_count_max),
-            puts: InFlight::new(settings.limits.concurrent_request_count_max),
-            exchanges: Exchanges::new(own, settings.exchanges),
-            grants: Arc::default(),
-            healing,
-            source_queues: Arc::new(SourceQueues::in_memory(SourceQueueSettings::default())),
-            conflicts: ConflictCounts::default(),
-            replication_operator: OnceLock::new(),
-            consumes: AtomicBool::new(false),
-            request_log: RequestLog::new(settings.request_log),
-            room: OnceLock::new(),
-        }
-    }
-
-    /// Keeps hints on a disk, and takes up those that are there. Without it they end with the process.
+    /// Clock of the tombstone that was reaped under a name, as far as this node remembers it. What it stores
+    /// under that name has seen the tombstone, except where the last write wins.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or has something else in the place of hints.
-    pub fn with_hints(mut self, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
-        let count_max = self.local.settings.hint_count_max.0;
-        self.hints = Arc::new(Hints::open(disk, self.local.ring_size(), count_max)?);
-        Ok(self)
-    }
-
-    /// Keeps reap records on a disk, and takes up those that are there. Without it they end with the process,
-    /// and what was deleted and reaped may come back with copies that are older. `entropy` is random.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses, or has reap records of another ring or of a newer release.
-    pub fn with_reap_records(
-        mut self,
-        disk: Arc<dyn Disk>,
-        entropy: u64,
-    ) -> Result<Self, StoreError> {
-        let limits = self.local.settings.reap_records;
-        let records = ReapRecords::open(disk, self.local.ring_size(), limits, entropy)?;
-        self.reap_records = Arc::new(records);
-        Ok(self)
-    }
-
-    /// Keeps what was hashed for Riak's trees on a disk, and takes up what is there. Without it all is in
-    /// memory, within a bound, and ends with the process.
-    #[must_use]
-    pub fn with_riak_trees(mut self, disk: Arc<dyn Disk>) -> Self {
-        self.riak_trees = RiakTrees::open(&self.local, disk);
-        self
-    }
-
-    /// Tells change feeds by this log. Without it there are none.
-    #[must_use]
-    pub fn with_change_log(mut self, log: ChangeLog) -> Self {
-        self.change_feeds = ChangeFeeds::new(&self.local, Some(log));
-        self
-    }
-
-    /// Replicates to other clusters by these queues.
-    #[must_use]
-    pub fn with_source_queues(mut self, queues: SourceQueues) -> Self {
-        self.source_queues = Arc::new(queues);
-        self
+    /// Names that are none, and faults of the disk.
+    pub fn reaped_clock(
+        &self,
+        encoded: &[u8],
+        partition: Partition,
+    ) -> Result<Option<VersionVector>, RequestError> {
+        self.replica.reaped_clock(encoded, partition)
     }
 
     /// Figures of reap records.
     #[must_use]
     pub fn reap_record_stats(&self) -> ReapRecordStats {
-        self.reap_records.stats()
+        self.replica.reap_records.stats()
     }
 
     /// Whether reap records were lost, so that deleted records could come back: the node has to make up for
     /// that as for a store that has lost records ([`ReplicatedStore::settle_loss`]).
     #[must_use]
     pub fn has_lost_reap_records(&self) -> bool {
-        !self.reap_records.lost().is_empty()
+        !self.replica.reap_records.lost().is_empty()
     }
 
     /// Notes on disk where the files of reap records end: before the process ends.
@@ -214,7 +127,7 @@ impl ReplicatedStore {
     ///
     /// When the disk refuses.
     pub fn flush_reap_records(&self) -> Result<(), StoreError> {
-        self.reap_records.note_ends()
+        self.replica.reap_records.note_ends()
     }
 
     /// Listings of buckets and keys, and queries of secondary indexes.

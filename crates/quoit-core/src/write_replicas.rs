@@ -59,7 +59,7 @@ impl ReplicatedStore {
         made: &Made,
         asked: &mut AskedNodes,
     ) -> Result<(), RequestError> {
-        self.note_written(made.partition, &made.key);
+        self.replica.note_written(made.partition, &made.key);
         let timeout_ms = u64::from(made.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let began = Instant::now();
         let deadline = began + Duration::from_millis(timeout_ms);
@@ -113,7 +113,7 @@ impl ReplicatedStore {
         replicated: &Replicated,
     ) {
         let repaired = match &topology.node(node).reach {
-            Reach::Own => self.take_own(at, replicated).is_ok(),
+            Reach::Own => self.replica.take_own(at, replicated).is_ok(),
             Reach::Peer(peer) => {
                 let key = Bytes::copy_from_slice(at.encoded);
                 let (partition, acks) = (at.partition, Acks::Accepted);
@@ -262,7 +262,7 @@ impl<'a> WriteRun<'a> {
             return Ok(());
         };
         let place = Place::new(key, *partition).map_err(RequestError::from)?;
-        let stored = match self.store.cold_copy(&place.at(), true).await {
+        let stored = match self.store.replica.cold_copy(&place.at(), true).await {
             Ok(Copy::Found(_, Some(stored))) => Some(stored),
             // The record has been removed since: there is nothing to send.
             Ok(_) => None,

@@ -12,7 +12,7 @@ use quoit_cluster::{
 };
 use quoit_core::{
     Blocking, DeleteMode, DotSequence, ExchangeSettings, PageRecordsMax, ReapRecordLimits,
-    ReplicatedStore, SourceQueues, StoreSettings, TransferLimits,
+    ReplicatedStore, SourceQueues, StoreBuilder, StoreSettings, TransferLimits,
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
@@ -110,18 +110,19 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let dots = DotSequence::new(actor, Box::new(engine.clone()));
     let settings = store_settings(around);
     let (connected, of_store) = (Arc::clone(&control), Arc::clone(&internode));
-    let store = ReplicatedStore::new(engine.shared(), control, of_store, clock, dots, settings);
-    let store = store.with_hints(Arc::new(disks.hints))?;
-    let store = store.with_reap_records(Arc::new(disks.reaped), random.number())?;
-    let store = Arc::new(match &around.replication {
-        None => store,
+    let builder = StoreBuilder::new(engine.shared(), control, of_store, clock, dots, settings);
+    let builder = builder.with_hints(Arc::new(disks.hints))?;
+    let builder = builder.with_reap_records(Arc::new(disks.reaped), random.number())?;
+    let builder = match &around.replication {
+        None => builder,
         Some(replication) => {
             let settings = replication.source_queues(machine.cluster);
             let boot = machine.power_loss_count() + 1;
             let disk = Arc::new(disks.queues);
-            store.with_source_queues(SourceQueues::open(disk, settings, boot)?)
+            builder.with_source_queues(SourceQueues::open(disk, settings, boot)?)
         }
-    });
+    };
+    let store = builder.build();
     let is_lossy = has_lost || store.has_lost_reap_records();
     if !is_lossy {
         store.serve_replicas();

@@ -8,7 +8,9 @@ use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, LinkMode, LinkSecurity, NodeClock,
     NodeId, TokioNetwork,
 };
-use quoit_core::{ChangeLog, DiskRoom, ReplicatedStore, SourceQueueSettings, SourceQueues};
+use quoit_core::{
+    ChangeLog, DiskRoom, ReplicatedStore, SourceQueueSettings, SourceQueues, StoreBuilder,
+};
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};
 use quoit_replication::Replication;
@@ -100,28 +102,28 @@ pub(crate) fn open(
         engines::open(data_dir, is_new_node, &control, &clock, settings)?;
     let internode = open_internode(&control, settings, data_dir)?;
     let of_store = Arc::clone(&internode);
-    let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings.store());
-    let store = if settings.storage() == Storage::Memory {
+    let builder = StoreBuilder::new(engine, control, of_store, clock, dots, settings.store());
+    let builder = if settings.storage() == Storage::Memory {
         // What hints and reap records are about ends with the process.
-        store.with_source_queues(SourceQueues::in_memory(source_queue_settings(settings)))
+        builder.with_source_queues(SourceQueues::in_memory(source_queue_settings(settings)))
     } else {
-        let store = store.with_source_queues(open_source_queues(data_dir, settings)?);
-        let store = store.with_change_log(open_change_log(data_dir, settings)?);
+        let builder = builder.with_source_queues(open_source_queues(data_dir, settings)?);
+        let builder = builder.with_change_log(open_change_log(data_dir, settings)?);
         let disk = RealDisk::open(data_dir.join(HINTS_DIR)).context("opening the hints")?;
-        let store = store.with_hints(Arc::new(disk)).context("reading the hints")?;
-        let store = match RealDisk::open(data_dir.join(RIAK_TREES_DIR)) {
-            Ok(disk) => store.with_riak_trees(Arc::new(disk)),
+        let builder = builder.with_hints(Arc::new(disk)).context("reading the hints")?;
+        let builder = match RealDisk::open(data_dir.join(RIAK_TREES_DIR)) {
+            Ok(disk) => builder.with_riak_trees(Arc::new(disk)),
             // Nothing is lost without it, so a node starts without it.
             Err(fault) => {
                 tracing::warn!(%fault, "trees for Riak are not kept on disk");
-                store
+                builder
             }
         };
         let disk = RealDisk::open(data_dir.join(REAPED_DIR)).context("opening the reap records")?;
         let entropy = getrandom::u64().context("asking the system for random bytes")?;
-        store.with_reap_records(Arc::new(disk), entropy).context("reading the reap records")?
+        builder.with_reap_records(Arc::new(disk), entropy).context("reading the reap records")?
     };
-    let store = Arc::new(store);
+    let store = builder.build();
     let directory = data_dir.to_owned();
     store.set_room_of_disk(move || room_of(&directory));
     let loss = loss.or_else(|| store.has_lost_reap_records().then(lost_reap_records));

@@ -2,8 +2,8 @@
 
 use super::damaged;
 use crate::error::RequestError;
-use crate::reaper::Admitted;
 use crate::records::{Updated, WrittenPages};
+use crate::replica::Admitted;
 use crate::replica::{ApplyOutcome, Replicated, Verdict, take_first};
 use crate::store::{ReplicatedStore, decode};
 use quoit_model::data_type::pages::PagedObject;
@@ -98,7 +98,7 @@ impl ReplicatedStore {
             (Applied::Kept, JoinVerdict::Nothing) => Ok(Joined::Done(ApplyOutcome::Nothing)),
             (Applied::Kept, _) => Ok(Joined::Done(ApplyOutcome::Known)),
             (Applied::Written(ticket), verdict) => {
-                self.note_written(at.partition, at.encoded);
+                self.replica.note_written(at.partition, at.encoded);
                 let meta = match verdict {
                     JoinVerdict::Put(meta) => meta,
                     _ => RecordMeta { n_val_class: *n_val_class, ..RecordMeta::default() },
@@ -128,7 +128,7 @@ impl ReplicatedStore {
         let Some(object) = joined else { return Ok(JoinVerdict::NeedsWhole) };
         let replicated = Replicated::new(&object, MergeRule::Causal, *n_val_class);
         let admitted = match is_new {
-            true => self.admitted(at, &replicated, access)?,
+            true => self.replica.admitted(at, &replicated, access)?,
             false => Admitted::AsItCame,
         };
         Ok(match take_first(admitted, &replicated, out) {

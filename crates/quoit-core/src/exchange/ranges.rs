@@ -337,6 +337,6 @@ impl ReplicatedStore {
     }
 
     pub(super) fn note_taken_ranges(&self, own: &OwnCopy) {
-        self.note_written(own.partition, &own.key);
+        self.replica.note_written(own.partition, &own.key);
     }
 }

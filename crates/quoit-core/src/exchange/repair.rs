@@ -263,7 +263,7 @@ impl ReplicatedStore {
                 let Ok(place) = Place::new(&record.key, partition) else { return Ok(None) };
                 let at = place.at();
                 // As one that has to last: what is there as it came may be of another n_val class.
-                let outcome = store.take_copy(&at, &replicated, true, Access::Wait)?;
+                let outcome = store.replica.take_copy(&at, &replicated, true, Access::Wait)?;
                 let kept_out_by = store.kept_out_by(&at, outcome)?;
                 let head = store.local.engine.head(&at)?;
                 let differs = head.is_some_and(|meta| meta.digest != record.digest);

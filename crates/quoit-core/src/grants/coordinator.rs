@@ -217,7 +217,7 @@ impl ReplicatedStore {
             let own = self.local.records.head(at)?;
             if own.is_none_or(|own| own.digest != digest) && !planted!(OverlooksShownCopies) {
                 let shown = Replicated::new(&decode(&copy)?, rule, RecordMeta::class_of(n_val));
-                self.take_own(at, &shown)?;
+                self.replica.take_own(at, &shown)?;
             }
         }
         Ok(())

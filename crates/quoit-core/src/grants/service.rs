@@ -68,7 +68,7 @@ impl ReplicatedStore {
 
     fn copy_for_grant(&self, grant: &Grant, access: Access) -> Result<Option<Copy>, Refusal> {
         let place = self.local.place(&grant.key, grant.partition)?;
-        Ok(self.fetch_copy(&place.at(), true, access)?)
+        Ok(self.replica.fetch_copy(&place.at(), true, access)?)
     }
 
     fn send_grant(&self, grant: &Grant, number: GrantNumber, copy: Copy, reply: Responder) {

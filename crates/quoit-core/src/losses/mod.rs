@@ -119,7 +119,7 @@ impl ReplicatedStore {
             store.drop_what_others_have(&fates)?;
             let dropped_count = before_count.saturating_sub(store.local.engine.stats().key_count);
             // Whole copies come with the reap records of their partitions.
-            store.reap_records.settle_losses()?;
+            store.replica.reap_records.settle_losses()?;
             Ok(dropped_count)
         };
         self.local.settings.blocking.behind(drop).await

@@ -36,7 +36,7 @@ impl ReadRun<'_> {
 
     /// Replaces this node's copy; whether that could be done.
     pub(super) fn replace_own(&self, replicated: &Replicated) -> bool {
-        let replaced = self.store.heal_own(&self.read.at, replicated);
+        let replaced = self.store.replica.heal_own(&self.read.at, replicated);
         self.store.stats().count(match replaced {
             Ok(_) => Counter::ReadRepairs,
             Err(_) => Counter::ReadRepairsSkipped,

@@ -228,7 +228,7 @@ impl ReplicatedStore {
         noted: &NotedTombstone,
     ) -> Result<Option<Bytes>, RequestError> {
         let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(None) };
-        let copy = self.fetch_copy(&place.at(), true, Access::Wait)?;
+        let copy = self.replica.fetch_copy(&place.at(), true, Access::Wait)?;
         Ok(match copy {
             Some(Copy::Found(digest, tombstone)) if digest == noted.digest => tombstone,
             Some(Copy::Found(..) | Copy::Missing) | None => None,

@@ -66,7 +66,7 @@ impl ReplicatedStore {
                 Err(fault) => return Err(fault),
             }
         }
-        self.add_reap_records(records)
+        self.replica.add_reap_records(records)
     }
 
     fn reap(&self, noted: &NotedTombstone) -> Result<bool, StoreError> {
@@ -75,7 +75,7 @@ impl ReplicatedStore {
             true => self.tombstone_of(noted).unwrap_or_default(),
             false => None,
         };
-        let is_reaped = self.reap_copy(&place.at(), noted.digest)?;
+        let is_reaped = self.replica.reap_copy(&place.at(), noted.digest)?;
         if let Some(tombstone) = tombstone.filter(|_| is_reaped) {
             self.queue_reaped(&noted.encoded, &tombstone);
         }

@@ -128,7 +128,7 @@ impl ReplicatedStore {
         let mut last = Last { round: None, at: None };
         loop {
             ticks.tick().await;
-            if self.reap_records.is_empty() {
+            if self.replica.reap_records.is_empty() {
                 last = Last { round: None, at: None };
                 *self.reaper.retirement.held_up.lock() = ReapRecordsHeldUp::default();
                 continue;
@@ -153,8 +153,8 @@ impl ReplicatedStore {
             return;
         }
         let store = Arc::clone(self);
-        let settled = before.retires(next, self.reap_records.partitions().into_iter());
-        let retire = move || Ok(store.reap_records.retire(&settled)?);
+        let settled = before.retires(next, self.replica.reap_records.partitions().into_iter());
+        let retire = move || Ok(store.replica.reap_records.retire(&settled)?);
         match self.local.settings.blocking.behind(retire).await {
             Ok(count) => tracing::debug!(count, "reap records have retired"),
             Err(fault) => tracing::warn!(%fault, "reap records could not be removed"),
@@ -163,7 +163,7 @@ impl ReplicatedStore {
 
     /// Asks all members; `None` while not all of them have answered by a state that is as new as this node's.
     async fn ask_all(&self, before: Option<&Round>) -> Option<Round> {
-        let up_to = self.reap_records.sequence();
+        let up_to = self.replica.reap_records.sequence();
         let state = self.local.state();
         let number = |node: &NodeId| {
             before.and_then(|round| round.members.get(node)).map_or(0, |(_, number)| *number)
@@ -205,7 +205,7 @@ impl ReplicatedStore {
     }
 
     fn note_held_up(&self, state: &State, answers: &BTreeMap<NodeId, Unsettled>) {
-        let reaped = self.reap_records.partitions();
+        let reaped = self.replica.reap_records.partitions();
         let mut held_up = ReapRecordsHeldUp::default();
         for member in state.members().iter() {
             let name = || Arc::clone(&member.name);

@@ -89,7 +89,7 @@ impl ReplicatedStore {
         for (index, _) in &lacking {
             held.set(*index);
         }
-        self.make_reap_records(lacking.into_iter().map(|(_, record)| record).collect())?;
+        self.replica.make_reap_records(lacking.into_iter().map(|(_, record)| record).collect())?;
         Ok(held)
     }
 
@@ -110,7 +110,7 @@ impl ReplicatedStore {
         for (index, (place, digest)) in places.iter().enumerate() {
             give_way();
             let at = place.at();
-            match self.fetch_copy(&at, true, Access::Wait) {
+            match self.replica.fetch_copy(&at, true, Access::Wait) {
                 Err(RequestError::Store(StoreError::Corrupt { .. })) => {}
                 Err(fault) => return Err(fault),
                 Ok(Some(Copy::Found(stored, Some(tombstone)))) if stored == *digest => {
@@ -121,10 +121,10 @@ impl ReplicatedStore {
                 Ok(Some(Copy::Missing) | None) => gone.set(index),
             }
         }
-        self.add_reap_records(records)?;
+        self.replica.add_reap_records(records)?;
         for (index, at) in there {
             give_way();
-            if self.reap_copy(&at, places[index].1)? {
+            if self.replica.reap_copy(&at, places[index].1)? {
                 gone.set(index);
             }
         }
@@ -173,7 +173,7 @@ impl ReplicatedStore {
             let place = self.local.place(&record.key, record.partition)?;
             records.push(reap_record(&place.at(), record.object.clone())?);
         }
-        Ok(self.make_reap_records(records)?)
+        Ok(self.replica.make_reap_records(records)?)
     }
 }
 

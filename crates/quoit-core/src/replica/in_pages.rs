@@ -1,8 +1,8 @@
 //! Merges an object into a copy that lies in pages.
 
-use super::{ApplyOutcome, Around, Replicated};
+use super::{ApplyOutcome, Around, Replica, Replicated};
 use crate::records::{Becomes, PageFault, Records, WrittenPages};
-use crate::store::{ReplicatedStore, decode};
+use crate::store::decode;
 use quoit_model::data_type::pages::{OtherCopy, PagedObject, Pages, PagesMerged, Region};
 use quoit_model::object::Object;
 use quoit_store::engine::{Access, Applied, RecordAt};
@@ -13,8 +13,8 @@ use quoit_wire::internode::data::MergeRule;
 pub(super) type MergePages<'a> =
     dyn Fn(&PagedObject, &Object, &mut WrittenPages<'_, '_>) -> Result<PagesMerged, PageFault> + 'a;
 
-impl ReplicatedStore {
-    /// As [`ReplicatedStore::merged`], where the own copy lies in pages.
+impl Replica {
+    /// As [`Replica::merged`], where the own copy lies in pages.
     pub(super) fn merged_pages(
         &self,
         ours: &PagedObject,
@@ -30,7 +30,7 @@ impl ReplicatedStore {
             PagesMerged::Other => theirs.datatype(),
             PagesMerged::Whole(object) => object.datatype(),
         };
-        self.stats().record_merge(self.local.clock.monotonic_us() - began_us, datatype);
+        self.local.stats.record_merge(self.local.clock.monotonic_us() - began_us, datatype);
         Ok(merged)
     }
 }

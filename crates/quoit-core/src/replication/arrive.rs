@@ -172,7 +172,7 @@ impl ReplicatedStore {
         if *is_own {
             let before = self.local.records.head(at)?.map(|meta| meta.digest);
             let taken = wait_if_blocked(self.local.settings.blocking, |access| {
-                self.take_copy(at, replicated, quorums.dw > 0, access)
+                self.replica.take_copy(at, replicated, quorums.dw > 0, access)
             })?;
             // Without a quorum of synced copies nothing waits for one that is known.
             own = OwnWrite::Settled;

@@ -208,7 +208,8 @@ impl ReplicatedStore {
                 };
                 let replicated = Replicated { meta: record.meta, rule, object: record.value };
                 let place = Place::new(&key, partition)?;
-                let taken = store.take_copy(&place.at(), &replicated, true, Access::Wait)?;
+                let taken =
+                    store.replica.take_copy(&place.at(), &replicated, true, Access::Wait)?;
                 if let Some(ApplyOutcome::Written(ticket, _)) = taken {
                     last =
                         Some(last.map_or(ticket, |last| store.local.engine.joined(last, ticket)));

@@ -6,8 +6,8 @@ use super::entry::{
 use super::source_queues::{Lease, SourceQueues};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
-use crate::reaper::Reaped;
 use crate::replica::Copy;
+use crate::replica::Reaped;
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
 use bytes::Bytes;
@@ -281,7 +281,7 @@ impl ReplicatedStore {
             }));
         }
         let reaped = wait_if_blocked(self.local.settings.blocking, |access| {
-            Ok(match self.reaped_at(&at, access)? {
+            Ok(match self.replica.reaped_at(&at, access)? {
                 Reaped::WouldBlock => None,
                 Reaped::Nothing => Some(None),
                 Reaped::Tombstone(tombstone) => Some(Some(tombstone)),

@@ -139,7 +139,7 @@ impl ReplicatedStore {
         while let Some(identity) = from {
             let store = Arc::clone(self);
             let count = self.local.settings.page_records_max.0 * REAPED_PER_RECORD;
-            let read = move || Ok(store.reap_records.page(partition, identity, count)?);
+            let read = move || Ok(store.replica.reap_records.page(partition, identity, count)?);
             let (records, next) = self.local.settings.blocking.behind(read).await?;
             from = next;
             if !records.is_empty() {

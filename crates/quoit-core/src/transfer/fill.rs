@@ -87,7 +87,7 @@ impl ReplicatedStore {
     /// Whether this node has anything of a bucket with new primaries: mostly a bucket gets its properties
     /// before its first record.
     fn has_some_of_raised(&self, state: &State) -> Result<bool, StoreError> {
-        if !self.reap_records.is_empty() {
+        if !self.replica.reap_records.is_empty() {
             return Ok(true);
         }
         for raise in state.raises() {
@@ -170,7 +170,7 @@ impl ReplicatedStore {
         while let Some(identity) = from.filter(|_| !planted!(FillsWithoutReaped)) {
             let store = Arc::clone(self);
             let count = self.local.settings.page_records_max.0 * REAPED_PER_RECORD;
-            let read = move || Ok(store.reap_records.page(partition, identity, count)?);
+            let read = move || Ok(store.replica.reap_records.page(partition, identity, count)?);
             let (records, next) = self.local.settings.blocking.behind(read).await?;
             from = next;
             let state = self.local.state();

@@ -1,11 +1,9 @@
 //! Where this node may hold something outside the primaries.
 
 use super::hand::ANSWER_TIMEOUT;
-use super::strays::primaries;
 use crate::store::ReplicatedStore;
-use quoit_cluster::{Lane, NoSuchType, Peer};
+use quoit_cluster::{Lane, Peer};
 use quoit_model::hash::Partition;
-use quoit_model::key::KeyRef;
 use quoit_wire::internode::reap::{AskUnsettled, METHOD_ASK_UNSETTLED};
 use std::collections::BTreeSet;
 
@@ -25,24 +23,6 @@ pub(crate) async fn is_serving(peer: &Peer) -> bool {
 }
 
 impl ReplicatedStore {
-    /// Notes that a record was written here. If this node is no primary of it, it is to be handed over.
-    /// Where the node is not the first primary of the partition this costs a look at the bucket's properties.
-    pub(crate) fn note_written(&self, partition: Partition, encoded: &[u8]) {
-        let topology = self.local.topology_now();
-        if topology.is_own(partition, 1) {
-            return;
-        }
-        let Ok(key) = KeyRef::decode(encoded) else { return };
-        let state = self.local.control.read();
-        // Not as the sender has it: it may not have heard yet that the bucket has fewer replicas.
-        let missing = match state.bucket_props(key.bucket) {
-            Ok(props) if topology.is_own(partition, props.n_val) => return,
-            Ok(props) => self.unreachable(&primaries(&state, partition, props.n_val)),
-            Err(NoSuchType) => BTreeSet::new(),
-        };
-        self.transfers.suspects.lock().suspect(partition, missing);
-    }
-
     /// Partitions in which this node may hold strays, hints or pages on their way now, or strays since an
     /// answer that it gave before (0: since never).
     pub(crate) fn unsettled_since(&self, since: u64) -> ToldUnsettled {

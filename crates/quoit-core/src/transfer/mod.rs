@@ -31,7 +31,8 @@ pub use estimate::{PlanEstimate, TransferEstimate};
 pub use limits::{LimitChange, TransferLimits};
 pub use operators::NodeTransfers;
 pub use progress::{ActiveTransfer, Kind as TransferKind, TransferStats, WaitingHints};
-pub(crate) use strays::n_val_of;
+pub(crate) use strays::{n_val_of, primaries};
+pub(crate) use suspects::Suspects;
 
 use crate::store::ReplicatedStore;
 use copies::{CopyStates, NewCopy};
@@ -46,7 +47,7 @@ use staging::Stagings;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use suspects::{Suspects, Walked};
+use suspects::Walked;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -65,7 +66,7 @@ pub(crate) struct Transfers {
     pub(crate) throttle: Throttle,
     pub(crate) yielding: Yielding,
     active: Arc<RunningTransfers>,
-    suspects: Mutex<Suspects>,
+    suspects: Arc<Mutex<Suspects>>,
     copies: Mutex<CopyStates>,
     fills: Mutex<Fills>,
     stagings: Stagings,
@@ -74,12 +75,16 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    pub(crate) fn new(limits: TransferLimits, share_min_percent: u8) -> Self {
+    pub(crate) fn new(
+        limits: TransferLimits,
+        share_min_percent: u8,
+        suspects: Arc<Mutex<Suspects>>,
+    ) -> Self {
         Self {
             throttle: Throttle::new(limits),
             yielding: Yielding::new(share_min_percent),
             active: Arc::default(),
-            suspects: Mutex::default(),
+            suspects,
             copies: Mutex::default(),
             fills: Mutex::default(),
             stagings: Stagings::default(),
@@ -246,7 +251,7 @@ impl ReplicatedStore {
         }
         let (n_val_min, _) = n_vals(state);
         let is_primary = |partition: &Partition| {
-            strays::primaries(state, *partition, n_val_min).contains(&state.node_id())
+            primaries(state, *partition, n_val_min).contains(&state.node_id())
         };
         let partitions = state.layouts().newest().partitions();
         for partition in partitions.filter(|each| !is_primary(each)) {

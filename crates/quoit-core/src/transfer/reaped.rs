@@ -44,7 +44,7 @@ impl ReplicatedStore {
         access: Access,
     ) -> Result<Option<Option<ReapRecord>>, RequestError> {
         let RecordAt { partition, identity, .. } = *at;
-        Ok(match self.reap_records.get(at, access) {
+        Ok(match self.replica.reap_records.get(at, access) {
             Ok(ReapedTombstone::WouldBlock) => None,
             // A damaged one counts as lost.
             Ok(ReapedTombstone::Missing) | Err(StoreError::Corrupt { .. }) => Some(None),

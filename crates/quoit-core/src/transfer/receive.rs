@@ -131,7 +131,7 @@ impl ReplicatedStore {
                 object,
             };
             let place = self.local.place(&record.key, deliver.partition)?;
-            let outcome = self.take_copy(&place.at(), &replicated, true, Access::Wait)?;
+            let outcome = self.replica.take_copy(&place.at(), &replicated, true, Access::Wait)?;
             taken.kept_out_by.extend(self.kept_out_by(&place.at(), outcome)?);
             if let Some(ApplyOutcome::Written(ticket, _)) = outcome {
                 let joined = |last| self.local.engine.joined(last, ticket);

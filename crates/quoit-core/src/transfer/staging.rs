@@ -5,8 +5,8 @@
 
 use super::hand::meta_of;
 use crate::error::RequestError;
-use crate::reaper::Reaped;
 use crate::records::{AroundStaged, ChangedPages, StagedPages, Unstaged};
+use crate::replica::Reaped;
 use crate::service::{Refusal, refuse};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
@@ -407,13 +407,13 @@ impl ReplicatedStore {
         let at = place.at();
         let around = AroundStaged {
             refused: &|| self.refused_staged(&at, &clock),
-            merged: &|ours, theirs| self.merged(ours, theirs, rule),
+            merged: &|ours, theirs| self.replica.merged(ours, theirs, rule),
         };
         let united = self.local.records.finish_staged(pages, paged, told.n_val_class, &around)?;
         if let Unstaged::Written(_, meta) = &united {
-            self.note_written(at.partition, at.encoded);
+            self.replica.note_written(at.partition, at.encoded);
             if meta.tombstone {
-                self.note_tombstone(&at, meta.digest);
+                self.replica.note_tombstone(&at, meta.digest);
             }
         }
         Ok(united)
@@ -422,7 +422,7 @@ impl ReplicatedStore {
     /// Whether staged pages are not stored as they came, because of a reap record: what it has seen all of is
     /// not stored at all, and of what it has seen a part of the rest has to be made of the whole object.
     fn refused_staged(&self, at: &RecordAt<'_>, clock: &CausalClock) -> Option<Unstaged> {
-        match self.reaped_at(at, Access::Wait) {
+        match self.replica.reaped_at(at, Access::Wait) {
             Ok(Reaped::Nothing) => None,
             Ok(Reaped::Tombstone(tombstone)) => match tombstone.causal_clock() {
                 Ok(seen) if seen.covers(clock) => Some(Unstaged::Known),

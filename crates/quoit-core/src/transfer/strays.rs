@@ -214,7 +214,7 @@ impl ReplicatedStore {
             // Who is marked as absent is not waited for.
             nodes.retain(|node| shares && is_there(state, *node));
         }
-        let missing = self.unreachable(&nodes);
+        let missing = self.local.unreachable(&nodes);
         match missing.is_empty() {
             true => {
                 let count = if planted!(HandsToOnePrimary) { 1 } else { nodes.len() };
@@ -222,11 +222,6 @@ impl ReplicatedStore {
             }
             false => Home::Away { missing },
         }
-    }
-
-    /// Those nodes that can't be reached now.
-    pub(super) fn unreachable(&self, nodes: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
-        nodes.iter().filter(|node| self.local.reachable(**node).is_none()).copied().collect()
     }
 }
 

@@ -33,7 +33,7 @@ impl Walked {
 
 /// Partitions that may hold strays.
 #[derive(Default)]
-pub(super) struct Suspects {
+pub(crate) struct Suspects {
     /// Partitions that wait for a walk, each with the nodes that its strays wait for; none: for nothing.
     waiting: BTreeMap<Partition, BTreeSet<NodeId>>,
     /// Partitions that a walk is under way in. A write during the walk makes its partition wait again.
@@ -48,7 +48,7 @@ pub(super) struct Suspects {
 
 impl Suspects {
     /// Suspects a partition, whose strays wait for these nodes as far as is known.
-    pub(super) fn suspect(&mut self, partition: Partition, missing: BTreeSet<NodeId>) {
+    pub(crate) fn suspect(&mut self, partition: Partition, missing: BTreeSet<NodeId>) {
         match self.waiting.get_mut(&partition) {
             // A walk comes anyway.
             Some(nodes) if nodes.is_empty() => {}

@@ -7,7 +7,7 @@ use quoit_cluster::{
 };
 use quoit_core::{
     Blocking, DotSequence, PutRequest, QueueDefinition, ReadOptions, ReplicatedStore, RequestError,
-    SourceQueueSettings, SourceQueues, StoreSettings, Unreserved, WriteOptions,
+    SourceQueueSettings, SourceQueues, StoreBuilder, StoreSettings, Unreserved, WriteOptions,
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::{Partition, RingSize};
@@ -134,7 +134,7 @@ impl Cluster {
         let first_actor = if is_source { b'A' } else { b'a' };
         let actor = Actor([number as u8 + first_actor; 8][..].into());
         let settings = StoreSettings { blocking: Blocking::Inline, ..settings };
-        let store = ReplicatedStore::new(
+        let builder = StoreBuilder::new(
             Arc::new(engine),
             Arc::clone(&control),
             Arc::clone(&internode),
@@ -147,7 +147,7 @@ impl Cluster {
             queues: QueueDefinition::read_list("out:any").0,
             ..SourceQueueSettings::default()
         };
-        let store = Arc::new(store.with_source_queues(SourceQueues::in_memory(queues)));
+        let store = builder.with_source_queues(SourceQueues::in_memory(queues)).build();
         store.serve_replicas();
         Node { store, control, internode }
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork};
 use quoit_core::{
-    DotSequence, PutRequest, ReadOptions, ReplicatedStore, StoreSettings, Unreserved,
+    DotSequence, PutRequest, ReadOptions, ReplicatedStore, StoreBuilder, StoreSettings, Unreserved,
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
@@ -49,7 +49,7 @@ pub fn fixture_on(
     let clock = Arc::new(ManualClock::at(START_US));
     let engine = engine(control.ring_size(), Arc::clone(&clock) as Arc<dyn Clock>);
     let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(Unreserved));
-    let store = ReplicatedStore::new(
+    let builder = StoreBuilder::new(
         engine,
         Arc::new(control),
         alone(),
@@ -57,7 +57,7 @@ pub fn fixture_on(
         dots,
         settings,
     );
-    Fixture { store: Arc::new(store), clock, _dir: dir }
+    Fixture { store: builder.build(), clock, _dir: dir }
 }
 
 /// A way to other nodes where there are none.

@@ -9,7 +9,7 @@ use quoit_cluster::{
 };
 use quoit_core::{
     Blocking, CounterReserve, DeleteRequest, DotSequence, PutRequest, ReadOptions, ReplicatedStore,
-    StoreSettings, TransferLimits, WriteOptions,
+    StoreBuilder, StoreSettings, TransferLimits, WriteOptions,
 };
 use quoit_model::clock::{Actor, VersionVector};
 use quoit_model::hash::{Identity, KeyHash, Partition, Placement, PlacementRule, RingSize};
@@ -322,7 +322,7 @@ impl TestCluster {
         let internode = Internode::new(settings, host);
         let new_actor = || Actor(self.boots.to_be_bytes()[..].into());
         let actor = node.actor.take().unwrap_or_else(new_actor);
-        let store = ReplicatedStore::new(
+        let builder = StoreBuilder::new(
             Arc::clone(&node.engine),
             Arc::clone(&control),
             Arc::clone(&internode),
@@ -330,9 +330,9 @@ impl TestCluster {
             DotSequence::new(actor.clone(), Box::new(node.counters.clone())),
             self.settings,
         );
-        let store = store.with_hints(Arc::new(node.hints.clone())).unwrap();
+        let builder = builder.with_hints(Arc::new(node.hints.clone())).unwrap();
         let reaped = Arc::new(node.reaped.clone());
-        let store = Arc::new(store.with_reap_records(reaped, self.boots).unwrap());
+        let store = builder.with_reap_records(reaped, self.boots).unwrap().build();
         internode.serve(listener).unwrap();
         control.connect(&internode);
         node.process = Some(Process { store, control, internode, actor, background: None });

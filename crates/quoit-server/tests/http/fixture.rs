@@ -1,7 +1,7 @@
 //! A server on the memory engine, and an HTTP client that sends bytes as they are.
 
 use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork};
-use quoit_core::{DotSequence, ReplicatedStore, StoreSettings, Unreserved};
+use quoit_core::{DotSequence, StoreBuilder, StoreSettings, Unreserved};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
 use quoit_server::{Protocol, Server, ServerContext, ServerSettings, bind};
@@ -70,7 +70,7 @@ impl Node {
         let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(Unreserved));
         let of_store = Arc::clone(&clock) as Arc<dyn Clock>;
         let internode = InternodeSettings::new(NodeId([7; 16]), "quoit@test", 1, 1);
-        let store = ReplicatedStore::new(
+        let builder = StoreBuilder::new(
             Arc::new(engine),
             Arc::new(control),
             Internode::new(internode, Arc::new(TokioNetwork)),
@@ -79,7 +79,7 @@ impl Node {
             StoreSettings::default(),
         );
         let context =
-            ServerContext::new(Arc::new(store), "quoit@test".to_owned(), "memory", settings);
+            ServerContext::new(builder.build(), "quoit@test".to_owned(), "memory", settings);
         let context = Arc::new(context);
         let server = Server::new(Arc::clone(&context));
         let serve = |protocol| {

@@ -6,10 +6,10 @@
 //! nothing is stored, and what is stored keeps out what the tombstone covers by its own clock, also when
 //! the reap record has gone.
 
+use super::{Place, Replica, Replicated, merge, merge_rule};
 use crate::error::RequestError;
 use crate::reap_records::{AddReapRecordsError, ReapRecord, ReapedTombstone};
-use crate::replica::{Place, Replicated, merge, merge_rule};
-use crate::store::{ReplicatedStore, decode};
+use crate::store::decode;
 use bytes::Bytes;
 use quoit_cluster::NoSuchType;
 use quoit_model::clock::VersionVector;
@@ -80,7 +80,7 @@ pub(crate) fn written_over(tombstone: &Object, object: &Object, rule: MergeRule)
     Some(rest)
 }
 
-impl ReplicatedStore {
+impl Replica {
     /// The tombstone that was reaped under a name. One load while nothing was; called under the record's
     /// lock.
     pub(crate) fn reaped_at(
@@ -112,7 +112,7 @@ impl ReplicatedStore {
     /// # Errors
     ///
     /// Names that are none, and faults of the disk.
-    pub fn reaped_clock(
+    pub(crate) fn reaped_clock(
         &self,
         encoded: &[u8],
         partition: Partition,
@@ -150,7 +150,7 @@ impl ReplicatedStore {
     }
 
     /// Makes reap records, on the disk when this returns, and removes what they cover of what is stored.
-    pub(super) fn make_reap_records(&self, records: Vec<ReapRecord>) -> Result<(), RequestError> {
+    pub(crate) fn make_reap_records(&self, records: Vec<ReapRecord>) -> Result<(), RequestError> {
         if records.is_empty() {
             return Ok(());
         }
@@ -167,7 +167,7 @@ impl ReplicatedStore {
 
     /// Makes reap records, on the disk when this returns. What is stored under their names is the caller's
     /// business.
-    pub(super) fn add_reap_records(&self, records: Vec<ReapRecord>) -> Result<(), RequestError> {
+    pub(crate) fn add_reap_records(&self, records: Vec<ReapRecord>) -> Result<(), RequestError> {
         let merged = |former: &Bytes, new: &Bytes| match (decode(former), decode(new)) {
             (Ok(former), Ok(new)) => {
                 let mut merged = Vec::new();

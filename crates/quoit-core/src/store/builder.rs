@@ -1,0 +1,164 @@
+//! Puts the parts of a node's store together.
+
+use super::{ReplicatedStore, StoreSettings};
+use crate::changes::{ChangeFeeds, ChangeLog};
+use crate::dots::DotSequence;
+use crate::exchange::Exchanges;
+use crate::healing::Healing;
+use crate::hints::Hints;
+use crate::in_flight::InFlight;
+use crate::listing::Listings;
+use crate::local_node::LocalNode;
+use crate::reap_records::ReapRecords;
+use crate::reaper::Reaper;
+use crate::replica::Replica;
+use crate::replication::{ConflictCounts, SourceQueueSettings, SourceQueues};
+use crate::request_log::RequestLog;
+use crate::riak_trees::RiakTrees;
+use crate::transfer::Transfers;
+use crate::write_clock::WriteClock;
+use parking_lot::Mutex;
+use quoit_cluster::{ControlPlane, Internode};
+use quoit_model::key::BucketRef;
+use quoit_store::compressed::{CompressedEngine, CompressionChoice};
+use quoit_store::engine::Engine;
+use quoit_store::error::StoreError;
+use quoit_store::seam::{Clock, Disk};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+
+/// The property `compression` of buckets.
+struct Properties(Arc<ControlPlane>);
+
+impl CompressionChoice for Properties {
+    fn compresses(&self, bucket: BucketRef<'_>) -> bool {
+        self.0.read().compresses(bucket)
+    }
+}
+
+/// A node's store that is being put together. Whatever gets no disk is in memory, and ends with the process.
+pub struct StoreBuilder {
+    local: Arc<LocalNode>,
+    hints: Hints,
+    reap_records: ReapRecords,
+    riak_trees: Arc<RiakTrees>,
+    source_queues: SourceQueues,
+    change_log: Option<ChangeLog>,
+}
+
+impl StoreBuilder {
+    /// Begins with what every part works with.
+    #[must_use]
+    pub fn new(
+        engine: Arc<dyn Engine>,
+        control: Arc<ControlPlane>,
+        internode: Arc<Internode>,
+        clock: Arc<dyn Clock>,
+        dots: DotSequence,
+        settings: StoreSettings,
+    ) -> Self {
+        let choice = Arc::new(Properties(Arc::clone(&control)));
+        let engine: Arc<dyn Engine> = Arc::new(CompressedEngine::new(engine, choice));
+        let local = LocalNode::new(engine, control, internode, clock, dots, settings);
+        let local = Arc::new(local);
+        Self {
+            hints: Hints::in_memory(settings.hint_count_max.0),
+            reap_records: ReapRecords::in_memory(local.ring_size(), settings.reap_records),
+            riak_trees: RiakTrees::in_memory(&local),
+            source_queues: SourceQueues::in_memory(SourceQueueSettings::default()),
+            change_log: None,
+            local,
+        }
+    }
+
+    /// Keeps hints on a disk, and takes up those that are there.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses, or has something else in the place of hints.
+    pub fn with_hints(mut self, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
+        let count_max = self.local.settings.hint_count_max.0;
+        self.hints = Hints::open(disk, self.local.ring_size(), count_max)?;
+        Ok(self)
+    }
+
+    /// Keeps reap records on a disk, and takes up those that are there. Without it what was deleted and reaped
+    /// may come back with copies that are older. `entropy` is random.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses, or has reap records of another ring or of a newer release.
+    pub fn with_reap_records(
+        mut self,
+        disk: Arc<dyn Disk>,
+        entropy: u64,
+    ) -> Result<Self, StoreError> {
+        let limits = self.local.settings.reap_records;
+        self.reap_records = ReapRecords::open(disk, self.local.ring_size(), limits, entropy)?;
+        Ok(self)
+    }
+
+    /// Keeps what was hashed for Riak's trees on a disk, and takes up what is there. In memory it is kept
+    /// within a bound.
+    #[must_use]
+    pub fn with_riak_trees(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.riak_trees = RiakTrees::open(&self.local, disk);
+        self
+    }
+
+    /// Tells change feeds by this log. Without it there are none.
+    #[must_use]
+    pub fn with_change_log(mut self, log: ChangeLog) -> Self {
+        self.change_log = Some(log);
+        self
+    }
+
+    /// Replicates to other clusters by these queues.
+    #[must_use]
+    pub fn with_source_queues(mut self, queues: SourceQueues) -> Self {
+        self.source_queues = queues;
+        self
+    }
+
+    /// The store. Its background work starts with [`ReplicatedStore::run_background`].
+    #[must_use]
+    pub fn build(self) -> Arc<ReplicatedStore> {
+        let Self { local, hints, reap_records, riak_trees, source_queues, change_log } = self;
+        let settings = local.settings;
+        let own = local.control.read().node_id();
+        // Nobody has looked yet.
+        local.control.set_clear_by(0);
+        let reaper = Arc::new(Reaper::new(local.clock.unix_us()));
+        let healing = Arc::<Healing>::default();
+        let suspects = Arc::<Mutex<_>>::default();
+        let replica = Replica::new(
+            Arc::clone(&local),
+            Arc::new(reap_records),
+            Arc::clone(&reaper),
+            Arc::clone(&suspects),
+        );
+        let (limits, share_min) = (settings.transfer_limits, settings.transfer_share_min.0);
+        Arc::new(ReplicatedStore {
+            listings: Listings::new(&local, &reaper, &healing),
+            change_feeds: ChangeFeeds::new(&local, change_log),
+            replica: Arc::new(replica),
+            transfers: Transfers::new(limits, share_min, suspects),
+            write_clock: WriteClock::default(),
+            hints: Arc::new(hints),
+            reaper,
+            gets: InFlight::new(settings.limits.concurrent_request_count_max),
+            puts: InFlight::new(settings.limits.concurrent_request_count_max),
+            exchanges: Exchanges::new(own, settings.exchanges),
+            grants: Arc::default(),
+            healing,
+            source_queues: Arc::new(source_queues),
+            conflicts: ConflictCounts::default(),
+            replication_operator: OnceLock::new(),
+            riak_trees,
+            consumes: AtomicBool::new(false),
+            request_log: RequestLog::new(settings.request_log),
+            room: OnceLock::new(),
+            local,
+        })
+    }
+}
