@@ -3,12 +3,14 @@
 mod in_pages;
 mod rules;
 
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::options::Precondition;
+use crate::reaper::DeleteMode;
 use crate::records::{Updated, WrittenPages};
 use crate::replica::{Reaped, clock_of, written_over};
 use crate::replica::{Replicated, merge_rule};
-use crate::store::{ReplicatedStore, decode, wait_if_blocked};
+use crate::store::{decode, wait_if_blocked};
 use bytes::Bytes;
 use quoit_model::clock::{Dot, VersionVector};
 use quoit_model::data_type::claims_to_be_riaks;
@@ -130,7 +132,7 @@ pub(crate) enum Context<'a> {
     Stored,
 }
 
-impl ReplicatedStore {
+impl Coordinator {
     /// Decides a change and writes it. With `replicates`, and where a source queue holds it, the object comes
     /// back as replicas are sent it.
     pub(crate) fn change(
@@ -156,7 +158,7 @@ impl ReplicatedStore {
         self.change_from(at, props, before, &mut make, InPages::Write(&mut write), replicates)
     }
 
-    /// As [`ReplicatedStore::change`], with the object after the change made of what is stored by `make`,
+    /// As [`Coordinator::change`], with the object after the change made of what is stored by `make`,
     /// under the record's lock; `None` when there is nothing to change. `before` says what `make` is shown.
     /// Where the record lies in pages, `in_pages` changes it.
     pub(crate) fn change_from(
@@ -242,7 +244,7 @@ impl ReplicatedStore {
             Err(fault) => (Decision::Keep, Err(fault)),
         };
         let replicated = match decision {
-            Decision::Put(meta) if replicates || self.is_held(out.len() - start) => {
+            Decision::Put(meta) if replicates || self.hook.is_held(out.len() - start) => {
                 let object = Bytes::copy_from_slice(&out[start..]);
                 Some(Replicated { meta, rule: merge_rule(props), object })
             }
@@ -391,8 +393,8 @@ impl ReplicatedStore {
         let meta = RecordMeta::of(&object, RecordMeta::class_of(props.n_val));
         if meta.tombstone {
             if !replicates
-                && self.reaper.reap_at_once(self.local.settings.delete_mode)
-                && !self.may_get_older()
+                && self.local.settings.delete_mode == DeleteMode::Immediate
+                && !self.hook.may_get_older()
             {
                 return (Decision::Remove, Ok(Some(object)));
             }

@@ -4,10 +4,10 @@
 //! When all of them equal the local one, what was made of it is the answer. Anything else, also a
 //! replica that is late, sends the read the general way, which starts from the beginning.
 
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::request_log::AskedNodes;
 use crate::stats::Sizes;
-use crate::store::ReplicatedStore;
 use crate::topology::{Topology, cost_us};
 use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally};
 use bytes::Bytes;
@@ -157,10 +157,9 @@ pub(crate) fn ask_for_digests(
     Ok(ConfirmationPlan::NotHere)
 }
 
-impl ReplicatedStore {
-    /// Whether the replicas that a read has asked have what was shown. False also when that can't be found
-    /// out soon; the read is made by [`ReplicatedStore::get`] then.
-    pub async fn confirm_read(&self, unconfirmed: Unconfirmed) -> bool {
+impl Coordinator {
+    /// As [`ReplicatedStore::confirm_read`](crate::ReplicatedStore::confirm_read).
+    pub(crate) async fn confirm_read(&self, unconfirmed: Unconfirmed) -> bool {
         let Unconfirmed { asked, seen, started_us } = unconfirmed;
         let _waiting = self.waiting_get();
         let own_us = self.local.clock.monotonic_us() - started_us;
@@ -169,7 +168,7 @@ impl ReplicatedStore {
         if confirmed {
             let time_us = self.local.clock.monotonic_us() - started_us;
             let sizes = Ok(seen.map(|seen| seen.sizes));
-            self.stats().record_get(time_us, &sizes);
+            self.local.stats.record_get(time_us, &sizes);
             if let Ok(key) = KeyRef::decode(&key) {
                 self.note_get(key, (time_us, own_us), &sizes, &nodes);
             }

@@ -9,6 +9,7 @@ mod query;
 mod stream;
 
 use crate::change::{Changed, InPages, Present, expiry};
+use crate::coordinator::Coordinator;
 use crate::error::{DataTypeError, RequestError};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::put::{Accepted, needs_another};
@@ -17,7 +18,7 @@ use crate::replica::Copy;
 use crate::replication::WrittenObject;
 use crate::request_log::{AskedNodes, Finished, RequestKind};
 use crate::stats::Sizes;
-use crate::store::{ReplicatedStore, decode, object_props, record_at};
+use crate::store::{decode, object_props, record_at};
 use crate::topology::Topology;
 use crate::write_replicas::{SentDelta, SentForm};
 use bytes::Bytes;
@@ -26,7 +27,7 @@ use quoit_model::data_type::context::{
     check_context, decode_context, encode_context, incarnation, passing_incarnation,
 };
 use quoit_model::data_type::pages::PagedObject;
-use quoit_model::data_type::{CausalClock, Coordinator, Operation, StoredFormError, Value};
+use quoit_model::data_type::{CausalClock, EventAuthor, Operation, StoredFormError, Value};
 use quoit_model::hash::{Identity, KeyHash, PlacementRule};
 use quoit_model::hll::Precision;
 use quoit_model::key::KeyRef;
@@ -96,10 +97,10 @@ struct Author {
 }
 
 impl Author {
-    const fn coordinator(&self) -> Coordinator<'_> {
+    const fn coordinator(&self) -> EventAuthor<'_> {
         let Self { actor, time_secs, now_us, hll_precision } = self;
         let (time_secs, now_us, hll_precision) = (*time_secs, *now_us, *hll_precision);
-        Coordinator { actor, time_secs, now_us, hll_precision }
+        EventAuthor { actor, time_secs, now_us, hll_precision }
     }
 }
 
@@ -114,13 +115,9 @@ fn datatype_of(props: &BucketProps) -> Datatype {
     props.datatype.unwrap_or(Datatype::Counter)
 }
 
-impl ReplicatedStore {
-    /// Reads a data type. `None` when there is none.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ReplicatedStore::get`].
-    pub async fn fetch_data_type(
+impl Coordinator {
+    /// As [`ReplicatedStore::fetch_data_type`](crate::ReplicatedStore::fetch_data_type).
+    pub(crate) async fn fetch_data_type(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
@@ -131,19 +128,13 @@ impl ReplicatedStore {
         if let Some(fetched) = &fetched {
             let time_us = self.local.clock.monotonic_us() - started_us;
             let sizes = Sizes::of_object(&object);
-            self.stats().data_types().record_get(fetched.datatype, time_us, sizes);
+            self.local.stats.data_types().record_get(fetched.datatype, time_us, sizes);
         }
         Ok(fetched)
     }
 
-    /// Does an operation on a data type, which is created if there is none. Returns the value after it if the
-    /// request asks for that.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ReplicatedStore::put`]; operations for another type, contexts of other records, removes
-    /// without context of what is not there.
-    pub async fn update_data_type(
+    /// As [`ReplicatedStore::update_data_type`](crate::ReplicatedStore::update_data_type).
+    pub(crate) async fn update_data_type(
         &self,
         request: DataTypeRequest<'_>,
     ) -> Result<Option<FetchedDataType>, RequestError> {
@@ -201,9 +192,9 @@ impl ReplicatedStore {
             asked: &asked,
         };
         self.request_log.note(&*self.local.clock, &finished);
-        self.stats().record_put(time_us, &result);
+        self.local.stats.record_put(time_us, &result);
         let datatype = request.operation.datatype();
-        self.stats().data_types().record_put(datatype, result.is_ok().then_some(time_us));
+        self.local.stats.data_types().record_put(datatype, result.is_ok().then_some(time_us));
         result
     }
 
@@ -280,7 +271,7 @@ impl ReplicatedStore {
                 Some(delta) => WrittenObject::Delta(delta),
                 None => WrittenObject::of(replicated.as_ref(), object.as_ref()),
             };
-            self.queue_written(&at, props, written);
+            self.hook.queue_written(&at, props, written);
         }
         let sent = match delta {
             Some(delta) => Some(SentForm::Delta(delta)),
@@ -347,7 +338,7 @@ impl ReplicatedStore {
     /// Counts an operation on this node's copy.
     fn note_updated(&self, operation: &Operation, began_us: u64, object: &Object) {
         let time_us = self.local.clock.monotonic_us() - began_us;
-        self.stats().data_types().record_update(operation.datatype(), time_us, object);
+        self.local.stats.data_types().record_update(operation.datatype(), time_us, object);
     }
 
     /// Chooses actor and time of an operation on a stored object.

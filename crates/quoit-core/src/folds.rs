@@ -249,7 +249,7 @@ impl Fold {
             precondition,
             ..DeleteRequest::of(key_of(&self.range, &summary.key))
         };
-        match self.store.delete(request).await {
+        match self.store.coordinator.delete(request).await {
             Ok(Deleted::Done) => true,
             Ok(Deleted::Missing) => false,
             Err(fault) => {
@@ -279,7 +279,7 @@ impl Fold {
             sloppy_quorum: Some(false),
             ..ReadOptions::default()
         };
-        match self.store.get(key_of(&self.range, &summary.key), &all).await {
+        match self.store.coordinator.get(key_of(&self.range, &summary.key), &all).await {
             Ok(_) => true,
             Err(fault) => {
                 tracing::debug!(%fault, "a fold could not read all replicas of a record");

@@ -1,13 +1,14 @@
 //! Coordination of reads.
 
 use crate::confirm::{ConfirmationPlan, LARGE_PATIENCE, ask_for_digests};
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::read_replicas::ReadRequest;
 use crate::replica::{Copy, Replicated, merge_rule};
 use crate::request_log::{AskedNodes, Finished, RequestCourse, RequestKind};
 use crate::stats::Sizes;
-use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
+use crate::store::{decode, object_props, record_at, wait_if_blocked};
 use crate::topology::Topology;
 use crate::votes::{ReadNeed, ReadTally};
 use quoit_cluster::State;
@@ -18,18 +19,9 @@ use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, ReadQuorums};
 use quoit_store::engine::{Access, RecordAt, RecordMeta, SizeBound};
 
-impl ReplicatedStore {
-    /// Reads an object. `None` when nothing is stored; tombstones are returned, the protocols decide what
-    /// to show of them.
-    ///
-    /// On a node that is alone this costs two look-ups (properties, index) and one positioned read, and
-    /// waits only for a disk read that the page cache can't serve. Else it takes as many replicas as the
-    /// read asks for.
-    ///
-    /// # Errors
-    ///
-    /// Too many reads under way, bad names, unknown bucket types, quorums that can't be met, engine faults.
-    pub async fn get(
+impl Coordinator {
+    /// As [`ReplicatedStore::get`](crate::ReplicatedStore::get).
+    pub(crate) async fn get(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
@@ -42,10 +34,8 @@ impl ReplicatedStore {
         Ok(found)
     }
 
-    /// The most bytes that this node's copy of an object takes as it is stored, if it has one: so that a
-    /// caller can make room before it reads. One look-up in the index, or of the head of the record.
-    #[must_use]
-    pub fn size_bytes_max(&self, key: KeyRef<'_>) -> Option<u64> {
+    /// As [`ReplicatedStore::size_bytes_max`](crate::ReplicatedStore::size_bytes_max).
+    pub(crate) fn size_bytes_max(&self, key: KeyRef<'_>) -> Option<u64> {
         let encoded = check_encoded(key).ok()?;
         let state = self.local.control.read();
         let props = object_props(&state, key.bucket).ok()?;
@@ -61,7 +51,7 @@ impl ReplicatedStore {
         }
     }
 
-    /// As [`ReplicatedStore::get`], with data types in their own form.
+    /// As [`Coordinator::get`], with data types in their own form.
     pub(crate) async fn get_stored(
         &self,
         key: KeyRef<'_>,
@@ -74,7 +64,7 @@ impl ReplicatedStore {
         let time_us = self.local.clock.monotonic_us() - started_us;
         let own_us = course.own_at_us.saturating_sub(started_us);
         let sizes = result.as_ref().map(|found| found.as_ref().map(Sizes::of_object));
-        self.stats().record_get(time_us, &sizes);
+        self.local.stats.record_get(time_us, &sizes);
         self.note_get(key, (time_us, own_us), &sizes, &course.asked);
         result
     }

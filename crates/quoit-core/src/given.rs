@@ -4,11 +4,12 @@
 //! by partition: one step of the engine and one write of its log for many records. All others are written one
 //! by one, as the puts of clients are; a caller with several has them in the log before it waits for a sync.
 
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::in_place::Pending;
 use crate::options::WriteOptions;
 use crate::put::{Accepted, PutRequest};
-use crate::store::{ReplicatedStore, object_props, record_at, wait_if_blocked};
+use crate::store::{object_props, record_at, wait_if_blocked};
 use quoit_model::bitcask_key::BitcaskKey;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{EncodedKey, KeyRef};
@@ -30,9 +31,9 @@ const STEP_BYTES: usize = 1 << 20;
 pub enum GivenInPlace {
     /// It says nothing new: nothing was written.
     Stored,
-    /// It is in the log. [`ReplicatedStore::finish`] waits for what it still needs.
+    /// It is in the log. [`Coordinator::finish`] waits for what it still needs.
     Pending(Pending),
-    /// Other nodes have to have a part in it: [`ReplicatedStore::put`] stores it.
+    /// Other nodes have to have a part in it: [`Coordinator::put`] stores it.
     Declined(Object),
 }
 
@@ -95,10 +96,9 @@ impl NewRecord {
     }
 }
 
-impl ReplicatedStore {
-    /// Writes those objects of a batch together of which nothing is stored yet, if this node is alone. Gives
-    /// other tasks their turn in between.
-    pub async fn begin_given(&self, objects: Vec<GivenObject>) -> BegunBatch {
+impl Coordinator {
+    /// As [`ReplicatedStore::begin_given`](crate::ReplicatedStore::begin_given).
+    pub(crate) async fn begin_given(&self, objects: Vec<GivenObject>) -> BegunBatch {
         let mut begun = BegunBatch::default();
         if self.check_puts().is_err() || !self.local.topology_now().is_alone() {
             begun.left = objects;
@@ -145,16 +145,12 @@ impl ReplicatedStore {
         begun
     }
 
-    /// Waits until the objects of a batch are synced.
-    ///
-    /// # Errors
-    ///
-    /// When they are not in time, or the disk refuses; they may stand nevertheless.
-    pub async fn finish_given(&self, pending: &PendingBatch) -> Result<(), RequestError> {
+    /// As [`ReplicatedStore::finish_given`](crate::ReplicatedStore::finish_given).
+    pub(crate) async fn finish_given(&self, pending: &PendingBatch) -> Result<(), RequestError> {
         let _waiting = self.waiting_put();
         let result = self.local.durable(pending.ticket, None).await;
         let total_us = self.local.clock.monotonic_us() - pending.started_us;
-        pending.numbers.iter().for_each(|_| self.stats().record_put(total_us, &result));
+        pending.numbers.iter().for_each(|_| self.local.stats.record_put(total_us, &result));
         result
     }
 
@@ -168,7 +164,7 @@ impl ReplicatedStore {
         let (state, topology) = (self.local.control.read(), self.local.topology_now());
         let key = given.key.as_key_ref();
         key.check().ok()?;
-        self.check_context(&given.object.clock).ok()?;
+        self.local.check_context(&given.object.clock).ok()?;
         let props = object_props(&state, key.bucket).ok()?;
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);
@@ -234,14 +230,8 @@ impl ReplicatedStore {
         Some((numbers, ticket))
     }
 
-    /// Merges an object with what is stored, as a put of [`PutRequest::given`] does, if this node is alone.
-    /// A caller with many objects has all of them in the log before it waits, so they share a sync. Reads
-    /// the stored object from the disk if need be.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ReplicatedStore::put`].
-    pub fn put_given_in_place(
+    /// As [`ReplicatedStore::put_given_in_place`](crate::ReplicatedStore::put_given_in_place).
+    pub(crate) fn put_given_in_place(
         &self,
         key: KeyRef<'_>,
         object: Object,
@@ -264,7 +254,7 @@ impl ReplicatedStore {
             Ok(_) => Ok(()),
             Err(fault) => Err(fault),
         };
-        self.stats().record_put(self.local.clock.monotonic_us() - started_us, &unwritten);
+        self.local.stats.record_put(self.local.clock.monotonic_us() - started_us, &unwritten);
         unwritten.map(|()| GivenInPlace::Stored)
     }
 }

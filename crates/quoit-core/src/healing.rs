@@ -65,7 +65,7 @@ impl ReplicatedStore {
             sloppy_quorum: Some(false),
             ..ReadOptions::default()
         };
-        match self.get(key, &all).await {
+        match self.coordinator.get(key, &all).await {
             Ok(_) => tracing::debug!("a damaged record was read from all replicas"),
             // The damage itself has been told. A client that goes on asking must not fill the log.
             Err(fault) => tracing::debug!(%fault, "a damaged record could not be healed"),

@@ -4,9 +4,9 @@
 //! for the slow disk or peer. Requests that are answered without waiting for anything are not counted; there
 //! are never more of them than threads.
 
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::stats::Counter;
-use crate::store::ReplicatedStore;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Requests of one kind.
@@ -63,10 +63,9 @@ pub struct AdmittedRequests {
     pub puts: u32,
 }
 
-impl ReplicatedStore {
-    /// Requests under way that wait for a disk or for other nodes.
-    #[must_use]
-    pub fn active(&self) -> AdmittedRequests {
+impl Coordinator {
+    /// As [`ReplicatedStore::active`](crate::ReplicatedStore::active).
+    pub(crate) fn active(&self) -> AdmittedRequests {
         AdmittedRequests { gets: self.gets.count(), puts: self.puts.count() }
     }
 
@@ -83,26 +82,26 @@ impl ReplicatedStore {
     ///
     /// # Errors
     ///
-    /// As for [`ReplicatedStore::admit_get`].
+    /// As for [`Coordinator::admit_get`].
     pub(crate) fn admit_put(&self) -> Result<Entered<'_>, RequestError> {
         self.puts.try_enter().ok_or_else(|| self.overload(Counter::PutsRejected))
     }
 
-    /// Whether a read may begin that is counted when it waits ([`ReplicatedStore::waiting_get`]). Threads
+    /// Whether a read may begin that is counted when it waits ([`Coordinator::waiting_get`]). Threads
     /// that ask at the same moment may each begin one too many.
     ///
     /// # Errors
     ///
-    /// As for [`ReplicatedStore::admit_get`].
+    /// As for [`Coordinator::admit_get`].
     pub(crate) fn check_gets(&self) -> Result<(), RequestError> {
         if self.gets.is_full() { Err(self.overload(Counter::GetsRejected)) } else { Ok(()) }
     }
 
-    /// As [`ReplicatedStore::check_gets`], for a write.
+    /// As [`Coordinator::check_gets`], for a write.
     ///
     /// # Errors
     ///
-    /// As for [`ReplicatedStore::admit_get`].
+    /// As for [`Coordinator::admit_get`].
     pub(crate) fn check_puts(&self) -> Result<(), RequestError> {
         if self.puts.is_full() { Err(self.overload(Counter::PutsRejected)) } else { Ok(()) }
     }
@@ -118,7 +117,7 @@ impl ReplicatedStore {
     }
 
     fn overload(&self, counter: Counter) -> RequestError {
-        self.stats().count(counter);
+        self.local.stats.count(counter);
         RequestError::Overload
     }
 }

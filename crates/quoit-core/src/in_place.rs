@@ -2,11 +2,12 @@
 //!
 //! An object of one value is answered from the buffer that it was read into, and replaced without
 //! taking apart what was there. What is not plain, or has to wait for the disk, is declined, and
-//! the caller takes the general way ([`ReplicatedStore::get`], [`ReplicatedStore::put`]), which
+//! the caller takes the general way ([`Coordinator::get`], [`Coordinator::put`]), which
 //! starts from the beginning. Both ways follow the same rules.
 
 use crate::change::{expiry, policy};
 use crate::confirm::{AskedDigests, ConfirmationPlan, Seen, Unconfirmed, ask_for_digests};
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::get::read_need;
 use crate::get::resolve;
@@ -17,7 +18,7 @@ use crate::replica::{Replicated, merge_rule};
 use crate::replication::WrittenObject;
 use crate::request_log::{AskedNodes, Finished, RequestKind};
 use crate::stats::Sizes;
-use crate::store::{ReplicatedStore, decode, object_props, record_at};
+use crate::store::{decode, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{Layouts, WriteNeed, WriteTally};
 use crate::write_replicas::{Made, OwnWrite, SentForm};
@@ -62,7 +63,7 @@ pub struct PlainWrite<'a> {
     pub options: WriteOptions,
 }
 
-/// A write that is in the log; [`ReplicatedStore::finish`] waits for what it still needs.
+/// A write that is in the log; [`Coordinator::finish`] waits for what it still needs.
 #[must_use = "a write is acknowledged when it is finished"]
 pub struct Pending {
     started_us: u64,
@@ -106,19 +107,13 @@ pub enum ShownInPlace<T> {
     /// The answer.
     Answer(T),
     /// The answer if the other replicas that the read asks for have the same:
-    /// [`ReplicatedStore::confirm_read`] finds out.
+    /// [`Coordinator::confirm_read`] finds out.
     IfConfirmed(T, Unconfirmed),
 }
 
-impl ReplicatedStore {
-    /// Shows this node's copy of an object to a function, `None` when nothing is stored, and returns what it
-    /// made of it; `None` when the node has no copy, or the read has to wait for the disk: the caller uses
-    /// [`ReplicatedStore::get`] then.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ReplicatedStore::get`].
-    pub fn get_in_place<T>(
+impl Coordinator {
+    /// As [`ReplicatedStore::get_in_place`](crate::ReplicatedStore::get_in_place).
+    pub(crate) fn get_in_place<T>(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
@@ -128,7 +123,7 @@ impl ReplicatedStore {
         let started_us = self.local.clock.monotonic_us();
         let record = |result: &Result<Option<Sizes>, &RequestError>| {
             let time_us = self.local.clock.monotonic_us() - started_us;
-            self.stats().record_get(time_us, result);
+            self.local.stats.record_get(time_us, result);
             self.note_get(key, (time_us, time_us), result, &AskedNodes::default());
         };
         let mut asked = None;
@@ -200,30 +195,23 @@ impl ReplicatedStore {
         }
     }
 
-    /// Writes a value that is then the only one of its record. `None` when it would not be, when what
-    /// is stored is not plain or has to come from the disk: nothing was written then, and the caller
-    /// uses [`ReplicatedStore::put`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`ReplicatedStore::put`].
-    pub fn put_in_place(&self, write: &PlainWrite<'_>) -> Result<Option<Pending>, RequestError> {
+    /// As [`ReplicatedStore::put_in_place`](crate::ReplicatedStore::put_in_place).
+    pub(crate) fn put_in_place(
+        &self,
+        write: &PlainWrite<'_>,
+    ) -> Result<Option<Pending>, RequestError> {
         self.check_puts()?;
         let started_us = self.local.clock.monotonic_us();
         let accepted = self.accept_plain(write);
         if accepted.is_err() {
-            self.stats().record_put(self.local.clock.monotonic_us() - started_us, &accepted);
+            self.local.stats.record_put(self.local.clock.monotonic_us() - started_us, &accepted);
         }
         let size_bytes = write.value.len() as u64;
         Ok(accepted?.map(|wants| Pending { started_us, size_bytes, wants }))
     }
 
-    /// Waits until a write has what its quorums ask for: on a node that is alone, not at all without `dw`.
-    ///
-    /// # Errors
-    ///
-    /// When they can't be met in time. The write may stand nevertheless.
-    pub async fn finish(&self, pending: Pending) -> Result<(), RequestError> {
+    /// As [`ReplicatedStore::finish`](crate::ReplicatedStore::finish).
+    pub(crate) async fn finish(&self, pending: Pending) -> Result<(), RequestError> {
         let Pending { started_us, size_bytes, wants } = pending;
         // One that waits for nothing is done.
         let is_done = matches!(&wants, Wants::Device { name: None, .. });
@@ -241,7 +229,7 @@ impl ReplicatedStore {
             }
         };
         let total_us = self.local.clock.monotonic_us() - started_us;
-        self.stats().record_put(total_us, &result);
+        self.local.stats.record_put(total_us, &result);
         if let Some(key) = name.as_deref().and_then(|name| KeyRef::decode(name).ok()) {
             let (kind, failed) = (RequestKind::Put, result.is_err());
             let sibling_count = u64::from(!failed);
@@ -261,7 +249,7 @@ impl ReplicatedStore {
             return Ok(None);
         }
         write.key.check()?;
-        self.check_context(&write.context)?;
+        self.local.check_context(&write.context)?;
         let props = object_props(&state, write.key.bucket)?;
         // The general way makes a state of a data type of Riak's.
         if has_checks(props) || claims_to_be_riaks(write.value, write.content_type, props.datatype)
@@ -289,7 +277,7 @@ impl ReplicatedStore {
             let start = out.len();
             match self.replace_plain(write, &at, props, policy, stored, out) {
                 Ok(Some(meta)) => {
-                    if replicates || self.is_held(out.len() - start) {
+                    if replicates || self.hook.is_held(out.len() - start) {
                         let object = Bytes::copy_from_slice(&out[start..]);
                         replicated = Some(Replicated { meta, rule: merge_rule(props), object });
                     }
@@ -304,7 +292,7 @@ impl ReplicatedStore {
         };
         let updated = self.local.records.update_plain(&at, before, Access::NoWait, &mut change);
         let Some(ticket) = ticket_of(updated, fault)? else { return Ok(None) };
-        self.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
+        self.hook.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
         let replicated = replicated.filter(|_| replicates);
         let timeout_ms = write.options.timeout_ms;
         Ok(Some(match replicated {

@@ -10,6 +10,7 @@ mod calls;
 mod change;
 mod changes;
 mod confirm;
+mod coordinator;
 mod data_type;
 mod dots;
 mod error;

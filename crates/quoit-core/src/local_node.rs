@@ -11,15 +11,17 @@ use crate::service::Refusal;
 use crate::stats::Stats;
 use crate::store::{StoreSettings, TIMEOUT_MS_DEFAULT, object_props, record_at};
 use crate::topology::Topology;
-use crate::transfer::n_vals;
+use crate::transfer::{n_val_of, n_vals, primaries};
 use crate::votes::ReplicaCount;
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{ControlPlane, IncomingRequest, Internode, NoSuchType, NodeId, Peer, State};
+use quoit_model::clock::VersionVector;
 use quoit_model::hash::{Partition, RingSize};
 use quoit_model::key::KeyRef;
 use quoit_model::props::BucketProps;
+use quoit_model::vtag::make_vtag;
 use quoit_planted::planted;
 use quoit_store::engine::{Engine, Ticket};
 use quoit_store::seam::Clock;
@@ -28,6 +30,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
+
+/// Takes the place of an identity in entity tags that are made before the event of their write.
+const TAG_SALT: u64 = 0x7461_6773;
 
 /// This node, as the parts of its store see it.
 pub(crate) struct LocalNode {
@@ -232,6 +237,35 @@ impl LocalNode {
         let ring = self.ring_size().get();
         let mut wanted = partitions.iter().filter(|partition| partition.0 < ring);
         topology.has_losses() && wanted.any(|each| topology.knows_less(each, self.n_val_max()))
+    }
+
+    /// Checks a context that came from outside.
+    pub(crate) fn check_context(&self, context: &VersionVector) -> Result<(), RequestError> {
+        quoit_model::context::check_context(context, self.dots.actor(), self.dots.last_issued())?;
+        Ok(())
+    }
+
+    /// Whether a node is a primary of a record, as far as its bucket is known here.
+    pub(crate) fn is_primary_of(&self, node: NodeId, partition: Partition, key: &Bytes) -> bool {
+        let state = self.control.read();
+        let n_val = n_val_of(&state, key);
+        n_val.is_none_or(|n_val| primaries(&state, partition, n_val).contains(&node))
+    }
+
+    /// How long after its beginning a request may still send to further replicas what it has read or written:
+    /// twice as long as a connection may be silent, which is a minute.
+    pub(crate) fn sent_for(&self) -> Duration {
+        2 * self.internode.idle_timeout()
+    }
+
+    /// An entity tag that no other value has: made from an event of this store that writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// When events can't be made durable.
+    pub(crate) fn new_tag(&self) -> Result<Bytes, RequestError> {
+        let dot = self.dots.issue(0)?;
+        Ok(make_vtag(&dot, TAG_SALT))
     }
 
     /// Decodes a header and checks the layout that it was made with.

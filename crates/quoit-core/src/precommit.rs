@@ -1,12 +1,13 @@
 //! Built-in checks of values before they are stored (property `precommit`).
 
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::put::PutRequest;
-use crate::store::{ReplicatedStore, bucket_props};
+use crate::store::bucket_props;
 use quoit_model::props::{BucketProps, PrecommitCheck};
 use serde::de::IgnoredAny;
 
-impl ReplicatedStore {
+impl Coordinator {
     /// Checks a client's value as its bucket wants it. Where there is no check, it looks at the
     /// properties.
     pub(crate) fn check_precommit(&self, request: &PutRequest<'_>) -> Result<(), RequestError> {

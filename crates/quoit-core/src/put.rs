@@ -5,13 +5,14 @@ mod delete;
 pub use delete::{DeleteRequest, Deleted};
 
 use crate::change::{Changed, Context, ObjectChange, expiry};
+use crate::coordinator::Coordinator;
 use crate::error::{QuorumKind, RequestError};
 use crate::get::resolve;
 use crate::grants::{Fence, GrantNumbers, majority};
 use crate::options::{Precondition, ReadOptions, WriteOptions};
 use crate::replication::WrittenObject;
 use crate::request_log::{AskedNodes, Finished, RequestCourse, RequestKind};
-use crate::store::{ReplicatedStore, object_props, record_at};
+use crate::store::{object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{WriteNeed, WriteTally};
 use crate::write_replicas::{GrantedObject, Made, OwnWrite, SentForm};
@@ -113,17 +114,12 @@ impl Accepted<'_> {
     }
 }
 
-impl ReplicatedStore {
-    /// Writes a value. Returns the stored object if the request asks for it.
-    ///
-    /// The answer comes when enough replicas have accepted the write (w, pw) and synced it (dw). A
-    /// node that is no replica of the record has one of them coordinate.
-    ///
-    /// # Errors
-    ///
-    /// Too many writes under way, bad names, unknown bucket types, quorums, conditions, limits, engine
-    /// faults. A write whose quorum was not met may be stored nevertheless.
-    pub async fn put(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
+impl Coordinator {
+    /// As [`ReplicatedStore::put`](crate::ReplicatedStore::put).
+    pub(crate) async fn put(
+        &self,
+        request: PutRequest<'_>,
+    ) -> Result<Option<Object>, RequestError> {
         let _entered = self.admit_put()?;
         // An object from elsewhere was checked where it was written.
         if request.given.is_none() {
@@ -159,7 +155,7 @@ impl ReplicatedStore {
         let mut course = RequestCourse { own_at_us: started_us, ..RequestCourse::default() };
         let result = self.put_here(topology, request, &mut course).await;
         let total_us = self.local.clock.monotonic_us() - started_us;
-        self.stats().record_put(total_us, &result);
+        self.local.stats.record_put(total_us, &result);
         let own_us = course.own_at_us - started_us;
         let stored = result.as_ref().ok().and_then(Option::as_ref);
         let sibling_count = stored.map_or(0, |object| object.siblings.len() as u64);
@@ -218,9 +214,9 @@ impl ReplicatedStore {
         encoded: &'a [u8],
     ) -> Result<Accepted<'a>, RequestError> {
         request.key.check()?;
-        self.check_context(&request.context)?;
+        self.local.check_context(&request.context)?;
         if let Some(clock) = &request.precondition.clock {
-            self.check_context(clock)?;
+            self.local.check_context(clock)?;
         }
         let state = self.local.control.read();
         let props = object_props(&state, request.key.bucket)?;
@@ -255,8 +251,8 @@ impl ReplicatedStore {
             let written = WrittenObject::of(changed.replicated.as_ref(), changed.object.as_ref());
             match change.as_is {
                 // It comes from another cluster, or was written long ago.
-                true => self.change_feeds.note(&at, props, &written),
-                false => self.queue_written(&at, props, written),
+                true => self.hook.note_change(&at, props, &written),
+                false => self.hook.queue_written(&at, props, written),
             }
         }
         changed.replicated = changed.replicated.filter(|_| replicates);
@@ -326,16 +322,6 @@ impl ReplicatedStore {
             _ => self.confirm(&quorums, ticket, options.timeout_ms).await?,
         }
         Ok(object)
-    }
-
-    /// Checks a context that came from outside.
-    pub(crate) fn check_context(&self, context: &VersionVector) -> Result<(), RequestError> {
-        quoit_model::context::check_context(
-            context,
-            self.local.dots.actor(),
-            self.local.dots.last_issued(),
-        )?;
-        Ok(())
     }
 
     /// Waits until a write of a node that is alone has what its quorums ask for.

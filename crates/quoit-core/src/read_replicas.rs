@@ -8,10 +8,11 @@
 mod damaged;
 mod large;
 
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::replica::{Copy, Replicated};
 use crate::request_log::AskedNodes;
-use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
+use crate::store::{TIMEOUT_MS_DEFAULT, decode};
 use crate::topology::{Reach, Topology, cost_us};
 use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally, Voters};
 use bytes::Bytes;
@@ -64,7 +65,7 @@ impl From<RequestError> for Stop {
     }
 }
 
-impl ReplicatedStore {
+impl Coordinator {
     /// Reads a record from its replicas and repairs those that were behind: this node's own copy before
     /// it returns, the others later.
     pub(crate) async fn read_replicas(
@@ -89,7 +90,7 @@ impl ReplicatedStore {
 
 /// One attempt of a read.
 struct ReadRun<'a> {
-    store: &'a ReplicatedStore,
+    coordinator: &'a Coordinator,
     topology: Arc<Topology>,
     read: &'a ReadRequest<'a>,
     /// When the first replica was asked.
@@ -118,7 +119,7 @@ enum ReadEvent {
 
 impl<'a> ReadRun<'a> {
     fn new(
-        store: &'a ReplicatedStore,
+        coordinator: &'a Coordinator,
         topology: Arc<Topology>,
         read: &'a ReadRequest<'a>,
         began: Instant,
@@ -127,7 +128,7 @@ impl<'a> ReadRun<'a> {
         let voters = topology.readers(read.at.partition, replicas, read.sloppy, &[]);
         ReadTally::check(&read.need, &voters)?;
         Ok(Self {
-            store,
+            coordinator,
             topology,
             read,
             began,
@@ -246,16 +247,18 @@ impl<'a> ReadRun<'a> {
 
     fn ask_for(&mut self, node: NodePlace, whole: bool) {
         match &self.topology.node(node).reach {
-            Reach::Own => match self.store.replica.fetch_copy(&self.read.at, whole, Access::NoWait)
-            {
-                Ok(Some(copy)) => self.keep(node, copy),
-                Ok(None) => {
-                    self.waiting.push((node, whole));
-                    self.own_read =
-                        Some(Box::pin(self.store.replica.cold_copy(&self.read.at, whole)));
+            Reach::Own => {
+                match self.coordinator.replica.fetch_copy(&self.read.at, whole, Access::NoWait) {
+                    Ok(Some(copy)) => self.keep(node, copy),
+                    Ok(None) => {
+                        self.waiting.push((node, whole));
+                        self.own_read = Some(Box::pin(
+                            self.coordinator.replica.cold_copy(&self.read.at, whole),
+                        ));
+                    }
+                    Err(fault) => self.own_failed(node, &fault),
                 }
-                Err(fault) => self.own_failed(node, &fault),
-            },
+            }
             Reach::Peer(peer) => {
                 let want = if whole { Want::Object } else { Want::Digest };
                 let header = Fetch {
@@ -391,7 +394,7 @@ impl<'a> ReadRun<'a> {
         }
         let Some((digest, object)) = self.merged_answers()? else { return Ok(Some(None)) };
         // Later it may have been deleted and the tombstone forgotten.
-        if self.began.elapsed() < self.store.sent_for() && !planted!(LosesRepairs) {
+        if self.began.elapsed() < self.coordinator.local.sent_for() && !planted!(LosesRepairs) {
             self.repair(digest, &object);
         }
         Ok(Some(Some(object)))
@@ -412,7 +415,7 @@ impl<'a> ReadRun<'a> {
                 None => (*digest, object),
                 Some(first) if planted!(AnswersFirstVersion) => first,
                 Some((_, merged)) => {
-                    let merged = self.store.replica.merged(&merged, &object, self.read.rule);
+                    let merged = self.coordinator.replica.merged(&merged, &object, self.read.rule);
                     (merged.digest(), merged)
                 }
             });
@@ -467,7 +470,7 @@ impl<'a> ReadRun<'a> {
         }
         let replicated = Replicated::new(object, self.read.rule, self.read.n_val_class);
         for (node, _) in self.answers.iter().filter(|(_, copy)| behind(copy)) {
-            self.store.repair(&self.topology, *node, &self.read.at, &replicated);
+            self.coordinator.repair(&self.topology, *node, &self.read.at, &replicated);
         }
         if self.own_is_damaged {
             self.replace_own(&replicated);

@@ -119,10 +119,6 @@ impl Reaper {
         }
     }
 
-    pub(crate) fn reap_at_once(&self, mode: DeleteMode) -> bool {
-        mode == DeleteMode::Immediate
-    }
-
     /// Remembers a tombstone that is being written now.
     pub(crate) fn note(&self, mode: DeleteMode, at: &RecordAt<'_>, digest: u64, now_us: u64) {
         let Some(delay_ms) = mode.delay_ms() else { return };

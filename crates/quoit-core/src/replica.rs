@@ -128,7 +128,7 @@ pub(crate) enum ApplyOutcome {
 /// This node as a replica: its own copies of records, and the reap records that keep out what was deleted.
 /// Shared; every method takes `&self`.
 pub(crate) struct Replica {
-    local: Arc<LocalNode>,
+    pub(crate) local: Arc<LocalNode>,
     pub(crate) reap_records: Arc<ReapRecords>,
     reaper: Arc<Reaper>,
     suspects: Arc<Mutex<Suspects>>,

@@ -68,8 +68,8 @@ impl Service for ReplicaService {
             data::METHOD_FORWARD => store.serve_forward(&request, reply),
             data::METHOD_SCAN => store.serve_scan(&request, reply),
             data::METHOD_LIST_BUCKETS => store.serve_list_buckets(&request, reply),
-            METHOD_GRANT => store.serve_grant(&request, reply),
-            METHOD_RELEASE => store.serve_release(&request, reply),
+            METHOD_GRANT => Arc::clone(&store.grants).serve_grant(&request, reply),
+            METHOD_RELEASE => Arc::clone(&store.grants).serve_release(&request, reply),
             reap::METHOD_HOLD => store.serve_hold(&request, reply),
             reap::METHOD_REAP => store.serve_reap(&request, reply),
             reap::METHOD_TAKE_REAPED => store.serve_take_reaped(&request, reply),
@@ -309,7 +309,7 @@ impl ReplicatedStore {
         access: Access,
     ) -> Result<Option<ApplyOutcome>, Refusal> {
         let place = self.local.place(&join.key, join.partition)?;
-        match self.join_copy(&place.at(), joining, access)? {
+        match self.replica.join_copy(&place.at(), joining, access)? {
             Joined::Done(taken) => Ok(Some(taken)),
             Joined::WouldBlock => Ok(None),
             Joined::NeedsWhole => Err(Refusal::NeedsWhole),
@@ -345,7 +345,9 @@ impl ReplicatedStore {
             Err(fault) => return refuse(reply, &Refusal::Malformed(fault.to_string())),
         };
         let payload = request.payload.clone();
-        tokio::spawn(async move { self.coordinate_forwarded(forward, payload, reply).await });
+        tokio::spawn(async move {
+            self.coordinator.coordinate_forwarded(forward, payload, reply).await
+        });
     }
 
     fn serve_scan(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {

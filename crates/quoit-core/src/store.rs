@@ -2,6 +2,7 @@
 
 mod builder;
 mod placement;
+mod requests;
 mod settings;
 
 pub use builder::StoreBuilder;
@@ -11,24 +12,23 @@ pub use settings::{HintCountMax, Limits, PageRecordsMax, StoreSettings, Transfer
 
 use crate::blocking::Blocking;
 use crate::changes::ChangeFeeds;
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::exchange::Exchanges;
 use crate::grants::Grants;
 use crate::healing::Healing;
-use crate::hints::Hints;
-use crate::in_flight::InFlight;
+use crate::hints::{Hints, MissedWrites};
 use crate::listing::Listings;
 use crate::local_node::LocalNode;
 use crate::reap_records::ReapRecordStats;
 use crate::reaper::Reaper;
 use crate::replica::Replica;
-use crate::replication::{ConflictCounts, ReplicationOperator, SourceQueues};
+use crate::replication::{ConflictCounts, ReplicationOperator, SourceQueues, WriteHook};
 use crate::request_log::RequestLog;
 use crate::riak_trees::RiakTrees;
 use crate::service::ReplicaService;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::transfer::Transfers;
-use crate::write_clock::WriteClock;
 use bytes::Bytes;
 use quoit_cluster::ControlPlane;
 use quoit_model::clock::VersionVector;
@@ -39,7 +39,6 @@ use quoit_store::engine::{Access, Engine};
 use quoit_store::error::StoreError;
 use quoit_store::seam::Clock;
 use quoit_wire::internode::data::{METHOD_FIRST, METHOD_LAST};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 /// Time that a request may take when it does not say, in milliseconds.
@@ -47,23 +46,19 @@ pub const TIMEOUT_MS_DEFAULT: u32 = 60_000;
 
 /// Keeps generated keys apart from entity tags of the same events.
 const GENERATED_KEY_SALT: u64 = 0x6B65_7973;
-/// Takes the place of an identity in entity tags that are made before the event of their write.
-const TAG_SALT: u64 = 0x7461_6773;
 
 /// The store of one node. Shared by all connections; every method takes `&self`.
 pub struct ReplicatedStore {
     pub(crate) local: Arc<LocalNode>,
     pub(crate) listings: Arc<Listings>,
-    pub(crate) write_clock: WriteClock,
+    pub(crate) coordinator: Arc<Coordinator>,
+    pub(crate) hook: Arc<WriteHook>,
     pub(crate) hints: Arc<Hints>,
+    pub(crate) missed: Arc<MissedWrites>,
     pub(crate) reaper: Arc<Reaper>,
     pub(crate) replica: Arc<Replica>,
     pub(crate) transfers: Transfers,
-    /// Reads and writes under way.
-    pub(crate) gets: InFlight,
-    pub(crate) puts: InFlight,
     pub(crate) exchanges: Exchanges,
-    /// Rights of conditional writes that this node has given as a primary.
     pub(crate) grants: Arc<Grants>,
     /// Damaged records that other nodes have asked for.
     pub(crate) healing: Arc<Healing>,
@@ -75,9 +70,6 @@ pub struct ReplicatedStore {
     pub(crate) replication_operator: OnceLock<Arc<dyn ReplicationOperator>>,
     /// Parts of the trees that Riak nodes compare clusters by.
     riak_trees: Arc<RiakTrees>,
-    /// Whether this node consumes queues of other clusters.
-    pub(crate) consumes: AtomicBool,
-    pub(crate) request_log: RequestLog,
     room: OnceLock<RoomOfDisk>,
 }
 
@@ -106,6 +98,20 @@ impl ReplicatedStore {
         partition: Partition,
     ) -> Result<Option<VersionVector>, RequestError> {
         self.replica.reaped_clock(encoded, partition)
+    }
+
+    /// Says whether this node consumes queues of other clusters.
+    pub fn set_consumes(&self, consumes: bool) {
+        self.hook.set_consumes(consumes);
+    }
+
+    /// Writes hints that are not on disk yet: before the process ends.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn flush_hints(&self) -> Result<(), StoreError> {
+        self.missed.flush()
     }
 
     /// Figures of reap records.
@@ -175,8 +181,8 @@ impl ReplicatedStore {
 
     /// The slowest requests, the largest objects, the hottest keys.
     #[must_use]
-    pub const fn request_log(&self) -> &RequestLog {
-        &self.request_log
+    pub fn request_log(&self) -> &RequestLog {
+        &self.coordinator.request_log
     }
 
     /// Says how the room of the disk that holds the data is found out; once, when the node is put together.
@@ -219,16 +225,6 @@ impl ReplicatedStore {
         Ok(make_vtag(&dot, GENERATED_KEY_SALT))
     }
 
-    /// An entity tag that no other value has: made from an event of this store that writes nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`ReplicatedStore::generate_key`].
-    pub(crate) fn new_tag(&self) -> Result<Bytes, RequestError> {
-        let dot = self.local.dots.issue(0)?;
-        Ok(make_vtag(&dot, TAG_SALT))
-    }
-
     /// Answers other nodes' requests on this node's copies from now on, for as long as the store lives.
     pub fn serve_replicas(self: &Arc<Self>) {
         let service = Arc::new(ReplicaService::new(self));
@@ -238,7 +234,7 @@ impl ReplicatedStore {
     /// Reaps tombstones, keeps hints and hands over what belongs to other nodes, until the task is dropped.
     pub async fn run_background(self: Arc<Self>) {
         let reaper = Arc::clone(&self).run_reaper();
-        let hints = Arc::clone(&self).run_hints();
+        let hints = Arc::clone(&self.missed).run();
         let exchanges = Arc::clone(&self).run_exchanges();
         let verification = Arc::clone(&self).run_verification();
         let healing = Arc::clone(&self).run_healing();

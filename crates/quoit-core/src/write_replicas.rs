@@ -11,11 +11,12 @@ pub(crate) use made::{
     GrantedObject, Made, OwnWrite, SentDelta, SentForm, join_message, store_message,
 };
 
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::replica::{Copy, Place, Replicated};
 use crate::request_log::AskedNodes;
 use crate::stats::Counter;
-use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
+use crate::store::{TIMEOUT_MS_DEFAULT, decode};
 use crate::topology::{Reach, Topology};
 use crate::transfer::n_val_of;
 use crate::votes::{Layouts, NodePlace, WriteNeed, WriteTally};
@@ -49,7 +50,7 @@ enum WriteEvent {
     Reply(NodePlace, Result<Reply, CallError>),
 }
 
-impl ReplicatedStore {
+impl Coordinator {
     /// Sends a write to the other replicas and waits until its quorums are met. `layouts` are the nodes that
     /// should have it by `topology`.
     pub(crate) async fn write_replicas(
@@ -63,7 +64,7 @@ impl ReplicatedStore {
         let timeout_ms = u64::from(made.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let began = Instant::now();
         let deadline = began + Duration::from_millis(timeout_ms);
-        let sends_until = began + self.sent_for();
+        let sends_until = began + self.local.sent_for();
         loop {
             let (version, newest) = (topology.version(), topology.newest_layout());
             let run = WriteRun::new(self, topology, layouts, made, sends_until);
@@ -100,7 +101,7 @@ impl ReplicatedStore {
         let topology = self.local.topology();
         let written = topology.primaries(made.partition, made.quorums.n_val);
         if let Some(n_val) = n_val_of(&self.local.control.read(), &made.key) {
-            self.note_missed(&topology, &made.key, made.partition, n_val, &written);
+            self.missed.note(&topology, &made.key, made.partition, n_val, &written);
         }
     }
 
@@ -124,7 +125,7 @@ impl ReplicatedStore {
             }
             Reach::Unknown => false,
         };
-        self.stats().count(match repaired {
+        self.local.stats.count(match repaired {
             true => Counter::ReadRepairs,
             false => Counter::ReadRepairsSkipped,
         });
@@ -133,7 +134,7 @@ impl ReplicatedStore {
 
 /// One attempt of a write.
 struct WriteRun<'a> {
-    store: &'a ReplicatedStore,
+    coordinator: &'a Coordinator,
     topology: Arc<Topology>,
     made: &'a Made,
     layouts: Layouts,
@@ -154,14 +155,14 @@ struct WriteRun<'a> {
 
 impl<'a> WriteRun<'a> {
     fn new(
-        store: &'a ReplicatedStore,
+        coordinator: &'a Coordinator,
         topology: Arc<Topology>,
         layouts: Layouts,
         made: &'a Made,
         sends_until: Instant,
     ) -> Self {
         let mut run = Self {
-            store,
+            coordinator,
             topology,
             made,
             layouts,
@@ -262,7 +263,7 @@ impl<'a> WriteRun<'a> {
             return Ok(());
         };
         let place = Place::new(key, *partition).map_err(RequestError::from)?;
-        let stored = match self.store.replica.cold_copy(&place.at(), true).await {
+        let stored = match self.coordinator.replica.cold_copy(&place.at(), true).await {
             Ok(Copy::Found(_, Some(stored))) => Some(stored),
             // The record has been removed since: there is nothing to send.
             Ok(_) => None,
@@ -344,7 +345,7 @@ impl<'a> WriteRun<'a> {
 
     /// Waits for this node's sync or the next answer.
     async fn hear(&mut self) -> Result<WriteEvent, RequestError> {
-        let (store, own) = (self.store, self.made.own);
+        let (coordinator, own) = (self.coordinator, self.made.own);
         let (syncing, replies) = (self.syncing, &mut self.replies);
         poll_fn(|context| {
             if let Poll::Ready(Some((node, reply))) = replies.poll_next(context) {
@@ -353,7 +354,7 @@ impl<'a> WriteRun<'a> {
             if syncing
                 && let OwnWrite::Logged(ticket) = own
                 && let Poll::Ready(synced) =
-                    store.local.engine.poll_durable(ticket, context.waker())
+                    coordinator.local.engine.poll_durable(ticket, context.waker())
             {
                 return Poll::Ready(
                     synced.map(|()| WriteEvent::Synced).map_err(RequestError::from),
@@ -414,9 +415,9 @@ impl Drop for WriteRun<'_> {
     /// However the write ended, what primaries have missed of it is noted; also what they are yet to fail
     /// to take.
     fn drop(&mut self) {
-        let (store, made) = (self.store, self.made);
+        let (coordinator, made) = (self.coordinator, self.made);
         if !self.waiting.is_empty() {
-            let hints = Arc::clone(&store.hints);
+            let hints = coordinator.missed.late();
             std::mem::take(&mut self.replies).leave(hints, made.key.clone());
         }
         if !self.goes_to_all() {
@@ -424,7 +425,7 @@ impl Drop for WriteRun<'_> {
             let reached: SmallVec<[NodePlace; 6]> =
                 sent.filter(|node| !self.failed.contains(node)).collect();
             let (partition, n_val) = (made.partition, made.quorums.n_val);
-            store.note_missed(&self.topology, &made.key, partition, n_val, &reached);
+            coordinator.missed.note(&self.topology, &made.key, partition, n_val, &reached);
         }
     }
 }

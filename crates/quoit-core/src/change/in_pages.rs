@@ -4,10 +4,10 @@
 //! replicas are told of the write alone, where something of the state stays: they hold pages of their own.
 
 use super::{NewWrite, ObjectChange, ReplicaMessages, given_value, policy};
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::records::{Becomes, PageChange, PageFault, WrittenPages};
 use crate::replica::{Replicated, merge_rule};
-use crate::store::ReplicatedStore;
 use quoit_model::clock::{Dot, VersionVector};
 use quoit_model::data_type::pages::{OtherCopy, PagedObject, PagesMerged};
 use quoit_model::merge::WritePolicy;
@@ -40,7 +40,7 @@ pub(super) enum ChangedInPages {
     NeedsWhole,
 }
 
-impl ReplicatedStore {
+impl Coordinator {
     pub(super) fn change_in_pages(
         &self,
         at: &RecordAt<'_>,

@@ -1,7 +1,7 @@
 //! Rules of a change: limits, times, events and merge policies, as the bucket and the node have them.
 
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
-use crate::store::ReplicatedStore;
 use crate::write_clock::time_after;
 use quoit_model::clock::Dot;
 use quoit_model::key::KeyRef;
@@ -12,7 +12,7 @@ use quoit_model::prune::PruneLimits;
 use quoit_store::engine::RecordAt;
 use quoit_store::error::StoreError;
 
-impl ReplicatedStore {
+impl Coordinator {
     /// Refuses too many siblings.
     pub(crate) fn check_siblings(&self, object: &Object) -> Result<(), RequestError> {
         let sibling_count = object.siblings.len() as u32;

@@ -4,8 +4,9 @@ use super::damaged;
 use crate::error::RequestError;
 use crate::records::{Updated, WrittenPages};
 use crate::replica::Admitted;
+use crate::replica::Replica;
 use crate::replica::{ApplyOutcome, Replicated, Verdict, take_first};
-use crate::store::{ReplicatedStore, decode};
+use crate::store::decode;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::data_type::{Delta, StoredFormError};
 use quoit_model::object::Object;
@@ -53,7 +54,7 @@ enum JoinVerdict {
     WouldBlock,
 }
 
-impl ReplicatedStore {
+impl Replica {
     /// Takes an operation over into this node's copy. Whether the record lies in pages here is no matter of
     /// who sends it.
     pub(crate) fn join_copy(
@@ -98,7 +99,7 @@ impl ReplicatedStore {
             (Applied::Kept, JoinVerdict::Nothing) => Ok(Joined::Done(ApplyOutcome::Nothing)),
             (Applied::Kept, _) => Ok(Joined::Done(ApplyOutcome::Known)),
             (Applied::Written(ticket), verdict) => {
-                self.replica.note_written(at.partition, at.encoded);
+                self.note_written(at.partition, at.encoded);
                 let meta = match verdict {
                     JoinVerdict::Put(meta) => meta,
                     _ => RecordMeta { n_val_class: *n_val_class, ..RecordMeta::default() },
@@ -128,7 +129,7 @@ impl ReplicatedStore {
         let Some(object) = joined else { return Ok(JoinVerdict::NeedsWhole) };
         let replicated = Replicated::new(&object, MergeRule::Causal, *n_val_class);
         let admitted = match is_new {
-            true => self.replica.admitted(at, &replicated, access)?,
+            true => self.admitted(at, &replicated, access)?,
             false => Admitted::AsItCame,
         };
         Ok(match take_first(admitted, &replicated, out) {

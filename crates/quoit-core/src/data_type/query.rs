@@ -5,13 +5,14 @@
 //! the whole is read, and repaired, and asked.
 
 use super::{damaged, datatype_of};
+use crate::coordinator::Coordinator;
 use crate::error::{DataTypeError, RequestError};
 use crate::exchange::path_message;
 use crate::get::read_need;
 use crate::options::ReadOptions;
 use crate::records::PartCopy;
 use crate::replica::Place;
-use crate::store::{ReplicatedStore, object_props, record_at};
+use crate::store::{object_props, record_at};
 use crate::topology::{Topology, cost_us};
 use crate::votes::{NodePlace, ReadState, ReadTally, Voters};
 use bytes::Bytes;
@@ -32,14 +33,9 @@ use tokio::time::timeout;
 /// Time that replicas have before the question is asked the general way.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-impl ReplicatedStore {
-    /// Asks something about a data type, or a set or map in a field of it, that need not read all of it: its
-    /// size, whether an element is in it, one field, some of its elements. `None` when it is not there.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ReplicatedStore::get`], and when the question does not suit the type.
-    pub async fn query_data_type(
+impl Coordinator {
+    /// As [`ReplicatedStore::query_data_type`](crate::ReplicatedStore::query_data_type).
+    pub(crate) async fn query_data_type(
         &self,
         key: KeyRef<'_>,
         question: &Question,

@@ -3,12 +3,13 @@
 
 use super::identity_of;
 use crate::confirm::{ConfirmationPlan, Seen, Unconfirmed, ask_for_digests};
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::get::read_need;
 use crate::options::ReadOptions;
 use crate::records::Items;
 use crate::stats::Sizes;
-use crate::store::{ReplicatedStore, object_props, record_at, wait_if_blocked};
+use crate::store::{object_props, record_at, wait_if_blocked};
 use bytes::Bytes;
 use quoit_model::data_type::context::encode_context;
 use quoit_model::data_type::pages::{PagedObject, ShownItem};
@@ -65,15 +66,9 @@ impl Items for Handing<'_> {
     }
 }
 
-impl ReplicatedStore {
-    /// Reads a large set or map into a sink. False when there is none, this node has no copy of it, or the
-    /// copies that the read asks for are not the same: [`ReplicatedStore::fetch_data_type`] has the answer
-    /// then, and what the sink was given means nothing.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ReplicatedStore::get`].
-    pub async fn stream_items(
+impl Coordinator {
+    /// As [`ReplicatedStore::stream_items`](crate::ReplicatedStore::stream_items).
+    pub(crate) async fn stream_items(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
@@ -119,10 +114,10 @@ impl ReplicatedStore {
             }
         } else {
             let time_us = self.local.clock.monotonic_us() - started_us;
-            self.stats().record_get(time_us, &Ok(Some(sizes)));
+            self.local.stats.record_get(time_us, &Ok(Some(sizes)));
         }
         let time_us = self.local.clock.monotonic_us() - started_us;
-        self.stats().data_types().record_get(datatype, time_us, sizes);
+        self.local.stats.data_types().record_get(datatype, time_us, sizes);
         Ok(true)
     }
 }

@@ -12,7 +12,8 @@ use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::records::{Records, TakenRanges};
 use crate::replica::Place;
-use crate::store::{ReplicatedStore, decode};
+use crate::replica::Replica;
+use crate::store::decode;
 use crate::transfer::hand::TransferError;
 use bytes::Bytes;
 use prost::Message;
@@ -224,7 +225,7 @@ impl ComparedCopies<'_> {
     }
 }
 
-impl ReplicatedStore {
+impl Replica {
     /// Makes this node's copy of a record and another node's equal, if both lie in pages. Answers how many
     /// bytes were sent for it; `None` when they have to be sent whole.
     ///
@@ -304,7 +305,7 @@ impl ReplicatedStore {
         let theirs = copies.read_theirs(&region).await?;
         let Ok(their_clock) = theirs.object.causal_clock() else { return Err(copies.no_answer()) };
         if matches!(copies.with, Counterpart::Elsewhere(_)) {
-            self.check_context(&theirs.object.clock)?;
+            self.local.check_context(&theirs.object.clock)?;
         }
         let taking = region.clone();
         let taken = copies.own.aside(move |records, at| records.take_ranges(at, &taking, &theirs));
@@ -337,6 +338,6 @@ impl ReplicatedStore {
     }
 
     pub(super) fn note_taken_ranges(&self, own: &OwnCopy) {
-        self.replica.note_written(own.partition, &own.key);
+        self.note_written(own.partition, &own.key);
     }
 }

@@ -170,7 +170,7 @@ impl ReplicatedStore {
             let taken = own.aside(move |records, at| records.take_ranges(at, &region, &theirs));
             let is_stale = match taken.await {
                 Ok(TakenRanges::Written(ticket)) => {
-                    self.note_taken_ranges(&own);
+                    self.replica.note_taken_ranges(&own);
                     match self.local.synced(ticket).await {
                         Ok(()) => false,
                         Err(fault) => return refuse(reply, &fault.into()),

@@ -9,7 +9,6 @@ use crate::records::{Records, clock_of};
 use crate::replica::{Place, Replicated};
 use crate::store::ReplicatedStore;
 use crate::transfer::hand::{BATCH_BYTES, call, meta_of};
-use crate::transfer::strays::{n_val_of, primaries};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{NodeId, Peer};
@@ -142,7 +141,7 @@ impl ReplicatedStore {
                 plan.pull.push(tag);
                 continue;
             }
-            match self.unite_by_ranges(peer, partition, &key).await? {
+            match self.replica.unite_by_ranges(peer, partition, &key).await? {
                 Some(sent_bytes) => {
                     byte_count += sent_bytes;
                     repaired.insert(key);
@@ -188,7 +187,7 @@ impl ReplicatedStore {
                     let live = records.filter(|(.., record)| !record.meta.tombstone);
                     // A record that is filed under a former n_val may be none of the other side's.
                     let theirs =
-                        live.filter(|(_, key, _)| self.is_primary_of(peer, partition, key));
+                        live.filter(|(_, key, _)| self.local.is_primary_of(peer, partition, key));
                     plan.push.extend(theirs.map(|(tag, key, _)| (*tag, key.clone())));
                 }
             }
@@ -199,13 +198,6 @@ impl ReplicatedStore {
         };
         self.local.settings.blocking.behind(move || Ok(refile()?)).await?;
         Ok(plan)
-    }
-
-    /// Whether a node is a primary of a record, as far as its bucket is known here.
-    pub(crate) fn is_primary_of(&self, node: NodeId, partition: Partition, key: &Bytes) -> bool {
-        let state = self.local.control.read();
-        let n_val = n_val_of(&state, key);
-        n_val.is_none_or(|n_val| primaries(&state, partition, n_val).contains(&node))
     }
 
     /// The records of some tags, with their tags.
@@ -264,7 +256,7 @@ impl ReplicatedStore {
                 let at = place.at();
                 // As one that has to last: what is there as it came may be of another n_val class.
                 let outcome = store.replica.take_copy(&at, &replicated, true, Access::Wait)?;
-                let kept_out_by = store.kept_out_by(&at, outcome)?;
+                let kept_out_by = store.replica.kept_out_by(&at, outcome)?;
                 let head = store.local.engine.head(&at)?;
                 let differs = head.is_some_and(|meta| meta.digest != record.digest);
                 taken.push(FetchedRecord {

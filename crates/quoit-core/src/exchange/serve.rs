@@ -128,7 +128,7 @@ impl ReplicatedStore {
                 let refiled = self.refile(partition, &key, record.meta.n_val_class);
                 refiled.map_err(RequestError::from)?;
                 // A record that is filed under a former n_val may be none of the other side's.
-                if !pull.with_tombstones && !self.is_primary_of(from, partition, &key) {
+                if !pull.with_tombstones && !self.local.is_primary_of(from, partition, &key) {
                     continue;
                 }
                 match known.map_or(Newer::Here, |(_, known)| self.newer(&key, &record, known)) {

@@ -21,12 +21,13 @@ mod fault;
 mod message;
 
 use crate::calls::call_while_up;
+use crate::coordinator::Coordinator;
 use crate::data_type::DataTypeRequest;
 use crate::error::RequestError;
 use crate::options::WriteOptions;
 use crate::put::{DeleteRequest, Deleted, PutRequest, needs_another};
 use crate::stats::Counter;
-use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
+use crate::store::{TIMEOUT_MS_DEFAULT, decode};
 use crate::topology::{Topology, cost_us};
 use crate::votes::NodePlace;
 use bytes::Bytes;
@@ -88,7 +89,7 @@ impl Unanswered {
     }
 }
 
-impl ReplicatedStore {
+impl Coordinator {
     /// Has one of the candidates coordinate a put.
     pub(crate) async fn forward_put(
         &self,
@@ -96,7 +97,7 @@ impl ReplicatedStore {
         mut request: PutRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
         if request.given.is_none() && !planted!(LeavesTagsToCoordinators) {
-            request.tag = self.new_tag()?;
+            request.tag = self.local.new_tag()?;
         }
         let forwarding = Forwarding::put(&request);
         let n_val = request.options.n_val;
@@ -162,9 +163,9 @@ impl ReplicatedStore {
             forwarding.header.props_changed_at = self.local.control.read().props_changed_at();
             let fault = match call(&peer, &forwarding, left).await {
                 Ok(reply) => {
-                    self.stats().count(Counter::CoordinatorRedirects);
+                    self.local.stats.count(Counter::CoordinatorRedirects);
                     if is_overload {
-                        self.stats().count(Counter::CoordinatorRedirectsLoaded);
+                        self.local.stats.count(Counter::CoordinatorRedirectsLoaded);
                     }
                     return read_outcome(&reply);
                 }
@@ -261,7 +262,7 @@ impl ReplicatedStore {
     }
 }
 
-impl ReplicatedStore {
+impl Coordinator {
     /// Waits for properties that the node which has forwarded a write knows already: a client may write as
     /// soon as that node has told it that they hold, and the coordinator's decide whether siblings stay.
     async fn await_properties(&self, key: KeyRef<'_>, changed_at: u64) {

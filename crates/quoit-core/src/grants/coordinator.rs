@@ -3,10 +3,11 @@
 use super::GrantedWrite;
 use super::majority::{Decided, GrantAnswer, decide};
 use super::table::GrantNumber;
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::replica::{Replicated, merge_rule};
-use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode, object_props, record_at};
+use crate::store::{TIMEOUT_MS_DEFAULT, decode, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::NodePlace;
 use bytes::Bytes;
@@ -49,7 +50,7 @@ pub(crate) enum Fence<'s> {
 
 /// Grants of one write. Those of primaries that were not sent the write are given back when this is dropped.
 pub(crate) struct HeldGrants<'s> {
-    store: &'s ReplicatedStore,
+    coordinator: &'s Coordinator,
     /// The topology by which they were asked for.
     pub(crate) topology: Arc<Topology>,
     record: Bytes,
@@ -72,7 +73,7 @@ struct GrantTarget<'a> {
     rule: MergeRule,
 }
 
-impl ReplicatedStore {
+impl Coordinator {
     /// Makes this node's copy as new as a conditional write has to know it, and keeps others away as the
     /// bucket wants it. `read` is the read that the condition is about.
     ///
@@ -140,7 +141,7 @@ impl ReplicatedStore {
     /// of the grants do not do so again.
     fn pause_before_next(&self) -> Result<Duration, RequestError> {
         let mut hasher = DefaultHasher::new();
-        (&self.local.dots.actor().0[..], self.grant_number()?).hash(&mut hasher);
+        (&self.local.dots.actor().0[..], self.grants.grant_number()?).hash(&mut hasher);
         let spread_us = hasher.finish() % (PAUSE_US_MAX - PAUSE_US_MIN);
         Ok(Duration::from_micros(PAUSE_US_MIN + spread_us))
     }
@@ -155,7 +156,7 @@ impl ReplicatedStore {
         let layouts = topology.writers(at.partition, *n_val, false, &[]);
         let record = Bytes::copy_from_slice(at.encoded);
         let numbers = GrantNumbers::new();
-        let mut held = HeldGrants { store: self, topology, record, numbers, own: None };
+        let mut held = HeldGrants { coordinator: self, topology, record, numbers, own: None };
         let mut answers: SmallVec<[(NodePlace, GrantAnswer); 4]> = SmallVec::new();
         let mut nodes: SmallVec<[NodePlace; 4]> = SmallVec::new();
         for voter in layouts.iter().flat_map(|voters| voters.iter()) {
@@ -232,9 +233,9 @@ impl HeldGrants<'_> {
     }
 
     fn take_own_grant(&mut self, own: NodePlace) -> Result<bool, RequestError> {
-        let number = self.store.grant_number()?;
-        let now_us = self.store.local.clock.monotonic_us();
-        let is_granted = self.store.grants.grant(&self.record, number, now_us);
+        let number = self.coordinator.grants.grant_number()?;
+        let now_us = self.coordinator.local.clock.monotonic_us();
+        let is_granted = self.coordinator.grants.grant(&self.record, number, now_us);
         if is_granted {
             self.numbers.push((own, number));
         }
@@ -248,7 +249,7 @@ impl HeldGrants<'_> {
         let Some((_, number)) = self.numbers.iter().find(|(node, _)| Some(*node) == own) else {
             return true;
         };
-        self.own = self.store.grants.begin(&self.record, *number);
+        self.own = self.coordinator.grants.begin(&self.record, *number);
         self.own.is_some()
     }
 
@@ -278,7 +279,7 @@ impl Drop for HeldGrants<'_> {
         self.own = None;
         for (node, number) in std::mem::take(&mut self.numbers) {
             let Some(peer) = self.topology.peer(node) else {
-                self.store.grants.release(&self.record, number);
+                self.coordinator.grants.release(&self.record, number);
                 continue;
             };
             let header = Release { key: self.record.clone(), number: number.0 };

@@ -59,14 +59,17 @@ pub(crate) use coordinator::{Fence, GrantNumbers};
 pub(crate) use majority::majority;
 pub(crate) use table::GrantNumber;
 
+use crate::local_node::LocalNode;
+use crate::replica::Replica;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use table::GrantTable;
 
-/// The grants that this node has given as a primary.
-#[derive(Default)]
+/// The grants that this node gives as a primary. Shared; every method takes `&self`.
 pub(crate) struct Grants {
+    local: Arc<LocalNode>,
+    replica: Arc<Replica>,
     table: Mutex<GrantTable>,
 }
 
@@ -79,6 +82,11 @@ pub(crate) struct GrantedWrite {
 }
 
 impl Grants {
+    pub(crate) fn new(local: &Arc<LocalNode>, replica: &Arc<Replica>) -> Arc<Self> {
+        let (local, replica) = (Arc::clone(local), Arc::clone(replica));
+        Arc::new(Self { local, replica, table: Mutex::default() })
+    }
+
     fn grant(&self, record: &[u8], number: GrantNumber, now_us: u64) -> bool {
         self.table.lock().grant(record, number, now_us)
     }

@@ -1,10 +1,10 @@
 //! The primary's side: gives grants and takes them back.
 
 use super::GrantNumber;
+use super::Grants;
 use crate::error::RequestError;
 use crate::replica::Copy;
 use crate::service::{Refusal, refuse};
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder};
@@ -12,7 +12,7 @@ use quoit_store::engine::Access;
 use quoit_wire::internode::grants::{Grant, Granted, REFUSED_GRANTED, Release};
 use std::sync::Arc;
 
-impl ReplicatedStore {
+impl Grants {
     /// A number that no grant of this node has had, in this process or an earlier one. A durable write once
     /// in a million numbers.
     pub(super) fn grant_number(&self) -> Result<GrantNumber, RequestError> {
@@ -30,7 +30,7 @@ impl ReplicatedStore {
             Ok(number) => number,
             Err(fault) => return refuse(reply, &fault.into()),
         };
-        if !self.grants.grant(&grant.key, number, self.local.clock.monotonic_us()) {
+        if !self.grant(&grant.key, number, self.local.clock.monotonic_us()) {
             return reply.refuse(REFUSED_GRANTED, "another write holds a grant of the record");
         }
         // Read after the grant is noted: what was taken under earlier grants is seen.
@@ -59,7 +59,7 @@ impl ReplicatedStore {
     pub(crate) fn serve_release(&self, request: &IncomingRequest, reply: Responder) {
         match Release::decode(request.header.clone()) {
             Ok(release) => {
-                self.grants.release(&release.key, GrantNumber(release.number));
+                self.release(&release.key, GrantNumber(release.number));
                 reply.send(&(), b"");
             }
             Err(fault) => refuse(reply, &Refusal::Malformed(fault.to_string())),
@@ -91,7 +91,7 @@ impl ReplicatedStore {
     }
 
     fn withdraw(&self, record: &Bytes, number: GrantNumber, refusal: &Refusal, reply: Responder) {
-        self.grants.release(record, number);
+        self.release(record, number);
         refuse(reply, refusal);
     }
 }

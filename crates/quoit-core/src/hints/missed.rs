@@ -1,7 +1,8 @@
 //! Notes what nodes have missed, and keeps the notes on disk.
 
+use super::Hints;
+use crate::local_node::LocalNode;
 use crate::replica::Place;
-use crate::store::ReplicatedStore;
 use crate::topology::Topology;
 use crate::votes::NodePlace;
 use bytes::Bytes;
@@ -18,14 +19,29 @@ const GATHER: Duration = Duration::from_millis(100);
 /// When writing is tried again after the disk has refused.
 const AGAIN: Duration = Duration::from_secs(1);
 
-impl ReplicatedStore {
+/// Writes that primaries have missed, noted by their coordinator. Shared; every method takes `&self`.
+pub(crate) struct MissedWrites {
+    local: Arc<LocalNode>,
+    hints: Arc<Hints>,
+}
+
+impl MissedWrites {
+    pub(crate) const fn new(local: Arc<LocalNode>, hints: Arc<Hints>) -> Self {
+        Self { local, hints }
+    }
+
+    /// Takes note of calls that fail when nobody waits for them any more.
+    pub(crate) fn late(&self) -> Arc<Hints> {
+        Arc::clone(&self.hints)
+    }
+
     /// Notes that primaries have missed a write of which this node has a copy. `has_reached` tells who
     /// has the write or may have it yet.
     ///
     /// Where this node is no primary itself, or one of those reached is none, nothing has to be noted: that
     /// node hands its copy to all primaries. Nor is it where this node has not written its own copy, as when
     /// it became a primary while an object from another cluster was on its way: a hint leads to that copy.
-    pub(crate) fn note_missed(
+    pub(crate) fn note(
         &self,
         topology: &Topology,
         key: &Bytes,
@@ -47,13 +63,13 @@ impl ReplicatedStore {
     }
 
     /// Writes hints to disk, and looks at calls that have failed late, until the task is dropped.
-    pub(crate) async fn run_hints(self: Arc<Self>) {
+    pub(crate) async fn run(self: Arc<Self>) {
         loop {
             self.hints.wanted.notified().await;
             sleep(GATHER).await;
             self.note_late();
-            let store = Arc::clone(&self);
-            let flush = move || Ok(store.hints.flush()?);
+            let hints = Arc::clone(&self.hints);
+            let flush = move || Ok(hints.flush()?);
             if let Err(fault) = self.local.settings.blocking.aside(flush).await {
                 tracing::warn!(%fault, "hints are not on disk");
                 sleep(AGAIN).await;
@@ -72,7 +88,7 @@ impl ReplicatedStore {
         for encoded in keys {
             let Ok(key) = KeyRef::decode(&encoded) else { continue };
             let Ok((partition, n_val)) = self.local.partition_of(key) else { continue };
-            self.note_missed(&topology, &encoded, partition, n_val, &[own]);
+            self.note(&topology, &encoded, partition, n_val, &[own]);
         }
         if overflow {
             self.note_all_missed(&topology, own);
@@ -98,7 +114,7 @@ impl ReplicatedStore {
     /// # Errors
     ///
     /// When the disk refuses.
-    pub fn flush_hints(&self) -> Result<(), StoreError> {
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
         self.note_late();
         self.hints.flush()
     }

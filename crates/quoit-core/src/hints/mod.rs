@@ -11,6 +11,7 @@ mod missed;
 mod references;
 
 pub use fuzz::{fuzz_hint_file, hint_file_samples};
+pub(crate) use missed::MissedWrites;
 
 use bytes::Bytes;
 use file::{HintFile, HintLine};

@@ -150,7 +150,7 @@ fn read_in_place(store: &ReplicatedStore, kind: &PhaseKind, input: &Input) -> Op
         ShownObject::Whole(object) => Some(InPlace::Whole(Box::new(object))),
     };
     // Faults come again where they are told.
-    match store.get_in_place(input.key_ref(), &options, show) {
+    match store.coordinator.get_in_place(input.key_ref(), &options, show) {
         Ok(Some(ShownInPlace::Answer(found))) => found,
         _ => None,
     }
@@ -166,7 +166,7 @@ fn read_in_place(store: &ReplicatedStore, kind: &PhaseKind, input: &Input) -> Op
 async fn read_one(store: &ReplicatedStore, input: &Input) -> Result<Option<Object>, RequestError> {
     let notfound_ok = Some(false);
     let from_any = ReadOptions { r: Some(Quorum::One), notfound_ok, ..ReadOptions::default() };
-    match store.get(input.key_ref(), &from_any).await {
+    match store.coordinator.get(input.key_ref(), &from_any).await {
         Ok(None) | Err(RequestError::Unsatisfied { .. }) => {}
         found => return found,
     }
@@ -176,7 +176,7 @@ async fn read_one(store: &ReplicatedStore, input: &Input) -> Result<Option<Objec
         notfound_ok: Some(true),
         ..ReadOptions::default()
     };
-    store.get(input.key_ref(), &from_primary).await
+    store.coordinator.get(input.key_ref(), &from_primary).await
 }
 
 fn object_bytes(object: &Object) -> usize {

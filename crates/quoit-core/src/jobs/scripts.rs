@@ -100,7 +100,7 @@ async fn text_of(
         ScriptSource::Text(text) => return Ok(ScriptText::Source(text.clone())),
         ScriptSource::Stored(input) => input,
     };
-    let found = store.get(input.key_ref(), &ReadOptions::default()).await?;
+    let found = store.coordinator.get(input.key_ref(), &ReadOptions::default()).await?;
     let name = quoit_mapreduce::print_term(&input.to_term());
     let refused = |error: String| JobError::from(JobFault::Phase { phase, error });
     let Some(object) = found.filter(|object| !object.is_tombstone()) else {

@@ -2,12 +2,13 @@
 
 use super::{Accepted, needs_another, primaries_only};
 use crate::change::{Changed, Context, ObjectChange};
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::grants::Fence;
 use crate::options::{Precondition, ReadOptions, WriteOptions};
 use crate::replication::WrittenObject;
 use crate::request_log::{Finished, RequestCourse, RequestKind};
-use crate::store::{ReplicatedStore, object_props, record_at};
+use crate::store::{object_props, record_at};
 use crate::topology::Topology;
 use crate::write_replicas::SentForm;
 use bytes::Bytes;
@@ -73,13 +74,9 @@ pub enum Deleted {
 /// Quorums of a delete that wrote nothing.
 const NOTHING_ASKED: WriteQuorums = WriteQuorums { n_val: 1, w: 0, dw: 0, pw: 0, node_confirms: 0 };
 
-impl ReplicatedStore {
-    /// Deletes a record by writing a tombstone, which is reaped later.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ReplicatedStore::put`].
-    pub async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
+impl Coordinator {
+    /// As [`ReplicatedStore::delete`](crate::ReplicatedStore::delete).
+    pub(crate) async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
         let _entered = self.admit_put()?;
         let topology = self.local.settled_topology(request.write.timeout_ms).await;
         if self.local.coordinates(&topology, request.key, &request.write) {
@@ -168,7 +165,7 @@ impl ReplicatedStore {
         let quorums = self.write_quorums(topology, &at, props, &write);
         let context = match &request.context {
             Some(context) => {
-                self.check_context(context)?;
+                self.local.check_context(context)?;
                 Context::Given(context)
             }
             None => {
@@ -199,7 +196,11 @@ impl ReplicatedStore {
         let Changed { object, ticket, replicated } =
             self.change(&at, props, &change, replicates)?;
         if ticket.is_some() {
-            self.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), object.as_ref()));
+            self.hook.queue_written(
+                &at,
+                props,
+                WrittenObject::of(replicated.as_ref(), object.as_ref()),
+            );
         }
         let quorums = quorums.unwrap_or(NOTHING_ASKED);
         let sent = replicated.filter(|_| replicates).map(SentForm::Object);

@@ -19,7 +19,7 @@ impl ReadRun<'_> {
             return Ok(true);
         }
         let Some((_, object)) = self.merged_answers()? else { return Ok(false) };
-        if self.began.elapsed() >= self.store.sent_for() {
+        if self.began.elapsed() >= self.coordinator.local.sent_for() {
             return Ok(false);
         }
         let replicated = Replicated::new(&object, self.read.rule, self.read.n_val_class);
@@ -36,8 +36,8 @@ impl ReadRun<'_> {
 
     /// Replaces this node's copy; whether that could be done.
     pub(super) fn replace_own(&self, replicated: &Replicated) -> bool {
-        let replaced = self.store.replica.heal_own(&self.read.at, replicated);
-        self.store.stats().count(match replaced {
+        let replaced = self.coordinator.replica.heal_own(&self.read.at, replicated);
+        self.coordinator.local.stats.count(match replaced {
             Ok(_) => Counter::ReadRepairs,
             Err(_) => Counter::ReadRepairsSkipped,
         });

@@ -25,8 +25,8 @@ impl ReadRun<'_> {
         if self.read.rule != MergeRule::Causal || self.behind(own).is_empty() {
             return Ok(());
         }
-        let is_in_pages = wait_if_blocked(self.store.local.settings.blocking, |access| {
-            Ok(self.store.local.records.is_in_pages(&at, access)?)
+        let is_in_pages = wait_if_blocked(self.coordinator.local.settings.blocking, |access| {
+            Ok(self.coordinator.local.records.is_in_pages(&at, access)?)
         })?;
         if !is_in_pages {
             return Ok(());
@@ -42,7 +42,7 @@ impl ReadRun<'_> {
                 }
             }
         }
-        self.store.stats().add(Counter::ReadRepairs, repaired.len() as u64);
+        self.coordinator.local.stats.add(Counter::ReadRepairs, repaired.len() as u64);
         Ok(())
     }
 
@@ -73,10 +73,10 @@ impl ReadRun<'_> {
     ) -> Result<Option<u64>, Stop> {
         let Some(peer) = self.topology.peer(node) else { return Ok(None) };
         let key = Bytes::copy_from_slice(at.encoded);
-        let united = self.store.unite_by_ranges(peer, at.partition, &key);
+        let united = self.coordinator.replica.unite_by_ranges(peer, at.partition, &key);
         match timeout_at(deadline, united).await {
             Ok(Ok(Some(_))) => {
-                let meta = self.store.local.records.head(at).map_err(RequestError::from)?;
+                let meta = self.coordinator.local.records.head(at).map_err(RequestError::from)?;
                 Ok(meta.map(|meta| meta.digest))
             }
             Ok(Ok(None)) => Ok(None),

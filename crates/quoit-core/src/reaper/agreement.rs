@@ -157,10 +157,10 @@ impl ReplicatedStore {
         let removed = self.ask(topology, &batch, Phase::Reap).await;
         let (gone, left) = part(batch, &removed);
         later.extend(left);
-        if self.queues_reaps() {
+        if self.hook.queues_reaps() {
             for Candidate { noted, tombstone, .. } in gone.iter().filter(|each| !each.noted.is_told)
             {
-                self.queue_reaped(&noted.encoded, tombstone);
+                self.hook.queue_reaped(&noted.encoded, tombstone);
             }
         }
         let mut later: Vec<NotedTombstone> =
@@ -182,7 +182,7 @@ impl ReplicatedStore {
             batch.iter().zip(opinions).filter(|(_, opinion)| **opinion == Opinion::Differs);
         for (Candidate { noted, .. }, _) in differ.take(UNITED_COUNT) {
             let Ok(key) = KeyRef::decode(&noted.encoded) else { continue };
-            if let Err(fault) = self.refresh_own(key, &all).await {
+            if let Err(fault) = self.coordinator.refresh_own(key, &all).await {
                 tracing::debug!(%fault, "primaries that differ could not be brought together");
                 return;
             }

@@ -10,18 +10,10 @@ use crate::blocking::give_way;
 use crate::error::RequestError;
 use crate::replica::Place;
 use crate::store::ReplicatedStore;
-use quoit_planted::planted;
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 
 impl ReplicatedStore {
-    /// Whether the only node of all live layouts may be sent an older version of a record: by another
-    /// cluster, or by a member that is leaving.
-    pub(crate) fn may_get_older(&self) -> bool {
-        let has_members = self.local.control.read().members().count() > 1;
-        has_members && !planted!(ForgetsLeavers) || self.has_links() && !planted!(ForgetsAlone)
-    }
-
     /// Reaps what is due now on a node that is alone and returns how many records went.
     ///
     /// # Errors
@@ -33,7 +25,7 @@ impl ReplicatedStore {
         let due = self.due_tombstones(delay_ms).await?;
         let store = Arc::clone(self);
         let reap = move || {
-            if store.may_get_older() {
+            if store.hook.may_get_older() {
                 match store.record_reaps(&due) {
                     // There is room for further reap records when some have retired.
                     Err(RequestError::Overload) => {
@@ -71,13 +63,13 @@ impl ReplicatedStore {
 
     fn reap(&self, noted: &NotedTombstone) -> Result<bool, StoreError> {
         let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(false) };
-        let tombstone = match !noted.is_told && self.queues_reaps() {
+        let tombstone = match !noted.is_told && self.hook.queues_reaps() {
             true => self.tombstone_of(noted).unwrap_or_default(),
             false => None,
         };
         let is_reaped = self.replica.reap_copy(&place.at(), noted.digest)?;
         if let Some(tombstone) = tombstone.filter(|_| is_reaped) {
-            self.queue_reaped(&noted.encoded, &tombstone);
+            self.hook.queue_reaped(&noted.encoded, &tombstone);
         }
         Ok(is_reaped)
     }

@@ -102,17 +102,11 @@ struct Last {
 }
 
 impl ReplicatedStore {
-    /// How long after its beginning a request may still send to further replicas what it has read or written:
-    /// twice as long as a connection may be silent, which is a minute.
-    pub(crate) fn sent_for(&self) -> Duration {
-        2 * self.local.internode.idle_timeout()
-    }
-
     /// Time between two rounds, two minutes: as long as a request sends, and twice as long as a connection
     /// may be silent. One that is silent for longer is closed at both ends, and a receiver has as long for
     /// what has arrived.
     fn rounds_apart(&self) -> Duration {
-        self.sent_for() + 2 * self.local.internode.idle_timeout()
+        self.local.sent_for() + 2 * self.local.internode.idle_timeout()
     }
 
     /// Members that keep this node's reap records from being forgotten, by the last round of questions.

@@ -2,7 +2,7 @@ use super::*;
 use crate::replica::Place;
 use proptest::prelude::*;
 use quoit_model::clock::Actor;
-use quoit_model::data_type::{Coordinator, Operation, SetChange, Value};
+use quoit_model::data_type::{EventAuthor, Operation, SetChange, Value};
 use quoit_model::hash::RingSize;
 use quoit_model::hash::{Identity, KeyHash, Partition, Placement};
 use quoit_model::hll::Precision;
@@ -54,9 +54,9 @@ fn changes(numbers: impl Iterator<Item = u16>, adds: bool) -> Operation {
     Operation::Set(numbers.map(element).map(change).collect())
 }
 
-fn author(actor: &Actor) -> Coordinator<'_> {
+fn author(actor: &Actor) -> EventAuthor<'_> {
     let hll_precision = Precision::default();
-    Coordinator { actor, time_secs: 1, now_us: 1, hll_precision }
+    EventAuthor { actor, time_secs: 1, now_us: 1, hll_precision }
 }
 
 /// Does an operation as the coordination does: in the pages where the record lies there.

@@ -6,15 +6,16 @@
 //! nothing is stored, and what is stored keeps out what the tombstone covers by its own clock, also when
 //! the reap record has gone.
 
-use super::{Place, Replica, Replicated, merge, merge_rule};
+use super::{ApplyOutcome, Place, Replica, Replicated, merge, merge_rule};
 use crate::error::RequestError;
 use crate::reap_records::{AddReapRecordsError, ReapRecord, ReapedTombstone};
-use crate::store::decode;
+use crate::store::{decode, wait_if_blocked};
 use bytes::Bytes;
 use quoit_cluster::NoSuchType;
 use quoit_model::clock::VersionVector;
 use quoit_model::hash::Partition;
 use quoit_model::object::Object;
+use quoit_planted::planted;
 use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
@@ -147,6 +148,67 @@ impl Replica {
                 }
             }
         })
+    }
+
+    /// The reap record that has kept all of an arrived object out; `None` where nothing or something else
+    /// did.
+    ///
+    /// # Errors
+    ///
+    /// When the reap record can't be read.
+    pub(crate) fn kept_out_by(
+        &self,
+        at: &RecordAt<'_>,
+        taken: Option<ApplyOutcome>,
+    ) -> Result<Option<ReapRecord>, RequestError> {
+        if taken != Some(ApplyOutcome::Nothing) || planted!(KeepsOutSilently) {
+            return Ok(None);
+        }
+        Ok(self.reap_record_at(at, Access::Wait)?.flatten())
+    }
+
+    /// The reap record of a name, if there is one; the outer `None` when the disk has to be waited for.
+    fn reap_record_at(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+    ) -> Result<Option<Option<ReapRecord>>, RequestError> {
+        let RecordAt { partition, identity, .. } = *at;
+        Ok(match self.reap_records.get(at, access) {
+            Ok(ReapedTombstone::WouldBlock) => None,
+            // A damaged one counts as lost.
+            Ok(ReapedTombstone::Missing) | Err(StoreError::Corrupt { .. }) => Some(None),
+            Ok(ReapedTombstone::Found(tombstone)) => {
+                let name = Bytes::copy_from_slice(at.encoded);
+                Some(Some(ReapRecord { partition, identity, name, tombstone }))
+            }
+            Err(fault) => return Err(fault.into()),
+        })
+    }
+
+    /// The reaped tombstone that has kept all of an object of another cluster out, to be sent to the clusters
+    /// that this one replicates to: the other one has missed the delete. `None` where nothing or something
+    /// else did, and of a tombstone, which hides nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the reap record can't be read.
+    pub(crate) fn delete_missed_elsewhere(
+        &self,
+        at: &RecordAt<'_>,
+        arrived: &Replicated,
+        taken: ApplyOutcome,
+    ) -> Result<Option<Replicated>, RequestError> {
+        let is_kept_out = taken == ApplyOutcome::Nothing && !arrived.meta.tombstone;
+        if !is_kept_out || planted!(KeepsOutSilently) {
+            return Ok(None);
+        }
+        let record = wait_if_blocked(self.local.settings.blocking, |access| {
+            self.reap_record_at(at, access)
+        })?;
+        let tombstone = record.map(|record| decode(&record.tombstone)).transpose()?;
+        let (rule, class) = (arrived.rule, arrived.meta.n_val_class);
+        Ok(tombstone.map(|tombstone| Replicated::new(&tombstone, rule, class)))
     }
 
     /// Makes reap records, on the disk when this returns, and removes what they cover of what is stored.

@@ -96,7 +96,7 @@ impl ReplicatedStore {
         object: &Object,
         arrival: &Arrival,
     ) -> Result<(), RequestError> {
-        self.check_context(&object.clock)?;
+        self.local.check_context(&object.clock)?;
         let receiving = self.receiving(encoded, arrival.dw).await?;
         let class = RecordMeta::class_of(receiving.props.n_val);
         let replicated = Replicated::new(object, merge_rule(&receiving.props), class);
@@ -149,7 +149,7 @@ impl ReplicatedStore {
         let Receiving { at, props, .. } = receiving;
         self.stats().count(Counter::SinkObjects);
         if is_news {
-            self.change_feeds.note(at, props, written);
+            self.hook.note_change(at, props, written);
         }
         if let Some(visited) = &arrival.visited
             && (is_news || arrival.may_be_again)
@@ -157,7 +157,7 @@ impl ReplicatedStore {
             && self.source_queues.settings().forwards
             && !planted!(ForwardsNothing)
         {
-            self.queue_for_others(at, props, written, visited.clone());
+            self.hook.queue_for_others(at, props, written, visited.clone());
         }
     }
 
@@ -188,9 +188,11 @@ impl ReplicatedStore {
                 is_news = before != Some(meta.digest);
             } else {
                 is_news = false;
-                if let Some(tombstone) = self.delete_missed_elsewhere(at, replicated, taken)? {
+                if let Some(tombstone) =
+                    self.replica.delete_missed_elsewhere(at, replicated, taken)?
+                {
                     let written = WrittenObject::Encoded(&tombstone);
-                    self.queue_for_others(at, &receiving.props, &written, Visited::new());
+                    self.hook.queue_for_others(at, &receiving.props, &written, Visited::new());
                 }
             }
         }
@@ -211,7 +213,7 @@ impl ReplicatedStore {
                 OwnWrite::Logged(ticket) => Some(ticket),
                 OwnWrite::None | OwnWrite::Settled => None,
             };
-            return self.confirm(quorums, ticket, None).await;
+            return self.coordinator.confirm(quorums, ticket, None).await;
         }
         let made = Made {
             key: Bytes::copy_from_slice(at.encoded),
@@ -223,7 +225,7 @@ impl ReplicatedStore {
             timeout_ms: None,
         };
         let asked = &mut AskedNodes::default();
-        self.write_replicas(Arc::clone(topology), layouts.clone(), &made, asked).await
+        self.coordinator.write_replicas(Arc::clone(topology), layouts.clone(), &made, asked).await
     }
 
     /// Reaps a tombstone that another cluster has reaped, if this node has it as it was there. It is not told

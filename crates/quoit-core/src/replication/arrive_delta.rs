@@ -104,7 +104,7 @@ impl ReplicatedStore {
         if !receiving.is_primary() {
             return Ok(false);
         }
-        let taken = self.take_from_elsewhere(copy, at.partition, encoded).await;
+        let taken = self.replica.take_from_elsewhere(copy, at.partition, encoded).await;
         let Some(written) = taken.map_err(RequestError::from)? else { return Ok(false) };
         if let Some(ticket) = written {
             self.local.synced(ticket).await?;
@@ -118,7 +118,7 @@ impl ReplicatedStore {
             .collect();
         let mut united_count = 1;
         for peer in primaries.iter().filter_map(|node| topology.peer(*node)) {
-            let united = self.unite_by_ranges(peer, at.partition, encoded).await;
+            let united = self.replica.unite_by_ranges(peer, at.partition, encoded).await;
             united_count += usize::from(united.is_ok_and(|united| united.is_some()));
         }
         if united_count * 2 <= primaries.len() {
@@ -137,7 +137,7 @@ impl ReplicatedStore {
         let at = &receiving.at;
         let before = self.local.records.head(at)?.map(|meta| meta.digest);
         let joined = wait_if_blocked(self.local.settings.blocking, |access| {
-            Ok(match self.join_copy(at, joining, access)? {
+            Ok(match self.replica.join_copy(at, joining, access)? {
                 Joined::WouldBlock => None,
                 joined => Some(joined),
             })

@@ -163,7 +163,7 @@ impl ReplicatedStore {
             let at = record_at(&state, props, key, encoded);
             let object = Object::decode(object)
                 .map_err(|fault| RequestError::Vetoed(format!("a copied object: {fault}")))?;
-            self.check_context(&object.clock)?;
+            self.local.check_context(&object.clock)?;
             let class = RecordMeta::class_of(props.n_val);
             let Replicated { meta, object, .. } =
                 Replicated::new(&object, merge_rule(props), class);

@@ -261,7 +261,7 @@ impl ReplicatedStore {
             };
             record_at(&state, props, key, encoded)
         };
-        if let Ok(Copy::Found(_, Some(stored))) = self.own_copy(&at).await {
+        if let Ok(Copy::Found(_, Some(stored))) = self.coordinator.own_copy(&at).await {
             return value_of(stored).map(Some);
         }
         let options = ReadOptions {
@@ -270,8 +270,8 @@ impl ReplicatedStore {
             notfound_ok: Some(false),
             ..ReadOptions::default()
         };
-        let _entered = self.admit_get()?;
-        if let Some(object) = self.get_unresolved(key, &options).await? {
+        let _entered = self.coordinator.admit_get()?;
+        if let Some(object) = self.coordinator.get_unresolved(key, &options).await? {
             let mut stored = Vec::new();
             object.encode_into(&mut stored);
             let stored = Bytes::from(stored);

@@ -62,7 +62,7 @@ impl ReplicatedStore {
             return Ok(object);
         }
         let quorum = ReadOptions { r: Some(Quorum::Quorum), ..ReadOptions::default() };
-        let whole = self.get_unresolved(key, &quorum).await?;
+        let whole = self.coordinator.get_unresolved(key, &quorum).await?;
         let mut object = whole.filter(Object::has_data_type).unwrap_or(object);
         let is_typed = {
             let state = self.local.control.read();

@@ -1,17 +1,22 @@
 //! The coordinator's hook: what it has written is queued for other clusters.
 
+use super::SourceQueues;
 use super::entry::{EntryReference, Visited};
+use crate::changes::ChangeFeeds;
+use crate::local_node::LocalNode;
 use crate::replica::Replicated;
 use crate::stats::Counter;
-use crate::store::{ReplicatedStore, decode, object_props};
+use crate::store::{decode, object_props};
 use crate::write_replicas::SentDelta;
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, ReplMode};
+use quoit_planted::planted;
 use quoit_store::engine::{Access, Fetch, RecordAt};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Longer deltas are not queued: each entry in memory may hold one.
 const DELTA_BYTES_MAX: usize = 4 << 10;
@@ -73,7 +78,35 @@ impl<'a> WrittenObject<'a> {
     }
 }
 
-impl ReplicatedStore {
+/// What other clusters, and readers of change feeds, are told of a node's writes. Shared; every method takes
+/// `&self`.
+pub(crate) struct WriteHook {
+    local: Arc<LocalNode>,
+    source_queues: Arc<SourceQueues>,
+    change_feeds: Arc<ChangeFeeds>,
+    /// Whether this node consumes queues of other clusters.
+    consumes: AtomicBool,
+}
+
+impl WriteHook {
+    pub(crate) const fn new(
+        local: Arc<LocalNode>,
+        source_queues: Arc<SourceQueues>,
+        change_feeds: Arc<ChangeFeeds>,
+    ) -> Self {
+        Self { local, source_queues, change_feeds, consumes: AtomicBool::new(false) }
+    }
+
+    /// Tells change feeds alone of a write.
+    pub(crate) fn note_change(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        written: &WrittenObject<'_>,
+    ) {
+        self.change_feeds.note(at, props, written);
+    }
+
     /// Whether an object of this size goes into a queue with the entry of its write, if one takes writes.
     pub(crate) fn is_held(&self, size_bytes: usize) -> bool {
         self.source_queues.is_active()
@@ -88,7 +121,7 @@ impl ReplicatedStore {
     }
 
     /// Says whether this node consumes queues of other clusters.
-    pub fn set_consumes(&self, consumes: bool) {
+    pub(crate) fn set_consumes(&self, consumes: bool) {
         self.consumes.store(consumes, Ordering::Relaxed);
     }
 
@@ -101,13 +134,13 @@ impl ReplicatedStore {
         props: &BucketProps,
         written: WrittenObject<'_>,
     ) {
-        self.change_feeds.note(at, props, &written);
+        self.note_change(at, props, &written);
         if self.source_queues.is_active() || self.source_queues.has_full_sync() {
             self.queue_for_others(at, props, &written, Visited::new());
         }
     }
 
-    /// As [`ReplicatedStore::queue_written`], of something that has visited other clusters on its way.
+    /// As [`WriteHook::queue_written`], of something that has visited other clusters on its way.
     pub(crate) fn queue_for_others(
         &self,
         at: &RecordAt<'_>,
@@ -131,11 +164,16 @@ impl ReplicatedStore {
         let key = Bytes::copy_from_slice(at.encoded);
         let now_us = self.local.clock.unix_us();
         let discards = self.source_queues.push(at.key.bucket, key, reference, visited, now_us);
-        self.stats().add(Counter::QueueDiscards, discards);
+        self.local.stats.add(Counter::QueueDiscards, discards);
     }
-}
 
-impl ReplicatedStore {
+    /// Whether the only node of all live layouts may be sent an older version of a record: by another
+    /// cluster, or by a member that is leaving.
+    pub(crate) fn may_get_older(&self) -> bool {
+        let has_members = self.local.control.read().members().count() > 1;
+        has_members && !planted!(ForgetsLeavers) || self.has_links() && !planted!(ForgetsAlone)
+    }
+
     /// Whether reaps of tombstones are queued.
     pub(crate) fn queues_reaps(&self) -> bool {
         self.source_queues.is_active() && self.source_queues.settings().queues_reaps

@@ -41,7 +41,7 @@ pub use entry::{EntrySequence, QueuePriority, Visited, VisitedCluster};
 pub use fetch::{BatchBounds, Patience, QueuedObject, QueuedValue};
 pub use filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
 pub use fuzz::{fuzz_source_journal, source_journal_samples};
-pub(crate) use hook::WrittenObject;
+pub(crate) use hook::{WriteHook, WrittenObject};
 pub(crate) use journal::{Cursor, Journal, JournalEntry};
 pub use missed::CheckNumber;
 pub use operators::ReplicationOperator;

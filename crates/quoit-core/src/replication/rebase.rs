@@ -67,6 +67,6 @@ impl ReplicatedStore {
         let precondition = Precondition { clock: Some(clock.clone()), ..Precondition::default() };
         let request =
             DeleteRequest { context: Some(clock), precondition, ..DeleteRequest::of(key) };
-        self.delete(request).await
+        self.coordinator.delete(request).await
     }
 }

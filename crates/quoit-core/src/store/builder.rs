@@ -2,21 +2,20 @@
 
 use super::{ReplicatedStore, StoreSettings};
 use crate::changes::{ChangeFeeds, ChangeLog};
+use crate::coordinator::Coordinator;
 use crate::dots::DotSequence;
 use crate::exchange::Exchanges;
+use crate::grants::Grants;
 use crate::healing::Healing;
-use crate::hints::Hints;
-use crate::in_flight::InFlight;
+use crate::hints::{Hints, MissedWrites};
 use crate::listing::Listings;
 use crate::local_node::LocalNode;
 use crate::reap_records::ReapRecords;
 use crate::reaper::Reaper;
 use crate::replica::Replica;
-use crate::replication::{ConflictCounts, SourceQueueSettings, SourceQueues};
-use crate::request_log::RequestLog;
+use crate::replication::{ConflictCounts, SourceQueueSettings, SourceQueues, WriteHook};
 use crate::riak_trees::RiakTrees;
 use crate::transfer::Transfers;
-use crate::write_clock::WriteClock;
 use parking_lot::Mutex;
 use quoit_cluster::{ControlPlane, Internode};
 use quoit_model::key::BucketRef;
@@ -24,7 +23,6 @@ use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
 use quoit_store::seam::{Clock, Disk};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 /// The property `compression` of buckets.
@@ -137,26 +135,42 @@ impl StoreBuilder {
             Arc::clone(&reaper),
             Arc::clone(&suspects),
         );
+        let replica = Arc::new(replica);
+        let grants = Grants::new(&local, &replica);
+        let change_feeds = ChangeFeeds::new(&local, change_log);
+        let (hints, source_queues) = (Arc::new(hints), Arc::new(source_queues));
+        let hook = WriteHook::new(
+            Arc::clone(&local),
+            Arc::clone(&source_queues),
+            Arc::clone(&change_feeds),
+        );
+        let hook = Arc::new(hook);
+        let missed = Arc::new(MissedWrites::new(Arc::clone(&local), Arc::clone(&hints)));
+        let coordinator = Coordinator::new(
+            Arc::clone(&local),
+            Arc::clone(&replica),
+            Arc::clone(&hook),
+            Arc::clone(&missed),
+            Arc::clone(&grants),
+        );
         let (limits, share_min) = (settings.transfer_limits, settings.transfer_share_min.0);
         Arc::new(ReplicatedStore {
             listings: Listings::new(&local, &reaper, &healing),
-            change_feeds: ChangeFeeds::new(&local, change_log),
-            replica: Arc::new(replica),
+            coordinator: Arc::new(coordinator),
+            change_feeds,
+            hook,
+            missed,
+            replica,
             transfers: Transfers::new(limits, share_min, suspects),
-            write_clock: WriteClock::default(),
-            hints: Arc::new(hints),
+            hints,
             reaper,
-            gets: InFlight::new(settings.limits.concurrent_request_count_max),
-            puts: InFlight::new(settings.limits.concurrent_request_count_max),
             exchanges: Exchanges::new(own, settings.exchanges),
-            grants: Arc::default(),
+            grants,
             healing,
-            source_queues: Arc::new(source_queues),
+            source_queues,
             conflicts: ConflictCounts::default(),
             replication_operator: OnceLock::new(),
             riak_trees,
-            consumes: AtomicBool::new(false),
-            request_log: RequestLog::new(settings.request_log),
             room: OnceLock::new(),
             local,
         })

@@ -171,7 +171,7 @@ impl ReplicatedStore {
         let (key, _) = record;
         let mut sent = self.hand_pages(peer, partition, record).await?;
         if sent == SentInPages::InPages {
-            if let Some(byte_count) = self.unite_by_ranges(peer, partition, key).await? {
+            if let Some(byte_count) = self.replica.unite_by_ranges(peer, partition, key).await? {
                 self.transfers.throttle.wait_for(byte_count).await;
                 return Ok(Some(byte_count));
             }

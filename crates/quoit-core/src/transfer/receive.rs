@@ -132,7 +132,7 @@ impl ReplicatedStore {
             };
             let place = self.local.place(&record.key, deliver.partition)?;
             let outcome = self.replica.take_copy(&place.at(), &replicated, true, Access::Wait)?;
-            taken.kept_out_by.extend(self.kept_out_by(&place.at(), outcome)?);
+            taken.kept_out_by.extend(self.replica.kept_out_by(&place.at(), outcome)?);
             if let Some(ApplyOutcome::Written(ticket, _)) = outcome {
                 let joined = |last| self.local.engine.joined(last, ticket);
                 taken.ticket = Some(taken.ticket.map_or(ticket, joined));

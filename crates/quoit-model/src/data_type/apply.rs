@@ -63,7 +63,7 @@ pub enum ApplyError {
 
 /// Maker of an operation's events, and their time.
 #[derive(Clone, Copy, Debug)]
-pub struct Coordinator<'a> {
+pub struct EventAuthor<'a> {
     /// The incarnation that makes the events.
     pub actor: &'a Actor,
     /// The time of the events in the clock, seconds since year 0 as in [`Dot`].
@@ -82,7 +82,7 @@ pub(super) struct Request<'a> {
     ahead: EventSet,
     /// Runs of events that are waited for, with those that this request adds.
     deferred_run_count: usize,
-    coordinator: Coordinator<'a>,
+    coordinator: EventAuthor<'a>,
     /// Counter of the first event.
     first: u64,
     /// Counter of the last event so far; below `first` when there is none.
@@ -118,7 +118,7 @@ impl<'a> Request<'a> {
         clock: &CausalClock,
         record: &MapField,
         context: Option<&'a CausalClock>,
-        coordinator: Coordinator<'a>,
+        coordinator: EventAuthor<'a>,
         shared: bool,
     ) -> Result<Self, ApplyError> {
         let first = clock.next_counter(coordinator.actor).ok_or(ApplyError::NoEventLeft)?;
@@ -188,7 +188,7 @@ impl<'a> Request<'a> {
         if !self.shared || self.last < self.first {
             self.last = self.last.checked_add(1).ok_or(ApplyError::NoEventLeft)?;
         }
-        let Coordinator { actor, time_secs, .. } = self.coordinator;
+        let EventAuthor { actor, time_secs, .. } = self.coordinator;
         Ok(Dot { actor: actor.clone(), counter: self.last, time_secs })
     }
 

@@ -25,7 +25,7 @@ mod riak;
 mod state;
 mod value;
 
-pub use apply::{ApplyError, Coordinator, DEFERRED_RUNS_MAX};
+pub use apply::{ApplyError, DEFERRED_RUNS_MAX, EventAuthor};
 pub use clock::CausalClock;
 pub use codec::{DELTA_FORMAT_1, STATE_FORMAT_1};
 pub use error::StoredFormError;

@@ -11,7 +11,7 @@
 
 use super::context::incarnation_number;
 use super::{
-    ApplyError, CausalClock, Coordinator, Delta, EventSet, Operation, State, StoredFormError, codec,
+    ApplyError, CausalClock, Delta, EventAuthor, EventSet, Operation, State, StoredFormError, codec,
 };
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::Cursor;
@@ -237,7 +237,7 @@ impl Object {
         stored: Option<Self>,
         operation: &Operation,
         context: Option<&CausalClock>,
-        coordinator: Coordinator<'_>,
+        coordinator: EventAuthor<'_>,
         expires_at_secs: Option<u32>,
     ) -> Result<Self, UpdateError> {
         let bucket = operation.datatype();

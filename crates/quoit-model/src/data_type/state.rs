@@ -4,7 +4,7 @@ use super::apply::Request;
 use super::change::FieldChange;
 use super::content::{Content, MapField};
 use super::{
-    ApplyError, CausalClock, Coordinator, Operation, OperationError, Run, Value, value::value_of,
+    ApplyError, CausalClock, EventAuthor, Operation, OperationError, Run, Value, value::value_of,
 };
 use crate::clock::{Actor, Dot};
 use crate::props::Datatype;
@@ -116,7 +116,7 @@ impl State {
         clock: &CausalClock,
         operation: &Operation,
         context: Option<&CausalClock>,
-        coordinator: Coordinator<'_>,
+        coordinator: EventAuthor<'_>,
     ) -> Result<Delta, ApplyError> {
         operation.check(self.datatype)?;
         let has_removes = matches!(self.datatype, Datatype::Set | Datatype::Map);
@@ -126,7 +126,7 @@ impl State {
         let context = context.filter(|_| has_removes);
         let request = Request::new(clock, &self.record, context, coordinator, shared)?;
         let (change, run) = request.operate(&self.record, operation)?;
-        let Coordinator { actor, time_secs, .. } = coordinator;
+        let EventAuthor { actor, time_secs, .. } = coordinator;
         Ok(Delta { datatype: self.datatype, actor: actor.clone(), run, time_secs, change })
     }
 
@@ -140,7 +140,7 @@ impl State {
         clock: &mut CausalClock,
         operation: &Operation,
         context: Option<&CausalClock>,
-        coordinator: Coordinator<'_>,
+        coordinator: EventAuthor<'_>,
     ) -> Result<Delta, ApplyError> {
         let delta = self.delta(clock, operation, context, coordinator)?;
         self.join(clock, &delta)?;

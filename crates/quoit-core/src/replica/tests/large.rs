@@ -3,7 +3,7 @@
 
 use super::*;
 use quoit_model::data_type::{
-    Coordinator, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange, State, Value,
+    EventAuthor, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange, State, Value,
 };
 use quoit_model::hll::Precision;
 use quoit_model::key::PIECE_TYPE;
@@ -27,7 +27,7 @@ fn add(is_map: bool, numbers: std::ops::Range<u32>) -> Operation {
 fn updated(stored: Option<&Object>, operation: &Operation, by: &[u8]) -> Object {
     let actor = Actor(by.into());
     let hll_precision = Precision::default();
-    let coordinator = Coordinator { actor: &actor, time_secs: 1, now_us: 1, hll_precision };
+    let coordinator = EventAuthor { actor: &actor, time_secs: 1, now_us: 1, hll_precision };
     let updated = Object::update_data_type(stored.cloned(), operation, None, coordinator, None);
     updated.expect("elements can be added")
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::data_type::{Coordinator, FieldKind, Operation, ShownForm, Value, context};
+use crate::data_type::{EventAuthor, FieldKind, Operation, ShownForm, Value, context};
 use crate::hll::Precision;
 
 fn actor(name: u8) -> Actor {
@@ -132,7 +132,7 @@ fn versions_of_a_counter_never_count_twice() {
 
 /// An update of a counter, by the store of this name.
 fn counted_here(object: Option<Object>, name: u8, amount: i64) -> Object {
-    let coordinator = Coordinator {
+    let coordinator = EventAuthor {
         actor: &context::incarnation(&Actor([name; 8].as_slice().into()), 1),
         time_secs: 9,
         now_us: 9_000_000,

@@ -22,8 +22,8 @@ impl Replica {
         Self { incarnation, plain_counter: 0, object: None }
     }
 
-    fn coordinator(&self) -> Coordinator<'_> {
-        Coordinator {
+    fn coordinator(&self) -> EventAuthor<'_> {
+        EventAuthor {
             actor: &self.incarnation,
             time_secs: 1,
             now_us: 5,
@@ -41,7 +41,7 @@ impl Replica {
     }
 
     fn update(&mut self, operation: &Operation, context: Option<&CausalClock>) -> State {
-        let coordinator = Coordinator {
+        let coordinator = EventAuthor {
             actor: &self.incarnation,
             time_secs: 1,
             now_us: 5,
@@ -258,7 +258,7 @@ fn values_of_clients_stay_beside_the_state() {
 fn a_record_of_another_type_is_left_alone() {
     let mut replica = Replica::new(1);
     replica.update(&add("x"), None);
-    let coordinator = Coordinator {
+    let coordinator = EventAuthor {
         actor: &replica.incarnation,
         time_secs: 1,
         now_us: 5,

@@ -7,7 +7,7 @@ use crate::data_type::content::Content;
 use crate::data_type::object::{Described, Life};
 use crate::data_type::value::value_of;
 use crate::data_type::{
-    CausalClock, Coordinator, Delta, FieldName, Operation, State, StoredFormError, UpdateError,
+    CausalClock, Delta, EventAuthor, FieldName, Operation, State, StoredFormError, UpdateError,
     Value,
 };
 use crate::object::{Object, Sibling};
@@ -231,7 +231,7 @@ impl PagedObject {
         self,
         operation: &Operation,
         context: Option<&CausalClock>,
-        coordinator: Coordinator<'_>,
+        coordinator: EventAuthor<'_>,
         pages: &mut P,
     ) -> Result<Result<(Self, Delta), UpdateError>, P::Error> {
         let Self { generation, mut object, root } = self;
