@@ -31,19 +31,24 @@ mod losses;
 mod map_work;
 mod node_figures;
 mod options;
+mod partition_set;
+mod placement;
 mod precommit;
 mod put;
 mod read_replicas;
 mod reap_records;
 mod reaper;
 mod records;
+mod refusal;
 mod replica;
 mod replication;
 mod request_log;
 mod riak_trees;
 mod service;
+mod settings;
 mod stats;
 mod store;
+mod stored;
 mod topology;
 mod transfer;
 mod votes;
@@ -60,8 +65,7 @@ pub use data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamedItems};
 pub use dots::{CounterReserve, DotSequence, Unreserved};
 pub use error::{DataTypeError, QuorumKind, RequestError, Unmet};
 pub use exchange::{
-    CopyElsewhere, ExchangeSettings, ExchangeStats, PartitionExchanges, RangesAnswer,
-    RangesQuestion,
+    CopyElsewhere, ExchangeStats, PartitionExchanges, RangesAnswer, RangesQuestion,
 };
 pub use folds::{Fold, FoldFound, FoldKind, FoldProgress, Method};
 pub use given::{BegunBatch, GivenInPlace, GivenObject, PendingBatch};
@@ -77,7 +81,7 @@ pub use listing::{
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reap_records::{ReapRecordLimits, ReapRecordStats, fuzz_reap_records, reap_record_samples};
-pub use reaper::{DeleteMode, ReapRecordsHeldUp, TombstonesHeldUp};
+pub use reaper::{ReapRecordsHeldUp, TombstonesHeldUp};
 pub use replication::{
     ArcRange, Arrival, ArrivedDelta, BatchBounds, BucketConflicts, COMPARED_RANGE_COUNT_MAX,
     ChangeQueueError, CheckNumber, ClusterDigests, ClusterQuestion, ComparedRecord, CopiedPage,
@@ -93,15 +97,16 @@ pub use request_log::{
 pub use riak_trees::{
     RiakTreeFigures, RiakTrees, TreeClock, fuzz_riak_tree_file, riak_tree_file_samples,
 };
+pub use settings::{
+    DeleteMode, ExchangeSettings, HintCountMax, Limits, PageRecordsMax, StoreSettings,
+    TIMEOUT_MS_DEFAULT, TransferLimits, TransferShareMin,
+};
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
     LatencySummary, LongRequest, Stats, StatsSnapshot,
 };
-pub use store::{
-    DiskRoom, HintCountMax, Limits, PageRecordsMax, PreflistPlace, ReplicatedStore, StoreBuilder,
-    StoreSettings, TIMEOUT_MS_DEFAULT, TransferShareMin,
-};
+pub use store::{DiskRoom, PreflistPlace, ReplicatedStore, StoreBuilder};
 pub use transfer::{
     ActiveTransfer, LimitChange, NodeTransfers, PlanEstimate, TransferEstimate, TransferKind,
-    TransferLimits, TransferStats, WaitingHints,
+    TransferStats, WaitingHints,
 };

@@ -3,15 +3,14 @@
 
 use crate::dots::DotSequence;
 use crate::error::RequestError;
-use crate::listing::{CHUNK_TIMEOUT, PartitionSet};
 use crate::options::WriteOptions;
+use crate::partition_set::PartitionSet;
+use crate::placement::{Place, n_val_of, n_vals, object_props, primaries, record_at};
 use crate::records::Records;
-use crate::replica::Place;
-use crate::service::Refusal;
+use crate::refusal::Refusal;
+use crate::settings::{StoreSettings, TIMEOUT_MS_DEFAULT};
 use crate::stats::Stats;
-use crate::store::{StoreSettings, TIMEOUT_MS_DEFAULT, object_props, record_at};
 use crate::topology::Topology;
-use crate::transfer::{n_val_of, n_vals, primaries};
 use crate::votes::ReplicaCount;
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
@@ -223,10 +222,14 @@ impl LocalNode {
         self.control.read().replicas_lowered_at() > state_version
     }
 
-    /// The nodes and layouts after those of a version, by which a node was asked in vain.
-    pub(crate) async fn topology_after(&self, version: u64) -> Result<Arc<Topology>, RequestError> {
+    /// The nodes and layouts after those of a version, by which a node was asked in vain, if they come in time.
+    pub(crate) async fn topology_after(
+        &self,
+        version: u64,
+        limit: Duration,
+    ) -> Result<Arc<Topology>, RequestError> {
         if self.topology_now().version() == version {
-            self.wait_for_newer(version, Instant::now() + CHUNK_TIMEOUT).await?;
+            self.wait_for_newer(version, Instant::now() + limit).await?;
         }
         Ok(self.topology())
     }

@@ -2,8 +2,8 @@
 
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
+use crate::placement::bucket_props;
 use crate::put::PutRequest;
-use crate::store::bucket_props;
 use quoit_model::props::{BucketProps, PrecommitCheck};
 use serde::de::IgnoredAny;
 

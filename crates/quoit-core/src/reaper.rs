@@ -23,7 +23,9 @@ pub use retirement::ReapRecordsHeldUp;
 pub use waits::TombstonesHeldUp;
 
 use crate::error::RequestError;
-use crate::store::{ReplicatedStore, decode};
+use crate::settings::DeleteMode;
+use crate::store::ReplicatedStore;
+use crate::stored::decode;
 use bytes::Bytes;
 use marks::Marks;
 use parking_lot::Mutex;
@@ -52,34 +54,6 @@ const DUE_COUNT_MAX: usize = 5_000;
 const SCAN_PAGE: usize = 250;
 /// How long a scan works before tombstones that are due have their turn.
 const SCAN_US: u64 = 100_000;
-
-/// How soon after its writing a tombstone is reaped (`delete_mode`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DeleteMode {
-    /// Never.
-    Keep,
-    /// With the write that makes it.
-    Immediate,
-    /// After so many milliseconds.
-    AfterMs(u64),
-}
-
-impl DeleteMode {
-    /// Milliseconds that a tombstone lives at least; `None` = for ever.
-    const fn delay_ms(self) -> Option<u64> {
-        match self {
-            Self::Keep => None,
-            Self::Immediate => Some(0),
-            Self::AfterMs(delay_ms) => Some(delay_ms),
-        }
-    }
-}
-
-impl Default for DeleteMode {
-    fn default() -> Self {
-        Self::AfterMs(3_000)
-    }
-}
 
 /// A tombstone that will be reaped if it is still there when it is due.
 struct NotedTombstone {

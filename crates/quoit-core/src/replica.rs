@@ -8,16 +8,15 @@ pub(crate) use reaped::{Admitted, Reaped, clock_of, written_over};
 
 use crate::error::RequestError;
 use crate::local_node::LocalNode;
+use crate::placement::Place;
 use crate::reap_records::ReapRecords;
 use crate::reaper::Reaper;
 use crate::records::{Records, Updated, WrittenPages};
-use crate::store::{decode, wait_if_blocked};
+use crate::stored::{decode, wait_if_blocked};
 use crate::transfer::Suspects;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::data_type::pages::PagedObject;
-use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
-use quoit_model::key::{KeyError, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
 use quoit_model::props::BucketProps;
@@ -31,29 +30,6 @@ use quoit_wire::internode::data::MergeRule;
 use std::sync::Arc;
 
 use in_pages::{MergePages, take_in_pages};
-
-/// A record's place, found from its encoded name alone.
-pub(crate) struct Place<'a> {
-    key: KeyRef<'a>,
-    encoded: &'a [u8],
-    identity: Identity,
-    partition: Partition,
-}
-
-impl<'a> Place<'a> {
-    /// The place of a record whose partition a coordinator has worked out.
-    pub(crate) fn new(encoded: &'a [u8], partition: Partition) -> Result<Self, KeyError> {
-        let key = KeyRef::decode(encoded)?;
-        // The identity does not depend on the bucket's placement.
-        let identity = KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey).identity;
-        Ok(Self { key, encoded, identity, partition })
-    }
-
-    pub(crate) const fn at(&self) -> RecordAt<'a> {
-        let Self { key, encoded, identity, partition } = *self;
-        RecordAt { key, encoded, identity, partition }
-    }
-}
 
 /// A copy of a record as a reader sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -8,6 +8,7 @@ use crate::error::RequestError;
 use crate::exchange::read_path;
 use crate::grants::GrantNumber;
 use crate::records::PartCopy;
+use crate::refusal::{Refusal, refuse};
 use crate::replica::{ApplyOutcome, Copy, Replicated};
 use crate::stats::Counter;
 use crate::store::ReplicatedStore;
@@ -33,23 +34,6 @@ use std::sync::{Arc, Weak};
 pub(crate) struct ReplicaService {
     /// Weak: the transport holds the service, and the store holds the transport.
     store: Weak<ReplicatedStore>,
-}
-
-/// Why a request is not served.
-pub(crate) enum Refusal {
-    Malformed(String),
-    StaleLayout,
-    /// Of what was sent alone nothing can be made.
-    NeedsWhole,
-    /// An operator has switched off that this node takes what others hand over.
-    SwitchedOff,
-    Storage(RequestError),
-}
-
-impl From<RequestError> for Refusal {
-    fn from(fault: RequestError) -> Self {
-        Self::Storage(fault)
-    }
 }
 
 impl ReplicaService {
@@ -405,31 +389,6 @@ fn send_part(reply: Responder, copy: PartCopy) {
                 (fetched.part_last, fetched.part_size) = (part.last.0, part.size);
             }
             reply.send(&fetched, &state[..]);
-        }
-    }
-}
-
-pub(crate) fn refuse(reply: Responder, refusal: &Refusal) {
-    match refusal {
-        Refusal::Malformed(reason) => {
-            tracing::warn!(%reason, "request of another node refused");
-            reply.refuse(data::REFUSED_MALFORMED, reason.as_str());
-        }
-        Refusal::StaleLayout => {
-            reply.refuse(data::REFUSED_STALE_LAYOUT, "the layout is no longer live");
-        }
-        Refusal::SwitchedOff => {
-            reply.refuse(data::REFUSED_SWITCHED_OFF, "taking records is off (handoff.inbound)");
-        }
-        Refusal::NeedsWhole => {
-            reply.refuse(data::REFUSED_NEEDS_WHOLE, "the whole object is needed");
-        }
-        Refusal::Storage(RequestError::Overload) => {
-            reply.refuse(data::REFUSED_OVERLOAD, "overload");
-        }
-        Refusal::Storage(fault) => {
-            tracing::error!(%fault, "request of another node failed");
-            reply.refuse(data::REFUSED_STORAGE, fault.to_string());
         }
     }
 }

@@ -1,16 +1,12 @@
 //! The replicated store: what the protocols call.
 
 mod builder;
-mod placement;
+mod preflist;
 mod requests;
-mod settings;
 
 pub use builder::StoreBuilder;
-pub use placement::PreflistPlace;
-pub(crate) use placement::{bucket_props, object_props, record_at, replicas_of};
-pub use settings::{HintCountMax, Limits, PageRecordsMax, StoreSettings, TransferShareMin};
+pub use preflist::PreflistPlace;
 
-use crate::blocking::Blocking;
 use crate::changes::ChangeFeeds;
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
@@ -27,22 +23,19 @@ use crate::replication::{ConflictCounts, ReplicationOperator, SourceQueues, Writ
 use crate::request_log::RequestLog;
 use crate::riak_trees::RiakTrees;
 use crate::service::ReplicaService;
+use crate::settings::StoreSettings;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::transfer::Transfers;
 use bytes::Bytes;
 use quoit_cluster::ControlPlane;
 use quoit_model::clock::VersionVector;
 use quoit_model::hash::Partition;
-use quoit_model::object::Object;
 use quoit_model::vtag::make_vtag;
-use quoit_store::engine::{Access, Engine};
+use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
 use quoit_store::seam::Clock;
 use quoit_wire::internode::data::{METHOD_FIRST, METHOD_LAST};
 use std::sync::{Arc, OnceLock};
-
-/// Time that a request may take when it does not say, in milliseconds.
-pub const TIMEOUT_MS_DEFAULT: u32 = 60_000;
 
 /// Keeps generated keys apart from entity tags of the same events.
 const GENERATED_KEY_SALT: u64 = 0x6B65_7973;
@@ -248,23 +241,4 @@ impl ReplicatedStore {
             transfers
         );
     }
-}
-
-/// Repeats `step` where waiting for the disk is allowed when it would have to wait.
-///
-/// Only then does the request leave its thread's rhythm.
-pub(crate) fn wait_if_blocked<T>(
-    blocking: Blocking,
-    mut step: impl FnMut(Access) -> Result<Option<T>, RequestError>,
-) -> Result<T, RequestError> {
-    if let Some(done) = step(Access::NoWait)? {
-        return Ok(done);
-    }
-    let waited = blocking.in_place(|| step(Access::Wait))?;
-    Ok(waited.expect("an engine that may wait does not answer WouldBlock"))
-}
-
-/// Reads what an engine stored.
-pub(crate) fn decode(stored: &Bytes) -> Result<Object, RequestError> {
-    Object::decode(stored).map_err(|reason| RequestError::Damaged(reason.to_string()))
 }

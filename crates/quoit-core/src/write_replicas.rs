@@ -13,12 +13,13 @@ pub(crate) use made::{
 
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
-use crate::replica::{Copy, Place, Replicated};
+use crate::placement::{Place, n_val_of};
+use crate::replica::{Copy, Replicated};
 use crate::request_log::AskedNodes;
+use crate::settings::TIMEOUT_MS_DEFAULT;
 use crate::stats::Counter;
-use crate::store::{TIMEOUT_MS_DEFAULT, decode};
+use crate::stored::decode;
 use crate::topology::{Reach, Topology};
-use crate::transfer::n_val_of;
 use crate::votes::{Layouts, NodePlace, WriteNeed, WriteTally};
 use bytes::Bytes;
 use prost::Message;

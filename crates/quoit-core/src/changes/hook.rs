@@ -4,7 +4,7 @@ use super::ChangeFeeds;
 use super::log::ChangeLog;
 use crate::local_node::LocalNode;
 use crate::replication::WrittenObject;
-use crate::store::decode;
+use crate::stored::decode;
 use bytes::Bytes;
 use quoit_model::context::encode_context;
 use quoit_model::data_type::pages::PagedObject;

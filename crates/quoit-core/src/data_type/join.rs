@@ -6,7 +6,7 @@ use crate::records::{Updated, WrittenPages};
 use crate::replica::Admitted;
 use crate::replica::Replica;
 use crate::replica::{ApplyOutcome, Replicated, Verdict, take_first};
-use crate::store::decode;
+use crate::stored::decode;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::data_type::{Delta, StoredFormError};
 use quoit_model::object::Object;

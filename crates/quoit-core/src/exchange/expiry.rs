@@ -19,7 +19,7 @@ pub(super) fn earliest_hour(now_secs: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replica::Place;
+    use crate::placement::Place;
     use proptest::prelude::*;
     use quoit_model::hash::{Partition, RingSize};
     use quoit_model::key::BucketRef;

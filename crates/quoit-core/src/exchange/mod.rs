@@ -36,6 +36,7 @@ pub use elsewhere::{CopyElsewhere, RangesAnswer, RangesQuestion};
 pub use progress::{ExchangeStats, PartitionExchanges};
 
 use crate::error::RequestError;
+use crate::settings::ExchangeSettings;
 use crate::transfer::hand::TransferError;
 use parking_lot::Mutex;
 use progress::ExchangeCounts;
@@ -44,34 +45,9 @@ use quoit_wire::internode::data::REFUSED_MALFORMED;
 use schedule::Schedule;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-/// How copies are compared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ExchangeSettings {
-    /// Whether this node compares its copies with others' by itself (`anti_entropy`).
-    pub active: bool,
-    /// Exchanges of this node at the same time (`anti_entropy.concurrency_limit`).
-    pub count_max: u32,
-    /// How often an exchange begins, with each node in turn (`anti_entropy.trigger_interval`).
-    pub interval: Duration,
-    /// Bytes of the data on disk that are read in a second to find damage; 0 = none (`verify_rate`).
-    pub verified_bytes_per_sec: u64,
-}
-
-impl Default for ExchangeSettings {
-    fn default() -> Self {
-        Self {
-            active: true,
-            count_max: 2,
-            interval: Duration::from_secs(15),
-            verified_bytes_per_sec: 1 << 20,
-        }
-    }
-}
 
 /// Exchanges of a node.
 pub(crate) struct Exchanges {

@@ -1,6 +1,6 @@
 //! Regions of a record in messages.
 
-use crate::service::Refusal;
+use crate::refusal::Refusal;
 use bytes::Bytes;
 use quoit_model::data_type::pages::{
     COMPARED_RANGE_COUNT_MAX, HashRange, Region, SENT_RANGE_COUNT_MAX,

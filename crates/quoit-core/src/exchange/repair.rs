@@ -4,9 +4,10 @@
 use super::ExchangeError;
 use super::states::{TagDifference, write_tags};
 use crate::error::RequestError;
+use crate::placement::Place;
 use crate::reap_records::ReapRecord;
 use crate::records::{Records, clock_of};
-use crate::replica::{Place, Replicated};
+use crate::replica::Replicated;
 use crate::store::ReplicatedStore;
 use crate::transfer::hand::{BATCH_BYTES, call, meta_of};
 use bytes::Bytes;

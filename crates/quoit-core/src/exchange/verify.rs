@@ -2,11 +2,10 @@
 
 use super::ExchangeError;
 use super::states::write_tags;
+use crate::placement::{n_vals, primaries};
 use crate::stats::Counter;
 use crate::store::ReplicatedStore;
 use crate::transfer::hand::call;
-use crate::transfer::n_vals;
-use crate::transfer::strays::primaries;
 use prost::Message;
 use quoit_cluster::{NodeId, Peer};
 use quoit_model::hash::Partition;

@@ -3,8 +3,8 @@
 use super::GrantNumber;
 use super::Grants;
 use crate::error::RequestError;
+use crate::refusal::{Refusal, refuse};
 use crate::replica::Copy;
-use crate::service::{Refusal, refuse};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder};

@@ -2,7 +2,7 @@
 
 use super::Hints;
 use crate::local_node::LocalNode;
-use crate::replica::Place;
+use crate::placement::Place;
 use crate::topology::Topology;
 use crate::votes::NodePlace;
 use bytes::Bytes;

@@ -1,13 +1,14 @@
 //! Buckets of a bucket type.
 
 use super::Listings;
-use super::plan::{PartitionSet, shares};
+use super::plan::shares;
 use super::scan::CHUNK_COUNT;
 use super::{CHUNK_TIMEOUT, Failed, decoded, own};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
+use crate::partition_set::PartitionSet;
+use crate::placement::bucket_props;
 use crate::stats::{LongRequest, UnderWay};
-use crate::store::bucket_props;
 use crate::topology::{Reach, Topology};
 use crate::votes::NodePlace;
 use bytes::Bytes;
@@ -202,8 +203,11 @@ impl BucketListing {
                 }
                 Err(Failed::Here(fault)) => return Err(fault),
                 Err(Failed::Stale) => {
-                    self.topology =
-                        self.listings.local.topology_after(self.topology.version()).await?;
+                    self.topology = self
+                        .listings
+                        .local
+                        .topology_after(self.topology.version(), CHUNK_TIMEOUT)
+                        .await?;
                     let any = BucketRef { bucket_type: &self.bucket_type, bucket: b"*" };
                     self.n_val = least_n_val(&self.listings.local.control.read(), any)?;
                     self.failed.clear();

@@ -15,9 +15,10 @@
 
 use super::Listings;
 use super::index::IndexQuery;
-use super::plan::{NodeShare, PartitionSet, shares};
+use super::plan::{NodeShare, shares};
 use crate::error::RequestError;
-use crate::store::replicas_of;
+use crate::partition_set::PartitionSet;
+use crate::placement::replicas_of;
 use crate::votes::NodePlace;
 use bytes::Bytes;
 use quoit_cluster::ClusterId;

@@ -2,10 +2,10 @@
 
 use super::Listings;
 use super::pattern::Pattern;
-use super::plan::PartitionSet;
 use super::scan::CHUNK_COUNT;
 use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
+use crate::partition_set::PartitionSet;
 use crate::stats::{LongRequest, UnderWay};
 use bytes::Bytes;
 use quoit_model::key_bounds::KeyBounds;

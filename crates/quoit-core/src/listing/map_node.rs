@@ -7,7 +7,7 @@ use crate::get::resolve;
 use crate::map_work::{
     ForScript, NodeWork, SessionInUse, apply, elements, failure, input_to_wire, list_of,
 };
-use crate::store::decode;
+use crate::stored::decode;
 use bytes::Bytes;
 use quoit_mapreduce::{Input, MapFunction, PhaseFault, PhaseKind, ScriptCall};
 use quoit_model::plain::PlainObject;

@@ -6,9 +6,8 @@ use super::scan::{CHUNK_BYTES, CHUNK_COUNT, Held, LOOKED_AT_COUNT_MAX, key_range
 use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::map_work::NodeWork;
-use crate::replica::Place;
+use crate::placement::{Place, object_props};
 use crate::stats::{LongRequest, UnderWay};
-use crate::store::object_props;
 use bytes::Bytes;
 use prost::Message;
 use quoit_mapreduce::{BucketName, Input, KeyFilter};

@@ -27,7 +27,7 @@ pub use index::{IndexMatch, IndexQuery, IndexResults, IndexSelection};
 pub use keys::KeyListing;
 pub(crate) use maps::{MapScan, MappedRecords};
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
-pub(crate) use plan::{NodeShare, PartitionSet, shares};
+pub(crate) use plan::{NodeShare, shares};
 pub use records::RecordRange;
 pub(crate) use records::{RecordKind, RecordScan};
 
@@ -46,7 +46,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// Time that a node has for a chunk.
-pub(crate) const CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Listings of a node, and its answers to those of others. Shared; every method takes `&self`.
 pub struct Listings {

@@ -2,10 +2,10 @@
 
 use super::Listings;
 use super::pattern::Pattern;
-use super::plan::PartitionSet;
 use crate::error::RequestError;
+use crate::partition_set::PartitionSet;
+use crate::placement::bucket_props;
 use crate::stats::Counter;
-use crate::store::bucket_props;
 use bytes::Bytes;
 use quoit_model::hash::{KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};

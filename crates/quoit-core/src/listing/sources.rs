@@ -1,12 +1,13 @@
 //! The nodes that answer for all partitions together, and their answers as one.
 
 use super::Listings;
-use super::plan::{NodeShare, PartitionSet, shares};
+use super::plan::{NodeShare, shares};
 use super::scan::CHUNK_COUNT;
 use super::{CHUNK_TIMEOUT, Failed, decoded, own};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
-use crate::store::replicas_of;
+use crate::partition_set::PartitionSet;
+use crate::placement::replicas_of;
 use crate::topology::{Reach, Topology};
 use crate::votes::{NodePlace, ReplicaCount};
 use bytes::Bytes;
@@ -264,7 +265,8 @@ impl Sources {
     /// Shares out all that is left by the newest layouts, where places mean other nodes, and by the number of
     /// replicas that the bucket has now.
     async fn go_on_anew(&mut self) -> Result<(), RequestError> {
-        self.topology = self.listings.local.topology_after(self.topology.version()).await?;
+        self.topology =
+            self.listings.local.topology_after(self.topology.version(), CHUNK_TIMEOUT).await?;
         let WantedRecords { bucket_type, bucket, .. } = &self.wanted;
         self.replicas =
             replicas_of(&self.listings.local.control.read(), BucketRef { bucket_type, bucket })?;
@@ -335,8 +337,8 @@ fn merge(sources: &mut [ListingSource], count_max: usize) -> Vec<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::PartitionSet;
     use super::*;
+    use crate::partition_set::PartitionSet;
     use proptest::prelude::*;
 
     fn source(positions: &[u8], is_complete: bool) -> ListingSource {

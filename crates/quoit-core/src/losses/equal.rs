@@ -8,10 +8,8 @@
 use super::{Fate, RETRY_PAUSE};
 use crate::error::RequestError;
 use crate::exchange::{CommonClasses, ComparedClasses, ExchangeError};
-use crate::replica::Place;
+use crate::placement::{Place, n_val_of, n_vals, primaries};
 use crate::store::ReplicatedStore;
-use crate::transfer::n_vals;
-use crate::transfer::strays::{n_val_of, primaries};
 use bytes::Bytes;
 use quoit_cluster::{NodeId, Peer};
 use quoit_model::hash::{Identity, KeyHash, Partition, Placement};

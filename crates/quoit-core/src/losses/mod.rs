@@ -20,10 +20,9 @@
 mod equal;
 
 use crate::error::RequestError;
-use crate::replica::Place;
+use crate::placement::{Place, n_val_of, primaries};
 use crate::store::ReplicatedStore;
 use crate::transfer::held::is_serving;
-use crate::transfer::strays::{n_val_of, primaries};
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::{Identity, Partition};
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,7 +5,7 @@ use super::{ReadRun, Stop};
 use crate::error::RequestError;
 use crate::replica::Copy;
 use crate::stats::Counter;
-use crate::store::wait_if_blocked;
+use crate::stored::wait_if_blocked;
 use crate::votes::NodePlace;
 use bytes::Bytes;
 use quoit_store::engine::RecordAt;

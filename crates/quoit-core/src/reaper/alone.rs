@@ -8,7 +8,7 @@ use super::NotedTombstone;
 use super::serve::reap_record;
 use crate::blocking::give_way;
 use crate::error::RequestError;
-use crate::replica::Place;
+use crate::placement::Place;
 use crate::store::ReplicatedStore;
 use quoit_store::error::StoreError;
 use std::sync::Arc;

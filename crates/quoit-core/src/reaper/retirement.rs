@@ -8,7 +8,7 @@
 //! in between. `docs/design/reaping.md` has the argument.
 
 use crate::reap_records::ReapSequence;
-use crate::service::refuse;
+use crate::refusal::refuse;
 use crate::store::ReplicatedStore;
 use parking_lot::Mutex;
 use prost::Message;

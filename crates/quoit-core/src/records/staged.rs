@@ -6,7 +6,7 @@
 
 use super::pages::{self, PageFault, ReadPages, WrittenPages};
 use super::{Becomes, COLLECTED_COUNT, Records, decoded, put_root, read_root};
-use crate::replica::Place;
+use crate::placement::Place;
 use bytes::Bytes;
 use quoit_model::data_type::pages::{OtherCopy, PageName, PagedObject, PagesMerged};
 use quoit_model::hash::{KeyHash, Partition, Placement};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::replica::Place;
+use crate::placement::Place;
 use proptest::prelude::*;
 use quoit_model::clock::Actor;
 use quoit_model::data_type::{EventAuthor, Operation, SetChange, Value};

@@ -2,7 +2,7 @@
 
 use super::pages::{PageFault, ReadPages, WrittenPages, tag_of_page};
 use super::{ATTEMPT_COUNT, QUICK_PAGES_MAX, Records, encoded, read_root};
-use crate::replica::Place;
+use crate::placement::Place;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::data_type::pages::PagedObject;

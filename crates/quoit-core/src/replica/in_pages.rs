@@ -2,7 +2,7 @@
 
 use super::{ApplyOutcome, Around, Replica, Replicated};
 use crate::records::{Becomes, PageFault, Records, WrittenPages};
-use crate::store::decode;
+use crate::stored::decode;
 use quoit_model::data_type::pages::{OtherCopy, PagedObject, Pages, PagesMerged, Region};
 use quoit_model::object::Object;
 use quoit_store::engine::{Access, Applied, RecordAt};

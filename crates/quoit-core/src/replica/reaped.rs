@@ -6,10 +6,11 @@
 //! nothing is stored, and what is stored keeps out what the tombstone covers by its own clock, also when
 //! the reap record has gone.
 
-use super::{ApplyOutcome, Place, Replica, Replicated, merge, merge_rule};
+use super::{ApplyOutcome, Replica, Replicated, merge, merge_rule};
 use crate::error::RequestError;
+use crate::placement::Place;
 use crate::reap_records::{AddReapRecordsError, ReapRecord, ReapedTombstone};
-use crate::store::{decode, wait_if_blocked};
+use crate::stored::{decode, wait_if_blocked};
 use bytes::Bytes;
 use quoit_cluster::NoSuchType;
 use quoit_model::clock::VersionVector;

@@ -1,5 +1,7 @@
 use super::in_pages::merge_pages;
 use super::*;
+use crate::placement::Place;
+use crate::stored::decode;
 use proptest::prelude::*;
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::hash::RingSize;

@@ -1,7 +1,7 @@
 //! What follows from a record that was written here.
 
 use super::Replica;
-use crate::transfer::primaries;
+use crate::placement::primaries;
 use quoit_cluster::NoSuchType;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;

@@ -6,10 +6,13 @@ use super::fetch::QueuedValue;
 use super::hook::WrittenObject;
 use crate::error::RequestError;
 use crate::options::WriteOptions;
+use crate::placement::{object_props, record_at};
 use crate::replica::{ApplyOutcome, Replicated, merge_rule};
 use crate::request_log::AskedNodes;
 use crate::stats::Counter;
-use crate::store::{ReplicatedStore, object_props, record_at, wait_if_blocked};
+use crate::store::ReplicatedStore;
+use crate::stored::decode;
+use crate::stored::wait_if_blocked;
 use crate::topology::Topology;
 use crate::votes::{Layouts, Voters, WriteNeed, WriteTally};
 use crate::write_replicas::{Made, OwnWrite, SentForm};
@@ -248,7 +251,7 @@ impl ReplicatedStore {
         let Some(QueuedValue::Tombstone(stored)) = self.queued_value(encoded).await? else {
             return Ok(());
         };
-        let tombstone = crate::store::decode(&stored)?;
+        let tombstone = decode(&stored)?;
         if tombstone.clock == *clock {
             self.reaper.reap_as_elsewhere(
                 self.local.clock.unix_us(),

@@ -7,8 +7,9 @@
 
 use super::entry::VisitedCluster;
 use crate::error::RequestError;
-use crate::service::{Refusal, refuse};
-use crate::store::{ReplicatedStore, decode};
+use crate::refusal::{Refusal, refuse};
+use crate::store::ReplicatedStore;
+use crate::stored::decode;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Lane, NodeId, Replies, Responder, State};

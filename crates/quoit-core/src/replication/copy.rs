@@ -5,11 +5,11 @@
 //! that was written or deleted meanwhile is merged with what real time has brought.
 
 use crate::error::RequestError;
-use crate::replica::{ApplyOutcome, Place, Replicated, merge_rule};
-use crate::store::{ReplicatedStore, object_props, record_at};
+use crate::placement::{Place, object_props, primaries, record_at};
+use crate::replica::{ApplyOutcome, Replicated, merge_rule};
+use crate::store::ReplicatedStore;
 use crate::transfer::damage::Damage;
 use crate::transfer::hand::TransferError;
-use crate::transfer::strays::primaries;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, State};
 use quoit_model::data_type::pages::PagedObject;

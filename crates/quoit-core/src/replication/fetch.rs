@@ -6,10 +6,12 @@ use super::entry::{
 use super::source_queues::{Lease, SourceQueues};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
+use crate::placement::{object_props, record_at};
 use crate::replica::Copy;
 use crate::replica::Reaped;
 use crate::stats::Counter;
-use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
+use crate::store::ReplicatedStore;
+use crate::stored::{decode, wait_if_blocked};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;

@@ -2,7 +2,7 @@
 //!
 //! The commands are those of the part above, which does them; here they are bytes on their way.
 
-use crate::service::{Refusal, refuse};
+use crate::refusal::{Refusal, refuse};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Lane, NodeId, Replies, Responder};

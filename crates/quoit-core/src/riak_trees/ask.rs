@@ -3,7 +3,8 @@
 use super::{KEPT_SIZE, RiakTreeFigures, RiakTrees};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
-use crate::listing::{NodeShare, PartitionSet, shares};
+use crate::listing::{NodeShare, shares};
+use crate::partition_set::PartitionSet;
 use crate::topology::{Reach, Topology};
 use bytes::Bytes;
 use prost::Message;
@@ -21,6 +22,8 @@ use quoit_wire::internode::trees::{
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long newer layouts are waited for.
+const LAYOUT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time that a node has for its part: the first one may have to read all of its records.
 const PART_TIMEOUT: Duration = Duration::from_secs(3_600);
 
@@ -178,7 +181,8 @@ impl RiakTrees {
                         fault = Some(reason);
                     }
                     Err(NoAnswer::Stale) => {
-                        topology = self.local.topology_after(topology.version()).await?;
+                        topology =
+                            self.local.topology_after(topology.version(), LAYOUT_TIMEOUT).await?;
                         failed.clear();
                         break;
                     }

@@ -3,8 +3,8 @@
 use super::kept::{KeptLeaf, KeptPart, PartPass};
 use super::{PartName, RiakTrees};
 use crate::error::RequestError;
+use crate::placement::Place;
 use crate::records::clock_of;
-use crate::replica::Place;
 use bytes::Bytes;
 use quoit_model::data_type::clock_in_riak;
 use quoit_model::hash::{Identity, Partition};

@@ -3,10 +3,10 @@
 use super::kept::KeptPart;
 use super::{KEPT_SIZE, PartName, REFRESH_INTERVAL, RiakTrees};
 use crate::error::RequestError;
-use crate::listing::PartitionSet;
+use crate::partition_set::PartitionSet;
 use crate::records::clock_of;
-use crate::service::{Refusal, refuse};
-use crate::store::decode;
+use crate::refusal::{Refusal, refuse};
+use crate::stored::decode;
 use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::data_type::clock_in_riak;

@@ -1,6 +1,6 @@
 //! Puts the parts of a node's store together.
 
-use super::{ReplicatedStore, StoreSettings};
+use super::ReplicatedStore;
 use crate::changes::{ChangeFeeds, ChangeLog};
 use crate::coordinator::Coordinator;
 use crate::dots::DotSequence;
@@ -15,6 +15,7 @@ use crate::reaper::Reaper;
 use crate::replica::Replica;
 use crate::replication::{ConflictCounts, SourceQueueSettings, SourceQueues, WriteHook};
 use crate::riak_trees::RiakTrees;
+use crate::settings::StoreSettings;
 use crate::transfer::Transfers;
 use parking_lot::Mutex;
 use quoit_cluster::{ControlPlane, Internode};

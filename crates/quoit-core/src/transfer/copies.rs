@@ -7,9 +7,11 @@ use super::damage::Damage;
 use super::hand::{ANSWER_TIMEOUT, TransferError};
 use super::progress::Kind;
 use super::sources::{replaces_lost, sources, sources_after_loss};
-use super::strays::{is_there, primaries};
+use super::strays::is_there;
 use super::suspects::Walked;
-use crate::service::refuse;
+use crate::placement::n_vals;
+use crate::placement::primaries;
+use crate::refusal::refuse;
 use crate::stats::Counter;
 use crate::store::ReplicatedStore;
 use quoit_cluster::{IncomingRequest, Lane, NodeId, Peer, Responder, State};
@@ -204,7 +206,7 @@ impl ReplicatedStore {
 
     /// Counts those of the copies of this node that take the place of lost ones.
     fn count_restored(&self, state: &State, complete: &[NewCopy]) {
-        let (_, n_val_max) = super::n_vals(state);
+        let (_, n_val_max) = n_vals(state);
         let newest = state.layouts().newest();
         let replaces_lost = |copy: &&NewCopy| {
             let before = state.layouts().for_reads(copy.partition);
@@ -268,7 +270,7 @@ fn wanted_copies(state: &State) -> impl Iterator<Item = NewCopy> {
 fn sources_of(state: &State, copy: NewCopy) -> BTreeSet<NodeId> {
     let layouts = state.layouts();
     let complete = layouts.for_reads(copy.partition);
-    let (_, n_val_max) = super::n_vals(state);
+    let (_, n_val_max) = n_vals(state);
     if copy.loss != 0 {
         let holders = primaries(state, copy.partition, n_val_max);
         let is_member = |node: &NodeId| state.members().get(*node).is_some();

@@ -3,8 +3,9 @@
 //! A walk can't hand over what it can't read. So whoever says by a walk that another node has everything has
 //! such records healed by other replicas first, and says nothing while one of those could not be asked.
 
-use super::strays::primaries;
 use crate::exchange::Unhealed;
+use crate::placement::n_vals;
+use crate::placement::primaries;
 use crate::store::ReplicatedStore;
 use quoit_model::hash::Partition;
 use quoit_store::index::Tag;
@@ -29,7 +30,7 @@ impl ReplicatedStore {
         damaged: Vec<Tag>,
     ) -> Damage {
         let state = self.local.state();
-        let (_, n_val_max) = super::n_vals(&state);
+        let (_, n_val_max) = n_vals(&state);
         let mut others = primaries(&state, partition, n_val_max);
         others.remove(&state.node_id());
         let others: Vec<_> = others.into_iter().collect();

@@ -1,6 +1,7 @@
 //! How much a plan moves, and how long that takes.
 
 use super::operators::NodeTransfers;
+use crate::placement::n_vals;
 use crate::store::ReplicatedStore;
 use quoit_cluster::{NodeId, Plan, PlannedTransfer};
 use quoit_model::layout::Layout;
@@ -36,7 +37,7 @@ impl ReplicatedStore {
     pub async fn estimate(&self, plan: &Plan) -> PlanEstimate {
         let told = self.all_transfers().await;
         let state = self.local.state();
-        let (_, n_val_max) = super::n_vals(&state);
+        let (_, n_val_max) = n_vals(&state);
         estimate(&plan.transfers, state.layouts().newest(), n_val_max, &told)
     }
 }
@@ -104,9 +105,9 @@ impl CopySizes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::limits::TransferLimits;
     use super::super::progress::TransferStats;
     use super::*;
+    use crate::settings::TransferLimits;
     use quoit_model::hash::RingSize;
     use quoit_model::layout::{LayoutMember, LayoutRequest};
     use quoit_wire::internode::operators::NodeFigures;

@@ -4,8 +4,8 @@
 use super::damage::Damage;
 use super::hand::{Handed, TransferError};
 use super::progress::{Kind, Report};
-use super::strays::{PAGE_BYTES, n_val_of, primaries};
-use crate::replica::Place;
+use super::strays::PAGE_BYTES;
+use crate::placement::{Place, n_val_of, primaries};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, Peer, State};

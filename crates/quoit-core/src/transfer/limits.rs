@@ -1,6 +1,7 @@
 //! How much transfers may take of a node.
 
 use super::hand::TransferError;
+use crate::settings::TransferLimits;
 use crate::store::ReplicatedStore;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -12,25 +13,6 @@ use tokio::time::{Instant, timeout};
 const TIMER_SECS: f64 = 0.001;
 /// After so many seconds the rest of a pause is reckoned anew.
 const PAUSE_SECS_MAX: f64 = 3_600.0;
-
-/// How much the transfers of a node may take of it. All may be changed while it runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TransferLimits {
-    /// Partitions handed over at the same time, at least 1 (`transfer_limit`).
-    pub partition_count_max: u32,
-    /// Bytes of objects handed over in a second; 0 = as many as go (`transfer_rate`).
-    pub bytes_per_sec_max: u64,
-    /// Whether the node takes records that others hand over (`handoff.inbound`).
-    pub inbound: bool,
-    /// Whether the node hands over records (`handoff.outbound`).
-    pub outbound: bool,
-}
-
-impl Default for TransferLimits {
-    fn default() -> Self {
-        Self { partition_count_max: 2, bytes_per_sec_max: 100 << 20, inbound: true, outbound: true }
-    }
-}
 
 /// A change of limits: what is `None` stays as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -28,12 +28,14 @@ mod suspects;
 mod yielding;
 
 pub use estimate::{PlanEstimate, TransferEstimate};
-pub use limits::{LimitChange, TransferLimits};
+pub use limits::LimitChange;
 pub use operators::NodeTransfers;
 pub use progress::{ActiveTransfer, Kind as TransferKind, TransferStats, WaitingHints};
-pub(crate) use strays::{n_val_of, primaries};
 pub(crate) use suspects::Suspects;
 
+use crate::placement::n_vals;
+use crate::placement::primaries;
+use crate::settings::TransferLimits;
 use crate::store::ReplicatedStore;
 use copies::{CopyStates, NewCopy};
 use fill::Fills;
@@ -263,11 +265,4 @@ impl ReplicatedStore {
     fn stray_jobs(&self) -> Vec<Partition> {
         self.transfers.suspects.lock().ready(|node| self.local.reachable(node).is_some())
     }
-}
-
-/// The least and the most replicas that any bucket has.
-pub(crate) fn n_vals(state: &State) -> (u32, u32) {
-    let placements = state.placements();
-    let n_vals = || placements.iter().map(|placements| placements.n_val);
-    (n_vals().min().unwrap_or(1), n_vals().max().unwrap_or(1))
 }

@@ -1,8 +1,9 @@
 //! Transfers as operators see and change them on all nodes, through the one that they ask.
 
-use super::limits::{LimitChange, TransferLimits};
+use super::limits::LimitChange;
 use super::progress::{ActiveTransfer, Kind, TransferStats, WaitingHints};
-use crate::service::refuse;
+use crate::refusal::refuse;
+use crate::settings::TransferLimits;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;

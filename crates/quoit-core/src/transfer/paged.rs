@@ -6,8 +6,8 @@
 
 use super::hand::{TransferError, call};
 use crate::error::RequestError;
+use crate::placement::Place;
 use crate::records::{ChangedPages, PassEnd, Records, SentPages};
-use crate::replica::Place;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;

@@ -3,8 +3,8 @@
 use super::hand::meta_of;
 use crate::error::RequestError;
 use crate::reap_records::ReapRecord;
+use crate::refusal::{Refusal, refuse};
 use crate::replica::{ApplyOutcome, Replicated};
-use crate::service::{Refusal, refuse};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Responder};

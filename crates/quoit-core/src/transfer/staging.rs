@@ -5,9 +5,10 @@
 
 use super::hand::meta_of;
 use crate::error::RequestError;
+use crate::placement::Place;
 use crate::records::{AroundStaged, ChangedPages, StagedPages, Unstaged};
+use crate::refusal::{Refusal, refuse};
 use crate::replica::Reaped;
-use crate::service::{Refusal, refuse};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -403,7 +404,7 @@ impl ReplicatedStore {
         if !is_it {
             return Ok(Unstaged::NeedsWhole);
         }
-        let place = crate::replica::Place::new(&pages.key, pages.partition)?;
+        let place = Place::new(&pages.key, pages.partition)?;
         let at = place.at();
         let around = AroundStaged {
             refused: &|| self.refused_staged(&at, &clock),

@@ -10,13 +10,13 @@ use super::hand::{Handed, TransferError};
 use super::progress::{Kind, Report};
 use super::suspects::Walked;
 use crate::error::RequestError;
+use crate::placement::Place;
+use crate::placement::{n_val_of, primaries};
 use crate::records::size_of;
-use crate::replica::Place;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::{Identity, Partition};
-use quoit_model::key::KeyRef;
 use quoit_planted::planted;
 use quoit_store::engine::Record;
 use std::collections::{BTreeMap, BTreeSet};
@@ -245,20 +245,4 @@ impl Home {
 pub(super) fn is_there(state: &State, node: NodeId) -> bool {
     let member = state.members().get(node);
     member.is_some_and(|member| !member.is_down)
-}
-
-/// The primaries of a partition in all live layouts.
-pub(crate) fn primaries(state: &State, partition: Partition, n_val: u32) -> BTreeSet<NodeId> {
-    let live = state.layouts().live().iter();
-    live.flat_map(|layout| {
-        let primaries = layout.primaries(partition, n_val).iter();
-        primaries.map(|node| layout.nodes()[usize::from(*node)])
-    })
-    .collect()
-}
-
-/// Replicas of a record's bucket; `None` if its bucket type is not known here.
-pub(crate) fn n_val_of(state: &State, encoded: &Bytes) -> Option<u32> {
-    let key = KeyRef::decode(encoded).ok()?;
-    state.bucket_props(key.bucket).ok().map(|props| props.n_val)
 }

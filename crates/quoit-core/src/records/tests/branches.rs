@@ -1,6 +1,7 @@
 //! Large sets in fields of maps, which have pages of their own.
 
 use super::*;
+use crate::placement::Place;
 use quoit_model::data_type::{FieldKind, FieldName, FieldOperation, FieldUpdate, MapOperation};
 use quoit_model::key::{ENCODED_KEY_BYTES_MAX, KeyRef};
 use std::collections::BTreeMap;

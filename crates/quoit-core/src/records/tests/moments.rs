@@ -1,6 +1,7 @@
 //! Large sets that are changed while they are read.
 
 use super::*;
+use crate::placement::Place;
 use quoit_model::data_type::pages::{ItemHash, ShownItem};
 
 /// Removes an element that was shown, and puts another one in the place of one that was not.

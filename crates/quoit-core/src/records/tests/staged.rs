@@ -1,6 +1,7 @@
 //! Pages that are sent from one engine to another.
 
 use super::*;
+use crate::placement::Place;
 
 use quoit_model::data_type::pages::{ItemHash, PageName};
 

@@ -2,6 +2,7 @@
 //! record in memory.
 
 use super::*;
+use crate::placement::Place;
 use quoit_model::data_type::{
     EventAuthor, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange, State, Value,
 };

@@ -1,11 +1,12 @@
 //! Settings of the store.
 
 use crate::blocking::Blocking;
-use crate::exchange::ExchangeSettings;
 use crate::reap_records::ReapRecordLimits;
-use crate::reaper::DeleteMode;
 use crate::request_log::RequestLogSettings;
-use crate::transfer::TransferLimits;
+use std::time::Duration;
+
+/// Time that a request may take when it does not say, in milliseconds.
+pub const TIMEOUT_MS_DEFAULT: u32 = 60_000;
 
 /// Limits on what is stored and done. Repair and replication are exempt from them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,5 +90,76 @@ pub struct HintCountMax(pub usize);
 impl Default for HintCountMax {
     fn default() -> Self {
         Self(1_000_000)
+    }
+}
+
+/// How soon after its writing a tombstone is reaped (`delete_mode`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeleteMode {
+    /// Never.
+    Keep,
+    /// With the write that makes it.
+    Immediate,
+    /// After so many milliseconds.
+    AfterMs(u64),
+}
+
+impl DeleteMode {
+    /// Milliseconds that a tombstone lives at least; `None` = for ever.
+    pub(crate) const fn delay_ms(self) -> Option<u64> {
+        match self {
+            Self::Keep => None,
+            Self::Immediate => Some(0),
+            Self::AfterMs(delay_ms) => Some(delay_ms),
+        }
+    }
+}
+
+impl Default for DeleteMode {
+    fn default() -> Self {
+        Self::AfterMs(3_000)
+    }
+}
+
+/// How much the transfers of a node may take of it. All may be changed while it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TransferLimits {
+    /// Partitions handed over at the same time, at least 1 (`transfer_limit`).
+    pub partition_count_max: u32,
+    /// Bytes of objects handed over in a second; 0 = as many as go (`transfer_rate`).
+    pub bytes_per_sec_max: u64,
+    /// Whether the node takes records that others hand over (`handoff.inbound`).
+    pub inbound: bool,
+    /// Whether the node hands over records (`handoff.outbound`).
+    pub outbound: bool,
+}
+
+impl Default for TransferLimits {
+    fn default() -> Self {
+        Self { partition_count_max: 2, bytes_per_sec_max: 100 << 20, inbound: true, outbound: true }
+    }
+}
+
+/// How copies are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExchangeSettings {
+    /// Whether this node compares its copies with others' by itself (`anti_entropy`).
+    pub active: bool,
+    /// Exchanges of this node at the same time (`anti_entropy.concurrency_limit`).
+    pub count_max: u32,
+    /// How often an exchange begins, with each node in turn (`anti_entropy.trigger_interval`).
+    pub interval: Duration,
+    /// Bytes of the data on disk that are read in a second to find damage; 0 = none (`verify_rate`).
+    pub verified_bytes_per_sec: u64,
+}
+
+impl Default for ExchangeSettings {
+    fn default() -> Self {
+        Self {
+            active: true,
+            count_max: 2,
+            interval: Duration::from_secs(15),
+            verified_bytes_per_sec: 1 << 20,
+        }
     }
 }

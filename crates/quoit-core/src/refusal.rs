@@ -1,0 +1,47 @@
+//! Requests of other nodes that are not served, and how they are told so.
+
+use crate::error::RequestError;
+use quoit_cluster::Responder;
+use quoit_wire::internode::data;
+
+/// Why a request is not served.
+pub(crate) enum Refusal {
+    Malformed(String),
+    StaleLayout,
+    /// Of what was sent alone nothing can be made.
+    NeedsWhole,
+    /// An operator has switched off that this node takes what others hand over.
+    SwitchedOff,
+    Storage(RequestError),
+}
+
+impl From<RequestError> for Refusal {
+    fn from(fault: RequestError) -> Self {
+        Self::Storage(fault)
+    }
+}
+
+pub(crate) fn refuse(reply: Responder, refusal: &Refusal) {
+    match refusal {
+        Refusal::Malformed(reason) => {
+            tracing::warn!(%reason, "request of another node refused");
+            reply.refuse(data::REFUSED_MALFORMED, reason.as_str());
+        }
+        Refusal::StaleLayout => {
+            reply.refuse(data::REFUSED_STALE_LAYOUT, "the layout is no longer live");
+        }
+        Refusal::SwitchedOff => {
+            reply.refuse(data::REFUSED_SWITCHED_OFF, "taking records is off (handoff.inbound)");
+        }
+        Refusal::NeedsWhole => {
+            reply.refuse(data::REFUSED_NEEDS_WHOLE, "the whole object is needed");
+        }
+        Refusal::Storage(RequestError::Overload) => {
+            reply.refuse(data::REFUSED_OVERLOAD, "overload");
+        }
+        Refusal::Storage(fault) => {
+            tracing::error!(%fault, "request of another node failed");
+            reply.refuse(data::REFUSED_STORAGE, fault.to_string());
+        }
+    }
+}
