@@ -132,7 +132,7 @@ impl ReplicatedStore {
             | FoldKind::Large(_)
             | FoldKind::ObjectStats => RecordKind::All,
         };
-        let under_way = UnderWay::begin(&self.local, LongRequest::Fold);
+        let under_way = UnderWay::begin(&self.local.stats, LongRequest::Fold);
         let records = under_way.begun(self.listings.scan_records(&range, wanted).await)?;
         Ok(Fold {
             store: Arc::clone(self),

@@ -49,6 +49,15 @@ pub enum ShownObject<'a> {
     Whole(Object),
 }
 
+impl ShownObject<'_> {
+    fn sizes(&self) -> Sizes {
+        match self {
+            Self::Plain(plain) => Sizes::of_plain(plain),
+            Self::Whole(object) => Sizes::of_object(object),
+        }
+    }
+}
+
 /// The write of one value with at most a content type, which is not to be returned.
 #[derive(Clone, Debug)]
 pub struct PlainWrite<'a> {
@@ -180,7 +189,7 @@ impl Coordinator {
         let mut look = |record: &RecordRef<'_>| {
             let show = show.take().expect("an engine shows a record once");
             made = Some(found_in(record, props).map(|found| {
-                let seen = Seen { digest: record.meta.digest, sizes: Sizes::of(&found) };
+                let seen = Seen { digest: record.meta.digest, sizes: found.sizes() };
                 (show(Some(found)), Some(seen))
             }));
         };

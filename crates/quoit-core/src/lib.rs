@@ -49,6 +49,8 @@ mod settings;
 mod stats;
 mod store;
 mod stored;
+mod suspects;
+mod tombstones;
 mod topology;
 mod transfer;
 mod votes;

@@ -45,7 +45,7 @@ pub(crate) struct LocalNode {
     /// Events of this store.
     pub(crate) dots: DotSequence,
     pub(crate) settings: StoreSettings,
-    pub(crate) stats: Stats,
+    pub(crate) stats: Arc<Stats>,
 }
 
 impl LocalNode {
@@ -59,7 +59,7 @@ impl LocalNode {
     ) -> Self {
         let topology = ArcSwap::from_pointee(Topology::new(&control.read(), &internode));
         let records = Arc::new(Records::new(Arc::clone(&engine), clock.unix_us()));
-        let stats = Stats::default();
+        let stats = Arc::default();
         Self { engine, records, control, internode, topology, clock, dots, settings, stats }
     }
 

@@ -10,10 +10,10 @@ use crate::error::RequestError;
 use crate::local_node::LocalNode;
 use crate::placement::Place;
 use crate::reap_records::ReapRecords;
-use crate::reaper::Reaper;
 use crate::records::{Records, Updated, WrittenPages};
 use crate::stored::{decode, wait_if_blocked};
-use crate::transfer::Suspects;
+use crate::suspects::Suspects;
+use crate::tombstones::NotedTombstones;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::data_type::pages::PagedObject;
@@ -106,7 +106,7 @@ pub(crate) enum ApplyOutcome {
 pub(crate) struct Replica {
     pub(crate) local: Arc<LocalNode>,
     pub(crate) reap_records: Arc<ReapRecords>,
-    reaper: Arc<Reaper>,
+    tombstones: Arc<NotedTombstones>,
     suspects: Arc<Mutex<Suspects>>,
 }
 
@@ -115,10 +115,10 @@ impl Replica {
     pub(crate) const fn new(
         local: Arc<LocalNode>,
         reap_records: Arc<ReapRecords>,
-        reaper: Arc<Reaper>,
+        tombstones: Arc<NotedTombstones>,
         suspects: Arc<Mutex<Suspects>>,
     ) -> Self {
-        Self { local, reap_records, reaper, suspects }
+        Self { local, reap_records, tombstones, suspects }
     }
 
     /// Reads the local copy; `None` when it would have to wait and may not.

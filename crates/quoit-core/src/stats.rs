@@ -9,9 +9,9 @@ mod times;
 mod under_way;
 
 use crate::error::RequestError;
-use crate::in_place::ShownObject;
 use parking_lot::Mutex;
 use quoit_model::object::Object;
+use quoit_model::plain::PlainObject;
 use quoit_model::props::Datatype;
 use quoit_store::IndexActivity;
 use recorder::{Recorder, Samples, Snapshot, Sums};
@@ -155,13 +155,8 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    pub(crate) fn of(found: &ShownObject<'_>) -> Self {
-        match found {
-            ShownObject::Plain(plain) => {
-                Self { sibling_count: 1, value_bytes: plain.value.len() as u64 }
-            }
-            ShownObject::Whole(object) => Self::of_object(object),
-        }
+    pub(crate) fn of_plain(plain: &PlainObject<'_>) -> Self {
+        Self { sibling_count: 1, value_bytes: plain.value.len() as u64 }
     }
 
     pub(crate) fn of_object(object: &Object) -> Self {

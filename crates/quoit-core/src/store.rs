@@ -17,7 +17,7 @@ use crate::hints::{Hints, MissedWrites};
 use crate::listing::Listings;
 use crate::local_node::LocalNode;
 use crate::reap_records::ReapRecordStats;
-use crate::reaper::Reaper;
+use crate::reaper::Retirement;
 use crate::replica::Replica;
 use crate::replication::{ConflictCounts, ReplicationOperator, SourceQueues, WriteHook};
 use crate::request_log::RequestLog;
@@ -25,6 +25,7 @@ use crate::riak_trees::RiakTrees;
 use crate::service::ReplicaService;
 use crate::settings::StoreSettings;
 use crate::stats::{Stats, StatsSnapshot};
+use crate::tombstones::NotedTombstones;
 use crate::transfer::Transfers;
 use bytes::Bytes;
 use quoit_cluster::ControlPlane;
@@ -48,7 +49,8 @@ pub struct ReplicatedStore {
     pub(crate) hook: Arc<WriteHook>,
     pub(crate) hints: Arc<Hints>,
     pub(crate) missed: Arc<MissedWrites>,
-    pub(crate) reaper: Arc<Reaper>,
+    pub(crate) tombstones: Arc<NotedTombstones>,
+    pub(crate) retirement: Retirement,
     pub(crate) replica: Arc<Replica>,
     pub(crate) transfers: Transfers,
     pub(crate) exchanges: Exchanges,

@@ -61,7 +61,7 @@ impl Listings {
         self: &Arc<Self>,
         bucket_type: &[u8],
     ) -> Result<BucketListing, RequestError> {
-        let under_way = UnderWay::begin(&self.local, LongRequest::Listing);
+        let under_way = UnderWay::begin(&self.local.stats, LongRequest::Listing);
         let listing = under_way.begun(self.buckets_of(bucket_type).await)?;
         Ok(BucketListing { _under_way: Some(under_way), ..listing })
     }
@@ -73,7 +73,7 @@ impl Listings {
     ///
     /// Partitions that no node has which is up.
     pub async fn fold_buckets(self: &Arc<Self>) -> Result<BucketFold, RequestError> {
-        let under_way = UnderWay::begin(&self.local, LongRequest::Fold);
+        let under_way = UnderWay::begin(&self.local.stats, LongRequest::Fold);
         let listed = self.local.control.read().list_types();
         let active = listed.into_iter().filter(|(_, state)| *state == TypeState::Active);
         let mut types: VecDeque<Bytes> =

@@ -97,6 +97,7 @@ impl IndexQuery {
 mod tests {
     use super::super::pattern::Pattern;
     use super::*;
+    use crate::partition_set::PartitionSet;
     use proptest::prelude::*;
     use quoit_model::key_bounds::KeyBounds;
     use quoit_model::object::IndexTerm;
@@ -125,7 +126,7 @@ mod tests {
         let mut of_keys = query(IndexSelection::Keys(KeyBounds::ALL));
         assert_eq!(of_keys.go_on_from(&token), Err(InvalidContinuation));
         let mut in_part = numbers(1, 9);
-        in_part.partitions = Some(super::super::plan::PartitionSet::all(64));
+        in_part.partitions = Some(PartitionSet::all(64));
         assert_eq!(in_part.go_on_from(&token), Err(InvalidContinuation));
         let mut elsewhere = numbers(1, 9);
         elsewhere.bucket = Bytes::from_static(b"c");

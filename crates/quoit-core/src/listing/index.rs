@@ -172,7 +172,7 @@ impl Listings {
         kind: LongRequest,
     ) -> Result<IndexResults, RequestError> {
         let begun = (kind == LongRequest::IndexQuery).then(Instant::now);
-        let under_way = UnderWay::begin(&self.local, kind);
+        let under_way = UnderWay::begin(&self.local.stats, kind);
         let sources = under_way.begun(self.scan(query.wanted()).await)?;
         let sources = (!query.selection.is_empty()).then_some(sources);
         let (left, last) = (query.max_results, None);

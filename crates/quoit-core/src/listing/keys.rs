@@ -37,7 +37,7 @@ impl Listings {
             partitions: None,
             order: Order::Arrival,
         };
-        let under_way = UnderWay::begin(&self.local, LongRequest::Listing);
+        let under_way = UnderWay::begin(&self.local.stats, LongRequest::Listing);
         let sources = under_way.begun(self.scan(wanted).await)?;
         Ok(KeyListing { sources, _under_way: under_way })
     }

@@ -73,7 +73,7 @@ impl Listings {
             partitions: None,
             order: Order::Arrival,
         };
-        let under_way = UnderWay::begin(&self.local, LongRequest::Listing);
+        let under_way = UnderWay::begin(&self.local.stats, LongRequest::Listing);
         let sources = under_way.begun(self.scan(wanted).await)?;
         Ok(MapScan { sources, _under_way: under_way })
     }

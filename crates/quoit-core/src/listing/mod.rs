@@ -35,7 +35,7 @@ use crate::error::RequestError;
 use crate::healing::Healing;
 use crate::local_node::LocalNode;
 use crate::map_work::MapSessions;
-use crate::reaper::Reaper;
+use crate::tombstones::NotedTombstones;
 use bytes::Bytes;
 use plan::CoveragePlans;
 use prost::Message;
@@ -51,7 +51,7 @@ const CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Listings of a node, and its answers to those of others. Shared; every method takes `&self`.
 pub struct Listings {
     local: Arc<LocalNode>,
-    reaper: Arc<Reaper>,
+    tombstones: Arc<NotedTombstones>,
     healing: Arc<Healing>,
     /// Which nodes are asked when all partitions are.
     plans: CoveragePlans,
@@ -62,12 +62,12 @@ pub struct Listings {
 impl Listings {
     pub(crate) fn new(
         local: &Arc<LocalNode>,
-        reaper: &Arc<Reaper>,
+        tombstones: &Arc<NotedTombstones>,
         healing: &Arc<Healing>,
     ) -> Arc<Self> {
         Arc::new(Self {
             local: Arc::clone(local),
-            reaper: Arc::clone(reaper),
+            tombstones: Arc::clone(tombstones),
             healing: Arc::clone(healing),
             plans: CoveragePlans::new(),
             map_sessions: MapSessions::default(),

@@ -149,7 +149,7 @@ impl Listings {
             Ok(())
         };
         let scanned = self.each_key(scan, &keys, &held, Chunk::new(scan), &mut take)?;
-        self.reaper.reap_soon(self.local.clock.unix_us(), to_reap);
+        self.tombstones.reap_soon(self.local.clock.unix_us(), to_reap);
         Ok(scanned)
     }
 

@@ -111,7 +111,7 @@ impl Listings {
         scan: Scan,
     ) -> Result<Option<Scanned>, RequestError> {
         if reaps(&scan) {
-            self.reaper.room_for(CHUNK_COUNT).await?;
+            self.tombstones.room_for(CHUNK_COUNT).await?;
         }
         if self.local.knows_less_of(&PartitionSet::from_bytes(&scan.partitions)) {
             return Ok(None);

@@ -6,13 +6,14 @@
 //! reap record; no other member has to be up. Where a primary holds something else, nobody else would find
 //! out, since tombstones are not compared: a read of all primaries brings them together.
 
-use super::{DUE_COUNT_MAX, Marks, NotedTombstone};
+use super::Marks;
 use crate::blocking::give_way;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::{Place, n_val_of};
 use crate::replica::Copy;
 use crate::store::ReplicatedStore;
+use crate::tombstones::{DUE_COUNT_MAX, NotedTombstone};
 use crate::topology::Topology;
 use crate::votes::NodePlace;
 use bytes::Bytes;
@@ -290,7 +291,8 @@ impl ReplicatedStore {
 
     pub(super) fn reap_later(&self, tombstones: Vec<NotedTombstone>) {
         let due_us = self.local.clock.unix_us() + AGAIN_US;
-        self.reaper.insert(tombstones.into_iter().map(|noted| NotedTombstone { due_us, ..noted }));
+        self.tombstones
+            .insert(tombstones.into_iter().map(|noted| NotedTombstone { due_us, ..noted }));
     }
 }
 

@@ -4,12 +4,12 @@
 //! live layout any more and still hands over what it has: where there are links or other members, a reap
 //! record is made first, as in a larger cluster.
 
-use super::NotedTombstone;
 use super::serve::reap_record;
 use crate::blocking::give_way;
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::store::ReplicatedStore;
+use crate::tombstones::NotedTombstone;
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 

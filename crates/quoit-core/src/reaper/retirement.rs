@@ -112,7 +112,7 @@ impl ReplicatedStore {
     /// Members that keep this node's reap records from being forgotten, by the last round of questions.
     #[must_use]
     pub fn reap_records_held_up(&self) -> ReapRecordsHeldUp {
-        self.reaper.retirement.held_up.lock().clone()
+        self.retirement.held_up.lock().clone()
     }
 
     pub(super) async fn run_retirement(self: &Arc<Self>) {
@@ -124,7 +124,7 @@ impl ReplicatedStore {
             ticks.tick().await;
             if self.replica.reap_records.is_empty() {
                 last = Last { round: None, at: None };
-                *self.reaper.retirement.held_up.lock() = ReapRecordsHeldUp::default();
+                *self.retirement.held_up.lock() = ReapRecordsHeldUp::default();
                 continue;
             }
             // Of a round that nobody can go by, the next one need not wait.
@@ -212,7 +212,7 @@ impl ReplicatedStore {
                 Some(_) => {}
             }
         }
-        let mut known = self.reaper.retirement.held_up.lock();
+        let mut known = self.retirement.held_up.lock();
         if known.away != held_up.away && !held_up.away.is_empty() {
             tracing::info!(away = ?held_up.away, "reap records wait for members");
         }
@@ -230,7 +230,7 @@ impl ReplicatedStore {
         let (told, now_us) = (self.unsettled_since(ask.since), self.local.clock.unix_us());
         let partitions = told.partitions.into_iter().map(|partition| u32::from(partition.0));
         Unsettled {
-            process: self.reaper.started_us,
+            process: self.tombstones.started_us,
             number: told.number,
             state_version: told.state_version,
             partitions: partitions.collect(),

@@ -1,7 +1,6 @@
 //! The primary's side of reaping.
 
 use super::Marks;
-use super::NotedTombstone;
 use crate::blocking::give_way;
 use crate::error::RequestError;
 use crate::placement::Place;
@@ -10,6 +9,7 @@ use crate::refusal::{Refusal, refuse};
 use crate::replica::Copy;
 use crate::store::ReplicatedStore;
 use crate::stored::decode;
+use crate::tombstones::NotedTombstone;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder};

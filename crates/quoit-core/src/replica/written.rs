@@ -30,7 +30,7 @@ impl Replica {
     /// Remembers a tombstone that is being written here now, if it is this node's business to reap it.
     pub(crate) fn note_tombstone(&self, at: &RecordAt<'_>, digest: u64) {
         if self.local.topology_now().is_first_primary(at.partition) {
-            self.reaper.note(
+            self.tombstones.note(
                 self.local.settings.delete_mode,
                 at,
                 digest,

@@ -253,7 +253,7 @@ impl ReplicatedStore {
         };
         let tombstone = decode(&stored)?;
         if tombstone.clock == *clock {
-            self.reaper.reap_as_elsewhere(
+            self.tombstones.reap_as_elsewhere(
                 self.local.clock.unix_us(),
                 (encoded.clone(), at.partition, tombstone.digest()),
             );

@@ -1,7 +1,6 @@
 //! Requests that go through much, counted while they are under way.
 
 use super::{Counter, Stats};
-use crate::local_node::LocalNode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -42,32 +41,32 @@ pub(super) struct RequestsUnderWay([AtomicUsize; LONG_REQUEST_COUNT]);
 
 /// A request that is under way until this is dropped.
 pub(crate) struct UnderWay {
-    local: Arc<LocalNode>,
+    stats: Arc<Stats>,
     kind: LongRequest,
 }
 
 impl UnderWay {
     /// Counts a request that begins.
-    pub(crate) fn begin(local: &Arc<LocalNode>, kind: LongRequest) -> Self {
-        local.stats.count(kind.begun());
-        local.stats.active.0[kind as usize].fetch_add(1, Ordering::Relaxed);
-        Self { local: Arc::clone(local), kind }
+    pub(crate) fn begin(stats: &Arc<Stats>, kind: LongRequest) -> Self {
+        stats.count(kind.begun());
+        stats.active.0[kind as usize].fetch_add(1, Ordering::Relaxed);
+        Self { stats: Arc::clone(stats), kind }
     }
 
     /// The statistics that it is counted in.
     pub(crate) fn stats(&self) -> &Stats {
-        &self.local.stats
+        &self.stats
     }
 
     /// Counts the request as one that could not be begun, if so.
     pub(crate) fn begun<T, E>(&self, begun: Result<T, E>) -> Result<T, E> {
-        begun.inspect_err(|_| self.local.stats.count(self.kind.failed()))
+        begun.inspect_err(|_| self.stats.count(self.kind.failed()))
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.local.stats.active.0[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
+        self.stats.active.0[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
     }
 }
 

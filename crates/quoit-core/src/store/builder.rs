@@ -11,11 +11,12 @@ use crate::hints::{Hints, MissedWrites};
 use crate::listing::Listings;
 use crate::local_node::LocalNode;
 use crate::reap_records::ReapRecords;
-use crate::reaper::Reaper;
+use crate::reaper::Retirement;
 use crate::replica::Replica;
 use crate::replication::{ConflictCounts, SourceQueueSettings, SourceQueues, WriteHook};
 use crate::riak_trees::RiakTrees;
 use crate::settings::StoreSettings;
+use crate::tombstones::NotedTombstones;
 use crate::transfer::Transfers;
 use parking_lot::Mutex;
 use quoit_cluster::{ControlPlane, Internode};
@@ -127,13 +128,13 @@ impl StoreBuilder {
         let own = local.control.read().node_id();
         // Nobody has looked yet.
         local.control.set_clear_by(0);
-        let reaper = Arc::new(Reaper::new(local.clock.unix_us()));
+        let tombstones = Arc::new(NotedTombstones::new(local.clock.unix_us()));
         let healing = Arc::<Healing>::default();
         let suspects = Arc::<Mutex<_>>::default();
         let replica = Replica::new(
             Arc::clone(&local),
             Arc::new(reap_records),
-            Arc::clone(&reaper),
+            Arc::clone(&tombstones),
             Arc::clone(&suspects),
         );
         let replica = Arc::new(replica);
@@ -156,7 +157,7 @@ impl StoreBuilder {
         );
         let (limits, share_min) = (settings.transfer_limits, settings.transfer_share_min.0);
         Arc::new(ReplicatedStore {
-            listings: Listings::new(&local, &reaper, &healing),
+            listings: Listings::new(&local, &tombstones, &healing),
             coordinator: Arc::new(coordinator),
             change_feeds,
             hook,
@@ -164,7 +165,8 @@ impl StoreBuilder {
             replica,
             transfers: Transfers::new(limits, share_min, suspects),
             hints,
-            reaper,
+            tombstones,
+            retirement: Retirement::default(),
             exchanges: Exchanges::new(own, settings.exchanges),
             grants,
             healing,

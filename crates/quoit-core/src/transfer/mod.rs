@@ -24,19 +24,18 @@ mod receive;
 mod sources;
 mod staging;
 pub(crate) mod strays;
-mod suspects;
 mod yielding;
 
 pub use estimate::{PlanEstimate, TransferEstimate};
 pub use limits::LimitChange;
 pub use operators::NodeTransfers;
 pub use progress::{ActiveTransfer, Kind as TransferKind, TransferStats, WaitingHints};
-pub(crate) use suspects::Suspects;
 
 use crate::placement::n_vals;
 use crate::placement::primaries;
 use crate::settings::TransferLimits;
 use crate::store::ReplicatedStore;
+use crate::suspects::{Suspects, Walked};
 use copies::{CopyStates, NewCopy};
 use fill::Fills;
 use hand::TransferError;
@@ -49,7 +48,6 @@ use staging::Stagings;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use suspects::Walked;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};

@@ -8,12 +8,12 @@
 use super::damage::Damage;
 use super::hand::{Handed, TransferError};
 use super::progress::{Kind, Report};
-use super::suspects::Walked;
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::placement::{n_val_of, primaries};
 use crate::records::size_of;
 use crate::store::ReplicatedStore;
+use crate::suspects::Walked;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::{Identity, Partition};

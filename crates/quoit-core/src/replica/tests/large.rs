@@ -6,6 +6,7 @@ use crate::placement::Place;
 use quoit_model::data_type::{
     EventAuthor, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange, State, Value,
 };
+use quoit_model::hash::Partition;
 use quoit_model::hll::Precision;
 use quoit_model::key::PIECE_TYPE;
 use quoit_store::engine::{Fetch, KeyRange};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Result of a walk through a partition for strays.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Walked {
+pub(crate) enum Walked {
     /// No stray is left.
     Clean,
     /// Strays are left whose primaries could not all be reached: these are missing.
@@ -18,7 +18,7 @@ pub(super) enum Walked {
 
 impl Walked {
     /// The result of both parts of a walk.
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Clean, other) => other,
             (walked, Self::Clean) => walked,
@@ -59,13 +59,13 @@ impl Suspects {
     }
 
     /// Begins a walk.
-    pub(super) fn begin(&mut self, partition: Partition) {
+    pub(crate) fn begin(&mut self, partition: Partition) {
         self.waiting.remove(&partition);
         self.walked.insert(partition);
     }
 
     /// Ends a walk.
-    pub(super) fn end(&mut self, partition: Partition, walked: Walked) {
+    pub(crate) fn end(&mut self, partition: Partition, walked: Walked) {
         assert!(self.walked.remove(&partition), "a walk ends that has begun");
         match walked {
             Walked::Clean => _ = self.cleared_after.insert(partition, self.answer),
@@ -76,7 +76,7 @@ impl Suspects {
 
     /// Partitions that a walk is worth its price in: of which it is not known that all strays wait for nodes
     /// that are still away.
-    pub(super) fn ready(&self, is_reachable: impl Fn(NodeId) -> bool) -> Vec<Partition> {
+    pub(crate) fn ready(&self, is_reachable: impl Fn(NodeId) -> bool) -> Vec<Partition> {
         let is_ready = |(_, missing): &(&Partition, &BTreeSet<NodeId>)| {
             missing.is_empty() || missing.iter().any(|node| is_reachable(*node))
         };
@@ -84,20 +84,20 @@ impl Suspects {
     }
 
     /// All partitions that are suspected, or have been since an answer; 0: that are.
-    pub(super) fn since(&self, answer: u64) -> BTreeSet<Partition> {
+    pub(crate) fn since(&self, answer: u64) -> BTreeSet<Partition> {
         let is_since = |(_, cleared): &(&Partition, &u64)| answer != 0 && **cleared >= answer;
         let cleared = self.cleared_after.iter().filter(is_since);
         self.all().into_iter().chain(cleared.map(|(partition, _)| *partition)).collect()
     }
 
     /// The number of one more answer.
-    pub(super) fn next_answer(&mut self) -> u64 {
+    pub(crate) fn next_answer(&mut self) -> u64 {
         self.answer += 1;
         self.answer
     }
 
     /// All suspected partitions.
-    pub(super) fn all(&self) -> BTreeSet<Partition> {
+    pub(crate) fn all(&self) -> BTreeSet<Partition> {
         self.waiting.keys().copied().chain(self.walked.iter().copied()).collect()
     }
 
@@ -105,7 +105,7 @@ impl Suspects {
     /// start, after a change of layouts, and when a bucket has got fewer replicas, though it has more again
     /// by now.
     #[must_use]
-    pub(super) fn review(&mut self, state: &State) -> bool {
+    pub(crate) fn review(&mut self, state: &State) -> bool {
         let now = Reviewed::by(state);
         let is_outdated = |before: &Reviewed| before.is_outdated(&now, state.replicas_lowered_at());
         let suspects_all = self.reviewed.as_ref().is_none_or(is_outdated);
@@ -127,7 +127,7 @@ impl Suspects {
     }
 
     /// The version of this state's cluster that the suspicions go by.
-    pub(super) fn reviewed(&self, state: &State) -> u64 {
+    pub(crate) fn reviewed(&self, state: &State) -> u64 {
         let reviewed = self.reviewed.as_ref();
         let same = reviewed.filter(|reviewed| reviewed.cluster_id == state.cluster_id());
         same.map_or(0, |reviewed| reviewed.version)

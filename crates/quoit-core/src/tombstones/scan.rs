@@ -8,18 +8,18 @@ use super::{QUEUE_COUNT_MAX, SCAN_PAGE};
 use quoit_model::hash::{Identity, Partition, RingSize};
 
 /// How often a node looks for tombstones that were left behind, and how old those are at least.
-pub(super) const LEFT_BEHIND_US: u64 = 600_000_000;
+pub(crate) const LEFT_BEHIND_US: u64 = 600_000_000;
 
 /// Where a page begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct ScanPlace {
-    pub(super) partition: Partition,
-    pub(super) identity: Identity,
+pub(crate) struct ScanPlace {
+    pub(crate) partition: Partition,
+    pub(crate) identity: Identity,
 }
 
 /// The next step of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ScanStep {
+pub(crate) enum ScanStep {
     /// Nothing: no scan is needed, or the queue has no room.
     Wait,
     /// It begins, at the beginning. It will find again what is queued.
@@ -30,7 +30,7 @@ pub(super) enum ScanStep {
 
 /// How far a scan has come, and whether another one is needed.
 #[derive(Debug)]
-pub(super) struct TombstoneScan {
+pub(crate) struct TombstoneScan {
     is_needed: bool,
     /// Where the scan that is under way goes on.
     place: Option<ScanPlace>,
@@ -40,17 +40,17 @@ pub(super) struct TombstoneScan {
 
 impl TombstoneScan {
     /// Tombstones of the former process are known to the index alone.
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { is_needed: true, place: None, due_us: 0 }
     }
 
     /// There may be tombstones that are not in the queue, anywhere.
-    pub(super) const fn need(&mut self) {
+    pub(crate) const fn need(&mut self) {
         self.is_needed = true;
     }
 
     /// The next step, with so many tombstones in the queue. A scan begins when half of the queue is free.
-    pub(super) fn step(&mut self, monotonic_us: u64, queue_count: usize) -> ScanStep {
+    pub(crate) fn step(&mut self, monotonic_us: u64, queue_count: usize) -> ScanStep {
         if monotonic_us >= self.due_us {
             self.due_us = monotonic_us + LEFT_BEHIND_US;
             self.is_needed = true;
@@ -67,7 +67,7 @@ impl TombstoneScan {
     }
 
     /// A page was read, and the next one of its partition begins at `next`.
-    pub(super) fn has_read(
+    pub(crate) fn has_read(
         &mut self,
         page: ScanPlace,
         next: Option<Identity>,
