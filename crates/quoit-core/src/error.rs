@@ -1,7 +1,7 @@
 //! Why a request could not be answered.
 
 use quoit_model::context::ContextError;
-use quoit_model::data_type::{self, OperationError, UpdateError};
+use quoit_model::data_type::{self, OperationError, StoredFormError, UpdateError};
 use quoit_model::key::KeyError;
 use quoit_model::props::NValViolation;
 use quoit_store::error::StoreError;
@@ -168,6 +168,13 @@ pub enum RequestError {
     /// Stored bytes are not an object.
     #[error("stored object is damaged: {0}")]
     Damaged(String),
+}
+
+impl RequestError {
+    /// That of a stored state that can't be read.
+    pub(crate) fn damaged_state(fault: StoredFormError) -> Self {
+        Self::Damaged(fault.to_string())
+    }
 }
 
 impl From<StoreError> for RequestError {

@@ -6,11 +6,11 @@
 //! found. A fold rests after each chunk for longer than that took, so that requests hardly
 //! notice it.
 
+use crate::coordinator::put::{DeleteRequest, Deleted};
 use crate::error::RequestError;
 use crate::listing::{RecordKind, RecordRange, RecordScan};
 use crate::options::{Precondition, ReadOptions};
-use crate::put::{DeleteRequest, Deleted};
-use crate::replication::QueuePriority;
+use crate::queues::QueuePriority;
 use crate::stats::{LongRequest, UnderWay};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;

@@ -4,14 +4,9 @@
 //! The node that asked can't do it. It gets no version from here, so it does not know that there is anything
 //! to repair, and a read of all replicas fails for as long as the copy is damaged.
 
-use crate::options::ReadOptions;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use quoit_model::key::KeyRef;
-use quoit_model::props::Quorum;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// Records that wait to be healed, at most. One that finds no room is noted again by the next request for it.
@@ -21,7 +16,7 @@ const NOTED_COUNT_MAX: usize = 1_024;
 #[derive(Default)]
 pub(crate) struct Healing {
     noted: Mutex<BTreeSet<Bytes>>,
-    changed: Notify,
+    pub(crate) changed: Notify,
     /// Told when the engine has met damage.
     pub(crate) met: Notify,
 }
@@ -35,40 +30,11 @@ impl Healing {
         }
     }
 
-    fn first(&self) -> Option<Bytes> {
+    pub(crate) fn first(&self) -> Option<Bytes> {
         self.noted.lock().first().cloned()
     }
 
-    fn forget(&self, key: &Bytes) {
+    pub(crate) fn forget(&self, key: &Bytes) {
         self.noted.lock().remove(key);
-    }
-}
-
-impl ReplicatedStore {
-    /// Heals noted records one after the other, until the task is dropped.
-    pub(crate) async fn run_healing(self: Arc<Self>) {
-        loop {
-            match self.healing.first() {
-                None => self.healing.changed.notified().await,
-                Some(key) => {
-                    self.heal_noted(&key).await;
-                    self.healing.forget(&key);
-                }
-            }
-        }
-    }
-
-    async fn heal_noted(self: &Arc<Self>, encoded: &Bytes) {
-        let Ok(key) = KeyRef::decode(encoded) else { return };
-        let all = ReadOptions {
-            r: Some(Quorum::All),
-            sloppy_quorum: Some(false),
-            ..ReadOptions::default()
-        };
-        match self.coordinator.get(key, &all).await {
-            Ok(_) => tracing::debug!("a damaged record was read from all replicas"),
-            // The damage itself has been told. A client that goes on asking must not fill the log.
-            Err(fault) => tracing::debug!(%fault, "a damaged record could not be healed"),
-        }
     }
 }

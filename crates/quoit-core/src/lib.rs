@@ -7,23 +7,16 @@
 
 mod blocking;
 mod calls;
-mod change;
 mod changes;
-mod confirm;
 mod coordinator;
-mod data_type;
 mod dots;
 mod error;
 mod exchange;
+mod field_path;
 mod folds;
-mod forward;
-mod get;
-mod given;
 mod grants;
 mod healing;
 mod hints;
-mod in_flight;
-mod in_place;
 mod jobs;
 mod listing;
 mod local_node;
@@ -33,9 +26,7 @@ mod node_figures;
 mod options;
 mod partition_set;
 mod placement;
-mod precommit;
-mod put;
-mod read_replicas;
+mod queues;
 mod reap_records;
 mod reaper;
 mod records;
@@ -55,25 +46,26 @@ mod topology;
 mod transfer;
 mod votes;
 mod write_clock;
-mod write_replicas;
+mod write_hook;
 
 pub use blocking::{Blocking, lower_thread_priority};
 pub use changes::{
     ChangeBatch, ChangeEvent, ChangeFeedError, ChangeFeedSettings, ChangeFeedStatus, ChangeFeeds,
     ChangeKind, ChangeLog, ChangeQuery, ChangeStream, ChangesSince, PositionError,
 };
-pub use confirm::Unconfirmed;
-pub use data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamedItems};
+pub use coordinator::confirm::Unconfirmed;
+pub use coordinator::data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamedItems};
+pub use coordinator::given::{BegunBatch, GivenInPlace, GivenObject, PendingBatch};
+pub use coordinator::in_flight::AdmittedRequests;
+pub use coordinator::in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
+pub use coordinator::put::{DeleteRequest, Deleted, PutRequest};
 pub use dots::{CounterReserve, DotSequence, Unreserved};
 pub use error::{DataTypeError, QuorumKind, RequestError, Unmet};
 pub use exchange::{
     CopyElsewhere, ExchangeStats, PartitionExchanges, RangesAnswer, RangesQuestion,
 };
 pub use folds::{Fold, FoldFound, FoldKind, FoldProgress, Method};
-pub use given::{BegunBatch, GivenInPlace, GivenObject, PendingBatch};
 pub use hints::{fuzz_hint_file, hint_file_samples};
-pub use in_flight::AdmittedRequests;
-pub use in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
 pub use jobs::{JobError, JobInputs, JobProgress, JobRun, JobSettings};
 pub use listing::{
     BucketFold, BucketListing, CoverageEntry, CoverageError, CoverageRequest, Deadline, IndexMatch,
@@ -81,17 +73,19 @@ pub use listing::{
     Listings, PATTERN_BYTES_MAX, Pattern, PatternError, RecordRange,
 };
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
-pub use put::{DeleteRequest, Deleted, PutRequest};
+pub use queues::{
+    ChangeQueueError, CheckNumber, EntrySequence, Lease, QUEUE_COUNT_MAX, QueueCounts,
+    QueueDefinition, QueueDefinitionError, QueueFilter, QueueLengths, QueuePriority, QueueStatus,
+    SourceQueueSettings, SourceQueues, Visited, VisitedCluster, fuzz_source_journal,
+    source_journal_samples,
+};
 pub use reap_records::{ReapRecordLimits, ReapRecordStats, fuzz_reap_records, reap_record_samples};
 pub use reaper::{ReapRecordsHeldUp, TombstonesHeldUp};
 pub use replication::{
     ArcRange, Arrival, ArrivedDelta, BatchBounds, BucketConflicts, COMPARED_RANGE_COUNT_MAX,
-    ChangeQueueError, CheckNumber, ClusterDigests, ClusterQuestion, ComparedRecord, CopiedPage,
-    CopiedRecord, DeltaOutcome, Difference, DifferenceDirection, EntrySequence, Lease, OnlyIn,
-    Patience, QUEUE_COUNT_MAX, QueueCounts, QueueDefinition, QueueDefinitionError, QueueFilter,
-    QueueLengths, QueuePriority, QueueStatus, QueuedObject, QueuedValue, ReplicationOperator,
-    SeenDeletes, SeenRecord, SourceQueueSettings, SourceQueues, Visited, VisitedCluster,
-    differences, fuzz_source_journal, source_journal_samples,
+    ClusterDigests, ClusterQuestion, ComparedRecord, CopiedPage, CopiedRecord, DeltaOutcome,
+    Difference, DifferenceDirection, OnlyIn, Patience, QueuedObject, QueuedValue,
+    ReplicationOperator, SeenDeletes, SeenRecord, differences,
 };
 pub use request_log::{
     HotKey, LargeObject, RequestKind, RequestLog, RequestLogSettings, SlowRequest,

@@ -1,4 +1,4 @@
-//! What every part of a node's store works with: its records, the cluster as it knows it, the ways to other
+//! The ground of every part of a node's store: its records, the cluster as it knows it, the ways to other
 //! nodes, time, and the settings. It knows none of the parts.
 
 use crate::dots::DotSequence;
@@ -216,13 +216,14 @@ impl LocalNode {
         (layout_version >= self.topology_now().layout_version()).then_some(listed)
     }
 
-    /// Whether a bucket has got fewer replicas since a version of the control plane's state: copies that are no
-    /// replica's any more may have been removed here while they were read.
+    /// Whether a bucket has got fewer replicas since a version of the control plane's state: copies that are
+    /// no replica's any more may have been removed here while they were read.
     pub(crate) fn has_fewer_replicas_since(&self, state_version: u64) -> bool {
         self.control.read().replicas_lowered_at() > state_version
     }
 
-    /// The nodes and layouts after those of a version, by which a node was asked in vain, if they come in time.
+    /// The nodes and layouts after those of a version, by which a node was asked in vain, if they come in
+    /// time.
     pub(crate) async fn topology_after(
         &self,
         version: u64,

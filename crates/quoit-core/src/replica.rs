@@ -1,10 +1,14 @@
 //! Replica: the part of a request that touches storage, on one node's own copy of a record.
 
 mod in_pages;
+mod join;
 mod reaped;
 mod written;
+mod written_object;
 
+pub(crate) use join::{Joined, Joining, SentDelta};
 pub(crate) use reaped::{Admitted, Reaped, clock_of, written_over};
+pub(crate) use written_object::WrittenObject;
 
 use crate::error::RequestError;
 use crate::local_node::LocalNode;

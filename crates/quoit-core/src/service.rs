@@ -3,13 +3,13 @@
 //! A request that can be answered from memory is answered on the connection's own task. One that has to wait,
 //! for the disk, for a sync or for other nodes, goes on in a task of its own.
 
-use crate::data_type::{Joined, Joining};
 use crate::error::RequestError;
-use crate::exchange::read_path;
+use crate::field_path::read_path;
 use crate::grants::GrantNumber;
 use crate::records::PartCopy;
 use crate::refusal::{Refusal, refuse};
 use crate::replica::{ApplyOutcome, Copy, Replicated};
+use crate::replica::{Joined, Joining};
 use crate::stats::Counter;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;

@@ -87,8 +87,8 @@ impl NotedTombstones {
         self.reap_wanted(now_us, tombstones, false);
     }
 
-    /// As [`NotedTombstones::reap_soon`], of a tombstone that another cluster has reaped: its reap here is not queued
-    /// for others.
+    /// As [`NotedTombstones::reap_soon`], of a tombstone that another cluster has reaped: its reap here is
+    /// not queued for others.
     pub(crate) fn reap_as_elsewhere(&self, now_us: u64, tombstone: (Bytes, Partition, u64)) {
         self.reap_wanted(now_us, vec![tombstone], true);
     }

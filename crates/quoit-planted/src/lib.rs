@@ -3,8 +3,8 @@
 //! Each is one wrong decision. It stands beside the right one, in the crate that takes the decision, as
 //! [`planted!`] with its name, and [`PlantedFault`] lists them all. In a build with
 //! `--cfg planted_faults`, which the test command and `cargo xtask soak` make, [`plant`] switches one of them
-//! on for the process, as the simulator does, and the variable [`VARIABLE`] does so for test programs; in every
-//! other build [`is_planted`] is always `false`, and the compiler leaves nothing of it behind.
+//! on for the process, as the simulator does, and the variable [`VARIABLE`] does so for test programs; in
+//! every other build [`is_planted`] is always `false`, and the compiler leaves nothing of it behind.
 //!
 //! The switch is a static of the process: decisions are taken in pure functions of the lowest floors, which
 //! have no context that it could come with, and a simulated run has a process of its own. It is set once,

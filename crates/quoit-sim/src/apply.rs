@@ -139,8 +139,8 @@ impl Cluster {
         }
     }
 
-    /// Starts the nodes again that have stopped by themselves, as the log asks operators to: one that began to
-    /// stop for its wrong clock before that was mended.
+    /// Starts the nodes again that have stopped by themselves, as the log asks operators to: one that began
+    /// to stop for its wrong clock before that was mended.
     pub(crate) fn start_again(&mut self) {
         for machine in self.ground.in_service() {
             if machine.is_stopping() && machine.is_closed() {

@@ -74,8 +74,8 @@ impl Ground {
     }
 
     /// Checks that a node which has just acknowledged a write had the right time: one that starts with a
-    /// wrong one hears so from the others before it serves. Of one that was killed right after it, the clock may
-    /// be that of its next start already.
+    /// wrong one hears so from the others before it serves. Of one that was killed right after it, the clock
+    /// may be that of its next start already.
     fn check_clock(&self, number: WriteNumber, machine: &Machine) {
         let skew_us = machine.clock.skew_us();
         if skew_us != 0 && machine.running_store().is_some() {

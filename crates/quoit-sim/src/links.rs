@@ -193,8 +193,8 @@ impl Links {
         Self { ground: ground.clone(), replication: replication.clone(), tasks }
     }
 
-    /// Waits until all clusters have the same and nothing is on its way. Without a full-sync they may differ in
-    /// what was not answered when a process ended, and without anti-entropy in what their own replicas do.
+    /// Waits until all clusters have the same and nothing is on its way. Without a full-sync they may differ
+    /// in what was not answered when a process ended, and without anti-entropy in what their own replicas do.
     ///
     /// # Errors
     ///

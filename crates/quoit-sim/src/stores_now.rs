@@ -32,8 +32,9 @@ impl StoresNow {
         Some(Self { stores, contents })
     }
 
-    /// The store of the member that knows the newest layouts; of several the first: a spare that has not joined
-    /// yet is a cluster by itself, with layouts of its own. A node that has left knows the cluster without it.
+    /// The store of the member that knows the newest layouts; of several the first: a spare that has not
+    /// joined yet is a cluster by itself, with layouts of its own. A node that has left knows the cluster
+    /// without it.
     pub(crate) fn newest(&self) -> Option<&Arc<ReplicatedStore>> {
         let version = |(place, store): &&(usize, Arc<ReplicatedStore>)| {
             let state = store.control().read();

@@ -3,7 +3,7 @@
 use super::ChangeFeeds;
 use super::log::ChangeLog;
 use crate::local_node::LocalNode;
-use crate::replication::WrittenObject;
+use crate::replica::WrittenObject;
 use crate::stored::decode;
 use bytes::Bytes;
 use quoit_model::context::encode_context;

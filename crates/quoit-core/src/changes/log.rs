@@ -1,7 +1,7 @@
 //! The log of the writes that a node has coordinated, of buckets with a change feed.
 
 use super::note::ChangeLogNote;
-use crate::replication::{
+use crate::queues::{
     Cursor, EntryReference, EntrySequence, Journal, JournalEntry, QueueEntry, Visited,
 };
 use bytes::Bytes;

@@ -11,7 +11,7 @@
 //! Numbers are little-endian. Clients take it as opaque text.
 
 use super::log::LogPlace;
-use crate::replication::Cursor;
+use crate::queues::Cursor;
 use quoit_model::node::NodeId;
 use std::collections::BTreeMap;
 use thiserror::Error;

@@ -3,8 +3,8 @@
 use super::ChangeFeeds;
 use super::log::{LogGap, LogPlace, LogRead, ReadFrom};
 use crate::error::RequestError;
+use crate::queues::{Cursor, EntryReference};
 use crate::refusal::{Refusal, refuse};
-use crate::replication::{Cursor, EntryReference};
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_wire::internode::changes::{

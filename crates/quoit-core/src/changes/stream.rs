@@ -15,7 +15,7 @@ use super::position::{FeedPosition, NodeMark, PositionError, mark_of};
 use super::serve::{of_wire, to_wire};
 use crate::error::RequestError;
 use crate::placement::bucket_props;
-use crate::replication::Cursor;
+use crate::queues::Cursor;
 use bytes::Bytes;
 use quoit_cluster::{Lane, Replies};
 use quoit_model::key::BucketRef;

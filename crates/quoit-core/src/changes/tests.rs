@@ -2,7 +2,7 @@
 
 use super::log::{ChangeFeedSettings, ChangeLog, LogPlace, LogRead, ReadFrom};
 use super::position::FeedPosition;
-use crate::replication::Cursor;
+use crate::queues::Cursor;
 use bytes::Bytes;
 use proptest::prelude::*;
 use quoit_store::seam::FaultyDisk;
@@ -30,7 +30,7 @@ fn read(log: &ChangeLog, from: ReadFrom) -> Result<LogRead, String> {
 }
 
 fn names(read: &LogRead) -> Vec<String> {
-    let name = |(entry, _): &(crate::replication::JournalEntry, Cursor)| {
+    let name = |(entry, _): &(crate::queues::JournalEntry, Cursor)| {
         String::from_utf8(entry.entry.key.to_vec()).expect("a text")
     };
     read.entries.iter().map(name).collect()

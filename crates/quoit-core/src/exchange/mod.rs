@@ -12,6 +12,7 @@ mod differing;
 mod elsewhere;
 mod expiry;
 mod found;
+mod noted;
 mod progress;
 mod ranges;
 mod ranges_told;
@@ -28,7 +29,6 @@ mod verify;
 mod walk;
 
 pub(crate) use differing::ComparedClasses;
-pub(crate) use regions::{path_message, read_path};
 pub(crate) use roots::CommonClasses;
 pub(crate) use verify::Unhealed;
 

@@ -1,12 +1,13 @@
 //! Regions of a record in messages.
 
+use crate::field_path::{path_message, read_path};
 use crate::refusal::Refusal;
 use bytes::Bytes;
+use quoit_model::data_type::FieldName;
 use quoit_model::data_type::pages::{
     COMPARED_RANGE_COUNT_MAX, HashRange, Region, SENT_RANGE_COUNT_MAX,
 };
-use quoit_model::data_type::{FieldKind, FieldName, MAP_DEPTH_MAX};
-use quoit_wire::internode::ranges::{FieldStep, RangesInField, RangesOf};
+use quoit_wire::internode::ranges::{RangesInField, RangesOf};
 
 /// The message that names a region of a record.
 pub(super) fn region_message(
@@ -26,12 +27,6 @@ pub(super) fn region_message(
 /// Ranges of the items of a field.
 pub(super) fn ranges_in_field(path: &[FieldName], ranges: &[HashRange]) -> RangesInField {
     RangesInField { path: path_message(path), ranges: numbers(ranges) }
-}
-
-/// A field and those around it, the outermost first.
-pub(crate) fn path_message(path: &[FieldName]) -> Vec<FieldStep> {
-    let step = |name: &FieldName| FieldStep { name: name.name.clone(), kind: name.kind as u32 };
-    path.iter().map(step).collect()
 }
 
 fn numbers(ranges: &[HashRange]) -> Vec<u64> {
@@ -68,22 +63,6 @@ fn read_field(field: &RangesInField) -> Option<(Vec<FieldName>, Vec<HashRange>)>
     Some((path, HashRange::in_order(&field.ranges)?))
 }
 
-/// The path that a message names, empty for the record itself; `None` when there can be no set or map there.
-pub(crate) fn read_path(steps: &[FieldStep]) -> Option<Vec<FieldName>> {
-    if steps.len() > MAP_DEPTH_MAX {
-        return None;
-    }
-    let step = |step: &FieldStep| {
-        let kind = *FieldKind::ALL.get(usize::try_from(step.kind).ok()?)?;
-        Some(FieldName { name: step.name.clone(), kind })
-    };
-    let path = steps.iter().map(step).collect::<Option<Vec<FieldName>>>()?;
-    let Some((last, around)) = path.split_last() else { return Some(path) };
-    let has_items = matches!(last.kind, FieldKind::Set | FieldKind::Map)
-        && around.iter().all(|name| name.kind == FieldKind::Map);
-    has_items.then_some(path)
-}
-
 /// The refusal of messages that name no ranges.
 pub(super) fn no_ranges() -> Refusal {
     Refusal::Malformed("these are no ranges".to_owned())
@@ -92,6 +71,8 @@ pub(super) fn no_ranges() -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quoit_model::data_type::{FieldKind, MAP_DEPTH_MAX};
+    use quoit_wire::internode::ranges::FieldStep;
 
     fn field(name: &'static str, kind: FieldKind) -> FieldName {
         FieldName::new(name, kind)

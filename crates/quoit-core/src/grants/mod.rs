@@ -48,15 +48,12 @@
 //! With `prefer_token` the grants only keep conditional writes from each other's way. Without a majority the
 //! write goes on without them, and a primary takes it whatever it has granted: no promise.
 
-mod coordinator;
-mod majority;
+pub(crate) mod majority;
 mod service;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use coordinator::{Fence, GrantNumbers};
-pub(crate) use majority::majority;
 pub(crate) use table::GrantNumber;
 
 use crate::local_node::LocalNode;
@@ -87,11 +84,11 @@ impl Grants {
         Arc::new(Self { local, replica, table: Mutex::default() })
     }
 
-    fn grant(&self, record: &[u8], number: GrantNumber, now_us: u64) -> bool {
+    pub(crate) fn grant(&self, record: &[u8], number: GrantNumber, now_us: u64) -> bool {
         self.table.lock().grant(record, number, now_us)
     }
 
-    fn release(&self, record: &[u8], number: GrantNumber) {
+    pub(crate) fn release(&self, record: &[u8], number: GrantNumber) {
         self.table.lock().release(record, number);
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 impl Grants {
     /// A number that no grant of this node has had, in this process or an earlier one. A durable write once
     /// in a million numbers.
-    pub(super) fn grant_number(&self) -> Result<GrantNumber, RequestError> {
+    pub(crate) fn grant_number(&self) -> Result<GrantNumber, RequestError> {
         Ok(GrantNumber(self.local.dots.issue(0)?.counter))
     }
 

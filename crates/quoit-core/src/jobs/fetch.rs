@@ -1,8 +1,8 @@
 //! The objects of a batch of inputs, each from one replica.
 
 use super::JobError;
+use crate::coordinator::in_place::{ShownInPlace, ShownObject};
 use crate::error::RequestError;
-use crate::in_place::{ShownInPlace, ShownObject};
 use crate::map_work::{ForScript, apply};
 use crate::options::ReadOptions;
 use crate::store::ReplicatedStore;

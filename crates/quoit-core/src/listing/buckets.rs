@@ -114,8 +114,8 @@ impl Listings {
         })
     }
 
-    /// A chunk of the buckets that this node holds keys of; `None` when the layouts of the request are past, or
-    /// a bucket has got fewer replicas since.
+    /// A chunk of the buckets that this node holds keys of; `None` when the layouts of the request are past,
+    /// or a bucket has got fewer replicas since.
     pub(crate) async fn local_buckets(
         self: &Arc<Self>,
         list: ListBuckets,

@@ -2,8 +2,8 @@
 
 use super::Listings;
 use super::map_outputs::{NodeOutputs, encoded_kind};
+use crate::coordinator::get::resolve;
 use crate::error::RequestError;
-use crate::get::resolve;
 use crate::map_work::{
     ForScript, NodeWork, SessionInUse, apply, elements, failure, input_to_wire, list_of,
 };

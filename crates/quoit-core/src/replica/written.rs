@@ -1,4 +1,4 @@
-//! What follows from a record that was written here.
+//! Consequences of a record that was written here.
 
 use super::Replica;
 use crate::placement::primaries;

@@ -1,12 +1,13 @@
 //! Objects that come from other clusters: stored as they are, with no event of this cluster's.
 
 use super::conflicts::BucketConflicts;
-use super::entry::{Visited, VisitedCluster};
 use super::fetch::QueuedValue;
-use super::hook::WrittenObject;
+use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm};
 use crate::error::RequestError;
 use crate::options::WriteOptions;
 use crate::placement::{object_props, record_at};
+use crate::queues::{Visited, VisitedCluster};
+use crate::replica::WrittenObject;
 use crate::replica::{ApplyOutcome, Replicated, merge_rule};
 use crate::request_log::AskedNodes;
 use crate::stats::Counter;
@@ -15,7 +16,6 @@ use crate::stored::decode;
 use crate::stored::wait_if_blocked;
 use crate::topology::Topology;
 use crate::votes::{Layouts, Voters, WriteNeed, WriteTally};
-use crate::write_replicas::{Made, OwnWrite, SentForm};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;

@@ -5,17 +5,18 @@
 //! lacks something asks for the object.
 
 use super::arrive::{Arrival, Receiving};
-use super::hook::WrittenObject;
-use crate::data_type::{Joined, Joining};
+use crate::coordinator::write_replicas::{OwnWrite, SentForm, join_message};
 use crate::error::RequestError;
 use crate::exchange::CopyElsewhere;
 use crate::replica::ApplyOutcome;
+use crate::replica::SentDelta;
+use crate::replica::WrittenObject;
+use crate::replica::{Joined, Joining};
 use crate::settings::TIMEOUT_MS_DEFAULT;
 use crate::store::ReplicatedStore;
 use crate::stored::wait_if_blocked;
 use crate::topology::cost_us;
 use crate::votes::NodePlace;
-use crate::write_replicas::{OwnWrite, SentDelta, SentForm, join_message};
 use bytes::Bytes;
 use quoit_cluster::{CallError, Replies};
 use quoit_model::data_type::{Delta, StoredFormError};

@@ -5,8 +5,8 @@
 //! those by which nodes compare their copies, of all classes of n_val together, so that they are equal where
 //! two clusters have equal records with other n_vals.
 
-use super::entry::VisitedCluster;
 use crate::error::RequestError;
+use crate::queues::VisitedCluster;
 use crate::refusal::{Refusal, refuse};
 use crate::store::ReplicatedStore;
 use crate::stored::decode;

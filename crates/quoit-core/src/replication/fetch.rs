@@ -1,12 +1,12 @@
 //! Consumption of source queues: the next entry, with its object.
 
-use super::entry::{
-    EntryReference, EntrySequence, QueueEntry, QueuePriority, Visited, VisitedCluster,
-};
-use super::source_queues::{Lease, SourceQueues};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::{object_props, record_at};
+use crate::queues::{
+    EntryReference, EntrySequence, QueueEntry, QueuePriority, Visited, VisitedCluster,
+};
+use crate::queues::{Lease, SourceQueues};
 use crate::replica::Copy;
 use crate::replica::Reaped;
 use crate::stats::Counter;

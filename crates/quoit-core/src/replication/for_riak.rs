@@ -1,10 +1,10 @@
 //! Entries of source queues as a Riak node stores them.
 
-use super::entry::QueuePriority;
 use super::fetch::{Patience, QueuedValue};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::object_props;
+use crate::queues::QueuePriority;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::data_type::{ShownForm, clock_in_riak};

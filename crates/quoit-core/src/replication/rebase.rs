@@ -1,9 +1,9 @@
 //! Deletes of another cluster that this one has missed, done here when an operator has said that the other
 //! one is right.
 
+use crate::coordinator::put::{DeleteRequest, Deleted};
 use crate::error::RequestError;
 use crate::options::Precondition;
-use crate::put::{DeleteRequest, Deleted};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::context::decode_context;

@@ -61,7 +61,8 @@ impl PartName {
     }
 }
 
-/// Trees over the records of a cluster, as one of its nodes has them made. Shared; every method takes `&self`.
+/// Trees over the records of a cluster, as one of its nodes has them made. Shared; every method takes
+/// `&self`.
 pub struct RiakTrees {
     local: Arc<LocalNode>,
     kept: KeptTrees,

@@ -10,14 +10,16 @@ use crate::healing::Healing;
 use crate::hints::{Hints, MissedWrites};
 use crate::listing::Listings;
 use crate::local_node::LocalNode;
+use crate::queues::{SourceQueueSettings, SourceQueues};
 use crate::reap_records::ReapRecords;
 use crate::reaper::Retirement;
 use crate::replica::Replica;
-use crate::replication::{ConflictCounts, SourceQueueSettings, SourceQueues, WriteHook};
+use crate::replication::ConflictCounts;
 use crate::riak_trees::RiakTrees;
 use crate::settings::StoreSettings;
 use crate::tombstones::NotedTombstones;
 use crate::transfer::Transfers;
+use crate::write_hook::WriteHook;
 use parking_lot::Mutex;
 use quoit_cluster::{ControlPlane, Internode};
 use quoit_model::key::BucketRef;
@@ -82,8 +84,8 @@ impl StoreBuilder {
         Ok(self)
     }
 
-    /// Keeps reap records on a disk, and takes up those that are there. Without it what was deleted and reaped
-    /// may come back with copies that are older. `entropy` is random.
+    /// Keeps reap records on a disk, and takes up those that are there. Without it what was deleted and
+    /// reaped may come back with copies that are older. `entropy` is random.
     ///
     /// # Errors
     ///

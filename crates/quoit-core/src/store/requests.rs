@@ -1,14 +1,14 @@
 //! Requests on single records: the coordinator answers them.
 
 use super::ReplicatedStore;
-use crate::confirm::Unconfirmed;
-use crate::data_type::{DataTypeRequest, FetchedDataType, ItemSink};
+use crate::coordinator::confirm::Unconfirmed;
+use crate::coordinator::data_type::{DataTypeRequest, FetchedDataType, ItemSink};
+use crate::coordinator::given::{BegunBatch, GivenInPlace, GivenObject, PendingBatch};
+use crate::coordinator::in_flight::AdmittedRequests;
+use crate::coordinator::in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
+use crate::coordinator::put::{DeleteRequest, Deleted, PutRequest};
 use crate::error::RequestError;
-use crate::given::{BegunBatch, GivenInPlace, GivenObject, PendingBatch};
-use crate::in_flight::AdmittedRequests;
-use crate::in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
 use crate::options::ReadOptions;
-use crate::put::{DeleteRequest, Deleted, PutRequest};
 use quoit_model::data_type::{Answer, Question};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;

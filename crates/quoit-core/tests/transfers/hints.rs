@@ -74,7 +74,8 @@ async fn a_node_leaves_when_what_others_have_missed_of_its_writes_is_on_their_di
     }
 }
 
-/// Three nodes of which the first has not delivered yet what the third has missed, because it may send nothing.
+/// Three nodes of which the first has not delivered yet what the third has missed, because it may send
+/// nothing.
 async fn with_waiting_hints() -> TestCluster {
     let mut cluster = cluster(3, HintCountMax::default()).await;
     cluster.kill(3);
@@ -90,7 +91,7 @@ async fn with_waiting_hints() -> TestCluster {
     cluster
 }
 
-/// What is handed over comes from the one that is replaced.
+/// The one that is replaced hands over its copy.
 #[tokio::test(start_paused = true)]
 async fn the_one_that_takes_a_nodes_places_gets_what_that_has_missed() {
     let mut cluster = with_waiting_hints().await;
@@ -106,7 +107,7 @@ async fn the_one_that_takes_a_nodes_places_gets_what_that_has_missed() {
     until_no_hints(&cluster).await;
 }
 
-/// What is handed over comes from nodes that get the hints too late.
+/// Nodes hand over their copies before they get the hints.
 #[tokio::test(start_paused = true)]
 async fn those_that_take_some_of_a_nodes_places_get_what_that_has_missed() {
     let mut cluster = with_waiting_hints().await;

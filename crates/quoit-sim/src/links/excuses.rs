@@ -29,7 +29,8 @@ pub(super) fn is_half_written(ground: &Ground, name: &[u8]) -> bool {
 }
 
 /// Whether the primaries of one cluster have different copies of a record. Where nothing compares them, that
-/// stays after a process has ended with what it had not written, and a comparison of clusters asks one of them.
+/// stays after a process has ended with what it had not written, and a comparison of clusters asks one of
+/// them.
 pub(super) fn do_primaries_differ(ground: &Ground, name: &[u8]) -> bool {
     let Ok(key) = KeyRef::decode(name) else { return false };
     let mut by_cluster: BTreeMap<usize, Vec<Option<u64>>> = BTreeMap::new();

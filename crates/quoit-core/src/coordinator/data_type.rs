@@ -1,0 +1,401 @@
+//! Coordination of data types: operations are sent, and states replicated.
+//!
+//! An update is a put whose new value comes from the stored one: the replica that coordinates it does the
+//! operation under the record's lock, as events of an incarnation of its own, and sends the others the whole
+//! object. What a client had seen goes along as an opaque context.
+
+mod query;
+mod stream;
+
+use crate::coordinator::Coordinator;
+use crate::coordinator::change::{Changed, InPages, Present, expiry};
+use crate::coordinator::put::{Accepted, needs_another};
+use crate::coordinator::write_replicas::SentForm;
+use crate::error::{DataTypeError, RequestError};
+use crate::options::{ReadOptions, WriteOptions};
+use crate::placement::{object_props, record_at};
+use crate::records::{PageFault, WrittenPages};
+use crate::replica::Copy;
+use crate::replica::SentDelta;
+use crate::replica::WrittenObject;
+use crate::request_log::{AskedNodes, Finished, RequestKind};
+use crate::stats::Sizes;
+use crate::stored::decode;
+use crate::topology::Topology;
+use bytes::Bytes;
+use quoit_model::clock::Actor;
+use quoit_model::data_type::context::{
+    check_context, decode_context, encode_context, incarnation, passing_incarnation,
+};
+use quoit_model::data_type::pages::PagedObject;
+use quoit_model::data_type::{CausalClock, EventAuthor, Operation, Value};
+use quoit_model::hash::{Identity, KeyHash, PlacementRule};
+use quoit_model::hll::Precision;
+use quoit_model::key::KeyRef;
+use quoit_model::merge::WritePolicy;
+use quoit_model::object::Object;
+use quoit_model::props::{BucketProps, Datatype};
+use quoit_model::vtag::riak_secs;
+use quoit_store::engine::{Before, RecordAt, RecordMeta};
+use quoit_store::error::StoreError;
+use std::sync::Arc;
+
+pub use stream::{ItemSink, StreamedItems};
+
+/// A change of a record with a data type.
+#[derive(Clone, Debug)]
+pub struct DataTypeRequest<'a> {
+    /// Which record.
+    pub key: KeyRef<'a>,
+    /// The operation. In buckets without the property `datatype` only counters are known.
+    pub operation: Operation,
+    /// Context that the client had read, as [`FetchedDataType::context`] gave it.
+    pub context: Option<Bytes>,
+    /// Whether the value after the change is wanted.
+    pub return_value: bool,
+    /// Quorums and limits.
+    pub options: WriteOptions,
+}
+
+/// A data type as clients are shown it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FetchedDataType {
+    /// Its type.
+    pub datatype: Datatype,
+    /// Its value.
+    pub value: Value,
+    /// Causal context of the value, to be sent back with removes. Sets and maps have one.
+    pub context: Option<Bytes>,
+}
+
+impl FetchedDataType {
+    /// The data type of an object as clients are shown it; `None` when it holds no data type, or a
+    /// deleted one.
+    fn of(object: &Object, identity: Identity) -> Result<Option<Self>, RequestError> {
+        let Some(state) = object.data_type().map_err(RequestError::damaged_state)? else {
+            return Ok(None);
+        };
+        if !state.is_live() {
+            return Ok(None);
+        }
+        let datatype = state.datatype();
+        let has_context = matches!(datatype, Datatype::Set | Datatype::Map);
+        let clock = has_context
+            .then(|| object.causal_clock())
+            .transpose()
+            .map_err(RequestError::damaged_state)?;
+        let context = clock.map(|clock| encode_context(&clock, identity.0));
+        Ok(Some(Self { datatype, value: state.value(), context }))
+    }
+}
+
+/// Actor and time of an operation.
+struct Author {
+    actor: Actor,
+    time_secs: u64,
+    now_us: u64,
+    hll_precision: Precision,
+}
+
+impl Author {
+    const fn coordinator(&self) -> EventAuthor<'_> {
+        let Self { actor, time_secs, now_us, hll_precision } = self;
+        let (time_secs, now_us, hll_precision) = (*time_secs, *now_us, *hll_precision);
+        EventAuthor { actor, time_secs, now_us, hll_precision }
+    }
+}
+
+/// The identity of a record, which contexts are made for.
+fn identity_of(key: KeyRef<'_>, encoded: &[u8]) -> Identity {
+    // It does not depend on the bucket's placement.
+    KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey).identity
+}
+
+/// The data type of a bucket. Counters of Riak 1.4 live in buckets that say nothing of it.
+fn datatype_of(props: &BucketProps) -> Datatype {
+    props.datatype.unwrap_or(Datatype::Counter)
+}
+
+impl Coordinator {
+    /// As [`ReplicatedStore::fetch_data_type`](crate::ReplicatedStore::fetch_data_type).
+    pub(crate) async fn fetch_data_type(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+    ) -> Result<Option<FetchedDataType>, RequestError> {
+        let started_us = self.local.clock.monotonic_us();
+        let Some(object) = self.get_stored(key, options).await? else { return Ok(None) };
+        let fetched = FetchedDataType::of(&object, identity_of(key, &key.encoded()))?;
+        if let Some(fetched) = &fetched {
+            let time_us = self.local.clock.monotonic_us() - started_us;
+            let sizes = Sizes::of_object(&object);
+            self.local.stats.data_types().record_get(fetched.datatype, time_us, sizes);
+        }
+        Ok(fetched)
+    }
+
+    /// As [`ReplicatedStore::update_data_type`](crate::ReplicatedStore::update_data_type).
+    pub(crate) async fn update_data_type(
+        &self,
+        request: DataTypeRequest<'_>,
+    ) -> Result<Option<FetchedDataType>, RequestError> {
+        let _entered = self.admit_put()?;
+        let topology = self.local.settled_topology(request.options.timeout_ms).await;
+        let object = if topology.is_alone()
+            || self.local.coordinates(&topology, request.key, &request.options)
+        {
+            let is_alone = topology.is_alone();
+            let updated = self.timed_update_here(Arc::clone(&topology), &request).await;
+            if is_alone || !needs_another(&updated) {
+                updated?
+            } else {
+                match self.forward_update(topology, &request).await {
+                    Err(RequestError::AllNodesDown) => updated?,
+                    forwarded => forwarded?,
+                }
+            }
+        } else {
+            self.forward_update(topology, &request).await?
+        };
+        match object.filter(|_| request.return_value) {
+            Some(object) => {
+                FetchedDataType::of(&object, identity_of(request.key, &request.key.encoded()))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// An update that this node coordinates.
+    pub(crate) async fn timed_update_here(
+        &self,
+        topology: Arc<Topology>,
+        request: &DataTypeRequest<'_>,
+    ) -> Result<Option<Object>, RequestError> {
+        let started_us = self.local.clock.monotonic_us();
+        let encoded = request.key.encoded();
+        let (mut own_us, mut asked) = (0, AskedNodes::default());
+        let result = match self.accept_update(&topology, request, &encoded) {
+            Ok(accepted) => {
+                own_us = self.local.clock.monotonic_us() - started_us;
+                self.updated(topology, accepted, request, &mut asked).await
+            }
+            Err(fault) => Err(fault),
+        };
+        let time_us = self.local.clock.monotonic_us() - started_us;
+        let finished = Finished {
+            kind: RequestKind::Update,
+            key: request.key,
+            total_us: time_us,
+            own_us,
+            size_bytes: 0,
+            sibling_count: 0,
+            failed: result.is_err(),
+            asked: &asked,
+        };
+        self.request_log.note(&*self.local.clock, &finished);
+        self.local.stats.record_put(time_us, &result);
+        let datatype = request.operation.datatype();
+        self.local.stats.data_types().record_put(datatype, result.is_ok().then_some(time_us));
+        result
+    }
+
+    /// Waits for what an update needs. The answer is the object after it where that is at hand or wanted.
+    async fn updated(
+        &self,
+        topology: Arc<Topology>,
+        accepted: Accepted<'_>,
+        request: &DataTypeRequest<'_>,
+        asked: &mut AskedNodes,
+    ) -> Result<Option<Object>, RequestError> {
+        let at = accepted.at;
+        let object = self.confirm_all(topology, accepted, &request.options, asked).await?;
+        if object.is_some() || !request.return_value {
+            return Ok(object);
+        }
+        match self.own_copy(&at).await? {
+            Copy::Found(_, Some(stored)) => decode(&stored).map(Some),
+            Copy::Found(_, None) | Copy::Missing => Ok(None),
+        }
+    }
+
+    /// Everything of an update but waiting for the device and for other nodes.
+    fn accept_update<'a>(
+        &self,
+        topology: &Topology,
+        request: &DataTypeRequest<'a>,
+        encoded: &'a [u8],
+    ) -> Result<Accepted<'a>, RequestError> {
+        request.key.check()?;
+        let state = self.local.control.read();
+        let props = object_props(&state, request.key.bucket)?;
+        let at = record_at(&state, props, request.key, encoded);
+        request.operation.check(datatype_of(props)).map_err(DataTypeError::from)?;
+        let context = match &request.context {
+            // Only sets and maps have something to remove.
+            Some(context) if has_removes(&request.operation) => {
+                Some(decode_context(context, at.identity.0).map_err(DataTypeError::from)?)
+            }
+            _ => None,
+        };
+        let quorums = self.write_quorums(topology, &at, props, &request.options)?;
+        let mut change = |present: Present| {
+            let base = present.into_base();
+            self.make_updated(&at, props, &request.operation, context.as_ref(), base).map(Some)
+        };
+        let mut made: Option<Result<SentDelta, RequestError>> = None;
+        let mut in_pages = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
+            let operation = &request.operation;
+            match self.update_paged(&at, props, operation, context.as_ref(), paged, pages)? {
+                Ok((paged, delta)) => {
+                    made = Some(Ok(delta));
+                    Ok(Some(paged))
+                }
+                Err(fault) => {
+                    made = Some(Err(fault));
+                    Ok(None)
+                }
+            }
+        };
+        let replicates = !topology.is_alone();
+        let Changed { object, ticket, replicated } = self.change_from(
+            &at,
+            props,
+            Before::Read,
+            &mut change,
+            InPages::Operation(&mut in_pages),
+            replicates,
+        )?;
+        // What was told before the record left its pages does not count.
+        let delta = made.transpose()?.filter(|_| object.is_none());
+        if ticket.is_some() {
+            let written = match &delta {
+                Some(delta) => WrittenObject::Delta(delta),
+                None => WrittenObject::of(replicated.as_ref(), object.as_ref()),
+            };
+            self.hook.queue_written(&at, props, written);
+        }
+        let sent = match delta {
+            Some(delta) => Some(SentForm::Delta(delta)),
+            None => replicated.map(SentForm::Object),
+        };
+        Ok(Accepted { at, quorums, object, ticket, sent: sent.filter(|_| replicates) })
+    }
+
+    /// Does an operation on a record in pages, and makes the delta for the other replicas. Called under the
+    /// record's lock. With a fault in the inner result nothing was written.
+    fn update_paged(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        operation: &Operation,
+        context: Option<&CausalClock>,
+        paged: PagedObject,
+        pages: &mut WrittenPages<'_, '_>,
+    ) -> Result<Result<(PagedObject, SentDelta), RequestError>, PageFault> {
+        let author = match self.author(at, props, Some(paged.object()), context) {
+            Ok(author) => author,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let siblings = &paged.object().siblings;
+        let has_dropped_tombstones = siblings.iter().any(|sibling| !sibling.is_data_type());
+        let began_us = self.local.clock.monotonic_us();
+        let updated = paged.update(operation, context, author.coordinator(), pages)?;
+        let (paged, delta) = match updated {
+            Ok(updated) => updated,
+            Err(fault) => return Ok(Err(DataTypeError::from(fault).into())),
+        };
+        self.note_updated(operation, began_us, paged.object());
+        let mut encoded = Vec::new();
+        delta.encode_into(&mut encoded);
+        let delta = SentDelta {
+            n_val_class: RecordMeta::class_of(props.n_val),
+            last_modified_us: author.now_us,
+            delta: encoded.into(),
+            has_dropped_tombstones,
+        };
+        Ok(Ok((paged, delta)))
+    }
+
+    /// The object after an operation. Called under the record's lock.
+    fn make_updated(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        operation: &Operation,
+        context: Option<&CausalClock>,
+        stored: Option<Object>,
+    ) -> Result<Object, RequestError> {
+        let author = self.author(at, props, stored.as_ref(), context)?;
+        let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(author.now_us, ttl_secs));
+        let coordinator = author.coordinator();
+        let began_us = self.local.clock.monotonic_us();
+        let updated =
+            Object::update_data_type(stored, operation, context, coordinator, expires_at_secs)
+                .map_err(DataTypeError::from)?;
+        self.note_updated(operation, began_us, &updated);
+        Ok(updated)
+    }
+
+    /// Counts an operation on this node's copy.
+    fn note_updated(&self, operation: &Operation, began_us: u64, object: &Object) {
+        let time_us = self.local.clock.monotonic_us() - began_us;
+        self.local.stats.data_types().record_update(operation.datatype(), time_us, object);
+    }
+
+    /// Chooses actor and time of an operation on a stored object.
+    fn author(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        stored: Option<&Object>,
+        context: Option<&CausalClock>,
+    ) -> Result<Author, RequestError> {
+        if let Some(context) = context {
+            let clock = stored
+                .map(Object::causal_clock)
+                .transpose()
+                .map_err(RequestError::damaged_state)?;
+            let (store, issued_max) = (self.local.dots.actor(), self.local.dots.last_issued());
+            check_context(context, &clock.unwrap_or_default(), store, issued_max)
+                .map_err(DataTypeError::from)?;
+        }
+        let replaced_us = stored.map_or(0, Object::last_modified_us);
+        let now_us = self.write_time_us(WritePolicy::Siblings, replaced_us);
+        let time_secs = riak_secs(now_us / 1_000_000);
+        let actor = self.incarnation(at, props, stored, time_secs)?;
+        let hll_precision = props.hll_precision.and_then(Precision::new).unwrap_or_default();
+        Ok(Author { actor, time_secs, now_us, hll_precision })
+    }
+
+    /// The actor of this store's events of a record: the one that it had, or a new one where it has none.
+    ///
+    /// A copy that is not kept has another, which ends with the copies (see
+    /// [`issue_passing`](crate::DotSequence::issue_passing)) and is never gone on with by a copy that is
+    /// kept.
+    fn incarnation(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        stored: Option<&Object>,
+        time_secs: u64,
+    ) -> Result<Actor, StoreError> {
+        let topology = self.local.topology_now();
+        if !topology.is_alone()
+            && !topology
+                .keeps(at.partition, self.local.replicas_by(&topology, at.encoded, props.n_val))
+        {
+            let passing = self.local.dots.issue_passing(at.partition, time_secs)?.actor;
+            return Ok(passing_incarnation(&passing));
+        }
+        let store = self.local.dots.actor();
+        let given_away = self.local.dots.given_away(at.partition);
+        match stored.and_then(|object| object.incarnation_of(store, given_away)) {
+            Some(actor) => Ok(actor.clone()),
+            None => Ok(incarnation(store, self.local.dots.issue(time_secs)?.counter)),
+        }
+    }
+}
+
+const fn has_removes(operation: &Operation) -> bool {
+    matches!(operation, Operation::Set(_) | Operation::Map(_))
+}

@@ -1,0 +1,124 @@
+//! Large sets and maps on their way to a client: read page by page into the answer, so that memory holds that
+//! alone.
+
+use super::identity_of;
+use crate::coordinator::Coordinator;
+use crate::coordinator::confirm::{ConfirmationPlan, Seen, Unconfirmed, ask_for_digests};
+use crate::coordinator::get::read_need;
+use crate::error::RequestError;
+use crate::options::ReadOptions;
+use crate::placement::{object_props, record_at};
+use crate::records::Items;
+use crate::stats::Sizes;
+use crate::stored::wait_if_blocked;
+use bytes::Bytes;
+use quoit_model::data_type::context::encode_context;
+use quoit_model::data_type::pages::{PagedObject, ShownItem};
+use quoit_model::hash::Identity;
+use quoit_model::key::KeyRef;
+use quoit_model::props::Datatype;
+
+/// Facts about a set or map that come before its elements or fields.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StreamedItems {
+    /// Set, grow-only set or map.
+    pub datatype: Datatype,
+    /// Causal context of the value, to be sent back with removes. Grow-only sets have none.
+    pub context: Option<Bytes>,
+    /// About as many bytes as all elements take, with some for the length of each: enough for those of sets.
+    pub size_bytes: u64,
+}
+
+/// Takes the elements of a set, or the fields of a map.
+pub trait ItemSink {
+    /// It begins. If one has begun before, nothing of that counts.
+    fn begin(&mut self, items: StreamedItems);
+
+    /// One element or field; they come in any order.
+    fn item(&mut self, item: ShownItem<'_>);
+}
+
+/// Hands elements or fields on.
+struct Handing<'s> {
+    sink: &'s mut (dyn ItemSink + Send),
+    identity: Identity,
+    /// Type and sizes of what is being read, once they are known.
+    read: Option<(Datatype, Sizes)>,
+}
+
+impl Items for Handing<'_> {
+    fn begin(&mut self, paged: &PagedObject) {
+        let root = paged.root();
+        let clock = paged.causal_clock().ok();
+        let context = clock
+            .filter(|_| root.datatype() != Datatype::Gset)
+            .map(|clock| encode_context(&clock, self.identity.0));
+        let sizes = Sizes { sibling_count: 1, value_bytes: root.page_bytes() };
+        self.read = Some((root.datatype(), sizes));
+        self.sink.begin(StreamedItems {
+            datatype: root.datatype(),
+            context,
+            size_bytes: root.page_bytes(),
+        });
+    }
+
+    fn item(&mut self, item: ShownItem<'_>) {
+        self.sink.item(item);
+    }
+}
+
+impl Coordinator {
+    /// As [`ReplicatedStore::stream_items`](crate::ReplicatedStore::stream_items).
+    pub(crate) async fn stream_items(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+        sink: &mut (dyn ItemSink + Send),
+    ) -> Result<bool, RequestError> {
+        self.check_gets()?;
+        let started_us = self.local.clock.monotonic_us();
+        key.check()?;
+        let encoded = key.encoded();
+        let topology = self.local.topology();
+        let (at, quorums) = {
+            let state = self.local.control.read();
+            let props = object_props(&state, key.bucket)?;
+            (record_at(&state, props, key, &encoded), options.resolve(props)?)
+        };
+        if !topology.is_alone() && !self.local.internode.is_settled() {
+            return Ok(false);
+        }
+        let blocking = self.local.settings.blocking;
+        if !wait_if_blocked(blocking, |access| Ok(self.local.records.is_in_pages(&at, access)?))? {
+            return Ok(false);
+        }
+        let mut asked = None;
+        if topology.is_alone() {
+            self.check_read(&topology, at.partition, &quorums, true)?;
+        } else {
+            let need = read_need(&self.local.control.read(), key.bucket, &quorums);
+            asked = match ask_for_digests(&topology, &at, &need, options.is_sloppy())? {
+                ConfirmationPlan::Own => None,
+                ConfirmationPlan::Asked(asked) => Some(asked),
+                ConfirmationPlan::NotHere => return Ok(false),
+            };
+        }
+        let mut handing = Handing { sink, identity: identity_of(key, &encoded), read: None };
+        let shown = blocking.in_place(|| self.local.records.each_item(&at, &mut handing))?;
+        let (Some(digest), Some((datatype, sizes))) = (shown, handing.read) else {
+            return Ok(false);
+        };
+        if let Some(asked) = asked {
+            let seen = Some(Seen { digest, sizes });
+            if !self.confirm_read(Unconfirmed::new(asked, seen, started_us)).await {
+                return Ok(false);
+            }
+        } else {
+            let time_us = self.local.clock.monotonic_us() - started_us;
+            self.local.stats.record_get(time_us, &Ok(Some(sizes)));
+        }
+        let time_us = self.local.clock.monotonic_us() - started_us;
+        self.local.stats.data_types().record_get(datatype, time_us, sizes);
+        Ok(true)
+    }
+}

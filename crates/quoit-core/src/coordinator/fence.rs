@@ -1,0 +1,296 @@
+//! The coordinator's side: gathers grants, and gives back those that it does not use.
+
+use crate::coordinator::Coordinator;
+use crate::error::RequestError;
+use crate::grants::GrantNumber;
+use crate::grants::GrantedWrite;
+use crate::grants::majority::{Decided, GrantAnswer, decide};
+use crate::options::ReadOptions;
+use crate::placement::{object_props, record_at};
+use crate::replica::{Replicated, merge_rule};
+use crate::settings::TIMEOUT_MS_DEFAULT;
+use crate::stored::decode;
+use crate::topology::Topology;
+use crate::votes::NodePlace;
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::{CallError, Lane, Replies, Reply};
+use quoit_model::key::KeyRef;
+use quoit_model::props::ConditionalPutMode;
+use quoit_planted::planted;
+use quoit_store::engine::{RecordAt, RecordMeta};
+use quoit_wire::internode::data::{MergeRule, REFUSED_STALE_LAYOUT};
+use quoit_wire::internode::grants::{
+    Grant, Granted, METHOD_GRANT, METHOD_RELEASE, REFUSED_GRANTED, Release,
+};
+use smallvec::SmallVec;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+/// Time that primaries have to grant. One that is later is left out.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Time that a write which only prefers grants waits for those of others.
+const PREFERRED_FOR: Duration = Duration::from_millis(500);
+/// Bounds of the pause before grants are asked for again that others had.
+const PAUSE_US_MIN: u64 = 2_000;
+const PAUSE_US_MAX: u64 = 20_000;
+
+/// Numbers of the grants of one write, by primary.
+pub(crate) type GrantNumbers = SmallVec<[(NodePlace, GrantNumber); 4]>;
+
+/// The protection of a conditional write from others.
+pub(crate) enum Fence<'s> {
+    /// Nothing: the condition is about what a read has shown.
+    None,
+    /// Grants that the write need not have.
+    Preferred { _held: HeldGrants<'s> },
+    /// Grants without which no primary takes the write.
+    Required(HeldGrants<'s>),
+}
+
+/// Grants of one write. Those of primaries that were not sent the write are given back when this is dropped.
+pub(crate) struct HeldGrants<'s> {
+    coordinator: &'s Coordinator,
+    /// The topology by which they were asked for.
+    pub(crate) topology: Arc<Topology>,
+    record: Bytes,
+    numbers: GrantNumbers,
+    /// The right to change this node's own copy, where it is a primary.
+    own: Option<GrantedWrite>,
+}
+
+/// How asking all primaries once has ended.
+enum GrantRound<'s> {
+    Held(HeldGrants<'s>),
+    Taken,
+    StaleLayout,
+}
+
+/// The record that grants are asked for.
+struct GrantTarget<'a> {
+    at: RecordAt<'a>,
+    n_val: u32,
+    rule: MergeRule,
+}
+
+impl Coordinator {
+    /// Makes this node's copy as new as a conditional write has to know it, and keeps others away as the
+    /// bucket wants it. `read` is the read that the condition is about.
+    ///
+    /// # Errors
+    ///
+    /// Those of the read; with [`ConditionalPutMode::RequireToken`] a `pw` quorum without a majority of the
+    /// primaries, and a timeout while others write. Nothing was written then.
+    pub(crate) async fn fence(
+        &self,
+        topology: &Topology,
+        key: KeyRef<'_>,
+        read: &ReadOptions,
+    ) -> Result<Fence<'_>, RequestError> {
+        let mode = self.local.props_of(key)?.conditional_put_mode();
+        let limit = u64::from(read.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
+        let deadline = Instant::now() + Duration::from_millis(limit);
+        let held = match mode {
+            ConditionalPutMode::ApiOnly => None,
+            ConditionalPutMode::PreferToken => {
+                let deadline = deadline.min(Instant::now() + PREFERRED_FOR);
+                self.take_grants(key, deadline).await.ok()
+            }
+            ConditionalPutMode::RequireToken => {
+                return Ok(Fence::Required(self.take_grants(key, deadline).await?));
+            }
+        };
+        if !topology.is_alone() {
+            self.refresh_own(key, read).await?;
+        }
+        Ok(held.map_or(Fence::None, |held| Fence::Preferred { _held: held }))
+    }
+
+    /// Gathers grants from a majority of the primaries of every live layout, and merges what they have shown
+    /// into this node's copy.
+    async fn take_grants(
+        &self,
+        key: KeyRef<'_>,
+        deadline: Instant,
+    ) -> Result<HeldGrants<'_>, RequestError> {
+        let encoded = key.encoded();
+        let wanted = {
+            let state = self.local.control.read();
+            let props = object_props(&state, key.bucket)?;
+            let at = record_at(&state, props, key, &encoded);
+            GrantTarget { at, n_val: props.n_val, rule: merge_rule(props) }
+        };
+        loop {
+            let topology = self.local.topology();
+            let version = topology.version();
+            match self.ask_primaries(topology, &wanted, deadline).await? {
+                GrantRound::Held(held) => return Ok(held),
+                GrantRound::StaleLayout => self.local.wait_for_newer(version, deadline).await?,
+                GrantRound::Taken => {
+                    let until = Instant::now() + self.pause_before_next()?;
+                    if until >= deadline {
+                        return Err(RequestError::Timeout);
+                    }
+                    sleep_until(until).await;
+                }
+            }
+        }
+    }
+
+    /// A pause that differs between nodes and from time to time, so that two that have taken each a part
+    /// of the grants do not do so again.
+    fn pause_before_next(&self) -> Result<Duration, RequestError> {
+        let mut hasher = DefaultHasher::new();
+        (&self.local.dots.actor().0[..], self.grants.grant_number()?).hash(&mut hasher);
+        let spread_us = hasher.finish() % (PAUSE_US_MAX - PAUSE_US_MIN);
+        Ok(Duration::from_micros(PAUSE_US_MIN + spread_us))
+    }
+
+    async fn ask_primaries(
+        &self,
+        topology: Arc<Topology>,
+        wanted: &GrantTarget<'_>,
+        deadline: Instant,
+    ) -> Result<GrantRound<'_>, RequestError> {
+        let GrantTarget { at, n_val, rule } = wanted;
+        let layouts = topology.writers(at.partition, *n_val, false, &[]);
+        let record = Bytes::copy_from_slice(at.encoded);
+        let numbers = GrantNumbers::new();
+        let mut held = HeldGrants { coordinator: self, topology, record, numbers, own: None };
+        let mut answers: SmallVec<[(NodePlace, GrantAnswer); 4]> = SmallVec::new();
+        let mut nodes: SmallVec<[NodePlace; 4]> = SmallVec::new();
+        for voter in layouts.iter().flat_map(|voters| voters.iter()) {
+            if !nodes.contains(&voter.node) {
+                nodes.push(voter.node);
+            }
+        }
+        if let Some(own) = held.topology.own().filter(|own| nodes.contains(own)) {
+            if !held.take_own_grant(own)? {
+                return Ok(GrantRound::Taken);
+            }
+            let is_complete = {
+                let replicas = self.local.replicas_by(&held.topology, at.encoded, *n_val);
+                held.topology.keeps(at.partition, replicas)
+            };
+            answers.push((own, GrantAnswer::Granted { is_complete }));
+        }
+        let mut replies = Replies::new();
+        let mut asked_count = 0;
+        for node in nodes {
+            let Some(peer) = held.topology.peer(node) else { continue };
+            let header = Grant {
+                key: held.record.clone(),
+                partition: u32::from(at.partition.0),
+                layout_version: held.topology.newest_layout(),
+                n_val: *n_val,
+            };
+            let sent = peer.send(METHOD_GRANT, &header, b"", Lane::Small, &replies, node);
+            asked_count += usize::from(sent.is_ok());
+        }
+        let until = deadline.min(Instant::now() + PATIENCE);
+        let mut copies: SmallVec<[(u64, Bytes); 4]> = SmallVec::new();
+        for _ in 0..asked_count {
+            let Ok(Some((node, reply))) = timeout_at(until, replies.next()).await else { break };
+            if is_stale(&reply) {
+                return Ok(GrantRound::StaleLayout);
+            }
+            answers.push((node, held.answer_of(node, reply, &mut copies)));
+        }
+        let reads = held.topology.read_index(at.partition);
+        match decide(*n_val, &layouts, reads, &answers) {
+            Decided::Taken => return Ok(GrantRound::Taken),
+            Decided::NoMajority(fault) => return Err(fault),
+            Decided::Granted => {}
+        }
+        self.merge_shown(at, *rule, *n_val, copies)?;
+        Ok(if held.begin_own() { GrantRound::Held(held) } else { GrantRound::Taken })
+    }
+
+    /// Merges copies that primaries have shown into this node's own.
+    fn merge_shown(
+        &self,
+        at: &RecordAt<'_>,
+        rule: MergeRule,
+        n_val: u32,
+        copies: impl IntoIterator<Item = (u64, Bytes)>,
+    ) -> Result<(), RequestError> {
+        for (digest, copy) in copies {
+            let own = self.local.records.head(at)?;
+            if own.is_none_or(|own| own.digest != digest) && !planted!(OverlooksShownCopies) {
+                let shown = Replicated::new(&decode(&copy)?, rule, RecordMeta::class_of(n_val));
+                self.replica.take_own(at, &shown)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HeldGrants<'_> {
+    /// Numbers for those who are sent the write now; this node's own right ends, and nothing is given back.
+    pub(crate) fn use_up(&mut self) -> GrantNumbers {
+        self.own = None;
+        std::mem::take(&mut self.numbers)
+    }
+
+    fn take_own_grant(&mut self, own: NodePlace) -> Result<bool, RequestError> {
+        let number = self.coordinator.grants.grant_number()?;
+        let now_us = self.coordinator.local.clock.monotonic_us();
+        let is_granted = self.coordinator.grants.grant(&self.record, number, now_us);
+        if is_granted {
+            self.numbers.push((own, number));
+        }
+        Ok(is_granted)
+    }
+
+    /// Begins the change of this node's own copy, where it is a primary. False when others were granted that
+    /// meanwhile.
+    fn begin_own(&mut self) -> bool {
+        let own = self.topology.own();
+        let Some((_, number)) = self.numbers.iter().find(|(node, _)| Some(*node) == own) else {
+            return true;
+        };
+        self.own = self.coordinator.grants.begin(&self.record, *number);
+        self.own.is_some()
+    }
+
+    fn answer_of(
+        &mut self,
+        node: NodePlace,
+        reply: Result<Reply, CallError>,
+        copies: &mut SmallVec<[(u64, Bytes); 4]>,
+    ) -> GrantAnswer {
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(CallError::Refused { code: REFUSED_GRANTED, .. }) => return GrantAnswer::Taken,
+            Err(_) => return GrantAnswer::Failed,
+        };
+        let Ok(granted) = Granted::decode(reply.header) else { return GrantAnswer::Failed };
+        self.numbers.push((node, GrantNumber(granted.number)));
+        if granted.found {
+            copies.push((granted.digest, reply.payload));
+        }
+        GrantAnswer::Granted { is_complete: granted.is_complete }
+    }
+}
+
+impl Drop for HeldGrants<'_> {
+    fn drop(&mut self) {
+        // A right that is in use ends before its grant is given back.
+        self.own = None;
+        for (node, number) in std::mem::take(&mut self.numbers) {
+            let Some(peer) = self.topology.peer(node) else {
+                self.coordinator.grants.release(&self.record, number);
+                continue;
+            };
+            let header = Release { key: self.record.clone(), number: number.0 };
+            // One that does not arrive runs out.
+            let _ = peer.send(METHOD_RELEASE, &header, b"", Lane::Small, &Replies::new(), node);
+        }
+    }
+}
+
+fn is_stale(reply: &Result<Reply, CallError>) -> bool {
+    matches!(reply, Err(CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }))
+}

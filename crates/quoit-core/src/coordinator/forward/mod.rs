@@ -1,0 +1,347 @@
+//! Writes whose replicas are other nodes: one of those coordinates them.
+//!
+//! A forwarded write is never forwarded on. The node that receives one is a replica and coordinates it, or
+//! refuses, because it knows another layout.
+//!
+//! # Repeated writes
+//!
+//! The coordinator makes the event of a write, so a write that two nodes coordinate has two events. A
+//! write that could do harm then goes to a further candidate only while it is certain that none before has
+//! begun with it: its bytes have not left this node, or the candidate has refused before it did anything.
+//! After anything else the outcome is unknown, and the client is told a timeout. This holds for operations
+//! on data types, which would count twice; for writes with conditions, which would fail on themselves; and
+//! for deletes without a context, which would take what was written in between.
+//!
+//! Other puts and deletes go to another candidate at once: a node that dies should cost its clients no
+//! request. The node that forwards a put chooses the entity tag of its value, so that a value that was
+//! written twice is known as one: a merge keeps the lesser of two events with one tag (`Object::merge`).
+//! `docs/decisions/0032` says why the node that forwards a put does not make its event.
+
+mod fault;
+mod message;
+
+use crate::calls::call_while_up;
+use crate::coordinator::Coordinator;
+use crate::coordinator::data_type::DataTypeRequest;
+use crate::coordinator::put::{DeleteRequest, Deleted, PutRequest, needs_another};
+use crate::error::RequestError;
+use crate::options::WriteOptions;
+use crate::settings::TIMEOUT_MS_DEFAULT;
+use crate::stats::Counter;
+use crate::stored::decode;
+use crate::topology::{Topology, cost_us};
+use crate::votes::NodePlace;
+use bytes::Bytes;
+use message::{FORWARD_LANE_BYTES, Forwarding};
+use prost::Message;
+use quoit_cluster::{CallError, Lane, Peer, Reply, Responder};
+use quoit_model::key::KeyRef;
+use quoit_model::object::Object;
+use quoit_planted::planted;
+use quoit_wire::internode::code;
+use quoit_wire::internode::data::{
+    Forward, Forwarded, METHOD_FORWARD, REFUSED_MALFORMED, REFUSED_OVERLOAD, REFUSED_STALE_LAYOUT,
+    REFUSED_STORAGE,
+};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// How long a forwarded write waits for properties of buckets that its sender knows.
+const PROPERTIES_WAIT: Duration = Duration::from_secs(1);
+
+/// Outcome of a forwarded write.
+struct ForwardOutcome {
+    written: bool,
+    object: Option<Object>,
+}
+
+/// Knowledge about a forwarded write that has no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unanswered {
+    /// The candidate did nothing: another one may be asked.
+    NotMade,
+    /// The candidate did nothing, because it knows a newer layout.
+    StaleLayout,
+    /// The candidate did nothing, because it has too much to do.
+    Overload,
+    /// The candidate may have made the write, or may make it yet.
+    Unknown,
+    /// The same, and the client waits no longer.
+    TimedOut,
+}
+
+impl Unanswered {
+    fn after(fault: &CallError) -> Self {
+        match fault {
+            CallError::Unreachable(_) | CallError::TooBusy { .. } | CallError::TooLarge { .. } => {
+                Self::NotMade
+            }
+            CallError::Refused { code, .. } => match *code {
+                REFUSED_STALE_LAYOUT => Self::StaleLayout,
+                REFUSED_OVERLOAD => Self::Overload,
+                REFUSED_STORAGE | REFUSED_MALFORMED | code::UNKNOWN_METHOD => Self::NotMade,
+                _ => Self::Unknown,
+            },
+            CallError::Disconnected(_) => Self::Unknown,
+            CallError::Timeout { .. } => Self::TimedOut,
+        }
+    }
+}
+
+impl Coordinator {
+    /// Has one of the candidates coordinate a put.
+    pub(crate) async fn forward_put(
+        &self,
+        topology: Arc<Topology>,
+        mut request: PutRequest<'_>,
+    ) -> Result<Option<Object>, RequestError> {
+        if request.given.is_none() && !planted!(LeavesTagsToCoordinators) {
+            request.tag = self.local.new_tag()?;
+        }
+        let forwarding = Forwarding::put(&request);
+        let n_val = request.options.n_val;
+        let timeout_ms = request.options.timeout_ms;
+        let sloppy = request.options.sloppy_quorum != Some(false);
+        let outcome =
+            self.forward(topology, request.key, n_val, sloppy, timeout_ms, forwarding).await?;
+        Ok(outcome.object)
+    }
+
+    /// Has one of the candidates coordinate an update of a data type.
+    pub(crate) async fn forward_update(
+        &self,
+        topology: Arc<Topology>,
+        request: &DataTypeRequest<'_>,
+    ) -> Result<Option<Object>, RequestError> {
+        let forwarding = Forwarding::update(request);
+        let WriteOptions { n_val, timeout_ms, sloppy_quorum, .. } = request.options;
+        let sloppy = sloppy_quorum != Some(false);
+        let outcome =
+            self.forward(topology, request.key, n_val, sloppy, timeout_ms, forwarding).await?;
+        Ok(outcome.object)
+    }
+
+    /// Has one of the candidates coordinate a delete.
+    pub(crate) async fn forward_delete(
+        &self,
+        topology: Arc<Topology>,
+        request: &DeleteRequest<'_>,
+    ) -> Result<Deleted, RequestError> {
+        let forwarding = Forwarding::delete(request);
+        let n_val = request.write.n_val;
+        let timeout_ms = request.write.timeout_ms;
+        let sloppy = request.write.sloppy_quorum != Some(false);
+        let outcome =
+            self.forward(topology, request.key, n_val, sloppy, timeout_ms, forwarding).await?;
+        Ok(if outcome.written { Deleted::Done } else { Deleted::Missing })
+    }
+
+    async fn forward(
+        &self,
+        mut topology: Arc<Topology>,
+        key: KeyRef<'_>,
+        n_val: Option<u32>,
+        sloppy: bool,
+        timeout_ms: Option<u32>,
+        mut forwarding: Forwarding,
+    ) -> Result<ForwardOutcome, RequestError> {
+        let limit = u64::from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
+        let deadline = Instant::now() + Duration::from_millis(limit);
+        let mut tried: SmallVec<[NodePlace; 4]> = SmallVec::new();
+        let mut is_overload = false;
+        loop {
+            let next = self.coordinator(&topology, key, n_val, sloppy, &tried)?;
+            let Some((node, peer)) = next else {
+                return Err(match is_overload {
+                    true => RequestError::Overload,
+                    false => RequestError::AllNodesDown,
+                });
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            forwarding.header.layout_version = topology.newest_layout();
+            forwarding.header.props_changed_at = self.local.control.read().props_changed_at();
+            let fault = match call(&peer, &forwarding, left).await {
+                Ok(reply) => {
+                    self.local.stats.count(Counter::CoordinatorRedirects);
+                    if is_overload {
+                        self.local.stats.count(Counter::CoordinatorRedirectsLoaded);
+                    }
+                    return read_outcome(&reply);
+                }
+                Err(fault) => fault,
+            };
+            match Unanswered::after(&fault) {
+                Unanswered::TimedOut => return Err(RequestError::Timeout),
+                Unanswered::Unknown
+                    if !forwarding.may_be_repeated && !planted!(RepeatsUnanswered) =>
+                {
+                    return Err(RequestError::Timeout);
+                }
+                Unanswered::StaleLayout => {
+                    self.local.wait_for_newer(topology.version(), deadline).await?;
+                    topology = self.local.topology();
+                    tried.clear();
+                }
+                Unanswered::Overload => {
+                    is_overload = true;
+                    tried.push(node);
+                }
+                Unanswered::NotMade | Unanswered::Unknown => tried.push(node),
+            }
+        }
+    }
+
+    /// The best node to coordinate a write of a record: a primary if one is up, the least busy of them.
+    fn coordinator(
+        &self,
+        topology: &Topology,
+        key: KeyRef<'_>,
+        n_val: Option<u32>,
+        sloppy: bool,
+        tried: &[NodePlace],
+    ) -> Result<Option<(NodePlace, Arc<Peer>)>, RequestError> {
+        let (partition, bucket_n_val) = self.local.partition_of(key)?;
+        let n_val =
+            n_val.filter(|n_val| (1..=bucket_n_val).contains(n_val)).unwrap_or(bucket_n_val);
+        let voters = topology.readers(partition, n_val, sloppy, tried);
+        let reachable = voters.iter().filter_map(|voter| {
+            let peer = topology.peer(voter.node)?;
+            Some((voter.primary == 0, cost_us(peer), voter.node, peer))
+        });
+        let best = reachable.min_by_key(|(stand_in, cost_us, ..)| (*stand_in, *cost_us));
+        Ok(best.map(|(_, _, node, peer)| (node, Arc::clone(peer))))
+    }
+
+    /// Coordinates a write that another node has forwarded.
+    pub(crate) async fn coordinate_forwarded(
+        &self,
+        header: Forward,
+        payload: Bytes,
+        reply: Responder,
+    ) {
+        let message = match message::read(&header, &payload) {
+            Ok(message) => message,
+            Err(reason) => return reply.refuse(REFUSED_MALFORMED, reason),
+        };
+        self.await_properties(message.key(), header.props_changed_at).await;
+        let topology = self.local.settled_topology(None).await;
+        if header.layout_version < topology.layout_version() || topology.own().is_none() {
+            return reply.refuse(REFUSED_STALE_LAYOUT, "the layout is no longer live");
+        }
+        let Ok(_entered) = self.admit_put() else {
+            // Who forwarded the write looks for a node that has less to do.
+            return reply.refuse(REFUSED_OVERLOAD, "overload");
+        };
+        let outcome = match message {
+            message::Forwarded::Put(request) => {
+                let written = self.timed_put_here(topology, request).await;
+                written.map(|object| ForwardOutcome { written: true, object })
+            }
+            message::Forwarded::Delete(request) => {
+                let deleted = self.delete_here(topology, &request).await;
+                deleted.map(|deleted| ForwardOutcome {
+                    written: deleted == Deleted::Done,
+                    object: None,
+                })
+            }
+            message::Forwarded::Update(request) => {
+                let updated = self.timed_update_here(topology, &request).await;
+                updated.map(|object| ForwardOutcome {
+                    written: true,
+                    object: object.filter(|_| request.return_value),
+                })
+            }
+        };
+        if needs_another(&outcome) {
+            // Who forwarded the write has another replica coordinate it.
+            return reply
+                .refuse(REFUSED_STORAGE, "this node's copy is damaged, or its disk is full");
+        }
+        answer(outcome, reply);
+    }
+}
+
+impl Coordinator {
+    /// Waits for properties that the node which has forwarded a write knows already: a client may write as
+    /// soon as that node has told it that they hold, and the coordinator's decide whether siblings stay.
+    async fn await_properties(&self, key: KeyRef<'_>, changed_at: u64) {
+        let are_known = || {
+            let state = self.local.control.read();
+            state.version() >= changed_at && state.bucket_props(key.bucket).is_ok()
+        };
+        if !are_known() && !self.local.control.is_cut_off() && !planted!(CoordinatesUnaware) {
+            let mut versions = self.local.control.watch();
+            // After it the write counts more than what the node may hear: it is made by what is known. Where
+            // the type stays unknown, it is refused for that.
+            let _ = timeout(PROPERTIES_WAIT, versions.wait_for(|_| are_known())).await;
+        }
+    }
+}
+
+async fn call(peer: &Peer, forwarding: &Forwarding, limit: Duration) -> Result<Reply, CallError> {
+    let payload = &forwarding.payload;
+    let is_large = payload.len() >= FORWARD_LANE_BYTES;
+    let lane = if is_large { Lane::Large } else { Lane::Small };
+    call_while_up(peer, METHOD_FORWARD, &forwarding.header, payload, lane, limit).await
+}
+
+fn answer(outcome: Result<ForwardOutcome, RequestError>, reply: Responder) {
+    let (header, payload) = match outcome {
+        Ok(ForwardOutcome { written, object }) => {
+            let mut encoded = Vec::new();
+            if let Some(object) = &object {
+                object.encode_into(&mut encoded);
+            }
+            (Forwarded { written, fault: None, has_object: object.is_some() }, encoded)
+        }
+        Err(fault) => {
+            let fault = Some(fault::encode(&fault));
+            (Forwarded { written: false, fault, has_object: false }, Vec::new())
+        }
+    };
+    reply.send(&header, &payload[..]);
+}
+
+fn read_outcome(reply: &Reply) -> Result<ForwardOutcome, RequestError> {
+    let forwarded = Forwarded::decode(reply.header.clone())
+        .map_err(|fault| RequestError::Remote(fault.to_string()))?;
+    if let Some(fault) = &forwarded.fault {
+        return Err(fault::decode(fault));
+    }
+    let object = if forwarded.has_object { Some(decode(&reply.payload)?) } else { None };
+    Ok(ForwardOutcome { written: forwarded.written, object })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_been_made_is_told_from_what_certainly_was_not() {
+        let refused = |code| CallError::Refused { code, text: "".into() };
+        let cases = [
+            (CallError::Unreachable("".into()), Unanswered::NotMade),
+            (
+                CallError::TooBusy { outstanding_bytes: 1, outstanding_count: 1 },
+                Unanswered::NotMade,
+            ),
+            (CallError::TooLarge { size_bytes: 2, size_bytes_max: 1 }, Unanswered::NotMade),
+            (refused(REFUSED_STORAGE), Unanswered::NotMade),
+            (refused(REFUSED_MALFORMED), Unanswered::NotMade),
+            (refused(code::UNKNOWN_METHOD), Unanswered::NotMade),
+            (refused(REFUSED_STALE_LAYOUT), Unanswered::StaleLayout),
+            (refused(REFUSED_OVERLOAD), Unanswered::Overload),
+            (refused(code::NO_ANSWER), Unanswered::Unknown),
+            (refused(code::TOO_LARGE), Unanswered::Unknown),
+            (refused(code::CANCELLED), Unanswered::Unknown),
+            (refused(9_999), Unanswered::Unknown),
+            (CallError::Disconnected("".into()), Unanswered::Unknown),
+            (CallError::Timeout { after_ms: 1 }, Unanswered::TimedOut),
+        ];
+        for (fault, expected) in cases {
+            assert_eq!(Unanswered::after(&fault), expected, "{fault}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Coordination of reads.
+
+use crate::coordinator::Coordinator;
+use crate::coordinator::confirm::{ConfirmationPlan, LARGE_PATIENCE, ask_for_digests};
+use crate::coordinator::read_replicas::ReadRequest;
+use crate::error::RequestError;
+use crate::options::ReadOptions;
+use crate::placement::{object_props, record_at};
+use crate::replica::{Copy, Replicated, merge_rule};
+use crate::request_log::{AskedNodes, Finished, RequestCourse, RequestKind};
+use crate::stats::Sizes;
+use crate::stored::{decode, wait_if_blocked};
+use crate::topology::Topology;
+use crate::votes::{ReadNeed, ReadTally};
+use quoit_cluster::State;
+use quoit_model::data_type::ShownForm;
+use quoit_model::hash::Partition;
+use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
+use quoit_model::object::Object;
+use quoit_model::props::{BucketProps, ReadQuorums};
+use quoit_store::engine::{Access, RecordAt, RecordMeta, SizeBound};
+
+impl Coordinator {
+    /// As [`ReplicatedStore::get`](crate::ReplicatedStore::get).
+    pub(crate) async fn get(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+    ) -> Result<Option<Object>, RequestError> {
+        let mut found = self.get_stored(key, options).await?;
+        if let Some(object) = found.as_mut().filter(|object| object.has_data_type()) {
+            let state = self.local.control.read();
+            show_data_type(object, object_props(&state, key.bucket)?);
+        }
+        Ok(found)
+    }
+
+    /// As [`ReplicatedStore::size_bytes_max`](crate::ReplicatedStore::size_bytes_max).
+    pub(crate) fn size_bytes_max(&self, key: KeyRef<'_>) -> Option<u64> {
+        let encoded = check_encoded(key).ok()?;
+        let state = self.local.control.read();
+        let props = object_props(&state, key.bucket).ok()?;
+        let at = record_at(&state, props, key, &encoded);
+        let mut bound = self.local.engine.size_bound(&at, Access::NoWait);
+        if bound == SizeBound::WouldBlock {
+            let step = || self.local.engine.size_bound(&at, Access::Wait);
+            bound = self.local.settings.blocking.in_place(step);
+        }
+        match bound {
+            SizeBound::AtMost(size_bytes) => Some(size_bytes),
+            SizeBound::Unknown | SizeBound::WouldBlock => None,
+        }
+    }
+
+    /// As [`Coordinator::get`], with data types in their own form.
+    pub(crate) async fn get_stored(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+    ) -> Result<Option<Object>, RequestError> {
+        let _entered = self.admit_get()?;
+        let started_us = self.local.clock.monotonic_us();
+        let mut course = RequestCourse::default();
+        let result = self.get_untimed(key, options, &mut course).await;
+        let time_us = self.local.clock.monotonic_us() - started_us;
+        let own_us = course.own_at_us.saturating_sub(started_us);
+        let sizes = result.as_ref().map(|found| found.as_ref().map(Sizes::of_object));
+        self.local.stats.record_get(time_us, &sizes);
+        self.note_get(key, (time_us, own_us), &sizes, &course.asked);
+        result
+    }
+
+    /// Notes a read for operators; `(from request to answer, of that before copies were read)`.
+    #[inline]
+    pub(crate) fn note_get(
+        &self,
+        key: KeyRef<'_>,
+        (total_us, own_us): (u64, u64),
+        result: &Result<Option<Sizes>, &RequestError>,
+        asked: &AskedNodes,
+    ) {
+        let sizes = result.as_ref().ok().copied().flatten();
+        let finished = Finished {
+            kind: RequestKind::Get,
+            key,
+            total_us,
+            own_us,
+            size_bytes: sizes.map_or(0, |sizes| sizes.value_bytes),
+            sibling_count: sizes.map_or(0, |sizes| sizes.sibling_count),
+            failed: result.is_err(),
+            asked,
+        };
+        self.request_log.note(&*self.local.clock, &finished);
+    }
+
+    /// Tells in `course` when it was known what is to be read from where, and which nodes were asked.
+    async fn get_untimed(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+        course: &mut RequestCourse,
+    ) -> Result<Option<Object>, RequestError> {
+        let mut found = self.read_unresolved(key, options, course).await?;
+        if let Some(object) = &mut found {
+            let state = self.local.control.read();
+            if !object_props(&state, key.bucket)?.allow_mult {
+                object.resolve_latest();
+            }
+        }
+        Ok(found)
+    }
+
+    /// The object as replicas have it, with all values also where the bucket shows the latest alone.
+    pub(crate) async fn get_unresolved(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+    ) -> Result<Option<Object>, RequestError> {
+        self.read_unresolved(key, options, &mut RequestCourse::default()).await
+    }
+
+    async fn read_unresolved(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+        course: &mut RequestCourse,
+    ) -> Result<Option<Object>, RequestError> {
+        let encoded = check_encoded(key)?;
+        let topology = self.local.settled_topology(options.timeout_ms).await;
+        let read = {
+            let state = self.local.control.read();
+            let props = object_props(&state, key.bucket)?;
+            let quorums = options.resolve(props)?;
+            let at = record_at(&state, props, key, &encoded);
+            if topology.is_alone() {
+                self.check_read(&topology, at.partition, &quorums, true)?;
+            }
+            let need = read_need(&state, key.bucket, &quorums);
+            self.read_of(at, props, need, options)
+        };
+        course.own_at_us = self.local.clock.monotonic_us();
+        if !topology.is_alone() {
+            return self.read_replicas(&read, &mut course.asked).await;
+        }
+        match self.own_copy(&read.at).await? {
+            Copy::Found(_, Some(stored)) => decode(&stored).map(Some),
+            Copy::Found(_, None) | Copy::Missing => Ok(None),
+        }
+    }
+
+    fn read_of<'a>(
+        &self,
+        at: RecordAt<'a>,
+        props: &BucketProps,
+        need: ReadNeed,
+        options: &ReadOptions,
+    ) -> ReadRequest<'a> {
+        ReadRequest {
+            at,
+            need,
+            sloppy: options.is_sloppy(),
+            rule: merge_rule(props),
+            n_val_class: RecordMeta::class_of(props.n_val),
+            timeout_ms: options.timeout_ms,
+        }
+    }
+
+    /// Makes this node's copy at least as new as a read with these options would show it.
+    pub(crate) async fn refresh_own(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+    ) -> Result<(), RequestError> {
+        let encoded = check_encoded(key)?;
+        let read = {
+            let state = self.local.control.read();
+            let props = object_props(&state, key.bucket)?;
+            let quorums = options.resolve(props)?;
+            let at = record_at(&state, props, key, &encoded);
+            self.read_of(at, props, read_need(&state, key.bucket, &quorums), options)
+        };
+        if self.is_newest_in_pages(&read).await? {
+            return Ok(());
+        }
+        let asked = &mut AskedNodes::default();
+        let Some(object) = self.read_replicas(&read, asked).await? else { return Ok(()) };
+        // The read may have done without this node's copy.
+        let replicated = Replicated::new(&object, read.rule, read.n_val_class);
+        self.replica.take_own(&read.at, &replicated)?;
+        Ok(())
+    }
+
+    /// Whether this node's copy lies in pages, and the others that a read asks for have the same: then
+    /// nothing has to be put together.
+    async fn is_newest_in_pages(&self, read: &ReadRequest<'_>) -> Result<bool, RequestError> {
+        let is_in_pages = wait_if_blocked(self.local.settings.blocking, |access| {
+            Ok(self.local.records.is_in_pages(&read.at, access)?)
+        })?;
+        if !is_in_pages {
+            return Ok(false);
+        }
+        let plan = ask_for_digests(&self.local.topology(), &read.at, &read.need, read.sloppy)?;
+        let Some(meta) = self.local.records.head(&read.at)? else { return Ok(false) };
+        Ok(match plan {
+            ConfirmationPlan::Own => true,
+            ConfirmationPlan::NotHere => false,
+            ConfirmationPlan::Asked(asked) => asked.all_have(meta.digest, LARGE_PATIENCE).await,
+        })
+    }
+
+    /// Checks whether the nodes that are up can meet a read's quorums.
+    pub(crate) fn check_read(
+        &self,
+        topology: &Topology,
+        partition: Partition,
+        quorums: &ReadQuorums,
+        sloppy: bool,
+    ) -> Result<(), RequestError> {
+        let voters = topology.readers(partition, quorums.n_val, sloppy, &[]);
+        ReadTally::check(&ReadNeed::from(quorums), &voters)
+    }
+
+    /// Reads this node's copy, waiting for the disk if it has to.
+    pub(crate) async fn own_copy(&self, at: &RecordAt<'_>) -> Result<Copy, RequestError> {
+        match self.replica.fetch_copy(at, true, Access::NoWait)? {
+            Some(copy) => Ok(copy),
+            None => self.replica.cold_copy(at, true).await,
+        }
+    }
+}
+
+/// The answers that a read of a bucket waits for.
+pub(crate) fn read_need(state: &State, bucket: BucketRef<'_>, quorums: &ReadQuorums) -> ReadNeed {
+    let filled_n_val = state.filled_n_val(bucket, quorums.n_val);
+    ReadNeed { filled_n_val, ..ReadNeed::from(quorums) }
+}
+
+fn check_encoded(key: KeyRef<'_>) -> Result<EncodedKey, RequestError> {
+    key.check()?;
+    Ok(key.encoded())
+}
+
+/// The object as readers of its bucket are answered.
+pub(crate) fn resolve(mut object: Object, props: &BucketProps) -> Object {
+    if !props.allow_mult {
+        object.resolve_latest();
+    }
+    show_data_type(&mut object, props);
+    object
+}
+
+/// Gives a data type the form in which clients see it who read it as an object.
+fn show_data_type(object: &mut Object, props: &BucketProps) {
+    if object.has_data_type() {
+        let form = if props.datatype.is_some() { ShownForm::Typed } else { ShownForm::Legacy };
+        object.show_data_type(form);
+    }
+}

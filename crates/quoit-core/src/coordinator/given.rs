@@ -1,0 +1,291 @@
+//! Whole objects that were made elsewhere, many of them at once.
+//!
+//! On a node that is alone, those of a batch of which nothing is stored yet are written together, partition
+//! by partition: one step of the engine and one write of its log for many records. All others are written one
+//! by one, as the puts of clients are; a caller with several has them in the log before it waits for a sync.
+
+use crate::coordinator::Coordinator;
+use crate::coordinator::in_place::Pending;
+use crate::coordinator::put::{Accepted, PutRequest};
+use crate::error::RequestError;
+use crate::options::WriteOptions;
+use crate::placement::{object_props, record_at};
+use crate::stored::wait_if_blocked;
+use quoit_model::bitcask_key::BitcaskKey;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::{EncodedKey, KeyRef};
+use quoit_model::object::Object;
+use quoit_store::engine::{Applied, RecordAt, RecordMeta, Ticket};
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// Objects from this size on are written one by one.
+const TOGETHER_BYTES_MAX: usize = 256 << 10;
+/// Objects that are encoded before other tasks have their turn.
+const OBJECTS_WITHOUT_PAUSE: usize = 128;
+/// Bytes of one step of the engine at most.
+const STEP_BYTES: usize = 1 << 20;
+
+/// A whole object that a node was given.
+#[derive(Debug)]
+#[must_use = "a write is acknowledged when it is finished"]
+pub enum GivenInPlace {
+    /// It says nothing new: nothing was written.
+    Stored,
+    /// It is in the log. [`Coordinator::finish`] waits for what it still needs.
+    Pending(Pending),
+    /// Other nodes have to have a part in it: [`Coordinator::put`] stores it.
+    Declined(Object),
+}
+
+/// An object that was made elsewhere, with its name.
+#[derive(Debug)]
+pub struct GivenObject {
+    /// Its number in the batch, from 0.
+    pub number: usize,
+    /// Its name.
+    pub key: BitcaskKey,
+    /// The object.
+    pub object: Object,
+}
+
+/// The objects of a batch after the first step.
+#[derive(Debug, Default)]
+pub struct BegunBatch {
+    /// Those that are in the log together, if there are any.
+    pub pending: Option<PendingBatch>,
+    /// Those that are left, to be written one by one, in the order of the batch.
+    pub left: Vec<GivenObject>,
+}
+
+/// Objects in the log that wait for one sync.
+#[derive(Debug)]
+#[must_use = "the objects are acknowledged when the batch is finished"]
+pub struct PendingBatch {
+    /// Numbers of the objects.
+    pub numbers: Vec<usize>,
+    ticket: Ticket,
+    started_us: u64,
+}
+
+impl PendingBatch {
+    fn add(&mut self, other: Self, join: impl FnOnce(Ticket, Ticket) -> Ticket) {
+        self.numbers.extend(other.numbers);
+        self.ticket = join(self.ticket, other.ticket);
+    }
+}
+
+/// A new record that is about to be written with others.
+struct NewRecord {
+    given: GivenObject,
+    encoded: EncodedKey,
+    identity: Identity,
+    partition: Partition,
+    meta: RecordMeta,
+    /// Place of its bytes.
+    bytes: Range<usize>,
+}
+
+impl NewRecord {
+    fn at(&self) -> RecordAt<'_> {
+        RecordAt {
+            key: self.given.key.as_key_ref(),
+            encoded: &self.encoded,
+            identity: self.identity,
+            partition: self.partition,
+        }
+    }
+}
+
+impl Coordinator {
+    /// As [`ReplicatedStore::begin_given`](crate::ReplicatedStore::begin_given).
+    pub(crate) async fn begin_given(&self, objects: Vec<GivenObject>) -> BegunBatch {
+        let mut begun = BegunBatch::default();
+        if self.check_puts().is_err() || !self.local.topology_now().is_alone() {
+            begun.left = objects;
+            return begun;
+        }
+        let started_us = self.local.clock.monotonic_us();
+        let mut bytes = Vec::new();
+        let mut records = Vec::with_capacity(objects.len());
+        // What follows another object of its name must not be written before that one.
+        let mut names_left = HashSet::new();
+        for (done, mut given) in objects.into_iter().enumerate() {
+            if done % OBJECTS_WITHOUT_PAUSE == OBJECTS_WITHOUT_PAUSE - 1 {
+                tokio::task::yield_now().await;
+            }
+            let start = bytes.len();
+            let new = match names_left.contains(&given.key) {
+                true => None,
+                false => self.new_record(&mut given, &mut bytes),
+            };
+            let Some((identity, partition, meta)) = new else {
+                bytes.truncate(start);
+                names_left.insert(given.key.clone());
+                begun.left.push(given);
+                continue;
+            };
+            let encoded = given.key.as_key_ref().encoded();
+            let bytes = start..bytes.len();
+            records.push(NewRecord { given, encoded, identity, partition, meta, bytes });
+        }
+        for step in steps(records, &mut begun.left) {
+            tokio::task::yield_now().await;
+            let written = self.write_new(step, &bytes, &mut begun.left);
+            let written =
+                written.map(|(numbers, ticket)| PendingBatch { numbers, ticket, started_us });
+            begun.pending = match (begun.pending, written) {
+                (Some(mut pending), Some(written)) => {
+                    pending.add(written, |one, other| self.local.engine.joined(one, other));
+                    Some(pending)
+                }
+                (pending, written) => pending.or(written),
+            };
+        }
+        begun.left.sort_unstable_by_key(|given| given.number);
+        begun
+    }
+
+    /// As [`ReplicatedStore::finish_given`](crate::ReplicatedStore::finish_given).
+    pub(crate) async fn finish_given(&self, pending: &PendingBatch) -> Result<(), RequestError> {
+        let _waiting = self.waiting_put();
+        let result = self.local.durable(pending.ticket, None).await;
+        let total_us = self.local.clock.monotonic_us() - pending.started_us;
+        pending.numbers.iter().for_each(|_| self.local.stats.record_put(total_us, &result));
+        result
+    }
+
+    /// Place and description of the record that is written of an object if nothing is stored under its name;
+    /// its bytes are appended. `None` where anything about it is out of the ordinary.
+    fn new_record(
+        &self,
+        given: &mut GivenObject,
+        bytes: &mut Vec<u8>,
+    ) -> Option<(Identity, Partition, RecordMeta)> {
+        let (state, topology) = (self.local.control.read(), self.local.topology_now());
+        let key = given.key.as_key_ref();
+        key.check().ok()?;
+        self.local.check_context(&given.object.clock).ok()?;
+        let props = object_props(&state, key.bucket).ok()?;
+        let encoded = key.encoded();
+        let at = record_at(&state, props, key, &encoded);
+        let quorums = self.write_quorums(&topology, &at, props, &WriteOptions::default()).ok()?;
+        self.adopt(&mut given.object, props).ok()?;
+        let object = &given.object;
+        let is_plain = !object.is_tombstone() && !object.has_data_type();
+        let is_told = props.feeds_changes() || self.replica.may_be_reaped(&at);
+        // A bucket that asks for no sync of its writes has a batch of them synced all the same.
+        if !is_plain || is_told || quorums.node_confirms > 1 || self.check_siblings(object).is_err()
+        {
+            return None;
+        }
+        if !matches!(self.local.records.head(&at), Ok(None)) {
+            return None;
+        }
+        let start = bytes.len();
+        object.encode_into(bytes);
+        let size_bytes = bytes.len() - start;
+        if size_bytes > TOGETHER_BYTES_MAX || self.check_size(key, size_bytes as u64).is_err() {
+            return None;
+        }
+        self.warn_if_many(key, object);
+        let meta = RecordMeta::of(object, RecordMeta::class_of(props.n_val));
+        Some((at.identity, at.partition, meta))
+    }
+
+    /// Writes new records of one partition in one step. Those that are there by now are left, and all where
+    /// the engine refuses: one by one, each is told why.
+    fn write_new(
+        &self,
+        step: Vec<NewRecord>,
+        bytes: &[u8],
+        left: &mut Vec<GivenObject>,
+    ) -> Option<(Vec<usize>, Ticket)> {
+        let partition = step.first()?.partition;
+        let mut is_there = Vec::new();
+        let written = match self.local.topology_now().is_alone() {
+            false => None,
+            true => {
+                let records =
+                    step.iter().map(|new| (new.at(), new.meta, &bytes[new.bytes.clone()]));
+                let records: Vec<_> = records.collect();
+                let write = |access| {
+                    let applied =
+                        self.local.records.insert(partition, access, &records, &mut is_there)?;
+                    Ok((applied != Applied::WouldBlock).then_some(applied))
+                };
+                wait_if_blocked(self.local.settings.blocking, write).ok()
+            }
+        };
+        let Some(Applied::Written(ticket)) = written else {
+            left.extend(step.into_iter().map(|new| new.given));
+            return None;
+        };
+        let mut numbers = Vec::with_capacity(step.len());
+        for (place, new) in step.into_iter().enumerate() {
+            match is_there.binary_search(&place).is_ok() {
+                true => left.push(new.given),
+                false => numbers.push(new.given.number),
+            }
+        }
+        Some((numbers, ticket))
+    }
+
+    /// As [`ReplicatedStore::put_given_in_place`](crate::ReplicatedStore::put_given_in_place).
+    pub(crate) fn put_given_in_place(
+        &self,
+        key: KeyRef<'_>,
+        object: Object,
+    ) -> Result<GivenInPlace, RequestError> {
+        self.check_puts()?;
+        let topology = self.local.topology_now();
+        if !topology.is_alone() {
+            return Ok(GivenInPlace::Declined(object));
+        }
+        let request = PutRequest::given(key, object);
+        let started_us = self.local.clock.monotonic_us();
+        let encoded = key.encoded();
+        let accepted = self.accept_put(&topology, request, &encoded);
+        let unwritten = match accepted {
+            Ok(Accepted { quorums, ticket: Some(ticket), .. }) => {
+                let name = (quorums.dw > 0).then(|| bytes::Bytes::copy_from_slice(&encoded));
+                let pending = Pending::of_lone_node(started_us, quorums, ticket, name);
+                return Ok(GivenInPlace::Pending(pending));
+            }
+            Ok(_) => Ok(()),
+            Err(fault) => Err(fault),
+        };
+        self.local.stats.record_put(self.local.clock.monotonic_us() - started_us, &unwritten);
+        unwritten.map(|()| GivenInPlace::Stored)
+    }
+}
+
+/// Divides records by partition, and into steps of at most [`STEP_BYTES`]. Of several versions
+/// of a record all but one are left: they are merged with it afterwards.
+fn steps(records: Vec<NewRecord>, left: &mut Vec<GivenObject>) -> Vec<Vec<NewRecord>> {
+    // Records are large: their numbers are sorted, and each is moved once.
+    let mut order: Vec<usize> = (0..records.len()).collect();
+    let name = |place: &usize| (records[*place].partition, &*records[*place].encoded);
+    order.sort_unstable_by(|a, b| name(a).cmp(&name(b)));
+    let mut records: Vec<Option<NewRecord>> = records.into_iter().map(Some).collect();
+    let mut steps: Vec<Vec<NewRecord>> = Vec::new();
+    let mut step_bytes = 0;
+    for place in order {
+        let Some(new) = records[place].take() else { continue };
+        let last = steps.last().and_then(|step| step.last());
+        if last.is_some_and(|last| last.encoded == new.encoded) {
+            left.push(new.given);
+            continue;
+        }
+        let is_same = last.is_some_and(|last| last.partition == new.partition);
+        step_bytes = if is_same { step_bytes } else { 0 } + new.bytes.len();
+        match steps.last_mut().filter(|_| is_same && step_bytes <= STEP_BYTES) {
+            Some(step) => step.push(new),
+            None => {
+                step_bytes = new.bytes.len();
+                steps.push(vec![new]);
+            }
+        }
+    }
+    steps
+}

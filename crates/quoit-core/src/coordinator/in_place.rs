@@ -1,0 +1,414 @@
+//! Reads and writes of plain objects where they lie: the short way of most requests.
+//!
+//! An object of one value is answered from the buffer that it was read into, and replaced without
+//! taking apart what was there. What is not plain, or has to wait for the disk, is declined, and
+//! the caller takes the general way ([`Coordinator::get`], [`Coordinator::put`]), which
+//! starts from the beginning. Both ways follow the same rules.
+
+use crate::coordinator::Coordinator;
+use crate::coordinator::change::{expiry, policy};
+use crate::coordinator::confirm::{
+    AskedDigests, ConfirmationPlan, Seen, Unconfirmed, ask_for_digests,
+};
+use crate::coordinator::get::read_need;
+use crate::coordinator::get::resolve;
+use crate::coordinator::precommit::has_checks;
+use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm};
+use crate::error::RequestError;
+use crate::options::{ReadOptions, WriteOptions};
+use crate::placement::{object_props, record_at};
+use crate::records::Updated;
+use crate::replica::WrittenObject;
+use crate::replica::{Replicated, merge_rule};
+use crate::request_log::{AskedNodes, Finished, RequestKind};
+use crate::stats::Sizes;
+use crate::stored::decode;
+use crate::topology::Topology;
+use crate::votes::{Layouts, WriteNeed, WriteTally};
+use arc_swap::Guard;
+use bytes::Bytes;
+use quoit_model::clock::VersionVector;
+use quoit_model::data_type::claims_to_be_riaks;
+use quoit_model::key::KeyRef;
+use quoit_model::merge::WritePolicy;
+use quoit_model::object::Object;
+use quoit_model::plain::PlainObject;
+use quoit_model::props::{BucketProps, WriteQuorums};
+use quoit_model::vtag::{riak_secs, vtag_text};
+use quoit_store::engine::{
+    Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
+};
+use quoit_store::error::StoreError;
+use std::fmt;
+use std::sync::Arc;
+
+/// An object as it is shown to a reader.
+#[derive(Debug)]
+pub enum ShownObject<'a> {
+    /// One value and little that describes it, where it was read to.
+    Plain(PlainObject<'a>),
+    /// Anything else.
+    Whole(Object),
+}
+
+impl ShownObject<'_> {
+    fn sizes(&self) -> Sizes {
+        match self {
+            Self::Plain(plain) => Sizes::of_plain(plain),
+            Self::Whole(object) => Sizes::of_object(object),
+        }
+    }
+}
+
+/// The write of one value with at most a content type, which is not to be returned.
+#[derive(Clone, Debug)]
+pub struct PlainWrite<'a> {
+    /// Where to.
+    pub key: KeyRef<'a>,
+    /// Context that the client had read; empty = nothing.
+    pub context: VersionVector,
+    /// Media type of the value.
+    pub content_type: Option<&'a [u8]>,
+    /// The value.
+    pub value: &'a [u8],
+    /// Quorums and limits.
+    pub options: WriteOptions,
+}
+
+/// A write that is in the log; [`Coordinator::finish`] waits for what it still needs.
+#[must_use = "a write is acknowledged when it is finished"]
+pub struct Pending {
+    started_us: u64,
+    size_bytes: u64,
+    wants: Wants,
+}
+
+impl Pending {
+    /// The write of a node that is alone, which waits for the device at most.
+    pub(crate) const fn of_lone_node(
+        started_us: u64,
+        quorums: WriteQuorums,
+        ticket: Ticket,
+        name: Option<Bytes>,
+    ) -> Self {
+        let wants = Wants::Device { quorums, ticket, timeout_ms: None, name };
+        Self { started_us, size_bytes: 0, wants }
+    }
+}
+
+impl fmt::Debug for Pending {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Pending")
+            .field("started_us", &self.started_us)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The syncs that a write in the log still needs.
+enum Wants {
+    /// No other node: at most the device.
+    Device { quorums: WriteQuorums, ticket: Ticket, timeout_ms: Option<u32>, name: Option<Bytes> },
+    /// The other replicas.
+    Replicas(Arc<Topology>, Layouts, Made),
+}
+
+/// Result of a read in place.
+#[derive(Debug)]
+pub enum ShownInPlace<T> {
+    /// The answer.
+    Answer(T),
+    /// The answer if the other replicas that the read asks for have the same:
+    /// [`Coordinator::confirm_read`] finds out.
+    IfConfirmed(T, Unconfirmed),
+}
+
+impl Coordinator {
+    /// As [`ReplicatedStore::get_in_place`](crate::ReplicatedStore::get_in_place).
+    pub(crate) fn get_in_place<T>(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+        show: impl FnOnce(Option<ShownObject<'_>>) -> T,
+    ) -> Result<Option<ShownInPlace<T>>, RequestError> {
+        self.check_gets()?;
+        let started_us = self.local.clock.monotonic_us();
+        let record = |result: &Result<Option<Sizes>, &RequestError>| {
+            let time_us = self.local.clock.monotonic_us() - started_us;
+            self.local.stats.record_get(time_us, result);
+            self.note_get(key, (time_us, time_us), result, &AskedNodes::default());
+        };
+        let mut asked = None;
+        match self.show_local(key, options, show, &mut asked) {
+            Err(fault) => {
+                record(&Err(&fault));
+                Err(fault)
+            }
+            Ok(None) => Ok(None),
+            Ok(Some((made, seen))) => Ok(Some(match asked {
+                None => {
+                    record(&Ok(seen.map(|seen| seen.sizes)));
+                    ShownInPlace::Answer(made)
+                }
+                Some(asked) => {
+                    let unconfirmed = Unconfirmed::new(asked, seen, started_us);
+                    ShownInPlace::IfConfirmed(made, unconfirmed)
+                }
+            })),
+        }
+    }
+
+    /// Shows the local copy; others that are needed are asked first and come back in `asked`. Of what was
+    /// found, digest and sizes come beside what was made of it.
+    fn show_local<T>(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+        show: impl FnOnce(Option<ShownObject<'_>>) -> T,
+        asked: &mut Option<AskedDigests>,
+    ) -> Result<Option<(T, Option<Seen>)>, RequestError> {
+        key.check()?;
+        let state = self.local.control.read();
+        let props = object_props(&state, key.bucket)?;
+        let quorums = options.resolve(props)?;
+        let encoded = key.encoded();
+        let at = record_at(&state, props, key, &encoded);
+        let topology = self.local.topology_of(&state);
+        if topology.is_alone() {
+            self.check_read(&topology, at.partition, &quorums, true)?;
+        } else if !self.local.internode.is_settled() {
+            return Ok(None);
+        } else {
+            let need = read_need(&state, key.bucket, &quorums);
+            *asked = match ask_for_digests(&topology, &at, &need, options.is_sloppy())? {
+                ConfirmationPlan::Own => None,
+                ConfirmationPlan::Asked(asked) => Some(asked),
+                ConfirmationPlan::NotHere => return Ok(None),
+            };
+        }
+        let mut show = Some(show);
+        let mut made = None;
+        let mut look = |record: &RecordRef<'_>| {
+            let show = show.take().expect("an engine shows a record once");
+            made = Some(found_in(record, props).map(|found| {
+                let seen = Seen { digest: record.meta.digest, sizes: found.sizes() };
+                (show(Some(found)), Some(seen))
+            }));
+        };
+        let shown = match self.local.records.show(&at, Access::NoWait, &mut look) {
+            // Other replicas may answer.
+            Err(StoreError::Corrupt { .. }) if !topology.is_alone() => return Ok(None),
+            shown => shown?,
+        };
+        match shown {
+            Shown::WouldBlock => Ok(None),
+            Shown::Found => made.transpose(),
+            Shown::Missing => Ok(show.map(|show| (show(None), None))),
+        }
+    }
+
+    /// As [`ReplicatedStore::put_in_place`](crate::ReplicatedStore::put_in_place).
+    pub(crate) fn put_in_place(
+        &self,
+        write: &PlainWrite<'_>,
+    ) -> Result<Option<Pending>, RequestError> {
+        self.check_puts()?;
+        let started_us = self.local.clock.monotonic_us();
+        let accepted = self.accept_plain(write);
+        if accepted.is_err() {
+            self.local.stats.record_put(self.local.clock.monotonic_us() - started_us, &accepted);
+        }
+        let size_bytes = write.value.len() as u64;
+        Ok(accepted?.map(|wants| Pending { started_us, size_bytes, wants }))
+    }
+
+    /// As [`ReplicatedStore::finish`](crate::ReplicatedStore::finish).
+    pub(crate) async fn finish(&self, pending: Pending) -> Result<(), RequestError> {
+        let Pending { started_us, size_bytes, wants } = pending;
+        // One that waits for nothing is done.
+        let is_done = matches!(&wants, Wants::Device { name: None, .. });
+        let own_us = if is_done { 0 } else { self.local.clock.monotonic_us() - started_us };
+        let mut asked = AskedNodes::default();
+        let (result, name) = match wants {
+            Wants::Device { quorums, ticket, timeout_ms, name } => {
+                let _waiting = (quorums.dw > 0).then(|| self.waiting_put());
+                (self.confirm(&quorums, Some(ticket), timeout_ms).await, name)
+            }
+            Wants::Replicas(topology, layouts, made) => {
+                let _waiting = self.waiting_put();
+                let written = self.write_replicas(topology, layouts, &made, &mut asked).await;
+                (written, Some(made.key))
+            }
+        };
+        let total_us = self.local.clock.monotonic_us() - started_us;
+        self.local.stats.record_put(total_us, &result);
+        if let Some(key) = name.as_deref().and_then(|name| KeyRef::decode(name).ok()) {
+            let (kind, failed) = (RequestKind::Put, result.is_err());
+            let sibling_count = u64::from(!failed);
+            let asked = &asked;
+            let finished =
+                Finished { kind, key, total_us, own_us, size_bytes, sibling_count, failed, asked };
+            self.request_log.note(&*self.local.clock, &finished);
+        }
+        result
+    }
+
+    fn accept_plain(&self, write: &PlainWrite<'_>) -> Result<Option<Wants>, RequestError> {
+        let state = self.local.control.read();
+        let topology = self.local.topology_of(&state);
+        let replicates = !topology.is_alone();
+        if replicates && !self.local.internode.is_settled() {
+            return Ok(None);
+        }
+        write.key.check()?;
+        self.local.check_context(&write.context)?;
+        let props = object_props(&state, write.key.bucket)?;
+        // The general way makes a state of a data type of Riak's.
+        if has_checks(props) || claims_to_be_riaks(write.value, write.content_type, props.datatype)
+        {
+            return Ok(None);
+        }
+        let encoded = write.key.encoded();
+        let at = record_at(&state, props, write.key, &encoded);
+        let quorums = write.options.resolve(props)?;
+        let sloppy = write.options.is_sloppy();
+        let mut layouts = Layouts::new();
+        if replicates {
+            layouts = topology.writers(at.partition, quorums.n_val, sloppy, &[]);
+            if !topology.coordinates(&layouts) {
+                return Ok(None);
+            }
+            WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
+        }
+        let policy = policy(props, false);
+        let blind = matches!(policy, WritePolicy::LastWriteWins);
+        let before = if blind { Before::Skip } else { Before::Front };
+        let mut fault = None;
+        let mut replicated = None;
+        let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            let start = out.len();
+            match self.replace_plain(write, &at, props, policy, stored, out) {
+                Ok(Some(meta)) => {
+                    if replicates || self.hook.is_held(out.len() - start) {
+                        let object = Bytes::copy_from_slice(&out[start..]);
+                        replicated = Some(Replicated { meta, rule: merge_rule(props), object });
+                    }
+                    Decision::Put(meta)
+                }
+                Ok(None) => Decision::Keep,
+                Err(error) => {
+                    fault = Some(error);
+                    Decision::Keep
+                }
+            }
+        };
+        let updated = self.local.records.update_plain(&at, before, Access::NoWait, &mut change);
+        let Some(ticket) = ticket_of(updated, fault)? else { return Ok(None) };
+        self.hook.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
+        let replicated = replicated.filter(|_| replicates);
+        let timeout_ms = write.options.timeout_ms;
+        Ok(Some(match replicated {
+            None => {
+                // A write that waits for nothing is never slow enough to be named.
+                let name = (quorums.dw > 0).then(|| Bytes::copy_from_slice(&encoded));
+                Wants::Device { quorums, ticket, timeout_ms, name }
+            }
+            Some(replicated) => {
+                let (key, partition) = (Bytes::copy_from_slice(&encoded), at.partition);
+                let sent = SentForm::Object(replicated);
+                let own = OwnWrite::Logged(ticket);
+                let made = Made { key, partition, sent, own, quorums, sloppy, timeout_ms };
+                Wants::Replicas(Guard::into_inner(topology), layouts, made)
+            }
+        }))
+    }
+
+    /// Encodes the object after the write into the engine's buffer; `None` when it is not plain.
+    fn replace_plain(
+        &self,
+        write: &PlainWrite<'_>,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        policy: WritePolicy,
+        stored: Option<&RecordRef<'_>>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<RecordMeta>, RequestError> {
+        let stored = match stored.map(plain_of) {
+            // The general way knows what a reap record adds.
+            None if self.replica.may_be_reaped(at) => return Ok(None),
+            None => None,
+            Some(None) => return Ok(None),
+            Some(plain) => plain,
+        };
+        let stored_us = stored.as_ref().map_or(0, |stored| stored.last_modified_us);
+        let now_us = self.write_time_us(policy, stored_us);
+        let dot = self.issue_dot(at, props, riak_secs(now_us / 1_000_000))?;
+        let clock =
+            PlainObject::clock_if_replaced(stored.as_ref(), &write.context, &dot, now_us, policy);
+        let may_prune = |clock: &VersionVector| {
+            !props.dvv_enabled && clock.entries().len() > props.small_vclock as usize
+        };
+        let Some(clock) = clock.filter(|clock| !may_prune(clock)) else { return Ok(None) };
+        let vtag = vtag_text(&dot, at.identity.0);
+        let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(now_us, ttl_secs));
+        let object = PlainObject {
+            last_modified_us: now_us,
+            vtag: &vtag,
+            content_type: write.content_type,
+            expires_at_secs,
+            replaces: expires_at_secs.is_some()
+                && policy.may_replace(stored.is_some(), &write.context),
+            value: write.value,
+            ..PlainObject::written(clock, &dot)
+        };
+        let start = out.len();
+        object.encode_into(out);
+        self.check_size(at.key, (out.len() - start) as u64)?;
+        Ok(Some(RecordMeta {
+            digest: object.digest(),
+            tombstone: false,
+            n_val_class: RecordMeta::class_of(props.n_val),
+            expires_at_secs: object.expires_at_secs.unwrap_or(0),
+            // Plain objects have none.
+            indexed: false,
+        }))
+    }
+}
+
+/// The place of a plain write in the log, or the fault of its change; `None` when nothing was written and the
+/// general way has to try.
+fn ticket_of(
+    updated: Result<Updated, StoreError>,
+    fault: Option<RequestError>,
+) -> Result<Option<Ticket>, RequestError> {
+    let applied = match updated {
+        // What to do with a damaged copy or a full disk is decided on the general way.
+        Err(StoreError::Corrupt { .. } | StoreError::DiskFull { .. }) => return Ok(None),
+        Ok(Updated::InPages) => return Ok(None),
+        Ok(Updated::Applied(applied)) => applied,
+        Err(fault) => return Err(fault.into()),
+    };
+    match (applied, fault) {
+        (Applied::Written(ticket), _) => Ok(Some(ticket)),
+        (Applied::Kept | Applied::WouldBlock, None) => Ok(None),
+        (Applied::Kept | Applied::WouldBlock, Some(fault)) => Err(fault),
+    }
+}
+
+/// The stored object, if it is plain; maybe without its value.
+fn plain_of<'r>(record: &RecordRef<'r>) -> Option<PlainObject<'r>> {
+    match record.is_whole {
+        true => PlainObject::read(record.value),
+        false => PlainObject::read_front(record.value, record.meta.digest),
+    }
+}
+
+fn found_in<'r>(
+    record: &RecordRef<'r>,
+    props: &BucketProps,
+) -> Result<ShownObject<'r>, RequestError> {
+    match PlainObject::read(record.value) {
+        Some(plain) => Ok(ShownObject::Plain(plain)),
+        None => Ok(ShownObject::Whole(resolve(decode(&record.to_bytes())?, props))),
+    }
+}

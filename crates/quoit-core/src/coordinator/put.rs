@@ -1,0 +1,360 @@
+//! Coordination of writes.
+
+mod delete;
+
+pub use delete::{DeleteRequest, Deleted};
+
+use crate::coordinator::Coordinator;
+use crate::coordinator::change::{Changed, Context, ObjectChange, expiry};
+use crate::coordinator::fence::{Fence, GrantNumbers};
+use crate::coordinator::get::resolve;
+use crate::coordinator::write_replicas::{GrantedObject, Made, OwnWrite, SentForm};
+use crate::error::{QuorumKind, RequestError};
+use crate::grants::majority::majority;
+use crate::options::{Precondition, ReadOptions, WriteOptions};
+use crate::placement::{object_props, record_at};
+use crate::replica::WrittenObject;
+use crate::request_log::{AskedNodes, Finished, RequestCourse, RequestKind};
+use crate::topology::Topology;
+use crate::votes::{WriteNeed, WriteTally};
+use bytes::Bytes;
+use quoit_model::clock::VersionVector;
+use quoit_model::key::KeyRef;
+use quoit_model::object::{Metadata, Object};
+use quoit_model::props::{BucketProps, WriteQuorums};
+use quoit_store::engine::{RecordAt, Ticket};
+use quoit_store::error::StoreError;
+use std::sync::Arc;
+
+/// A write.
+#[derive(Clone, Debug)]
+pub struct PutRequest<'a> {
+    /// Where to.
+    pub key: KeyRef<'a>,
+    /// Context that the client had read; empty = nothing.
+    pub context: VersionVector,
+    /// The value's description.
+    pub meta: Metadata,
+    /// The value.
+    pub value: Bytes,
+    /// Whether the value is a tombstone.
+    pub deleted: bool,
+    /// Store the value under the context itself, without a new event (`asis`).
+    pub as_is: bool,
+    /// Conditions of the write.
+    pub precondition: Precondition,
+    /// Whether the stored object is wanted back.
+    pub return_object: bool,
+    /// Quorums and limits.
+    pub options: WriteOptions,
+    /// Why the value may not be stored, in the client's words, where the protocol has found a fault in it.
+    /// Told only when the request has no other fault.
+    pub vetoed: Option<String>,
+    /// The entity tag of the value; empty, and the coordinator makes one of the write's event. A node that
+    /// forwards a put chooses it, so that the value is known as one even if two nodes coordinate the write.
+    pub tag: Bytes,
+    /// The object to merge with what is stored, whole and without a new event, in place of a value: one that
+    /// was made elsewhere. Its clock is the context.
+    pub given: Option<Object>,
+}
+
+impl<'a> PutRequest<'a> {
+    /// The write of a value by a client that has read nothing, as the bucket has it.
+    #[must_use]
+    pub fn of(key: KeyRef<'a>, value: Bytes) -> Self {
+        Self {
+            key,
+            context: VersionVector::default(),
+            meta: Metadata::default(),
+            value,
+            deleted: false,
+            as_is: false,
+            precondition: Precondition::default(),
+            return_object: false,
+            options: WriteOptions::default(),
+            vetoed: None,
+            tag: Bytes::new(),
+            given: None,
+        }
+    }
+
+    /// The write of a whole object that was made elsewhere: import and replication bring such.
+    #[must_use]
+    pub fn given(key: KeyRef<'a>, object: Object) -> Self {
+        let context = object.clock.clone();
+        Self { context, as_is: true, given: Some(object), ..Self::of(key, Bytes::new()) }
+    }
+}
+
+/// A change that was decided and, if there was anything to change, is in this node's log.
+pub(crate) struct Accepted<'a> {
+    pub(crate) at: RecordAt<'a>,
+    /// Quorums that it waits for.
+    pub(crate) quorums: WriteQuorums,
+    /// The object after the change; `None` when there was nothing to change.
+    pub(crate) object: Option<Object>,
+    /// Where it stands in the log.
+    pub(crate) ticket: Option<Ticket>,
+    /// The form in which the other replicas get it; `None` when there are none.
+    pub(crate) sent: Option<SentForm>,
+}
+
+impl Accepted<'_> {
+    /// Makes the change one that counts only with these grants: a majority of the primaries has to sync it.
+    fn require(&mut self, grants: GrantNumbers) {
+        let least = majority(self.quorums.n_val);
+        for quorum in [&mut self.quorums.w, &mut self.quorums.dw, &mut self.quorums.pw] {
+            *quorum = (*quorum).max(least);
+        }
+        self.sent = match self.sent.take() {
+            Some(SentForm::Object(replicated)) => {
+                Some(SentForm::Granted(Box::new(GrantedObject { replicated, grants })))
+            }
+            sent => sent,
+        };
+    }
+}
+
+impl Coordinator {
+    /// As [`ReplicatedStore::put`](crate::ReplicatedStore::put).
+    pub(crate) async fn put(
+        &self,
+        request: PutRequest<'_>,
+    ) -> Result<Option<Object>, RequestError> {
+        let _entered = self.admit_put()?;
+        // An object from elsewhere was checked where it was written.
+        if request.given.is_none() {
+            self.check_precommit(&request)?;
+        }
+        let topology = self.local.settled_topology(request.options.timeout_ms).await;
+        if topology.is_alone() {
+            return self.timed_put_here(topology, request).await;
+        }
+        if self.local.coordinates(&topology, request.key, &request.options) {
+            let written = self.timed_put_here(Arc::clone(&topology), request.clone()).await;
+            if !needs_another(&written) {
+                return written;
+            }
+            return match self.forward_put(topology, request).await {
+                // Nobody else can: what is wrong here is more useful to know.
+                Err(RequestError::AllNodesDown) => written,
+                forwarded => forwarded,
+            };
+        }
+        self.forward_put(topology, request).await
+    }
+
+    /// A put that this node coordinates.
+    pub(crate) async fn timed_put_here(
+        &self,
+        topology: Arc<Topology>,
+        request: PutRequest<'_>,
+    ) -> Result<Option<Object>, RequestError> {
+        let started_us = self.local.clock.monotonic_us();
+        let (key, kind) = (request.key, RequestKind::Put);
+        let size_bytes = request.value.len() as u64;
+        let mut course = RequestCourse { own_at_us: started_us, ..RequestCourse::default() };
+        let result = self.put_here(topology, request, &mut course).await;
+        let total_us = self.local.clock.monotonic_us() - started_us;
+        self.local.stats.record_put(total_us, &result);
+        let own_us = course.own_at_us - started_us;
+        let stored = result.as_ref().ok().and_then(Option::as_ref);
+        let sibling_count = stored.map_or(0, |object| object.siblings.len() as u64);
+        let (failed, asked) = (result.is_err(), &course.asked);
+        let finished =
+            Finished { kind, key, total_us, own_us, size_bytes, sibling_count, failed, asked };
+        self.request_log.note(&*self.local.clock, &finished);
+        result
+    }
+
+    /// Tells in `course` when this node's own copy was written, and which nodes were asked.
+    async fn put_here(
+        &self,
+        topology: Arc<Topology>,
+        request: PutRequest<'_>,
+        course: &mut RequestCourse,
+    ) -> Result<Option<Object>, RequestError> {
+        let mut request = request;
+        let return_object = request.return_object;
+        let fence = if request.precondition.is_none() {
+            Fence::None
+        } else {
+            // Conditions are about what a read would show, not about what this node happens to hold.
+            let read = ReadOptions {
+                n_val: request.options.n_val,
+                sloppy_quorum: request.options.sloppy_quorum,
+                timeout_ms: request.options.timeout_ms,
+                ..ReadOptions::default()
+            };
+            self.fence(&topology, request.key, &read).await?
+        };
+        let encoded = request.key.encoded();
+        let Fence::Required(mut held) = fence else {
+            let options = request.options;
+            let accepted = self.accept_put(&topology, request, &encoded)?;
+            course.own_at_us = self.local.clock.monotonic_us();
+            let written = self.confirm_all(topology, accepted, &options, &mut course.asked).await?;
+            return Ok(written.filter(|_| return_object));
+        };
+        request.options = primaries_only(request.options);
+        let (topology, options) = (Arc::clone(&held.topology), request.options);
+        let mut accepted = self.accept_put(&topology, request, &encoded)?;
+        course.own_at_us = self.local.clock.monotonic_us();
+        if accepted.ticket.is_some() {
+            accepted.require(held.use_up());
+        }
+        let written = self.confirm_all(topology, accepted, &options, &mut course.asked).await?;
+        Ok(written.filter(|_| return_object))
+    }
+
+    /// Everything of a put but waiting for the device and for other nodes.
+    pub(crate) fn accept_put<'a>(
+        &self,
+        topology: &Topology,
+        request: PutRequest<'a>,
+        encoded: &'a [u8],
+    ) -> Result<Accepted<'a>, RequestError> {
+        request.key.check()?;
+        self.local.check_context(&request.context)?;
+        if let Some(clock) = &request.precondition.clock {
+            self.local.check_context(clock)?;
+        }
+        let state = self.local.control.read();
+        let props = object_props(&state, request.key.bucket)?;
+        let at = record_at(&state, props, request.key, encoded);
+        if request.precondition.clock.is_some() {
+            // The version is that of a read, whose quorums have to be possible.
+            let read = ReadOptions { n_val: request.options.n_val, ..ReadOptions::default() };
+            self.check_read(topology, at.partition, &read.resolve(props)?, true)?;
+        }
+        let quorums = self.write_quorums(topology, &at, props, &request.options);
+        let mut given = request.given;
+        given.as_mut().map_or(Ok(()), |object| self.adopt(object, props))?;
+        let change = ObjectChange {
+            given,
+            precondition: &request.precondition,
+            context: Context::Given(&request.context),
+            meta: request.meta,
+            value: request.value,
+            tag: request.tag,
+            deleted: request.deleted,
+            as_is: request.as_is,
+            returns_object: request.return_object,
+            // Conditions come first, then quorums, then the value.
+            refused: match &quorums {
+                Err(fault) => Some(fault.clone()),
+                Ok(_) => request.vetoed.map(RequestError::Vetoed),
+            },
+        };
+        let replicates = !topology.is_alone();
+        let mut changed = self.change(&at, props, &change, replicates)?;
+        if changed.ticket.is_some() {
+            let written = WrittenObject::of(changed.replicated.as_ref(), changed.object.as_ref());
+            match change.as_is {
+                // It comes from another cluster, or was written long ago.
+                true => self.hook.note_change(&at, props, &written),
+                false => self.hook.queue_written(&at, props, written),
+            }
+        }
+        changed.replicated = changed.replicated.filter(|_| replicates);
+        changed.object = changed.object.map(|object| resolve(object, props));
+        let Changed { object, ticket, replicated } = changed;
+        let sent = replicated.map(SentForm::Object);
+        Ok(Accepted { at, quorums: quorums?, object, ticket, sent })
+    }
+
+    /// Makes an object from elsewhere what the bucket stores of it: data types in Riak's form become states,
+    /// and values that never expire get the life of the bucket's, from their own time on.
+    pub(crate) fn adopt(
+        &self,
+        object: &mut Object,
+        props: &BucketProps,
+    ) -> Result<(), RequestError> {
+        object
+            .adopt_riak_data_type(props.datatype)
+            .map_err(|fault| RequestError::Vetoed(fault.to_string()))?;
+        if let Some(ttl_secs) = self.ttl_secs(props) {
+            for sibling in object.siblings.iter_mut().filter(|sibling| !sibling.deleted) {
+                if sibling.meta.expires_at_secs.is_none() {
+                    sibling.meta.expires_at_secs = Some(expiry(sibling.last_modified_us, ttl_secs));
+                    // What it has replaced elsewhere is not known here.
+                    sibling.meta.replaces = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The quorums of a write, if they can be met with the nodes that are up.
+    pub(crate) fn write_quorums(
+        &self,
+        topology: &Topology,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        options: &WriteOptions,
+    ) -> Result<WriteQuorums, RequestError> {
+        let quorums = options.resolve(props)?;
+        if !topology.is_alone() {
+            let layouts = topology.writers(at.partition, quorums.n_val, options.is_sloppy(), &[]);
+            WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
+        }
+        Ok(quorums)
+    }
+
+    /// Waits until a write has what its quorums ask for, here and on the other replicas. Adds to `asked` the
+    /// nodes that were sent it.
+    pub(crate) async fn confirm_all(
+        &self,
+        topology: Arc<Topology>,
+        accepted: Accepted<'_>,
+        options: &WriteOptions,
+        asked: &mut AskedNodes,
+    ) -> Result<Option<Object>, RequestError> {
+        let Accepted { at, quorums, object, ticket, sent } = accepted;
+        match (ticket, sent) {
+            (Some(ticket), Some(sent)) => {
+                let (sloppy, timeout_ms) = (options.is_sloppy(), options.timeout_ms);
+                let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
+                let own = OwnWrite::Logged(ticket);
+                let made = Made { key, partition, sent, own, quorums, sloppy, timeout_ms };
+                let layouts = topology.writers(partition, quorums.n_val, sloppy, &[]);
+                self.write_replicas(topology, layouts, &made, asked).await?;
+            }
+            _ => self.confirm(&quorums, ticket, options.timeout_ms).await?,
+        }
+        Ok(object)
+    }
+
+    /// Waits until a write of a node that is alone has what its quorums ask for.
+    pub(crate) async fn confirm(
+        &self,
+        quorums: &WriteQuorums,
+        ticket: Option<Ticket>,
+        timeout_ms: Option<u32>,
+    ) -> Result<(), RequestError> {
+        let Some(ticket) = ticket else { return Ok(()) };
+        if quorums.dw > 0 {
+            self.local.durable(ticket, timeout_ms).await?;
+        }
+        check_lone_node(quorums)
+    }
+}
+
+/// Whether a write failed for a reason that only this node has, and wrote nothing: another replica
+/// coordinates it then. A full disk is one. A damaged copy is another: whoever coordinates with it claims to
+/// have seen what it has lost; another replica mends it.
+pub(crate) fn needs_another<T>(result: &Result<T, RequestError>) -> bool {
+    let Err(RequestError::Store(fault)) = result else { return false };
+    matches!(fault, StoreError::Corrupt { .. } | StoreError::DiskFull { .. })
+}
+
+/// Options of a write that goes to all primaries of its bucket and to no other node.
+const fn primaries_only(options: WriteOptions) -> WriteOptions {
+    WriteOptions { n_val: None, sloppy_quorum: Some(false), ..options }
+}
+
+/// Checks what a node that is alone can give to a write. The write itself stands either way.
+fn check_lone_node(quorums: &WriteQuorums) -> Result<(), RequestError> {
+    let (kind, wanted, got) = (QuorumKind::NodeConfirms, quorums.node_confirms, 1);
+    if wanted > got { Err(RequestError::Unsatisfied { kind, wanted, got }) } else { Ok(()) }
+}

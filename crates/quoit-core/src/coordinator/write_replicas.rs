@@ -1,0 +1,430 @@
+//! A write that this node has made, taken to the other replicas.
+//!
+//! All of them are sent the object at once; the write is done when enough nodes have it, this one included.
+//! A replica that fails is replaced by a fallback where the write allows that. The write stands even if its
+//! quorums are not met.
+
+mod made;
+
+use made::acks;
+pub(crate) use made::{GrantedObject, Made, OwnWrite, SentForm, join_message, store_message};
+
+use crate::coordinator::Coordinator;
+use crate::error::RequestError;
+use crate::placement::{Place, n_val_of};
+use crate::replica::{Copy, Replicated, SentDelta};
+use crate::request_log::AskedNodes;
+use crate::settings::TIMEOUT_MS_DEFAULT;
+use crate::stats::Counter;
+use crate::stored::decode;
+use crate::topology::{Reach, Topology};
+use crate::votes::{Layouts, NodePlace, WriteNeed, WriteTally};
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::{CallError, Replies, Reply};
+use quoit_planted::planted;
+use quoit_store::engine::RecordAt;
+use quoit_wire::internode::data::{
+    self, Acks, MergeRule, REFUSED_NEEDS_WHOLE, REFUSED_STALE_LAYOUT, Stored,
+};
+use smallvec::SmallVec;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// How often a write that waits looks whether those it waits for are still up.
+const TICK: Duration = Duration::from_millis(100);
+/// How an attempt ended.
+enum End {
+    Met,
+    StaleLayout,
+}
+
+/// Event of a waiting write.
+enum WriteEvent {
+    /// This node's log is synced so far.
+    Synced,
+    Reply(NodePlace, Result<Reply, CallError>),
+}
+
+impl Coordinator {
+    /// Sends a write to the other replicas and waits until its quorums are met. `layouts` are the nodes that
+    /// should have it by `topology`.
+    pub(crate) async fn write_replicas(
+        &self,
+        mut topology: Arc<Topology>,
+        mut layouts: Layouts,
+        made: &Made,
+        asked: &mut AskedNodes,
+    ) -> Result<(), RequestError> {
+        self.replica.note_written(made.partition, &made.key);
+        let timeout_ms = u64::from(made.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
+        let began = Instant::now();
+        let deadline = began + Duration::from_millis(timeout_ms);
+        let sends_until = began + self.local.sent_for();
+        loop {
+            let (version, newest) = (topology.version(), topology.newest_layout());
+            let run = WriteRun::new(self, topology, layouts, made, sends_until);
+            let ended = run.run(deadline, asked).await;
+            if matches!(made.sent, SentForm::Granted(_)) {
+                // Some may have the write, and grants are of one topology: it is not tried again.
+                let is_met = matches!(ended, Ok(End::Met));
+                let is_newest = self.local.topology_now().newest_layout() == newest;
+                return if is_met && is_newest { Ok(()) } else { Err(RequestError::Timeout) };
+            }
+            match ended? {
+                // A layout that came meanwhile has to be satisfied too: its copies are made of what
+                // was there before everybody wrote by it.
+                End::Met if self.local.topology_now().newest_layout() == newest => {
+                    if self.local.topology_now().raised_at() > version {
+                        self.note_added(made);
+                    }
+                    return Ok(());
+                }
+                End::Met => {}
+                End::StaleLayout => {
+                    self.local.wait_for_newer(version, deadline.min(sends_until)).await?;
+                }
+            }
+            topology = self.local.topology();
+            let n_val = made.quorums.n_val;
+            layouts = topology.writers(made.partition, n_val, made.sloppy, &[]);
+        }
+    }
+
+    /// Notes for new primaries what was written while its bucket got more replicas: the copies of others that
+    /// fill theirs may have been read before.
+    fn note_added(&self, made: &Made) {
+        let topology = self.local.topology();
+        let written = topology.primaries(made.partition, made.quorums.n_val);
+        if let Some(n_val) = n_val_of(&self.local.control.read(), &made.key) {
+            self.missed.note(&topology, &made.key, made.partition, n_val, &written);
+        }
+    }
+
+    /// Sends an object to a replica that was found to lack it, without waiting for the outcome.
+    pub(crate) fn repair(
+        &self,
+        topology: &Topology,
+        node: NodePlace,
+        at: &RecordAt<'_>,
+        replicated: &Replicated,
+    ) {
+        let repaired = match &topology.node(node).reach {
+            Reach::Own => self.replica.take_own(at, replicated).is_ok(),
+            Reach::Peer(peer) => {
+                let key = Bytes::copy_from_slice(at.encoded);
+                let (partition, acks) = (at.partition, Acks::Accepted);
+                let (header, lane) = store_message(topology, key, partition, replicated, acks);
+                let nobody = Replies::new();
+                let object = &replicated.object;
+                peer.send(data::METHOD_STORE, &header, object, lane, &nobody, node).is_ok()
+            }
+            Reach::Unknown => false,
+        };
+        self.local.stats.count(match repaired {
+            true => Counter::ReadRepairs,
+            false => Counter::ReadRepairsSkipped,
+        });
+    }
+}
+
+/// One attempt of a write.
+struct WriteRun<'a> {
+    coordinator: &'a Coordinator,
+    topology: Arc<Topology>,
+    made: &'a Made,
+    layouts: Layouts,
+    tally: WriteTally,
+    /// Nodes that were sent the object, this one included.
+    sent: SmallVec<[NodePlace; 6]>,
+    /// Those of them that owe an answer.
+    waiting: SmallVec<[NodePlace; 6]>,
+    failed: SmallVec<[NodePlace; 4]>,
+    /// Nodes that want the whole object instead of what has changed.
+    wanting: SmallVec<[NodePlace; 2]>,
+    /// When it is too late to send the object to further nodes.
+    sends_until: Instant,
+    /// Whether this node's sync is waited for.
+    syncing: bool,
+    replies: Replies,
+}
+
+impl<'a> WriteRun<'a> {
+    fn new(
+        coordinator: &'a Coordinator,
+        topology: Arc<Topology>,
+        layouts: Layouts,
+        made: &'a Made,
+        sends_until: Instant,
+    ) -> Self {
+        let mut run = Self {
+            coordinator,
+            topology,
+            made,
+            layouts,
+            tally: WriteTally::new(WriteNeed::from(&made.quorums)),
+            sent: SmallVec::new(),
+            waiting: SmallVec::new(),
+            failed: SmallVec::new(),
+            wanting: SmallVec::new(),
+            sends_until,
+            syncing: made.quorums.dw > 0 && matches!(made.own, OwnWrite::Logged(_)),
+            replies: Replies::new(),
+        };
+        if let Some(own) = run.topology.own().filter(|_| made.own != OwnWrite::None) {
+            run.sent.push(own);
+            run.tally.accept(own);
+            if made.own == OwnWrite::Settled || planted!(CountsOwnCopySynced) {
+                run.tally.sync(own);
+            }
+        }
+        run.spread();
+        run
+    }
+
+    /// Sends the object to those who should have it and were not sent it yet; where one fails at once, to
+    /// those who take its place.
+    fn spread(&mut self) {
+        loop {
+            let mut nodes: SmallVec<[NodePlace; 8]> = SmallVec::new();
+            for voters in &self.layouts {
+                nodes.extend(voters.iter().map(|voter| voter.node));
+            }
+            let failed_before = self.failed.len();
+            for node in nodes {
+                if !self.sent.contains(&node) {
+                    self.send(node);
+                }
+            }
+            if self.failed.len() == failed_before {
+                return;
+            }
+            self.work_out_again();
+        }
+    }
+
+    /// Works out who should have the object now that some have failed.
+    fn work_out_again(&mut self) {
+        let (partition, n_val) = (self.made.partition, self.made.quorums.n_val);
+        self.layouts = self.topology.writers(partition, n_val, self.made.sloppy, &self.failed);
+    }
+
+    fn send(&mut self, node: NodePlace) {
+        self.sent.push(node);
+        let Some(peer) = self.topology.peer(node) else {
+            self.failed.push(node);
+            return;
+        };
+        let acks = acks(&self.made.quorums);
+        let Made { key, partition, sent, .. } = self.made;
+        let store = |replicated: &Replicated, grant: u64| {
+            let (header, lane) =
+                store_message(&self.topology, key.clone(), *partition, replicated, acks);
+            let header = data::Store { grant, ..header };
+            let object = &replicated.object;
+            peer.send(data::METHOD_STORE, &header, object, lane, &self.replies, node)
+        };
+        let sent = match sent {
+            SentForm::Object(replicated) => store(replicated, 0),
+            SentForm::Granted(granted) => {
+                let number = granted.grants.iter().find(|(primary, _)| *primary == node);
+                let Some((_, number)) = number else {
+                    self.failed.push(node);
+                    return;
+                };
+                store(&granted.replicated, number.0)
+            }
+            SentForm::Delta(sent) => {
+                let (header, lane) =
+                    join_message(&self.topology, key.clone(), *partition, sent, acks);
+                peer.send(data::METHOD_JOIN, &header, &sent.delta, lane, &self.replies, node)
+            }
+        };
+        match sent {
+            Ok(()) => self.waiting.push(node),
+            Err(_) => self.failed.push(node),
+        }
+    }
+
+    /// Sends the object, as it is by now, to those who can't make use of what has changed.
+    async fn send_whole(&mut self) -> Result<(), RequestError> {
+        let Made {
+            key,
+            partition,
+            sent: SentForm::Delta(SentDelta { n_val_class, .. }),
+            quorums,
+            ..
+        } = self.made
+        else {
+            return Ok(());
+        };
+        let place = Place::new(key, *partition).map_err(RequestError::from)?;
+        let stored = match self.coordinator.replica.cold_copy(&place.at(), true).await {
+            Ok(Copy::Found(_, Some(stored))) => Some(stored),
+            // The record has been removed since: there is nothing to send.
+            Ok(_) => None,
+            // The write stands on other replicas, so its coordinator must not look like one that wrote
+            // nothing: then it would be made again elsewhere.
+            Err(fault) => {
+                tracing::error!(%fault, "reading back a written record failed");
+                None
+            }
+        };
+        let Some(stored) = stored else {
+            for node in std::mem::take(&mut self.wanting) {
+                self.fail(node);
+            }
+            return Ok(());
+        };
+        let object = Replicated::new(&decode(&stored)?, MergeRule::Causal, *n_val_class);
+        for node in std::mem::take(&mut self.wanting) {
+            let (header, lane) =
+                store_message(&self.topology, key.clone(), *partition, &object, acks(quorums));
+            let peer = self.topology.peer(node);
+            let sent = peer.map(|peer| {
+                peer.send(data::METHOD_STORE, &header, &object.object, lane, &self.replies, node)
+            });
+            match sent {
+                Some(Ok(())) => self.waiting.push(node),
+                _ => self.fail(node),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether each position's own node was sent the object and has not failed yet.
+    fn goes_to_all(&self) -> bool {
+        let n_val = self.made.quorums.n_val;
+        self.layouts.iter().all(|voters| voters.primary_votes() == n_val)
+    }
+
+    async fn run(mut self, deadline: Instant, asked: &mut AskedNodes) -> Result<End, RequestError> {
+        let ended = self.end(deadline).await;
+        asked.add_all(&self.topology, self.sent.iter().copied());
+        ended
+    }
+
+    async fn end(&mut self, deadline: Instant) -> Result<End, RequestError> {
+        loop {
+            if !self.wanting.is_empty() {
+                self.send_whole().await?;
+            }
+            if self.tally.is_met(&self.layouts) {
+                return Ok(End::Met);
+            }
+            if self.waiting.is_empty() && !self.syncing {
+                self.tally.missing(&self.layouts)?;
+            }
+            let tick = Instant::now() + TICK;
+            match timeout_at(tick.min(deadline), self.hear()).await {
+                Ok(Ok(WriteEvent::Synced)) => {
+                    self.syncing = false;
+                    if let Some(own) = self.topology.own() {
+                        self.tally.sync(own);
+                    }
+                }
+                Ok(Ok(WriteEvent::Reply(node, reply))) => {
+                    if let Some(end) = self.answered(node, reply) {
+                        return Ok(end);
+                    }
+                }
+                Ok(Err(fault)) => {
+                    // The others may still make up the quorum.
+                    tracing::error!(%fault, "syncing the local copy of a write failed");
+                    self.syncing = false;
+                }
+                Err(_) if Instant::now() >= deadline => return Err(RequestError::Timeout),
+                Err(_) => self.give_up_dead_replicas(),
+            }
+        }
+    }
+
+    /// Waits for this node's sync or the next answer.
+    async fn hear(&mut self) -> Result<WriteEvent, RequestError> {
+        let (coordinator, own) = (self.coordinator, self.made.own);
+        let (syncing, replies) = (self.syncing, &mut self.replies);
+        poll_fn(|context| {
+            if let Poll::Ready(Some((node, reply))) = replies.poll_next(context) {
+                return Poll::Ready(Ok(WriteEvent::Reply(node, reply)));
+            }
+            if syncing
+                && let OwnWrite::Logged(ticket) = own
+                && let Poll::Ready(synced) =
+                    coordinator.local.engine.poll_durable(ticket, context.waker())
+            {
+                return Poll::Ready(
+                    synced.map(|()| WriteEvent::Synced).map_err(RequestError::from),
+                );
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn answered(&mut self, node: NodePlace, reply: Result<Reply, CallError>) -> Option<End> {
+        match reply {
+            Ok(reply) => {
+                if reply.last {
+                    self.waiting.retain(|other| *other != node);
+                }
+                match Stored::decode(reply.header) {
+                    Ok(Stored { synced: true }) => self.tally.sync(node),
+                    Ok(Stored { synced: false }) => self.tally.accept(node),
+                    Err(_) => self.fail(node),
+                }
+            }
+            Err(CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) => {
+                return Some(End::StaleLayout);
+            }
+            Err(CallError::Refused { code: REFUSED_NEEDS_WHOLE, .. }) => {
+                self.waiting.retain(|other| *other != node);
+                self.wanting.push(node);
+            }
+            Err(fault) => {
+                let replica = self.topology.peer(node).map(|peer| peer.name());
+                tracing::debug!(?replica, %fault, "a replica did not take a write");
+                self.fail(node);
+            }
+        }
+        None
+    }
+
+    fn fail(&mut self, node: NodePlace) {
+        self.waiting.retain(|other| *other != node);
+        self.failed.push(node);
+        self.work_out_again();
+        // Later the record may have been deleted and its tombstone forgotten: the copy here is newer.
+        if Instant::now() < self.sends_until {
+            self.spread();
+        }
+    }
+
+    /// Hands on the votes of nodes that have died meanwhile.
+    fn give_up_dead_replicas(&mut self) {
+        let dead: SmallVec<[NodePlace; 4]> =
+            self.waiting.iter().copied().filter(|node| !self.topology.is_up(*node)).collect();
+        dead.into_iter().for_each(|node| self.fail(node));
+    }
+}
+
+impl Drop for WriteRun<'_> {
+    /// However the write ended, what primaries have missed of it is noted; also what they are yet to fail
+    /// to take.
+    fn drop(&mut self) {
+        let (coordinator, made) = (self.coordinator, self.made);
+        if !self.waiting.is_empty() {
+            let hints = coordinator.missed.late();
+            std::mem::take(&mut self.replies).leave(hints, made.key.clone());
+        }
+        if !self.goes_to_all() {
+            let sent = self.sent.iter().copied();
+            let reached: SmallVec<[NodePlace; 6]> =
+                sent.filter(|node| !self.failed.contains(node)).collect();
+            let (partition, n_val) = (made.partition, made.quorums.n_val);
+            coordinator.missed.note(&self.topology, &made.key, partition, n_val, &reached);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Heals damaged records that were noted for other nodes.
+
+use crate::options::ReadOptions;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_model::key::KeyRef;
+use quoit_model::props::Quorum;
+use std::sync::Arc;
+
+impl ReplicatedStore {
+    /// Heals noted records one after the other, until the task is dropped.
+    pub(crate) async fn run_healing(self: Arc<Self>) {
+        loop {
+            match self.healing.first() {
+                None => self.healing.changed.notified().await,
+                Some(key) => {
+                    self.heal_noted(&key).await;
+                    self.healing.forget(&key);
+                }
+            }
+        }
+    }
+
+    async fn heal_noted(self: &Arc<Self>, encoded: &Bytes) {
+        let Ok(key) = KeyRef::decode(encoded) else { return };
+        let all = ReadOptions {
+            r: Some(Quorum::All),
+            sloppy_quorum: Some(false),
+            ..ReadOptions::default()
+        };
+        match self.coordinator.get(key, &all).await {
+            Ok(_) => tracing::debug!("a damaged record was read from all replicas"),
+            // The damage itself has been told. A client that goes on asking must not fill the log.
+            Err(fault) => tracing::debug!(%fault, "a damaged record could not be healed"),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Files of the journal and their entries, byte by byte.
+//!
+//! ```text
+//! file head, 32 bytes:
+//!   0  8  magic "QUOITSQ\n"
+//!   8  4  format version 1
+//!  12  4  number of the file
+//!  16  8  sequence number that the next entry would have had when the file was made
+//!  24  4  0
+//!  28  4  the low half of XXH3-64 of all before
+//! entry:
+//!   0  4  the low half of XXH3-64 of the rest of the entry
+//!   4  4  bytes of the entry, these included
+//!   8  8  sequence number
+//!  16  8  when it was queued, microseconds since 1970
+//!  24  1  kind: 0 to be fetched, 1 tombstone, 2 reap, 5 delta; in the log of change feeds 3 put, 4 delete
+//!  25  1  count of visited clusters
+//!  26  1  count of queues
+//!  27  1  0
+//!  28  4  bytes of the record's name
+//!  32     visited clusters, 16 bytes each; numbers of queues, 4 bytes each; the record's name;
+//!         of a tombstone its stored form, of a reap its time (8 bytes) and its clock as clients get it,
+//!         of a delta its time (8 bytes) and its stored form, of a put or delete the record's clock as
+//!         clients get it
+//! ```
+//!
+//! Numbers are little-endian.
+
+use super::{JournalEntry, QueueNumber};
+use crate::queues::entry::{
+    EntryReference, EntrySequence, QueueEntry, VISITED_COUNT_MAX, Visited, VisitedCluster,
+};
+use bytes::Bytes;
+use quoit_model::context::{decode_context, encode_context};
+use quoit_store::error::StoreError;
+use xxhash_rust::xxh3::xxh3_64;
+
+pub(super) const PREFIX: &str = "source-";
+const MAGIC: [u8; 8] = *b"QUOITSQ\n";
+const VERSION: u32 = 1;
+pub(super) const FILE_HEAD_BYTES: usize = 32;
+const ENTRY_HEAD_BYTES: usize = 32;
+/// No entry is longer: a name, a tombstone, a delta or a clock, and lists with bounds of their own.
+const ENTRY_BYTES_MAX: usize = 64 << 20;
+
+/// The name of the file of a number.
+pub(in crate::queues) fn file_name(number: u32) -> String {
+    format!("{PREFIX}{number:08x}")
+}
+
+fn checksum(bytes: &[u8]) -> [u8; 4] {
+    (xxh3_64(bytes) as u32).to_le_bytes()
+}
+
+/// The head of a file.
+pub(in crate::queues) fn file_head(number: u32, first: EntrySequence) -> Vec<u8> {
+    let mut head = MAGIC.to_vec();
+    head.extend_from_slice(&VERSION.to_le_bytes());
+    head.extend_from_slice(&number.to_le_bytes());
+    head.extend_from_slice(&first.0.to_le_bytes());
+    head.extend_from_slice(&[0; 4]);
+    let sum = checksum(&head);
+    head.extend_from_slice(&sum);
+    assert_eq!(head.len(), FILE_HEAD_BYTES, "the head of a file has its length");
+    head
+}
+
+/// The sequence number in a file's head; `None` for a head that is torn.
+pub(super) fn read_head(
+    head: &[u8],
+    path: &str,
+    number: u32,
+) -> Result<Option<EntrySequence>, StoreError> {
+    let fits = head.len() == FILE_HEAD_BYTES
+        && head.starts_with(&MAGIC)
+        && checksum(&head[..28]) == head[28..32];
+    if !fits {
+        return Ok(None);
+    }
+    let version = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+    if version != VERSION {
+        return Err(StoreError::Corrupt {
+            path: format!("{path}/{}", file_name(number)),
+            offset: 8,
+            reason: format!(
+                "source queues of format {version}, of a newer release; start that release, or move the \
+                 directory away and run full-sync"
+            ),
+        });
+    }
+    Ok(Some(EntrySequence(u64_at(head, 16))))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+/// Appends an entry's bytes.
+pub(super) fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u8>) {
+    let start = out.len();
+    let kind = match &entry.reference {
+        EntryReference::Object(_) | EntryReference::ToFetch => 0,
+        EntryReference::Tombstone(_) => 1,
+        EntryReference::Reap { .. } => 2,
+        EntryReference::Delta { .. } => 5,
+        EntryReference::Change { is_delete: false, .. } => 3,
+        EntryReference::Change { is_delete: true, .. } => 4,
+    };
+    let visited = &entry.visited[..entry.visited.len().min(VISITED_COUNT_MAX)];
+    let queues = &queues[..queues.len().min(usize::from(u8::MAX))];
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(&entry.sequence.0.to_le_bytes());
+    out.extend_from_slice(&entry.queued_us.to_le_bytes());
+    out.extend_from_slice(&[kind, visited.len() as u8, queues.len() as u8, 0]);
+    out.extend_from_slice(&(entry.key.len() as u32).to_le_bytes());
+    visited.iter().for_each(|cluster| out.extend_from_slice(cluster));
+    queues.iter().for_each(|queue| out.extend_from_slice(&queue.0.to_le_bytes()));
+    out.extend_from_slice(&entry.key);
+    match &entry.reference {
+        EntryReference::Object(_) | EntryReference::ToFetch => {}
+        EntryReference::Tombstone(stored) => out.extend_from_slice(stored),
+        EntryReference::Reap { clock, reaped_us } => {
+            out.extend_from_slice(&reaped_us.to_le_bytes());
+            out.extend_from_slice(&encode_context(clock));
+        }
+        EntryReference::Delta { delta, last_modified_us } => {
+            out.extend_from_slice(&last_modified_us.to_le_bytes());
+            out.extend_from_slice(delta);
+        }
+        EntryReference::Change { context, .. } => out.extend_from_slice(context),
+    }
+    let length = (out.len() - start) as u32;
+    out[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
+    let sum = checksum(&out[start + 4..]);
+    out[start..start + 4].copy_from_slice(&sum);
+}
+
+/// Entries as they stand in a file behind its head.
+pub(in crate::queues) fn journal_bytes(entries: &[QueueEntry], queues: &[QueueNumber]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    entries.iter().for_each(|entry| encode(entry, queues, &mut bytes));
+    bytes
+}
+
+/// The length that an entry says it has; `None` where no entry can be.
+pub(super) fn length_of(bytes: &[u8]) -> Option<usize> {
+    if bytes.len() < ENTRY_HEAD_BYTES {
+        return None;
+    }
+    let length = u32_at(bytes, 4) as usize;
+    (ENTRY_HEAD_BYTES..=ENTRY_BYTES_MAX).contains(&length).then_some(length)
+}
+
+/// Reads the bytes of one entry; `None` for damaged ones.
+pub(super) fn decode(bytes: &Bytes) -> Option<JournalEntry> {
+    if length_of(bytes)? != bytes.len() || checksum(&bytes[4..]) != bytes[..4] {
+        return None;
+    }
+    let (kind, visited_count, queue_count) = (bytes[24], bytes[25], bytes[26]);
+    let key_len = u32_at(bytes, 28) as usize;
+    let mut rest = bytes.slice(ENTRY_HEAD_BYTES..);
+    let mut part = |len: usize| (rest.len() >= len).then(|| rest.split_to(len));
+    let visited = part(usize::from(visited_count) * 16)?;
+    let visited: Visited =
+        visited.chunks_exact(16).filter_map(|id| VisitedCluster::try_from(id).ok()).collect();
+    let queues = part(usize::from(queue_count) * 4)?;
+    let queues = queues.chunks_exact(4).map(|number| QueueNumber(u32_at(number, 0))).collect();
+    let key = part(key_len)?;
+    let reference = match kind {
+        0 => EntryReference::ToFetch,
+        1 => EntryReference::Tombstone(rest),
+        2 if rest.len() >= 8 => EntryReference::Reap {
+            reaped_us: u64_at(&rest, 0),
+            clock: decode_context(&rest[8..]).ok()?,
+        },
+        3 | 4 => EntryReference::Change { is_delete: kind == 4, context: rest },
+        5 if rest.len() >= 8 => {
+            EntryReference::Delta { last_modified_us: u64_at(&rest, 0), delta: rest.slice(8..) }
+        }
+        _ => return None,
+    };
+    let sequence = EntrySequence(u64_at(bytes, 8));
+    let queued_us = u64_at(bytes, 16);
+    let entry = QueueEntry { sequence, key, reference, visited, queued_us, is_again: false };
+    Some(JournalEntry { entry, queues })
+}

@@ -1,0 +1,65 @@
+//! Stale queues: their sinks have not confirmed anything for longer than reap records are kept.
+//!
+//! Records that were deleted here meanwhile may be live in the sink's cluster, and nothing here remembers
+//! that they were deleted. So neither real time nor full-sync goes on between the two clusters until an
+//! operator has said which of them is right.
+
+use super::{ChangeQueueError, SourceQueues};
+use crate::queues::entry::VisitedCluster;
+use crate::queues::queue::Staleness;
+
+impl SourceQueues {
+    /// Takes note of queues that have waited for longer than the retention. Returns the names of new ones,
+    /// which the next [`SourceQueues::flush`] keeps.
+    pub(crate) fn note_stale(&self, now_us: u64) -> Vec<String> {
+        let retention_us = self.settings.retention.as_micros() as u64;
+        let mut state = self.state.lock();
+        let mut names = Vec::new();
+        for queue in &mut state.queues {
+            let since_us = queue.behind_since_us();
+            let age_us = since_us.map_or(0, |since_us| now_us.saturating_sub(since_us));
+            let is_late = age_us > retention_us;
+            match queue.staleness {
+                Staleness::Fresh if is_late => {
+                    queue.staleness = Staleness::Stale;
+                    names.push(queue.name.clone());
+                }
+                Staleness::Accepted if !is_late => queue.staleness = Staleness::Fresh,
+                Staleness::Fresh | Staleness::Stale | Staleness::Accepted => {}
+            }
+        }
+        names
+    }
+
+    /// Whether a queue is stale.
+    pub(crate) fn is_stale(&self, name: &str) -> bool {
+        let state = self.state.lock();
+        state.queues.iter().any(|queue| queue.name == name && queue.staleness == Staleness::Stale)
+    }
+
+    /// The name of a stale queue that a cluster has consumed, or may have; of any stale queue for `None`.
+    /// Comparing with that cluster would bring back what was deleted.
+    #[must_use]
+    pub fn stale_for(&self, cluster: Option<VisitedCluster>) -> Option<String> {
+        let state = self.state.lock();
+        let is_for = |sink: Option<VisitedCluster>| {
+            sink.is_none_or(|sink| cluster.is_none_or(|cluster| cluster == sink))
+        };
+        let mut stale = state.queues.iter().filter(|queue| queue.staleness == Staleness::Stale);
+        stale.find(|queue| is_for(queue.sink)).map(|queue| queue.name.clone())
+    }
+
+    /// Has a stale queue consumed again: what was deleted meanwhile may come back from its sinks.
+    ///
+    /// # Errors
+    ///
+    /// As [`SourceQueues::delist`].
+    pub fn accept_resurrection(&self, name: &str) -> Result<(), ChangeQueueError> {
+        self.change(|state| {
+            let place = state.place(name)?;
+            state.queues[place].staleness = Staleness::Accepted;
+            state.queues[place].missed.forget();
+            Ok(())
+        })
+    }
+}

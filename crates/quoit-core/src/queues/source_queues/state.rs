@@ -1,0 +1,279 @@
+//! The state of source queues, which is changed under their lock.
+
+use super::{ChangeQueueError, SourceQueueSettings};
+use crate::queues::entry::{EntrySequence, QueueEntry, QueuePriority};
+use crate::queues::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueFilter};
+use crate::queues::journal::{Cursor, Journal, QueueNumber};
+use crate::queues::loss::Losses;
+use crate::queues::manifest::{Manifest, ManifestQueue};
+use crate::queues::missed::MissedDeletes;
+use crate::queues::missed_mark::MissedMark;
+use crate::queues::queue::{Queue, QueueBounds, Staleness};
+use quoit_planted::planted;
+use quoit_store::error::StoreError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// The manifest has a missed delete at the latest so long after it, unless the disk refuses.
+const UNNOTED_US_MAX: u64 = 60_000_000;
+
+/// The state behind the lock.
+pub(super) struct QueuesState {
+    /// Whether writes are queued.
+    pub(super) is_enabled: bool,
+    pub(super) bounds: QueueBounds,
+    pub(super) queues: Vec<Queue>,
+    /// Waiting consumers, by queue.
+    pub(super) filled: BTreeMap<QueueNumber, Arc<Notify>>,
+    pub(super) by_command: BTreeSet<QueueNumber>,
+    /// Configured queues that a command has removed.
+    pub(super) removed: BTreeSet<String>,
+    pub(super) journal: Option<Journal>,
+    /// Whether the last append failed: it is told once.
+    pub(super) has_failed: bool,
+    pub(super) losses: Losses,
+    pub(super) missed_mark: MissedMark,
+    pub(super) next: EntrySequence,
+    pub(super) next_number: u32,
+    pub(super) next_lease: u64,
+    pub(super) boot: u64,
+    /// Whether the journal has entries that are not synced.
+    pub(super) is_unsynced: bool,
+    /// The manifest as it is on the disk.
+    pub(super) stored: Manifest,
+}
+
+impl QueuesState {
+    pub(super) fn new(
+        settings: &SourceQueueSettings,
+        journal: Option<Journal>,
+        found: Manifest,
+        boot: u64,
+    ) -> Self {
+        let bounds = QueueBounds {
+            object_count_max: settings.object_count_max,
+            object_bytes_max: settings.object_bytes_max,
+            entry_count_max: settings.entry_count_max,
+            window_count_max: settings.window_count_max.max(1),
+        };
+        let mut state = Self {
+            is_enabled: settings.is_enabled,
+            bounds,
+            queues: Vec::new(),
+            filled: BTreeMap::new(),
+            by_command: BTreeSet::new(),
+            removed: found.removed.iter().cloned().collect(),
+            journal,
+            has_failed: false,
+            losses: Losses::none(),
+            missed_mark: MissedMark::Absent,
+            next: EntrySequence(found.next.0.max(1)),
+            next_number: found.queues.iter().map(|queue| queue.number.0 + 1).max().unwrap_or(1),
+            next_lease: 0,
+            boot,
+            is_unsynced: false,
+            stored: found.clone(),
+        };
+        state.find_losses(settings, &found);
+        for queue in &found.queues {
+            let configured = settings.queues.iter().find(|other| other.name == queue.name);
+            let filter = match configured {
+                Some(configured) if !queue.by_command => configured.filter.clone(),
+                None if !queue.by_command => continue,
+                _ => queue.filter.clone(),
+            };
+            state.add_numbered(queue.number, &queue.name, filter);
+            if let Some(added) = state.queues.last_mut() {
+                added.is_suspended = queue.is_suspended;
+                (added.staleness, added.sink) = (queue.staleness, queue.sink);
+                added.missed = MissedDeletes::restored(queue.missed_us);
+            }
+            if queue.by_command {
+                state.by_command.insert(queue.number);
+            }
+        }
+        for QueueDefinition { name, filter } in settings.queues.iter().take(QUEUE_COUNT_MAX) {
+            let is_there = state.queues.iter().any(|queue| queue.name == *name);
+            if !is_there && !state.removed.contains(name) {
+                state.add(name, filter.clone());
+            }
+        }
+        state
+    }
+
+    fn find_losses(&mut self, settings: &SourceQueueSettings, found: &Manifest) {
+        let is_new = *found == Manifest::default();
+        if let Some(journal) = &self.journal {
+            self.losses = Losses::found(&**journal.disk(), is_new);
+        }
+        if settings.is_enabled && is_new {
+            // A node without any queues of a former process is new, or its disk is: the queues that it may
+            // have had are gone.
+            self.note_loss();
+        }
+    }
+
+    /// Notes that an entry is lost, or will be if the process dies.
+    pub(super) fn note_loss(&mut self) {
+        let disk = self.journal.as_ref().map(|journal| &**journal.disk());
+        self.losses.note(disk);
+    }
+
+    /// Takes note of missed deletes that a former process had no time to write to the manifest. Their queues
+    /// are those that may have missed one.
+    pub(super) fn restore_missed(&mut self, full_sync_queue: Option<&str>) {
+        let Some(journal) = &self.journal else { return };
+        self.missed_mark = MissedMark::found(&**journal.disk());
+        let MissedMark::Missed(since_us) = self.missed_mark else { return };
+        for queue in &mut self.queues {
+            let has_room = queue.has_room(QueuePriority::RealTime, true);
+            if !has_room || full_sync_queue == Some(&queue.name) {
+                queue.missed.note(since_us, since_us + UNNOTED_US_MAX);
+            }
+        }
+    }
+
+    /// Notes that a queue has missed a delete.
+    pub(super) fn miss(&mut self, now_us: u64) {
+        if let Some(journal) = &self.journal {
+            self.missed_mark.miss(&**journal.disk(), now_us);
+        }
+    }
+
+    /// Looks whether the manifest on the disk has the missed deletes of all queues.
+    pub(super) fn note_missed(&mut self) {
+        let is_stored = |queue: &Queue| {
+            let mut stored = self.stored.queues.iter();
+            queue.missed.span_us().is_none()
+                || stored.any(|other| other.number == queue.number && other.missed_us.is_some())
+        };
+        if let Some(journal) = &self.journal
+            && self.queues.iter().all(is_stored)
+        {
+            self.missed_mark.note(&**journal.disk());
+        }
+    }
+
+    pub(super) fn add(&mut self, name: &str, filter: QueueFilter) -> QueueNumber {
+        let number = QueueNumber(self.next_number);
+        self.next_number += 1;
+        self.add_numbered(number, name, filter);
+        number
+    }
+
+    fn add_numbered(&mut self, number: QueueNumber, name: &str, filter: QueueFilter) {
+        self.queues.push(Queue::new(number, name, filter, self.bounds));
+        self.filled.insert(number, Arc::new(Notify::new()));
+    }
+
+    pub(super) fn place(&self, name: &str) -> Result<usize, ChangeQueueError> {
+        let place = self.queues.iter().position(|queue| queue.name == name);
+        place.ok_or_else(|| ChangeQueueError::NoQueue(name.to_owned()))
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        let takes = |queue: &Queue| queue.filter != QueueFilter::BlockRealTime;
+        self.is_enabled && self.queues.iter().any(takes)
+    }
+
+    pub(super) fn issue(&mut self) -> EntrySequence {
+        let sequence = self.next;
+        self.next = EntrySequence(sequence.0 + 1);
+        sequence
+    }
+
+    /// Appends an entry to the journal. `None` where there is none, or the disk refuses.
+    pub(super) fn append(&mut self, entry: &QueueEntry, numbers: &[QueueNumber]) -> Option<Cursor> {
+        let journal = self.journal.as_mut()?;
+        match journal.append(entry, numbers) {
+            Ok(at) => {
+                self.has_failed = false;
+                self.is_unsynced = true;
+                Some(at)
+            }
+            Err(fault) => {
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    tracing::error!(
+                        %fault,
+                        "source queues are kept in memory alone while their disk refuses: make room on it"
+                    );
+                }
+                // It is sent if the process lives long enough.
+                self.note_loss();
+                None
+            }
+        }
+    }
+
+    /// Takes up what the journal has. Everything of it is read once.
+    pub(super) fn restore(&mut self) -> Result<(), StoreError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let needed: BTreeMap<QueueNumber, EntrySequence> =
+            self.stored.queues.iter().map(|queue| (queue.number, queue.needed)).collect();
+        // Entries that were not synced may have gone with the machine's power.
+        let is_new = self.stored == Manifest::default();
+        let mut has_lost = !is_new && self.stored.boot != self.boot && !self.stored.is_stopped;
+        // A file that has no entries yet was made behind all those that had some.
+        let newest = journal.newest_file().map_or(EntrySequence(0), |(_, first)| first);
+        self.next = self.next.max(newest);
+        let mut cursor = journal.start();
+        loop {
+            let read = journal.read(cursor)?;
+            for read in &read.entries {
+                let QueueEntry { sequence, queued_us, .. } = read.entry;
+                self.next = self.next.max(EntrySequence(sequence.0 + 1));
+                for queue in &mut self.queues {
+                    let needed = needed.get(&queue.number).copied().unwrap_or_default();
+                    if sequence >= needed && read.queues.contains(&queue.number) {
+                        queue.restore(cursor, sequence, queued_us);
+                    }
+                }
+            }
+            has_lost |= read.has_lost;
+            cursor = read.next;
+            if read.at_end {
+                break;
+            }
+        }
+        if has_lost && !planted!(ForgetsLostEntries) {
+            self.note_loss();
+        }
+        Ok(())
+    }
+
+    pub(super) fn needed(&self) -> EntrySequence {
+        let needed = self.queues.iter().map(|queue| queue.needed(self.next));
+        needed.min().unwrap_or(self.next)
+    }
+
+    /// Whether a queue is stale, and stays so when the process dies now.
+    pub(super) fn keeps_stale(&self, queue: &Queue) -> bool {
+        let is_stored = |stored: &ManifestQueue| {
+            stored.number == queue.number && stored.staleness == Staleness::Stale
+        };
+        queue.staleness == Staleness::Stale
+            && (self.journal.is_none() || self.stored.queues.iter().any(is_stored))
+    }
+
+    pub(super) fn manifest(&self) -> Manifest {
+        let queue = |queue: &Queue| ManifestQueue {
+            number: queue.number,
+            needed: queue.needed(self.next),
+            by_command: self.by_command.contains(&queue.number),
+            is_suspended: queue.is_suspended,
+            staleness: queue.staleness,
+            sink: queue.sink,
+            missed_us: queue.missed.span_us(),
+            name: queue.name.clone(),
+            filter: queue.filter.clone(),
+        };
+        Manifest {
+            next: self.next,
+            boot: self.boot,
+            is_stopped: false,
+            queues: self.queues.iter().map(queue).collect(),
+            removed: self.removed.iter().cloned().collect(),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The replica's side of an update: takes over what another store has done.
+
+use super::{Admitted, ApplyOutcome, Replica, Replicated, Verdict, take_first};
+use crate::error::RequestError;
+use crate::records::{Updated, WrittenPages};
+use crate::stored::decode;
+use bytes::Bytes;
+use quoit_model::data_type::pages::PagedObject;
+use quoit_model::data_type::{Delta, StoredFormError};
+use quoit_model::object::Object;
+use quoit_planted::planted;
+use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef};
+use quoit_wire::internode::data::MergeRule;
+
+/// Delta of a data type's operation, on its way to a replica.
+#[derive(Clone, Debug)]
+pub(crate) struct SentDelta {
+    /// Number of replicas of the record's bucket, capped at 15.
+    pub(crate) n_val_class: u8,
+    /// When it was done, microseconds since 1970.
+    pub(crate) last_modified_us: u64,
+    /// Its stored form.
+    pub(crate) delta: Bytes,
+    /// Whether the operation has also taken away tombstones that stood beside the state. Replicas find that
+    /// when they compare their copies; other clusters do not.
+    pub(crate) has_dropped_tombstones: bool,
+}
+
+/// Delta of an operation, for a replica.
+pub(crate) struct Joining {
+    pub(crate) delta: Delta,
+    pub(crate) n_val_class: u8,
+    pub(crate) last_modified_us: u64,
+    /// Whether only a state that has all earlier events of the delta's actor takes it.
+    pub(crate) needs_earlier: bool,
+}
+
+impl Joining {
+    /// Whether a copy of this object is too far behind for the delta.
+    fn is_too_early(&self, stored: Option<&Object>) -> Result<bool, StoredFormError> {
+        if !self.needs_earlier || planted!(JoinsOverGaps) {
+            return Ok(false);
+        }
+        let Some(stored) = stored else { return Ok(true) };
+        Ok(!stored.has_data_type() || !self.delta.follows(&stored.causal_clock()?))
+    }
+}
+
+/// Result of joining a delta.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Joined {
+    Done(ApplyOutcome),
+    /// The disk has to be waited for.
+    WouldBlock,
+    /// The stored record is no state that the delta could be joined with, or lacks what came before it.
+    NeedsWhole,
+}
+
+/// Result of an operation together with what is stored in one piece.
+enum JoinVerdict {
+    Put(RecordMeta),
+    Kept,
+    /// Nothing is stored, and nothing is to be.
+    Nothing,
+    NeedsWhole,
+    WouldBlock,
+}
+
+impl Replica {
+    /// Takes an operation over into this node's copy. Whether the record lies in pages here is no matter of
+    /// who sends it.
+    pub(crate) fn join_copy(
+        &self,
+        at: &RecordAt<'_>,
+        joining: &Joining,
+        access: Access,
+    ) -> Result<Joined, RequestError> {
+        let Joining { delta, n_val_class, last_modified_us, .. } = joining;
+        let mut outcome = Ok(JoinVerdict::Kept);
+        let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            outcome = self.joined(at, joining, stored, access, out);
+            match outcome {
+                Ok(JoinVerdict::Put(meta)) => Decision::Put(meta),
+                Ok(_) | Err(_) => Decision::Keep,
+            }
+        };
+        let applied = loop {
+            match self.local.records.update(at, Before::Read, access, &mut change)? {
+                Updated::Applied(applied) => break applied,
+                Updated::InPages => {}
+            }
+            let mut is_joined = true;
+            let mut in_pages = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
+                let joined = match joining.is_too_early(Some(paged.object()))? {
+                    true => None,
+                    false => paged.join(delta, *last_modified_us, pages)?,
+                };
+                is_joined = joined.is_some();
+                Ok(joined)
+            };
+            if let Some(applied) = self.local.records.change_pages(at, access, &mut in_pages)? {
+                if !is_joined {
+                    return Ok(Joined::NeedsWhole);
+                }
+                break applied;
+            }
+        };
+        match (applied, outcome?) {
+            (_, JoinVerdict::NeedsWhole) => Ok(Joined::NeedsWhole),
+            (Applied::WouldBlock, _) | (_, JoinVerdict::WouldBlock) => Ok(Joined::WouldBlock),
+            (Applied::Kept, JoinVerdict::Nothing) => Ok(Joined::Done(ApplyOutcome::Nothing)),
+            (Applied::Kept, _) => Ok(Joined::Done(ApplyOutcome::Known)),
+            (Applied::Written(ticket), verdict) => {
+                self.note_written(at.partition, at.encoded);
+                let meta = match verdict {
+                    JoinVerdict::Put(meta) => meta,
+                    _ => RecordMeta { n_val_class: *n_val_class, ..RecordMeta::default() },
+                };
+                Ok(Joined::Done(ApplyOutcome::Written(ticket, meta)))
+            }
+        }
+    }
+
+    /// Joins an operation with what is stored, in one piece, and appends what is to be stored instead.
+    fn joined(
+        &self,
+        at: &RecordAt<'_>,
+        joining: &Joining,
+        stored: Option<&RecordRef<'_>>,
+        access: Access,
+        out: &mut Vec<u8>,
+    ) -> Result<JoinVerdict, RequestError> {
+        let Joining { delta, n_val_class, last_modified_us, .. } = joining;
+        let is_new = stored.is_none();
+        let stored = stored.map(|record| decode(&record.to_bytes())).transpose()?;
+        if joining.is_too_early(stored.as_ref()).map_err(RequestError::damaged_state)? {
+            return Ok(JoinVerdict::NeedsWhole);
+        }
+        let joined = Object::join_data_type(stored, delta, *last_modified_us, None)
+            .map_err(RequestError::damaged_state)?;
+        let Some(object) = joined else { return Ok(JoinVerdict::NeedsWhole) };
+        let replicated = Replicated::new(&object, MergeRule::Causal, *n_val_class);
+        let admitted = match is_new {
+            true => self.admitted(at, &replicated, access)?,
+            false => Admitted::AsItCame,
+        };
+        Ok(match take_first(admitted, &replicated, out) {
+            Verdict::Put(meta) => JoinVerdict::Put(meta),
+            Verdict::WouldBlock => JoinVerdict::WouldBlock,
+            Verdict::Nothing => JoinVerdict::Nothing,
+            Verdict::Keep | Verdict::Undecided => JoinVerdict::Kept,
+        })
+    }
+}
