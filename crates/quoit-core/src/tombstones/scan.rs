@@ -4,8 +4,7 @@
 //! when there is room, so that the work for many tombstones grows with their number. What asks for a scan
 //! meanwhile gets another one after it.
 
-use super::SCAN_PAGE;
-use crate::queues::QUEUE_COUNT_MAX;
+use super::{QUEUE_COUNT_MAX, SCAN_PAGE};
 use quoit_model::hash::{Identity, Partition, RingSize};
 
 /// How often a node looks for tombstones that were left behind, and how old those are at least.
