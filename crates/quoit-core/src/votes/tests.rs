@@ -83,6 +83,20 @@ fn a_write_is_met_when_each_quorum_is() {
 }
 
 #[test]
+fn a_stand_in_takes_a_write_and_is_no_primary_that_has_it() {
+    let layouts = [assigned(&[1])];
+    let mut tally = WriteTally::new(WriteNeed { w: 2, dw: 2, pw: 2, node_confirms: 1 });
+    tally.sync(2);
+    tally.sync(4);
+    assert!(matches!(
+        tally.missing(&layouts),
+        Err(RequestError::Unsatisfied { kind: QuorumKind::Pw, wanted: 2, got: 1 })
+    ));
+    tally.sync(3);
+    assert!(tally.is_met(&layouts));
+}
+
+#[test]
 fn a_write_has_to_be_met_in_every_layout() {
     let old = Voters::assign([1, 2, 3].into_iter(), 3, true, |_| true);
     let new = Voters::assign([1, 5, 6].into_iter(), 3, true, |_| true);

@@ -1,6 +1,6 @@
 use crate::fixture::{TestCluster, id, key_in};
 use quoit_cluster::StagedChange;
-use quoit_core::{TransferKind, TransferLimits};
+use quoit_core::{ExchangeSettings, PageRecordsMax, StoreSettings, TransferKind, TransferLimits};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -15,6 +15,19 @@ async fn nodes_that_join_get_their_copies_and_the_others_drop_theirs() {
     }
     cluster.commit(3).await;
     cluster.until_moved(4, COUNT).await;
+}
+
+/// Nodes that do not compare their copies: what comes comes with the partitions.
+#[tokio::test(start_paused = true)]
+async fn copies_of_many_pages_come_whole() {
+    let exchanges = ExchangeSettings { active: false, ..ExchangeSettings::default() };
+    let page_records_max = PageRecordsMax(2);
+    let settings = StoreSettings { exchanges, page_records_max, ..StoreSettings::default() };
+    let cluster = TestCluster::with(2, settings).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.join(2).await;
+    cluster.commit(1).await;
+    cluster.until_moved(1, COUNT).await;
 }
 
 #[tokio::test(start_paused = true)]
