@@ -85,12 +85,12 @@ impl LocalNode {
         Guard::from_inner(newest)
     }
 
-    /// As [`ReplicatedStore::topology_now`], to keep across waiting.
+    /// As [`LocalNode::topology_now`], to keep across waiting.
     pub(crate) fn topology(&self) -> Arc<Topology> {
         Guard::into_inner(self.topology_now())
     }
 
-    /// As [`ReplicatedStore::topology`], once this node may judge who is up: right after its start everybody
+    /// As [`LocalNode::topology`], once this node may judge who is up: right after its start everybody
     /// looks dead, and fallbacks would vote that know nothing.
     pub(crate) async fn settled_topology(&self, timeout_ms: Option<u32>) -> Arc<Topology> {
         if !self.internode.is_settled() {

@@ -32,9 +32,11 @@ const STEP_BYTES: usize = 1 << 20;
 pub enum GivenInPlace {
     /// It says nothing new: nothing was written.
     Stored,
-    /// It is in the log. [`Coordinator::finish`] waits for what it still needs.
+    /// It is in the log. [`ReplicatedStore::finish`](crate::ReplicatedStore::finish) waits for what it still
+    /// needs.
     Pending(Pending),
-    /// Other nodes have to have a part in it: [`Coordinator::put`] stores it.
+    /// Other nodes have to have a part in it: [`ReplicatedStore::put`](crate::ReplicatedStore::put) stores
+    /// it.
     Declined(Object),
 }
 

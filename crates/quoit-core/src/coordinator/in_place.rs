@@ -2,8 +2,9 @@
 //!
 //! An object of one value is answered from the buffer that it was read into, and replaced without
 //! taking apart what was there. What is not plain, or has to wait for the disk, is declined, and
-//! the caller takes the general way ([`Coordinator::get`], [`Coordinator::put`]), which
-//! starts from the beginning. Both ways follow the same rules.
+//! the caller takes the general way ([`ReplicatedStore::get`](crate::ReplicatedStore::get),
+//! [`ReplicatedStore::put`](crate::ReplicatedStore::put)), which starts from the beginning. Both ways follow
+//! the same rules.
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{expiry, policy};
@@ -75,7 +76,8 @@ pub struct PlainWrite<'a> {
     pub options: WriteOptions,
 }
 
-/// A write that is in the log; [`Coordinator::finish`] waits for what it still needs.
+/// A write that is in the log; [`ReplicatedStore::finish`](crate::ReplicatedStore::finish) waits for what it
+/// still needs.
 #[must_use = "a write is acknowledged when it is finished"]
 pub struct Pending {
     started_us: u64,
@@ -119,7 +121,7 @@ pub enum ShownInPlace<T> {
     /// The answer.
     Answer(T),
     /// The answer if the other replicas that the read asks for have the same:
-    /// [`Coordinator::confirm_read`] finds out.
+    /// [`ReplicatedStore::confirm_read`](crate::ReplicatedStore::confirm_read) finds out.
     IfConfirmed(T, Unconfirmed),
 }
 

@@ -35,9 +35,9 @@ impl ReplicatedStore {
         }
     }
 
-    /// As [`ReplicatedStore::read_header`]. Refuses while several layouts are live here: the asking node may
-    /// not know of primaries that get their copies, and they would keep the tombstone that all others have
-    /// reaped.
+    /// As [`LocalNode::read_header`](crate::local_node::LocalNode::read_header). Refuses while several
+    /// layouts are live here: the asking node may not know of primaries that get their copies, and they would
+    /// keep the tombstone that all others have reaped.
     fn read_settled_header<M: Message + Default>(
         &self,
         request: &IncomingRequest,
