@@ -28,7 +28,8 @@ chores:
                         --upgrade-from REVISION: upgrade a cluster of that build node by node
   sensitivity [ARG..]   measure in how many seeds each planted fault is found, and print the table:
                         [--seeds N] [--enough N] [--fault NAME].. [--jobs N] [--results FILE]
-                        [--keep | --anew] [--table] [-- ARG OF EACH RUN..]
+                        [--keep | --anew] [--table] [-- ARG OF EACH RUN..]; with --tests, tell which
+                        test of the crates notices each fault first
   torture [ARG..]       damage files of stopped nodes by a seed, and check what they say afterwards:
                         [--engine NAME] [--seeds A..B] [--nodes 1|3] [--stop order|kill]
                         [--kind flip|truncate|remove|swap] [--file PART] [--log]";

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 /// Lets the seed of a run decide the random choices of the runtime too, and has the planted faults built in.
 /// The test command (`tests/run.py`) builds everything with them.
-const SIMULATOR_FLAGS: &str = "--cfg tokio_unstable --cfg planted_faults";
+pub(crate) const SIMULATOR_FLAGS: &str = "--cfg tokio_unstable --cfg planted_faults";
 
 /// Upgrades a cluster of an older build.
 const UPGRADE: &str = "--upgrade-from";

@@ -5,6 +5,7 @@
 //! The seeds come in blocks, each for all faults, so that the table means something long before the end.
 //! Beside the faults stands a row without any: what it finds are failures of the store or of the checkers.
 
+mod by_tests;
 mod options;
 mod results;
 mod table;
@@ -54,6 +55,9 @@ pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
 fn measure(root: &Path, options: &Options) -> Result<(), String> {
     let simulator = soak::build_simulator(root)?;
     let faults = chosen(listed(&simulator)?, &options.faults)?;
+    if options.by_tests {
+        return by_tests::measure(root, &faults, options);
+    }
     let path = root.join(&options.results);
     let setting = format!("{} {}", revision(root), options.run_arguments.join(" "));
     let results = Results::open(&path, setting.trim(), options.start)?;

@@ -20,6 +20,8 @@ pub(super) struct Options {
     pub(super) start: Start,
     /// Whether nothing is measured and the table printed from what is there.
     pub(super) table_only: bool,
+    /// Whether the tests of the crates run instead of the simulator.
+    pub(super) by_tests: bool,
     /// Further arguments of each run of the simulator.
     pub(super) run_arguments: Vec<String>,
 }
@@ -35,6 +37,7 @@ impl Options {
             results: "target/sensitivity.tsv".into(),
             start: Start::Same,
             table_only: false,
+            by_tests: false,
             run_arguments: Vec::new(),
         };
         let mut left = arguments.iter();
@@ -49,6 +52,7 @@ impl Options {
                 "--keep" => options.start = Start::Keep,
                 "--anew" => options.start = Start::Anew,
                 "--table" => options.table_only = true,
+                "--tests" => options.by_tests = true,
                 "--" => {
                     options.run_arguments = left.cloned().collect();
                     break;
@@ -79,6 +83,7 @@ mod tests {
         assert_eq!(options.faults, ["a", "b"]);
         assert_eq!(options.run_arguments, ["--family", "x"]);
         assert_eq!(read("").map(|options| options.seed_count), Ok(1_000));
+        assert!(read("--tests").is_ok_and(|options| options.by_tests));
         assert!(read("--seeds many").is_err_and(|what| what.contains("many")));
         assert!(read("--seeds").is_err_and(|what| what.contains("--seeds")));
         assert!(read("--seed 3").is_err_and(|what| what.contains("--seed")));

@@ -1,0 +1,210 @@
+//! `cargo xtask sensitivity --tests`: runs the tests of the crates that faults are planted in, with each fault
+//! in turn, and tells which test notices it first.
+//!
+//! This is mutation testing with mutations that mean something, and without a build for each.
+
+use super::Fault;
+use super::options::Options;
+use crate::soak;
+use serde_json::Value;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// The crates whose tests run, those first that are quick, and most likely to notice.
+const CRATES: [&str; 6] = [
+    "quoit-model",
+    "quoit-core",
+    "quoit-cluster",
+    "quoit-replication",
+    "quoit-planted",
+    "quoit-store",
+];
+/// The variable that plants a fault in a test program (`quoit_planted::VARIABLE`).
+const VARIABLE: &str = "QUOIT_PLANTED_FAULT";
+/// A test program that takes so long has noticed: it takes half a minute, and with a fault it may never end.
+const HANGS_AFTER: Duration = Duration::from_secs(300);
+/// How often a test program is looked at.
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
+
+/// A program with tests, and the folder of its crate, in which it runs.
+struct TestProgram {
+    name: String,
+    path: PathBuf,
+    folder: PathBuf,
+}
+
+/// Runs the tests with each fault, and prints a row for each.
+pub(super) fn measure(root: &Path, faults: &[Fault], options: &Options) -> Result<(), String> {
+    let programs = build(root)?;
+    let sound = first_failure(&programs, None)?;
+    if let Some(test) = sound {
+        return Err(format!("{test} fails without a planted fault: mend it first"));
+    }
+    let queue = Mutex::new(faults.iter());
+    let next = || queue.lock().expect("a thread that panics ends the program").next();
+    let rows = Mutex::new(Vec::new());
+    let work = || -> Result<(), String> {
+        while let Some(fault) = next() {
+            let noticed = first_failure(&programs, Some(&fault.name))?;
+            eprintln!("{}: {}", fault.name, noticed.as_deref().unwrap_or("no test notices"));
+            rows.lock().expect("a thread that panics ends the program").push((fault, noticed));
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..options.jobs).map(|_| scope.spawn(work)).collect();
+        let mut ends = threads.into_iter().map(|thread| thread.join());
+        ends.try_for_each(|end| end.expect("a worker that panics has said why"))
+    })?;
+    let mut rows = rows.into_inner().expect("a thread that panics ends the program");
+    rows.sort_by_key(|(fault, _)| faults.iter().position(|other| other == *fault));
+    print!("{}", table(&rows));
+    Ok(())
+}
+
+fn table(rows: &[(&Fault, Option<String>)]) -> String {
+    let mut text =
+        "| area | fault | the first test that notices |\n| --- | --- | --- |\n".to_owned();
+    for (fault, noticed) in rows {
+        let noticed = noticed.as_ref().map_or("none".to_owned(), |test| format!("`{test}`"));
+        text += &format!("| {} | `{}` | {noticed} |\n", fault.area, fault.name);
+    }
+    let unnoticed: Vec<&str> = rows
+        .iter()
+        .filter(|(_, noticed)| noticed.is_none())
+        .map(|(fault, _)| fault.name.as_str())
+        .collect();
+    match unnoticed.is_empty() {
+        true => text + "\nEach is noticed by a test.\n",
+        false => text + &format!("\nNoticed by no test: {}.\n", unnoticed.join(", ")),
+    }
+}
+
+/// Builds the test programs, with faults, in the order of [`CRATES`].
+fn build(root: &Path) -> Result<Vec<TestProgram>, String> {
+    let others = std::env::var("RUSTFLAGS").unwrap_or_default();
+    let mut command = soak::cargo();
+    command.current_dir(root).env("RUSTFLAGS", format!("{others} {}", soak::SIMULATOR_FLAGS));
+    command.args(["test", "--no-run", "--quiet", "--message-format=json", "--lib", "--tests"]);
+    for name in CRATES {
+        command.args(["--package", name]);
+    }
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cargo could not be started: {error}"))?;
+    if !output.status.success() {
+        return Err("the tests do not build".to_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut programs: Vec<TestProgram> = said.lines().filter_map(program_of).collect();
+    let place =
+        |program: &TestProgram| CRATES.iter().position(|name| program.folder.ends_with(name));
+    programs.sort_by_key(place);
+    Ok(programs)
+}
+
+/// The test program that a line of cargo's names.
+fn program_of(line: &str) -> Option<TestProgram> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let path = PathBuf::from(message.get("executable")?.as_str()?);
+    let manifest = Path::new(message.get("manifest_path")?.as_str()?);
+    let name = message.get("target")?.get("name")?.as_str()?.to_owned();
+    Some(TestProgram { name, path, folder: manifest.parent()?.to_owned() })
+}
+
+/// The first test that fails with a fault; `None` when all pass.
+fn first_failure(programs: &[TestProgram], fault: Option<&str>) -> Result<Option<String>, String> {
+    for program in programs {
+        if let Some(test) = run(program, fault)? {
+            return Ok(Some(format!("{}::{test}", program.name)));
+        }
+    }
+    Ok(None)
+}
+
+fn run(program: &TestProgram, fault: Option<&str>) -> Result<Option<String>, String> {
+    let mut command = Command::new(&program.path);
+    command.current_dir(&program.folder).args(["--quiet", "--test-threads=2"]);
+    // Tests that fail here must not leave their cases behind for others.
+    command.env("PROPTEST_FAILURE_PERSISTENCE", "off").env_remove(VARIABLE);
+    if let Some(fault) = fault {
+        command.env(VARIABLE, fault);
+    }
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = child.map_err(|error| format!("{}: {error}", program.path.display()))?;
+    let mut said = child.stdout.take().expect("it is piped");
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        // What can't be read is a test program that was ended.
+        let _ = said.read_to_string(&mut text);
+        text
+    });
+    let passed = passes(&mut child).map_err(|error| format!("{}: {error}", program.name))?;
+    let text = reader.join().expect("reading does not panic");
+    Ok((passed != Some(true)).then(|| match passed {
+        None => "does not end".to_owned(),
+        Some(_) => failed_test(&text).unwrap_or("a crash").to_owned(),
+    }))
+}
+
+/// Whether a test program passes; `None` when it does not end, and is ended.
+fn passes(child: &mut Child) -> std::io::Result<Option<bool>> {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status.success()));
+        }
+        if begin.elapsed() > HANGS_AFTER {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK_PAUSE);
+    }
+}
+
+/// The first name under the last "failures:" of a test program.
+fn failed_test(said: &str) -> Option<&str> {
+    let (_, names) = said.rsplit_once("failures:\n")?;
+    names.lines().find_map(|line| line.strip_prefix("    "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::fault;
+    use super::*;
+
+    #[test]
+    fn the_first_failed_test_is_named() {
+        let said = "\nrunning 3 tests\n.F.\nfailures:\n\n---- a::b stdout ----\nno\n\nfailures:\n    a::b\n    \
+                    a::c\n\ntest result: FAILED. 1 passed\n";
+        assert_eq!(failed_test(said), Some("a::b"));
+        assert_eq!(failed_test("killed"), None);
+    }
+
+    #[test]
+    fn a_test_program_is_one_that_cargo_names() {
+        let line = r#"{"reason":"compiler-artifact","manifest_path":"/r/crates/quoit-core/Cargo.toml",
+            "target":{"name":"transfers"},"executable":"/r/target/debug/deps/transfers-1"}"#;
+        let program = program_of(line).unwrap();
+        assert_eq!(
+            (program.name.as_str(), program.folder),
+            ("transfers", "/r/crates/quoit-core".into())
+        );
+        assert!(program_of(r#"{"reason":"build-finished"}"#).is_none());
+        assert!(program_of("no message").is_none());
+    }
+
+    #[test]
+    fn the_table_tells_what_no_test_notices() {
+        let (a, b) = (fault("a"), fault("b"));
+        let table = table(&[(&a, Some("core::x".to_owned())), (&b, None)]);
+        assert!(
+            table.contains("| engine | `a` | `core::x` |\n| engine | `b` | none |\n"),
+            "{table}"
+        );
+        assert!(table.ends_with("Noticed by no test: b.\n"), "{table}");
+    }
+}
