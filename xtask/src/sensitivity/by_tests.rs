@@ -179,8 +179,18 @@ mod tests {
 
     #[test]
     fn the_first_failed_test_is_named() {
-        let said = "failures:\n\n---- a::b stdout ----\nno\n\nfailures:\n    a::b\n    a::c\n\ntest result: no\n";
-        assert_eq!(failed_test(said), Some("a::b"));
+        let lines = [
+            "failures:",
+            "",
+            "---- a::b stdout ----",
+            "no",
+            "",
+            "failures:",
+            "    a::b",
+            "    a::c",
+        ];
+        let said = lines.join("\n");
+        assert_eq!(failed_test(&said), Some("a::b"));
         assert_eq!(failed_test("killed"), None);
     }
 
