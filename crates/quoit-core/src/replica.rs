@@ -214,7 +214,7 @@ impl Replica {
         expires_at_secs != 0 && expires_at_secs <= self.local.clock.unix_secs()
     }
 
-    /// Merges two copies of a record, and counts the merge. Counts the merge.
+    /// Merges two copies of a record, and counts the merge.
     pub(crate) fn merged(&self, ours: &Object, theirs: &Object, rule: MergeRule) -> Object {
         let began_us = self.local.clock.monotonic_us();
         let merged = merge(ours, theirs, rule);

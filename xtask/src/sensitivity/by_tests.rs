@@ -9,9 +9,9 @@ use crate::soak;
 use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
 /// The crates whose tests run, those first that are quick, and most likely to notice.
 const CRATES: [&str; 6] = [
@@ -26,8 +26,6 @@ const CRATES: [&str; 6] = [
 const VARIABLE: &str = "QUOIT_PLANTED_FAULT";
 /// A test program that takes so long has noticed: it takes half a minute, and with a fault it may never end.
 const HANGS_AFTER: Duration = Duration::from_secs(300);
-/// How often a test program is looked at.
-const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// A program with tests, and the folder of its crate, in which it runs.
 struct TestProgram {
@@ -136,34 +134,21 @@ fn run(program: &TestProgram, fault: Option<&str>) -> Result<Option<String>, Str
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = child.map_err(|error| format!("{}: {error}", program.path.display()))?;
     let mut said = child.stdout.take().expect("it is piped");
-    let reader = std::thread::spawn(move || {
+    let (ended, end) = mpsc::channel();
+    // What it says ends with it, and goes nowhere when nobody waits any more.
+    std::thread::spawn(move || {
         let mut text = String::new();
-        // What can't be read is a test program that was ended.
-        let _ = said.read_to_string(&mut text);
-        text
+        let _ = said.read_to_string(&mut text).map(|_| ended.send(text));
     });
-    let passed = passes(&mut child).map_err(|error| format!("{}: {error}", program.name))?;
-    let text = reader.join().expect("reading does not panic");
-    Ok((passed != Some(true)).then(|| match passed {
-        None => "does not end".to_owned(),
-        Some(_) => failed_test(&text).unwrap_or("a crash").to_owned(),
-    }))
-}
-
-/// Whether a test program passes; `None` when it does not end, and is ended.
-fn passes(child: &mut Child) -> std::io::Result<Option<bool>> {
-    let begin = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status.success()));
-        }
-        if begin.elapsed() > HANGS_AFTER {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
-        }
-        std::thread::sleep(LOOK_PAUSE);
-    }
+    let Ok(text) = end.recv_timeout(HANGS_AFTER) else {
+        // One that has just ended by itself can't be ended.
+        let _ = child.kill();
+        child.wait().map_err(|error| format!("{}: {error}", program.name))?;
+        return Ok(Some("does not end".to_owned()));
+    };
+    let status = child.wait().map_err(|error| format!("{}: {error}", program.name))?;
+    let failed = || failed_test(&text).unwrap_or("a crash").to_owned();
+    Ok((!status.success()).then(failed))
 }
 
 /// The first name under the last "failures:" of a test program.

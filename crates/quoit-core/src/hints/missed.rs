@@ -30,7 +30,7 @@ impl MissedWrites {
         Self { local, hints }
     }
 
-    /// Takes note of calls that fail when nobody waits for them any more.
+    /// The keeper of notes, for calls that may fail when nobody waits for them any more.
     pub(crate) fn late(&self) -> Arc<Hints> {
         Arc::clone(&self.hints)
     }

@@ -236,11 +236,10 @@ fn is_gone(state: &State, node: NodeId) -> bool {
 /// The other primaries of a partition by the newest layout, if a node is none of them.
 fn heirs(state: &State, partition: Partition, n_val: u32, former: NodeId) -> BTreeSet<NodeId> {
     let newest = state.layouts().newest();
-    let places = newest.primaries(partition, n_val).iter();
-    let mut nodes: BTreeSet<_> = places.map(|node| newest.nodes()[usize::from(*node)]).collect();
-    if nodes.contains(&former) || planted!(DropsHintsOfFormerPrimaries) {
+    let nodes = newest.primaries(partition, n_val).iter();
+    let nodes = nodes.map(|node| newest.nodes()[usize::from(*node)]);
+    if nodes.clone().any(|node| node == former) || planted!(DropsHintsOfFormerPrimaries) {
         return BTreeSet::new();
     }
-    nodes.remove(&state.node_id());
-    nodes
+    nodes.filter(|node| *node != state.node_id()).collect()
 }
