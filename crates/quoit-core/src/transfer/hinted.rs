@@ -35,22 +35,18 @@ impl ReplicatedStore {
             }
             let state = self.local.state();
             for reference in &taken {
-                let heirs = heirs(&state, reference.0, n_val, gone);
+                let heirs = heirs(&state, reference.0, n_val);
                 heirs.into_iter().for_each(|to| self.hints.note(to, *reference));
             }
             self.hints.delivered(gone, &taken);
             yield_now().await;
         }
         while let Some(partition) = self.hints.take_whole(gone) {
-            self.note_whole_for_heirs(partition, gone);
+            let heirs = heirs(&self.local.state(), partition, n_val);
+            heirs.into_iter().for_each(|to| self.hints.note_whole(to, partition));
             self.hints.finish_whole(gone, partition, true);
         }
         self.hints.forget_node(gone);
-    }
-
-    fn note_whole_for_heirs(&self, partition: Partition, former: NodeId) {
-        let heirs = heirs(&self.local.state(), partition, self.local.n_val_max(), former);
-        heirs.into_iter().for_each(|to| self.hints.note_whole(to, partition));
     }
 
     /// Delivers all that a node has missed.
@@ -106,9 +102,6 @@ impl ReplicatedStore {
                 healed = self.deliver_whole(peer, partition).await;
             }
             let is_done = healed.is_ok() || compared.contains(&partition);
-            if is_done {
-                self.note_whole_for_heirs(partition, to);
-            }
             self.hints.finish_whole(to, partition, is_done);
         }
         healed
@@ -184,8 +177,8 @@ impl ReplicatedStore {
         Ok(())
     }
 
-    /// Hands over those records of which the node is a primary. What it is no primary of by the newest layout
-    /// becomes a hint for those that are.
+    /// Hands over those records of which the node is a primary by a live layout: it has them as strays when
+    /// that retires. The others become hints for the primaries that there are now.
     async fn deliver_those(
         &self,
         peer: &Peer,
@@ -193,37 +186,24 @@ impl ReplicatedStore {
         records: &[(Bytes, Record)],
         report: &Report,
     ) -> Result<(), TransferError> {
-        self.deliver_home(peer, partition, records, report).await?;
-        // By the layouts after it was handed over: the node may have handed over its copy meanwhile.
-        let state = self.local.state();
-        for (key, _) in records {
-            let Some(n_val) = n_val_of(&state, key) else { continue };
-            let Ok(place) = Place::new(key, partition) else { continue };
+        let (state, to) = (self.local.state(), peer.node_id());
+        let mut home = Vec::new();
+        for record in records {
+            let Some(n_val) = n_val_of(&state, &record.0) else { continue };
+            if primaries(&state, partition, n_val).contains(&to) {
+                home.push(record);
+                continue;
+            }
+            let Ok(place) = Place::new(&record.0, partition) else { continue };
             let reference = (partition, place.at().identity);
-            let heirs = heirs(&state, partition, n_val, peer.node_id());
+            let heirs = heirs(&state, partition, n_val);
             heirs.into_iter().for_each(|to| self.hints.note(to, reference));
         }
-        Ok(())
-    }
-
-    async fn deliver_home(
-        &self,
-        peer: &Peer,
-        partition: Partition,
-        records: &[(Bytes, Record)],
-        report: &Report,
-    ) -> Result<(), TransferError> {
-        let state = self.local.state();
-        let is_home = |(key, _): &&(Bytes, Record)| {
-            let n_val = n_val_of(&state, key);
-            n_val.is_some_and(|n_val| primaries(&state, partition, n_val).contains(&peer.node_id()))
-        };
-        let records: Vec<_> = records.iter().filter(is_home).collect();
-        if records.is_empty() {
+        if home.is_empty() {
             return Ok(());
         }
         let Handed { record_count, byte_count } =
-            self.hand(peer, partition, &records, Vec::new()).await?;
+            self.hand(peer, partition, &home, Vec::new()).await?;
         report.handed(record_count, byte_count);
         Ok(())
     }
@@ -233,13 +213,13 @@ fn is_gone(state: &State, node: NodeId) -> bool {
     state.members().get(node).is_none()
 }
 
-/// The other primaries of a partition by the newest layout, if a node is none of them.
-fn heirs(state: &State, partition: Partition, n_val: u32, former: NodeId) -> BTreeSet<NodeId> {
+/// The other primaries of a partition by the newest layout.
+fn heirs(state: &State, partition: Partition, n_val: u32) -> BTreeSet<NodeId> {
+    if planted!(DropsHintsOfFormerPrimaries) {
+        return BTreeSet::new();
+    }
     let newest = state.layouts().newest();
     let nodes = newest.primaries(partition, n_val).iter();
     let nodes = nodes.map(|node| newest.nodes()[usize::from(*node)]);
-    if nodes.clone().any(|node| node == former) || planted!(DropsHintsOfFormerPrimaries) {
-        return BTreeSet::new();
-    }
     nodes.filter(|node| *node != state.node_id()).collect()
 }

@@ -107,28 +107,6 @@ async fn the_one_that_takes_a_nodes_places_gets_what_that_has_missed() {
     until_no_hints(&cluster).await;
 }
 
-/// Nodes hand over their copies before they get the hints.
-#[tokio::test(start_paused = true)]
-async fn those_that_take_some_of_a_nodes_places_get_what_that_has_missed() {
-    let mut cluster = with_waiting_hints().await;
-    for number in 4..=6 {
-        cluster.add().await;
-        cluster.join(number).await;
-    }
-    cluster.commit(1).await;
-    let is_there = |index: &usize| {
-        let name = format!("key {index}");
-        let primaries = cluster.primaries(2, &name);
-        primaries.is_subset(&cluster.holders(&name))
-    };
-    cluster.pass(Duration::from_secs(10)).await;
-    assert!(!(0..COUNT).all(|index| is_there(&index)), "the first node has handed over nothing");
-    cluster.set_limits(TransferLimits::default());
-    cluster.until_moved(1, COUNT).await;
-    cluster.until("all have it", || (0..COUNT).all(|index| is_there(&index))).await;
-    until_no_hints(&cluster).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn stand_ins_make_hints_needless() {
     let mut cluster = cluster(5, HintCountMax::default()).await;
