@@ -137,8 +137,8 @@ fn cpu_us() -> u64 {
 async fn compare(what: &str, [one, other]: [&Node; 2], object_bytes: u64) {
     let before = (cpu_us(), one.traffic_bytes() + other.traffic_bytes());
     let (ended, repaired) = (one.ended_count(), one.repaired_count());
-    let partition = one.store.exchange_stats().partitions[0].partition;
-    one.store.want_exchange(&[partition]);
+    let partition = one.store.anti_entropy().stats().partitions[0].partition;
+    one.store.anti_entropy().want_exchange(&[partition]);
     while one.ended_count() == ended {
         sleep(Duration::from_millis(1)).await;
     }
@@ -167,7 +167,7 @@ async fn run(
     while one.control.plan().is_err() || one.control.commit_staged(None).await.is_err() {
         sleep(Duration::from_millis(100)).await;
     }
-    while one.store.exchange_stats().partitions.len() < usize::from(RingSize::DEFAULT.get()) {
+    while one.store.anti_entropy().stats().partitions.len() < usize::from(RingSize::DEFAULT.get()) {
         sleep(Duration::from_millis(100)).await;
     }
     let value = vec![b'v'; value_bytes];

@@ -144,7 +144,7 @@ async fn run(
     fs::write("/proc/self/clear_refs", "5")?;
     let resident_kib = memory_kib("VmRSS:")?;
     let (begun, cpu_begun) = (Instant::now(), cpu_secs());
-    let mut job_run = store.begin_job(&job, JobInputs::Bucket(bucket, None), &settings).await?;
+    let mut job_run = store.jobs().begin(&job, JobInputs::Bucket(bucket, None), &settings).await?;
     let (mut output_bytes, mut json) = (0, Vec::new());
     let mut longest_turn = Duration::ZERO;
     while let Some(more) = turns(job_run.next(), &mut longest_turn).await? {

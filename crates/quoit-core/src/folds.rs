@@ -6,13 +6,14 @@
 //! found. A fold rests after each chunk for longer than that took, so that requests hardly
 //! notice it.
 
+use crate::coordinator::Coordinator;
 use crate::coordinator::put::{DeleteRequest, Deleted};
 use crate::error::RequestError;
-use crate::listing::{RecordKind, RecordRange, RecordScan};
+use crate::listing::{Listings, RecordKind, RecordRange, RecordScan};
+use crate::local_node::LocalNode;
 use crate::options::{Precondition, ReadOptions};
-use crate::queues::QueuePriority;
+use crate::queues::{QueuePriority, SourceQueues};
 use crate::stats::{LongRequest, UnderWay};
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::context::{decode_context, encode_riak_context};
 use quoit_model::etf::Limits;
@@ -96,7 +97,7 @@ pub struct FoldProgress {
 
 /// A fold under way. Dropping it ends it; what it has changed stays so.
 pub struct Fold {
-    store: Arc<ReplicatedStore>,
+    folds: Arc<Folds>,
     range: RecordRange,
     kind: FoldKind,
     records: RecordScan,
@@ -108,14 +109,35 @@ pub struct Fold {
     _under_way: UnderWay,
 }
 
-impl ReplicatedStore {
+/// Folds that clients and operators begin at this node.
+pub struct Folds {
+    local: Arc<LocalNode>,
+    coordinator: Arc<Coordinator>,
+    listings: Arc<Listings>,
+    source_queues: Arc<SourceQueues>,
+}
+
+impl Folds {
+    pub(crate) fn new(
+        coordinator: &Arc<Coordinator>,
+        listings: &Arc<Listings>,
+        source_queues: &Arc<SourceQueues>,
+    ) -> Self {
+        Self {
+            local: Arc::clone(&coordinator.local),
+            coordinator: Arc::clone(coordinator),
+            listings: Arc::clone(listings),
+            source_queues: Arc::clone(source_queues),
+        }
+    }
+
     /// Begins a fold that ends after `limit` matches. A fold that has tombstones reaped may have reaped some
     /// more by then, as far as nodes have looked ahead.
     ///
     /// # Errors
     ///
     /// Unknown bucket types, empty names, and partitions that no node has which is up.
-    pub async fn fold(
+    pub async fn begin(
         self: &Arc<Self>,
         range: RecordRange,
         kind: FoldKind,
@@ -135,7 +157,7 @@ impl ReplicatedStore {
         let under_way = UnderWay::begin(&self.local.stats, LongRequest::Fold);
         let records = under_way.begun(self.listings.scan_records(&range, wanted).await)?;
         Ok(Fold {
-            store: Arc::clone(self),
+            folds: Arc::clone(self),
             range,
             kind,
             records,
@@ -172,7 +194,7 @@ impl Fold {
     ///
     /// Engine faults, and partitions that no node has any more which is up.
     pub async fn step(&mut self) -> Result<Option<Vec<FoldFound>>, RequestError> {
-        let begun_us = self.store.local.clock.monotonic_us();
+        let begun_us = self.folds.local.clock.monotonic_us();
         if self.has_reached_limit() {
             return Ok(None);
         }
@@ -187,7 +209,7 @@ impl Fold {
             let Some(number) = self.take(&summary).await else { continue };
             found.push(self.named(summary, number)?);
         }
-        let took_us = self.store.local.clock.monotonic_us().saturating_sub(begun_us);
+        let took_us = self.folds.local.clock.monotonic_us().saturating_sub(begun_us);
         let rest = Duration::from_micros(took_us) * REST_FACTOR;
         tokio::time::sleep(rest.min(REST_MAX)).await;
         Ok(Some(found))
@@ -249,7 +271,7 @@ impl Fold {
             precondition,
             ..DeleteRequest::of(key_of(&self.range, &summary.key))
         };
-        match self.store.coordinator.delete(request).await {
+        match self.folds.coordinator.delete(request).await {
             Ok(Deleted::Done) => true,
             Ok(Deleted::Missing) => false,
             Err(fault) => {
@@ -263,8 +285,8 @@ impl Fold {
     /// Puts a record into the queue. Whether there is one.
     fn queue(&mut self, summary: &RecordSummary) -> bool {
         let key = key_of(&self.range, &summary.key).encoded();
-        let (keys, now_us) = ([Bytes::copy_from_slice(&key)], self.store.local.clock.unix_us());
-        let queues = self.store.source_queues();
+        let (keys, now_us) = ([Bytes::copy_from_slice(&key)], self.folds.local.clock.unix_us());
+        let queues = &self.folds.source_queues;
         let pushed = self
             .queue
             .as_ref()
@@ -279,7 +301,7 @@ impl Fold {
             sloppy_quorum: Some(false),
             ..ReadOptions::default()
         };
-        match self.store.coordinator.get(key_of(&self.range, &summary.key), &all).await {
+        match self.folds.coordinator.get(key_of(&self.range, &summary.key), &all).await {
             Ok(_) => true,
             Err(fault) => {
                 tracing::debug!(%fault, "a fold could not read all replicas of a record");

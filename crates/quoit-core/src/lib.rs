@@ -9,6 +9,7 @@ mod blocking;
 mod calls;
 mod changes;
 mod coordinator;
+mod delivery;
 mod dots;
 mod error;
 mod exchange;
@@ -26,16 +27,17 @@ mod node_figures;
 mod options;
 mod partition_set;
 mod placement;
+mod preflist;
 mod queues;
 mod reap_records;
 mod reaper;
 mod records;
 mod refusal;
 mod replica;
+mod replica_server;
 mod replication;
 mod request_log;
 mod riak_trees;
-mod service;
 mod settings;
 mod stats;
 mod store;
@@ -59,20 +61,24 @@ pub use coordinator::given::{BegunBatch, GivenInPlace, GivenObject, PendingBatch
 pub use coordinator::in_flight::AdmittedRequests;
 pub use coordinator::in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
 pub use coordinator::put::{DeleteRequest, Deleted, PutRequest};
+pub use delivery::limits::LimitChange;
+pub use delivery::progress::{ActiveTransfer, Kind as TransferKind, TransferStats, WaitingHints};
 pub use dots::{CounterReserve, DotSequence, Unreserved};
 pub use error::{DataTypeError, QuorumKind, RequestError, Unmet};
 pub use exchange::{
-    CopyElsewhere, ExchangeStats, PartitionExchanges, RangesAnswer, RangesQuestion,
+    AntiEntropy, CopyElsewhere, ExchangeStats, PartitionExchanges, RangesAnswer, RangesQuestion,
 };
-pub use folds::{Fold, FoldFound, FoldKind, FoldProgress, Method};
+pub use folds::{Fold, FoldFound, FoldKind, FoldProgress, Folds, Method};
 pub use hints::{fuzz_hint_file, hint_file_samples};
-pub use jobs::{JobError, JobInputs, JobProgress, JobRun, JobSettings};
+pub use jobs::{JobError, JobInputs, JobProgress, JobRun, JobSettings, Jobs};
 pub use listing::{
     BucketFold, BucketListing, CoverageEntry, CoverageError, CoverageRequest, Deadline, IndexMatch,
     IndexQuery, IndexResults, IndexSelection, InvalidContext, InvalidContinuation, KeyListing,
     Listings, PATTERN_BYTES_MAX, Pattern, PatternError, RecordRange,
 };
+pub use local_node::DiskRoom;
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
+pub use preflist::PreflistPlace;
 pub use queues::{
     ChangeQueueError, CheckNumber, EntrySequence, Lease, QUEUE_COUNT_MAX, QueueCounts,
     QueueDefinition, QueueDefinitionError, QueueFilter, QueueLengths, QueuePriority, QueueStatus,
@@ -80,11 +86,11 @@ pub use queues::{
     source_journal_samples,
 };
 pub use reap_records::{ReapRecordLimits, ReapRecordStats, fuzz_reap_records, reap_record_samples};
-pub use reaper::{ReapRecordsHeldUp, TombstonesHeldUp};
+pub use reaper::{ReapRecordsHeldUp, Reaper, TombstonesHeldUp};
 pub use replication::{
     ArcRange, Arrival, ArrivedDelta, BatchBounds, BucketConflicts, COMPARED_RANGE_COUNT_MAX,
     ClusterDigests, ClusterQuestion, ComparedRecord, CopiedPage, CopiedRecord, DeltaOutcome,
-    Difference, DifferenceDirection, OnlyIn, Patience, QueuedObject, QueuedValue,
+    Difference, DifferenceDirection, OnlyIn, Patience, QueuedObject, QueuedValue, Replication,
     ReplicationOperator, SeenDeletes, SeenRecord, differences,
 };
 pub use request_log::{
@@ -101,8 +107,5 @@ pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
     LatencySummary, LongRequest, Stats, StatsSnapshot,
 };
-pub use store::{DiskRoom, PreflistPlace, ReplicatedStore, StoreBuilder};
-pub use transfer::{
-    ActiveTransfer, LimitChange, NodeTransfers, PlanEstimate, TransferEstimate, TransferKind,
-    TransferStats, WaitingHints,
-};
+pub use store::{ReplicatedStore, StoreBuilder};
+pub use transfer::{NodeTransfers, PlanEstimate, TransferEstimate, Transfers};

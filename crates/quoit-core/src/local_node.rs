@@ -9,7 +9,7 @@ use crate::placement::{Place, n_val_of, n_vals, object_props, primaries, record_
 use crate::records::Records;
 use crate::refusal::Refusal;
 use crate::settings::{StoreSettings, TIMEOUT_MS_DEFAULT};
-use crate::stats::Stats;
+use crate::stats::{Stats, StatsSnapshot};
 use crate::topology::Topology;
 use crate::votes::ReplicaCount;
 use arc_swap::{ArcSwap, Guard};
@@ -26,7 +26,7 @@ use quoit_store::engine::{Engine, Ticket};
 use quoit_store::seam::Clock;
 use std::collections::BTreeSet;
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -46,6 +46,19 @@ pub(crate) struct LocalNode {
     pub(crate) dots: DotSequence,
     pub(crate) settings: StoreSettings,
     pub(crate) stats: Arc<Stats>,
+    room: OnceLock<RoomOfDisk>,
+}
+
+/// Asks the system for the room of the disk that holds the data.
+type RoomOfDisk = Box<dyn Fn() -> Option<DiskRoom> + Send + Sync>;
+
+/// Room of a file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DiskRoom {
+    /// Bytes that the node may still use.
+    pub free_bytes: u64,
+    /// Its size in bytes.
+    pub total_bytes: u64,
 }
 
 impl LocalNode {
@@ -59,8 +72,28 @@ impl LocalNode {
     ) -> Self {
         let topology = ArcSwap::from_pointee(Topology::new(&control.read(), &internode));
         let records = Arc::new(Records::new(Arc::clone(&engine), clock.unix_us()));
-        let stats = Arc::default();
-        Self { engine, records, control, internode, topology, clock, dots, settings, stats }
+        let (stats, room) = (Arc::default(), OnceLock::new());
+        Self { engine, records, control, internode, topology, clock, dots, settings, stats, room }
+    }
+
+    /// Says how the room of the disk that holds the data is found out; once, when the node is put together.
+    pub(crate) fn set_room_of_disk(
+        &self,
+        ask: impl Fn() -> Option<DiskRoom> + Send + Sync + 'static,
+    ) {
+        // The second time would be a fault of the assembly, and the first one stands.
+        let _ = self.room.set(Box::new(ask));
+    }
+
+    /// The room of the disk that holds the data; `None` where nothing tells. A system call.
+    pub(crate) fn room_of_disk(&self) -> Option<DiskRoom> {
+        self.room.get().and_then(|ask| ask())
+    }
+
+    /// Figures since the start and of the last minute, those of the engine included.
+    pub(crate) fn figures(&self) -> StatsSnapshot {
+        self.stats.follow_indexes(|| self.engine.index_activity());
+        self.stats.snapshot()
     }
 
     /// The present topology, which is no older than any state that was read before. Two atomic loads while

@@ -1,23 +1,22 @@
 //! How a node is, in the figures of one screen.
 
+use crate::local_node::LocalNode;
 use crate::stats::{Counter, Distribution};
-use crate::store::ReplicatedStore;
 use quoit_wire::internode::operators::NodeFigures;
 
 const US_PER_SEC: u64 = 1_000_000;
 
-impl ReplicatedStore {
+impl LocalNode {
     /// The figures of this node. Sums all counters, which takes a thread for some tens of microseconds.
-    #[must_use]
-    pub fn node_figures(&self) -> NodeFigures {
-        let (snapshot, stats) = (self.figures(), self.engine().stats());
+    pub(crate) fn node_figures(&self) -> NodeFigures {
+        let (snapshot, stats) = (self.figures(), self.engine.stats());
         let room = self.room_of_disk().unwrap_or_default();
         let count = |counter: Counter| snapshot.last_minute(counter);
         let of = |distribution: Distribution| snapshot.summary(distribution);
         let (siblings, sizes) = (of(Distribution::GetSiblings), of(Distribution::GetObjectBytes));
         NodeFigures {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_secs: self.clock().monotonic_us() / US_PER_SEC,
+            uptime_secs: self.clock.monotonic_us() / US_PER_SEC,
             key_count: stats.key_count + stats.tombstone_count,
             tombstone_count: stats.tombstone_count,
             disk_bytes: stats.disk_bytes,

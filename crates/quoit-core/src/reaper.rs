@@ -19,18 +19,24 @@ mod serve;
 mod waits;
 
 pub use retirement::ReapRecordsHeldUp;
-pub(crate) use retirement::Retirement;
 pub use waits::TombstonesHeldUp;
 
+use crate::coordinator::Coordinator;
+use crate::delivery::Deliveries;
 use crate::error::RequestError;
-use crate::store::ReplicatedStore;
+use crate::local_node::LocalNode;
+use crate::queues::SourceQueues;
+use crate::replica::Replica;
 use crate::stored::decode;
+use crate::tombstones::{
+    LEFT_BEHIND_US, NotedTombstone, NotedTombstones, SCAN_PAGE, ScanStep, TICK,
+};
+use crate::write_hook::WriteHook;
 use bytes::Bytes;
 use marks::Marks;
 use quoit_model::hash::Partition;
 use quoit_store::engine::Record;
-
-use crate::tombstones::{LEFT_BEHIND_US, NotedTombstone, SCAN_PAGE, ScanStep, TICK};
+use retirement::Retirement;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -41,8 +47,38 @@ const TICK_TOGETHER: Duration = Duration::from_secs(2);
 /// How long a scan works before tombstones that are due have their turn.
 const SCAN_US: u64 = 100_000;
 
-impl ReplicatedStore {
-    pub(crate) async fn run_reaper(self: Arc<Self>) {
+/// Has tombstones and reap records removed that nothing needs any more.
+pub struct Reaper {
+    local: Arc<LocalNode>,
+    replica: Arc<Replica>,
+    coordinator: Arc<Coordinator>,
+    hook: Arc<WriteHook>,
+    source_queues: Arc<SourceQueues>,
+    tombstones: Arc<NotedTombstones>,
+    delivery: Arc<Deliveries>,
+    retirement: Retirement,
+}
+
+impl Reaper {
+    pub(crate) fn new(
+        coordinator: &Arc<Coordinator>,
+        source_queues: &Arc<SourceQueues>,
+        tombstones: &Arc<NotedTombstones>,
+        delivery: &Arc<Deliveries>,
+    ) -> Self {
+        Self {
+            local: Arc::clone(&coordinator.local),
+            replica: Arc::clone(&coordinator.replica),
+            coordinator: Arc::clone(coordinator),
+            hook: Arc::clone(&coordinator.hook),
+            source_queues: Arc::clone(source_queues),
+            tombstones: Arc::clone(tombstones),
+            delivery: Arc::clone(delivery),
+            retirement: Retirement::default(),
+        }
+    }
+
+    pub(crate) async fn run(self: Arc<Self>) {
         tokio::join!(biased; self.run_reaping(), self.run_retirement());
     }
 
@@ -98,11 +134,11 @@ impl ReplicatedStore {
                 ScanStep::Read(place) => place,
                 ScanStep::Wait => break,
             };
-            let store = Arc::clone(self);
+            let reaper = Arc::clone(self);
             let scan = move || {
                 let page =
-                    store.local.engine.fold(place.partition, place.identity, SCAN_PAGE, true)?;
-                store.note_scanned(place.partition, delay_ms, page.entries);
+                    reaper.local.engine.fold(place.partition, place.identity, SCAN_PAGE, true)?;
+                reaper.note_scanned(place.partition, delay_ms, page.entries);
                 Ok(page.next)
             };
             let next = self.local.settings.blocking.aside(scan).await?;

@@ -114,7 +114,7 @@ impl TypeFollower {
     async fn take_over(&self, peer: &PeerAddress) -> Result<Option<String>, FollowFault> {
         let address = peer.host_and_port();
         let known_version = self.known.lock().get(&address).copied();
-        let own = self.store.cluster();
+        let own = self.store.replication().cluster();
         let mut node = AskedNode::connect(&self.dialer, peer, own, ANSWER_TIMEOUT).await?;
         let request = RpbBucketTypesReq { cluster: node.own().clone(), known_version };
         let answer = match node.ask(&request, |told: &RpbBucketTypesResp| &told.cluster).await {

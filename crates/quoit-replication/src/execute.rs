@@ -151,7 +151,7 @@ impl Replication {
             ReplicationCommand::Status => STATUS_LIMIT,
             _ => COMMAND_LIMIT,
         };
-        let answers = self.store().command_others(bytes.into(), limit).await;
+        let answers = self.store().replication().command_others(bytes.into(), limit).await;
         let read = |(name, answer): (Arc<str>, Option<Bytes>)| {
             let silent = || Err(SILENT.to_owned());
             (name.to_string(), answer.map_or_else(silent, |bytes| read_answer(&bytes)))
@@ -200,7 +200,7 @@ impl ReplicationOperator for Operator {
 impl Replication {
     /// Does commands that other nodes of the cluster pass on, from now on.
     pub fn serve_commands(self: &Arc<Self>) {
-        self.store().set_replication_operator(Arc::new(Operator(Arc::downgrade(self))));
+        self.store().replication().set_operator(Arc::new(Operator(Arc::downgrade(self))));
     }
 }
 

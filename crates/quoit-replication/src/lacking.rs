@@ -58,7 +58,7 @@ async fn join(
         delta: delta.unwrap_or_default(),
         last_modified_us: modified_us.unwrap_or(0),
     };
-    store.join_arrived(&entry.key, &arrived, arrival).await
+    store.replication().join_arrived(&entry.key, &arrived, arrival).await
 }
 
 /// Fetches what this cluster lacks of each entry's record. Answers the entries that are on this cluster's
@@ -77,9 +77,10 @@ pub(crate) async fn fetch_lacking(
             may_be_again: entry.again,
             dw: Quorum::Quorum,
         };
-        let own = Bytes::copy_from_slice(&store.cluster());
+        let own = Bytes::copy_from_slice(&store.replication().cluster());
         let mut copy = CopyBehind { connection, own };
-        let united = store.unite_with_elsewhere(&entry.key, &mut copy, &arrival).await;
+        let united =
+            store.replication().unite_with_elsewhere(&entry.key, &mut copy, &arrival).await;
         // The copy there may be a newer one than that which the delta was made of, and lack it too.
         let is_stored = united.is_ok_and(|is_united| is_united)
             && join(store, &entry, &arrival)

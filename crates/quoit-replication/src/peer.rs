@@ -170,7 +170,7 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
         let Ok(source) = VisitedCluster::try_from(&answer.source_cluster[..]) else {
             return PeerFault::Malformed;
         };
-        if source == context.store.cluster() {
+        if source == context.store.replication().cluster() {
             return PeerFault::Itself;
         }
         note_answer(context, &answer, source);
@@ -220,7 +220,7 @@ struct Done {
 fn request(context: &PeerContext, done: Done, count_max: u32) -> RpbQueueTakeReq {
     RpbQueueTakeReq {
         queue_name: context.queue.clone(),
-        sink_cluster: Bytes::copy_from_slice(&context.store.cluster()),
+        sink_cluster: Bytes::copy_from_slice(&context.store.replication().cluster()),
         sink_node: Some(context.node_name.clone()),
         confirmed: done.confirmed,
         count_max: Some(count_max),

@@ -118,11 +118,11 @@ async fn store(context: &PeerContext, fetched: &Fetched) -> Result<(), StoringEr
             let object = adopted(store, name.bucket, object.clone())?;
             // A Riak does not say where an object has been: it is not sent on.
             let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Count(0) };
-            store.store_arrived(&encoded, &object, &arrival).await?;
+            store.replication().store_arrived(&encoded, &object, &arrival).await?;
             let now_us = store.clock().unix_us();
             context.figures.note_modified(object.last_modified_us(), now_us);
         }
-        Replicated::Reap { clock, .. } => store.reap_arrived(&encoded, clock).await?,
+        Replicated::Reap { clock, .. } => store.replication().reap_arrived(&encoded, clock).await?,
     }
     context.figures.stored.fetch_add(1, Ordering::Relaxed);
     Ok(())

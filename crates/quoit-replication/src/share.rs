@@ -43,7 +43,8 @@ impl Replication {
         let ask =
             serde_json::to_vec(&ReplicationCommand::Shared).expect("a command can be written");
         loop {
-            let told = self.store().command_others(ask.clone().into(), ANSWER_LIMIT).await;
+            let told =
+                self.store().replication().command_others(ask.clone().into(), ANSWER_LIMIT).await;
             for (node, answer) in told {
                 let answer = answer.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
                 let changes = answer.map(|mut answer| answer["ok"]["changes"].take());

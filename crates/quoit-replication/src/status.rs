@@ -21,7 +21,7 @@ impl Replication {
         let queues = store.source_queues();
         let now_us = store.clock().unix_us();
         let mut cluster = String::new();
-        for byte in store.cluster() {
+        for byte in store.replication().cluster() {
             // Writing to a string does not fail.
             let _ = write!(cluster, "{byte:02x}");
         }

@@ -170,7 +170,7 @@ impl Storing {
         let (size_bytes, modified_us) = if let Some(delta) = &entry.delta {
             let last_modified_us = entry.delta_modified_us.unwrap_or(0);
             let arrived = ArrivedDelta { delta: delta.clone(), last_modified_us };
-            match store.join_arrived(&entry.key, &arrived, &arrival).await? {
+            match store.replication().join_arrived(&entry.key, &arrived, &arrival).await? {
                 DeltaOutcome::Joined => (delta.len(), last_modified_us),
                 DeltaOutcome::LacksEarlier => return Ok(EntryOutcome::LacksEarlier),
             }
@@ -180,7 +180,7 @@ impl Storing {
             let now_secs = store.clock().unix_secs();
             let expires_at_secs = object.expires_at_secs().map_or(u64::MAX, u64::from);
             if expires_at_secs > now_secs {
-                store.store_arrived(&entry.key, &object, &arrival).await?;
+                store.replication().store_arrived(&entry.key, &object, &arrival).await?;
             }
             (stored.len(), object.last_modified_us())
         } else {
@@ -202,7 +202,7 @@ async fn reap(
 ) -> Result<(), StoringError> {
     let malformed = || StoringError::Malformed("an entry without object and clock".to_owned());
     let clock = decode_context(clock.ok_or_else(malformed)?).map_err(|_| malformed())?;
-    Ok(store.reap_arrived(key, &clock).await?)
+    Ok(store.replication().reap_arrived(key, &clock).await?)
 }
 
 /// The clusters that an object has visited once it is here: all before the source, and the source.

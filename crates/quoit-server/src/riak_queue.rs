@@ -39,7 +39,7 @@ pub(crate) async fn next(
     store: &Arc<ReplicatedStore>,
     queue: &str,
 ) -> Result<Option<QueueAnswer>, RequestError> {
-    let Some(fetched) = store.next_for_riak(queue).await? else { return Ok(None) };
+    let Some(fetched) = store.replication().next_for_riak(queue).await? else { return Ok(None) };
     let Fetched { bucket_type, bucket, key, what } = &fetched;
     let (sort, tree_entry) = match what {
         Replicated::Reap { .. } => (AnswerSort::Reap, None),

@@ -201,7 +201,7 @@ pub(crate) async fn drive_clusters(
 async fn lift_limits(ground: &Ground) {
     for machine in ground.in_service() {
         let lift = |store: Arc<ReplicatedStore>| async move {
-            store.set_transfer_limits(TransferLimits::default());
+            store.transfers().set_limits(TransferLimits::default());
         };
         // One that starts from now on has them anyway.
         machine.ask(lift).await;

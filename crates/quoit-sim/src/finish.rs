@@ -243,7 +243,7 @@ pub(crate) fn known_by_all(ground: &Ground) -> String {
         let state = store.control().read();
         let members = state.members().iter().map(|of| format!("{} {:?}", of.name, of.status));
         let members = members.collect::<Vec<_>>().join(", ");
-        let (name, transfers) = (&machine.name, store.transfers());
+        let (name, transfers) = (&machine.name, store.transfers().stats());
         let live = state.layouts().live().iter();
         let live = live.map(|layout| layout.version()).collect::<Vec<_>>();
         Some(format!("\n  {name} knows {members}, layouts {live:?}, and has {transfers:?}"))

@@ -344,7 +344,7 @@ impl Way {
         let lacks_nothing =
             found.iter().all(|each| each.direction == DifferenceDirection::FromThere);
         if lacks_nothing && let Some(other) = to.store() {
-            let (name, other) = (self.link.queue(), Some(other.cluster()));
+            let (name, other) = (self.link.queue(), Some(other.replication().cluster()));
             self.on_sources(|queues, _| queues.end_check(check, &name, other));
         }
         if found.is_empty() {
@@ -407,7 +407,7 @@ async fn digests(machine: &Machine, arc_count: u16, hour_min: u32) -> Option<Clu
             other: None,
             is_rebase: false,
         };
-        store.cluster_digests(question).await
+        store.replication().cluster_digests(question).await
     };
     match timeout(ANSWER_LIMIT, machine.ask(ask)).await {
         Ok(Asked::Answer(answer)) => answer.ok(),

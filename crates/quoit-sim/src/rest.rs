@@ -98,7 +98,7 @@ fn look(ground: &Ground, wanted: Wanted) -> Result<(), Violation> {
     let grows = |text: String| Err(Violation::new(Fault::Grows, text));
     for machine in ground.in_service() {
         let Some(store) = machine.store() else { continue };
-        let transfers = store.transfers();
+        let transfers = store.transfers().stats();
         let is_owed = !transfers.waiting.is_empty() || !transfers.hints.is_empty();
         if transfers.stray_partition_count > 0 || is_owed {
             return grows(format!("{} never comes to an end with {transfers:?}", machine.name));

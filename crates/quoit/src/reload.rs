@@ -119,7 +119,7 @@ impl Change {
             if has("internode.tls") {
                 change_link_mode(store, settings.link_mode());
             }
-            store.set_transfer_limits(change.of(store.transfer_limits()));
+            store.transfers().set_limits(change.of(store.transfers().limits()));
         }
     }
 

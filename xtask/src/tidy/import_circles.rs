@@ -38,7 +38,6 @@ const STILL_CIRCULAR: &[(&str, &[&str])] = &[
             "versions",
         ],
     ),
-    ("quoit-core", &["exchange", "reaper", "replication", "service", "store", "transfer"]),
     ("quoit-mapreduce", &["datum", "found", "input", "json"]),
     (
         "quoit-model",

@@ -1,9 +1,9 @@
 //! The records in which two copies differ, complete or not: for a node that has lost records.
 
+use super::AntiEntropy;
 use super::ExchangeError;
 use super::roots::bits;
 use super::walk::{RangeStep, Walk};
-use crate::store::ReplicatedStore;
 use quoit_cluster::Peer;
 use quoit_model::hash::Partition;
 use quoit_store::compare::Scope;
@@ -19,7 +19,7 @@ pub(crate) struct ComparedClasses {
     pub(crate) classes: u32,
 }
 
-impl ReplicatedStore {
+impl AntiEntropy {
     /// The tags in which this node's copy of a partition differs from that of another node, whether the two
     /// are complete or not; `None` when there are more than `count_max`. What has expired counts as there.
     ///

@@ -1,6 +1,6 @@
 //! Has records healed whose damage the engine has met: soon, and again while their replicas are away.
 
-use crate::store::ReplicatedStore;
+use super::AntiEntropy;
 use quoit_model::hash::Partition;
 use quoit_store::index::Tag;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ const RETRY_LOOKS: u32 = 10;
 /// Records that wait for their replicas, at most. Others are found again.
 const WAITING_COUNT_MAX: usize = 16_384;
 
-impl ReplicatedStore {
+impl AntiEntropy {
     /// Heals until the task is dropped.
     pub(crate) async fn run_healing_of_found(self: Arc<Self>) {
         let mut waiting: BTreeSet<(Partition, Tag)> = BTreeSet::new();

@@ -35,12 +35,17 @@ pub(crate) use verify::Unhealed;
 pub use elsewhere::{CopyElsewhere, RangesAnswer, RangesQuestion};
 pub use progress::{ExchangeStats, PartitionExchanges};
 
+use crate::coordinator::Coordinator;
+use crate::delivery::Deliveries;
+use crate::delivery::hand::TransferError;
 use crate::error::RequestError;
-use crate::settings::ExchangeSettings;
-use crate::transfer::hand::TransferError;
+use crate::healing::Healing;
+use crate::hints::Hints;
+use crate::local_node::LocalNode;
+use crate::replica::Replica;
 use parking_lot::Mutex;
 use progress::ExchangeCounts;
-use quoit_cluster::{CallError, NodeId};
+use quoit_cluster::CallError;
 use quoit_wire::internode::data::REFUSED_MALFORMED;
 use schedule::Schedule;
 use std::sync::Arc;
@@ -49,9 +54,14 @@ use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Exchanges of a node.
-pub(crate) struct Exchanges {
-    settings: ExchangeSettings,
+/// Anti-entropy of a node: its exchanges with others, and the healing of its damaged records.
+pub struct AntiEntropy {
+    local: Arc<LocalNode>,
+    replica: Arc<Replica>,
+    coordinator: Arc<Coordinator>,
+    hints: Arc<Hints>,
+    healing: Arc<Healing>,
+    delivery: Arc<Deliveries>,
     schedule: Mutex<Schedule>,
     progress: ExchangeCounts,
     /// Exchanges begun: each has a salt of its own.
@@ -60,16 +70,38 @@ pub(crate) struct Exchanges {
     wanted: Notify,
 }
 
-impl Exchanges {
-    pub(crate) fn new(own: NodeId, settings: ExchangeSettings) -> Self {
-        let now = Instant::now();
+impl AntiEntropy {
+    pub(crate) fn new(
+        coordinator: &Arc<Coordinator>,
+        delivery: &Arc<Deliveries>,
+        healing: &Arc<Healing>,
+    ) -> Self {
+        let local = Arc::clone(&coordinator.local);
+        let (own, now) = (local.control.read().node_id(), Instant::now());
+        let interval = local.settings.exchanges.interval;
         Self {
-            settings,
-            schedule: Mutex::new(Schedule::new(own, settings.interval, now)),
+            schedule: Mutex::new(Schedule::new(own, interval, now)),
             progress: ExchangeCounts::new(now),
             number: AtomicU64::new(0),
             wanted: Notify::new(),
+            replica: Arc::clone(&coordinator.replica),
+            coordinator: Arc::clone(coordinator),
+            hints: Arc::clone(&delivery.hints),
+            healing: Arc::clone(healing),
+            delivery: Arc::clone(delivery),
+            local,
         }
+    }
+
+    /// Compares, verifies and heals until the task is dropped.
+    pub(crate) async fn run(self: Arc<Self>) {
+        tokio::join!(
+            biased;
+            Arc::clone(&self).run_exchanges(),
+            Arc::clone(&self).run_verification(),
+            Arc::clone(&self).run_healing(),
+            Arc::clone(&self).run_healing_of_found()
+        );
     }
 }
 

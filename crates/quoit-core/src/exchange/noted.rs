@@ -1,13 +1,13 @@
 //! Heals damaged records that were noted for other nodes.
 
+use super::AntiEntropy;
 use crate::options::ReadOptions;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
 use std::sync::Arc;
 
-impl ReplicatedStore {
+impl AntiEntropy {
     /// Heals noted records one after the other, until the task is dropped.
     pub(crate) async fn run_healing(self: Arc<Self>) {
         loop {

@@ -1,5 +1,6 @@
 //! This node's copies of large sets and maps, as members and nodes of other clusters ask about their ranges.
 
+use super::AntiEntropy;
 use super::elsewhere::RangesQuestion;
 use super::ranges::OwnCopy;
 use super::regions::{no_ranges, read_compared, read_region};
@@ -7,7 +8,6 @@ use crate::error::RequestError;
 use crate::placement::{object_props, record_at};
 use crate::records::TakenRanges;
 use crate::refusal::{Refusal, refuse};
-use crate::store::ReplicatedStore;
 use crate::stored::decode;
 use bytes::Bytes;
 use prost::Message;
@@ -52,7 +52,7 @@ async fn read_items(
     }))
 }
 
-impl ReplicatedStore {
+impl AntiEntropy {
     /// Tells a node of another cluster about ranges of this node's own copy of a record; `None` where that
     /// does not lie in pages, or is not here. The question and the answer are those of members.
     ///
@@ -97,7 +97,7 @@ impl ReplicatedStore {
     }
 }
 
-impl ReplicatedStore {
+impl AntiEntropy {
     /// The copy that a request is about.
     fn copy_of(&self, of: &RangesOf) -> Result<OwnCopy, Refusal> {
         let partition = self.local.place(&of.key, of.partition)?.at().partition;
@@ -154,7 +154,7 @@ impl ReplicatedStore {
     }
 
     pub(crate) fn serve_take_ranges(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        if !self.transfers.throttle.takes() {
+        if !self.delivery.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
         let asked = self.local.read_header(request, |asked: &TakeRanges| asked.of.layout_version);

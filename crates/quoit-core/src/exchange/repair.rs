@@ -1,15 +1,15 @@
 //! Repairs what an exchange has found: fetches what is newer on the other side, delivers what is newer
 //! here. What is concurrent is merged here and delivered.
 
+use super::AntiEntropy;
 use super::ExchangeError;
 use super::states::{TagDifference, write_tags};
+use crate::delivery::hand::{BATCH_BYTES, call, meta_of};
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::reap_records::ReapRecord;
 use crate::records::{Records, clock_of};
 use crate::replica::Replicated;
-use crate::store::ReplicatedStore;
-use crate::transfer::hand::{BATCH_BYTES, call, meta_of};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{NodeId, Peer};
@@ -55,7 +55,7 @@ struct RepairPlan {
     push: BTreeSet<(Tag, Bytes)>,
 }
 
-impl ReplicatedStore {
+impl AntiEntropy {
     /// Makes both sides equal in some tags of a partition, as far as they can be read.
     pub(super) async fn repair_differences(
         self: &Arc<Self>,
@@ -107,8 +107,8 @@ impl ReplicatedStore {
                     plan.push.insert((tag, key));
                 }
             }
-            self.tell_missed_reaps(peer.node_id(), reaped).await;
-            self.transfers.throttle.wait_for(pulled_bytes).await;
+            self.delivery.tell_missed_reaps(peer.node_id(), reaped).await;
+            self.delivery.throttle.wait_for(pulled_bytes).await;
             left = &left[tag_count..];
         }
         let pushed: Vec<_> = plan.push.into_iter().collect();
@@ -119,7 +119,7 @@ impl ReplicatedStore {
             let size_bytes: usize = records.iter().map(|(_, record)| record.value.len()).sum();
             // Large ones one by one.
             read_count = if size_bytes > BATCH_BYTES { 1 } else { READ_COUNT.min(read_count * 2) };
-            byte_count += self.hand_all(peer, partition, &records).await?.byte_count;
+            byte_count += self.delivery.hand_all(peer, partition, &records).await?.byte_count;
             repaired.extend(records.iter().map(|(key, _)| key.clone()));
             left = rest;
         }
@@ -138,7 +138,7 @@ impl ReplicatedStore {
         let mut byte_count = 0;
         for (tag, key) in std::mem::take(&mut plan.by_ranges) {
             // Where nothing is to be sent, what is newer there is fetched all the same.
-            if self.transfers.throttle.check_outbound().is_err() {
+            if self.delivery.throttle.check_outbound().is_err() {
                 plan.pull.push(tag);
                 continue;
             }
@@ -146,7 +146,7 @@ impl ReplicatedStore {
                 Some(sent_bytes) => {
                     byte_count += sent_bytes;
                     repaired.insert(key);
-                    self.transfers.throttle.wait_for(sent_bytes).await;
+                    self.delivery.throttle.wait_for(sent_bytes).await;
                 }
                 None => plan.pull.push(tag),
             }
@@ -193,9 +193,11 @@ impl ReplicatedStore {
                 }
             }
         }
-        let store = Arc::clone(self);
+        let anti_entropy = Arc::clone(self);
         let refile = move || {
-            refiled.iter().try_for_each(|(key, class)| store.refile(partition, key, *class))
+            refiled
+                .iter()
+                .try_for_each(|(key, class)| anti_entropy.delivery.refile(partition, key, *class))
         };
         self.local.settings.blocking.behind(move || Ok(refile()?)).await?;
         Ok(plan)
@@ -208,9 +210,9 @@ impl ReplicatedStore {
         tags: Vec<Tag>,
         read: ReadTagged,
     ) -> Result<Vec<(Tag, Bytes, Record)>, ExchangeError> {
-        let store = Arc::clone(self);
+        let anti_entropy = Arc::clone(self);
         let read = move || {
-            let records = read(&store.local.records, partition, &tags)?.into_iter();
+            let records = read(&anti_entropy.local.records, partition, &tags)?.into_iter();
             let placed = records.filter_map(|(key, record)| {
                 let tag =
                     Place::new(&key, partition).ok().map(|place| Tag::of(place.at().identity));
@@ -240,7 +242,7 @@ impl ReplicatedStore {
         pulled: Pulled,
         mut objects: Bytes,
     ) -> Result<Option<Vec<FetchedRecord>>, ExchangeError> {
-        let store = Arc::clone(self);
+        let anti_entropy = Arc::clone(self);
         let take = move || {
             let mut taken = Vec::with_capacity(pulled.records.len());
             for record in &pulled.records {
@@ -256,9 +258,10 @@ impl ReplicatedStore {
                 let Ok(place) = Place::new(&record.key, partition) else { return Ok(None) };
                 let at = place.at();
                 // As one that has to last: what is there as it came may be of another n_val class.
-                let outcome = store.replica.take_copy(&at, &replicated, true, Access::Wait)?;
-                let kept_out_by = store.replica.kept_out_by(&at, outcome)?;
-                let head = store.local.engine.head(&at)?;
+                let outcome =
+                    anti_entropy.replica.take_copy(&at, &replicated, true, Access::Wait)?;
+                let kept_out_by = anti_entropy.replica.kept_out_by(&at, outcome)?;
+                let head = anti_entropy.local.engine.head(&at)?;
                 let differs = head.is_some_and(|meta| meta.digest != record.digest);
                 taken.push(FetchedRecord {
                     tag: Tag::of(at.identity),

@@ -1,5 +1,6 @@
 //! Runs exchanges: each begun by this node with one other.
 
+use super::AntiEntropy;
 use super::ExchangeError;
 use super::expiry::first_hour;
 use super::progress::ExchangeStats;
@@ -9,7 +10,6 @@ use super::walk::{RangeDifference, RangeStep, Walk};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::stats::Counter;
-use crate::store::ReplicatedStore;
 use prost::Message;
 use quoit_cluster::{CallError, Lane, NodeId, Peer};
 use quoit_model::hash::Partition;
@@ -51,7 +51,7 @@ pub(super) struct With<'p> {
     pub(super) salt: u64,
 }
 
-impl ReplicatedStore {
+impl AntiEntropy {
     /// Has partitions compared soon with all nodes that share them, whoever's turn it is: for who knows
     /// that this node or another one has missed something.
     pub fn want_exchange(&self, partitions: &[Partition]) {
@@ -59,14 +59,14 @@ impl ReplicatedStore {
         let sharing = self.sharing();
         let nodes: BTreeSet<NodeId> =
             partitions.iter().filter_map(|each| sharing.get(each)).flatten().copied().collect();
-        nodes.into_iter().for_each(|node| self.exchanges.schedule.lock().want(node, now));
-        self.exchanges.wanted.notify_one();
+        nodes.into_iter().for_each(|node| self.schedule.lock().want(node, now));
+        self.wanted.notify_one();
     }
 
     /// Figures of the exchanges that this node has begun.
     #[must_use]
-    pub fn exchange_stats(&self) -> ExchangeStats {
-        self.exchanges.progress.stats(&self.sharing(), Instant::now())
+    pub fn stats(&self) -> ExchangeStats {
+        self.progress.stats(&self.sharing(), Instant::now())
     }
 
     /// The nodes that share each partition.
@@ -84,26 +84,26 @@ impl ReplicatedStore {
 
     /// Compares copies with those of other nodes, in turn, until the task is dropped.
     pub(crate) async fn run_exchanges(self: Arc<Self>) {
-        if !self.exchanges.settings.active || self.local.engine.compared().is_none() {
+        if !self.local.settings.exchanges.active || self.local.engine.compared().is_none() {
             return;
         }
         let mut running = JoinSet::new();
         loop {
             self.tell_schedule();
-            while running.len() < self.exchanges.settings.count_max.max(1) as usize {
-                let Some(node) = self.exchanges.schedule.lock().begin(Instant::now()) else {
+            while running.len() < self.local.settings.exchanges.count_max.max(1) as usize {
+                let Some(node) = self.schedule.lock().begin(Instant::now()) else {
                     break;
                 };
-                let store = Arc::clone(&self);
-                running.spawn(async move { (node, store.exchange_with(node).await) });
+                let anti_entropy = Arc::clone(&self);
+                running.spawn(async move { (node, anti_entropy.exchange_with(node).await) });
             }
             tokio::select! {
                 biased;
                 Some(done) = running.join_next() => match done {
-                    Ok((node, done)) => self.exchanges.schedule.lock().end(node, done),
+                    Ok((node, done)) => self.schedule.lock().end(node, done),
                     Err(fault) => std::panic::resume_unwind(fault.into_panic()),
                 },
-                () = self.exchanges.wanted.notified() => {}
+                () = self.wanted.notified() => {}
                 () = sleep(TICK) => {}
             }
         }
@@ -114,12 +114,12 @@ impl ReplicatedStore {
         let others = state.members().iter().filter(|member| member.id != state.node_id());
         let nodes =
             others.map(|member| (member.id, self.local.reachable(member.id).is_some())).collect();
-        self.exchanges.schedule.lock().set_nodes(&nodes, Instant::now());
+        self.schedule.lock().set_nodes(&nodes, Instant::now());
     }
 
     /// The partitions that an exchange with a node compares; none where this node compares nothing.
     pub(crate) fn compared_with(&self, node: NodeId) -> BTreeSet<Partition> {
-        if !self.exchanges.settings.active || self.local.engine.compared().is_none() {
+        if !self.local.settings.exchanges.active || self.local.engine.compared().is_none() {
             return BTreeSet::new();
         }
         let state = self.local.state();
@@ -129,7 +129,7 @@ impl ReplicatedStore {
     /// One exchange. Says whether it came to its end: copies that both had complete are equal then.
     pub(crate) async fn exchange_with(self: &Arc<Self>, node: NodeId) -> bool {
         let Some(peer) = self.local.reachable(node) else { return false };
-        self.stats().count(Counter::Exchanges);
+        self.local.stats.count(Counter::Exchanges);
         match self.exchange(&peer).await {
             Ok(outcome) => {
                 self.note_outcome(&peer, &outcome);
@@ -140,7 +140,7 @@ impl ReplicatedStore {
                     matches!(fault, ExchangeError::Call { fault: CallError::Timeout { .. }, .. });
                 let counter =
                     if timed_out { Counter::ExchangeTimeouts } else { Counter::ExchangeErrors };
-                self.stats().count(counter);
+                self.local.stats.count(counter);
                 tracing::debug!(with = %peer.name(), %fault, "an exchange is put off");
                 false
             }
@@ -151,18 +151,18 @@ impl ReplicatedStore {
         let ExchangeOutcome { compared, differed, repaired } = outcome;
         let key_count: u64 = repaired.values().map(|each| each.key_count).sum();
         let byte_count: u64 = repaired.values().map(|each| each.byte_count).sum();
-        self.stats().count(match (differed, key_count) {
+        self.local.stats.count(match (differed, key_count) {
             (false, _) => Counter::ExchangesInSync,
             (true, 0) => Counter::ExchangesSettled,
             (true, _) => Counter::ExchangesRepaired,
         });
-        self.stats().add(Counter::ExchangeKeysRepaired, key_count);
-        self.stats().add(Counter::ExchangeBytesRepaired, byte_count);
+        self.local.stats.add(Counter::ExchangeKeysRepaired, key_count);
+        self.local.stats.add(Counter::ExchangeBytesRepaired, byte_count);
         if key_count > 0 {
             let with = peer.name();
             tracing::info!(%with, key_count, byte_count, "anti-entropy has repaired keys");
         }
-        self.exchanges.progress.note(peer.node_id(), compared, repaired, Instant::now());
+        self.progress.note(peer.node_id(), compared, repaired, Instant::now());
     }
 
     async fn exchange(self: &Arc<Self>, peer: &Peer) -> Result<ExchangeOutcome, ExchangeError> {
@@ -192,7 +192,7 @@ impl ReplicatedStore {
 
     /// The fields that all messages of an exchange have in common, with a salt of its own.
     pub(super) fn begin_exchange<'p>(&self, peer: &'p Peer, hour_min: u32) -> With<'p> {
-        let number = self.exchanges.number.fetch_add(1, Ordering::Relaxed);
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
         With {
             peer,
             layout_version: self.local.state().layouts().newest().version(),
@@ -226,10 +226,12 @@ impl ReplicatedStore {
         with: &With<'_>,
         walk: &mut Walk,
     ) -> Result<bool, ExchangeError> {
-        let store = Arc::clone(self);
+        let anti_entropy = Arc::clone(self);
         let mut walking = walk.take();
         let step = move || {
-            let Some(engine) = store.local.engine.compared() else { return Ok((None, walking)) };
+            let Some(engine) = anti_entropy.local.engine.compared() else {
+                return Ok((None, walking));
+            };
             let asked = walking.ask(engine)?;
             Ok((asked, walking))
         };

@@ -1,14 +1,14 @@
 //! The other side of an exchange.
 
+use super::AntiEntropy;
 use super::roots;
 use super::states::{Nonsense, read_tags};
 use super::walk::{RANGE_COUNT_MAX, answer};
+use crate::delivery::hand::{BATCH_BYTES, Objects};
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::refusal::{Refusal, refuse};
 use crate::replica::merge_rule;
-use crate::store::ReplicatedStore;
-use crate::transfer::hand::{BATCH_BYTES, Objects};
 use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, NodeId, Responder};
 use quoit_model::context::decode_context;
@@ -30,7 +30,7 @@ impl From<Nonsense> for Refusal {
     }
 }
 
-impl ReplicatedStore {
+impl AntiEntropy {
     pub(crate) fn serve_compare(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         let from = request.from;
         let asked =
@@ -126,7 +126,7 @@ impl ReplicatedStore {
             let records = self.pulled_records(partition, tag, from, &is_for_pages)?;
             for (key, record) in records {
                 let known = known.remove(&key);
-                let refiled = self.refile(partition, &key, record.meta.n_val_class);
+                let refiled = self.delivery.refile(partition, &key, record.meta.n_val_class);
                 refiled.map_err(RequestError::from)?;
                 // A record that is filed under a former n_val may be none of the other side's.
                 if !pull.with_tombstones && !self.local.is_primary_of(from, partition, &key) {
@@ -138,7 +138,7 @@ impl ReplicatedStore {
                         if known.is_none() && record.meta.tombstone && !pull.with_tombstones => {}
                     Newer::Here => {
                         size_bytes += record.value.len();
-                        pulled.records.push(self.delivered(&key, &record));
+                        pulled.records.push(self.delivery.delivered(&key, &record));
                         sent.push((key, record));
                     }
                     Newer::There => pulled.wanted.extend(known.map(|(place, _)| place)),
@@ -153,7 +153,7 @@ impl ReplicatedStore {
 
     /// Whether a node is handed large sets and maps page by page that it lacks.
     fn hands_pages_to(&self, to: NodeId) -> bool {
-        self.transfers.throttle.check_outbound().is_ok() && self.local.reachable(to).is_some()
+        self.delivery.throttle.check_outbound().is_ok() && self.local.reachable(to).is_some()
     }
 
     /// Whole objects of a tag. Those that are to go page by page are left out and noted as missed: they are

@@ -1,11 +1,11 @@
 //! Reads the data on this node's disk piece by piece, and has what is damaged healed by other replicas.
 
+use super::AntiEntropy;
 use super::ExchangeError;
 use super::states::write_tags;
+use crate::delivery::hand::call;
 use crate::placement::{n_vals, primaries};
 use crate::stats::Counter;
-use crate::store::ReplicatedStore;
-use crate::transfer::hand::call;
 use prost::Message;
 use quoit_cluster::{NodeId, Peer};
 use quoit_model::hash::Partition;
@@ -34,10 +34,10 @@ pub(crate) struct Unhealed {
     pub(crate) all_answered: bool,
 }
 
-impl ReplicatedStore {
+impl AntiEntropy {
     /// Verifies and heals, at the rate that is set, until the task is dropped.
     pub(crate) async fn run_verification(self: Arc<Self>) {
-        let bytes_per_sec = self.exchanges.settings.verified_bytes_per_sec;
+        let bytes_per_sec = self.local.settings.exchanges.verified_bytes_per_sec;
         if bytes_per_sec == 0 {
             return;
         }
@@ -48,9 +48,9 @@ impl ReplicatedStore {
                 timeout(ROUND_PAUSE, self.healing.met.notified()).await.ok();
                 sleep(ROUND_PAUSE_MIN).await;
             }
-            let store = Arc::clone(&self);
+            let anti_entropy = Arc::clone(&self);
             let piece_bytes = PIECE_BYTES.min(bytes_per_sec);
-            let read = move || Ok(store.local.engine.verify(place, piece_bytes)?);
+            let read = move || Ok(anti_entropy.local.engine.verify(place, piece_bytes)?);
             let verified = match self.local.settings.blocking.behind(read).await {
                 Ok(verified) => verified,
                 Err(fault) => {
@@ -60,7 +60,7 @@ impl ReplicatedStore {
                 }
             };
             let Verified { byte_count, damaged, next } = verified;
-            self.stats().add(Counter::VerifiedBytes, byte_count);
+            self.local.stats.add(Counter::VerifiedBytes, byte_count);
             if !damaged.is_empty() {
                 self.heal(&damaged).await;
             }
@@ -76,7 +76,7 @@ impl ReplicatedStore {
         damaged: &[(Partition, Tag)],
     ) -> Vec<(Partition, Tag)> {
         let damaged_count = damaged.len() as u64;
-        self.stats().add(Counter::DamagedRecords, damaged_count);
+        self.local.stats.add(Counter::DamagedRecords, damaged_count);
         let mut by_partition: BTreeMap<Partition, BTreeSet<Tag>> = BTreeMap::new();
         for (partition, tag) in damaged {
             by_partition.entry(*partition).or_default().insert(*tag);
@@ -97,7 +97,7 @@ impl ReplicatedStore {
             healed_count += self.heal_pages(partition, left, &nodes).await;
         }
         let (healed_count, waiting_count) = (healed_count as u64, waiting.len());
-        self.stats().add(Counter::HealedRecords, healed_count);
+        self.local.stats.add(Counter::HealedRecords, healed_count);
         tracing::warn!(
             damaged_count,
             healed_count,
@@ -155,8 +155,8 @@ impl ReplicatedStore {
         tags: BTreeSet<Tag>,
         nodes: &[NodeId],
     ) -> usize {
-        let store = Arc::clone(self);
-        let seek = move || Ok(store.local.records.owners_of_pages(partition, &tags)?);
+        let anti_entropy = Arc::clone(self);
+        let seek = move || Ok(anti_entropy.local.records.owners_of_pages(partition, &tags)?);
         let owners = match self.local.settings.blocking.behind(seek).await {
             Ok(owners) => owners,
             Err(fault) => {

@@ -1,11 +1,11 @@
 //! The objects of a batch of inputs, each from one replica.
 
 use super::JobError;
+use super::Jobs;
 use crate::coordinator::in_place::{ShownInPlace, ShownObject};
 use crate::error::RequestError;
 use crate::map_work::{ForScript, apply};
 use crate::options::ReadOptions;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_mapreduce::{Datum, Input, MapFunction, PhaseFault, PhaseKind};
 use quoit_model::object::Object;
@@ -50,7 +50,7 @@ impl Fetching {
     /// their engine.
     pub(super) async fn read(
         &mut self,
-        store: &Arc<ReplicatedStore>,
+        jobs: &Arc<Jobs>,
         phase: usize,
         kind: &PhaseKind,
         outputs: &mut Vec<Datum>,
@@ -60,7 +60,7 @@ impl Fetching {
         let (mut read_bytes, mut looked_at_count) = (0, 0);
         while let Some(input) = self.inputs.pop_front() {
             looked_at_count += 1;
-            match read_in_place(store, kind, &input) {
+            match read_in_place(jobs, kind, &input) {
                 Some(InPlace::Value(value)) => {
                     read_bytes += value.len();
                     self.read_count += 1;
@@ -82,13 +82,13 @@ impl Fetching {
                 break;
             }
         }
-        self.read_elsewhere(store, phase, kind, elsewhere, outputs, for_script).await
+        self.read_elsewhere(jobs, phase, kind, elsewhere, outputs, for_script).await
     }
 
     /// Reads objects that other nodes have, or the disk, several at a time.
     async fn read_elsewhere(
         &mut self,
-        store: &Arc<ReplicatedStore>,
+        jobs: &Arc<Jobs>,
         phase: usize,
         kind: &PhaseKind,
         inputs: Vec<Input>,
@@ -101,8 +101,8 @@ impl Fetching {
         loop {
             while reads.len() < CONCURRENT_COUNT && read_bytes < BATCH_BYTES {
                 let Some(input) = waiting.next() else { break };
-                let store = Arc::clone(store);
-                reads.spawn(async move { (read_one(&store, &input).await, input) });
+                let jobs = Arc::clone(jobs);
+                reads.spawn(async move { (read_one(&jobs, &input).await, input) });
             }
             let Some(read) = reads.join_next().await else { break };
             let (found, input) = match read {
@@ -133,7 +133,7 @@ enum InPlace {
 }
 
 /// This node's copy, if it has one at hand.
-fn read_in_place(store: &ReplicatedStore, kind: &PhaseKind, input: &Input) -> Option<InPlace> {
+fn read_in_place(jobs: &Jobs, kind: &PhaseKind, input: &Input) -> Option<InPlace> {
     let takes_value = match kind {
         PhaseKind::Map(function) => {
             matches!(function, MapFunction::ObjectValue(_) | MapFunction::ObjectValueList(_))
@@ -150,7 +150,7 @@ fn read_in_place(store: &ReplicatedStore, kind: &PhaseKind, input: &Input) -> Op
         ShownObject::Whole(object) => Some(InPlace::Whole(Box::new(object))),
     };
     // Faults come again where they are told.
-    match store.coordinator.get_in_place(input.key_ref(), &options, show) {
+    match jobs.coordinator.get_in_place(input.key_ref(), &options, show) {
         Ok(Some(ShownInPlace::Answer(found))) => found,
         _ => None,
     }
@@ -163,10 +163,10 @@ fn read_in_place(store: &ReplicatedStore, kind: &PhaseKind, input: &Input) -> Op
 ///
 /// When no replica has it, and no primary is there to say so: what only nodes have that are down is not
 /// known to be missing.
-async fn read_one(store: &ReplicatedStore, input: &Input) -> Result<Option<Object>, RequestError> {
+async fn read_one(jobs: &Jobs, input: &Input) -> Result<Option<Object>, RequestError> {
     let notfound_ok = Some(false);
     let from_any = ReadOptions { r: Some(Quorum::One), notfound_ok, ..ReadOptions::default() };
-    match store.coordinator.get(input.key_ref(), &from_any).await {
+    match jobs.coordinator.get(input.key_ref(), &from_any).await {
         Ok(None) | Err(RequestError::Unsatisfied { .. }) => {}
         found => return found,
     }
@@ -176,7 +176,7 @@ async fn read_one(store: &ReplicatedStore, input: &Input) -> Result<Option<Objec
         notfound_ok: Some(true),
         ..ReadOptions::default()
     };
-    store.coordinator.get(input.key_ref(), &from_primary).await
+    jobs.coordinator.get(input.key_ref(), &from_primary).await
 }
 
 fn object_bytes(object: &Object) -> usize {

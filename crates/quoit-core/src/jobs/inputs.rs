@@ -1,10 +1,10 @@
 //! Inputs of a job, as they are read.
 
 use super::JobError;
+use super::Jobs;
 use crate::error::RequestError;
 use crate::listing::{IndexQuery, IndexResults, KeyListing, MapScan, MappedRecords};
 use crate::map_work::NodeWork;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_mapreduce::{BucketName, Input, KeyFilter};
 use quoit_model::key::BucketRef;
@@ -71,7 +71,7 @@ pub(super) enum NextInputs {
 
 impl InputStream {
     pub(super) async fn open(
-        store: &Arc<ReplicatedStore>,
+        jobs: &Arc<Jobs>,
         inputs: JobInputs,
         first: Option<&NodeWork>,
     ) -> Result<Self, RequestError> {
@@ -79,7 +79,7 @@ impl InputStream {
         if let Some(work) = first
             && let Some((bucket, wanted)) = inputs.mapped()
         {
-            let scan = store.listings().scan_maps(&bucket, wanted, &work.sent).await?;
+            let scan = jobs.listings.scan_maps(&bucket, wanted, &work.sent).await?;
             return Ok(Self::Mapped(Box::new(scan)));
         }
         Ok(match inputs {
@@ -87,12 +87,12 @@ impl InputStream {
             JobInputs::Bucket(bucket, filter) => {
                 let BucketName { bucket_type, bucket: name } = &bucket;
                 let listing =
-                    store.listings().list_keys(BucketRef { bucket_type, bucket: name }).await?;
+                    jobs.listings.list_keys(BucketRef { bucket_type, bucket: name }).await?;
                 Self::Bucket { listing: Box::new(listing), bucket, filter }
             }
             JobInputs::Query(query) => {
                 let (bucket_type, bucket) = (query.bucket_type.clone(), query.bucket.clone());
-                let results = Box::new(store.listings().query_index(*query).await?);
+                let results = Box::new(jobs.listings.query_index(*query).await?);
                 Self::Query { results, bucket: BucketName { bucket_type, bucket } }
             }
         })

@@ -16,9 +16,11 @@ mod spread;
 
 pub use inputs::JobInputs;
 
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
+use crate::listing::Listings;
+use crate::local_node::LocalNode;
 use crate::map_work::{NodeWork, ScriptTexts, decoded, elements, input_of_wire, object_of_wire};
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use inputs::{InputStream, NextInputs};
 use quoit_mapreduce::{
@@ -94,7 +96,7 @@ impl JobProgress {
 
 /// A job under way. Dropping it ends it.
 pub struct JobRun {
-    store: Arc<ReplicatedStore>,
+    jobs: Arc<Jobs>,
     pipeline: Pipeline,
     inputs: InputStream,
     scripts: Option<Scripts>,
@@ -108,13 +110,28 @@ pub struct JobRun {
     is_done: bool,
 }
 
-impl ReplicatedStore {
+/// MapReduce jobs that clients begin at this node.
+pub struct Jobs {
+    local: Arc<LocalNode>,
+    coordinator: Arc<Coordinator>,
+    listings: Arc<Listings>,
+}
+
+impl Jobs {
+    pub(crate) fn new(coordinator: &Arc<Coordinator>, listings: &Arc<Listings>) -> Self {
+        Self {
+            local: Arc::clone(&coordinator.local),
+            coordinator: Arc::clone(coordinator),
+            listings: Arc::clone(listings),
+        }
+    }
+
     /// Begins a job over these inputs, which are those of the job.
     ///
     /// # Errors
     ///
     /// Scripts that can't be run, unknown bucket types, and partitions that no node has which is up.
-    pub async fn begin_job(
+    pub async fn begin(
         self: &Arc<Self>,
         job: &Job,
         inputs: JobInputs,
@@ -130,7 +147,7 @@ impl ReplicatedStore {
         let first = works.first().and_then(Option::as_ref);
         let inputs = InputStream::open(self, inputs, first).await?;
         Ok(JobRun {
-            store: Arc::clone(self),
+            jobs: Arc::clone(self),
             pipeline: Pipeline::new(job.phases.clone(), settings.held_bytes_max),
             inputs,
             scripts,
@@ -141,9 +158,7 @@ impl ReplicatedStore {
             is_done: false,
         })
     }
-}
 
-impl ReplicatedStore {
     /// A name that no job of any node has had: this node, the time, and a count.
     fn new_job_id(&self) -> Bytes {
         static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -157,8 +172,8 @@ impl ReplicatedStore {
 impl Drop for JobRun {
     fn drop(&mut self) {
         if self.scripts.is_some() {
-            self.store.listings().end_job(&self.id);
-            tell_end(&self.store, &self.id);
+            self.jobs.listings.end_job(&self.id);
+            tell_end(&self.jobs, &self.id);
         }
     }
 }
@@ -231,7 +246,7 @@ impl JobRun {
     async fn map(&mut self, mut mapping: Mapping) -> Result<(), JobError> {
         let phase = mapping.phase;
         let work = self.works[phase].as_ref().expect("map and link phases are run by nodes");
-        mapping.send(&self.store, work).await?;
+        mapping.send(&self.jobs, work).await?;
         if !mapping.fetching.is_done() {
             self.fetch(&mut mapping).await?;
         } else if let Some(answer) = mapping.answer().await {
@@ -252,7 +267,7 @@ impl JobRun {
         let kind = self.pipeline.phases()[phase].kind.clone();
         let mut outputs = Vec::new();
         let mut whole = Vec::new();
-        fetching.read(&self.store, phase, &kind, &mut outputs, &mut whole).await?;
+        fetching.read(&self.jobs, phase, &kind, &mut outputs, &mut whole).await?;
         self.progress.read_count.fetch_add(fetching.take_read_count(), Ordering::Relaxed);
         if !whole.is_empty() {
             let scripts = self.scripts.as_mut().expect("a job with scripts has an engine");

@@ -1,10 +1,10 @@
 //! The scripts of a job, run by an engine on threads that may be kept busy.
 
+use super::Jobs;
 use super::{JobError, JobSettings};
 use crate::error::RequestError;
 use crate::map_work::{ForScript, ScriptTexts, elements, failure, list_of};
 use crate::options::ReadOptions;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_mapreduce::{Datum, Job, JobFault, ScriptCall, ScriptSession, ScriptSource, ScriptText};
 use quoit_model::etf::Term;
@@ -22,7 +22,7 @@ pub(super) struct Scripts {
 impl Scripts {
     /// Compiles the scripts of a job; `None` if it has none.
     pub(super) async fn open(
-        store: &ReplicatedStore,
+        jobs: &Jobs,
         id: &Bytes,
         job: &Job,
         settings: &JobSettings,
@@ -32,7 +32,7 @@ impl Scripts {
             if settings.scripts.is_none() {
                 return Err(JobFault::Phase { phase, error: OFF.to_owned() }.into());
             }
-            let text = text_of(store, phase, &script.source).await?;
+            let text = text_of(jobs, phase, &script.source).await?;
             sources.push((phase, text, script.argument.clone()));
         }
         let Some(engine) = settings.scripts.clone().filter(|_| !sources.is_empty()) else {
@@ -90,17 +90,13 @@ impl Scripts {
 }
 
 /// The source of a script, read from the store if it is there.
-async fn text_of(
-    store: &ReplicatedStore,
-    phase: usize,
-    source: &ScriptSource,
-) -> Result<ScriptText, JobError> {
+async fn text_of(jobs: &Jobs, phase: usize, source: &ScriptSource) -> Result<ScriptText, JobError> {
     let input = match source {
         ScriptSource::Named(name) => return Ok(ScriptText::Named(name.clone())),
         ScriptSource::Text(text) => return Ok(ScriptText::Source(text.clone())),
         ScriptSource::Stored(input) => input,
     };
-    let found = store.coordinator.get(input.key_ref(), &ReadOptions::default()).await?;
+    let found = jobs.coordinator.get(input.key_ref(), &ReadOptions::default()).await?;
     let name = quoit_mapreduce::print_term(&input.to_term());
     let refused = |error: String| JobError::from(JobFault::Phase { phase, error });
     let Some(object) = found.filter(|object| !object.is_tombstone()) else {

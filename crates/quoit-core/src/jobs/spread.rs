@@ -1,11 +1,11 @@
 //! Batches of records that nodes map, and their answers.
 
+use super::Jobs;
 use super::fetch::Fetching;
 use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::map_work::{NodeWork, input_to_wire};
 use crate::placement::{object_props, record_at, replicas_of};
-use crate::store::ReplicatedStore;
 use crate::topology::{Topology, cost_us};
 use crate::votes::NodePlace;
 use prost::Message;
@@ -64,17 +64,17 @@ impl Mapping {
     /// Unknown bucket types, and bad names.
     pub(super) async fn send(
         &mut self,
-        store: &Arc<ReplicatedStore>,
+        jobs: &Arc<Jobs>,
         work: &NodeWork,
     ) -> Result<(), RequestError> {
         let inputs = std::mem::take(&mut self.left);
         if inputs.is_empty() {
             return Ok(());
         }
-        let topology = store.local.settled_topology(None).await;
+        let topology = jobs.local.settled_topology(None).await;
         let mut by_node: BTreeMap<NodePlace, Vec<Input>> = BTreeMap::new();
         for input in inputs {
-            match node_for(store, &topology, &input)? {
+            match node_for(jobs, &topology, &input)? {
                 Some(place) => by_node.entry(place).or_default().push(input),
                 None => self.fetching.add(input),
             }
@@ -128,7 +128,7 @@ impl Mapping {
 
 /// The node that maps a record: `None` if this one does, or if no other node that has the record can.
 fn node_for(
-    store: &ReplicatedStore,
+    jobs: &Jobs,
     topology: &Topology,
     input: &Input,
 ) -> Result<Option<NodePlace>, RequestError> {
@@ -138,7 +138,7 @@ fn node_for(
     let key = input.key_ref();
     key.check()?;
     let encoded = key.encoded();
-    let state = store.local.control.read();
+    let state = jobs.local.control.read();
     let props = object_props(&state, key.bucket)?;
     let replicas = replicas_of(&state, key.bucket)?;
     let at = record_at(&state, props, key, &encoded);
@@ -154,8 +154,8 @@ fn node_for(
 }
 
 /// Tells all other nodes that a job has ended, which have kept its scripts.
-pub(super) fn tell_end(store: &ReplicatedStore, job: &bytes::Bytes) {
-    let topology = store.local.topology_now();
+pub(super) fn tell_end(jobs: &Jobs, job: &bytes::Bytes) {
+    let topology = jobs.local.topology_now();
     let tell = |peer: &Arc<Peer>| {
         let end = EndJob { job: job.clone() };
         let replies = quoit_cluster::Replies::new();

@@ -18,6 +18,7 @@ mod pattern;
 mod plan;
 mod records;
 mod scan;
+mod serve;
 mod sources;
 
 pub use buckets::{BucketFold, BucketListing};

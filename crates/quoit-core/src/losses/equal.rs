@@ -5,11 +5,11 @@
 //! records were copied. Tombstones are dropped and copied anew, since digests know nothing of them, and so is
 //! what lies in pages: a root that is equal may have lost its pages.
 
+use super::LossRecovery;
 use super::{Fate, RETRY_PAUSE};
 use crate::error::RequestError;
 use crate::exchange::{CommonClasses, ComparedClasses, ExchangeError};
 use crate::placement::{Place, n_val_of, n_vals, primaries};
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, Peer};
 use quoit_model::hash::{Identity, KeyHash, Partition, Placement};
@@ -35,7 +35,7 @@ const PAGE_COUNT: usize = 256;
 /// The encoded names of records that have pages, by partition.
 pub(super) type PagedNames = BTreeMap<Partition, Vec<Bytes>>;
 
-impl ReplicatedStore {
+impl LossRecovery {
     /// Drops what this node's copy of a partition does not have in common with a whole copy. False where
     /// that can't be found out, or too much differs: some of it may be dropped then.
     ///
@@ -78,14 +78,15 @@ impl ReplicatedStore {
         paged: &[Bytes],
     ) -> Result<bool, ExchangeError> {
         let fates = Arc::new(fates.clone());
-        let (store, dropped, paged) = (Arc::clone(self), Arc::clone(&fates), paged.to_vec());
-        let drop = move || Ok(store.drop_incomparable(compared, &dropped, &paged)?);
+        let (losses, dropped, paged) = (Arc::clone(self), Arc::clone(&fates), paged.to_vec());
+        let drop = move || Ok(losses.drop_incomparable(compared, &dropped, &paged)?);
         self.local.settings.blocking.behind(drop).await?;
         for _ in 0..ROUND_COUNT {
-            let tags = self.differing_tags(peer, compared, DIFFERENCE_COUNT_MAX).await?;
+            let tags =
+                self.anti_entropy.differing_tags(peer, compared, DIFFERENCE_COUNT_MAX).await?;
             let Some(tags) = tags else { return Ok(false) };
-            let (store, dropped) = (Arc::clone(self), Arc::clone(&fates));
-            let drop = move || Ok(store.drop_tags(compared.partition, tags, &dropped)?);
+            let (losses, dropped) = (Arc::clone(self), Arc::clone(&fates));
+            let drop = move || Ok(losses.drop_tags(compared.partition, tags, &dropped)?);
             if planted!(KeepsWhatDiffers) || self.local.settings.blocking.behind(drop).await? == 0 {
                 return Ok(true);
             }

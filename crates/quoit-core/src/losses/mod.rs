@@ -19,10 +19,12 @@
 
 mod equal;
 
+use crate::delivery::held::is_serving;
 use crate::error::RequestError;
+use crate::exchange::AntiEntropy;
+use crate::local_node::LocalNode;
 use crate::placement::{Place, n_val_of, primaries};
-use crate::store::ReplicatedStore;
-use crate::transfer::held::is_serving;
+use crate::replica::Replica;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::{Identity, Partition};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +86,22 @@ fn is_open(fates: &Fates) -> bool {
     fates.values().flat_map(BTreeMap::values).any(|fate| *fate == Fate::Open)
 }
 
-impl ReplicatedStore {
+/// Makes up for records that this node has lost.
+pub(crate) struct LossRecovery {
+    local: Arc<LocalNode>,
+    replica: Arc<Replica>,
+    anti_entropy: Arc<AntiEntropy>,
+}
+
+impl LossRecovery {
+    pub(crate) fn new(replica: &Arc<Replica>, anti_entropy: &Arc<AntiEntropy>) -> Self {
+        Self {
+            local: Arc::clone(&replica.local),
+            replica: Arc::clone(replica),
+            anti_entropy: Arc::clone(anti_entropy),
+        }
+    }
+
     /// Makes up for records that the store has lost, before the node answers requests: see the module. Waits
     /// until the cluster agrees, and until enough nodes with whole copies serve. How many records were
     /// dropped.
@@ -92,7 +109,7 @@ impl ReplicatedStore {
     /// # Errors
     ///
     /// When the disk refuses.
-    pub async fn settle_loss(self: &Arc<Self>) -> Result<u64, RequestError> {
+    pub(crate) async fn settle_loss(self: &Arc<Self>) -> Result<u64, RequestError> {
         self.tell_loss().await;
         let mut tries = 0;
         let (mut fates, serving) = loop {
@@ -113,12 +130,12 @@ impl ReplicatedStore {
         let before_count = self.local.engine.stats().key_count;
         let settled = self.drop_what_differs(&fates, &serving).await?;
         fates.retain(|partition, _| !settled.contains(partition));
-        let store = Arc::clone(self);
+        let losses = Arc::clone(self);
         let drop = move || {
-            store.drop_what_others_have(&fates)?;
-            let dropped_count = before_count.saturating_sub(store.local.engine.stats().key_count);
+            losses.drop_what_others_have(&fates)?;
+            let dropped_count = before_count.saturating_sub(losses.local.engine.stats().key_count);
             // Whole copies come with the reap records of their partitions.
-            store.replica.reap_records.settle_losses()?;
+            losses.replica.reap_records.settle_losses()?;
             Ok(dropped_count)
         };
         self.local.settings.blocking.behind(drop).await
@@ -155,8 +172,8 @@ impl ReplicatedStore {
         fates: &Fates,
         serving: &BTreeSet<NodeId>,
     ) -> Result<BTreeSet<Partition>, RequestError> {
-        let store = Arc::clone(self);
-        let paged = self.local.settings.blocking.behind(move || Ok(store.paged_names())).await?;
+        let losses = Arc::clone(self);
+        let paged = self.local.settings.blocking.behind(move || Ok(losses.paged_names())).await?;
         let Some(paged) = paged else { return Ok(BTreeSet::new()) };
         let mut settled = BTreeSet::new();
         for (partition, by_n_val) in fates {

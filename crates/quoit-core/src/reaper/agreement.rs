@@ -7,12 +7,12 @@
 //! out, since tombstones are not compared: a read of all primaries brings them together.
 
 use super::Marks;
+use super::Reaper;
 use crate::blocking::give_way;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::{Place, n_val_of};
 use crate::replica::Copy;
-use crate::store::ReplicatedStore;
 use crate::tombstones::{DUE_COUNT_MAX, NotedTombstone};
 use crate::topology::Topology;
 use crate::votes::NodePlace;
@@ -81,7 +81,7 @@ enum Opinion {
     Differs,
 }
 
-impl ReplicatedStore {
+impl Reaper {
     /// Reaps tombstones that are due and that all primaries hold. Says whether these were all that are due.
     pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: Option<u64>) -> bool {
         let state = self.local.state();
@@ -196,13 +196,13 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         batch: Vec<Candidate>,
     ) -> Result<Vec<Candidate>, Vec<NotedTombstone>> {
-        let store = Arc::clone(self);
+        let reaper = Arc::clone(self);
         let look = move || {
             let mut here = Vec::with_capacity(batch.len());
             let mut fault = None;
             for mut candidate in batch {
                 give_way();
-                match store.tombstone_of(&candidate.noted) {
+                match reaper.tombstone_of(&candidate.noted) {
                     Ok(Some(tombstone)) => candidate.tombstone = tombstone,
                     Ok(None) => continue,
                     Err(unreadable) => fault = Some(unreadable),
@@ -210,7 +210,7 @@ impl ReplicatedStore {
                 here.push(candidate);
             }
             if fault.is_none() && !here.is_empty() && !planted!(AgreesUnsynced) {
-                fault = store.local.engine.sync().err().map(Into::into);
+                fault = reaper.local.engine.sync().err().map(Into::into);
             }
             Ok(match fault {
                 None => Ok(here),
@@ -283,9 +283,9 @@ impl ReplicatedStore {
 
     /// Reaps this node's copies of tombstones that are gone elsewhere, and returns those that stayed.
     async fn reap_own(self: &Arc<Self>, batch: Vec<Candidate>) -> Vec<NotedTombstone> {
-        let store = Arc::clone(self);
+        let reaper = Arc::clone(self);
         let noted = batch.into_iter().map(|candidate| candidate.noted).collect();
-        let reap = move || Ok(store.reap_noted(noted));
+        let reap = move || Ok(reaper.reap_noted(noted));
         self.local.settings.blocking.aside(reap).await.unwrap_or_default()
     }
 

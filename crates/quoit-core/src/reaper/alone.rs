@@ -4,16 +4,16 @@
 //! live layout any more and still hands over what it has: where there are links or other members, a reap
 //! record is made first, as in a larger cluster.
 
+use super::Reaper;
 use super::serve::reap_record;
 use crate::blocking::give_way;
 use crate::error::RequestError;
 use crate::placement::Place;
-use crate::store::ReplicatedStore;
 use crate::tombstones::NotedTombstone;
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 
-impl ReplicatedStore {
+impl Reaper {
     /// Reaps what is due now on a node that is alone and returns how many records went.
     ///
     /// # Errors
@@ -23,24 +23,24 @@ impl ReplicatedStore {
     /// With `delay_ms` as `None`, tombstones are kept but for those that an operator wants reaped.
     pub async fn reap_step(self: &Arc<Self>, delay_ms: Option<u64>) -> Result<usize, RequestError> {
         let due = self.due_tombstones(delay_ms).await?;
-        let store = Arc::clone(self);
+        let reaper = Arc::clone(self);
         let reap = move || {
-            if store.hook.may_get_older() {
-                match store.record_reaps(&due) {
+            if reaper.hook.may_get_older() {
+                match reaper.record_reaps(&due) {
                     // There is room for further reap records when some have retired.
                     Err(RequestError::Overload) => {
-                        store.reap_later(due);
+                        reaper.reap_later(due);
                         return Ok(0);
                     }
-                    recorded => recorded.map_err(|fault| store.scan_again(fault))?,
+                    recorded => recorded.map_err(|fault| reaper.scan_again(fault))?,
                 }
             }
             let reap = |noted| {
                 give_way();
-                store.reap(noted).map(usize::from)
+                reaper.reap(noted).map(usize::from)
             };
             let reaped: Result<usize, StoreError> = due.iter().map(reap).sum();
-            reaped.map_err(|fault| store.scan_again(fault.into()))
+            reaped.map_err(|fault| reaper.scan_again(fault.into()))
         };
         self.local.settings.blocking.aside(reap).await
     }

@@ -7,9 +7,9 @@
 //! on its way during that round has arrived, or never will, by the second, and no stray has been made of it
 //! in between. `docs/design/reaping.md` has the argument.
 
+use super::Reaper;
 use crate::reap_records::ReapSequence;
 use crate::refusal::refuse;
-use crate::store::ReplicatedStore;
 use parking_lot::Mutex;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Lane, NodeId, Replies, Responder, State};
@@ -101,7 +101,7 @@ struct Last {
     at: Option<Instant>,
 }
 
-impl ReplicatedStore {
+impl Reaper {
     /// Time between two rounds, two minutes: as long as a request sends, and twice as long as a connection
     /// may be silent. One that is silent for longer is closed at both ends, and a receiver has as long for
     /// what has arrived.
@@ -146,9 +146,9 @@ impl ReplicatedStore {
             tracing::debug!("reap records wait for sinks of other clusters");
             return;
         }
-        let store = Arc::clone(self);
+        let reaper = Arc::clone(self);
         let settled = before.retires(next, self.replica.reap_records.partitions().into_iter());
-        let retire = move || Ok(store.replica.reap_records.retire(&settled)?);
+        let retire = move || Ok(reaper.replica.reap_records.retire(&settled)?);
         match self.local.settings.blocking.behind(retire).await {
             Ok(count) => tracing::debug!(count, "reap records have retired"),
             Err(fault) => tracing::warn!(%fault, "reap records could not be removed"),
@@ -227,7 +227,7 @@ impl ReplicatedStore {
     }
 
     fn tell_unsettled(&self, ask: AskUnsettled) -> Unsettled {
-        let (told, now_us) = (self.unsettled_since(ask.since), self.local.clock.unix_us());
+        let (told, now_us) = (self.delivery.unsettled_since(ask.since), self.local.clock.unix_us());
         let partitions = told.partitions.into_iter().map(|partition| u32::from(partition.0));
         Unsettled {
             process: self.tombstones.started_us,

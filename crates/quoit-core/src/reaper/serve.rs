@@ -1,13 +1,13 @@
 //! The primary's side of reaping.
 
 use super::Marks;
+use super::Reaper;
 use crate::blocking::give_way;
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::reap_records::ReapRecord;
 use crate::refusal::{Refusal, refuse};
 use crate::replica::Copy;
-use crate::store::ReplicatedStore;
 use crate::stored::decode;
 use crate::tombstones::NotedTombstone;
 use bytes::Bytes;
@@ -20,17 +20,17 @@ use quoit_store::error::StoreError;
 use quoit_wire::internode::reap::{Agreed, Hold, Reap, ReapedTaken, TakeReaped, Tombstone};
 use std::sync::Arc;
 
-impl ReplicatedStore {
+impl Reaper {
     pub(crate) fn serve_hold(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         match self.read_settled_header(request, |hold: &Hold| hold.layout_version) {
-            Ok(hold) => self.serve_tombstones(reply, move |store| store.held(&hold.tombstones)),
+            Ok(hold) => self.serve_tombstones(reply, move |reaper| reaper.held(&hold.tombstones)),
             Err(refusal) => refuse(reply, &refusal),
         }
     }
 
     pub(crate) fn serve_reap(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         match self.read_settled_header(request, |reap: &Reap| reap.layout_version) {
-            Ok(reap) => self.serve_tombstones(reply, move |store| store.reaped(&reap.tombstones)),
+            Ok(reap) => self.serve_tombstones(reply, move |reaper| reaper.reaped(&reap.tombstones)),
             Err(refusal) => refuse(reply, &refusal),
         }
     }

@@ -1,6 +1,6 @@
 //! Members that keep tombstones from being reaped.
 
-use crate::store::ReplicatedStore;
+use super::Reaper;
 use quoit_cluster::Member;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct TombstonesHeldUp {
     pub partitions_move: bool,
 }
 
-impl ReplicatedStore {
+impl Reaper {
     /// The members that keep the tombstones of this node from being reaped; none where it has no tombstones.
     #[must_use]
     pub fn tombstones_held_up(&self) -> TombstonesHeldUp {

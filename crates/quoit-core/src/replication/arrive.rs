@@ -1,5 +1,6 @@
 //! Objects that come from other clusters: stored as they are, with no event of this cluster's.
 
+use super::Replication;
 use super::conflicts::BucketConflicts;
 use super::fetch::QueuedValue;
 use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm};
@@ -11,7 +12,6 @@ use crate::replica::WrittenObject;
 use crate::replica::{ApplyOutcome, Replicated, merge_rule};
 use crate::request_log::AskedNodes;
 use crate::stats::Counter;
-use crate::store::ReplicatedStore;
 use crate::stored::decode;
 use crate::stored::wait_if_blocked;
 use crate::topology::Topology;
@@ -60,7 +60,7 @@ impl Receiving<'_> {
     }
 }
 
-impl ReplicatedStore {
+impl Replication {
     /// The id of this cluster, which objects are told to have visited.
     #[must_use]
     pub fn cluster(&self) -> VisitedCluster {
@@ -150,7 +150,7 @@ impl ReplicatedStore {
         is_news: bool,
     ) {
         let Receiving { at, props, .. } = receiving;
-        self.stats().count(Counter::SinkObjects);
+        self.local.stats.count(Counter::SinkObjects);
         if is_news {
             self.hook.note_change(at, props, written);
         }
@@ -185,7 +185,7 @@ impl ReplicatedStore {
                 if before.is_some_and(|before| before != meta.digest)
                     && meta.digest != replicated.meta.digest
                 {
-                    self.stats().count(Counter::SinkConflicts);
+                    self.local.stats.count(Counter::SinkConflicts);
                     self.conflicts.count(at.key.bucket);
                 }
                 is_news = before != Some(meta.digest);

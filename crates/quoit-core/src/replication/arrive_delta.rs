@@ -4,6 +4,7 @@
 //! had done before: else a part of a state would look like the whole of it until a full-sync. A cluster that
 //! lacks something asks for the object.
 
+use super::Replication;
 use super::arrive::{Arrival, Receiving};
 use crate::coordinator::write_replicas::{OwnWrite, SentForm, join_message};
 use crate::error::RequestError;
@@ -13,7 +14,6 @@ use crate::replica::SentDelta;
 use crate::replica::WrittenObject;
 use crate::replica::{Joined, Joining};
 use crate::settings::TIMEOUT_MS_DEFAULT;
-use crate::store::ReplicatedStore;
 use crate::stored::wait_if_blocked;
 use crate::topology::cost_us;
 use crate::votes::NodePlace;
@@ -44,7 +44,7 @@ pub enum DeltaOutcome {
     LacksEarlier,
 }
 
-impl ReplicatedStore {
+impl Replication {
     /// Joins a delta of another cluster with the record, under its own event and time.
     ///
     /// # Errors

@@ -5,10 +5,10 @@
 //! those by which nodes compare their copies, of all classes of n_val together, so that they are equal where
 //! two clusters have equal records with other n_vals.
 
+use super::Replication;
 use crate::error::RequestError;
 use crate::queues::VisitedCluster;
 use crate::refusal::{Refusal, refuse};
-use crate::store::ReplicatedStore;
 use crate::stored::decode;
 use bytes::Bytes;
 use prost::Message;
@@ -92,7 +92,7 @@ struct Part {
     place: usize,
 }
 
-impl ReplicatedStore {
+impl Replication {
     /// The digests of this cluster for ranges of arcs, or the records in them.
     ///
     /// # Errors
@@ -179,8 +179,8 @@ impl ReplicatedStore {
         }
         let mut answers = Vec::new();
         if let Some((tag, ask)) = own {
-            let store = Arc::clone(self);
-            let read = move || Ok(store.told_digests(&ask));
+            let replication = Arc::clone(self);
+            let read = move || Ok(replication.told_digests(&ask));
             match self.local.settings.blocking.behind(read).await? {
                 Ok(answer) => answers.push((tag, answer)),
                 Err(Refusal::Storage(fault)) => return Err(fault),

@@ -4,12 +4,12 @@
 //! into its replicas in batches, as transfers between nodes do: without a quorum for each of them. A record
 //! that was written or deleted meanwhile is merged with what real time has brought.
 
+use super::Replication;
+use crate::delivery::hand::TransferError;
 use crate::error::RequestError;
 use crate::placement::{Place, object_props, primaries, record_at};
 use crate::replica::{ApplyOutcome, Replicated, merge_rule};
-use crate::store::ReplicatedStore;
 use crate::transfer::damage::Damage;
-use crate::transfer::hand::TransferError;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, State};
 use quoit_model::data_type::pages::PagedObject;
@@ -51,7 +51,7 @@ impl From<TransferError> for RequestError {
     }
 }
 
-impl ReplicatedStore {
+impl Replication {
     /// A page of a partition that begins at a hash, 0 for the first one; `None` where this node has no
     /// complete copy of the partition. Reads about 2 MB, and keeps to `transfer_rate`.
     ///
@@ -79,8 +79,10 @@ impl ReplicatedStore {
         if !is_primary || layouts.is_incomplete(partition, own) {
             return Ok(None);
         }
-        let page =
-            self.page(partition, Identity(from), self.local.settings.page_records_max.0).await?;
+        let page = self
+            .transfers
+            .page(partition, Identity(from), self.local.settings.page_records_max.0)
+            .await?;
         if page.damage == Damage::Open {
             return Err(TransferError::Damaged { partition }.into());
         }
@@ -88,7 +90,7 @@ impl ReplicatedStore {
         let mut byte_count = 0;
         for (key, record) in page.records {
             let whole = match PagedObject::is_one(&record.value) {
-                true => self.whole_record(partition, &key).await?,
+                true => self.delivery.whole_record(partition, &key).await?,
                 false => Some(record),
             };
             // It may be gone by now.
@@ -96,8 +98,8 @@ impl ReplicatedStore {
             byte_count += record.value.len() as u64;
             copied.records.push(CopiedRecord { key, object: record.value });
         }
-        self.transfers.yielding.rest_after(page.read_for).await;
-        self.transfers.throttle.wait_for(byte_count).await;
+        self.delivery.yielding.rest_after(page.read_for).await;
+        self.delivery.throttle.wait_for(byte_count).await;
         Ok(Some(copied))
     }
 
@@ -130,17 +132,17 @@ impl ReplicatedStore {
         records: Vec<CopiedRecord>,
     ) -> Result<u64, RequestError> {
         let byte_count = records.iter().map(|record| record.object.len() as u64).sum();
-        let store = Arc::clone(self);
-        let sort = move || Ok(store.sorted_by_node(&records));
+        let replication = Arc::clone(self);
+        let sort = move || Ok(replication.sorted_by_node(&records));
         let by_node = self.local.settings.blocking.behind(sort).await??;
         let own = self.local.state().node_id();
         let mut tasks = JoinSet::new();
         for (node, deliveries) in by_node {
-            let store = Arc::clone(self);
+            let replication = Arc::clone(self);
             tasks.spawn(async move {
                 match node == own {
-                    true => store.take_copied(deliveries).await,
-                    false => store.deliver_copied(node, deliveries).await,
+                    true => replication.take_copied(deliveries).await,
+                    false => replication.deliver_copied(node, deliveries).await,
                 }
             });
         }
@@ -198,21 +200,22 @@ impl ReplicatedStore {
 
     /// Merges records into this node's copies, and waits until they are on the disk.
     async fn take_copied(self: &Arc<Self>, deliveries: Vec<Delivery>) -> Result<(), RequestError> {
-        let store = Arc::clone(self);
+        let replication = Arc::clone(self);
         let take = move || {
             let mut last = None;
             for (partition, (key, record)) in deliveries {
                 let rule = {
-                    let state = store.local.control.read();
+                    let state = replication.local.control.read();
                     merge_rule(object_props(&state, KeyRef::decode(&key)?.bucket)?)
                 };
                 let replicated = Replicated { meta: record.meta, rule, object: record.value };
                 let place = Place::new(&key, partition)?;
                 let taken =
-                    store.replica.take_copy(&place.at(), &replicated, true, Access::Wait)?;
+                    replication.replica.take_copy(&place.at(), &replicated, true, Access::Wait)?;
                 if let Some(ApplyOutcome::Written(ticket, _)) = taken {
-                    last =
-                        Some(last.map_or(ticket, |last| store.local.engine.joined(last, ticket)));
+                    last = Some(
+                        last.map_or(ticket, |last| replication.local.engine.joined(last, ticket)),
+                    );
                 }
             }
             Ok(last)
@@ -236,7 +239,7 @@ impl ReplicatedStore {
         }
         for (partition, records) in by_partition {
             let records: Vec<&(Bytes, Record)> = records.iter().collect();
-            self.deliver_all(&peer, partition, &records).await?;
+            self.delivery.deliver_all(&peer, partition, &records).await?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Consumption of source queues: the next entry, with its object.
 
+use super::Replication;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::{object_props, record_at};
@@ -10,7 +11,6 @@ use crate::queues::{Lease, SourceQueues};
 use crate::replica::Copy;
 use crate::replica::Reaped;
 use crate::stats::Counter;
-use crate::store::ReplicatedStore;
 use crate::stored::{decode, wait_if_blocked};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
@@ -115,7 +115,7 @@ pub struct QueuedObject {
     pub is_again: bool,
 }
 
-impl ReplicatedStore {
+impl Replication {
     /// The source queues of this node.
     #[must_use]
     pub const fn source_queues(&self) -> &Arc<SourceQueues> {
@@ -183,7 +183,7 @@ impl ReplicatedStore {
             };
             match queued {
                 Ok(Some(queued)) => {
-                    self.stats().count(match queued.is_fetched {
+                    self.local.stats.count(match queued.is_fetched {
                         true => Counter::QueueFetchesRead,
                         false => Counter::QueueFetchesHeld,
                     });
@@ -199,7 +199,7 @@ impl ReplicatedStore {
             }
         }
         if batch.is_empty() {
-            self.stats().count(Counter::QueueFetchesEmpty);
+            self.local.stats.count(Counter::QueueFetchesEmpty);
         }
         self.source_queues.count_sent(queue, size_bytes as u64);
         Ok(batch)

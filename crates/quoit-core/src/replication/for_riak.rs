@@ -1,11 +1,11 @@
 //! Entries of source queues as a Riak node stores them.
 
+use super::Replication;
 use super::fetch::{Patience, QueuedValue};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::object_props;
 use crate::queues::QueuePriority;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::data_type::{ShownForm, clock_in_riak};
 use quoit_model::key::KeyRef;
@@ -13,7 +13,7 @@ use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, Quorum};
 use quoit_riak::{Fetched, Replicated};
 
-impl ReplicatedStore {
+impl Replication {
     /// The next entry of a queue in Riak's form, taken for good; `None` when the queue stays empty, or
     /// there is none of that name. As in Riak, write-once values that were queued as they were written are
     /// left out: full-sync moves them.

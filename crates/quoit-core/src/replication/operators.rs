@@ -2,8 +2,8 @@
 //!
 //! The commands are those of the part above, which does them; here they are bytes on their way.
 
+use super::Replication;
 use crate::refusal::{Refusal, refuse};
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Lane, NodeId, Replies, Responder};
 use quoit_wire::internode::replication::{METHOD_COMMAND, ReplicationMessage};
@@ -22,10 +22,10 @@ pub trait ReplicationOperator: Send + Sync {
     fn command(&self, command: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>>;
 }
 
-impl ReplicatedStore {
+impl Replication {
     /// Has commands of other nodes done from now on. The first one counts.
-    pub fn set_replication_operator(&self, operator: Arc<dyn ReplicationOperator>) {
-        let _ = self.replication_operator.set(operator);
+    pub fn set_operator(&self, operator: Arc<dyn ReplicationOperator>) {
+        let _ = self.operator.set(operator);
     }
 
     /// Gives a command to all other members that are up, and gathers their answers, by their names; `None` of
@@ -64,17 +64,13 @@ impl ReplicatedStore {
         answers
     }
 
-    pub(crate) fn serve_replication_command(
-        self: Arc<Self>,
-        request: &IncomingRequest,
-        reply: Responder,
-    ) {
+    pub(crate) fn serve_command(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         // Commands have nothing to do with layouts.
         let message = match self.local.read_header(request, |_: &ReplicationMessage| u64::MAX) {
             Ok(message) => message,
             Err(refusal) => return refuse(reply, &refusal),
         };
-        let Some(operator) = self.replication_operator.get().cloned() else {
+        let Some(operator) = self.operator.get().cloned() else {
             let text = "the node does not replicate yet: it is starting".to_owned();
             return refuse(reply, &Refusal::Malformed(text));
         };

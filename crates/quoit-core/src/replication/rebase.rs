@@ -1,10 +1,10 @@
 //! Deletes of another cluster that this one has missed, done here when an operator has said that the other
 //! one is right.
 
+use super::Replication;
 use crate::coordinator::put::{DeleteRequest, Deleted};
 use crate::error::RequestError;
 use crate::options::Precondition;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::context::decode_context;
 use quoit_model::key::KeyRef;
@@ -34,7 +34,7 @@ pub struct SeenDeletes {
     pub fault: Option<String>,
 }
 
-impl ReplicatedStore {
+impl Replication {
     /// Deletes records that are still as they were seen. A record that was written meanwhile stays.
     pub async fn delete_seen(self: &Arc<Self>, records: Vec<SeenRecord>) -> SeenDeletes {
         let (mut outcome, mut tasks) = (SeenDeletes::default(), JoinSet::new());
@@ -43,8 +43,8 @@ impl ReplicatedStore {
             while tasks.len() < CONCURRENT_COUNT
                 && let Some(record) = records.next()
             {
-                let store = Arc::clone(self);
-                tasks.spawn(async move { store.delete_one_seen(&record).await });
+                let replication = Arc::clone(self);
+                tasks.spawn(async move { replication.delete_one_seen(&record).await });
             }
             let Some(ended) = tasks.join_next().await else { return outcome };
             match ended {

@@ -1,6 +1,6 @@
 //! The background task of the source queues.
 
-use crate::store::ReplicatedStore;
+use super::Replication;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
@@ -12,9 +12,9 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a sink may take to confirm entries before others are given them.
 const LEASE_LIMIT: Duration = Duration::from_secs(60);
 
-impl ReplicatedStore {
+impl Replication {
     /// Keeps the source queues on the disk, until the task is dropped.
-    pub(crate) async fn run_source_queues(self: Arc<Self>) {
+    pub(crate) async fn run(self: Arc<Self>) {
         let mut ticks = interval(FLUSH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_refused = false;

@@ -3,18 +3,23 @@
 use super::ReplicatedStore;
 use crate::changes::{ChangeFeeds, ChangeLog};
 use crate::coordinator::Coordinator;
+use crate::delivery::Deliveries;
 use crate::dots::DotSequence;
-use crate::exchange::Exchanges;
+use crate::exchange::AntiEntropy;
+use crate::folds::Folds;
 use crate::grants::Grants;
 use crate::healing::Healing;
 use crate::hints::{Hints, MissedWrites};
+use crate::jobs::Jobs;
 use crate::listing::Listings;
 use crate::local_node::LocalNode;
+use crate::losses::LossRecovery;
 use crate::queues::{SourceQueueSettings, SourceQueues};
 use crate::reap_records::ReapRecords;
-use crate::reaper::Retirement;
+use crate::reaper::Reaper;
 use crate::replica::Replica;
-use crate::replication::ConflictCounts;
+use crate::replica_server::ReplicaServer;
+use crate::replication::Replication;
 use crate::riak_trees::RiakTrees;
 use crate::settings::StoreSettings;
 use crate::tombstones::NotedTombstones;
@@ -27,7 +32,7 @@ use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
 use quoit_store::seam::{Clock, Disk};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The property `compression` of buckets.
 struct Properties(Arc<ControlPlane>);
@@ -126,8 +131,6 @@ impl StoreBuilder {
     #[must_use]
     pub fn build(self) -> Arc<ReplicatedStore> {
         let Self { local, hints, reap_records, riak_trees, source_queues, change_log } = self;
-        let settings = local.settings;
-        let own = local.control.read().node_id();
         // Nobody has looked yet.
         local.control.set_clear_by(0);
         let tombstones = Arc::new(NotedTombstones::new(local.clock.unix_us()));
@@ -157,27 +160,33 @@ impl StoreBuilder {
             Arc::clone(&missed),
             Arc::clone(&grants),
         );
-        let (limits, share_min) = (settings.transfer_limits, settings.transfer_share_min.0);
+        let coordinator = Arc::new(coordinator);
+        let listings = Listings::new(&local, &tombstones, &healing);
+        let delivery = Arc::new(Deliveries::new(&replica, &hints, suspects));
+        let anti_entropy = Arc::new(AntiEntropy::new(&coordinator, &delivery, &healing));
+        let transfers = Arc::new(Transfers::new(&delivery, &anti_entropy));
+        let reaper = Reaper::new(&coordinator, &source_queues, &tombstones, &delivery);
+        let replication = Replication::new(&coordinator, &source_queues, &tombstones, &transfers);
         Arc::new(ReplicatedStore {
-            listings: Listings::new(&local, &tombstones, &healing),
-            coordinator: Arc::new(coordinator),
-            change_feeds,
-            hook,
-            missed,
-            replica,
-            transfers: Transfers::new(limits, share_min, suspects),
-            hints,
-            tombstones,
-            retirement: Retirement::default(),
-            exchanges: Exchanges::new(own, settings.exchanges),
-            grants,
-            healing,
-            source_queues,
-            conflicts: ConflictCounts::default(),
-            replication_operator: OnceLock::new(),
-            riak_trees,
-            room: OnceLock::new(),
+            folds: Arc::new(Folds::new(&coordinator, &listings, &source_queues)),
+            jobs: Arc::new(Jobs::new(&coordinator, &listings)),
+            reaper: Arc::new(reaper),
+            replication: Arc::new(replication),
+            replica_server: Arc::new(ReplicaServer::new(&coordinator, &healing)),
+            losses: Arc::new(LossRecovery::new(&replica, &anti_entropy)),
             local,
+            replica,
+            missed,
+            change_feeds,
+            source_queues,
+            hook,
+            grants,
+            coordinator,
+            listings,
+            riak_trees,
+            delivery,
+            anti_entropy,
+            transfers,
         })
     }
 }

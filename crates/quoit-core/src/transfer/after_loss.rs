@@ -1,14 +1,14 @@
 //! Completes the copy of a node that has lost records: by comparing the two copies, so that only what
 //! differs is read and sent, however large the partition is.
 
+use super::Transfers;
 use super::copies::NewCopy;
 use super::damage::Damage;
-use super::hand::{Handed, TransferError};
-use super::progress::{Kind, Report};
 use super::strays::next_count;
+use crate::delivery::hand::{Handed, TransferError};
+use crate::delivery::progress::{Kind, Report};
 use crate::exchange::{CommonClasses, ComparedClasses};
 use crate::placement::{Place, n_val_of, primaries};
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{Peer, State};
 use quoit_model::hash::{Identity, Partition};
@@ -26,7 +26,7 @@ const ROUND_COUNT: u32 = 3;
 /// Records that are read at first: these are in memory, and may be large.
 const FIRST_COUNT: usize = 16;
 
-impl ReplicatedStore {
+impl Transfers {
     /// Hands over all that the copy of a node which lost records lacks of this one, tombstones too. False
     /// where the copies can't be compared: the partition is to be walked through then.
     pub(super) async fn hand_difference(
@@ -35,9 +35,13 @@ impl ReplicatedStore {
         peer: &Peer,
     ) -> Result<bool, TransferError> {
         let Some(compared) = self.comparable_classes(copy) else { return Ok(false) };
-        let report = self.transfers.begin(copy.partition, Kind::Ownership, Some(copy.to));
+        let report = self.delivery.begin(copy.partition, Kind::Ownership, Some(copy.to));
         for _ in 0..ROUND_COUNT {
-            let tags = match self.differing_tags(peer, compared, DIFFERENCE_COUNT_MAX).await {
+            let tags = match self
+                .anti_entropy
+                .differing_tags(peer, compared, DIFFERENCE_COUNT_MAX)
+                .await
+            {
                 Ok(Some(tags)) => tags,
                 Ok(None) => return Ok(false),
                 Err(fault) if fault.may_pass() => return Err(fault.into()),
@@ -93,7 +97,7 @@ impl ReplicatedStore {
             let records = self.readable(copy.partition, some.to_vec()).await?;
             let read_for = began.elapsed();
             has_handed |= self.hand_home(copy, peer, &records, report).await?;
-            self.transfers.yielding.rest_after(read_for).await;
+            self.delivery.yielding.rest_after(read_for).await;
             (left, count) = (rest, next_count(&records, self.local.settings.page_records_max.0));
         }
         Ok(has_handed)
@@ -105,8 +109,8 @@ impl ReplicatedStore {
         partition: Partition,
         tags: Vec<Tag>,
     ) -> Result<Vec<(Bytes, Record)>, TransferError> {
-        let (store, these) = (Arc::clone(self), tags.clone());
-        let read = move || Ok(store.local.records.tagged_roots(partition, &these)?);
+        let (transfers, these) = (Arc::clone(self), tags.clone());
+        let read = move || Ok(transfers.local.records.tagged_roots(partition, &these)?);
         let mut records = self.local.settings.blocking.behind(read).await?;
         let tag_of =
             |key: &Bytes| Place::new(key, partition).ok().map(|at| Tag::of(at.at().identity));
@@ -130,10 +134,10 @@ impl ReplicatedStore {
     ) -> Result<(), TransferError> {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
-            let store = Arc::clone(self);
+            let transfers = Arc::clone(self);
             let count = self.local.settings.page_records_max.0;
             let fold =
-                move || Ok(store.local.engine.fold(copy.partition, identity, count, true)?);
+                move || Ok(transfers.local.engine.fold(copy.partition, identity, count, true)?);
             let page = self.local.settings.blocking.behind(fold).await?;
             from = page.next;
             self.hand_home(copy, peer, &page.entries, report).await?;
@@ -158,7 +162,7 @@ impl ReplicatedStore {
             return Ok(false);
         }
         let Handed { record_count, byte_count } =
-            self.hand(peer, copy.partition, &records, Vec::new()).await?;
+            self.delivery.hand(peer, copy.partition, &records, Vec::new()).await?;
         report.handed(record_count, byte_count);
         Ok(record_count > 0)
     }

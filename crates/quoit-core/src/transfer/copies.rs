@@ -3,16 +3,16 @@
 //! The sources of a copy walk through their partition, hand over what the new primary lacks, and tell it
 //! when they are through. It tells the cluster when it has heard that of all of them.
 
+use super::Transfers;
 use super::damage::Damage;
-use super::hand::{ANSWER_TIMEOUT, TransferError};
-use super::progress::Kind;
 use super::sources::{replaces_lost, sources, sources_after_loss};
 use super::strays::is_there;
+use crate::delivery::hand::{ANSWER_TIMEOUT, TransferError};
+use crate::delivery::progress::Kind;
 use crate::placement::n_vals;
 use crate::placement::primaries;
 use crate::refusal::refuse;
 use crate::stats::Counter;
-use crate::store::ReplicatedStore;
 use crate::suspects::Walked;
 use quoit_cluster::{IncomingRequest, Lane, NodeId, Peer, Responder, State};
 use quoit_model::hash::{Identity, Partition};
@@ -58,7 +58,7 @@ impl CopyStates {
     }
 }
 
-impl ReplicatedStore {
+impl Transfers {
     /// Copies that this node has a part in handing over, now that all members write by the newest layout.
     pub(super) fn copies_to_hand(&self, state: &State) -> Vec<NewCopy> {
         if !everybody_serves(state) {
@@ -75,14 +75,14 @@ impl ReplicatedStore {
         if !everybody_serves(state) {
             return Vec::new();
         }
-        let copies = self.transfers.copies.lock();
+        let copies = self.copies.lock();
         let own = wanted_copies(state).filter(|copy| copy.to == state.node_id());
         own.filter(|copy| copy.loss == 0 && !copies.shared.contains(copy)).collect()
     }
 
     pub(super) async fn share_copy(self: &Arc<Self>, copy: NewCopy) -> Result<(), TransferError> {
         if self.hand_strays(copy.partition, true).await? == Walked::Clean {
-            self.transfers.copies.lock().shared.insert(copy);
+            self.copies.lock().shared.insert(copy);
         }
         Ok(())
     }
@@ -90,13 +90,13 @@ impl ReplicatedStore {
     /// Hands a copy over and tells its node.
     pub(super) async fn hand_copy(self: &Arc<Self>, copy: NewCopy) -> Result<(), TransferError> {
         let Some(peer) = self.local.reachable(copy.to) else { return Ok(()) };
-        if !self.transfers.copies.lock().handed.contains(&copy) {
+        if !self.copies.lock().handed.contains(&copy) {
             if !self.hand_difference(copy, &peer).await? {
                 self.hand_partition(copy, &peer).await?;
             }
             // After the records: of a tombstone that is reaped meanwhile at least one of the two is told.
             self.hand_reaped(&peer, copy.partition).await?;
-            self.transfers.copies.lock().handed.insert(copy);
+            self.copies.lock().handed.insert(copy);
         }
         let complete = Complete {
             partition: u32::from(copy.partition.0),
@@ -113,7 +113,7 @@ impl ReplicatedStore {
         copy: NewCopy,
         peer: &Peer,
     ) -> Result<(), TransferError> {
-        let report = self.transfers.begin(copy.partition, Kind::Ownership, Some(copy.to));
+        let report = self.delivery.begin(copy.partition, Kind::Ownership, Some(copy.to));
         let mut from = Some(Identity(0));
         let page_records_max = self.local.settings.page_records_max.0;
         let mut count = page_records_max;
@@ -125,7 +125,7 @@ impl ReplicatedStore {
             count = page.next_count(page_records_max);
             self.hand_home(copy, peer, &page.records, &report).await?;
             report.reached(page.next);
-            self.transfers.yielding.rest_after(page.read_for).await;
+            self.delivery.yielding.rest_after(page.read_for).await;
             from = page.next.filter(|_| !planted!(HandsOnePage));
         }
         Ok(())
@@ -139,13 +139,14 @@ impl ReplicatedStore {
     ) -> Result<(), TransferError> {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
-            let store = Arc::clone(self);
+            let transfers = Arc::clone(self);
             let count = self.local.settings.page_records_max.0 * REAPED_PER_RECORD;
-            let read = move || Ok(store.replica.reap_records.page(partition, identity, count)?);
+            let read =
+                move || Ok(transfers.replica.reap_records.page(partition, identity, count)?);
             let (records, next) = self.local.settings.blocking.behind(read).await?;
             from = next;
             if !records.is_empty() {
-                self.hand_reap_records(peer, records).await?;
+                self.delivery.hand_reap_records(peer, records).await?;
             }
         }
         Ok(())
@@ -167,11 +168,11 @@ impl ReplicatedStore {
             let layout_version = newest.version();
             let (to, loss) = (state.node_id(), complete.loss);
             let copy = NewCopy { layout_version, partition, to, loss };
-            let mut copies = self.transfers.copies.lock();
+            let mut copies = self.copies.lock();
             copies.heard.entry(copy).or_default().insert(request.from);
         }
         if noted {
-            self.transfers.wanted.notify_one();
+            self.wanted.notify_one();
         }
         reply.send(&Completed { noted }, b"");
     }
@@ -179,14 +180,14 @@ impl ReplicatedStore {
     /// Tells the cluster which copies of this node are complete.
     pub(super) async fn report_copies(&self, state: &State) {
         let newest = state.layouts().newest().version();
-        self.transfers.copies.lock().keep(newest);
+        self.copies.lock().keep(newest);
         if !everybody_serves(state) {
             return;
         }
         let own = state.node_id();
         let is_complete = |copy: &NewCopy| {
             let sources = sources_of(state, *copy);
-            let copies = self.transfers.copies.lock();
+            let copies = self.copies.lock();
             let heard = copies.heard.get(copy);
             let is_heard = heard.map_or(sources.is_empty(), |heard| sources.is_subset(heard));
             let is_shared = copy.loss != 0 || copies.shared.contains(copy);
@@ -213,10 +214,10 @@ impl ReplicatedStore {
             let is_there = |node| is_there(state, node);
             replaces_lost(before, newest, n_val_max, copy.partition, copy.to, is_there)
         };
-        let mut copies = self.transfers.copies.lock();
+        let mut copies = self.copies.lock();
         let restored = complete.iter().filter(replaces_lost);
         let new_count = restored.filter(|copy| copies.restored.insert(**copy)).count();
-        self.stats().add(Counter::CopiesRestored, new_count as u64);
+        self.local.stats.add(Counter::CopiesRestored, new_count as u64);
     }
 
     /// How many copies wait to be handed over by this node, by who gets them.
@@ -226,7 +227,7 @@ impl ReplicatedStore {
         let own = state.node_id();
         let mine = wanted_copies(&state)
             .filter(|copy| copy.to != own && sources_of(&state, *copy).contains(&own));
-        let copies = self.transfers.copies.lock();
+        let copies = self.copies.lock();
         for copy in mine.filter(|copy| !copies.handed.contains(copy)) {
             *waiting.entry(copy.to).or_default() += 1;
         }
@@ -234,7 +235,7 @@ impl ReplicatedStore {
     }
 }
 
-impl ReplicatedStore {
+impl Transfers {
     /// Nodes that can't be reached and have whole copies of what others have lost, by the node that lost
     /// records: its copies are not complete before it has heard of them.
     #[must_use]

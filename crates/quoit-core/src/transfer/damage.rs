@@ -3,10 +3,10 @@
 //! A walk can't hand over what it can't read. So whoever says by a walk that another node has everything has
 //! such records healed by other replicas first, and says nothing while one of those could not be asked.
 
+use super::Transfers;
 use crate::exchange::Unhealed;
 use crate::placement::n_vals;
 use crate::placement::primaries;
-use crate::store::ReplicatedStore;
 use quoit_model::hash::Partition;
 use quoit_store::index::Tag;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) enum Damage {
     Open,
 }
 
-impl ReplicatedStore {
+impl Transfers {
     /// Has records that could not be read replaced by what other primaries have.
     pub(super) async fn heal_walked(
         self: &Arc<Self>,
@@ -35,7 +35,8 @@ impl ReplicatedStore {
         others.remove(&state.node_id());
         let others: Vec<_> = others.into_iter().collect();
         let damaged_count = damaged.len();
-        let unhealed = self.heal_tags(partition, damaged.into_iter().collect(), &others).await;
+        let unhealed =
+            self.anti_entropy.heal_tags(partition, damaged.into_iter().collect(), &others).await;
         let Unhealed { tags, all_answered } = unhealed;
         tracing::warn!(
             partition = partition.0,

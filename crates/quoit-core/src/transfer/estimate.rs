@@ -1,8 +1,8 @@
 //! How much a plan moves, and how long that takes.
 
+use super::Transfers;
 use super::operators::NodeTransfers;
 use crate::placement::n_vals;
-use crate::store::ReplicatedStore;
 use quoit_cluster::{NodeId, Plan, PlannedTransfer};
 use quoit_model::layout::Layout;
 use std::collections::BTreeMap;
@@ -31,11 +31,11 @@ pub struct PlanEstimate {
     pub secs: Option<f64>,
 }
 
-impl ReplicatedStore {
+impl Transfers {
     /// Estimates the data that a plan moves. Asks the members how much they store and how fast they
     /// may hand it over.
     pub async fn estimate(&self, plan: &Plan) -> PlanEstimate {
-        let told = self.all_transfers().await;
+        let told = self.reports().await;
         let state = self.local.state();
         let (_, n_val_max) = n_vals(&state);
         estimate(&plan.transfers, state.layouts().newest(), n_val_max, &told)
@@ -105,8 +105,8 @@ impl CopySizes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::progress::TransferStats;
     use super::*;
+    use crate::delivery::progress::TransferStats;
     use crate::settings::TransferLimits;
     use quoit_model::hash::RingSize;
     use quoit_model::layout::{LayoutMember, LayoutRequest};

@@ -8,19 +8,19 @@
 //! Records are filed under the `n_val` that their bucket had when they were written. Whoever walks through
 //! them files them anew, else replicas would compare them by a number that holds no more.
 
+use super::Transfers;
 use super::copies::REAPED_PER_RECORD;
 use super::damage::Damage;
-use super::hand::{Handed, TransferError};
-use super::progress::Kind;
-use crate::placement::{Place, primaries};
+use crate::delivery::hand::{Handed, TransferError};
+use crate::delivery::progress::Kind;
+use crate::placement::primaries;
 use crate::reap_records::ReapRecord;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, Peer, State};
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_planted::planted;
-use quoit_store::engine::{KeyRange, Record, RecordMeta};
+use quoit_store::engine::{KeyRange, Record};
 use quoit_store::error::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,27 +60,27 @@ impl Fills {
     }
 }
 
-impl ReplicatedStore {
+impl Transfers {
     /// Partitions that may have records of buckets with new primaries, once all members write to those.
     pub(super) async fn fills(self: &Arc<Self>, state: &Arc<State>) -> Vec<Partition> {
         let raised_at = state.raised_at();
         if raised_at == 0 || !(state.all_know_raises() || planted!(FillsEarly)) {
             return Vec::new();
         }
-        if self.transfers.fills.lock().raised_at < raised_at {
-            let (store, raised) = (Arc::clone(self), Arc::clone(state));
-            let has_some = move || Ok(store.has_some_of_raised(&raised)?);
+        if self.fills.lock().raised_at < raised_at {
+            let (transfers, raised) = (Arc::clone(self), Arc::clone(state));
+            let has_some = move || Ok(transfers.has_some_of_raised(&raised)?);
             match self.local.settings.blocking.behind(has_some).await {
                 Ok(has_some) => {
                     let all = state.layouts().newest().partitions();
                     let left = all.filter(|_| has_some).collect();
-                    self.transfers.fills.lock().begin(raised_at, left);
-                    self.transfers.wanted.notify_one();
+                    self.fills.lock().begin(raised_at, left);
+                    self.wanted.notify_one();
                 }
                 Err(fault) => tracing::debug!(%fault, "copies can't be filled at present"),
             }
         }
-        self.transfers.fills.lock().left.iter().copied().collect()
+        self.fills.lock().left.iter().copied().collect()
     }
 
     /// Whether this node has anything of a bucket with new primaries: mostly a bucket gets its properties
@@ -102,7 +102,7 @@ impl ReplicatedStore {
     /// Tells the cluster what this node knows of raised numbers, and what it has handed over.
     pub(super) async fn report_fills(&self, state: &State) {
         let raised_at = state.raised_at();
-        let filled = self.transfers.fills.lock().filled.min(raised_at);
+        let filled = self.fills.lock().filled.min(raised_at);
         if raised_at == 0 || state.has_told_raises(state.node_id(), raised_at, filled) {
             return;
         }
@@ -113,7 +113,7 @@ impl ReplicatedStore {
 
     /// Hands what this node has in a partition to the nodes that were added as primaries.
     pub(super) async fn fill(self: &Arc<Self>, partition: Partition) -> Result<(), TransferError> {
-        let raised_at = self.transfers.fills.lock().raised_at;
+        let raised_at = self.fills.lock().raised_at;
         let mut report = None;
         let mut from = Some(Identity(0));
         let page_records_max = self.local.settings.page_records_max.0;
@@ -133,26 +133,26 @@ impl ReplicatedStore {
             }
             for (node, records) in by_node {
                 let peer = self.added_peer(node)?;
-                let begin = || self.transfers.begin(partition, Kind::Ownership, None);
+                let begin = || self.delivery.begin(partition, Kind::Ownership, None);
                 let report = report.get_or_insert_with(begin);
                 let Handed { record_count, byte_count } =
-                    self.hand(&peer, partition, &records, Vec::new()).await?;
+                    self.delivery.hand(&peer, partition, &records, Vec::new()).await?;
                 report.handed(record_count, byte_count);
             }
-            let (store, records) = (Arc::clone(self), page.records);
+            let (transfers, records) = (Arc::clone(self), page.records);
             let refile = move || {
                 records.iter().try_for_each(|(key, record)| {
-                    store.refile(partition, key, record.meta.n_val_class)
+                    transfers.delivery.refile(partition, key, record.meta.n_val_class)
                 })
             };
             self.local.settings.blocking.behind(move || Ok(refile()?)).await?;
-            self.transfers.yielding.rest_after(page.read_for).await;
+            self.delivery.yielding.rest_after(page.read_for).await;
             from = page.next;
         }
         // After the records: of a tombstone that is reaped meanwhile at least one of the two is told.
         self.fill_reaped(partition).await?;
-        self.transfers.fills.lock().end(raised_at, partition);
-        self.transfers.wanted.notify_one();
+        self.fills.lock().end(raised_at, partition);
+        self.wanted.notify_one();
         Ok(())
     }
 
@@ -167,9 +167,10 @@ impl ReplicatedStore {
     async fn fill_reaped(self: &Arc<Self>, partition: Partition) -> Result<(), TransferError> {
         let mut from = Some(Identity(0));
         while let Some(identity) = from.filter(|_| !planted!(FillsWithoutReaped)) {
-            let store = Arc::clone(self);
+            let transfers = Arc::clone(self);
             let count = self.local.settings.page_records_max.0 * REAPED_PER_RECORD;
-            let read = move || Ok(store.replica.reap_records.page(partition, identity, count)?);
+            let read =
+                move || Ok(transfers.replica.reap_records.page(partition, identity, count)?);
             let (records, next) = self.local.settings.blocking.behind(read).await?;
             from = next;
             let state = self.local.state();
@@ -181,30 +182,10 @@ impl ReplicatedStore {
             }
             for (node, records) in by_node {
                 let peer = self.added_peer(node)?;
-                self.hand_reap_records(&peer, records).await?;
+                self.delivery.hand_reap_records(&peer, records).await?;
             }
         }
         Ok(())
-    }
-
-    /// Files a record under the number of replicas that its bucket has now.
-    pub(crate) fn refile(
-        &self,
-        partition: Partition,
-        key: &Bytes,
-        n_val_class: u8,
-    ) -> Result<(), StoreError> {
-        let class = {
-            let state = self.local.control.read();
-            let key = KeyRef::decode(key).ok();
-            let props = key.and_then(|key| state.bucket_props(key.bucket).ok());
-            props.map_or(n_val_class, |props| RecordMeta::class_of(props.n_val))
-        };
-        if class == n_val_class {
-            return Ok(());
-        }
-        let Ok(place) = Place::new(key, partition) else { return Ok(()) };
-        self.local.records.refile(&place.at(), class)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Delivers what nodes have missed ([`crate::hints`]) when they are back. What a node has missed that is no
 //! primary any more, those miss that took its places: a copy that was handed over to them came without it.
 
+use super::Transfers;
 use super::damage::Damage;
-use super::hand::{Handed, TransferError};
-use super::progress::{Kind, Report};
 use super::strays::PAGE_BYTES;
+use crate::delivery::hand::{Handed, TransferError};
+use crate::delivery::progress::{Kind, Report};
 use crate::placement::{Place, n_val_of, primaries};
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, Peer, State};
 use quoit_model::hash::{Identity, Partition};
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::task::yield_now;
 
-impl ReplicatedStore {
+impl Transfers {
     /// Nodes that have missed something and can be reached, and those that are gone for good.
     pub(super) fn hint_targets(&self, state: &State) -> Vec<NodeId> {
         let mut targets = self.hints.targets();
@@ -60,7 +60,7 @@ impl ReplicatedStore {
         let delivered = loop {
             let taken = self.hints.take(to, self.local.settings.page_records_max.0);
             let Some((partition, _)) = taken.first().copied() else { break Ok(()) };
-            let report = self.transfers.begin(partition, Kind::Hints, Some(to));
+            let report = self.delivery.begin(partition, Kind::Hints, Some(to));
             let identities = taken.iter().map(|(_, identity)| *identity).collect();
             match self.deliver_records(&peer, partition, identities, &report).await {
                 Ok(unread) => {
@@ -91,9 +91,9 @@ impl ReplicatedStore {
     /// exchange of digests, which compares all of them at once, else by offering every record.
     async fn heal_whole(self: &Arc<Self>, to: NodeId, peer: &Peer) -> Result<(), TransferError> {
         let whole: Vec<Partition> = std::iter::from_fn(|| self.hints.take_whole(to)).collect();
-        let mut compared = self.compared_with(to);
+        let mut compared = self.anti_entropy.compared_with(to);
         compared.retain(|partition| whole.contains(partition));
-        if !compared.is_empty() && !self.exchange_with(to).await {
+        if !compared.is_empty() && !self.anti_entropy.exchange_with(to).await {
             compared.clear();
         }
         let mut healed = Ok(());
@@ -119,15 +119,15 @@ impl ReplicatedStore {
         let mut unread = BTreeSet::new();
         let mut left = identities.into_iter();
         while !left.as_slice().is_empty() {
-            let store = Arc::clone(self);
-            let count = self.transfers.yielding.stride(self.local.settings.page_records_max.0);
+            let transfers = Arc::clone(self);
+            let count = self.delivery.yielding.stride(self.local.settings.page_records_max.0);
             let read = move || {
                 let (mut records, mut damaged, mut size_bytes) = (Vec::new(), Vec::new(), 0);
                 while records.len() < count
                     && size_bytes < PAGE_BYTES
                     && let Some(identity) = left.next()
                 {
-                    let page = store.local.records.fold_roots(partition, identity, 1)?;
+                    let page = transfers.local.records.fold_roots(partition, identity, 1)?;
                     if page.damaged.contains(&Tag::of(identity)) {
                         damaged.push(identity);
                     }
@@ -159,7 +159,7 @@ impl ReplicatedStore {
         peer: &Peer,
         partition: Partition,
     ) -> Result<(), TransferError> {
-        let report = self.transfers.begin(partition, Kind::Hints, Some(peer.node_id()));
+        let report = self.delivery.begin(partition, Kind::Hints, Some(peer.node_id()));
         let mut from = Some(Identity(0));
         let page_records_max = self.local.settings.page_records_max.0;
         let mut count = page_records_max;
@@ -171,7 +171,7 @@ impl ReplicatedStore {
             count = page.next_count(page_records_max);
             self.deliver_those(peer, partition, &page.records, &report).await?;
             report.reached(page.next);
-            self.transfers.yielding.rest_after(page.read_for).await;
+            self.delivery.yielding.rest_after(page.read_for).await;
             from = page.next;
         }
         Ok(())
@@ -203,7 +203,7 @@ impl ReplicatedStore {
             return Ok(());
         }
         let Handed { record_count, byte_count } =
-            self.hand(peer, partition, &home, Vec::new()).await?;
+            self.delivery.hand(peer, partition, &home, Vec::new()).await?;
         report.handed(record_count, byte_count);
         Ok(())
     }

@@ -1,8 +1,7 @@
-//! Moves records to where they belong.
+//! Moves records to where they belong: copies to new primaries, missed writes and strays to the primaries.
 //!
-//! One mechanism for all causes: whoever has records that others should have offers them by name and
-//! digest and delivers those that are lacking, as replicated writes. It runs in rounds; what fails is
-//! tried again in a later one, and what was delivered before is not delivered again.
+//! It runs in rounds; what fails is tried again in a later one, and what was delivered before is not
+//! delivered again. How records get to another node is the matter of [`crate::delivery`].
 //!
 //! `docs/design/transfers.md` tells why nothing is lost or read stale meanwhile.
 
@@ -11,47 +10,34 @@ mod copies;
 pub(crate) mod damage;
 mod estimate;
 mod fill;
-pub(crate) mod hand;
-pub(crate) mod held;
 mod hinted;
-pub(crate) mod limits;
 mod operators;
-mod paged;
-mod pressure;
-mod progress;
-mod reaped;
-mod receive;
 mod sources;
-mod staging;
 pub(crate) mod strays;
-mod yielding;
 
 pub use estimate::{PlanEstimate, TransferEstimate};
-pub use limits::LimitChange;
 pub use operators::NodeTransfers;
-pub use progress::{ActiveTransfer, Kind as TransferKind, TransferStats, WaitingHints};
 
-use crate::placement::n_vals;
-use crate::placement::primaries;
-use crate::settings::TransferLimits;
-use crate::store::ReplicatedStore;
-use crate::suspects::{Suspects, Walked};
+use crate::delivery::Deliveries;
+use crate::delivery::hand::TransferError;
+use crate::delivery::progress::{TransferStats, WaitingHints};
+use crate::exchange::AntiEntropy;
+use crate::hints::Hints;
+use crate::local_node::LocalNode;
+use crate::placement::{n_vals, primaries};
+use crate::replica::Replica;
+use crate::suspects::Walked;
 use copies::{CopyStates, NewCopy};
 use fill::Fills;
-use hand::TransferError;
-use limits::Throttle;
 use parking_lot::Mutex;
-use progress::RunningTransfers;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::Partition;
-use staging::Stagings;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use yielding::Yielding;
 
 /// Pause between two rounds when nothing changes.
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
@@ -61,33 +47,29 @@ const ROUND_PAUSE: Duration = Duration::from_millis(100);
 /// all members, and has all of them look at who serves what.
 const REPORT_PAUSE: Duration = Duration::from_millis(250);
 
-/// Transfers of a node.
-pub(crate) struct Transfers {
-    pub(crate) throttle: Throttle,
-    pub(crate) yielding: Yielding,
-    active: Arc<RunningTransfers>,
-    suspects: Arc<Mutex<Suspects>>,
+/// The transfers of a node: which partitions, and records of them, other nodes should get from it, and when.
+pub struct Transfers {
+    local: Arc<LocalNode>,
+    replica: Arc<Replica>,
+    hints: Arc<Hints>,
+    pub(crate) delivery: Arc<Deliveries>,
+    anti_entropy: Arc<AntiEntropy>,
     copies: Mutex<CopyStates>,
     fills: Mutex<Fills>,
-    stagings: Stagings,
     /// Something has happened that a round should see to.
     wanted: Notify,
 }
 
 impl Transfers {
-    pub(crate) fn new(
-        limits: TransferLimits,
-        share_min_percent: u8,
-        suspects: Arc<Mutex<Suspects>>,
-    ) -> Self {
+    pub(crate) fn new(delivery: &Arc<Deliveries>, anti_entropy: &Arc<AntiEntropy>) -> Self {
         Self {
-            throttle: Throttle::new(limits),
-            yielding: Yielding::new(share_min_percent),
-            active: Arc::default(),
-            suspects,
+            local: Arc::clone(&delivery.replica.local),
+            replica: Arc::clone(&delivery.replica),
+            hints: Arc::clone(&delivery.hints),
+            delivery: Arc::clone(delivery),
+            anti_entropy: Arc::clone(anti_entropy),
             copies: Mutex::default(),
             fills: Mutex::default(),
-            stagings: Stagings::default(),
             wanted: Notify::new(),
         }
     }
@@ -100,39 +82,36 @@ enum Job {
     Share(NewCopy),
     /// Records that a raised number of replicas has given to others.
     Fill(Partition),
-    /// Delivery of the hints of a node.
+    /// Deliveries of the hints of a node.
     Hints(NodeId),
     Strays(Partition),
 }
 
-impl ReplicatedStore {
+impl Transfers {
     /// Figures of what this node hands over to others.
     #[must_use]
-    pub fn transfers(&self) -> TransferStats {
-        let stray_partition_count = self.transfers.suspects.lock().all().len() as u64;
+    pub fn stats(&self) -> TransferStats {
+        let stray_partition_count = self.delivery.suspects.lock().all().len() as u64;
         let waiting = self.copies_waiting();
         let hints = self.hints.counts().into_iter().map(|(to, (record_count, partition_count))| {
             WaitingHints { to, record_count, partition_count }
         });
         let hints = hints.collect();
-        let share = self.transfers.yielding.share();
+        let share = self.delivery.yielding.share();
         TransferStats {
             waiting,
             hints,
             stray_partition_count,
             share,
-            ..self.transfers.active.stats()
+            ..self.delivery.active.stats()
         }
     }
 
     /// Hands over what belongs to others, and tells the cluster what this node has got, until the task is
     /// dropped.
-    pub(crate) async fn run_transfers(self: Arc<Self>) {
-        let rest = Arc::clone(&self);
-        let stagings = Arc::clone(&self).run_stagings();
-        tokio::join!(biased;
-            self.run_rounds(), rest.run_reports(), rest.run_yielding(), stagings
-        );
+    pub(crate) async fn run(self: Arc<Self>) {
+        let delivery = Arc::clone(&self.delivery).run();
+        tokio::join!(biased; self.run_rounds(), self.run_reports(), delivery);
     }
 
     async fn run_rounds(self: &Arc<Self>) {
@@ -143,7 +122,7 @@ impl ReplicatedStore {
             news.mark_unchanged();
             let state = self.local.state();
             self.review(&state);
-            let is_clear = self.transfers.suspects.lock().all().is_empty();
+            let is_clear = self.delivery.suspects.lock().all().is_empty();
             // Of several layouts only the last one decides what belongs here.
             let settled = Some(state.layouts()).filter(|layouts| is_clear && !layouts.is_moving());
             self.local
@@ -157,9 +136,9 @@ impl ReplicatedStore {
             loop {
                 while self.may_begin(running.len()) {
                     let Some(job) = jobs.next() else { break };
-                    let store = Arc::clone(self);
+                    let transfers = Arc::clone(self);
                     running_jobs.insert(job);
-                    running.spawn(async move { store.run_job(job).await });
+                    running.spawn(async move { transfers.run_job(job).await });
                 }
                 tokio::select! {
                     biased;
@@ -177,7 +156,7 @@ impl ReplicatedStore {
 
     /// Whether one more partition may be handed over beside those that are.
     fn may_begin(&self, running_count: usize) -> bool {
-        let limits = self.transfer_limits();
+        let limits = self.limits();
         limits.outbound && running_count < limits.partition_count_max as usize
     }
 
@@ -193,7 +172,7 @@ impl ReplicatedStore {
                 tokio::select! {
                     biased;
                     _ = news.changed() => {}
-                    () = self.transfers.wanted.notified() => {}
+                    () = self.wanted.notified() => {}
                 }
             };
             let _ = timeout(ROUND_INTERVAL, happened).await;
@@ -225,11 +204,11 @@ impl ReplicatedStore {
     }
 
     async fn look_for_strays(self: &Arc<Self>, partition: Partition) -> Result<(), TransferError> {
-        self.transfers.suspects.lock().begin(partition);
+        self.delivery.suspects.lock().begin(partition);
         let walked = match self.hand_strays(partition, false).await {
             // A removal that a power failure undoes would leave a stray that nobody looks for.
             Ok(Walked::Clean) => {
-                self.all_synced().await.map(|()| Walked::Clean).map_err(Into::into)
+                self.delivery.all_synced().await.map(|()| Walked::Clean).map_err(Into::into)
             }
             walked => walked,
         };
@@ -237,7 +216,7 @@ impl ReplicatedStore {
             Ok(walked) => (walked, Ok(())),
             Err(fault) => (Walked::Unfinished, Err(fault)),
         };
-        self.transfers.suspects.lock().end(partition, walked);
+        self.delivery.suspects.lock().end(partition, walked);
         done
     }
 
@@ -245,7 +224,7 @@ impl ReplicatedStore {
     /// have become primary of fewer.
     fn review(&self, state: &State) {
         // In one step: who is told of the newer state is told of what is suspected by it.
-        let mut suspects = self.transfers.suspects.lock();
+        let mut suspects = self.delivery.suspects.lock();
         if !suspects.review(state) {
             return;
         }
@@ -261,6 +240,6 @@ impl ReplicatedStore {
 
     /// Suspected partitions of which some stray may be handed over now.
     fn stray_jobs(&self) -> Vec<Partition> {
-        self.transfers.suspects.lock().ready(|node| self.local.reachable(node).is_some())
+        self.delivery.suspects.lock().ready(|node| self.local.reachable(node).is_some())
     }
 }

@@ -1,10 +1,10 @@
 //! Transfers as operators see and change them on all nodes, through the one that they ask.
 
-use super::limits::LimitChange;
-use super::progress::{ActiveTransfer, Kind, TransferStats, WaitingHints};
+use super::Transfers;
+use crate::delivery::limits::LimitChange;
+use crate::delivery::progress::{ActiveTransfer, Kind, TransferStats, WaitingHints};
 use crate::refusal::refuse;
 use crate::settings::TransferLimits;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Lane, NodeId, Replies, Responder};
@@ -33,21 +33,34 @@ pub struct NodeTransfers {
     pub figures: NodeFigures,
 }
 
-impl ReplicatedStore {
+impl Transfers {
+    /// How much transfers of this node may take.
+    #[must_use]
+    pub fn limits(&self) -> TransferLimits {
+        self.delivery.throttle.limits()
+    }
+
+    /// Changes how much transfers of this node may take: bytes a second at once, all else from the next batch
+    /// and round on. What is switched off ends with the batch that is under way, and goes on from there when
+    /// it is switched on again.
+    pub fn set_limits(&self, limits: TransferLimits) {
+        self.delivery.throttle.set(limits);
+    }
+
     /// The records that this node stores and hands over.
     #[must_use]
-    pub fn own_transfers(&self) -> NodeTransfers {
+    pub fn own_report(&self) -> NodeTransfers {
         NodeTransfers {
             live_bytes: self.local.engine.stats().live_bytes(),
-            limits: self.transfer_limits(),
-            stats: TransferStats { waiting: BTreeMap::new(), ..self.transfers() },
-            figures: self.node_figures(),
+            limits: self.limits(),
+            stats: TransferStats { waiting: BTreeMap::new(), ..self.stats() },
+            figures: self.local.node_figures(),
         }
     }
 
     /// The records that all members store and hand over, as far as they answer within seconds; this node
     /// always does.
-    pub async fn all_transfers(&self) -> BTreeMap<NodeId, NodeTransfers> {
+    pub async fn reports(&self) -> BTreeMap<NodeId, NodeTransfers> {
         let members: Vec<NodeId> =
             self.local.state().members().iter().map(|each| each.id).collect();
         self.ask_members(&members, METHOD_ASK_TRANSFERS, &AskTransfers {}, || {}).await
@@ -55,7 +68,7 @@ impl ReplicatedStore {
 
     /// Changes the limits of members, and gives what they are then. Who is not in the answer could not be
     /// asked: its limits may or may not have changed.
-    pub async fn change_transfer_limits(
+    pub async fn change_limits(
         &self,
         members: &[NodeId],
         change: LimitChange,
@@ -66,7 +79,7 @@ impl ReplicatedStore {
             inbound: change.inbound,
             outbound: change.outbound,
         };
-        let here = || self.set_transfer_limits(change.of(self.transfer_limits()));
+        let here = || self.set_limits(change.of(self.limits()));
         self.ask_members(members, METHOD_SET_TRANSFERS, &set, here).await
     }
 
@@ -85,7 +98,7 @@ impl ReplicatedStore {
         for node in members {
             if *node == own {
                 here();
-                reports.insert(own, self.own_transfers());
+                reports.insert(own, self.own_report());
             } else if let Some(peer) = self.local.reachable(*node) {
                 let slot = asked.len() as u16;
                 if peer.send(method, header, b"", Lane::Small, &replies, slot).is_ok() {
@@ -106,7 +119,7 @@ impl ReplicatedStore {
     }
 
     pub(crate) fn serve_ask_transfers(&self, reply: Responder) {
-        reply.send(&report(&self.own_transfers()), b"");
+        reply.send(&report(&self.own_report()), b"");
     }
 
     pub(crate) fn serve_set_transfers(&self, request: &IncomingRequest, reply: Responder) {
@@ -121,8 +134,8 @@ impl ReplicatedStore {
             inbound: set.inbound,
             outbound: set.outbound,
         };
-        self.set_transfer_limits(change.of(self.transfer_limits()));
-        reply.send(&report(&self.own_transfers()), b"");
+        self.set_limits(change.of(self.limits()));
+        reply.send(&report(&self.own_report()), b"");
     }
 }
 

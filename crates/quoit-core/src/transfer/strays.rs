@@ -5,14 +5,14 @@
 //! written here meanwhile, they are removed here. A node that becomes a primary shares with the others
 //! what it has already, which nobody else may know.
 
+use super::Transfers;
 use super::damage::Damage;
-use super::hand::{Handed, TransferError};
-use super::progress::{Kind, Report};
+use crate::delivery::hand::{Handed, TransferError};
+use crate::delivery::progress::{Kind, Report};
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::placement::{n_val_of, primaries};
 use crate::records::size_of;
-use crate::store::ReplicatedStore;
 use crate::suspects::Walked;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, State};
@@ -52,7 +52,7 @@ pub(super) fn next_count(records: &[(Bytes, Record)], most: usize) -> usize {
     count.map_or(most, |count| (count as usize).clamp(1, most))
 }
 
-impl ReplicatedStore {
+impl Transfers {
     /// Hands over the strays of a partition. With `shares` the records that this node is to keep are
     /// handed to their other primaries too.
     pub(super) async fn hand_strays(
@@ -83,14 +83,14 @@ impl ReplicatedStore {
             }
             if homes.iter().any(|home| matches!(home, Home::At { nodes, .. } if !nodes.is_empty()))
             {
-                let begin = || self.transfers.begin(partition, Kind::Strays, None);
+                let begin = || self.delivery.begin(partition, Kind::Strays, None);
                 let report = report.get_or_insert_with(begin);
                 if !self.hand_page(partition, &page.records, &homes, report).await? {
                     walked = Walked::Unfinished;
                 }
                 report.reached(page.next);
             }
-            self.transfers.yielding.rest_after(page.read_for).await;
+            self.delivery.yielding.rest_after(page.read_for).await;
             from = page.next;
         }
         Ok(walked)
@@ -123,11 +123,11 @@ impl ReplicatedStore {
         for (node, (records, clocks)) in by_node {
             let Some(peer) = self.local.reachable(node) else { return Ok(false) };
             let Handed { record_count, byte_count } =
-                self.hand(&peer, partition, &records, clocks).await?;
+                self.delivery.hand(&peer, partition, &records, clocks).await?;
             report.handed(record_count, byte_count);
         }
-        let store = Arc::clone(self);
-        let remove = move || store.remove_strays(partition, &leaving);
+        let transfers = Arc::clone(self);
+        let remove = move || transfers.remove_strays(partition, &leaving);
         Ok(self.local.settings.blocking.behind(remove).await?)
     }
 
@@ -136,10 +136,14 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         records: &[(Bytes, Record)],
     ) -> Result<Vec<Bytes>, TransferError> {
-        let store = Arc::clone(self);
+        let transfers = Arc::clone(self);
         let records = records.to_vec();
-        let clocks =
-            move || Ok(records.iter().map(|(key, record)| store.told_clock(key, record)).collect());
+        let clocks = move || {
+            Ok(records
+                .iter()
+                .map(|(key, record)| transfers.delivery.told_clock(key, record))
+                .collect())
+        };
         Ok(self.local.settings.blocking.behind(clocks).await?)
     }
 
@@ -180,9 +184,9 @@ impl ReplicatedStore {
         from: Identity,
         count: usize,
     ) -> Result<Page, TransferError> {
-        let store = Arc::clone(self);
-        let count = self.transfers.yielding.stride(count);
-        let fold = move || Ok(store.local.records.fold_roots(partition, from, count)?);
+        let transfers = Arc::clone(self);
+        let count = self.delivery.yielding.stride(count);
+        let fold = move || Ok(transfers.local.records.fold_roots(partition, from, count)?);
         let began = Instant::now();
         let mut page = self.local.settings.blocking.behind(fold.clone()).await?;
         let mut damage = Damage::Healed;

@@ -52,7 +52,7 @@ impl Pair {
         let bounds =
             BatchBounds { count_max: 100, bytes_max: 1 << 20, sink: Some(SINK), takes_deltas };
         let patience = Patience::UpTo(Duration::ZERO);
-        self.source().take_queued("out", lease, bounds, patience).await.unwrap()
+        self.source().replication().take_queued("out", lease, bounds, patience).await.unwrap()
     }
 
     /// Entries of the source, taken for good.
@@ -72,11 +72,11 @@ impl Pair {
         match entry.value {
             QueuedValue::Delta { delta, last_modified_us } => {
                 let arrived = ArrivedDelta { delta, last_modified_us };
-                store.join_arrived(&entry.key, &arrived, &arrival).await.unwrap()
+                store.replication().join_arrived(&entry.key, &arrived, &arrival).await.unwrap()
             }
             value => {
                 let object = value.object().unwrap().expect("an object");
-                store.store_arrived(&entry.key, &object, &arrival).await.unwrap();
+                store.replication().store_arrived(&entry.key, &object, &arrival).await.unwrap();
                 DeltaOutcome::Joined
             }
         }
@@ -155,7 +155,8 @@ impl CopyElsewhere for SourceCopy {
         asked: Bytes,
     ) -> Pin<Box<dyn Future<Output = RangesAnswer> + Send + 'a>> {
         Box::pin(async move {
-            let (answer, items) = self.store.tell_ranges(question, asked).await.unwrap()?;
+            let (answer, items) =
+                self.store.anti_entropy().tell_ranges(question, asked).await.unwrap()?;
             self.byte_count += answer.len() + items.len();
             Some((answer, items))
         })
@@ -174,7 +175,7 @@ async fn a_cluster_behind_a_gap_fetches_the_ranges_that_differ() {
     let mut united = Vec::new();
     for node in &pair.sink.nodes {
         let mut copy = SourceCopy { store: Arc::clone(&pair.source.nodes[0].store), byte_count: 0 };
-        let done = node.store.unite_with_elsewhere(&entry.key, &mut copy, &arrival);
+        let done = node.store.replication().unite_with_elsewhere(&entry.key, &mut copy, &arrival);
         if done.await.unwrap() {
             assert!(copy.byte_count < 8_000, "{} bytes", copy.byte_count);
             united.push(copy.byte_count);
@@ -201,7 +202,8 @@ async fn what_no_node_has_in_pages_is_not_fetched_by_ranges() {
     };
     for (from, to) in [(&pair.sink, &fresh), (&fresh, &pair.sink)] {
         let store = &to.nodes[1].store;
-        let united = store.unite_with_elsewhere(&name, &mut copy(from), &arrival).await;
+        let united =
+            store.replication().unite_with_elsewhere(&name, &mut copy(from), &arrival).await;
         assert!(!united.unwrap());
     }
     assert_eq!(pair.set(&pair.sink).await, numbered(0..2_000));

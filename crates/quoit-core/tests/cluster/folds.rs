@@ -44,7 +44,7 @@ async fn fold_some(
     kind: FoldKind,
     limit: u64,
 ) -> Result<(Vec<FoldFound>, FoldProgress), RequestError> {
-    let mut fold = cluster.nodes[node].store.fold(range, kind, limit).await?;
+    let mut fold = cluster.nodes[node].store.folds().begin(range, kind, limit).await?;
     let mut found = Vec::new();
     while let Some(some) = fold.step().await? {
         found.extend(some);

@@ -51,7 +51,7 @@ async fn begin(cluster: &Cluster, inputs: Value, query: Value) -> Result<JobRun,
         }
         other => panic!("{other:?}"),
     };
-    cluster.nodes[0].store.begin_job(&job, inputs, &settings()).await
+    cluster.nodes[0].store.jobs().begin(&job, inputs, &settings()).await
 }
 
 /// Runs a job at node 0: its outputs in order.

@@ -91,7 +91,8 @@ async fn listings_and_folds_are_counted_when_they_begin_and_when_they_end() {
     let range = |bucket_type: &'static str| RecordRange::all(bucket_type.into(), "bucket".into());
     let keys = store.listings().list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
     let buckets = store.listings().list_buckets(b"default").await.unwrap();
-    let fold = store.fold(range("default"), FoldKind::ObjectStats, u64::MAX).await.unwrap();
+    let fold =
+        store.folds().begin(range("default"), FoldKind::ObjectStats, u64::MAX).await.unwrap();
     assert_eq!((active(LongRequest::Listing), active(LongRequest::Fold)), (2, 1));
     let query = |bucket_type: &'static str| {
         IndexQuery::new(bucket_type.into(), "bucket".into(), IndexSelection::Keys(KeyBounds::ALL))
@@ -106,7 +107,7 @@ async fn listings_and_folds_are_counted_when_they_begin_and_when_they_end() {
     assert!(store.listings().list_keys(unknown).await.is_err());
     assert!(store.listings().list_buckets(b"unknown").await.is_err());
     assert!(store.listings().list_keys_in_order(query("unknown")).await.is_err());
-    assert!(store.fold(range("unknown"), FoldKind::ObjectStats, u64::MAX).await.is_err());
+    assert!(store.folds().begin(range("unknown"), FoldKind::ObjectStats, u64::MAX).await.is_err());
     assert_eq!((active(LongRequest::Listing), active(LongRequest::Fold)), (0, 0));
     assert_eq!((total(Counter::Listings), total(Counter::ListingErrors)), (6, 3));
     assert_eq!((total(Counter::Folds), total(Counter::FoldErrors)), (3, 1));

@@ -80,7 +80,11 @@ async fn arrives(cluster: &Cluster, at: KeyRef<'static>, object: &Object) {
     let (name, dw) = (Bytes::from(at.encoded().to_vec()), Quorum::Quorum);
     let arrival = Arrival { visited: None, may_be_again: false, dw };
     for node in &cluster.nodes {
-        node.store.store_arrived(&name, object, &arrival).await.expect("it need not be stored");
+        node.store
+            .replication()
+            .store_arrived(&name, object, &arrival)
+            .await
+            .expect("it need not be stored");
     }
 }
 
@@ -100,7 +104,8 @@ async fn taken(node: &Node) -> Vec<QueuedValue> {
     let bounds = BatchBounds { count_max: 10, bytes_max: 1 << 20, sink: None, takes_deltas: false };
     let (queues, patience) = (node.store.source_queues(), Patience::UpTo(Duration::ZERO));
     let lease = queues.lease();
-    let entries = node.store.take_queued("out", &lease, bounds, patience).await.unwrap();
+    let entries =
+        node.store.replication().take_queued("out", &lease, bounds, patience).await.unwrap();
     let sequences: Vec<_> = entries.iter().map(|entry| entry.sequence).collect();
     queues.confirm("out", &lease, &sequences);
     entries.into_iter().map(|entry| entry.value).collect()
@@ -172,7 +177,9 @@ async fn reap_records_wait_until_the_sink_of_the_member_that_deleted_knows() {
         for node in &cluster.nodes {
             let queues = node.store.source_queues();
             let lease = queues.lease();
-            for queued in node.store.take_queued("out", &lease, bounds, patience).await.unwrap() {
+            for queued in
+                node.store.replication().take_queued("out", &lease, bounds, patience).await.unwrap()
+            {
                 match queued.value {
                     QueuedValue::Tombstone(_) => unconfirmed.push((node, queued.sequence)),
                     _ => queues.confirm("out", &lease, &[queued.sequence]),

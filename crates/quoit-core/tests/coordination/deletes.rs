@@ -114,7 +114,7 @@ async fn another_cluster_does_not_bring_back_what_a_lone_node_has_reaped() {
             fixture.reap().await;
             assert_eq!(fixture.get(at).await, None);
             let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Count(0) };
-            fixture.store.store_arrived(&name, &old, &arrival).await.unwrap();
+            fixture.store.replication().store_arrived(&name, &old, &arrival).await.unwrap();
             // Without a link it can't arrive, and no reap record is made for it.
             assert_eq!(fixture.get(at).await.is_none(), has_link, "{delete_mode:?}");
         }

@@ -112,6 +112,6 @@ impl Fixture {
     }
 
     pub async fn reap(&self) -> usize {
-        self.store.reap_step(Some(3_000)).await.unwrap()
+        self.store.reaper().reap_step(Some(3_000)).await.unwrap()
     }
 }

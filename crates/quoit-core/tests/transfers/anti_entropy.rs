@@ -33,7 +33,7 @@ async fn what_a_primary_has_lost_is_given_back_without_a_read() {
     assert!(total(&cluster, Counter::ExchangeKeysRepaired) >= lost.len() as u64);
     assert_eq!(total(&cluster, Counter::ExchangeErrors), 0);
     let repaired: u64 = (1..=5)
-        .flat_map(|number| cluster.store(number).exchange_stats().partitions)
+        .flat_map(|number| cluster.store(number).anti_entropy().stats().partitions)
         .map(|partition| partition.repaired_max)
         .sum();
     assert!(repaired > 0);
@@ -90,7 +90,7 @@ async fn equal_copies_cost_one_message() {
     let in_sync = total(&cluster, Counter::ExchangesInSync);
     assert!(in_sync >= 6, "{in_sync} exchanges");
     assert_eq!(total(&cluster, Counter::Exchanges), in_sync);
-    for partition in cluster.store(1).exchange_stats().partitions {
+    for partition in cluster.store(1).anti_entropy().stats().partitions {
         assert!(partition.all_ago.is_some_and(|ago| ago < ROUND), "{partition:?}");
         assert!(partition.last_ago <= partition.all_ago, "{partition:?}");
     }
@@ -199,10 +199,10 @@ async fn who_waits_for_an_exchange_has_it_soon() {
     let cluster = TestCluster::joined(3).await;
     cluster.put_many(1, COUNT).await;
     cluster.pass(ROUND).await;
-    let first = |cluster: &TestCluster| cluster.store(1).exchange_stats().partitions[0];
+    let first = |cluster: &TestCluster| cluster.store(1).anti_entropy().stats().partitions[0];
     let (pause, partition) = (Duration::from_secs(6), first(&cluster).partition);
     cluster.pass(pause).await;
-    cluster.store(1).want_exchange(&[partition]);
+    cluster.store(1).anti_entropy().want_exchange(&[partition]);
     cluster.pass(pause).await;
     assert!(first(&cluster).all_ago <= Some(pause), "{:?}", first(&cluster));
 }

@@ -86,7 +86,7 @@ async fn copies_stay_as_long_as_it_can_not_be_noted_that_they_go() {
     };
     cluster.until("the fourth has its copies", || holders(&cluster) > 3 * COUNT).await;
     cluster.pass(Duration::from_secs(10)).await;
-    let suspects = |number| cluster.store(number).transfers().stray_partition_count;
+    let suspects = |number| cluster.store(number).transfers().stats().stray_partition_count;
     assert!((1..=3).map(suspects).sum::<u64>() > 0);
     assert!(holders(&cluster) > 3 * COUNT, "nothing was removed");
     (1..=3).for_each(|number| cluster.counters(number).set_full(false));
@@ -188,7 +188,7 @@ async fn a_large_set_that_has_missed_a_change_is_sent_what_differs() {
     // What the others have kept for it does not come: it finds out itself.
     for number in [1, 2] {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
-        cluster.store(number).set_transfer_limits(limits);
+        cluster.store(number).transfers().set_limits(limits);
     }
     cluster.start(3).await;
     cluster.pass(Duration::from_secs(100)).await;
@@ -214,7 +214,7 @@ async fn a_large_set_in_a_map_that_has_missed_a_change_is_sent_what_differs() {
     // What the others have kept for it does not come: it finds out itself.
     for number in [1, 2] {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
-        cluster.store(number).set_transfer_limits(limits);
+        cluster.store(number).transfers().set_limits(limits);
     }
     cluster.start(3).await;
     cluster.pass(Duration::from_secs(100)).await;
@@ -243,7 +243,8 @@ async fn what_was_kept_for_a_large_set_is_handed_over_by_what_differs() {
         assert_eq!(size_at(&cluster, number, key).await, 20_001, "node {number}");
     }
     assert_eq!(total(&cluster, Counter::ReplicaPuts), puts_before);
-    let handed: u64 = (1..=2).map(|number| cluster.store(number).transfers().byte_count).sum();
+    let handed: u64 =
+        (1..=2).map(|number| cluster.store(number).transfers().stats().byte_count).sum();
     assert!(handed > 0 && handed < 12_000, "{handed} bytes were sent");
 }
 
@@ -253,7 +254,7 @@ async fn a_read_of_copies_that_differ_repairs_them_by_what_differs() {
     let key = key_in("sets", "large");
     for number in [1, 2] {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
-        cluster.store(number).set_transfer_limits(limits);
+        cluster.store(number).transfers().set_limits(limits);
     }
     cluster.start(3).await;
     cluster.until("it is back", || cluster.control(1).is_reachable(id(3))).await;
@@ -276,7 +277,7 @@ async fn a_copy_that_is_behind_is_fetched_where_nothing_may_be_sent() {
     cluster.start(3).await;
     for number in 1..=3 {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
-        cluster.store(number).set_transfer_limits(limits);
+        cluster.store(number).transfers().set_limits(limits);
     }
     cluster.pass(Duration::from_secs(100)).await;
     assert_eq!(size_at(&cluster, 3, key).await, 20_001);
@@ -303,7 +304,7 @@ async fn a_copy_that_is_behind_and_damaged_holds_up_no_other() {
     }
     for number in [1, 2] {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
-        cluster.store(number).set_transfer_limits(limits);
+        cluster.store(number).transfers().set_limits(limits);
     }
     cluster.start(3).await;
     // Long before nodes look for damage themselves.

@@ -23,7 +23,7 @@ async fn until_whole(cluster: &TestCluster) {
 }
 
 fn handed_count(cluster: &TestCluster) -> u64 {
-    let handed = |number| cluster.store(number).transfers().record_count;
+    let handed = |number| cluster.store(number).transfers().stats().record_count;
     cluster.running().into_iter().map(handed).sum()
 }
 
@@ -138,11 +138,12 @@ async fn a_copy_that_waits_for_a_node_which_is_away_names_it() {
     cluster.set_records(3, &[]);
     cluster.kill(2);
     cluster.start_after_loss(3).await;
-    let awaited = || cluster.store(1).awaited_after_loss().remove(&id(3)).unwrap_or_default();
+    let awaited =
+        || cluster.store(1).transfers().awaited_after_loss().remove(&id(3)).unwrap_or_default();
     cluster.until("the second node is missed", || awaited() == [id(2)].into()).await;
     cluster.pass(Duration::from_secs(60)).await;
     assert!(cluster.control(1).read().layouts().lost_copies().next().is_some());
     cluster.start(2).await;
     until_whole(&cluster).await;
-    assert!(cluster.store(1).awaited_after_loss().is_empty());
+    assert!(cluster.store(1).transfers().awaited_after_loss().is_empty());
 }

@@ -487,7 +487,7 @@ impl TestCluster {
 
     pub fn set_limits(&self, limits: TransferLimits) {
         for number in self.running() {
-            self.store(number).set_transfer_limits(limits);
+            self.store(number).transfers().set_limits(limits);
         }
     }
 
@@ -583,7 +583,7 @@ impl TestCluster {
 
     /// Records and whole partitions that a node knows others to have missed.
     pub fn hint_counts(&self, number: u8) -> (u64, u64) {
-        let hints = self.store(number).transfers().hints;
+        let hints = self.store(number).transfers().stats().hints;
         hints.iter().fold((0, 0), |(records, partitions), each| {
             (records + each.record_count, partitions + each.partition_count)
         })

@@ -85,7 +85,7 @@ async fn with_waiting_hints() -> TestCluster {
     }
     assert_eq!(cluster.hint_counts(1), (COUNT as u64, 0));
     let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
-    cluster.store(1).set_transfer_limits(limits);
+    cluster.store(1).transfers().set_limits(limits);
     cluster.start(3).await;
     cluster.until("it is back", || cluster.control(1).is_reachable(id(3))).await;
     cluster

@@ -42,7 +42,7 @@ async fn a_listing_goes_on_with_other_nodes_when_what_it_lists_here_moves_to_the
     cluster.until_moved(1, 0).await;
     let is_moved = |index: usize| !cluster.holders(&format!("key {index}")).contains(&id(1));
     let moved_count = || (0..COUNT).filter(|index| is_moved(*index)).count();
-    let strays = || cluster.store(1).transfers().stray_partition_count;
+    let strays = || cluster.store(1).transfers().stats().stray_partition_count;
     cluster.until("strays are removed", || moved_count() > 0 && strays() == 0).await;
     while let Some(chunk) = listing.next().await.unwrap() {
         keys.extend(chunk);

@@ -133,14 +133,14 @@ async fn a_copy_is_complete_only_when_all_its_sources_have_handed_over() {
         bytes_per_sec_max: 30,
         ..TransferLimits::default()
     };
-    cluster.store(2).set_transfer_limits(slow);
+    cluster.store(2).transfers().set_limits(slow);
     cluster.commit(1).await;
     cluster.pass(Duration::from_secs(20)).await;
     let incomplete_elsewhere =
         cluster.control(1).read().layouts().incomplete().filter(|(_, node)| *node != id(2)).count();
     // One of them has the slow node as its only source.
     assert!(incomplete_elsewhere > 1, "{incomplete_elsewhere}");
-    cluster.store(2).set_transfer_limits(TransferLimits::default());
+    cluster.store(2).transfers().set_limits(TransferLimits::default());
     cluster.until_moved(1, COUNT).await;
 }
 
@@ -157,7 +157,8 @@ async fn what_is_written_while_partitions_move_is_read_at_once_and_later() {
         ..TransferLimits::default()
     });
     cluster.commit(2).await;
-    let moved = || -> u64 { (1..=5).map(|node| cluster.store(node).transfers().byte_count).sum() };
+    let moved =
+        || -> u64 { (1..=5).map(|node| cluster.store(node).transfers().stats().byte_count).sum() };
     let is_moving = || cluster.control(1).read().layouts().is_moving();
     for index in COUNT / 2..COUNT {
         let (name, value) = (format!("key {index}"), format!("value {index}"));
@@ -188,9 +189,11 @@ async fn transfers_tell_how_far_they_are_and_keep_their_limits() {
     };
     cluster.set_limits(limits);
     cluster.commit(1).await;
-    cluster.until("something moves", || cluster.store(1).transfers().byte_count > 500_000).await;
+    cluster
+        .until("something moves", || cluster.store(1).transfers().stats().byte_count > 500_000)
+        .await;
     let began = Instant::now();
-    let before = cluster.store(1).transfers();
+    let before = cluster.store(1).transfers().stats();
     assert_eq!(before.active.len(), 3);
     let waiting = before.waiting[&id(2)];
     assert!((3..16).contains(&waiting), "{waiting} of 16 partitions wait");
@@ -198,12 +201,14 @@ async fn transfers_tell_how_far_they_are_and_keep_their_limits() {
         assert_eq!((transfer.kind, transfer.to), (TransferKind::Ownership, Some(id(2))));
         assert!((0.0..=1.0).contains(&transfer.fraction));
     }
-    cluster.until("more moves", || cluster.store(1).transfers().byte_count > 1_000_000).await;
-    let byte_count = cluster.store(1).transfers().byte_count - before.byte_count;
+    cluster
+        .until("more moves", || cluster.store(1).transfers().stats().byte_count > 1_000_000)
+        .await;
+    let byte_count = cluster.store(1).transfers().stats().byte_count - before.byte_count;
     let rate = byte_count as f64 / began.elapsed().as_secs_f64();
     // Each transfer may have a batch under way.
     assert!((50_000.0..200_000.0).contains(&rate), "{rate} bytes a second");
-    assert_eq!(cluster.store(1).transfer_limits(), limits);
+    assert_eq!(cluster.store(1).transfers().limits(), limits);
 }
 
 #[tokio::test(start_paused = true)]

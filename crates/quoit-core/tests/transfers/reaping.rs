@@ -86,8 +86,9 @@ async fn former_primaries_of_a_bucket_with_fewer_replicas_do_not_bring_back_what
 async fn records_of_a_bucket_with_more_replicas_than_classes_are_no_strays() {
     let cluster = TestCluster::joined(16).await;
     cluster.create_type("t", json!({"n_val": 16})).await;
-    let is_settled =
-        || (1..=16).all(|number| cluster.store(number).transfers().stray_partition_count == 0);
+    let is_settled = || {
+        (1..=16).all(|number| cluster.store(number).transfers().stats().stray_partition_count == 0)
+    };
     cluster.until("no partition is suspected after the start", is_settled).await;
     for index in 0..5 {
         let name = name(index);
@@ -214,13 +215,13 @@ async fn reap_records_are_kept_until_all_members_have_reported() {
     assert!(count >= 9);
     cluster.pass(Duration::from_secs(600)).await;
     assert_eq!(reap_record_count(&cluster), count);
-    let held_up = cluster.store(1).reap_records_held_up();
+    let held_up = cluster.store(1).reaper().reap_records_held_up();
     assert_eq!(held_up.away.len(), 1);
     assert!(held_up.away[0].starts_with(&format!("n{away}@")), "{held_up:?}");
     cluster.start(away).await;
     cluster.pass(Duration::from_secs(600)).await;
     assert_eq!(reap_record_count(&cluster), 0);
-    assert!(cluster.store(1).reap_records_held_up().away.is_empty());
+    assert!(cluster.store(1).reaper().reap_records_held_up().away.is_empty());
     assert_eq!(shown(&cluster, "default").await, 0);
     assert_eq!(left(&cluster, "default"), 0);
 }

@@ -212,7 +212,7 @@ async fn exchanges_come_to_an_end_after_an_n_val_was_changed() {
     cluster.pass(Duration::from_secs(300)).await;
     assert_eq!(repaired(&cluster), before);
     assert!(are_on_primaries(&cluster, 3));
-    let strays = |number| cluster.store(number).transfers().stray_partition_count;
+    let strays = |number| cluster.store(number).transfers().stats().stray_partition_count;
     assert!(cluster.running().into_iter().all(|number| strays(number) == 0));
 }
 

@@ -221,7 +221,7 @@ async fn a_node_that_dies_in_the_middle_begins_anew_and_has_nothing_left_over() 
     cluster.pass(Duration::from_secs(5)).await;
     for number in [1, 2] {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
-        cluster.store(number).set_transfer_limits(limits);
+        cluster.store(number).transfers().set_limits(limits);
     }
     assert!(!cluster.pages(3, &key.encoded()).is_empty());
     cluster.start(3).await;

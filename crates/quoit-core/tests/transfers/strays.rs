@@ -17,9 +17,10 @@ async fn what_stand_ins_took_goes_to_the_primary_that_is_back() {
     assert!((0..COUNT).any(|index| has_stand_in(&cluster, index)), "fallbacks took something");
     cluster.start(5).await;
     cluster.until_moved(5, COUNT).await;
-    let handed: u64 = (1..=4).map(|number| cluster.store(number).transfers().record_count).sum();
+    let handed: u64 =
+        (1..=4).map(|number| cluster.store(number).transfers().stats().record_count).sum();
     assert!(handed > 0);
-    assert_eq!(cluster.store(1).transfers().waiting.get(&id(5)), None);
+    assert_eq!(cluster.store(1).transfers().stats().waiting.get(&id(5)), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -33,7 +34,7 @@ async fn stand_ins_keep_what_they_took_as_long_as_a_primary_is_away() {
     let after: Vec<_> = (0..COUNT).map(|index| cluster.holders(&format!("key {index}"))).collect();
     assert_eq!(before, after);
     let suspects: u64 =
-        (1..=4).map(|number| cluster.store(number).transfers().stray_partition_count).sum();
+        (1..=4).map(|number| cluster.store(number).transfers().stats().stray_partition_count).sum();
     assert!(suspects > 0);
 }
 
@@ -77,7 +78,7 @@ async fn what_was_replaced_meanwhile_is_not_delivered() {
     let has_new = |name: &String| cluster.holders(name).is_superset(&cluster.primaries(1, name));
     cluster.until("all primaries have it", || strays.iter().all(has_new)).await;
     let handed = |cluster: &TestCluster| {
-        let counts = (1..=5).map(|number| cluster.store(number).transfers().record_count);
+        let counts = (1..=5).map(|number| cluster.store(number).transfers().stats().record_count);
         counts.sum::<u64>()
     };
     let before = handed(&cluster);
@@ -179,7 +180,7 @@ async fn a_node_that_leaves_stays_until_it_has_handed_over_its_strays() {
         bytes_per_sec_max: 300,
         ..TransferLimits::default()
     };
-    cluster.store(5).set_transfer_limits(slow);
+    cluster.store(5).transfers().set_limits(slow);
     cluster.stage(StagedChange::Leave { node: id(5) }).await;
     cluster.commit(1).await;
     let departure = cluster.control(5).departure();
@@ -198,7 +199,7 @@ async fn what_a_leaver_still_has_does_not_bring_back_what_the_last_node_has_reap
         let has_moved = || !cluster.control(1).read().layouts().is_moving();
         cluster.until("the leaver is in no layout any more", has_moved).await;
         let all = TransferLimits::default();
-        cluster.store(2).set_transfer_limits(TransferLimits { outbound: false, ..all });
+        cluster.store(2).transfers().set_limits(TransferLimits { outbound: false, ..all });
         let names = || (0..COUNT).map(|index| format!("key {index}"));
         for name in names() {
             cluster.delete(1, &name).await;
@@ -209,7 +210,7 @@ async fn what_a_leaver_still_has_does_not_bring_back_what_the_last_node_has_reap
         let is_left = |name: &String| cluster.record(2, key(name)).is_some();
         assert!(names().any(|name| is_left(&name)), "the leaver has copies yet");
         let departure = cluster.control(2).departure();
-        cluster.store(2).set_transfer_limits(all);
+        cluster.store(2).transfers().set_limits(all);
         cluster.until("the leaver goes", || departure.borrow().is_some()).await;
         for name in names() {
             assert_eq!(cluster.get(1, &name).await, None, "{name} {delete_mode:?}");

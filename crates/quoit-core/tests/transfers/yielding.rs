@@ -23,7 +23,7 @@ async fn read_for(cluster: &TestCluster, delay: Duration, seconds: u64) {
 }
 
 fn share(cluster: &TestCluster, number: u8) -> f64 {
-    cluster.store(number).transfers().share
+    cluster.store(number).transfers().stats().share
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,14 +46,14 @@ async fn a_sender_rests_while_requests_are_slow_and_ends_all_the_same() {
     cluster.add().await;
     cluster.join(4).await;
     cluster.commit(1).await;
-    cluster.until("it moves", || !cluster.store(1).transfers().active.is_empty()).await;
+    cluster.until("it moves", || !cluster.store(1).transfers().stats().active.is_empty()).await;
     read_for(&cluster, Duration::from_millis(2), 5).await;
     assert_eq!(share(&cluster, 1), 1.0, "requests are as usual");
     let mut least: f64 = 1.0;
     for _ in 0..10 {
         read_for(&cluster, Duration::from_millis(10), 1).await;
         least = least.min(share(&cluster, 1));
-        assert!(!cluster.store(1).transfers().active.is_empty(), "it lasts");
+        assert!(!cluster.store(1).transfers().stats().active.is_empty(), "it lasts");
     }
     assert!(least < 0.3, "{least}");
     cluster.set_limits(TransferLimits::default());

@@ -85,7 +85,7 @@ impl Bootstrap {
                 return Err(BootstrapError::Protocol(peer.to_string()));
             }
             match self.ring_size(peer).await {
-                Ok(ring_size) => return Ok(self.store.copied_shares(ring_size)),
+                Ok(ring_size) => return Ok(self.store.replication().copied_shares(ring_size)),
                 Err(why) => fault = format!("{peer}: {why}"),
             }
         }
@@ -93,7 +93,10 @@ impl Bootstrap {
     }
 
     async fn ring_size(&self, peer: &PeerAddress) -> Result<u16, CopyFault> {
-        CopyPeer::connect(&self.dialer, peer, self.store.cluster()).await?.ring_size().await
+        CopyPeer::connect(&self.dialer, peer, self.store.replication().cluster())
+            .await?
+            .ring_size()
+            .await
     }
 
     /// Copies these partitions from now on. Those that were copied already, by the same peers, stay so.
@@ -222,7 +225,8 @@ impl Bootstrap {
         partition: u16,
         from: &mut u64,
     ) -> Result<bool, CopyFault> {
-        let mut peer = CopyPeer::connect(&self.dialer, peer, self.store.cluster()).await?;
+        let mut peer =
+            CopyPeer::connect(&self.dialer, peer, self.store.replication().cluster()).await?;
         let Some(mut page) = peer.page(partition, *from).await? else { return Ok(false) };
         loop {
             let records = std::mem::take(&mut page.records);
@@ -251,7 +255,7 @@ impl Bootstrap {
     }
 
     async fn store(&self, records: Vec<CopiedRecord>) -> Result<u64, CopyFault> {
-        let stored = self.store.store_copied(records).await;
+        let stored = self.store.replication().store_copied(records).await;
         stored.map_err(|fault| {
             let remedy = match fault {
                 RequestError::NoSuchType(_) => {

@@ -51,7 +51,7 @@ impl FullSync {
 
     /// Tells the other nodes by a command; this one knows already.
     async fn tell_others(&self, command: Value) {
-        self.store.command_others(command.to_string().into(), TELL_LIMIT).await;
+        self.store.replication().command_others(command.to_string().into(), TELL_LIMIT).await;
     }
 
     /// A full-sync begins, on this node or another one of the cluster.

@@ -134,7 +134,7 @@ impl FullSync {
     }
 
     fn next_turn(&self, now_secs: u64) -> Option<Turn> {
-        let place = self.store.place_among_live_nodes();
+        let place = self.store.replication().place_among_live_nodes();
         let mut state = self.state.lock();
         if state.next.is_none_or(|(_, known)| known != place) {
             let turn = schedule::next(&self.settings, now_secs, place.0, place.1);

@@ -63,7 +63,7 @@ impl RebasePlan {
                     SeenDeletes { deleted_count: some.len() as u64, ..SeenDeletes::default() }
                 }
                 (false, RebaseFrom::Here) => other.delete_seen(some).await?,
-                (false, RebaseFrom::There) => store.delete_seen(some.to_vec()).await,
+                (false, RebaseFrom::There) => store.replication().delete_seen(some.to_vec()).await,
             };
             match self.from {
                 RebaseFrom::Here => report.deleted_there += done.deleted_count,

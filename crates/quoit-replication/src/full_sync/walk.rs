@@ -100,9 +100,13 @@ impl<'a> Walk<'a> {
         (dialer, address): (&PeerDialer, &PeerAddress),
         report: &mut FullSyncReport,
     ) -> Result<(), FullSyncError> {
-        let mut peer =
-            OtherCluster::connect(dialer, address, self.store.cluster(), self.rebase.is_some())
-                .await?;
+        let mut peer = OtherCluster::connect(
+            dialer,
+            address,
+            self.store.replication().cluster(),
+            self.rebase.is_some(),
+        )
+        .await?;
         let walked = self.walk(&mut peer, report).await;
         report.exchanged_bytes = peer.exchanged_bytes;
         report.cluster = peer.id;
@@ -187,7 +191,10 @@ impl<'a> Walk<'a> {
     ) -> Result<Vec<ArcRange>, FullSyncError> {
         let mut differing = Vec::new();
         for some in asked.chunks(RANGE_COUNT) {
-            let here = self.store.cluster_digests(self.question(peer, arc_count, some, false));
+            let here = self
+                .store
+                .replication()
+                .cluster_digests(self.question(peer, arc_count, some, false));
             let there = peer.ask(arc_count, self.hour_min, some, false);
             let (here, there) = tokio::join!(here, there);
             let (ClusterDigests { digests, missing: missing_here, .. }, there) = (here?, there?);
@@ -246,7 +253,8 @@ impl<'a> Walk<'a> {
         ranges: &[ArcRange],
         report: &mut FullSyncReport,
     ) -> Result<Vec<Difference>, FullSyncError> {
-        let here = self.store.cluster_digests(self.question(peer, arc_count, ranges, true));
+        let here =
+            self.store.replication().cluster_digests(self.question(peer, arc_count, ranges, true));
         let there = peer.ask(arc_count, self.hour_min, ranges, true);
         let (here, there) = tokio::join!(here, there);
         let (here, there) = (here?, there?);

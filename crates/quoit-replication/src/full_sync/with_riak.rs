@@ -87,7 +87,7 @@ async fn check_no_stale_queue(store: &Arc<ReplicatedStore>) -> Result<(), FullSy
         other: None,
         is_rebase: false,
     };
-    store.cluster_digests(question).await?;
+    store.replication().cluster_digests(question).await?;
     Ok(())
 }
 
@@ -195,7 +195,7 @@ impl OwnSide {
         let segments = filter.segments.clone();
         let segments = segments.map(|some| Segments::new(some.tree_size, some.segments));
         range.segments = segments.transpose().map_err(own)?;
-        let mut fold = self.0.fold(range, kind, u64::MAX).await.map_err(own)?;
+        let mut fold = self.0.folds().begin(range, kind, u64::MAX).await.map_err(own)?;
         while let Some(found) = fold.step().await.map_err(own)? {
             found.into_iter().try_for_each(&mut take)?;
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// The results of comparing and repairing copies.
 pub(super) fn status(context: &ServerContext) -> Value {
-    let stats = context.store.exchange_stats();
+    let stats = context.store.anti_entropy().stats();
     let ring_size = context.store.control().read().ring_size();
     let digests_ago_secs = rounded(stats.digests_ago.as_secs_f64());
     let partition = |figures: &PartitionExchanges| partition(figures, ring_size, digests_ago_secs);
@@ -49,7 +49,7 @@ fn rounded(number: f64) -> f64 {
 /// Has one partition, or all of them, compared soon with every node that has them.
 pub(super) fn exchange(context: &ServerContext, query: &[u8]) -> Result<Value, Refusal> {
     let shared: Vec<Partition> =
-        context.store.exchange_stats().partitions.iter().map(|each| each.partition).collect();
+        context.store.anti_entropy().stats().partitions.iter().map(|each| each.partition).collect();
     let wanted = match query_value(query, "id") {
         None => shared,
         Some(text) => {
@@ -60,6 +60,6 @@ pub(super) fn exchange(context: &ServerContext, query: &[u8]) -> Result<Value, R
             vec![partition.ok_or_else(|| error(404, "no_partition", &message))?]
         }
     };
-    context.store.want_exchange(&wanted);
+    context.store.anti_entropy().want_exchange(&wanted);
     Ok(json!({"partitions": wanted.len()}))
 }

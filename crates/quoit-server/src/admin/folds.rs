@@ -155,7 +155,7 @@ impl HttpConnection {
             _ => None,
         };
         let limit = wanted.limit.unwrap_or(u64::MAX);
-        let fold = self.context.store.fold(wanted.range()?, kind, limit).await;
+        let fold = self.context.store.folds().begin(wanted.range()?, kind, limit).await;
         let fold = fold.map_err(|fault| match &fault {
             RequestError::NoSuchType(_) => error(404, "no_type", &fault.to_string()),
             _ => error(503, "unavailable", &fault.to_string()),

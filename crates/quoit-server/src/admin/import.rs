@@ -274,7 +274,7 @@ async fn digest(context: &ServerContext, query: &[u8]) -> Result<Value, Refusal>
         return Err(error(404, "no_type", "there is no such bucket type, or it is not active"));
     }
     let range = RecordRange::all(bucket_type, bucket);
-    let fold = context.store.fold(range, FoldKind::FetchClocks, u64::MAX).await;
+    let fold = context.store.folds().begin(range, FoldKind::FetchClocks, u64::MAX).await;
     let mut fold = fold.map_err(refused)?;
     let (mut count, mut sum) = (0u64, 0u64);
     while let Some(found) = fold.step().await.map_err(refused)? {

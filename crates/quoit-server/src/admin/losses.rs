@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// can't be reached, and partitions of which records may be lost for good.
 pub(super) fn losses(store: &ReplicatedStore, state: &State) -> Value {
     let name = |node: NodeId| state.members().name_of(node).to_string();
-    let awaited = store.awaited_after_loss().into_iter().map(|(node, awaited)| {
+    let awaited = store.transfers().awaited_after_loss().into_iter().map(|(node, awaited)| {
         (name(node), awaited.into_iter().map(name).collect::<Vec<String>>())
     });
     let awaited: BTreeMap<String, Vec<String>> = awaited.collect();

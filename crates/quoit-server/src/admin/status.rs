@@ -27,7 +27,7 @@ pub(super) fn status(context: &ServerContext) -> Value {
         "request_memory": request_memory(&context.memory.figures()),
         "engine": engine(context.storage_backend, &context.store.engine().stats()),
         "reap_records": reap_records(&context.store),
-        "tombstones": tombstones(&context.store.tombstones_held_up()),
+        "tombstones": tombstones(&context.store.reaper().tombstones_held_up()),
         "deletes": deletes(&context.store),
         "mapreduce": super::jobs::figures(&context.jobs),
         "change_feeds": change_feeds(&context.store),
@@ -84,7 +84,7 @@ fn request_memory(figures: &MemoryFigures) -> Value {
 
 /// The reap records that a node keeps, and the members that it waits for to forget them.
 pub(super) fn reap_records(store: &ReplicatedStore) -> Value {
-    let (stats, held_up) = (store.reap_record_stats(), store.reap_records_held_up());
+    let (stats, held_up) = (store.reap_record_stats(), store.reaper().reap_records_held_up());
     let (away, unsettled) = (texts(&held_up.away), texts(&held_up.unsettled));
     json!({"records": stats.count, "maximum": stats.count_max, "away": away, "unsettled": unsettled})
 }

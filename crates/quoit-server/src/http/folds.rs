@@ -286,7 +286,9 @@ impl HttpConnection {
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
         let store = Arc::clone(&self.context.store);
         let begun =
-            Box::pin(async move { deadline.limit(store.fold(range, kind, u64::MAX)).await });
+            Box::pin(
+                async move { deadline.limit(store.folds().begin(range, kind, u64::MAX)).await },
+            );
         let mut fold = self.unless_gone(begun).await??;
         if let Some(queue) = queue {
             fold = fold.into_queue(queue);

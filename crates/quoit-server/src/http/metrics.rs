@@ -110,7 +110,7 @@ fn render(context: &ServerContext, form: Form) -> String {
     let active = context.store.active();
     text.gauge("quoit_gets_active", "Reads that wait for disks or nodes.", active.gets.into());
     text.gauge("quoit_puts_active", "Writes that wait for disks or nodes.", active.puts.into());
-    let transfers = context.store.transfers();
+    let transfers = context.store.transfers().stats();
     text.family("quoit_transfer_share", "Part of the time in which transfers work.", "gauge");
     text.line(format_args!("quoit_transfer_share {}", transfers.share));
     text.counter("quoit_transferred_bytes", "Bytes handed over.", transfers.byte_count);

@@ -128,7 +128,7 @@ pub(super) fn replication_metrics(
             text.line(format_args!("quoit_queue_oldest_seconds{{queue=\"{name}\"}} {age_secs}"));
         }
     }
-    conflicts(text, &context.store.conflicts_by_bucket());
+    conflicts(text, &context.store.replication().conflicts_by_bucket());
     let Some(replication) = context.replication.get() else { return };
     lags(text, &replication.sinks());
     let full_sync = replication.full_sync().totals;

@@ -67,7 +67,8 @@ async fn begin_in(
     room.hold_floor(context.pieces_bytes())?;
     let inputs = inputs_of(std::mem::replace(&mut job.inputs, Inputs::Keys(Vec::new())))?;
     let deadline = Deadline::after_ms(job.timeout_ms);
-    let begun = async { Ok(context.store.begin_job(&job, inputs, &context.job_settings()).await) };
+    let begun =
+        async { Ok(context.store.jobs().begin(&job, inputs, &context.job_settings()).await) };
     let run = limited(deadline, &place, begun).await??;
     place.entry.set_progress(run.progress());
     Ok(RunningJob { context: Arc::clone(context), run, place, deadline, room })

@@ -307,7 +307,7 @@ impl PbConnection {
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
         self.hold_pieces()?;
         let store = Arc::clone(&self.context.store);
-        let begun = async { deadline.limit(store.fold(range, kind, u64::MAX)).await };
+        let begun = async { deadline.limit(store.folds().begin(range, kind, u64::MAX)).await };
         let mut fold =
             self.unless_gone(Box::pin(async { begun.await.map_err(listing_fault) })).await?;
         if let Some(queue) = queue {

@@ -41,13 +41,13 @@ impl PbConnection {
             // What it has not confirmed waits again when the lease is gone.
         }
         let mut answer = RpbQueueTakeResp {
-            source_cluster: Bytes::copy_from_slice(&store.cluster()),
+            source_cluster: Bytes::copy_from_slice(&store.replication().cluster()),
             queue_exists: queues.lengths(&name).is_some(),
             entries: Vec::new(),
             waiting: None,
         };
         let count_max = request.count_max.unwrap_or(BATCH_COUNT_DEFAULT).min(BATCH_COUNT_MAX);
-        if count_max == 0 || sink == store.cluster() {
+        if count_max == 0 || sink == store.replication().cluster() {
             return self.send(&answer);
         }
         let bounds = BatchBounds {
@@ -62,7 +62,7 @@ impl PbConnection {
             let (store, lease, name) = (Arc::clone(&store), &lease, &name);
             let take = async move {
                 let patience = Patience::UpTo(patience);
-                let taken = store.take_queued(name, lease, bounds, patience).await;
+                let taken = store.replication().take_queued(name, lease, bounds, patience).await;
                 taken.map_err(Fault::from)
             };
             self.unless_gone(Box::pin(take)).await?
@@ -107,7 +107,7 @@ impl PbConnection {
                     other: Some(other),
                     is_rebase: request.rebase.unwrap_or(false),
                 };
-                store.cluster_digests(question).await.map_err(Fault::from)
+                store.replication().cluster_digests(question).await.map_err(Fault::from)
             };
             self.unless_gone(Box::pin(ask)).await?
         };
@@ -121,7 +121,7 @@ impl PbConnection {
             modified_us: record.modified_us,
         };
         self.send(&RpbClusterDigestsResp {
-            cluster: Bytes::copy_from_slice(&store.cluster()),
+            cluster: Bytes::copy_from_slice(&store.replication().cluster()),
             ring_size: store.control().read().ring_size().get().into(),
             digests: Some(digests.into()),
             records: told.records.into_iter().map(record).collect(),
@@ -162,7 +162,7 @@ impl PbConnection {
         });
         let (store, records) = (Arc::clone(&self.context.store), records.collect());
         let done = {
-            let delete = async move { Ok(store.delete_seen(records).await) };
+            let delete = async move { Ok(store.replication().delete_seen(records).await) };
             self.unless_gone(Box::pin(delete)).await?
         };
         self.send(&RpbDeleteSeenResp {
@@ -199,7 +199,7 @@ impl PbConnection {
         cluster_id(&request.cluster)?;
         let store = Arc::clone(&self.context.store);
         let mut answer = RpbCopyPageResp {
-            cluster: Bytes::copy_from_slice(&store.cluster()),
+            cluster: Bytes::copy_from_slice(&store.replication().cluster()),
             ring_size: store.control().read().ring_size().get().into(),
             is_here: false,
             records: Vec::new(),
@@ -208,7 +208,7 @@ impl PbConnection {
         if let Some(partition) = request.partition {
             let partition = u16::try_from(partition).unwrap_or(u16::MAX);
             let from = request.from.unwrap_or(0);
-            let read = async move { Ok(store.copied_page(partition, from).await?) };
+            let read = async move { Ok(store.replication().copied_page(partition, from).await?) };
             if let Some(page) = self.unless_gone(Box::pin(read)).await? {
                 let record = |record: CopiedRecord| RpbCopiedRecord {
                     key: record.key,
@@ -232,8 +232,9 @@ impl PbConnection {
             other => return Err(Fault::Text(format!("a question {other} about ranges"))),
         };
         let store = Arc::clone(&self.context.store);
-        let cluster = Bytes::copy_from_slice(&store.cluster());
-        let ask = async move { Ok(store.tell_ranges(question, request.ranges).await?) };
+        let cluster = Bytes::copy_from_slice(&store.replication().cluster());
+        let ask =
+            async move { Ok(store.anti_entropy().tell_ranges(question, request.ranges).await?) };
         let (answer, items) = self.unless_gone(Box::pin(ask)).await?.unzip();
         self.send(&RpbCopyRangesResp { cluster, answer, items })
     }

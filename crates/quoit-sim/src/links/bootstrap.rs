@@ -29,7 +29,9 @@ impl Way {
                 let sink = Arc::clone(self.random.pick(&sinks));
                 let (count, next) = (page.records.len(), page.next);
                 let records = page.records;
-                let asked = sink.ask(move |store| async move { store.store_copied(records).await });
+                let asked = sink.ask(move |store| async move {
+                    store.replication().store_copied(records).await
+                });
                 let is_stored =
                     matches!(timeout(ANSWER_LIMIT, asked).await, Ok(Asked::Answer(Ok(_))));
                 let outcome = if is_stored { "stored" } else { "not stored" };
@@ -48,8 +50,9 @@ impl Way {
 
 /// A page of a node's partition, if it has the partition.
 async fn read(source: &Machine, partition: u16, from: u64) -> Option<CopiedPage> {
-    let ask =
-        move |store: Arc<ReplicatedStore>| async move { store.copied_page(partition, from).await };
+    let ask = move |store: Arc<ReplicatedStore>| async move {
+        store.replication().copied_page(partition, from).await
+    };
     match timeout(ANSWER_LIMIT, source.ask(ask)).await {
         Ok(Asked::Answer(Ok(page))) => page,
         _ => None,

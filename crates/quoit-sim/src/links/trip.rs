@@ -38,7 +38,7 @@ pub(super) struct Trip {
 impl Trip {
     /// Takes a batch from a node, has it stored, and confirms it. Tells what became of it.
     pub(super) async fn run(mut self, store: Arc<ReplicatedStore>) -> Option<String> {
-        let sink = self.sinks.iter().find_map(|machine| machine.store())?.cluster();
+        let sink = self.sinks.iter().find_map(|machine| machine.store())?.replication().cluster();
         let lease = store.source_queues().lease();
         let bounds = BatchBounds {
             count_max: BATCH_COUNT_MAX,
@@ -46,7 +46,10 @@ impl Trip {
             sink: Some(sink),
             takes_deltas: true,
         };
-        let taken = store.take_queued(&self.queue, &lease, bounds, Patience::UpTo(POLL)).await;
+        let taken = store
+            .replication()
+            .take_queued(&self.queue, &lease, bounds, Patience::UpTo(POLL))
+            .await;
         let mut batch = taken.ok().filter(|batch| !batch.is_empty())?;
         if self.is_lost() {
             return Some(format!("{} entries are lost", batch.len()));
@@ -61,7 +64,7 @@ impl Trip {
             let place = batch.iter().position(|queued| queued.key == *drawn).unwrap_or(0);
             let queued = batch.remove(place);
             let sequence = queued.sequence;
-            match self.deliver(queued, store.cluster()).await {
+            match self.deliver(queued, store.replication().cluster()).await {
                 Some(DeltaOutcome::Joined) => stored.push(sequence),
                 Some(DeltaOutcome::LacksEarlier) => wanted_whole.push(sequence),
                 None => {}
@@ -132,16 +135,18 @@ async fn store_one(
     let arrival =
         Arrival { visited: Some(visited), may_be_again: queued.is_again, dw: Quorum::Quorum };
     match &queued.value {
-        QueuedValue::Reap { clock, .. } => store.reap_arrived(&queued.key, clock).await?,
+        QueuedValue::Reap { clock, .. } => {
+            store.replication().reap_arrived(&queued.key, clock).await?
+        }
         QueuedValue::Object(stored) | QueuedValue::Tombstone(stored) => {
             let object =
                 Object::decode(stored).map_err(|fault| RequestError::Remote(fault.to_string()))?;
-            store.store_arrived(&queued.key, &object, &arrival).await?;
+            store.replication().store_arrived(&queued.key, &object, &arrival).await?;
         }
         QueuedValue::Delta { delta, last_modified_us } => {
             let (delta, last_modified_us) = (delta.clone(), *last_modified_us);
             let arrived = ArrivedDelta { delta, last_modified_us };
-            return store.join_arrived(&queued.key, &arrived, &arrival).await;
+            return store.replication().join_arrived(&queued.key, &arrived, &arrival).await;
         }
     }
     Ok(DeltaOutcome::Joined)

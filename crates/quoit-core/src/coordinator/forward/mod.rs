@@ -26,6 +26,7 @@ use crate::coordinator::data_type::DataTypeRequest;
 use crate::coordinator::put::{DeleteRequest, Deleted, PutRequest, needs_another};
 use crate::error::RequestError;
 use crate::options::WriteOptions;
+use crate::refusal::{Refusal, refuse};
 use crate::settings::TIMEOUT_MS_DEFAULT;
 use crate::stats::Counter;
 use crate::stored::decode;
@@ -34,7 +35,7 @@ use crate::votes::NodePlace;
 use bytes::Bytes;
 use message::{FORWARD_LANE_BYTES, Forwarding};
 use prost::Message;
-use quoit_cluster::{CallError, Lane, Peer, Reply, Responder};
+use quoit_cluster::{CallError, IncomingRequest, Lane, Peer, Reply, Responder};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_planted::planted;
@@ -91,6 +92,16 @@ impl Unanswered {
 }
 
 impl Coordinator {
+    /// A write that another node forwards.
+    pub(crate) fn serve_forward(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let forward = match Forward::decode(request.header.clone()) {
+            Ok(forward) => forward,
+            Err(fault) => return refuse(reply, &Refusal::Malformed(fault.to_string())),
+        };
+        let payload = request.payload.clone();
+        tokio::spawn(async move { self.coordinate_forwarded(forward, payload, reply).await });
+    }
+
     /// Has one of the candidates coordinate a put.
     pub(crate) async fn forward_put(
         &self,

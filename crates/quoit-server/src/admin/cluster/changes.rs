@@ -60,7 +60,7 @@ impl HttpConnection {
         }
         match control.plan() {
             Ok(plan) => {
-                let estimate = self.context.store.estimate(&plan).await;
+                let estimate = self.context.store.transfers().estimate(&plan).await;
                 Ok(plan_json(control, &plan, &estimate))
             }
             Err(MembershipError::NothingStaged) => Ok(json!({"staged": []})),

@@ -24,7 +24,7 @@ impl HttpConnection {
             let told = replication.execute_on_all(ReplicationCommand::Status).await;
             Some(replication_links::replication(&told))
         });
-        let (told, links) = tokio::join!(context.store.all_transfers(), links);
+        let (told, links) = tokio::join!(context.store.transfers().reports(), links);
         let view = view(context);
         let mut overview = view.members();
         let mut members = overview["members"].take();
@@ -42,7 +42,7 @@ impl HttpConnection {
         overview["disagreement"] = view.ring_ready()["reason"].take();
         overview["transfers"] = view.transfers(&told);
         overview["reap_records"] = reap_records(&context.store);
-        overview["tombstones"] = tombstones(&context.store.tombstones_held_up());
+        overview["tombstones"] = tombstones(&context.store.reaper().tombstones_held_up());
         overview["replication"] = links.unwrap_or_default();
         overview["losses"] = losses(&context.store, &state);
         overview["security"] = json!({

@@ -18,7 +18,7 @@ type Told = BTreeMap<NodeId, NodeTransfers>;
 impl HttpConnection {
     /// The transfers that wait in the whole cluster, and those under way.
     pub(in crate::admin) async fn transfers(&self) -> Value {
-        let told = self.context.store.all_transfers().await;
+        let told = self.context.store.transfers().reports().await;
         let mut shown = view(&self.context).transfers(&told);
         shown["reap_records"] = reap_records(&self.context.store);
         shown
@@ -34,7 +34,7 @@ impl HttpConnection {
         allow(method, &[Method::Get, Method::Head, Method::Post])?;
         let view = view(&self.context);
         if method != Method::Post {
-            let told = self.context.store.all_transfers().await;
+            let told = self.context.store.transfers().reports().await;
             let wanted = named(&view, query)?;
             return Ok(limits(&view, wanted, &told));
         }
@@ -44,7 +44,7 @@ impl HttpConnection {
             Some(name) => Some(view.named(name).ok_or_else(|| no_such_node(name))?),
         };
         let nodes: Vec<NodeId> = chosen(&view, wanted).map(|member| member.id).collect();
-        let told = self.context.store.change_transfer_limits(&nodes, change).await;
+        let told = self.context.store.transfers().change_limits(&nodes, change).await;
         if let Some(member) = wanted.filter(|member| !told.contains_key(&member.id)) {
             let message =
                 format!("{} does not answer, so its limits stay as they are", member.name);

@@ -1,6 +1,6 @@
 //! Transfers under way, for operators.
 
-use super::Transfers;
+use super::Deliveries;
 use parking_lot::Mutex;
 use quoit_cluster::NodeId;
 use quoit_model::hash::{Identity, Partition};
@@ -112,7 +112,7 @@ pub(super) struct TransferProgress {
 }
 
 /// Tells how a transfer gets on. When it is dropped the transfer has ended.
-pub(super) struct Report {
+pub(crate) struct Report {
     progress: Arc<TransferProgress>,
     number: u64,
     active: Arc<RunningTransfers>,
@@ -120,15 +120,15 @@ pub(super) struct Report {
 
 /// Transfers that are under way.
 #[derive(Default)]
-pub(super) struct RunningTransfers {
+pub(crate) struct RunningTransfers {
     pub(super) by_number: Mutex<BTreeMap<u64, Arc<TransferProgress>>>,
     number: AtomicU64,
     record_count: AtomicU64,
     byte_count: AtomicU64,
 }
 
-impl Transfers {
-    pub(super) fn begin(&self, partition: Partition, kind: Kind, to: Option<NodeId>) -> Report {
+impl Deliveries {
+    pub(crate) fn begin(&self, partition: Partition, kind: Kind, to: Option<NodeId>) -> Report {
         let number = self.active.number.fetch_add(1, Ordering::Relaxed);
         let progress = Arc::new(TransferProgress {
             partition,
@@ -147,7 +147,7 @@ impl Transfers {
 
 impl Report {
     /// Records have been handed over.
-    pub(super) fn handed(&self, record_count: u64, byte_count: u64) {
+    pub(crate) fn handed(&self, record_count: u64, byte_count: u64) {
         for (to, by) in [
             (&self.progress.record_count, record_count),
             (&self.progress.byte_count, byte_count),
@@ -159,7 +159,7 @@ impl Report {
     }
 
     /// All up to an identity is done.
-    pub(super) fn reached(&self, identity: Option<Identity>) {
+    pub(crate) fn reached(&self, identity: Option<Identity>) {
         let reached = identity.map_or(u64::MAX, |identity| identity.0);
         self.progress.reached.store(reached, Ordering::Relaxed);
     }
@@ -172,7 +172,7 @@ impl Drop for Report {
 }
 
 impl RunningTransfers {
-    pub(super) fn stats(&self) -> TransferStats {
+    pub(crate) fn stats(&self) -> TransferStats {
         let active = |progress: &Arc<TransferProgress>| ActiveTransfer {
             partition: progress.partition,
             kind: progress.kind,

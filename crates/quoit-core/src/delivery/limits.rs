@@ -2,7 +2,6 @@
 
 use super::hand::TransferError;
 use crate::settings::TransferLimits;
-use crate::store::ReplicatedStore;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -87,7 +86,7 @@ impl Throttle {
         }
     }
 
-    fn set(&self, limits: TransferLimits) {
+    pub(crate) fn set(&self, limits: TransferLimits) {
         // What has passed was allowed for by the former rate.
         self.meter.lock().count(self.bytes_per_sec_max.load(Ordering::Relaxed));
         self.partition_count_max.store(limits.partition_count_max.max(1), Ordering::Relaxed);
@@ -95,6 +94,16 @@ impl Throttle {
         self.inbound.store(limits.inbound, Ordering::Relaxed);
         self.outbound.store(limits.outbound, Ordering::Relaxed);
         self.changed.notify_waiters();
+    }
+
+    /// How much transfers may take.
+    pub(crate) fn limits(&self) -> TransferLimits {
+        TransferLimits {
+            partition_count_max: self.partition_count_max.load(Ordering::Relaxed),
+            bytes_per_sec_max: self.bytes_per_sec_max.load(Ordering::Relaxed),
+            inbound: self.inbound.load(Ordering::Relaxed),
+            outbound: self.outbound.load(Ordering::Relaxed),
+        }
     }
 
     /// Waits as long as so many bytes keep the rate down, and no longer when it is raised meanwhile.
@@ -133,27 +142,6 @@ impl Throttle {
     /// Whether records are taken at present.
     pub(crate) fn takes(&self) -> bool {
         self.inbound.load(Ordering::Relaxed)
-    }
-}
-
-impl ReplicatedStore {
-    /// How much transfers may take.
-    #[must_use]
-    pub fn transfer_limits(&self) -> TransferLimits {
-        let throttle = &self.transfers.throttle;
-        TransferLimits {
-            partition_count_max: throttle.partition_count_max.load(Ordering::Relaxed),
-            bytes_per_sec_max: throttle.bytes_per_sec_max.load(Ordering::Relaxed),
-            inbound: throttle.inbound.load(Ordering::Relaxed),
-            outbound: throttle.outbound.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Changes how much transfers may take: bytes a second at once, all else from the next batch and round
-    /// on. What is switched off ends with the batch that is under way, and goes on from there when it is
-    /// switched on again.
-    pub fn set_transfer_limits(&self, limits: TransferLimits) {
-        self.transfers.throttle.set(limits);
     }
 }
 

@@ -3,13 +3,13 @@
 //! Their pages wait aside until the root comes that they belong to; then the record is there at once, or one
 //! with what was there. Pages of which no more is heard are removed.
 
+use super::Deliveries;
 use super::hand::meta_of;
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::records::{AroundStaged, ChangedPages, StagedPages, Unstaged};
 use crate::refusal::{Refusal, refuse};
 use crate::replica::Reaped;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_cluster::{IncomingRequest, NodeId, Responder};
@@ -134,7 +134,7 @@ impl Stagings {
     }
 }
 
-impl ReplicatedStore {
+impl Deliveries {
     /// Removes what has been left by senders that are gone, until the task is dropped.
     pub(super) async fn run_stagings(self: Arc<Self>) {
         loop {
@@ -146,17 +146,17 @@ impl ReplicatedStore {
 
     /// Removes what processes before this one have left.
     async fn clear_stagings(self: &Arc<Self>) {
-        if self.transfers.stagings.0.lock().left == LeftOver::Nothing {
+        if self.stagings.0.lock().left == LeftOver::Nothing {
             return;
         }
-        let store = Arc::clone(self);
+        let delivery = Arc::clone(self);
         let cleared = self
             .local
             .settings
             .blocking
-            .behind(move || Ok(store.local.records.clear_staged()?))
+            .behind(move || Ok(delivery.local.records.clear_staged()?))
             .await;
-        self.transfers.stagings.0.lock().left = match cleared {
+        self.stagings.0.lock().left = match cleared {
             Ok(count) => {
                 if count > 0 {
                     tracing::info!(count, "records that had come in part were removed");
@@ -177,7 +177,7 @@ impl ReplicatedStore {
                 || silence > SILENCE_MAX_UNREACHABLE && self.local.reachable(staging.from).is_none()
         };
         let silent: Vec<Staging> = {
-            let mut state = self.transfers.stagings.0.lock();
+            let mut state = self.stagings.0.lock();
             let silent = state.by_number.iter().filter(|(_, staging)| is_silent(staging));
             let silent: Vec<u64> = silent.map(|(number, _)| *number).collect();
             silent.into_iter().filter_map(|number| state.drop_staging(number)).collect()
@@ -189,9 +189,9 @@ impl ReplicatedStore {
 
     /// Removes the pages of a record that does not come any more.
     async fn remove_staged(self: &Arc<Self>, staging: Staging) {
-        let store = Arc::clone(self);
+        let delivery = Arc::clone(self);
         let Staging { pages, sizes, .. } = staging;
-        let remove = move || Ok(store.local.records.drop_staged(&pages, sizes.into_keys())?);
+        let remove = move || Ok(delivery.local.records.drop_staged(&pages, sizes.into_keys())?);
         if let Err(fault) = self.local.settings.blocking.behind(remove).await {
             // They are named by a note, and removed after the next start.
             tracing::warn!(%fault, "pages of a record that does not come could not be removed");
@@ -199,19 +199,19 @@ impl ReplicatedStore {
     }
 
     pub(crate) fn serve_open_staging(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        if !self.transfers.throttle.takes() {
+        if !self.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
         let open = match self.local.read_header(request, |open: &OpenStaging| open.layout_version) {
             Ok(open) => open,
             Err(refusal) => return refuse(reply, &refusal),
         };
-        let pressure_percent = self.transfers.yielding.receives(open.is_least);
+        let pressure_percent = self.yielding.receives(open.is_least);
         let from = request.from;
         tokio::spawn(async move {
             self.drop_former(&open.key, from).await;
-            let store = Arc::clone(&self);
-            let look = move || Ok(store.open_staging_of(&open, from));
+            let delivery = Arc::clone(&self);
+            let look = move || Ok(delivery.open_staging_of(&open, from));
             let opened = match self.local.settings.blocking.behind(look).await {
                 Ok(Ok(opened)) => opened,
                 Ok(Err(refusal)) => return refuse(reply, &refusal),
@@ -239,7 +239,7 @@ impl ReplicatedStore {
     /// Drops what the sender had begun: a sender that begins anew has given it up.
     async fn drop_former(self: &Arc<Self>, key: &Bytes, from: NodeId) {
         let former: Vec<Staging> = {
-            let mut state = self.transfers.stagings.0.lock();
+            let mut state = self.stagings.0.lock();
             let former = state.by_number.iter();
             let former = former.filter(|(_, each)| each.from == from && each.pages.key == *key);
             let former: Vec<u64> = former.map(|(number, _)| *number).collect();
@@ -263,12 +263,12 @@ impl ReplicatedStore {
             }
             Fetch::Found(_) | Fetch::Missing | Fetch::WouldBlock => {}
         }
-        let room = self.transfers.stagings.0.lock().begin_opening(&open.key);
+        let room = self.stagings.0.lock().begin_opening(&open.key);
         if room != Room::Open {
             return Ok(Opened::Told(room));
         }
         let begun = self.local.records.begin_staged(&at);
-        let mut state = self.transfers.stagings.0.lock();
+        let mut state = self.stagings.0.lock();
         state.opening.remove(&open.key);
         let begun = begun.map_err(RequestError::from)?;
         let Some((pages, ticket)) = begun else { return Ok(Opened::Told(Room::Whole)) };
@@ -286,7 +286,7 @@ impl ReplicatedStore {
     }
 
     pub(crate) fn serve_stage_pages(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        if !self.transfers.throttle.takes() {
+        if !self.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
         let read = self.local.read_header(request, |_: &StagePages| u64::MAX);
@@ -298,16 +298,16 @@ impl ReplicatedStore {
             Ok(read) => read,
             Err(refusal) => return refuse(reply, &refusal),
         };
-        let pressure_percent = self.transfers.yielding.receives(stage.is_least);
+        let pressure_percent = self.yielding.receives(stage.is_least);
         let (number, from) = (stage.staging, request.from);
         let Some(pages) = self.begin_pages(number, from, &changes) else {
             return reply.send(&PagesStaged { is_lost: true, pressure_percent }, b"");
         };
         tokio::spawn(async move {
-            let store = Arc::clone(&self);
-            let put = move || Ok(store.local.records.put_staged(&pages, &changes)?);
+            let delivery = Arc::clone(&self);
+            let put = move || Ok(delivery.local.records.put_staged(&pages, &changes)?);
             let put = self.local.settings.blocking.behind(put).await;
-            let dropped = self.transfers.stagings.0.lock().end(number);
+            let dropped = self.stagings.0.lock().end(number);
             let is_lost = dropped.is_some();
             if let Some(staging) = dropped {
                 self.remove_staged(staging).await;
@@ -326,7 +326,7 @@ impl ReplicatedStore {
         from: NodeId,
         changes: &ChangedPages,
     ) -> Option<StagedPages> {
-        let mut state = self.transfers.stagings.0.lock();
+        let mut state = self.stagings.0.lock();
         let staging = state.begin(number, from)?;
         for (name, page) in changes {
             match page {
@@ -342,7 +342,7 @@ impl ReplicatedStore {
         request: &IncomingRequest,
         reply: Responder,
     ) {
-        if !self.transfers.throttle.takes() {
+        if !self.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
         let read = self.local.read_header(request, |finish: &FinishStaging| finish.layout_version);
@@ -352,7 +352,7 @@ impl ReplicatedStore {
         };
         let (number, root) = (finish.staging, request.payload.clone());
         let begun = {
-            let mut state = self.transfers.stagings.0.lock();
+            let mut state = self.stagings.0.lock();
             let begun = state.begin(number, request.from);
             begun.map(|staging| (staging.pages.clone(), staging.page_bytes()))
         };
@@ -360,11 +360,11 @@ impl ReplicatedStore {
             return reply.send(&StagingFinished { room: Room::Open.into() }, b"");
         };
         tokio::spawn(async move {
-            let store = Arc::clone(&self);
-            let unite = move || store.unite_staged(&finish, &root, &pages, page_bytes);
+            let delivery = Arc::clone(&self);
+            let unite = move || delivery.unite_staged(&finish, &root, &pages, page_bytes);
             let united = self.local.settings.blocking.behind(unite).await;
             let is_used = matches!(united, Ok(Unstaged::Written(..)));
-            let staging = self.transfers.stagings.0.lock().by_number.remove(&number);
+            let staging = self.stagings.0.lock().by_number.remove(&number);
             if let Some(staging) = staging.filter(|_| !is_used) {
                 self.remove_staged(staging).await;
             }
@@ -434,9 +434,9 @@ impl ReplicatedStore {
     }
 
     /// Waits until all that was written so far survives the death of the machine.
-    pub(super) async fn all_synced(self: &Arc<Self>) -> Result<(), RequestError> {
-        let store = Arc::clone(self);
-        self.local.settings.blocking.behind(move || Ok(store.local.engine.sync()?)).await
+    pub(crate) async fn all_synced(self: &Arc<Self>) -> Result<(), RequestError> {
+        let delivery = Arc::clone(self);
+        self.local.settings.blocking.behind(move || Ok(delivery.local.engine.sync()?)).await
     }
 
     pub(crate) fn serve_drop_staging(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
@@ -446,7 +446,7 @@ impl ReplicatedStore {
             Err(refusal) => return refuse(reply, &refusal),
         };
         let dropped = {
-            let mut state = self.transfers.stagings.0.lock();
+            let mut state = self.stagings.0.lock();
             let is_its_own = |staging: &Staging| staging.from == request.from;
             let is_its_own = state.by_number.get(&number).is_some_and(is_its_own);
             if is_its_own { state.drop_staging(number) } else { None }

@@ -1,9 +1,9 @@
 //! Transfers yield to clients' requests: they rest while those take longer than usual, here or at a
 //! receiver.
 
+use super::Deliveries;
 use super::pressure::{Judge, Moved, SAMPLES_MIN, WorkingShare};
 use crate::stats::{Distribution, Times};
-use crate::store::ReplicatedStore;
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -64,7 +64,7 @@ impl Yielding {
 
     /// How much is done at once of what is done at once with all of the time. A request that comes meanwhile
     /// may have to wait for all of it, so less of the time alone would make fewer requests slow, not less so.
-    pub(super) fn stride(&self, whole: usize) -> usize {
+    pub(crate) fn stride(&self, whole: usize) -> usize {
         let share = self.share().max(STRIDE_MIN);
         (whole as f64 * share).ceil() as usize
     }
@@ -150,11 +150,11 @@ fn is_recent(at: Instant) -> bool {
     at.elapsed() <= MEMORY
 }
 
-impl ReplicatedStore {
+impl Deliveries {
     /// Watches latencies, and has transfers yield to requests, until the task is dropped.
     pub(super) async fn run_yielding(&self) {
-        let yielding = &self.transfers.yielding;
-        let mut before = self.stats().times(KINDS);
+        let yielding = &self.yielding;
+        let mut before = self.local.stats.times(KINDS);
         let mut sent_at: Option<Instant> = None;
         loop {
             // From one partition to the next there may be a moment without any.
@@ -164,8 +164,8 @@ impl ReplicatedStore {
                 true => sleep(MOVING_INTERVAL).await,
                 false => _ = timeout(CALM_INTERVAL, yielding.moves.notified()).await,
             }
-            let now = self.stats().times(KINDS);
-            let is_active = self.transfers.active.is_moving();
+            let now = self.local.stats.times(KINDS);
+            let is_active = self.active.is_moving();
             yielding.look(high_percentiles(&before, &now), is_moving, is_sending, is_active);
             before = now;
             if is_active {

@@ -1,7 +1,7 @@
-//! Where records are: partitions, replicas, and the topology by which they are asked.
+//! Preference lists as clients are shown them.
 
-use super::ReplicatedStore;
 use crate::error::RequestError;
+use crate::local_node::LocalNode;
 use crate::placement::{bucket_props, record_at};
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
@@ -17,21 +17,17 @@ pub struct PreflistPlace {
     pub primary: bool,
 }
 
-impl ReplicatedStore {
-    /// The preference list of a key as clients are shown it: who answers for each position now.
-    ///
-    /// # Errors
-    ///
-    /// Bad names and unknown bucket types.
-    pub fn preflist(&self, key: KeyRef<'_>) -> Result<Vec<PreflistPlace>, RequestError> {
+impl LocalNode {
+    /// As [`ReplicatedStore::preflist`](crate::ReplicatedStore::preflist).
+    pub(crate) fn preflist(&self, key: KeyRef<'_>) -> Result<Vec<PreflistPlace>, RequestError> {
         key.check()?;
-        let state = self.local.control.read();
+        let state = self.control.read();
         let props = bucket_props(&state, key.bucket)?;
         let encoded = key.encoded();
         let first = record_at(&state, props, key, &encoded).partition;
         let partition_count = state.ring_size().get();
         let n_val = props.n_val.min(u32::from(partition_count));
-        let topology = self.local.topology_of(&state);
+        let topology = self.topology_of(&state);
         let positions = topology.positions(first, n_val).into_iter().zip(0..);
         let places = positions.map(|((node, primary), position)| PreflistPlace {
             // Each position has a partition of its own as clients are shown it.

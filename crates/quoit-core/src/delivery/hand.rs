@@ -1,9 +1,9 @@
 //! Hands records to another node: offers them, delivers what it lacks.
 
+use super::Deliveries;
 use super::paged::SentInPages;
 use crate::error::RequestError;
 use crate::replica::merge_rule;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Lane, Peer, Reply};
@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep};
 /// Objects delivered in one message, in bytes; a single larger one goes alone.
 pub(crate) const BATCH_BYTES: usize = 1 << 20;
 /// Time that the receiver has for an answer: it reads, merges and syncs.
-pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Pause before a node that is busy is asked again.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
@@ -107,13 +107,13 @@ impl Payload for Objects<'_> {
     }
 }
 
-impl ReplicatedStore {
+impl Deliveries {
     /// Hands records of a partition to a node; those in pages come as their roots. When it returns, all of
     /// them, or what replaces them, are on that node's disk. `clocks` are those of [`told_clock`], or none
     /// where the node is not likely to have anything newer.
     ///
     /// [`told_clock`]: ReplicatedStore::told_clock
-    pub(super) async fn hand(
+    pub(crate) async fn hand(
         &self,
         peer: &Peer,
         partition: Partition,
@@ -125,7 +125,7 @@ impl ReplicatedStore {
         let offered_for = began.elapsed();
         let handed = self.hand_those(peer, partition, wanted).await?;
         // Not before: what is delivered later is more likely to have been written again.
-        self.transfers.yielding.rest_after(offered_for).await;
+        self.yielding.rest_after(offered_for).await;
         Ok(handed)
     }
 
@@ -149,7 +149,7 @@ impl ReplicatedStore {
         let (large, small): (Vec<_>, Vec<_>) = wanted.into_iter().partition(is_in_pages);
         let mut handed = self.deliver_all(peer, partition, &small).await?;
         for record in large {
-            self.transfers.throttle.check_outbound()?;
+            self.throttle.check_outbound()?;
             let Some(byte_count) = self.hand_large(peer, partition, record).await? else {
                 continue;
             };
@@ -172,7 +172,7 @@ impl ReplicatedStore {
         let mut sent = self.hand_pages(peer, partition, record).await?;
         if sent == SentInPages::InPages {
             if let Some(byte_count) = self.replica.unite_by_ranges(peer, partition, key).await? {
-                self.transfers.throttle.wait_for(byte_count).await;
+                self.throttle.wait_for(byte_count).await;
                 return Ok(Some(byte_count));
             }
             sent = SentInPages::Whole;
@@ -195,8 +195,8 @@ impl ReplicatedStore {
         let mut handed = Handed::default();
         let mut left = wanted;
         while !left.is_empty() {
-            self.transfers.throttle.check_outbound()?;
-            let batch_bytes = self.transfers.yielding.stride(BATCH_BYTES);
+            self.throttle.check_outbound()?;
+            let batch_bytes = self.yielding.stride(BATCH_BYTES);
             let mut size_bytes = 0;
             let fits = |(_, record): &&&(Bytes, Record)| {
                 size_bytes += record.value.len();
@@ -206,12 +206,12 @@ impl ReplicatedStore {
             let (batch, rest) = left.split_at(count);
             let began = Instant::now();
             self.deliver(peer, partition, batch).await?;
-            self.transfers.yielding.rest_after(began.elapsed()).await;
+            self.yielding.rest_after(began.elapsed()).await;
             left = rest;
             let byte_count = Objects(batch).size_bytes() as u64;
             handed.record_count += batch.len() as u64;
             handed.byte_count += byte_count;
-            self.transfers.throttle.wait_for(byte_count).await;
+            self.throttle.wait_for(byte_count).await;
         }
         Ok(handed)
     }
@@ -229,13 +229,13 @@ impl ReplicatedStore {
             layout_version: self.oldest_layout(),
             keys: records.iter().map(|(key, _)| key.clone()).collect(),
             digests: records.iter().map(|(_, record)| record.meta.digest).collect(),
-            is_least: self.transfers.yielding.is_least(),
+            is_least: self.yielding.is_least(),
             clocks,
         };
         let reply = call(peer, METHOD_OFFER, &offer, b"").await?;
         let answer = || TransferError::Answer { to: peer.name() };
         let offered = Offered::decode(reply.header).map_err(|_| answer())?;
-        self.transfers.yielding.told(offered.pressure_percent);
+        self.yielding.told(offered.pressure_percent);
         if offered.wanted.len() != records.len().div_ceil(8) {
             return Err(answer());
         }
@@ -254,17 +254,17 @@ impl ReplicatedStore {
             partition: u32::from(partition.0),
             layout_version: self.oldest_layout(),
             records: records.iter().map(|(key, record)| self.delivered(key, record)).collect(),
-            is_least: self.transfers.yielding.is_least(),
+            is_least: self.yielding.is_least(),
         };
         let reply = call(peer, METHOD_DELIVER, &deliver, &Objects(records)).await?;
         let answer = |_| TransferError::Answer { to: peer.name() };
         let delivered = Delivered::decode(reply.header).map_err(answer)?;
-        self.transfers.yielding.told(delivered.pressure_percent);
+        self.yielding.told(delivered.pressure_percent);
         Ok(())
     }
 
     /// The clock of a record as an offer has it: empty where nothing can be said by it.
-    pub(super) fn told_clock(&self, key: &Bytes, record: &Record) -> Bytes {
+    pub(crate) fn told_clock(&self, key: &Bytes, record: &Record) -> Bytes {
         let causal = {
             let state = self.local.control.read();
             let key = KeyRef::decode(key).ok();

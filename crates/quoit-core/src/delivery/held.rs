@@ -1,7 +1,7 @@
 //! Where this node may hold something outside the primaries.
 
+use super::Deliveries;
 use super::hand::ANSWER_TIMEOUT;
-use crate::store::ReplicatedStore;
 use quoit_cluster::{Lane, Peer};
 use quoit_model::hash::Partition;
 use quoit_wire::internode::reap::{AskUnsettled, METHOD_ASK_UNSETTLED};
@@ -22,15 +22,15 @@ pub(crate) async fn is_serving(peer: &Peer) -> bool {
     peer.call(METHOD_ASK_UNSETTLED, &ask, b"", Lane::Small, ANSWER_TIMEOUT).await.is_ok()
 }
 
-impl ReplicatedStore {
+impl Deliveries {
     /// Partitions in which this node may hold strays, hints or pages on their way now, or strays since an
     /// answer that it gave before (0: since never).
     pub(crate) fn unsettled_since(&self, since: u64) -> ToldUnsettled {
         // Pages first: what becomes of them is a stray, if it is anything.
-        let mut partitions = self.transfers.stagings.partitions();
+        let mut partitions = self.stagings.partitions();
         let state = self.local.state();
         let (number, suspected, state_version) = {
-            let mut suspects = self.transfers.suspects.lock();
+            let mut suspects = self.suspects.lock();
             let suspected = suspects.since(since);
             (suspects.next_answer(), suspected, suspects.reviewed(&state))
         };

@@ -3,102 +3,53 @@
 //! A request that can be answered from memory is answered on the connection's own task. One that has to wait,
 //! for the disk, for a sync or for other nodes, goes on in a task of its own.
 
+use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::field_path::read_path;
-use crate::grants::GrantNumber;
+use crate::grants::{GrantNumber, Grants};
+use crate::healing::Healing;
+use crate::local_node::LocalNode;
 use crate::records::PartCopy;
 use crate::refusal::{Refusal, refuse};
-use crate::replica::{ApplyOutcome, Copy, Replicated};
-use crate::replica::{Joined, Joining};
+use crate::replica::{ApplyOutcome, Copy, Joined, Joining, Replica, Replicated};
 use crate::stats::Counter;
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
-use prost::Message;
-use quoit_cluster::{IncomingRequest, Responder, Service};
+use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::data_type::pages::ItemHash;
 use quoit_model::data_type::{Delta, WantedPart};
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
 use quoit_store::engine::{Access, RecordMeta};
 use quoit_store::error::StoreError;
-use quoit_wire::internode::data::{
-    self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, MergeRule, Scan, Store, Stored, Want,
-};
-use quoit_wire::internode::grants::{METHOD_GRANT, METHOD_RELEASE, REFUSED_SUPERSEDED};
-use quoit_wire::internode::{
-    changes, exchange, maps, operators, ranges, reap, replication, staging, transfer, trees,
-};
-use std::sync::{Arc, Weak};
+use quoit_wire::internode::data::{Acks, Fetch, Fetched, Join, MergeRule, Store, Stored, Want};
+use quoit_wire::internode::grants::REFUSED_SUPERSEDED;
+use std::sync::Arc;
 
-/// Serves the data plane of a store.
-pub(crate) struct ReplicaService {
-    /// Weak: the transport holds the service, and the store holds the transport.
-    store: Weak<ReplicatedStore>,
+/// Answers other nodes' reads and writes of this node's copies.
+pub(crate) struct ReplicaServer {
+    local: Arc<LocalNode>,
+    replica: Arc<Replica>,
+    grants: Arc<Grants>,
+    healing: Arc<Healing>,
 }
 
-impl ReplicaService {
-    pub(crate) fn new(store: &Arc<ReplicatedStore>) -> Self {
-        Self { store: Arc::downgrade(store) }
-    }
-}
-
-impl Service for ReplicaService {
-    fn serve(&self, request: IncomingRequest, reply: Responder) {
-        let Some(store) = self.store.upgrade() else { return };
-        match request.method {
-            data::METHOD_FETCH => store.serve_fetch(&request, reply),
-            data::METHOD_STORE => store.serve_store(&request, reply),
-            data::METHOD_JOIN => store.serve_join(&request, reply),
-            data::METHOD_FORWARD => store.serve_forward(&request, reply),
-            data::METHOD_SCAN => store.serve_scan(&request, reply),
-            data::METHOD_LIST_BUCKETS => store.serve_list_buckets(&request, reply),
-            METHOD_GRANT => Arc::clone(&store.grants).serve_grant(&request, reply),
-            METHOD_RELEASE => Arc::clone(&store.grants).serve_release(&request, reply),
-            reap::METHOD_HOLD => store.serve_hold(&request, reply),
-            reap::METHOD_REAP => store.serve_reap(&request, reply),
-            reap::METHOD_TAKE_REAPED => store.serve_take_reaped(&request, reply),
-            reap::METHOD_ASK_UNSETTLED => store.serve_ask_unsettled(&request, reply),
-            transfer::METHOD_OFFER => store.serve_offer(&request, reply),
-            transfer::METHOD_DELIVER => store.serve_deliver(&request, reply),
-            transfer::METHOD_COMPLETE => store.serve_complete(&request, reply),
-            operators::METHOD_ASK_TRANSFERS => store.serve_ask_transfers(reply),
-            operators::METHOD_SET_TRANSFERS => store.serve_set_transfers(&request, reply),
-            exchange::METHOD_COMPARE => store.serve_compare(&request, reply),
-            exchange::METHOD_DESCEND => store.serve_descend(&request, reply),
-            exchange::METHOD_PULL => store.serve_pull(&request, reply),
-            ranges::METHOD_COMPARE_RANGES => store.serve_compare_ranges(&request, reply),
-            ranges::METHOD_READ_RANGES => store.serve_read_ranges(&request, reply),
-            ranges::METHOD_TAKE_RANGES => store.serve_take_ranges(&request, reply),
-            staging::METHOD_OPEN_STAGING => store.serve_open_staging(&request, reply),
-            staging::METHOD_STAGE_PAGES => store.serve_stage_pages(&request, reply),
-            staging::METHOD_FINISH_STAGING => store.serve_finish_staging(&request, reply),
-            staging::METHOD_DROP_STAGING => store.serve_drop_staging(&request, reply),
-            replication::METHOD_COMMAND => store.serve_replication_command(&request, reply),
-            replication::METHOD_ASK_DIGESTS => store.serve_ask_digests(&request, reply),
-            changes::METHOD_ASK_CHANGES => {
-                Arc::clone(store.change_feeds()).serve_ask(&request, reply)
-            }
-            trees::METHOD_ASK_TREE => {
-                Arc::clone(store.riak_trees()).serve_ask_tree(&request, reply)
-            }
-            trees::METHOD_ASK_TREE_CLOCKS => {
-                Arc::clone(store.riak_trees()).serve_ask_tree_clocks(&request, reply)
-            }
-            maps::METHOD_MAP => Arc::clone(store.listings()).serve_map(&request, reply),
-            maps::METHOD_END_JOB => Arc::clone(store.listings()).serve_end_job(&request, reply),
-            method => refuse(reply, &Refusal::Malformed(format!("no method {method:#06x}"))),
+impl ReplicaServer {
+    pub(crate) fn new(coordinator: &Coordinator, healing: &Arc<Healing>) -> Self {
+        Self {
+            local: Arc::clone(&coordinator.local),
+            replica: Arc::clone(&coordinator.replica),
+            grants: Arc::clone(&coordinator.grants),
+            healing: Arc::clone(healing),
         }
     }
-}
 
-impl ReplicatedStore {
-    fn serve_fetch(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+    pub(crate) fn serve_fetch(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         let fetch: Fetch =
             match self.local.read_header(request, |fetch: &Fetch| fetch.layout_version) {
                 Ok(fetch) => fetch,
                 Err(refusal) => return refuse(reply, &refusal),
             };
-        self.stats().count(Counter::ReplicaGets);
+        self.local.stats.count(Counter::ReplicaGets);
         if fetch.want() == Want::Part {
             return self.serve_part(fetch, reply);
         }
@@ -186,13 +137,13 @@ impl ReplicatedStore {
         fault
     }
 
-    fn serve_store(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+    pub(crate) fn serve_store(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         let store: Store =
             match self.local.read_header(request, |store: &Store| store.layout_version) {
                 Ok(store) => store,
                 Err(refusal) => return refuse(reply, &refusal),
             };
-        self.stats().count(Counter::ReplicaPuts);
+        self.local.stats.count(Counter::ReplicaPuts);
         let granted = match store.grant {
             0 => None,
             number => {
@@ -249,7 +200,7 @@ impl ReplicatedStore {
         Ok(self.replica.take_copy(&place.at(), replicated, has_to_last, access)?)
     }
 
-    fn serve_join(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+    pub(crate) fn serve_join(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         let join: Join = match self.local.read_header(request, |join: &Join| join.layout_version) {
             Ok(join) => join,
             Err(refusal) => return refuse(reply, &refusal),
@@ -258,7 +209,7 @@ impl ReplicatedStore {
             Ok(delta) => delta,
             Err(fault) => return refuse(reply, &Refusal::Malformed(fault.to_string())),
         };
-        self.stats().count(Counter::ReplicaPuts);
+        self.local.stats.count(Counter::ReplicaPuts);
         let joining = Joining {
             delta,
             n_val_class: join.n_val_class.clamp(1, 15) as u8,
@@ -321,49 +272,6 @@ impl ReplicatedStore {
                 Err(fault) => refuse(reply, &fault.into()),
             }
         });
-    }
-
-    fn serve_forward(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let forward = match Forward::decode(request.header.clone()) {
-            Ok(forward) => forward,
-            Err(fault) => return refuse(reply, &Refusal::Malformed(fault.to_string())),
-        };
-        let payload = request.payload.clone();
-        tokio::spawn(async move {
-            self.coordinator.coordinate_forwarded(forward, payload, reply).await
-        });
-    }
-
-    fn serve_scan(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        match self.local.read_header(request, |scan: &Scan| scan.layout_version) {
-            Ok(scan) => {
-                tokio::spawn(async move {
-                    let scanned = self.listings.local_scan(scan).await;
-                    self.listings.sweep_sessions_later();
-                    match scanned {
-                        Ok(Some(scanned)) => reply.send(&scanned, b""),
-                        Ok(None) => refuse(reply, &Refusal::StaleLayout),
-                        Err(fault) => refuse(reply, &fault.into()),
-                    }
-                });
-            }
-            Err(refusal) => refuse(reply, &refusal),
-        }
-    }
-
-    fn serve_list_buckets(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        match self.local.read_header(request, |list: &ListBuckets| list.layout_version) {
-            Ok(list) => {
-                tokio::spawn(async move {
-                    match self.listings.local_buckets(list).await {
-                        Ok(Some(listed)) => reply.send(&listed, b""),
-                        Ok(None) => refuse(reply, &Refusal::StaleLayout),
-                        Err(fault) => refuse(reply, &fault.into()),
-                    }
-                });
-            }
-            Err(refusal) => refuse(reply, &refusal),
-        }
     }
 }
 

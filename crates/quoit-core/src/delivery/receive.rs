@@ -1,11 +1,11 @@
 //! Takes records that other nodes hand over.
 
+use super::Deliveries;
 use super::hand::meta_of;
 use crate::error::RequestError;
 use crate::reap_records::ReapRecord;
 use crate::refusal::{Refusal, refuse};
 use crate::replica::{ApplyOutcome, Replicated};
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::object::Object;
@@ -16,16 +16,16 @@ use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{Deliver, Delivered, Offer, Offered};
 use std::sync::Arc;
 
-impl ReplicatedStore {
+impl Deliveries {
     pub(crate) fn serve_offer(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        if !self.transfers.throttle.takes() {
+        if !self.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
         let offer = match self.local.read_header(request, |offer: &Offer| offer.layout_version) {
             Ok(offer) => offer,
             Err(refusal) => return refuse(reply, &refusal),
         };
-        let pressure_percent = self.transfers.yielding.receives(offer.is_least);
+        let pressure_percent = self.yielding.receives(offer.is_least);
         tokio::spawn(async move {
             let blocking = self.local.settings.blocking;
             match blocking.behind(move || Ok(self.wanted(&offer))).await {
@@ -78,7 +78,7 @@ impl ReplicatedStore {
     }
 
     pub(crate) fn serve_deliver(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        if !self.transfers.throttle.takes() {
+        if !self.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
         let deliver =
@@ -86,8 +86,7 @@ impl ReplicatedStore {
                 Ok(deliver) => deliver,
                 Err(refusal) => return refuse(reply, &refusal),
             };
-        let delivered =
-            Delivered { pressure_percent: self.transfers.yielding.receives(deliver.is_least) };
+        let delivered = Delivered { pressure_percent: self.yielding.receives(deliver.is_least) };
         let (from, objects) = (request.from, request.payload.clone());
         tokio::spawn(async move {
             let taker = Arc::clone(&self);

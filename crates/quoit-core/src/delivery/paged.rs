@@ -4,11 +4,11 @@
 //! still those of one moment; if not, what has changed is sent once more, at last while writers wait. So
 //! memory holds some pages, and a name and a hash for each, however large the value is.
 
+use super::Deliveries;
 use super::hand::{TransferError, call};
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::records::{ChangedPages, PassEnd, Records, SentPages};
-use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Lane, Peer};
@@ -76,7 +76,7 @@ struct Sending<'p> {
     byte_count: u64,
 }
 
-impl ReplicatedStore {
+impl Deliveries {
     /// Hands over a record that lies in pages to a node that lacks it.
     pub(super) async fn hand_pages(
         &self,
@@ -135,12 +135,12 @@ impl ReplicatedStore {
                 layout_version: self.oldest_layout(),
                 key: key.clone(),
                 digest,
-                is_least: self.transfers.yielding.is_least(),
+                is_least: self.yielding.is_least(),
             };
             let reply = call(peer, METHOD_OPEN_STAGING, &open, b"").await?;
             let answer = |_| TransferError::Answer { to: peer.name() };
             let opened = StagingOpened::decode(reply.header).map_err(answer)?;
-            self.transfers.yielding.told(opened.pressure_percent);
+            self.yielding.told(opened.pressure_percent);
             asked_count += 1;
             if opened.room() != Room::Busy || asked_count == BUSY_COUNT_MAX {
                 return Ok(opened);
@@ -184,8 +184,8 @@ impl ReplicatedStore {
         mut sent: SentPages,
     ) -> Result<SentPages, TransferError> {
         loop {
-            self.transfers.throttle.check_outbound()?;
-            let limit_bytes = self.transfers.yielding.stride(STAGED_BYTES_MAX);
+            self.throttle.check_outbound()?;
+            let limit_bytes = self.yielding.stride(STAGED_BYTES_MAX);
             let (pages, is_through);
             let began = Instant::now();
             (sent, (pages, is_through)) = self
@@ -193,7 +193,7 @@ impl ReplicatedStore {
                     records.next_pages(at, &mut sent, limit_bytes).map(|read| (sent, read))
                 })
                 .await?;
-            self.transfers.yielding.rest_after(began.elapsed()).await;
+            self.yielding.rest_after(began.elapsed()).await;
             self.send_all(sending, pages).await?;
             if is_through {
                 return Ok(sent);
@@ -219,7 +219,7 @@ impl ReplicatedStore {
             }
             let began = Instant::now();
             self.stage(sending, &some).await?;
-            self.transfers.yielding.rest_after(began.elapsed()).await;
+            self.yielding.rest_after(began.elapsed()).await;
             let size_bytes = size_bytes as u64;
             sending.byte_count += size_bytes;
             self.wait_with_signs(sending, size_bytes).await?;
@@ -237,9 +237,9 @@ impl ReplicatedStore {
         sending: &mut Sending<'_>,
         byte_count: u64,
     ) -> Result<(), TransferError> {
-        let mut waiting = std::pin::pin!(self.transfers.throttle.wait_for(byte_count));
+        let mut waiting = std::pin::pin!(self.throttle.wait_for(byte_count));
         while timeout(SIGN_INTERVAL, &mut waiting).await.is_err() {
-            self.transfers.throttle.check_outbound()?;
+            self.throttle.check_outbound()?;
             self.stage(sending, &Vec::new()).await?;
         }
         Ok(())
@@ -259,14 +259,14 @@ impl ReplicatedStore {
         let header = StagePages {
             staging: sending.staging,
             pages: pages.iter().map(staged).collect(),
-            is_least: self.transfers.yielding.is_least(),
+            is_least: self.yielding.is_least(),
         };
         let peer = sending.peer;
         let reply = call(peer, METHOD_STAGE_PAGES, &header, &Pages(pages)).await?;
         let answer = |_| TransferError::Answer { to: peer.name() };
         let staged = PagesStaged::decode(reply.header).map_err(answer)?;
         sending.told_at = Instant::now();
-        self.transfers.yielding.told(staged.pressure_percent);
+        self.yielding.told(staged.pressure_percent);
         match staged.is_lost {
             true => Err(TransferError::Lost { to: peer.name() }),
             false => Ok(()),

@@ -6,14 +6,14 @@
 //! brings it; and it answers with the reap record, so that the value goes where it comes from. To another
 //! cluster the tombstone goes once more.
 
+use super::Deliveries;
 use super::hand::{ANSWER_TIMEOUT, TransferError};
 use crate::reap_records::ReapRecord;
-use crate::store::ReplicatedStore;
 use quoit_cluster::{Lane, NodeId, Peer};
 use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
 use std::sync::Arc;
 
-impl ReplicatedStore {
+impl Deliveries {
     /// Hands reap records to another node, which has them on its disk when this returns, and nothing any more
     /// that they cover.
     pub(crate) async fn hand_reap_records(

@@ -1,0 +1,31 @@
+//! Files records anew whose bucket has another number of replicas than when they were written.
+
+use super::Deliveries;
+use crate::placement::Place;
+use bytes::Bytes;
+use quoit_model::hash::Partition;
+use quoit_model::key::KeyRef;
+use quoit_store::engine::RecordMeta;
+use quoit_store::error::StoreError;
+
+impl Deliveries {
+    /// Files a record under the number of replicas that its bucket has now.
+    pub(crate) fn refile(
+        &self,
+        partition: Partition,
+        key: &Bytes,
+        n_val_class: u8,
+    ) -> Result<(), StoreError> {
+        let class = {
+            let state = self.local.control.read();
+            let key = KeyRef::decode(key).ok();
+            let props = key.and_then(|key| state.bucket_props(key.bucket).ok());
+            props.map_or(n_val_class, |props| RecordMeta::class_of(props.n_val))
+        };
+        if class == n_val_class {
+            return Ok(());
+        }
+        let Ok(place) = Place::new(key, partition) else { return Ok(()) };
+        self.local.records.refile(&place.at(), class)
+    }
+}
