@@ -38,6 +38,7 @@ mod replica_server;
 mod replication;
 mod request_log;
 mod riak_trees;
+mod serving;
 mod settings;
 mod stats;
 mod store;
@@ -55,7 +56,7 @@ pub use changes::{
     ChangeBatch, ChangeEvent, ChangeFeedError, ChangeFeedSettings, ChangeFeedStatus, ChangeFeeds,
     ChangeKind, ChangeLog, ChangeQuery, ChangeStream, ChangesSince, PositionError,
 };
-pub use coordinator::confirm::Unconfirmed;
+pub use coordinator::confirm::{Confirmation, Unconfirmed};
 pub use coordinator::data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamedItems};
 pub use coordinator::given::{BegunBatch, GivenInPlace, GivenObject, PendingBatch};
 pub use coordinator::in_flight::AdmittedRequests;

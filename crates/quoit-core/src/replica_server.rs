@@ -1,7 +1,4 @@
 //! The replica's side of the data plane: requests of other nodes on this node's copies.
-//!
-//! A request that can be answered from memory is answered on the connection's own task. One that has to wait,
-//! for the disk, for a sync or for other nodes, goes on in a task of its own.
 
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
@@ -12,6 +9,7 @@ use crate::local_node::LocalNode;
 use crate::records::PartCopy;
 use crate::refusal::{Refusal, refuse};
 use crate::replica::{ApplyOutcome, Copy, Joined, Joining, Replica, Replicated};
+use crate::serving::answer_by;
 use crate::stats::Counter;
 use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Responder};
@@ -55,24 +53,17 @@ impl ReplicaServer {
         }
         let whole = fetch.want() == Want::Object;
         let has_lost = self.has_lost_of(fetch.partition);
-        match self.fetch_for(&fetch, whole, Access::NoWait) {
-            Ok(Some(copy)) => send_copy(reply, copy, has_lost),
-            Ok(None) => {
-                let blocking = self.local.settings.blocking;
-                tokio::spawn(async move {
-                    let read = move || match self.fetch_for(&fetch, whole, Access::Wait) {
-                        Ok(copy) => Ok(Ok(copy.unwrap_or(Copy::Missing))),
-                        Err(refusal) => Ok(Err(refusal)),
-                    };
-                    match blocking.aside(read).await {
-                        Ok(Ok(copy)) => send_copy(reply, copy, has_lost),
-                        Ok(Err(refusal)) => refuse(reply, &refusal),
-                        Err(fault) => refuse(reply, &fault.into()),
-                    }
-                });
-            }
-            Err(refusal) => refuse(reply, &refusal),
-        }
+        let blocking = self.local.settings.blocking;
+        answer_by(
+            self,
+            blocking,
+            reply,
+            move |server, access| server.fetch_for(&fetch, whole, access),
+            move |_, copy, reply| match copy {
+                Ok(copy) => send_copy(reply, copy, has_lost),
+                Err(refusal) => refuse(reply, &refusal),
+            },
+        );
     }
 
     /// Whether this node's copy of a partition has lost records.
@@ -87,21 +78,17 @@ impl ReplicaServer {
         if self.has_lost_of(fetch.partition) {
             return send_copy(reply, Copy::Missing, true);
         }
-        match self.part_for(&fetch, Access::NoWait) {
-            Ok(Some(copy)) => send_part(reply, copy),
-            Ok(None) => {
-                let blocking = self.local.settings.blocking;
-                tokio::spawn(async move {
-                    let read = move || Ok(self.part_for(&fetch, Access::Wait));
-                    match blocking.aside(read).await {
-                        Ok(Ok(copy)) => send_part(reply, copy.unwrap_or(PartCopy::Missing)),
-                        Ok(Err(refusal)) => refuse(reply, &refusal),
-                        Err(fault) => refuse(reply, &fault.into()),
-                    }
-                });
-            }
-            Err(refusal) => refuse(reply, &refusal),
-        }
+        let blocking = self.local.settings.blocking;
+        answer_by(
+            self,
+            blocking,
+            reply,
+            move |server, access| server.part_for(&fetch, access),
+            |_, copy, reply| match copy {
+                Ok(copy) => send_part(reply, copy),
+                Err(refusal) => refuse(reply, &refusal),
+            },
+        );
     }
 
     fn part_for(&self, fetch: &Fetch, access: Access) -> Result<Option<PartCopy>, Refusal> {
@@ -165,28 +152,18 @@ impl ReplicaServer {
             rule: MergeRule::try_from(store.rule).unwrap_or(MergeRule::Causal),
             object: request.payload.clone(),
         };
-        match self.take_for(&store, &replicated, Access::NoWait) {
-            Ok(Some(taken)) => self.acknowledge(taken, store.acks(), reply),
-            Ok(None) => {
-                let blocking = self.local.settings.blocking;
-                tokio::spawn(async move {
-                    let writer = Arc::clone(&self);
-                    let acks = store.acks();
-                    let write = move || {
-                        let _granted = granted;
-                        Ok(writer.take_for(&store, &replicated, Access::Wait))
-                    };
-                    match blocking.aside(write).await {
-                        Ok(Ok(taken)) => {
-                            self.acknowledge(taken.unwrap_or(ApplyOutcome::Known), acks, reply);
-                        }
-                        Ok(Err(refusal)) => refuse(reply, &refusal),
-                        Err(fault) => refuse(reply, &fault.into()),
-                    }
-                });
-            }
-            Err(refusal) => refuse(reply, &refusal),
-        }
+        let (blocking, acks) = (self.local.settings.blocking, store.acks());
+        answer_by(
+            self,
+            blocking,
+            reply,
+            move |server, access| {
+                // The right lasts until the write is done.
+                let _granted = &granted;
+                server.take_for(&store, &replicated, access)
+            },
+            move |server, taken, reply| server.acknowledge(taken, acks, reply),
+        );
     }
 
     fn take_for(
@@ -216,25 +193,14 @@ impl ReplicaServer {
             last_modified_us: join.last_modified_us,
             needs_earlier: join.needs_earlier,
         };
-        let acks = join.acks();
-        match self.join_for(&join, &joining, Access::NoWait) {
-            Ok(Some(taken)) => self.acknowledge(taken, acks, reply),
-            Ok(None) => {
-                let blocking = self.local.settings.blocking;
-                tokio::spawn(async move {
-                    let writer = Arc::clone(&self);
-                    let write = move || Ok(writer.join_for(&join, &joining, Access::Wait));
-                    match blocking.aside(write).await {
-                        Ok(Ok(taken)) => {
-                            self.acknowledge(taken.unwrap_or(ApplyOutcome::Known), acks, reply);
-                        }
-                        Ok(Err(refusal)) => refuse(reply, &refusal),
-                        Err(fault) => refuse(reply, &fault.into()),
-                    }
-                });
-            }
-            Err(refusal) => refuse(reply, &refusal),
-        }
+        let (blocking, acks) = (self.local.settings.blocking, join.acks());
+        answer_by(
+            self,
+            blocking,
+            reply,
+            move |server, access| server.join_for(&join, &joining, access),
+            move |server, taken, reply| server.acknowledge(taken, acks, reply),
+        );
     }
 
     fn join_for(
@@ -252,7 +218,16 @@ impl ReplicaServer {
     }
 
     /// Answers a write at the moments that were asked for.
-    fn acknowledge(self: Arc<Self>, taken: ApplyOutcome, acks: Acks, reply: Responder) {
+    fn acknowledge(
+        self: Arc<Self>,
+        taken: Result<ApplyOutcome, Refusal>,
+        acks: Acks,
+        reply: Responder,
+    ) {
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
         let ticket = match (taken, acks) {
             (ApplyOutcome::Written(ticket, _), Acks::Synced | Acks::Both) => ticket,
             (ApplyOutcome::Nothing, Acks::Synced | Acks::Both) => {

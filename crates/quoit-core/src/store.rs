@@ -7,7 +7,7 @@ pub use builder::StoreBuilder;
 
 use crate::changes::ChangeFeeds;
 use crate::coordinator::Coordinator;
-use crate::coordinator::confirm::Unconfirmed;
+use crate::coordinator::confirm::{Confirmation, Unconfirmed};
 use crate::coordinator::data_type::{DataTypeRequest, FetchedDataType, ItemSink};
 use crate::coordinator::given::{BegunBatch, GivenInPlace, GivenObject, PendingBatch};
 use crate::coordinator::in_flight::AdmittedRequests;
@@ -185,9 +185,16 @@ impl ReplicatedStore {
         self.coordinator.stream_items(key, options, sink).await
     }
 
-    /// Whether the replicas that a read has asked have what was shown. False also when that can't be found
-    /// out soon; the read is made by [`ReplicatedStore::get`] then.
-    pub async fn confirm_read(&self, unconfirmed: Unconfirmed) -> bool {
+    /// Finds out whether the replicas that a read has asked have what was shown. If they have not, or one of
+    /// them is late, the read goes on: what differs is merged and repaired, as by [`ReplicatedStore::get`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`ReplicatedStore::get`].
+    pub async fn confirm_read(
+        &self,
+        unconfirmed: Unconfirmed,
+    ) -> Result<Confirmation, RequestError> {
         self.coordinator.confirm_read(unconfirmed).await
     }
 

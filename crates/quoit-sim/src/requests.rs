@@ -7,7 +7,7 @@ use crate::random::Random;
 use crate::value::value_of;
 use bytes::Bytes;
 use quoit_core::{
-    DeleteRequest, IndexQuery, IndexSelection, PlainWrite, PutRequest, ReadOptions,
+    Confirmation, DeleteRequest, IndexQuery, IndexSelection, PlainWrite, PutRequest, ReadOptions,
     ReplicatedStore, RequestError, ShownInPlace, ShownObject, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
@@ -119,10 +119,10 @@ pub async fn get(
         None => return store.get(key, &options).await,
         Some(ShownInPlace::Answer(shown)) => shown,
         Some(ShownInPlace::IfConfirmed(shown, unconfirmed)) => {
-            if !store.confirm_read(unconfirmed).await {
-                return store.get(key, &options).await;
+            match store.confirm_read(unconfirmed).await? {
+                Confirmation::Same => shown,
+                Confirmation::Other(found) => return Ok(found.map(|object| *object)),
             }
-            shown
         }
     };
     shown.map_err(|error| RequestError::Damaged(error.to_string()))

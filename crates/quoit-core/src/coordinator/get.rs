@@ -1,8 +1,10 @@
 //! Coordination of reads.
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::confirm::{ConfirmationPlan, LARGE_PATIENCE, ask_for_digests};
+use crate::coordinator::confirm::LARGE_PATIENCE;
+use crate::coordinator::first_asked::FirstAsked;
 use crate::coordinator::read_replicas::ReadRequest;
+use crate::coordinator::readers::Wanted;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::{object_props, record_at};
@@ -100,7 +102,16 @@ impl Coordinator {
         options: &ReadOptions,
         course: &mut RequestCourse,
     ) -> Result<Option<Object>, RequestError> {
-        let mut found = self.read_unresolved(key, options, course).await?;
+        let found = self.read_unresolved(key, options, course).await?;
+        self.with_values_of(key, found)
+    }
+
+    /// The object with the values that its bucket shows.
+    pub(crate) fn with_values_of(
+        &self,
+        key: KeyRef<'_>,
+        mut found: Option<Object>,
+    ) -> Result<Option<Object>, RequestError> {
         if let Some(object) = &mut found {
             let state = self.local.control.read();
             if !object_props(&state, key.bucket)?.allow_mult {
@@ -148,7 +159,7 @@ impl Coordinator {
         }
     }
 
-    fn read_of<'a>(
+    pub(crate) fn read_of<'a>(
         &self,
         at: RecordAt<'a>,
         props: &BucketProps,
@@ -179,33 +190,42 @@ impl Coordinator {
             let at = record_at(&state, props, key, &encoded);
             self.read_of(at, props, read_need(&state, key.bucket, &quorums), options)
         };
-        if self.is_newest_in_pages(&read).await? {
-            return Ok(());
-        }
         let asked = &mut AskedNodes::default();
-        let Some(object) = self.read_replicas(&read, asked).await? else { return Ok(()) };
+        let found = match self.ask_about_pages(&read).await? {
+            OwnPages::Newest => return Ok(()),
+            OwnPages::Differ(first) => {
+                let started_us = self.local.clock.monotonic_us();
+                self.go_on(&read, *first, started_us, asked).await?
+            }
+            OwnPages::None => self.read_replicas(&read, asked).await?,
+        };
+        let Some(object) = found else { return Ok(()) };
         // The read may have done without this node's copy.
         let replicated = Replicated::new(&object, read.rule, read.n_val_class);
         self.replica.take_own(&read.at, &replicated)?;
         Ok(())
     }
 
-    /// Whether this node's copy lies in pages, and the others that a read asks for have the same: then
+    /// Asks whether the others that a read needs have the same as this node, if its copy lies in pages: then
     /// nothing has to be put together.
-    async fn is_newest_in_pages(&self, read: &ReadRequest<'_>) -> Result<bool, RequestError> {
+    async fn ask_about_pages(&self, read: &ReadRequest<'_>) -> Result<OwnPages, RequestError> {
         let is_in_pages = wait_if_blocked(self.local.settings.blocking, |access| {
             Ok(self.local.records.is_in_pages(&read.at, access)?)
         })?;
         if !is_in_pages {
-            return Ok(false);
+            return Ok(OwnPages::None);
         }
-        let plan = ask_for_digests(&self.local.topology(), &read.at, &read.need, read.sloppy)?;
-        let Some(meta) = self.local.records.head(&read.at)? else { return Ok(false) };
-        Ok(match plan {
-            ConfirmationPlan::Own => true,
-            ConfirmationPlan::NotHere => false,
-            ConfirmationPlan::Asked(asked) => asked.all_have(meta.digest, LARGE_PATIENCE).await,
-        })
+        let topology = self.local.topology();
+        let first = FirstAsked::ask(&topology, &read.at, &read.need, read.sloppy, Wanted::Digest)?;
+        let Some(mut first) = first.filter(FirstAsked::has_own) else {
+            return Ok(OwnPages::None);
+        };
+        let Some(meta) = self.local.records.head(&read.at)? else { return Ok(OwnPages::None) };
+        if first.agree(Some(meta.digest), LARGE_PATIENCE).await {
+            return Ok(OwnPages::Newest);
+        }
+        first.answer_own(Some(meta.digest));
+        Ok(OwnPages::Differ(Box::new(first)))
     }
 
     /// Checks whether the nodes that are up can meet a read's quorums.
@@ -227,6 +247,16 @@ impl Coordinator {
             None => self.replica.cold_copy(at, true).await,
         }
     }
+}
+
+/// This node's copy of a large record, beside those of others.
+enum OwnPages {
+    /// It does not lie in pages, or does not count.
+    None,
+    /// The others have the same.
+    Newest,
+    /// They don't, or are late.
+    Differ(Box<FirstAsked>),
 }
 
 /// The answers that a read of a bucket waits for.

@@ -8,12 +8,12 @@
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{expiry, policy};
-use crate::coordinator::confirm::{
-    AskedDigests, ConfirmationPlan, Seen, Unconfirmed, ask_for_digests,
-};
+use crate::coordinator::confirm::{OwnedRead, Seen, Unconfirmed};
+use crate::coordinator::first_asked::FirstAsked;
 use crate::coordinator::get::read_need;
 use crate::coordinator::get::resolve;
 use crate::coordinator::precommit::has_checks;
+use crate::coordinator::readers::Wanted;
 use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm};
 use crate::error::RequestError;
 use crate::options::{ReadOptions, WriteOptions};
@@ -117,6 +117,7 @@ enum Wants {
 
 /// Result of a read in place.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most reads of a cluster wait for other replicas")]
 pub enum ShownInPlace<T> {
     /// The answer.
     Answer(T),
@@ -152,8 +153,8 @@ impl Coordinator {
                     record(&Ok(seen.map(|seen| seen.sizes)));
                     ShownInPlace::Answer(made)
                 }
-                Some(asked) => {
-                    let unconfirmed = Unconfirmed::new(asked, seen, started_us);
+                Some((first, read)) => {
+                    let unconfirmed = Unconfirmed { first, read, seen, started_us };
                     ShownInPlace::IfConfirmed(made, unconfirmed)
                 }
             })),
@@ -167,7 +168,7 @@ impl Coordinator {
         key: KeyRef<'_>,
         options: &ReadOptions,
         show: impl FnOnce(Option<ShownObject<'_>>) -> T,
-        asked: &mut Option<AskedDigests>,
+        asked: &mut Option<(FirstAsked, OwnedRead)>,
     ) -> Result<Option<(T, Option<Seen>)>, RequestError> {
         key.check()?;
         let state = self.local.control.read();
@@ -182,11 +183,13 @@ impl Coordinator {
             return Ok(None);
         } else {
             let need = read_need(&state, key.bucket, &quorums);
-            *asked = match ask_for_digests(&topology, &at, &need, options.is_sloppy())? {
-                ConfirmationPlan::Own => None,
-                ConfirmationPlan::Asked(asked) => Some(asked),
-                ConfirmationPlan::NotHere => return Ok(None),
-            };
+            let read = self.read_of(at, props, need, options);
+            let first = FirstAsked::ask(&topology, &at, &need, read.sloppy, Wanted::Digest)?;
+            let Some(first) = first.filter(FirstAsked::has_own) else { return Ok(None) };
+            if !first.needs_nobody() {
+                let key = first.key.clone();
+                *asked = Some((first, OwnedRead::new(&read, key)));
+            }
         }
         let mut show = Some(show);
         let mut made = None;

@@ -4,6 +4,7 @@ pub(crate) mod change;
 pub(crate) mod confirm;
 pub(crate) mod data_type;
 pub(crate) mod fence;
+pub(crate) mod first_asked;
 pub(crate) mod forward;
 pub(crate) mod get;
 pub(crate) mod given;
@@ -12,6 +13,7 @@ pub(crate) mod in_place;
 pub(crate) mod precommit;
 pub(crate) mod put;
 pub(crate) mod read_replicas;
+pub(crate) mod readers;
 pub(crate) mod write_replicas;
 
 use crate::grants::Grants;

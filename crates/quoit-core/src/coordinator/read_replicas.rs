@@ -7,22 +7,22 @@
 
 mod damaged;
 mod large;
+mod resolve;
 
 use crate::coordinator::Coordinator;
+use crate::coordinator::first_asked::{FirstAsked, OddAnswer};
+use crate::coordinator::readers::{FetchRequest, Wanted, next_reader, readers_of};
 use crate::error::RequestError;
-use crate::replica::{Copy, Replicated};
+use crate::replica::Copy;
 use crate::request_log::AskedNodes;
 use crate::settings::TIMEOUT_MS_DEFAULT;
-use crate::stored::decode;
-use crate::topology::{Reach, Topology, cost_us};
+use crate::topology::{Reach, Topology};
 use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally, Voters};
-use bytes::Bytes;
 use prost::Message;
-use quoit_cluster::{CallError, Lane, Replies, Reply};
+use quoit_cluster::{CallError, Replies, Reply};
 use quoit_model::object::Object;
-use quoit_planted::planted;
 use quoit_store::engine::{Access, RecordAt};
-use quoit_wire::internode::data::{self, Fetch, Fetched, MergeRule, REFUSED_STALE_LAYOUT, Want};
+use quoit_wire::internode::data::{Fetched, MergeRule, REFUSED_STALE_LAYOUT};
 use smallvec::SmallVec;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -74,13 +74,42 @@ impl Coordinator {
         read: &ReadRequest<'_>,
         asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
+        self.run_read(read, None, Instant::now(), asked).await
+    }
+
+    /// Goes on with a read that has asked its first replicas at `started_us` on the monotonic clock: their
+    /// answers count, and those that are late may still come.
+    pub(crate) async fn go_on(
+        &self,
+        read: &ReadRequest<'_>,
+        first: FirstAsked,
+        started_us: u64,
+        asked: &mut AskedNodes,
+    ) -> Result<Option<Object>, RequestError> {
+        let elapsed_us = self.local.clock.monotonic_us().saturating_sub(started_us);
+        let now = Instant::now();
+        let began = now.checked_sub(Duration::from_micros(elapsed_us)).unwrap_or(now);
+        self.run_read(read, Some(first), began, asked).await
+    }
+
+    async fn run_read(
+        &self,
+        read: &ReadRequest<'_>,
+        mut first: Option<FirstAsked>,
+        began: Instant,
+        asked: &mut AskedNodes,
+    ) -> Result<Option<Object>, RequestError> {
         let timeout_ms = u64::from(read.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
-        let began = Instant::now();
         let deadline = began + Duration::from_millis(timeout_ms);
         loop {
             let topology = self.local.topology();
             let version = topology.version();
-            match ReadRun::new(self, topology, read, began)?.run(deadline, asked).await {
+            let mut run = ReadRun::new(self, topology, read, began)?;
+            // By another topology the places of nodes may be others.
+            if let Some(first) = first.take().filter(|first| first.topology_version == version) {
+                run.take_first(first);
+            }
+            match run.run(deadline, asked).await {
                 Ok(found) => return Ok(found),
                 Err(Stop::Fault(fault)) => return Err(fault),
                 Err(Stop::StaleLayout) => self.local.wait_for_newer(version, deadline).await?,
@@ -97,6 +126,7 @@ struct ReadRun<'a> {
     /// When the first replica was asked.
     began: Instant,
     voters: Voters,
+    request: FetchRequest,
     answers: SmallVec<[(NodePlace, Copy); 4]>,
     /// Asked and not answered yet; whether for the object.
     waiting: SmallVec<[(NodePlace, bool); 4]>,
@@ -108,6 +138,8 @@ struct ReadRun<'a> {
     /// This node's copy on its way from the disk.
     own_read: Option<OwnRead>,
     replies: Replies,
+    /// An answer that came before the run began.
+    odd: Option<Box<OddAnswer>>,
 }
 
 type OwnRead = Pin<Box<dyn Future<Output = Result<Copy, RequestError>> + Send>>;
@@ -125,15 +157,15 @@ impl<'a> ReadRun<'a> {
         read: &'a ReadRequest<'a>,
         began: Instant,
     ) -> Result<Self, RequestError> {
-        let replicas = read.need.replica_count();
-        let voters = topology.readers(read.at.partition, replicas, read.sloppy, &[]);
-        ReadTally::check(&read.need, &voters)?;
+        let voters = readers_of(&topology, read.at.partition, &read.need, read.sloppy)?;
+        let request = FetchRequest::new(&topology, &read.at);
         Ok(Self {
             coordinator,
             topology,
             read,
             began,
             voters,
+            request,
             answers: SmallVec::new(),
             waiting: SmallVec::new(),
             failed: SmallVec::new(),
@@ -141,7 +173,18 @@ impl<'a> ReadRun<'a> {
             own_is_healed: false,
             own_read: None,
             replies: Replies::new(),
+            odd: None,
         })
+    }
+
+    /// Takes over what was asked first.
+    fn take_first(&mut self, first: FirstAsked) {
+        let FirstAsked { replies, waiting, answers, odd, .. } = first;
+        let copy =
+            |digest: Option<u64>| digest.map_or(Copy::Missing, |digest| Copy::Found(digest, None));
+        self.answers.extend(answers.into_iter().map(|(node, digest)| (node, copy(digest))));
+        self.waiting.extend(waiting.into_iter().map(|node| (node, false)));
+        (self.replies, self.odd) = (replies, odd);
     }
 
     async fn run(
@@ -157,6 +200,9 @@ impl<'a> ReadRun<'a> {
     }
 
     async fn find(&mut self, deadline: Instant) -> Result<Option<Object>, Stop> {
+        if let Some((node, reply)) = self.odd.take().map(|odd| *odd) {
+            self.answered(node, reply)?;
+        }
         loop {
             self.gather(deadline).await?;
             if let Some(found) = self.resolve(deadline).await? {
@@ -224,19 +270,11 @@ impl<'a> ReadRun<'a> {
         hoped.state(&self.voters) != ReadState::Open
     }
 
-    /// The best of those who were not asked yet: primaries, this node first of them, then the quickest.
     fn next_to_ask(&self) -> Option<NodePlace> {
-        let asked = |node: NodePlace| {
+        next_reader(&self.topology, &self.voters, |node| {
             self.waiting.iter().any(|(other, _)| *other == node)
                 || self.answers.iter().any(|(other, _)| *other == node)
-        };
-        let open = self.voters.iter().filter(|voter| !asked(voter.node));
-        let cost = |node: NodePlace| match &self.topology.node(node).reach {
-            Reach::Own => 0,
-            Reach::Peer(peer) => cost_us(peer) + 1,
-            Reach::Unknown => u64::MAX,
-        };
-        open.min_by_key(|voter| (voter.primary == 0, cost(voter.node))).map(|voter| voter.node)
+        })
     }
 
     /// Asks a node: for the object while no other node is asked for it.
@@ -260,20 +298,11 @@ impl<'a> ReadRun<'a> {
                     Err(fault) => self.own_failed(node, &fault),
                 }
             }
-            Reach::Peer(peer) => {
-                let want = if whole { Want::Object } else { Want::Digest };
-                let header = Fetch {
-                    key: Bytes::copy_from_slice(self.read.at.encoded),
-                    partition: u32::from(self.read.at.partition.0),
-                    layout_version: self.topology.read_layout(self.read.at.partition),
-                    want: want.into(),
-                    ..Fetch::default()
-                };
-                let lane = Lane::Small;
-                let sent = peer.send(data::METHOD_FETCH, &header, b"", lane, &self.replies, node);
-                match sent {
-                    Ok(()) => self.waiting.push((node, whole)),
-                    Err(_) => self.fail(node),
+            Reach::Peer(_) => {
+                let wanted = if whole { Wanted::Object } else { Wanted::Digest };
+                match self.request.send(&self.topology, node, wanted, &self.replies) {
+                    true => self.waiting.push((node, whole)),
+                    false => self.fail(node),
                 }
             }
             Reach::Unknown => self.fail(node),
@@ -381,101 +410,6 @@ impl<'a> ReadRun<'a> {
         // The late one may be the one that has the object.
         let has_body = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
         self.ask_for(node, !has_body);
-    }
-
-    /// The answer from what was gathered; `None` when a version could not be fetched and others have to
-    /// be asked.
-    async fn resolve(&mut self, deadline: Instant) -> Result<Option<Option<Object>>, Stop> {
-        if self.tally().state(&self.voters) == ReadState::NotFound {
-            return Ok(Some(None));
-        }
-        self.unite_large(deadline).await?;
-        if !self.fetch_bodies(deadline).await? {
-            return Ok(None);
-        }
-        let Some((digest, object)) = self.merged_answers()? else { return Ok(Some(None)) };
-        // Later it may have been deleted and the tombstone forgotten.
-        if self.began.elapsed() < self.coordinator.local.sent_for() && !planted!(LosesRepairs) {
-            self.repair(digest, &object);
-        }
-        Ok(Some(Some(object)))
-    }
-
-    /// The versions that were fetched, merged, with the digest; `None` where no replica has anything.
-    fn merged_answers(&self) -> Result<Option<(u64, Object)>, RequestError> {
-        let mut merged: Option<(u64, Object)> = None;
-        let mut seen: SmallVec<[u64; 4]> = SmallVec::new();
-        for (_, copy) in &self.answers {
-            let Copy::Found(digest, Some(body)) = copy else { continue };
-            if seen.contains(digest) {
-                continue;
-            }
-            seen.push(*digest);
-            let object = decode(body)?;
-            merged = Some(match merged {
-                None => (*digest, object),
-                Some(first) if planted!(AnswersFirstVersion) => first,
-                Some((_, merged)) => {
-                    let merged = self.coordinator.replica.merged(&merged, &object, self.read.rule);
-                    (merged.digest(), merged)
-                }
-            });
-        }
-        Ok(merged)
-    }
-
-    /// Fetches a body for each version that has none. False when a node that has one is lost.
-    async fn fetch_bodies(&mut self, deadline: Instant) -> Result<bool, Stop> {
-        let mut bodies: SmallVec<[u64; 4]> = SmallVec::new();
-        let mut wanted: SmallVec<[(u64, NodePlace); 4]> = SmallVec::new();
-        for (_, copy) in &self.answers {
-            if let Copy::Found(digest, Some(_)) = copy {
-                bodies.push(*digest);
-            }
-        }
-        for (node, copy) in &self.answers {
-            if let Copy::Found(digest, None) = copy
-                && !bodies.contains(digest)
-            {
-                bodies.push(*digest);
-                wanted.push((*digest, *node));
-            }
-        }
-        let failed_before = self.failed.len();
-        // Late answers to the first question are of no use any more.
-        self.replies = Replies::new();
-        self.own_read = None;
-        self.waiting.clear();
-        for (_, node) in wanted {
-            self.ask_for(node, true);
-        }
-        while !self.waiting.is_empty() {
-            match timeout_at(deadline, self.hear()).await {
-                Ok(Some(heard)) => self.take(heard)?,
-                Ok(None) => self.waiting.clear(),
-                Err(_) => return Err(RequestError::Timeout.into()),
-            }
-        }
-        Ok(self.failed.len() == failed_before)
-    }
-
-    /// Sends what was found to those who answered with something else.
-    fn repair(&self, digest: u64, object: &Object) {
-        let behind = |copy: &Copy| match copy {
-            Copy::Found(theirs, _) => *theirs != digest,
-            // Who has never heard of a deleted record need not hear of it.
-            Copy::Missing => !object.is_tombstone(),
-        };
-        if !self.own_is_damaged && !self.answers.iter().any(|(_, copy)| behind(copy)) {
-            return;
-        }
-        let replicated = Replicated::new(object, self.read.rule, self.read.n_val_class);
-        for (node, _) in self.answers.iter().filter(|(_, copy)| behind(copy)) {
-            self.coordinator.repair(&self.topology, *node, &self.read.at, &replicated);
-        }
-        if self.own_is_damaged {
-            self.replace_own(&replicated);
-        }
     }
 }
 

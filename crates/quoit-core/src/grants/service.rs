@@ -5,6 +5,7 @@ use super::Grants;
 use crate::error::RequestError;
 use crate::refusal::{Refusal, refuse};
 use crate::replica::Copy;
+use crate::serving::answer_by;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder};
@@ -34,25 +35,17 @@ impl Grants {
             return reply.refuse(REFUSED_GRANTED, "another write holds a grant of the record");
         }
         // Read after the grant is noted: what was taken under earlier grants is seen.
-        match self.copy_for_grant(&grant, Access::NoWait) {
-            Ok(Some(copy)) => self.send_grant(&grant, number, copy, reply),
-            Ok(None) => {
-                let blocking = self.local.settings.blocking;
-                tokio::spawn(async move {
-                    let reader = Arc::clone(&self);
-                    let asked = grant.clone();
-                    let read = move || Ok(reader.copy_for_grant(&asked, Access::Wait));
-                    match blocking.aside(read).await {
-                        Ok(Ok(copy)) => {
-                            self.send_grant(&grant, number, copy.unwrap_or(Copy::Missing), reply);
-                        }
-                        Ok(Err(refusal)) => self.withdraw(&grant.key, number, &refusal, reply),
-                        Err(fault) => self.withdraw(&grant.key, number, &fault.into(), reply),
-                    }
-                });
-            }
-            Err(refusal) => self.withdraw(&grant.key, number, &refusal, reply),
-        }
+        let (blocking, asked) = (self.local.settings.blocking, grant.clone());
+        answer_by(
+            self,
+            blocking,
+            reply,
+            move |grants, access| grants.copy_for_grant(&asked, access),
+            move |grants, copy, reply| match copy {
+                Ok(copy) => grants.send_grant(&grant, number, copy, reply),
+                Err(refusal) => grants.withdraw(&grant.key, number, &refusal, reply),
+            },
+        );
     }
 
     /// Takes back a grant that its coordinator does not use.

@@ -21,6 +21,16 @@ pub(crate) enum PartCopy {
     },
 }
 
+impl PartCopy {
+    /// The digest of the whole object; `None` where there is none.
+    pub(crate) const fn digest(&self) -> Option<u64> {
+        match self {
+            Self::Missing => None,
+            Self::Found { digest, .. } => Some(*digest),
+        }
+    }
+}
+
 impl Records {
     /// Reads a part of the data type in a record, or of a set or map in a field of it. `None` when that would
     /// have to wait and may not.

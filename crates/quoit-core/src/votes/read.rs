@@ -102,8 +102,13 @@ impl ReadTally {
         self.answer(node, NodeAnswer::Missing);
     }
 
+    /// Whether a node has answered.
+    pub(crate) fn has(&self, node: NodePlace) -> bool {
+        self.answers.iter().any(|(known, _)| *known == node)
+    }
+
     fn answer(&mut self, node: NodePlace, answer: NodeAnswer) {
-        if !self.answers.iter().any(|(known, _)| *known == node) {
+        if !self.has(node) {
             self.answers.push((node, answer));
         }
     }

@@ -1,7 +1,7 @@
 //! Reads that find replicas behind.
 
 use crate::fixture::{Cluster, key, put_of, r, values};
-use quoit_core::{Counter, PutRequest, ReadOptions, WriteOptions};
+use quoit_core::{Confirmation, Counter, PutRequest, ReadOptions, ShownInPlace, WriteOptions};
 use quoit_model::props::Quorum;
 use serde_json::json;
 use std::time::Duration;
@@ -99,4 +99,48 @@ async fn a_miss_is_no_answer_where_it_is_not_ok() {
     cluster.mend(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     assert_eq!(values(cluster.nodes[1].read(at, strict).await.unwrap()), ["v"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_in_place_whose_replicas_differ_goes_on_with_their_answers() {
+    let cluster = Cluster::of(3).await;
+    let at = key("default", "k");
+    cluster.cut_off(0);
+    cluster.until(|| cluster.nodes[0].up_count() == 1).await;
+    cluster.nodes[0].store.put(PutRequest { options: w(1), ..put_of(at, "v") }).await.unwrap();
+    cluster.mend(0);
+    cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
+    let asked = || {
+        let asked = cluster.nodes.iter().map(|node| node.store.stats().snapshot());
+        asked.map(|figures| figures.total(Counter::ReplicaGets)).collect::<Vec<_>>()
+    };
+    let read_in_place = async |node: usize| {
+        let store = &cluster.nodes[node].store;
+        let shown = store.get_in_place(at, &r(3), |found| found.is_some()).unwrap();
+        let Some(ShownInPlace::IfConfirmed(is_found, unconfirmed)) = shown else {
+            panic!("the other replicas have to confirm it: {shown:?}");
+        };
+        (is_found, store.confirm_read(unconfirmed).await.unwrap())
+    };
+    let found = |confirmation: Confirmation| match confirmation {
+        Confirmation::Other(object) => values(object.map(|object| *object)),
+        Confirmation::Same => panic!("the others have something else"),
+    };
+
+    let before = asked();
+    // Node 1 has nothing, and node 0 alone has something: its copy is fetched.
+    let (was_found, confirmation) = read_in_place(1).await;
+    assert!(!was_found);
+    assert_eq!(found(confirmation), ["v"]);
+    let after: Vec<_> = asked().iter().zip(&before).map(|(now, before)| now - before).collect();
+    assert_eq!(after.iter().sum::<u64>(), 3, "two digests and one object, none twice: {after:?}");
+    assert_eq!(after[1], 0);
+    let repaired = || cluster.nodes[1].store.stats().snapshot().total(Counter::ReadRepairs) == 2;
+    cluster.until(repaired).await;
+
+    let before = asked();
+    let (was_found, confirmation) = read_in_place(1).await;
+    assert!(was_found && confirmation == Confirmation::Same, "{confirmation:?}");
+    let after: Vec<_> = asked().iter().zip(&before).map(|(now, before)| now - before).collect();
+    assert_eq!(after, [1, 0, 1]);
 }

@@ -11,7 +11,7 @@ use super::response::{MULTIPART, ReplyForm, TEXT, reply};
 use super::route::RecordName;
 use crate::memory::READ_COPIES;
 use bytes::Bytes;
-use quoit_core::{ReadOptions, ShownInPlace, ShownObject};
+use quoit_core::{Confirmation, ReadOptions, ShownInPlace, ShownObject};
 use quoit_model::object::{Object, Sibling};
 use quoit_model::sibling_order::sort_for_clients;
 use quoit_store::seam::Clock;
@@ -88,11 +88,14 @@ impl HttpConnection {
             None => Ok(GetInPlace::Declined),
             Some(ShownInPlace::Answer(answered)) => answered,
             Some(ShownInPlace::IfConfirmed(answered, unconfirmed)) => {
-                if context.store.confirm_read(unconfirmed).await {
-                    return answered;
+                match context.store.confirm_read(unconfirmed).await? {
+                    Confirmation::Same => answered,
+                    Confirmation::Other(found) => {
+                        out.truncate(start);
+                        let object = found.ok_or_else(Refusal::not_found)?;
+                        Ok(GetInPlace::Found(object))
+                    }
                 }
-                out.truncate(start);
-                Ok(GetInPlace::Declined)
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::codes::{is_response, unknown_code, weight_of};
 use super::decoded::decoded_bytes;
 use super::fault::Fault;
-use super::in_place::InPlace;
+use super::in_place::{InPlace, Shown};
 use super::input::{Input, More};
 use super::strangers::StrangerMessage as Handled;
 use crate::context::ServerContext;
@@ -13,7 +13,7 @@ use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
 use crate::turn::{Turn, Weight};
 use bytes::{Buf, Bytes};
-use quoit_core::{Lease, Pending, Unconfirmed};
+use quoit_core::{Lease, Pending};
 use quoit_wire::frame::{Frame, append_empty, append_message};
 use quoit_wire::messages::{Body, RpbErrorResp};
 use quoit_wire::{FrameError, MessageCode};
@@ -118,14 +118,6 @@ enum Begun {
     Last,
 }
 
-/// An answer that other replicas have to confirm. The request is still in the input.
-struct Shown {
-    unconfirmed: Unconfirmed,
-    /// The end of the output before the answer.
-    start: usize,
-    request_bytes: usize,
-}
-
 impl PbConnection {
     async fn run(&mut self) -> io::Result<()> {
         let mut input = Input::new(&self.context, &self.account);
@@ -200,16 +192,7 @@ impl PbConnection {
             let result = match self.begin_next(input) {
                 Begun::Ended(result) => result,
                 Begun::Written(pending) => self.finish_put(pending).await,
-                Begun::Shown(shown) => {
-                    if self.is_confirmed(shown, input).await {
-                        Ok(())
-                    } else {
-                        let Ok(Some(frame)) = input.decoder.next_frame(&mut input.bytes) else {
-                            return Ok(false);
-                        };
-                        self.dispatch(frame).await
-                    }
-                }
+                Begun::Shown(shown) => self.confirm(shown).await,
                 Begun::Whole(frame) => {
                     weight = weight_of(frame.code);
                     self.dispatch(frame).await
@@ -275,9 +258,7 @@ impl PbConnection {
             let request_bytes = frame.size_bytes;
             let begun = match self.answer_in_place(frame) {
                 Ok(InPlace::Declined) => None,
-                Ok(InPlace::Shown(unconfirmed, start)) => {
-                    return Begun::Shown(Shown { unconfirmed, start, request_bytes });
-                }
+                Ok(InPlace::Shown(shown)) => Some(Begun::Shown(shown)),
                 Ok(InPlace::Answered) => Some(Begun::Ended(Ok(()))),
                 Ok(InPlace::Written(pending)) => Some(Begun::Written(pending)),
                 Err(fault) => Some(Begun::Ended(Err(fault))),
@@ -299,18 +280,6 @@ impl PbConnection {
                 Begun::Last
             }
         }
-    }
-
-    /// Whether other replicas say the same as an answer. If not, the answer is taken back, and the request
-    /// stays in the input.
-    async fn is_confirmed(&mut self, shown: Shown, input: &mut Input) -> bool {
-        let is_confirmed = self.context.store.confirm_read(shown.unconfirmed).await;
-        if is_confirmed {
-            input.bytes.advance(shown.request_bytes);
-        } else {
-            self.out.truncate(shown.start);
-        }
-        is_confirmed
     }
 
     /// Answers all requests at hand with an error. Whether the connection goes on.

@@ -10,16 +10,37 @@ use super::kv::{get_response, quorum, read_options};
 use crate::memory::{NoRoom, is_large};
 use crate::security::Need;
 use prost::Message;
-use quoit_core::{Pending, PlainWrite, ShownInPlace, ShownObject, Unconfirmed, WriteOptions};
+use quoit_core::{
+    Confirmation, Pending, PlainWrite, ShownInPlace, ShownObject, Unconfirmed, WriteOptions,
+};
 use quoit_model::clock::VersionVector;
 use quoit_model::context::{decode_context, encode_context_into};
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
+use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
 use quoit_security::Permission;
 use quoit_wire::frame::{append_empty, append_message};
+use quoit_wire::messages::RpbGetResp;
 use quoit_wire::{
     ContentRef, FrameError, FrameRef, MessageCode, PlainGet, PlainPut, append_get_resp,
 };
+
+/// An answer that other replicas have to confirm.
+pub(super) struct Shown {
+    unconfirmed: Unconfirmed,
+    /// The end of the output before the answer.
+    start: usize,
+    form: GetForm,
+}
+
+/// The form in which a client wants an object.
+#[derive(Clone, Copy)]
+struct GetForm {
+    /// Without its value.
+    head: bool,
+    /// With the clock of a tombstone.
+    tombstone_wanted: bool,
+}
 
 /// Result of a request.
 pub(super) enum InPlace {
@@ -27,11 +48,16 @@ pub(super) enum InPlace {
     Answered,
     /// It is written; the answer has to wait until it is durable enough.
     Written(Pending),
-    /// It is answered if other replicas say the same; else the answer has to be taken back to where the
-    /// output ended before.
-    Shown(Unconfirmed, usize),
+    /// It is answered if other replicas say the same.
+    Shown(Shown),
     /// Nothing was done.
     Declined,
+}
+
+impl GetForm {
+    fn answer(self, object: Object) -> RpbGetResp {
+        get_response(object, None, self.head, self.tombstone_wanted)
+    }
 }
 
 fn key_of<'a>(bucket_type: Option<&'a [u8]>, bucket: &'a [u8], key: &'a [u8]) -> KeyRef<'a> {
@@ -85,7 +111,10 @@ impl PbConnection {
 
     fn get_in_place(&mut self, get: &PlainGet<'_>) -> Result<InPlace, Fault> {
         let options = read_options!(get);
-        let head = get.head == Some(true);
+        let form = GetForm {
+            head: get.head == Some(true),
+            tombstone_wanted: get.deletedvclock == Some(true),
+        };
         let Self { context, out, clock_bytes, room, .. } = self;
         let start = out.len();
         let answered: Option<ShownInPlace<Result<(), Fault>>> = context.store.get_in_place(
@@ -99,13 +128,12 @@ impl PbConnection {
                 Some(ShownObject::Plain(object)) => {
                     clock_bytes.clear();
                     encode_context_into(&object.clock, clock_bytes);
-                    let content = content(&object, head);
+                    let content = content(&object, form.head);
                     room.hold_answer(out, content.value.len())?;
                     Ok(append_get_resp(out, [content], Some(clock_bytes))?)
                 }
                 Some(ShownObject::Whole(object)) => {
-                    let tombstone_wanted = get.deletedvclock == Some(true);
-                    let answer = get_response(object, None, head, tombstone_wanted);
+                    let answer = form.answer(object);
                     room.hold_answer(out, answer.encoded_len())?;
                     Ok(append_message(out, &answer)?)
                 }
@@ -115,10 +143,28 @@ impl PbConnection {
             None => Ok(InPlace::Declined),
             Some(ShownInPlace::Answer(Ok(()))) => Ok(InPlace::Answered),
             Some(ShownInPlace::IfConfirmed(Ok(()), unconfirmed)) => {
-                Ok(InPlace::Shown(unconfirmed, start))
+                Ok(InPlace::Shown(Shown { unconfirmed, start, form }))
             }
             Some(ShownInPlace::Answer(Err(fault)) | ShownInPlace::IfConfirmed(Err(fault), _)) => {
                 Err(fault)
+            }
+        }
+    }
+
+    /// Finds out whether other replicas say the same as an answer. If not, what they have together takes its
+    /// place.
+    pub(super) async fn confirm(&mut self, shown: Shown) -> Result<(), Fault> {
+        let Shown { unconfirmed, start, form } = shown;
+        let confirmed = self.context.store.confirm_read(unconfirmed).await;
+        if !matches!(confirmed, Ok(Confirmation::Same)) {
+            self.out.truncate(start);
+        }
+        match confirmed? {
+            Confirmation::Same => Ok(()),
+            Confirmation::Other(Some(object)) => self.send(&form.answer(*object)),
+            Confirmation::Other(None) => {
+                self.send_empty(MessageCode::GetResp);
+                Ok(())
             }
         }
     }

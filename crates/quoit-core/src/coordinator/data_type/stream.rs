@@ -3,12 +3,15 @@
 
 use super::identity_of;
 use crate::coordinator::Coordinator;
-use crate::coordinator::confirm::{ConfirmationPlan, Seen, Unconfirmed, ask_for_digests};
+use crate::coordinator::confirm::LARGE_PATIENCE;
+use crate::coordinator::first_asked::FirstAsked;
 use crate::coordinator::get::read_need;
+use crate::coordinator::readers::Wanted;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::{object_props, record_at};
 use crate::records::Items;
+use crate::request_log::AskedNodes;
 use crate::stats::Sizes;
 use crate::stored::wait_if_blocked;
 use bytes::Bytes;
@@ -92,32 +95,35 @@ impl Coordinator {
         if !wait_if_blocked(blocking, |access| Ok(self.local.records.is_in_pages(&at, access)?))? {
             return Ok(false);
         }
-        let mut asked = None;
+        let mut first = None;
         if topology.is_alone() {
             self.check_read(&topology, at.partition, &quorums, true)?;
         } else {
             let need = read_need(&self.local.control.read(), key.bucket, &quorums);
-            asked = match ask_for_digests(&topology, &at, &need, options.is_sloppy())? {
-                ConfirmationPlan::Own => None,
-                ConfirmationPlan::Asked(asked) => Some(asked),
-                ConfirmationPlan::NotHere => return Ok(false),
-            };
+            let sloppy = options.is_sloppy();
+            match FirstAsked::ask(&topology, &at, &need, sloppy, Wanted::Digest)? {
+                Some(asked) if asked.has_own() => first = Some(asked),
+                Some(_) | None => return Ok(false),
+            }
         }
         let mut handing = Handing { sink, identity: identity_of(key, &encoded), read: None };
         let shown = blocking.in_place(|| self.local.records.each_item(&at, &mut handing))?;
         let (Some(digest), Some((datatype, sizes))) = (shown, handing.read) else {
             return Ok(false);
         };
-        if let Some(asked) = asked {
-            let seen = Some(Seen { digest, sizes });
-            if !self.confirm_read(Unconfirmed::new(asked, seen, started_us)).await {
+        let mut nodes = AskedNodes::default();
+        let _waiting = self.waiting_get();
+        let own_us = self.local.clock.monotonic_us() - started_us;
+        if let Some(mut first) = first {
+            if !first.agree(Some(digest), LARGE_PATIENCE).await {
                 return Ok(false);
             }
-        } else {
-            let time_us = self.local.clock.monotonic_us() - started_us;
-            self.local.stats.record_get(time_us, &Ok(Some(sizes)));
+            nodes = first.nodes;
         }
         let time_us = self.local.clock.monotonic_us() - started_us;
+        let found = Ok(Some(sizes));
+        self.local.stats.record_get(time_us, &found);
+        self.note_get(key, (time_us, own_us), &found, &nodes);
         self.local.stats.data_types().record_get(datatype, time_us, sizes);
         Ok(true)
     }

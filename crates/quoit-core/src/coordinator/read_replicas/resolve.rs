@@ -1,0 +1,112 @@
+//! The answer of a read from what its replicas have told, and the repair of those that were behind.
+
+use super::{ReadRun, Stop};
+use crate::error::RequestError;
+use crate::replica::{Copy, Replicated};
+use crate::stored::decode;
+use crate::votes::{NodePlace, ReadState};
+use quoit_cluster::Replies;
+use quoit_model::object::Object;
+use quoit_planted::planted;
+use smallvec::SmallVec;
+use tokio::time::{Instant, timeout_at};
+
+impl ReadRun<'_> {
+    /// The answer from what was gathered; `None` when a version could not be fetched and others have to
+    /// be asked.
+    pub(super) async fn resolve(
+        &mut self,
+        deadline: Instant,
+    ) -> Result<Option<Option<Object>>, Stop> {
+        if self.tally().state(&self.voters) == ReadState::NotFound {
+            return Ok(Some(None));
+        }
+        self.unite_large(deadline).await?;
+        if !self.fetch_bodies(deadline).await? {
+            return Ok(None);
+        }
+        let Some((digest, object)) = self.merged_answers()? else { return Ok(Some(None)) };
+        // Later it may have been deleted and the tombstone forgotten.
+        if self.began.elapsed() < self.coordinator.local.sent_for() && !planted!(LosesRepairs) {
+            self.repair(digest, &object);
+        }
+        Ok(Some(Some(object)))
+    }
+
+    /// The versions that were fetched, merged, with the digest; `None` where no replica has anything.
+    pub(super) fn merged_answers(&self) -> Result<Option<(u64, Object)>, RequestError> {
+        let mut merged: Option<(u64, Object)> = None;
+        let mut seen: SmallVec<[u64; 4]> = SmallVec::new();
+        for (_, copy) in &self.answers {
+            let Copy::Found(digest, Some(body)) = copy else { continue };
+            if seen.contains(digest) {
+                continue;
+            }
+            seen.push(*digest);
+            let object = decode(body)?;
+            merged = Some(match merged {
+                None => (*digest, object),
+                Some(first) if planted!(AnswersFirstVersion) => first,
+                Some((_, merged)) => {
+                    let merged = self.coordinator.replica.merged(&merged, &object, self.read.rule);
+                    (merged.digest(), merged)
+                }
+            });
+        }
+        Ok(merged)
+    }
+
+    /// Fetches a body for each version that has none. False when a node that has one is lost.
+    pub(super) async fn fetch_bodies(&mut self, deadline: Instant) -> Result<bool, Stop> {
+        let mut bodies: SmallVec<[u64; 4]> = SmallVec::new();
+        let mut wanted: SmallVec<[(u64, NodePlace); 4]> = SmallVec::new();
+        for (_, copy) in &self.answers {
+            if let Copy::Found(digest, Some(_)) = copy {
+                bodies.push(*digest);
+            }
+        }
+        for (node, copy) in &self.answers {
+            if let Copy::Found(digest, None) = copy
+                && !bodies.contains(digest)
+            {
+                bodies.push(*digest);
+                wanted.push((*digest, *node));
+            }
+        }
+        let failed_before = self.failed.len();
+        // Late answers to the first question are of no use any more.
+        self.replies = Replies::new();
+        self.own_read = None;
+        self.waiting.clear();
+        for (_, node) in wanted {
+            self.ask_for(node, true);
+        }
+        while !self.waiting.is_empty() {
+            match timeout_at(deadline, self.hear()).await {
+                Ok(Some(heard)) => self.take(heard)?,
+                Ok(None) => self.waiting.clear(),
+                Err(_) => return Err(RequestError::Timeout.into()),
+            }
+        }
+        Ok(self.failed.len() == failed_before)
+    }
+
+    /// Sends what was found to those who answered with something else.
+    fn repair(&self, digest: u64, object: &Object) {
+        let behind = |copy: &Copy| match copy {
+            Copy::Found(theirs, _) => *theirs != digest,
+            // Who has never heard of a deleted record need not hear of it.
+            Copy::Missing => !object.is_tombstone(),
+        };
+        if !self.own_is_damaged && !self.answers.iter().any(|(_, copy)| behind(copy)) {
+            return;
+        }
+        let replicated = Replicated::new(object, self.read.rule, self.read.n_val_class);
+        for (node, _) in self.answers.iter().filter(|(_, copy)| behind(copy)) {
+            self.coordinator.repair(&self.topology, *node, &self.read.at, &replicated);
+        }
+        if self.own_is_damaged {
+            self.replace_own(&replicated);
+        }
+    }
+}

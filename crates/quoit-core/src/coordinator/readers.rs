@@ -1,0 +1,109 @@
+//! The choice of the replicas that a read asks, and the request that they get: the same for all reads.
+
+use crate::error::RequestError;
+use crate::field_path::path_message;
+use crate::topology::{Reach, Topology, cost_us};
+use crate::votes::{NodePlace, ReadNeed, ReadTally, Voters};
+use bytes::Bytes;
+use quoit_cluster::{Lane, Replies};
+use quoit_model::data_type::{Question, WantedPart};
+use quoit_model::hash::Partition;
+use quoit_store::engine::RecordAt;
+use quoit_wire::internode::data::{Fetch, METHOD_FETCH, Want};
+
+/// The part of its copy that a replica is asked for.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted<'q> {
+    /// The digest alone.
+    Digest,
+    /// The whole object.
+    Object,
+    /// The part of a data type that a question is about.
+    Part(&'q Question),
+}
+
+/// The nodes that may answer a read, with their votes.
+///
+/// # Errors
+///
+/// Quorums that can't be met with the nodes that are up.
+pub(crate) fn readers_of(
+    topology: &Topology,
+    partition: Partition,
+    need: &ReadNeed,
+    sloppy: bool,
+) -> Result<Voters, RequestError> {
+    let voters = topology.readers(partition, need.replica_count(), sloppy, &[]);
+    ReadTally::check(need, &voters)?;
+    Ok(voters)
+}
+
+/// The best of the nodes that were not asked yet: primaries first, this node first of them, then the node
+/// that answers soonest.
+pub(crate) fn next_reader(
+    topology: &Topology,
+    voters: &Voters,
+    is_asked: impl Fn(NodePlace) -> bool,
+) -> Option<NodePlace> {
+    let open = voters.iter().filter(|voter| !is_asked(voter.node));
+    let cost = |node: NodePlace| match &topology.node(node).reach {
+        Reach::Own => 0,
+        Reach::Peer(peer) => cost_us(peer) + 1,
+        Reach::Unknown => u64::MAX,
+    };
+    open.min_by_key(|voter| (voter.primary == 0, cost(voter.node))).map(|voter| voter.node)
+}
+
+/// A request for copies of a record, as replicas get it.
+pub(crate) struct FetchRequest(Fetch);
+
+impl FetchRequest {
+    pub(crate) fn new(topology: &Topology, at: &RecordAt<'_>) -> Self {
+        Self(Fetch {
+            key: Bytes::copy_from_slice(at.encoded),
+            partition: u32::from(at.partition.0),
+            layout_version: topology.read_layout(at.partition),
+            ..Fetch::default()
+        })
+    }
+
+    /// The encoded name of the record.
+    pub(crate) const fn key(&self) -> &Bytes {
+        &self.0.key
+    }
+
+    /// Sends the request to another node, whose answer comes to `replies` under its place. False when the
+    /// node can't be reached.
+    pub(crate) fn send(
+        &mut self,
+        topology: &Topology,
+        node: NodePlace,
+        wanted: Wanted<'_>,
+        replies: &Replies,
+    ) -> bool {
+        let Some(peer) = topology.peer(node) else { return false };
+        match wanted {
+            Wanted::Digest => self.0.want = Want::Digest.into(),
+            Wanted::Object => self.0.want = Want::Object.into(),
+            Wanted::Part(question) => {
+                let mut of_part = self.0.clone();
+                name_part(&mut of_part, question);
+                return peer.send(METHOD_FETCH, &of_part, b"", Lane::Small, replies, node).is_ok();
+            }
+        }
+        peer.send(METHOD_FETCH, &self.0, b"", Lane::Small, replies, node).is_ok()
+    }
+}
+
+fn name_part(fetch: &mut Fetch, question: &Question) {
+    fetch.want = Want::Part.into();
+    fetch.part_path = path_message(&question.path);
+    match question.wanted() {
+        WantedPart::Size => fetch.part_size_only = true,
+        WantedPart::Item(item) => fetch.part_from = item.0,
+        WantedPart::Items { from, count } => {
+            fetch.part_from = from.0;
+            fetch.part_count = u32::try_from(count).unwrap_or(u32::MAX);
+        }
+    }
+}
