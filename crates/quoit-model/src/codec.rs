@@ -4,43 +4,39 @@
 
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
-use crate::data_type::pages::PagedObject;
-use crate::object::{IndexEntry, Object, Sibling};
-use crate::secondary_index;
+use crate::object::{Object, Sibling};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use thiserror::Error;
 
-mod plain;
 mod rare;
 
-pub(crate) use plain::{decode_plain, encode_plain};
 use rare::{decode_rare, encode_rare};
 
 /// First byte of the stored form. Riak's forms begin with 53 and 131.
 pub const OBJECT_FORMAT_1: u8 = 0x51;
 
-const DELETED: u16 = 1 << 0;
-const DOT_IN_CLOCK: u16 = 1 << 1;
-const DOT_EXPLICIT: u16 = 1 << 2;
-const LAST_MODIFIED: u16 = 1 << 3;
-const VTAG: u16 = 1 << 4;
-const CONTENT_TYPE: u16 = 1 << 5;
-const CHARSET: u16 = 1 << 6;
-const CONTENT_ENCODING: u16 = 1 << 7;
-const LINKS: u16 = 1 << 8;
-const USER_META: u16 = 1 << 9;
-const INDEXES: u16 = 1 << 10;
-const EXPIRES_AT: u16 = 1 << 11;
-const OTHER: u16 = 1 << 12;
-const REPLACES: u16 = 1 << 13;
-const KNOWN_FLAGS: u16 = (1 << 14) - 1;
+pub(crate) const DELETED: u16 = 1 << 0;
+pub(crate) const DOT_IN_CLOCK: u16 = 1 << 1;
+pub(crate) const DOT_EXPLICIT: u16 = 1 << 2;
+pub(crate) const LAST_MODIFIED: u16 = 1 << 3;
+pub(crate) const VTAG: u16 = 1 << 4;
+pub(crate) const CONTENT_TYPE: u16 = 1 << 5;
+pub(crate) const CHARSET: u16 = 1 << 6;
+pub(crate) const CONTENT_ENCODING: u16 = 1 << 7;
+pub(crate) const LINKS: u16 = 1 << 8;
+pub(crate) const USER_META: u16 = 1 << 9;
+pub(crate) const INDEXES: u16 = 1 << 10;
+pub(crate) const EXPIRES_AT: u16 = 1 << 11;
+pub(crate) const OTHER: u16 = 1 << 12;
+pub(crate) const REPLACES: u16 = 1 << 13;
+pub(crate) const KNOWN_FLAGS: u16 = (1 << 14) - 1;
 /// Flags of what most objects lack; one test skips them all.
 const RARE: u16 = CHARSET | CONTENT_ENCODING | LINKS | USER_META | INDEXES | EXPIRES_AT | OTHER;
 
 /// Content types that are stored as their place here: saves their bytes and, on each read, a
 /// reference to the input. The table is part of the format and must not change.
-const COMMON_CONTENT_TYPES: [&[u8]; 12] = [
+pub(crate) const COMMON_CONTENT_TYPES: [&[u8]; 12] = [
     b"application/json",
     b"application/octet-stream",
     b"text/plain",
@@ -142,46 +138,20 @@ impl Object {
     }
 }
 
-/// The index entries of a stored object, also of one in pages, as [`Object::index_entries`] has them. Values
-/// are neither copied nor looked at.
-///
-/// # Errors
-///
-/// As [`Object::decode`].
-pub fn index_entries_of(stored: &[u8]) -> Result<Vec<IndexEntry>, ObjectError> {
-    let mut cursor = Cursor::borrowing(stored);
-    if PagedObject::is_one(stored) {
-        // Its object follows.
-        cursor.u8()?;
-        cursor.varint()?;
-    }
-    let clock = decode_clock(&mut cursor)?;
-    let mut entries = Vec::new();
-    for _ in 0..cursor.count()? {
-        let mut sibling = Sibling::default();
-        decode_description(&mut cursor, &clock, &mut sibling)?;
-        cursor.counted_slice()?;
-        if !sibling.deleted {
-            entries.append(&mut sibling.meta.indexes);
-        }
-    }
-    Ok(secondary_index::sorted(entries))
-}
-
-fn encode_clock(clock: &VersionVector, out: &mut Vec<u8>) {
+pub(crate) fn encode_clock(clock: &VersionVector, out: &mut Vec<u8>) {
     put_varint(out, clock.entries().len() as u64);
     for entry in clock.entries() {
         encode_dot(entry, out);
     }
 }
 
-fn encode_dot(dot: &Dot, out: &mut Vec<u8>) {
+pub(crate) fn encode_dot(dot: &Dot, out: &mut Vec<u8>) {
     put_counted(out, &dot.actor.0);
     put_varint(out, dot.counter);
     put_varint(out, dot.time_secs);
 }
 
-fn decode_clock(cursor: &mut Cursor<'_>) -> Result<VersionVector, ObjectError> {
+pub(crate) fn decode_clock(cursor: &mut Cursor<'_>) -> Result<VersionVector, ObjectError> {
     let format = cursor.u8()?;
     if format != OBJECT_FORMAT_1 {
         return Err(ObjectError::UnknownFormat { format });
@@ -199,7 +169,7 @@ fn decode_clock(cursor: &mut Cursor<'_>) -> Result<VersionVector, ObjectError> {
 }
 
 #[inline]
-fn decode_dot(cursor: &mut Cursor<'_>) -> Result<Dot, ObjectError> {
+pub(crate) fn decode_dot(cursor: &mut Cursor<'_>) -> Result<Dot, ObjectError> {
     let actor = Actor(SmallVec::from_slice(cursor.counted_slice()?));
     let counter = cursor.varint()?;
     if counter == 0 {
@@ -258,7 +228,7 @@ pub(crate) fn encode_sibling(sibling: &Sibling, clock: &VersionVector, out: &mut
 
 /// A varint that is odd for a place in the table (twice the place and one) and even for a type that
 /// is written out (twice its length).
-fn encode_content_type(content_type: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode_content_type(content_type: &[u8], out: &mut Vec<u8>) {
     match COMMON_CONTENT_TYPES.iter().position(|common| *common == content_type) {
         Some(place) => put_varint(out, place as u64 * 2 + 1),
         None => {
@@ -293,7 +263,7 @@ fn decode_sibling(
 
 /// Reads all of a sibling but its value.
 #[inline]
-fn decode_description(
+pub(crate) fn decode_description(
     cursor: &mut Cursor<'_>,
     clock: &VersionVector,
     sibling: &mut Sibling,

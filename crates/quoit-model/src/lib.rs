@@ -12,6 +12,7 @@ mod cursor;
 pub mod data_type;
 mod digest;
 pub mod etf;
+mod field_name;
 pub mod hash;
 pub mod hll;
 pub mod index_integer;

@@ -5,8 +5,9 @@
 //! allocation and no reference count. Every other object, damaged ones included, is not plain:
 //! [`PlainObject::read`] answers `None`, and [`Object`](crate::object::Object) has all of it.
 
+mod stored;
+
 use crate::clock::{Dot, VersionVector};
-use crate::codec;
 use crate::cursor::Cursor;
 use crate::digest;
 use crate::merge::WritePolicy;
@@ -51,7 +52,7 @@ impl<'a> PlainObject<'a> {
     /// allocation for an object of at most two clock entries.
     #[must_use]
     pub fn read(stored: &'a [u8]) -> Option<Self> {
-        codec::decode_plain(&mut Cursor::borrowing(stored), true)
+        stored::decode_plain(&mut Cursor::borrowing(stored), true)
     }
 
     /// Reads what comes before the value from the front of the stored form: the object without its
@@ -61,7 +62,7 @@ impl<'a> PlainObject<'a> {
     /// the clock and the event of the value, but for their times; `None` when it does not.
     #[must_use]
     pub fn read_front(front: &'a [u8], digest: u64) -> Option<Self> {
-        codec::decode_plain(&mut Cursor::borrowing(front), false)
+        stored::decode_plain(&mut Cursor::borrowing(front), false)
             .filter(|object| object.digest() == digest)
     }
 
@@ -138,7 +139,7 @@ impl<'a> PlainObject<'a> {
     /// Appends the stored form, as [`Object::encode_into`](crate::object::Object::encode_into) does
     /// for the same object.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
-        codec::encode_plain(self, out);
+        stored::encode_plain(self, out);
     }
 
     /// The digest of the object: as [`Object::digest`](crate::object::Object::digest).

@@ -17,8 +17,8 @@ mod write;
 pub use error::RiakDataTypeError;
 
 use crate::clock::{Actor, Dot, VersionVector};
-use crate::data_type::{FieldKind, FieldName};
 use crate::etf::Limits;
+use crate::field_name::{FieldKind, FieldName};
 use crate::hll::HyperLogLog;
 use bytes::Bytes;
 

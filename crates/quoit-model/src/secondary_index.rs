@@ -11,11 +11,12 @@ use crate::ordered_bytes::{push_part, read_part};
 use bytes::Bytes;
 use thiserror::Error;
 
+mod stored;
 mod term;
 
 use term::{push_term, read_term};
 
-pub use crate::codec::index_entries_of;
+pub use stored::index_entries_of;
 
 /// Upper bound of the place of an entry, in bytes: bucket type, bucket, field, term and key, twelve bytes,
 /// and one more for each zero byte in them. Ordered stores have keys of less than 64 KiB.

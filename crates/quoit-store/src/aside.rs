@@ -6,11 +6,11 @@
 //! data is as it was; killed between the two renames, there is no directory of the name, a node refuses to
 //! start ([`needs_salvage_to_finish`]), and the next salvage does the second one.
 
-use crate::bitcask::{Meta, MetaFile};
 use crate::error::StoreError;
 use crate::marker::{self, UNMARKED_ENGINE};
 use crate::output::Output;
 use crate::seam::{Disk, DiskLock, RealDisk};
+use crate::store_file::{Meta, MetaFile};
 use quoit_model::hash::RingSize;
 use std::ffi::OsString;
 use std::fs;

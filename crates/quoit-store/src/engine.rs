@@ -7,8 +7,8 @@
 //! [`Access::NoWait`] never waits for a disk read: it answers `WouldBlock`, and the caller repeats the call
 //! with [`Access::Wait`] where waiting is allowed.
 
+mod compared;
 mod pages;
-mod record;
 mod transaction;
 mod visit;
 
@@ -18,14 +18,14 @@ use quoit_model::key::BucketRef;
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use std::task::{Poll, Waker};
 
-use crate::compare::Compare;
 use crate::error::StoreError;
-use crate::index::Tag;
 use crate::index_activity::IndexActivity;
+use crate::tag::Tag;
 
+pub use crate::record::{Record, RecordAt, RecordMeta, RecordRef};
+pub use compared::Compare;
 pub(crate) use pages::listing_place;
 pub use pages::{DataPlace, IndexPage, KeyPage, KeyRange, RecordPage, Verified};
-pub use record::{Record, RecordAt, RecordMeta, RecordRef};
 pub(crate) use transaction::Interruption;
 pub use transaction::{BatchWrite, Body, Interrupted, Transaction};
 pub use visit::{RecordPlace, RecordVisitor, RecordWalk, Visited};

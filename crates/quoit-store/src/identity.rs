@@ -1,8 +1,9 @@
 //! Identity of a store, which lasts over restarts.
 
-use crate::bitcask::{META_NAME, Meta, MetaFile};
 use crate::error::StoreError;
+use crate::file_names::META_NAME;
 use crate::seam::Disk;
+use crate::store_file::{Meta, MetaFile};
 
 /// The opened file that says who a store is.
 pub(crate) struct OpenedIdentity {

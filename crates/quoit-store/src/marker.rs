@@ -3,8 +3,8 @@
 //! Three lines: `engine NAME`, `ring_size NUMBER`, `format NUMBER`. Directories of the Bitcask engine have
 //! none.
 
-use crate::bitcask;
 use crate::error::StoreError;
+use crate::file_names::are_of_bitcask;
 use crate::output::Output;
 use crate::seam::Disk;
 use quoit_model::hash::RingSize;
@@ -57,7 +57,7 @@ impl Marker {
 pub fn engine_of(disk: &dyn Disk) -> Result<Option<String>, StoreError> {
     let names = disk.list()?;
     let marker = read(disk, &names)?;
-    let unmarked = || bitcask::is_store(names).then(|| UNMARKED_ENGINE.to_owned());
+    let unmarked = || are_of_bitcask(&names).then(|| UNMARKED_ENGINE.to_owned());
     Ok(marker.map(|marker| marker.engine).or_else(unmarked))
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn check(
     let Some(marker) = read(disk, &names)? else {
         let is_there = |data: &&str| names.iter().any(|name| name == data);
         let data = ORDERED_DATA.into_iter().find(is_there);
-        let is_unmarked = bitcask::is_store(names);
+        let is_unmarked = are_of_bitcask(&names);
         if let Some(data) = data.filter(|_| is_unmarked) {
             return Err(missing(disk, data));
         }

@@ -4,7 +4,7 @@
 //! in a number in `STORE`, and the node keeps that number elsewhere before it serves: a store with a lower
 //! one went back in time.
 
-use crate::bitcask::Meta;
+use crate::store_file::Meta;
 
 /// Hears how far the opening of a store is. A large log takes minutes to read after a kill.
 pub trait OpeningWatch: Sync + std::fmt::Debug {

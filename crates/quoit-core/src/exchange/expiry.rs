@@ -23,7 +23,7 @@ mod tests {
     use proptest::prelude::*;
     use quoit_model::hash::{Partition, RingSize};
     use quoit_model::key::BucketRef;
-    use quoit_store::compare::Compare;
+    use quoit_store::engine::Compare;
     use quoit_store::engine::{Access, Before, Decision, Engine, RecordMeta, RecordRef};
     use quoit_store::memory::{MemoryEngine, MemorySettings};
     use quoit_store::seam::ManualClock;

@@ -16,7 +16,7 @@ use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
-use quoit_store::compare::Compare;
+use quoit_store::engine::Compare;
 use quoit_store::engine::Record;
 use quoit_store::index::Tag;
 use quoit_wire::internode::data::MergeRule;

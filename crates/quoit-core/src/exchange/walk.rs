@@ -5,7 +5,8 @@ use super::states::{
     Nonsense, TagDifference, TagState, differences, read_tags, states, write_tags,
 };
 use quoit_model::hash::Partition;
-use quoit_store::compare::{Compare, HashRange, SPLIT_COUNT, Scope, salted};
+use quoit_store::compare::{HashRange, SPLIT_COUNT, Scope, salted};
+use quoit_store::engine::Compare;
 use quoit_store::error::StoreError;
 use quoit_store::index::{TAG_BITS, Tag};
 use quoit_wire::internode::exchange::{Descended, Differences, Ranges};

@@ -14,7 +14,6 @@ mod content;
 pub mod context;
 mod error;
 mod events;
-mod field;
 mod from_riak;
 mod item;
 mod object;
@@ -25,16 +24,16 @@ mod riak;
 mod state;
 mod value;
 
+pub use crate::field_name::{FieldKind, FieldName, MAP_DEPTH_MAX};
 pub use apply::{ApplyError, DEFERRED_RUNS_MAX, EventAuthor};
 pub use clock::CausalClock;
 pub use codec::{DELTA_FORMAT_1, STATE_FORMAT_1};
 pub use error::StoredFormError;
 pub use events::{EventSet, Run};
-pub use field::{FieldKind, FieldName};
 pub use from_riak::{claims_to_be_riaks, clock_in_riak};
 pub use object::{UpdateError, content_type};
 pub use operation::{
-    FieldOperation, FieldUpdate, MAP_DEPTH_MAX, MapOperation, Operation, OperationError, SetChange,
+    FieldOperation, FieldUpdate, MapOperation, Operation, OperationError, SetChange,
 };
 pub use query::{Answer, ItemRange, Query, QueryError, Question, WantedPart};
 pub use riak::ShownForm;

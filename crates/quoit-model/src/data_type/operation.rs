@@ -1,17 +1,12 @@
 //! Operations of clients on data types.
 
 use super::{FieldKind, FieldName};
+use crate::field_name::MAP_DEPTH_MAX;
 use crate::props::Datatype;
 use bytes::Bytes;
 use thiserror::Error;
 
 mod codec;
-
-/// Most maps inside one another, the outermost included.
-///
-/// Bounds the recursion of everything that walks through a map. Both protocols' parsers stop somewhat
-/// deeper by themselves.
-pub const MAP_DEPTH_MAX: usize = 32;
 
 /// One request to change a data type. It is done whole or not at all.
 #[derive(Clone, PartialEq, Eq, Debug)]

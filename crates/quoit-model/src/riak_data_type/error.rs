@@ -45,7 +45,7 @@ pub enum RiakDataTypeError {
     #[error("data type of Riak: {0}")]
     Term(#[from] EtfError),
     /// Maps inside one another, more of them than maps here may have.
-    #[error("map of Riak nests maps deeper than {}", crate::data_type::MAP_DEPTH_MAX)]
+    #[error("map of Riak nests maps deeper than {}", crate::field_name::MAP_DEPTH_MAX)]
     TooDeep,
     /// The term says something else.
     #[error("data type of Riak: a term should be {expected}")]

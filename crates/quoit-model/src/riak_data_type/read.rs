@@ -9,8 +9,8 @@ use super::{
 };
 use crate::clock::Actor;
 use crate::cursor::Cursor;
-use crate::data_type::{FieldKind, FieldName};
 use crate::etf::Term;
+use crate::field_name::{FieldKind, FieldName};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use terms::{actor, binary, clock, dot, dots, elements, list, number, pairs, shape};

@@ -5,8 +5,8 @@ use super::{
     tag,
 };
 use crate::clock::{Actor, Dot, VersionVector};
-use crate::data_type::FieldName;
 use crate::etf::{ETF_VERSION, Term, put_term};
+use crate::field_name::FieldName;
 use crate::hll::HyperLogLog;
 use bytes::Bytes;
 use flate2::Compression;

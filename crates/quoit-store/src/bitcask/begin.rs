@@ -2,10 +2,9 @@
 
 use super::log::LogIdentity;
 use super::recent::RecentWrites;
-use super::segment::{
-    Origin, PreviousSegment, Segment, SegmentHeader, SegmentTable, log_name, next_number,
-};
+use super::segment::{Origin, PreviousSegment, Segment, SegmentHeader, SegmentTable, next_number};
 use crate::error::StoreError;
+use crate::file_names::log_name;
 use crate::seam::{Clock, Disk};
 use std::sync::Arc;
 

@@ -3,8 +3,9 @@
 use super::directory::Directory;
 use super::log::LogStart;
 use super::report::SegmentsDigest;
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, log_name};
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::error::StoreError;
+use crate::file_names::log_name;
 use crate::seam::{Disk, DiskFile};
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! Group commit: one sync for all who wait.
 
 use super::log::Log;
-use super::meta::MetaFile;
 use super::segment::Segment;
-use super::settings::Durability;
+use crate::durability::Durability;
 use crate::engine::Ticket;
 use crate::error::StoreError;
 use crate::seam::{Clock, Disk, Next, Pace, Worker, WorkerHandle};
+use crate::store_file::MetaFile;
 use parking_lot::Mutex;
 use quoit_planted::planted;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,7 +2,8 @@
 
 use super::read::{Entries, LoadedRecord, ReadPart};
 use super::store::LogStore;
-use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
+use crate::compare::{Digests, HashRange, LeafPage, Scope};
+use crate::engine::Compare;
 use crate::engine::{Access, Record};
 use crate::error::StoreError;
 use crate::expired::after_expiry;

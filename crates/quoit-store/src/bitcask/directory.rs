@@ -1,8 +1,8 @@
 //! Which files of a data directory are ours.
 
 use super::indexes::INDEXES_NAME;
-use super::meta::META_NAME;
-use super::segment::{number_of_keys, number_of_log};
+use crate::file_names::META_NAME;
+use crate::file_names::{number_of_keys, number_of_log};
 use crate::ordered::sums_name;
 
 const LOCK_NAME: &str = "LOCK";
@@ -47,17 +47,6 @@ impl Directory {
         directory.names = names;
         directory
     }
-}
-
-/// Whether files of these names are, or were, a store.
-///
-/// Callers that keep facts about a store elsewhere ask before they open it, since opening makes a store where
-/// there is none.
-#[must_use]
-pub fn is_store(names: Vec<String>) -> bool {
-    let directory = Directory::of(names);
-    let has_meta = directory.names.iter().any(|name| name == META_NAME);
-    has_meta || !directory.segments.is_empty() || !directory.key_files.is_empty()
 }
 
 /// Whether this is a file that we write under a temporary name before it gets its own.

@@ -6,7 +6,7 @@ use super::report::OpenReport;
 use super::seal::Sealer;
 use super::settings::BitcaskSettings;
 use super::store::LogStore;
-use crate::compare::Compare;
+use crate::engine::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
     IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor,
@@ -104,7 +104,7 @@ impl BitcaskEngine {
         if counter <= meta.meta().reserved_counter {
             return Ok(());
         }
-        let reserved = super::meta::Meta { reserved_counter: counter, ..meta.meta().clone() };
+        let reserved = crate::store_file::Meta { reserved_counter: counter, ..meta.meta().clone() };
         meta.write(reserved)
     }
 

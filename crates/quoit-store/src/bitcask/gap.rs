@@ -15,14 +15,15 @@
 use super::candidates::SegmentFile;
 use super::checkpoint::CheckpointState;
 use super::directory::{Directory, SNAPSHOT_NAME};
-use super::meta::Meta;
 use super::open::LogOpening;
 use super::planted;
 use super::scan::{Damage, Scan};
-use super::segment::{Origin, SEGMENT_HEADER_BYTES, SegmentHeader, log_name};
+use super::segment::{Origin, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::error::StoreError;
+use crate::file_names::log_name;
 use crate::seam::DiskFile;
 use crate::snapshot::Snapshot;
+use crate::store_file::Meta;
 use quoit_planted::PlantedFault;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The keys of a segment that has no key file yet, in memory.
 
-use super::segment::keys_name;
 use crate::error::StoreError;
+use crate::file_names::keys_name;
 use crate::keyfile::{
     KeyFile, KeyFileWriter, KeyMerge, KeyRun, KeyRunBuilder, KeySource, WriteFacts,
 };

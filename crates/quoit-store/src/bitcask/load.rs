@@ -13,16 +13,15 @@ use super::read::Reader;
 use super::rebuild::Rebuild;
 use super::record::RecordHeader;
 use super::replay::Replay;
-use super::report::RecordLoss;
 use super::scan::{Damage, Scan};
-use super::segment::{
-    Origin, SEGMENT_HEADER_BYTES, Segment, SegmentCounts, SegmentTable, keys_name, log_name,
-};
+use super::segment::{Origin, SEGMENT_HEADER_BYTES, Segment, SegmentCounts, SegmentTable};
 use super::store::IndexStripe;
 use crate::error::StoreError;
+use crate::file_names::{keys_name, log_name};
 use crate::index::{Location, PartitionIndex, SizeClass};
 use crate::keyfile::KeyFile;
 use crate::opening::TOLD_BYTES;
+use crate::record_loss::RecordLoss;
 use crate::snapshot::Snapshot;
 use parking_lot::RwLock;
 use quoit_model::hash::Partition;

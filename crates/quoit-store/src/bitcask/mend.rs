@@ -3,9 +3,10 @@
 use super::facts::note_key;
 use super::keys::ActiveKeys;
 use super::scan::Scan;
-use super::segment::{SEGMENT_HEADER_BYTES, keys_name};
+use super::segment::SEGMENT_HEADER_BYTES;
 use super::store::LogStore;
 use crate::error::StoreError;
+use crate::file_names::keys_name;
 use std::sync::Arc;
 
 /// One listing has so many key files written again at most.

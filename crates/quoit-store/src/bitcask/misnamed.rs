@@ -5,10 +5,12 @@
 //! names are free or those of other such files. They go through names that end in `.moved`, so that a crash
 //! in between loses nothing.
 
-use super::meta::{META_NAME, MetaFile};
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, log_name, number_of_log};
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::error::StoreError;
+use crate::file_names::META_NAME;
+use crate::file_names::{log_name, number_of_log};
 use crate::seam::Disk;
+use crate::store_file::MetaFile;
 use std::collections::{BTreeMap, BTreeSet};
 
 const MOVED_SUFFIX: &str = ".moved";

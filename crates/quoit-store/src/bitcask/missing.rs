@@ -2,12 +2,12 @@
 
 use super::candidates::{SegmentFile, segments_digest};
 use super::directory::{Directory, SNAPSHOT_NAME};
-use super::meta::{Meta, MetaFile};
 use super::open::LogOpening;
-use super::report::RecordLoss;
-use super::segment::{keys_name, log_name};
 use crate::error::StoreError;
+use crate::file_names::{keys_name, log_name};
 use crate::keyfile::KeyFile;
+use crate::record_loss::RecordLoss;
+use crate::store_file::{Meta, MetaFile};
 use quoit_planted::planted;
 
 impl LogOpening<'_> {

@@ -2,9 +2,10 @@
 
 use super::buffer::ReadBuffer;
 use super::record::{self, HEADER_BYTES, Position, RecordHeader};
-use super::segment::{SegmentTable, log_name};
+use super::segment::SegmentTable;
 use crate::engine::{Access, FRONT_BYTES, Record, RecordAt, RecordRef};
 use crate::error::StoreError;
+use crate::file_names::log_name;
 use crate::frame;
 use crate::index::IndexEntry;
 use crate::seam::ReadAt;

@@ -2,10 +2,11 @@
 
 use super::facts::facts_of;
 use super::record::{RecordHeader, RecordKind};
-use super::segment::{Segment, SegmentCounts, log_name};
+use super::segment::{Segment, SegmentCounts};
 use super::store::entry_of;
 use crate::engine::RecordMeta;
 use crate::error::StoreError;
+use crate::file_names::log_name;
 use crate::index::{Location, PartitionIndex, SizeClass};
 use crate::keyfile::{FileCursor, KeyEntry, KeyFile, WriteFacts, WriteKind};
 use quoit_model::hash::{Identity, Partition};

@@ -1,6 +1,7 @@
 //! Report of what opening a store found.
 
 use crate::error::StoreError;
+use crate::record_loss::RecordLoss;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// So many damages are told one by one; all are counted.
@@ -45,20 +46,6 @@ pub struct OpenReport {
     pub foreign_files: Vec<String>,
     /// How long it took, in microseconds.
     pub elapsed_us: u64,
-}
-
-/// Records that were durable and are gone. They may have been of any partition.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RecordLoss {
-    /// How that was found out, for operators.
-    pub reason: String,
-}
-
-impl RecordLoss {
-    /// A loss that an earlier start has found.
-    pub(crate) fn known() -> Self {
-        Self { reason: "an earlier start found that records are gone".to_owned() }
-    }
 }
 
 /// A digest of what is lost in segments, whatever the order in which it was found. Segments that were there

@@ -1,11 +1,11 @@
 //! Writes the key files of closed segments, and closes the store.
 
 use super::candidates::closed_segments;
-use super::meta::Meta;
 use super::store::LogStore;
 use crate::engine::{Access, EngineStats};
 use crate::error::StoreError;
 use crate::seam::{Next, Pace, Unpaced, Worker};
+use crate::store_file::Meta;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

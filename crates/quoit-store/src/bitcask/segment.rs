@@ -34,9 +34,6 @@ const MAGIC: [u8; 8] = *b"QUOITLOG";
 const VERSION: u16 = 1;
 const CHECKED_BYTES: usize = 56;
 const HAS_PREVIOUS: u32 = 1 << 31;
-const LOG_SUFFIX: &str = ".log";
-const KEYS_SUFFIX: &str = ".keys";
-const NAME_DIGITS: usize = 7;
 
 /// Writer of a segment: requests or a merge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,37 +152,6 @@ impl SegmentHeader {
             }),
         })
     }
-}
-
-/// File name of a segment.
-#[must_use]
-pub fn log_name(number: u32) -> String {
-    format!("{number:0NAME_DIGITS$}{LOG_SUFFIX}")
-}
-
-/// File name of a segment's key file.
-#[must_use]
-pub fn keys_name(number: u32) -> String {
-    format!("{number:0NAME_DIGITS$}{KEYS_SUFFIX}")
-}
-
-/// The number in a segment's file name; `None` for other files.
-#[must_use]
-pub fn number_of_log(name: &str) -> Option<u32> {
-    number_before(name, LOG_SUFFIX)
-}
-
-/// The number in a key file's name; `None` for other files.
-#[must_use]
-pub fn number_of_keys(name: &str) -> Option<u32> {
-    number_before(name, KEYS_SUFFIX)
-}
-
-fn number_before(name: &str, suffix: &str) -> Option<u32> {
-    let digits = name.strip_suffix(suffix)?;
-    let is_number = digits.len() == NAME_DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
-    let number: u32 = is_number.then(|| digits.parse().ok())??;
-    (number <= Location::SEGMENT_MAX).then_some(number)
 }
 
 /// One file of the log.

@@ -1,18 +1,8 @@
 //! Settings of the engine.
 
+use crate::durability::Durability;
 use crate::opening::{LastOpening, OpeningWatch, Unwatched};
 use quoit_model::hash::RingSize;
-
-/// When an accepted write counts as durable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Durability {
-    /// When a sync of the device has covered it: it survives the death of the machine.
-    #[default]
-    Strict,
-    /// At once: it survives the death of the process, and that of the machine after
-    /// `sync_interval_us` at the latest.
-    Relaxed,
-}
 
 /// When merges may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

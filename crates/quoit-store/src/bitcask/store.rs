@@ -3,7 +3,6 @@
 use super::commit::LogCommitter;
 use super::indexes::{EntryChange, LogIndexes};
 use super::log::Log;
-use super::meta::MetaFile;
 use super::read::{Entries, Lookup, ReadPart, Reader};
 use super::record::RecordHeader;
 use super::segment::SegmentTable;
@@ -16,6 +15,7 @@ use crate::found_damage::FoundDamage;
 use crate::index::{IndexEntry, Location, PartitionIndex, SizeClass, Tag};
 use crate::keyfile::KeyFile;
 use crate::seam::{Clock, Disk, DiskLock};
+use crate::store_file::MetaFile;
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use quoit_model::hash::Partition;

@@ -1,7 +1,8 @@
 //! Copies are compared by what is known of records, however their values are stored.
 
 use super::engine::{CompressedEngine, unpacked_all};
-use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
+use crate::compare::{Digests, HashRange, LeafPage, Scope};
+use crate::engine::Compare;
 use crate::engine::Record;
 use crate::error::StoreError;
 use crate::index::Tag;

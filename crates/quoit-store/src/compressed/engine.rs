@@ -1,7 +1,7 @@
 //! The engine before an engine.
 
 use super::transact::Packing;
-use crate::compare::Compare;
+use crate::engine::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
     Fetch, IndexPage, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordPlace,

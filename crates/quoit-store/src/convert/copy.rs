@@ -2,6 +2,7 @@
 
 use super::error::ConvertError;
 use super::switch::Conversion;
+use crate::caught_up::caught_up;
 use crate::compare::hour_of;
 use crate::engine::{Access, BatchWrite, Engine, Fetch, KeyRange, Record, RecordAt, Ticket};
 use crate::error::StoreError;
@@ -9,9 +10,8 @@ use crate::frame;
 use crate::seam::Clock;
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
-use quoit_model::hash::{Identity, KeyHash, Partition, Placement, PlacementRule};
+use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
-use std::time::Duration;
 
 /// Writes are handed over in batches of about so many bytes and records.
 const BATCH_BYTES: usize = 4 << 20;
@@ -26,10 +26,6 @@ const PAGE_COUNT_FIRST: usize = 1;
 
 /// Pieces of a record that are listed at once.
 const PIECE_COUNT: usize = 256;
-
-/// The new engine is given so long to catch up, and that often.
-const BEHIND_PAUSE: Duration = Duration::from_millis(50);
-const BEHIND_COUNT_MAX: usize = 12_000;
 
 /// How far a conversion has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,22 +63,8 @@ struct BufferedWrite {
 impl BufferedWrite {
     fn at(&self) -> RecordAt<'_> {
         let key = KeyRef::decode(&self.encoded).expect("engines give encoded names");
-        record_at(key, &self.encoded, self.partition)
+        RecordAt::of(key, &self.encoded, self.partition)
     }
-}
-
-pub(crate) fn record_at<'a>(
-    key: KeyRef<'a>,
-    encoded: &'a [u8],
-    partition: Partition,
-) -> RecordAt<'a> {
-    let identity = if key.is_piece() {
-        KeyHash::of_piece(encoded, Placement(0)).identity
-    } else {
-        // It does not depend on the bucket's placement.
-        KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey).identity
-    };
-    RecordAt { key, encoded, identity, partition }
 }
 
 /// One run of copying.
@@ -169,7 +151,7 @@ impl Copying<'_> {
             };
             for (encoded, _) in page.entries {
                 let Ok(key) = KeyRef::decode(&encoded) else { continue };
-                match self.from.get(&record_at(key, &encoded, at), Access::Wait) {
+                match self.from.get(&RecordAt::of(key, &encoded, at), Access::Wait) {
                     Ok(Fetch::Found(piece)) => self.add(encoded, at, piece),
                     Ok(Fetch::Missing | Fetch::WouldBlock) => {}
                     Err(StoreError::Corrupt { .. }) => damaged_count += 1,
@@ -185,19 +167,6 @@ impl Copying<'_> {
             }
         }
     }
-}
-
-/// Repeats what an engine refuses because it is behind, for a bounded time.
-pub(crate) fn caught_up<T>(
-    mut ask: impl FnMut() -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    for _ in 0..BEHIND_COUNT_MAX {
-        match ask() {
-            Err(StoreError::Overloaded) => std::thread::sleep(BEHIND_PAUSE),
-            answer => return answer,
-        }
-    }
-    ask()
 }
 
 /// A record's name for a person.

@@ -22,7 +22,6 @@ mod state;
 mod switch;
 
 pub use copy::{Notes, Progress};
-pub(crate) use copy::{caught_up, record_at};
 pub use error::ConvertError;
 pub use state::UnderWay;
 pub use switch::{Conversion, note_loss, under_way};

@@ -2,10 +2,11 @@
 
 use super::error::ConvertError;
 use super::state::{ConversionState, UnderWay};
-use crate::bitcask::{META_NAME, Meta, MetaFile};
 use crate::error::StoreError;
+use crate::file_names::META_NAME;
 use crate::marker::{self, UNMARKED_ENGINE};
 use crate::seam::{Disk, RealDisk};
+use crate::store_file::{Meta, MetaFile};
 use quoit_model::hash::{Identity, RingSize};
 use std::fs;
 use std::io;

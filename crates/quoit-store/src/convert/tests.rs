@@ -3,14 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::copy::record_at;
 use super::*;
-use crate::bitcask::{BitcaskEngine, BitcaskSettings, Meta};
+use crate::bitcask::{BitcaskEngine, BitcaskSettings};
 use crate::engine::{BatchWrite, Engine, RecordMeta};
 use crate::engine_of;
 use crate::identity;
 use crate::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
+use crate::record::RecordAt;
 use crate::seam::{Disk, ManualClock, ManualExecution, RealDisk};
+use crate::store_file::Meta;
 use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -89,7 +90,7 @@ fn partition_of(key: &str) -> Partition {
 
 fn put(engine: &dyn Engine, key: &str, value: &[u8], expires_at_secs: u32) {
     let encoded = BUCKET.key(key.as_bytes()).encoded();
-    let at = record_at(BUCKET.key(key.as_bytes()), &encoded, partition_of(key));
+    let at = RecordAt::of(BUCKET.key(key.as_bytes()), &encoded, partition_of(key));
     let meta = RecordMeta { expires_at_secs, ..RecordMeta::default() };
     engine.batch(&[BatchWrite::Put { at, meta, value }]).unwrap();
 }

@@ -1,8 +1,8 @@
 //! Ranges that are gone through, and what comes of it piece by piece.
 
-use super::record::{Record, RecordMeta};
 use crate::error::StoreError;
-use crate::index::Tag;
+use crate::record::{Record, RecordMeta};
+use crate::tag::Tag;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};

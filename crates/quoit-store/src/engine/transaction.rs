@@ -1,7 +1,7 @@
 //! Writes of several records in one step.
 
-use super::record::{Record, RecordAt, RecordMeta};
 use crate::error::StoreError;
+use crate::record::{Record, RecordAt, RecordMeta};
 
 /// One write of an atomic batch.
 #[derive(Clone, Copy, Debug)]

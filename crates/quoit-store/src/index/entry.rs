@@ -12,64 +12,10 @@
 //! Big-endian tags make the order of the bytes the order of the tags.
 
 use crate::compare::Leaf;
-use quoit_model::hash::Identity;
+use crate::tag::Tag;
 
 /// Size of an encoded entry, in bytes.
 pub const ENTRY_BYTES: usize = 21;
-
-/// Number of identity bits in a tag.
-pub const TAG_BITS: u32 = 40;
-
-/// Digests are kept apart by so many classes of n_val.
-pub const N_VAL_CLASS_COUNT: usize = 16;
-
-/// The highest 40 bits of an identity: what the index knows of a record's name.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Tag(u64);
-
-impl Tag {
-    /// The lowest tag.
-    pub const MIN: Self = Self(0);
-
-    /// The highest tag.
-    pub const MAX: Self = Self((1 << TAG_BITS) - 1);
-
-    /// The tag of an identity.
-    #[must_use]
-    pub const fn of(identity: Identity) -> Self {
-        Self(identity.0 >> (64 - TAG_BITS))
-    }
-
-    /// The tag with this number; bits above the fortieth are cut off.
-    #[must_use]
-    pub const fn from_number(number: u64) -> Self {
-        Self(number & Self::MAX.0)
-    }
-
-    /// The tag as a number, below 2^40.
-    #[must_use]
-    pub const fn number(self) -> u64 {
-        self.0
-    }
-
-    /// The lowest identity that has this tag.
-    #[must_use]
-    pub const fn identity_min(self) -> Identity {
-        Identity(self.0 << (64 - TAG_BITS))
-    }
-
-    /// The highest identity that has this tag.
-    #[must_use]
-    pub const fn identity_max(self) -> Identity {
-        Identity(self.identity_min().0 | ((1 << (64 - TAG_BITS)) - 1))
-    }
-
-    /// The next higher tag, `None` after the highest.
-    #[must_use]
-    pub const fn next(self) -> Option<Self> {
-        if self.0 == Self::MAX.0 { None } else { Some(Self(self.0 + 1)) }
-    }
-}
 
 /// Where a record starts: a segment and an offset within it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -207,7 +153,7 @@ impl IndexEntry {
     #[must_use]
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
-        bytes[..5].copy_from_slice(&self.tag.0.to_be_bytes()[3..]);
+        bytes[..5].copy_from_slice(&self.tag.number().to_be_bytes()[3..]);
         bytes[5..11].copy_from_slice(&self.location.0.to_be_bytes()[2..]);
         bytes[11] = self.size_class.0;
         bytes[FLAGS_AT] = (u8::from(self.tombstone) * FLAG_TOMBSTONE)
@@ -225,7 +171,7 @@ impl IndexEntry {
         let head = u64_at(bytes, 0);
         let flags = bytes[FLAGS_AT];
         Self {
-            tag: Tag(head >> (64 - TAG_BITS)),
+            tag: Tag::from_head(head),
             location: Location(u64_at(bytes, 3) & Location::MASK),
             size_class: SizeClass(bytes[11]),
             tombstone: flags & FLAG_TOMBSTONE != 0,
@@ -240,7 +186,7 @@ impl IndexEntry {
 
 /// Reads the tag alone.
 pub(super) fn tag_of(bytes: &[u8; ENTRY_BYTES]) -> Tag {
-    Tag(u64_at(bytes, 0) >> (64 - TAG_BITS))
+    Tag::from_head(u64_at(bytes, 0))
 }
 
 /// Writes the `collided` flag alone.

@@ -3,12 +3,13 @@
 //! Pages of a group are full but for the room of at most about one page: an entry that finds its
 //! page full pushes one entry along, page by page, to the nearest page with room.
 
-use super::entry::{ENTRY_BYTES, TAG_BITS, Tag, set_collided, tag_of};
+use super::entry::{ENTRY_BYTES, set_collided, tag_of};
 use super::page::{
     EntryBytes, PAGE_ENTRIES, entries, entries_mut, insert_at, lower_bound, remove_at,
 };
 use super::slab::{ALLOCATION_OVERHEAD_BYTES, PageId, Slab};
 use super::sums::Tally;
+use crate::tag::{TAG_BITS, Tag};
 use std::ops::Range;
 
 /// Pages that a group may have before it is split. Groups that can't be split grow on.

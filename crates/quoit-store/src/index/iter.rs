@@ -1,10 +1,11 @@
 //! Walks over entries.
 
-use super::entry::{IndexEntry, Tag, tag_of};
+use super::entry::{IndexEntry, tag_of};
 use super::group::{Group, GroupPlace};
 use super::page::EntryBytes;
 use super::partition::PartitionIndex;
 use super::slab::Slab;
+use crate::tag::Tag;
 
 /// The entries of one tag.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! An index as one run of encoded entries, written out and read back.
 
-use super::entry::{ENTRY_BYTES, IndexEntry, Tag, tag_of};
+use super::entry::{ENTRY_BYTES, IndexEntry, tag_of};
 use super::partition::PartitionIndex;
+use crate::tag::Tag;
 use thiserror::Error;
 
 /// Why a run of encoded entries is not an index.

@@ -26,7 +26,8 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub use entry::{ENTRY_BYTES, IndexEntry, Location, N_VAL_CLASS_COUNT, SizeClass, TAG_BITS, Tag};
+pub use crate::tag::{N_VAL_CLASS_COUNT, TAG_BITS, Tag};
+pub use entry::{ENTRY_BYTES, IndexEntry, Location, SizeClass};
 pub use iter::{Candidates, Iter};
 pub use load::RunError;
 pub use partition::PartitionIndex;

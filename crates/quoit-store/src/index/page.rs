@@ -2,7 +2,8 @@
 //!
 //! A page doesn't know how many entries it holds; its group does.
 
-use super::entry::{ENTRY_BYTES, Tag, tag_of};
+use super::entry::{ENTRY_BYTES, tag_of};
+use crate::tag::Tag;
 
 /// Entries that a page holds.
 pub(super) const PAGE_ENTRIES: usize = 64;

@@ -1,12 +1,13 @@
 //! The index of one partition: a directory of groups by the highest bits of the tag.
 
-use super::entry::{IndexEntry, Location, TAG_BITS, Tag, set_collided, tag_of};
+use super::entry::{IndexEntry, Location, set_collided, tag_of};
 use super::group::{GROUP_PAGES_MAX, Group, GroupPlace, MERGE_ENTRIES_MAX};
 use super::iter::{Candidates, Iter};
 use super::page::{EntryBytes, PAGE_ENTRIES};
 use super::slab::{ALLOCATION_OVERHEAD_BYTES, Slab};
 use super::sums::{Share, Sums, Tally};
 use crate::compare::Digests;
+use crate::tag::{TAG_BITS, Tag};
 use quoit_planted::planted;
 
 /// The directory may have this many slots, and one more for every so many entries

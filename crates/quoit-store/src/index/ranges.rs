@@ -1,10 +1,11 @@
 //! Digests and leaves of ranges of hashes.
 
-use super::entry::{IndexEntry, Tag};
+use super::entry::IndexEntry;
 use super::group::Group;
 use super::page::EntryBytes;
 use super::partition::PartitionIndex;
 use crate::compare::{HashRange, Leaf, LeafPage, Scope, class_place, compared_hour, contribution};
+use crate::tag::Tag;
 
 impl PartitionIndex {
     /// XOR digest of the entries of a range. Costs a look at each group within it (several hundred

@@ -5,8 +5,9 @@
 //! allocator sees few and large blocks. When a chunk's worth of pages is free, the pages of the
 //! last chunk move into the gaps and the chunk is given back.
 
-use super::entry::{Tag, tag_of};
+use super::entry::tag_of;
 use super::page::{PAGE_BYTES, PageBytes, entries};
+use crate::tag::Tag;
 
 /// Bytes that an allocation costs beside what was asked for (two words of the allocator).
 pub(super) const ALLOCATION_OVERHEAD_BYTES: usize = 16;

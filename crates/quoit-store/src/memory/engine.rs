@@ -5,7 +5,8 @@ use super::listing::{list_keys, live_keys};
 use super::stripe::{Bounds, MemoryStripe, cost_bytes};
 use super::transact::{Done, OpenTransaction};
 use crate::buckets::{BucketList, Keys, Witness};
-use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
+use crate::compare::{Digests, HashRange, LeafPage, Scope};
+use crate::engine::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
     Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, Record, RecordAt, RecordMeta,

@@ -2,7 +2,8 @@
 
 use super::engine::MultiEngine;
 use super::merge;
-use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
+use crate::compare::{Digests, HashRange, LeafPage, Scope};
+use crate::engine::Compare;
 use crate::engine::Record;
 use crate::error::StoreError;
 use crate::index::Tag;

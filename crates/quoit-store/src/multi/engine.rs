@@ -6,8 +6,7 @@ use super::merge;
 use super::routes::{NamedEngines, Routes, bucket_of};
 use super::tickets::{self, Tickets};
 use super::transact::{Probe, Within};
-use crate::bitcask::{Meta, MetaFile};
-use crate::compare::Compare;
+use crate::engine::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
     IndexPage, Interrupted, Interruption, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage,
@@ -18,6 +17,7 @@ use crate::index::Tag;
 use crate::index_activity::IndexActivity;
 use crate::opening::LastOpening;
 use crate::seam::{Disk, DiskLock};
+use crate::store_file::{Meta, MetaFile};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use quoit_model::hash::{Identity, Partition};

@@ -1,7 +1,7 @@
 //! Moving writes to the ordered store, and group commit: one sync for all who wait.
 
 use super::store::StoreShared;
-use crate::bitcask::Durability;
+use crate::durability::Durability;
 use crate::engine::{Ticket, WriteFailure};
 use crate::error::StoreError;
 use crate::seam::{Next, Pace, Worker, WorkerHandle};

@@ -3,9 +3,8 @@
 use super::list::HashWalk;
 use super::store::StoreShared;
 use super::tallies::leaf_of;
-use crate::compare::{
-    Compare, Digests, HashRange, Leaf, LeafPage, Scope, class_place, contribution,
-};
+use crate::compare::{Digests, HashRange, Leaf, LeafPage, Scope, class_place, contribution};
+use crate::engine::Compare;
 use crate::engine::Record;
 use crate::error::StoreError;
 use crate::index::Tag;

@@ -9,8 +9,7 @@ use super::settings::OrderedSettings;
 use super::store::StoreShared;
 use super::tree::{ENGINE_FILE, TreeSettings, TreeStore};
 use super::upkeep::{Release, Upkeep};
-use crate::bitcask::Meta;
-use crate::compare::Compare;
+use crate::engine::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
     IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor,
@@ -21,6 +20,7 @@ use crate::index::Tag;
 use crate::index_activity::IndexActivity;
 use crate::opening::LastOpening;
 use crate::seam::{Clock, Disk, Execution, RealDisk, WorkerHandle};
+use crate::store_file::Meta;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};

@@ -1,6 +1,6 @@
 //! Settings that every engine on an ordered store has.
 
-use crate::bitcask::Durability;
+use crate::durability::Durability;
 use crate::opening::{LastOpening, OpeningWatch, Unwatched};
 use quoit_model::hash::RingSize;
 

@@ -3,9 +3,10 @@
 //! A byte of format (1), the number of the type, and what is to be done. Counts and lengths are varints,
 //! amounts varints of which the lowest bit is the sign.
 
-use super::{FieldOperation, FieldUpdate, MAP_DEPTH_MAX, MapOperation, Operation, SetChange};
+use super::{FieldOperation, FieldUpdate, MapOperation, Operation, SetChange};
 use crate::cursor::{Cursor, put_counted, put_varint};
 use crate::data_type::{FieldKind, FieldName, StoredFormError};
+use crate::field_name::MAP_DEPTH_MAX;
 use bytes::Bytes;
 
 const FORMAT: u8 = 1;

@@ -11,11 +11,11 @@ mod copy;
 mod policy;
 mod rest;
 
-use super::meta::Meta;
 use super::planted;
 use super::store::LogStore;
 use crate::error::StoreError;
 use crate::seam::{Next, Pace, Worker};
+use crate::store_file::Meta;
 use copy::Copier;
 use parking_lot::Mutex;
 use policy::MergeCandidate;

@@ -1,8 +1,8 @@
 //! Which segments are worth merging. Pure.
 
-use crate::bitcask::meta::RETIRING_COUNT_MAX;
 use crate::bitcask::segment::SegmentCounts;
 use crate::bitcask::settings::{MergePolicy, MergeSettings};
+use crate::store_file::RETIRING_COUNT_MAX;
 
 const HOUR_SECS: u64 = 3_600;
 

@@ -20,13 +20,14 @@ use super::backend::Space;
 use super::keys::{Epoch, RecordKey, SideKey};
 use super::tree::{ENGINE_FILE, Take};
 use super::value::{HEAD_BYTES, ValueHead};
-use crate::bitcask::MetaFile;
-use crate::convert::{caught_up, record_at};
+use crate::caught_up::caught_up;
 use crate::engine::{Access, Applied, BatchWrite, Before, Decision, Engine, Record, RecordMeta};
 use crate::error::StoreError;
 use crate::frame;
 use crate::ordered::engine::LSM_DIRECTORY;
+use crate::record::RecordAt;
 use crate::seam::{Disk, RealDisk};
+use crate::store_file::MetaFile;
 use bytes::Bytes;
 use lsm::LsmSource;
 use quoit_model::hash::{Partition, RingSize};
@@ -265,7 +266,7 @@ impl<'f> Filling<'f> {
         let writes: Vec<BatchWrite<'_>> = waiting
             .iter()
             .map(|(encoded, partition, record)| BatchWrite::Put {
-                at: record_at(decoded(encoded), encoded, *partition),
+                at: RecordAt::of(decoded(encoded), encoded, *partition),
                 meta: record.meta,
                 value: &record.value,
             })
@@ -291,7 +292,7 @@ impl<'f> Filling<'f> {
         partition: Partition,
         record: &Record,
     ) -> Result<(), StoreError> {
-        let at = record_at(decoded(encoded), encoded, partition);
+        let at = RecordAt::of(decoded(encoded), encoded, partition);
         let mut is_first = false;
         let applied = caught_up(|| {
             self.target.update(&at, Before::Read, Access::Wait, &mut |former, out| {
@@ -331,7 +332,7 @@ impl<'f> Filling<'f> {
         partition: Partition,
     ) -> Result<Option<RecordMeta>, StoreError> {
         let encoded = key.encoded();
-        self.target.head(&record_at(key, &encoded, partition))
+        self.target.head(&RecordAt::of(key, &encoded, partition))
     }
 }
 

@@ -5,12 +5,13 @@
 //! Both are gone through in the order of names.
 
 use super::{Filling, RecordFate, Source};
-use crate::convert::{caught_up, record_at};
+use crate::caught_up::caught_up;
 use crate::engine::{BatchWrite, KeyRange, RecordMeta};
 use crate::error::StoreError;
 use crate::ordered::backend::Space;
 use crate::ordered::keys::{Epoch, NameKey};
 use crate::ordered::value::read_meta;
+use crate::record::RecordAt;
 use bytes::Bytes;
 use quoit_model::hash::{Partition, RingSize};
 use quoit_model::key::KeyRef;
@@ -128,7 +129,7 @@ fn remove(
     // Where it belongs depends on the bucket's properties, which are unknown here.
     for partition in (0..ring_size.get()).map(Partition) {
         if filling.meta_of(key, partition)?.is_some() {
-            let at = record_at(key, encoded, partition);
+            let at = RecordAt::of(key, encoded, partition);
             caught_up(|| filling.target.batch(&[BatchWrite::Remove { at }]))?;
             filling.tell(key, RecordFate::Removed)?;
         }

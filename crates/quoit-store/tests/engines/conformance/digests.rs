@@ -3,7 +3,8 @@
 use super::START_SECS;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
-use quoit_store::compare::{Compare, Digests, HashRange, Leaf, Scope, compared_digest, hour_of};
+use quoit_store::compare::{Digests, HashRange, Leaf, Scope, compared_digest, hour_of};
+use quoit_store::engine::Compare;
 use quoit_store::engine::{Engine, Record};
 use quoit_store::index::Tag;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,6 @@ use super::objects::Kept;
 use super::ranges::all_of;
 use super::{Stored, actor, coordinator, deep_operation, element, map_operation, set_operation};
 use crate::clock::{Actor, Dot, VersionVector};
-use crate::codec::index_entries_of;
 use crate::data_type::pages::{OtherCopy, PageName, PagedObject, Pages, PagesMerged};
 use crate::data_type::{
     CausalClock, Delta, FieldName, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange,
@@ -12,6 +11,7 @@ use crate::data_type::{
 };
 use crate::merge::{NewValue, WritePolicy};
 use crate::object::{IndexEntry, IndexTerm, Metadata, Object, Sibling};
+use crate::secondary_index::index_entries_of;
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::sync::Arc;

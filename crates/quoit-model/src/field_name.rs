@@ -1,7 +1,13 @@
-//! Fields of maps.
+//! Names of the fields of maps.
 
 use bytes::Bytes;
 use std::fmt;
+
+/// Most maps inside one another, the outermost included.
+///
+/// Bounds the recursion of everything that walks through a map. Both protocols' parsers stop somewhat
+/// deeper by themselves.
+pub const MAP_DEPTH_MAX: usize = 32;
 
 /// Kind of a map's field. Grow-only sets and HyperLogLogs can't be in maps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,7 +1,7 @@
 //! Records, and where they live.
 
 use bytes::Bytes;
-use quoit_model::hash::{Identity, Partition};
+use quoit_model::hash::{Identity, KeyHash, Partition, Placement, PlacementRule};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 
@@ -16,6 +16,19 @@ pub struct RecordAt<'a> {
     pub identity: Identity,
     /// The partition that the record belongs to.
     pub partition: Partition,
+}
+
+impl<'a> RecordAt<'a> {
+    /// A record, or a piece of one, whose partition is known.
+    pub(crate) fn of(key: KeyRef<'a>, encoded: &'a [u8], partition: Partition) -> Self {
+        let identity = if key.is_piece() {
+            KeyHash::of_piece(encoded, Placement(0)).identity
+        } else {
+            // It does not depend on the bucket's placement.
+            KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey).identity
+        };
+        Self { key, encoded, identity, partition }
+    }
 }
 
 /// Everything that an engine has to know about a record besides its bytes.

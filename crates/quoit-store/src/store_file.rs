@@ -36,14 +36,11 @@
 //! Numbers are little-endian. Version 3 lacks the 20 bytes from byte 80 on, version 2 the 36 from byte 64 on,
 //! version 1 the 52 from byte 48 on; they are read, and written anew in version 4.
 
-use super::segment::{keys_name, log_name};
 use crate::error::StoreError;
+use crate::file_names::{META_NAME, keys_name, log_name};
 use crate::seam::{Disk, DiskFile};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
-
-/// The file's name.
-pub const META_NAME: &str = "STORE";
 
 /// A merge may replace so many segments at once.
 pub const RETIRING_COUNT_MAX: usize = 2_048;
@@ -184,7 +181,7 @@ impl MetaFile {
     }
 
     /// Notes that the log was durable up to an offset of a segment. Costs a write, and is no promise.
-    pub(super) fn note_synced(&self, segment: u32, end: u64) {
+    pub(crate) fn note_synced(&self, segment: u32, end: u64) {
         let mut bytes = [0; SYNCED_BYTES];
         bytes[..8].copy_from_slice(&self.meta.store_id.to_le_bytes());
         bytes[8..12].copy_from_slice(&segment.to_le_bytes());
@@ -200,7 +197,7 @@ impl MetaFile {
     /// # Errors
     ///
     /// When the disk refuses.
-    pub(super) fn synced(&self) -> Result<Option<(u32, u64)>, StoreError> {
+    pub(crate) fn synced(&self) -> Result<Option<(u32, u64)>, StoreError> {
         let mut bytes = [0; SYNCED_BYTES];
         let count = self.file.read_at(&mut bytes, SYNCED_AT)?;
         let number = |at: usize| u64::from_le_bytes(array_at(&bytes, at));
@@ -210,7 +207,7 @@ impl MetaFile {
     }
 
     /// Forgets up to where the log was durable: a start has compared it with that.
-    pub(super) fn forget_synced(&self) {
+    pub(crate) fn forget_synced(&self) {
         self.file.write_at(&[0; SYNCED_BYTES], SYNCED_AT).ok();
     }
 

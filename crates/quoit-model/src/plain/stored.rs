@@ -1,19 +1,19 @@
 //! The stored form of plain objects, read and written without an [`Object`](crate::object::Object).
 
-use super::{
+use super::{DotPlace, PlainObject};
+use crate::codec::{
     CHARSET, COMMON_CONTENT_TYPES, CONTENT_ENCODING, CONTENT_TYPE, DELETED, DOT_EXPLICIT,
     DOT_IN_CLOCK, EXPIRES_AT, INDEXES, KNOWN_FLAGS, LAST_MODIFIED, LINKS, OBJECT_FORMAT_1, OTHER,
     REPLACES, USER_META, VTAG, decode_clock, decode_dot, encode_clock, encode_content_type,
     encode_dot,
 };
 use crate::cursor::{Cursor, put_counted, put_varint};
-use crate::plain::{DotPlace, PlainObject};
 
 /// Parts that a plain object must not have.
 const NOT_PLAIN: u16 = DELETED | LINKS | USER_META | INDEXES | OTHER;
 
 /// Reads an object that is plain, or what comes before its value; `None` when it is not plain, or damaged.
-pub(crate) fn decode_plain<'a>(
+pub(super) fn decode_plain<'a>(
     cursor: &mut Cursor<'a>,
     with_value: bool,
 ) -> Option<PlainObject<'a>> {
@@ -68,7 +68,7 @@ fn plain_content_type<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
 }
 
 /// Appends a plain object.
-pub(crate) fn encode_plain(object: &PlainObject<'_>, out: &mut Vec<u8>) {
+pub(super) fn encode_plain(object: &PlainObject<'_>, out: &mut Vec<u8>) {
     out.reserve(32 + 128 + object.value.len());
     out.push(OBJECT_FORMAT_1);
     encode_clock(&object.clock, out);

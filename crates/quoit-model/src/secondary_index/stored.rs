@@ -1,0 +1,33 @@
+//! Index entries of objects in their stored form.
+
+use super::sorted;
+use crate::codec::{ObjectError, decode_clock, decode_description};
+use crate::cursor::Cursor;
+use crate::data_type::pages::PagedObject;
+use crate::object::{IndexEntry, Sibling};
+
+/// The index entries of a stored object, also of one in pages, as [`Object::index_entries`] has them. Values
+/// are neither copied nor looked at.
+///
+/// # Errors
+///
+/// As [`Object::decode`].
+pub fn index_entries_of(stored: &[u8]) -> Result<Vec<IndexEntry>, ObjectError> {
+    let mut cursor = Cursor::borrowing(stored);
+    if PagedObject::is_one(stored) {
+        // Its object follows.
+        cursor.u8()?;
+        cursor.varint()?;
+    }
+    let clock = decode_clock(&mut cursor)?;
+    let mut entries = Vec::new();
+    for _ in 0..cursor.count()? {
+        let mut sibling = Sibling::default();
+        decode_description(&mut cursor, &clock, &mut sibling)?;
+        cursor.counted_slice()?;
+        if !sibling.deleted {
+            entries.append(&mut sibling.meta.indexes);
+        }
+    }
+    Ok(sorted(entries))
+}
