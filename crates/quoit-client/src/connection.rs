@@ -1,15 +1,16 @@
 //! One connection, used by one caller: the ground of the pooled client, and what a load
 //! generator wants.
 
-use crate::error::{Error, ServerError};
+use crate::answer::answer;
+use crate::error::Error;
 use crate::layout::Layout;
 use crate::secure::{ClientStream, Login};
 use bytes::{Bytes, BytesMut};
 use quoit_wire::messages::{
-    RpbErrorResp, RpbGetClientIdReq, RpbGetClientIdResp, RpbGetLayoutReq, RpbGetLayoutResp,
-    RpbPingReq, RpbPingResp, RpbSetClientIdReq, RpbSetClientIdResp,
+    RpbGetClientIdReq, RpbGetClientIdResp, RpbGetLayoutReq, RpbGetLayoutResp, RpbPingReq,
+    RpbPingResp, RpbSetClientIdReq, RpbSetClientIdResp,
 };
-use quoit_wire::{Body, DecodeError, Frame, FrameDecoder, FrameError, MessageCode, append_message};
+use quoit_wire::{Body, Frame, FrameDecoder, FrameError, append_message};
 use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,28 +27,6 @@ pub(crate) fn reserve(buffer: &mut BytesMut, decoder: FrameDecoder) -> Result<()
     let missing_bytes = decoder.missing_bytes(buffer)?;
     buffer.reserve(missing_bytes.clamp(READ_SIZE_BYTES, READ_AHEAD_BYTES_MAX));
     Ok(())
-}
-
-/// An answer as the message `A`, or as the error that the server sent instead.
-pub(crate) fn answer<A: Body>(frame: Frame, address: &str) -> Result<A, Error> {
-    let decoded = if frame.code == MessageCode::ErrorResp as u8 {
-        match frame.decode::<RpbErrorResp>() {
-            Ok(error) => return Err(server_error(&error).into()),
-            Err(source) => Err(source),
-        }
-    } else {
-        frame.decode::<A>()
-    };
-    decoded.map_err(|source| decode_error(source, address))
-}
-
-fn server_error(error: &RpbErrorResp) -> ServerError {
-    let message = String::from_utf8_lossy(&error.errmsg).into_owned();
-    ServerError { code: error.errcode, message }
-}
-
-fn decode_error(source: DecodeError, address: &str) -> Error {
-    Error::Decode { address: address.to_owned(), source }
 }
 
 async fn open(address: &str) -> Result<TcpStream, Error> {

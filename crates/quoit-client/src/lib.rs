@@ -81,7 +81,7 @@
 //! connection, or for requests that have no method here, there is [`Connection`] with the
 //! messages of [`wire`].
 
-mod builder;
+mod answer;
 mod client;
 mod connection;
 mod data_type;
@@ -99,11 +99,10 @@ mod routing;
 mod secure;
 mod settings;
 
-pub use builder::ClientBuilder;
 pub use client::{
-    BucketProps, Client, DataTypePage, Fetched, FetchedDataType, FieldPath, FieldQueries,
-    IndexMatch, IndexPage, IndexQuery, IndexResults, Listing, PageCursor, PreflistItem, ServerInfo,
-    Stored, Term, UpdateOptions, UpdatedDataType,
+    BucketProps, Client, ClientBuilder, DataTypePage, Fetched, FetchedDataType, FieldPath,
+    FieldQueries, IndexMatch, IndexPage, IndexQuery, IndexResults, Listing, PageCursor,
+    PreflistItem, ServerInfo, Stored, Term, UpdateOptions, UpdatedDataType,
 };
 pub use connection::Connection;
 pub use data_type::{DataTypeUpdate, DataTypeValue, FieldKind, MapUpdate, MapValue, SetUpdate};

@@ -1,6 +1,7 @@
 //! All nodes, and how a request finds its way to one of them.
 
-use crate::connection::{Connection, answer};
+use crate::answer::answer;
+use crate::connection::Connection;
 use crate::error::Error;
 use crate::layout::{Layout, LayoutError};
 use crate::location::About;

@@ -1,6 +1,6 @@
 //! Logins: TLS, and who the client says it is.
 
-use crate::connection::answer;
+use crate::answer::answer;
 use crate::error::Error;
 use bytes::BytesMut;
 use quoit_tls::rustls::ClientConfig;

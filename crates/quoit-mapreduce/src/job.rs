@@ -7,10 +7,10 @@ mod phases;
 mod term_form;
 
 use crate::filter::KeyFilter;
-use crate::input::Input;
 use crate::map::MapFunction;
 use crate::reduce::ReduceFunction;
 use crate::script::{Script, ScriptSource};
+use crate::value::input::Input;
 use bytes::Bytes;
 
 /// Milliseconds that a job may take which does not say.

@@ -19,29 +19,22 @@
 //! assert_eq!(outputs[0].phase, 0);
 //! ```
 
-mod datum;
 mod fault;
 mod filter;
-mod found;
-mod input;
 mod job;
-mod json;
 mod map;
 mod order;
 mod pipeline;
 mod print;
 mod reduce;
 mod script;
+mod value;
 
-pub use datum::Datum;
 pub use fault::{JobFault, PhaseFault};
 pub use filter::{FilterFault, KeyFilter};
-pub use found::FoundObject;
-pub use input::Input;
 pub use job::{
     BucketName, Generator, IndexTerms, Inputs, Job, Phase, PhaseKind, TIMEOUT_MS_DEFAULT,
 };
-pub use json::{NotText, append_json, term_from_json};
 pub use map::{MapFunction, WhenMissing, follow_links};
 pub use pipeline::{MAP_BATCH_COUNT, Outputs, Pipeline, Work};
 pub use print::print_term;
@@ -50,6 +43,10 @@ pub use script::{
     Script, ScriptCall, ScriptEngine, ScriptFault, ScriptKind, ScriptSession, ScriptSource,
     ScriptText,
 };
+pub use value::datum::Datum;
+pub use value::found::FoundObject;
+pub use value::input::Input;
+pub use value::json::{NotText, append_json, term_from_json};
 
 /// Depth of a term or JSON document, at most.
 const DEPTH_MAX: u32 = 128;

@@ -1,11 +1,11 @@
 //! Functions that map and link phases apply to one object.
 
 use crate::DEPTH_MAX;
-use crate::datum::Datum;
-use crate::found::FoundObject;
-use crate::input::Input;
-use crate::json::{member, no_argument, term_from_json};
 use crate::script::Script;
+use crate::value::datum::Datum;
+use crate::value::found::FoundObject;
+use crate::value::input::Input;
+use crate::value::json::{member, no_argument, term_from_json};
 use bytes::Bytes;
 use quoit_model::etf::{ETF_VERSION, Limits, Term};
 use quoit_model::object::{Object, Sibling};

@@ -1,6 +1,6 @@
 //! The order of Erlang terms: numbers, atoms, tuples, maps, lists, binaries.
 
-use crate::datum::Datum;
+use crate::value::datum::Datum;
 use quoit_model::etf::Term;
 use std::cmp::Ordering;
 

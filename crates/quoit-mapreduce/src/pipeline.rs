@@ -4,11 +4,11 @@
 //! the memory of a job does not grow with its inputs. Only what reduce phases have to keep grows, and it
 //! has a limit.
 
-use crate::datum::Datum;
 use crate::fault::PhaseFault;
-use crate::input::Input;
 use crate::job::{Phase, PhaseKind};
 use crate::reduce::{ReduceFunction, Reducer};
+use crate::value::datum::Datum;
+use crate::value::input::Input;
 use std::collections::VecDeque;
 
 /// Objects that a map phase is given at once, at most.

@@ -6,9 +6,9 @@
 mod number;
 mod pairs;
 
-use crate::datum::Datum;
 use crate::order::compare;
 use crate::script::Script;
+use crate::value::datum::Datum;
 use bytes::Bytes;
 use number::Number;
 use pairs::PairSums;

@@ -1,7 +1,7 @@
 //! Scripts: sources in JavaScript, and the engine that runs them, which lives elsewhere.
 
-use crate::found::FoundObject;
-use crate::input::Input;
+use crate::value::found::FoundObject;
+use crate::value::input::Input;
 use bytes::Bytes;
 use quoit_model::etf::Term;
 use std::sync::Arc;

@@ -1,22 +1,20 @@
 //! A connection to a peer: asks for entries, stores them, confirms them with the next question.
 
-use crate::address::{PeerAddress, Protocol};
-use crate::dialer::PeerDialer;
-use crate::figures::{PeerFigures, PeerKind};
+use crate::address::Protocol;
+use crate::figures::PeerKind;
 use crate::lacking::fetch_lacking;
-use crate::pace::{Outcome, Pace};
+use crate::pace::Outcome;
+use crate::peer_context::{PeerContext, PeerFault};
 use crate::riak;
 use crate::storing::{BatchOutcome, store_batch};
 use bytes::Bytes;
-use quoit_client::{Connection, Error};
-use quoit_core::{Counter, ReplicatedStore, VisitedCluster};
-use quoit_riak_peer::PeerError;
+use quoit_client::Connection;
+use quoit_core::{Counter, VisitedCluster};
 use quoit_wire::messages::{RpbQueueTakeReq, RpbQueueTakeResp};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 /// Connections to a peer of Quoit: each has a batch of entries under way.
@@ -34,67 +32,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The rest after a batch of which something could not be stored.
 const REST_AFTER_FAULT: Duration = Duration::from_secs(1);
-
-/// All that a connection's task shares with those beside it.
-#[derive(Clone)]
-pub(crate) struct PeerContext {
-    pub(crate) store: Arc<ReplicatedStore>,
-    pub(crate) dialer: PeerDialer,
-    pub(crate) node_name: Bytes,
-    pub(crate) queue: Bytes,
-    pub(crate) address: PeerAddress,
-    pub(crate) figures: Arc<PeerFigures>,
-    pub(crate) pace: Arc<Pace>,
-    /// Objects that are stored at the same time.
-    pub(crate) workers: Arc<Semaphore>,
-    pub(crate) is_suspended: watch::Receiver<bool>,
-    /// Kind of the peer: found out by its first connection.
-    pub(crate) kind: watch::Sender<Option<PeerKind>>,
-}
-
-/// Why a connection to a peer was given up.
-#[derive(Debug)]
-pub(crate) enum PeerFault {
-    Client(Error),
-    Riak(PeerError),
-    Silent,
-    Malformed,
-    /// It is a node of this very cluster.
-    Itself,
-    NoQuoit,
-}
-
-impl From<Error> for PeerFault {
-    fn from(fault: Error) -> Self {
-        match fault {
-            Error::Server(ref said) if said.message.starts_with("Unknown message code") => {
-                Self::NoQuoit
-            }
-            fault => Self::Client(fault),
-        }
-    }
-}
-
-impl From<PeerError> for PeerFault {
-    fn from(fault: PeerError) -> Self {
-        Self::Riak(fault)
-    }
-}
-
-impl PeerFault {
-    fn text(&self, address: &PeerAddress) -> String {
-        match self {
-            Self::Client(fault) => format!("{address}: {fault}"),
-            Self::Riak(fault) => format!("{address}: {fault}"),
-            Self::Silent => format!("{address} does not answer"),
-            Self::Malformed => format!("{address} answers with what is no answer"),
-            Self::Itself => format!(
-                "{address} is a node of this cluster: take it out of the sink's peers (quoit repl sink add)"
-            ),
-            Self::NoQuoit => format!("{address} is no node of Quoit any more"),
-        }
-    }
-}
 
 /// Consumes a queue of a peer by the connection of this number, until the task is dropped.
 pub(crate) async fn run(mut context: PeerContext, number: usize) {

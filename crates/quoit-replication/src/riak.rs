@@ -6,7 +6,7 @@
 use crate::address::Protocol;
 use crate::figures::PeerKind;
 use crate::pace::Outcome;
-use crate::peer::{PeerContext, PeerFault};
+use crate::peer_context::{PeerContext, PeerFault};
 use crate::storing::StoringError;
 use bytes::Bytes;
 use quoit_core::{Arrival, Counter, ReplicatedStore, RequestError};

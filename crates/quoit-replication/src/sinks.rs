@@ -6,13 +6,14 @@ use crate::figures::{PeerFigures, SinkStatus};
 use crate::full_sync::FullSyncChange;
 use crate::kept::{KeptChanges, KeptFile, KeptFullSync};
 use crate::pace::Pace;
-use crate::peer::{self, PeerContext};
+use crate::peer;
+use crate::peer_context::PeerContext;
 use crate::settings::SinkSettings;
+use crate::sink_definition::SinkDefinition;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_core::{QueueDefinition, QueueDefinitionError, ReplicatedStore};
 use quoit_store::error::StoreError;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -23,22 +24,6 @@ use tokio::task::AbortHandle;
 const SINK_COUNT_MAX: usize = 64;
 /// Most peers of a queue, discovered ones included.
 const PEER_COUNT_MAX: usize = 1_024;
-
-/// A queue that is consumed, as an operator defines it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SinkDefinition {
-    /// Name of the queue.
-    pub queue: String,
-    /// Nodes that have it.
-    pub peers: Vec<PeerAddress>,
-    /// Entries that are stored at the same time.
-    pub worker_count: usize,
-    /// Connections to each peer.
-    pub peer_limit: usize,
-    /// Whether consumption rests.
-    #[serde(default)]
-    pub is_suspended: bool,
-}
 
 /// Why an operator's change of sinks was refused.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]

@@ -3,7 +3,7 @@
 //! Names have to be UTF-8 here: what has others is compared and fetched over Protocol Buffers.
 
 use crate::error::PeerError;
-use crate::peer::QueueLengths;
+use crate::queue_lengths::QueueLengths;
 use crate::side::{BucketName, RecordClock};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

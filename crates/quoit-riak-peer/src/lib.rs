@@ -13,9 +13,11 @@ mod exchange;
 mod http;
 mod pb;
 mod peer;
+mod queue_lengths;
 mod side;
 
 pub use error::PeerError;
 pub use exchange::{Differences, ExchangePlan, ExchangeScope, SyncState, exchange};
-pub use peer::{QueueLengths, RiakPeer, RiakProtocol};
+pub use peer::{RiakPeer, RiakProtocol};
+pub use queue_lengths::QueueLengths;
 pub use side::{BucketName, RecordClock, Side};

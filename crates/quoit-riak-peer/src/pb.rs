@@ -1,7 +1,7 @@
 //! Riak's replication over Protocol Buffers.
 
 use crate::error::PeerError;
-use crate::peer::QueueLengths;
+use crate::queue_lengths::QueueLengths;
 use crate::side::{BucketName, RecordClock};
 use bytes::Bytes;
 use quoit_client::{Connection, Login};

@@ -3,6 +3,7 @@
 use crate::error::PeerError;
 use crate::http::HttpPeer;
 use crate::pb::PbPeer;
+use crate::queue_lengths::QueueLengths;
 use crate::side::{BucketName, RecordClock, Side};
 use bytes::Bytes;
 use quoit_client::Login;
@@ -27,17 +28,6 @@ pub enum RiakProtocol {
     Pb,
     /// HTTP.
     Http,
-}
-
-/// Lengths of a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct QueueLengths {
-    /// Entries of folds.
-    pub fold: u64,
-    /// Entries of full-sync and pushes.
-    pub full_sync: u64,
-    /// Writes as they happened.
-    pub real_time: u64,
 }
 
 /// A connection to a peer. After an error it is of no use any more: the peer may still answer the request.

@@ -4,7 +4,7 @@ use crate::cidr::Cidr;
 use crate::password::PasswordHash;
 use crate::permission::{Permission, PermissionSet};
 use crate::role::{Group, Options, Role, User};
-use crate::security::Scope;
+use crate::scope::Scope;
 use crate::source::{Source, SourceKey, SourceKind};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

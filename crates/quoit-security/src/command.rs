@@ -5,7 +5,8 @@ use crate::name::stored;
 use crate::password::{Password, PasswordHash};
 use crate::refusal::Refusal;
 use crate::role::Options;
-use crate::security::{OPTION_BYTES_MAX, OPTIONS_MAX, Scope};
+use crate::scope::Scope;
+use crate::security::{OPTION_BYTES_MAX, OPTIONS_MAX};
 use crate::source::SourceKind;
 use crate::words::{list, usage};
 

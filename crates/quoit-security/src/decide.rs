@@ -7,9 +7,8 @@ use crate::name::{checked_name, stored};
 use crate::permission::{Permission, PermissionSet};
 use crate::refusal::Refusal;
 use crate::role::{Group, Options, Role, User};
-use crate::security::{
-    GRANTS_MAX, GROUPS_MAX, OPTIONS_MAX, SOURCES_MAX, Scope, Security, USERS_MAX,
-};
+use crate::scope::Scope;
+use crate::security::{GRANTS_MAX, GROUPS_MAX, OPTIONS_MAX, SOURCES_MAX, Security, USERS_MAX};
 use crate::source::{Source, SourceKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -37,6 +37,7 @@ mod permission;
 mod refusal;
 mod rights;
 mod role;
+mod scope;
 mod security;
 mod source;
 #[cfg(test)]
@@ -53,8 +54,9 @@ pub use permission::{Permission, PermissionSet};
 pub use refusal::Refusal;
 pub use rights::{Grant, GrantsOf, Rights};
 pub use role::{Group, Options, Role, User};
+pub use scope::Scope;
 pub use security::{
-    GRANTS_MAX, GROUPS_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, SOURCES_MAX, Scope, Security, USERS_MAX,
+    GRANTS_MAX, GROUPS_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, SOURCES_MAX, Security, USERS_MAX,
 };
 pub use source::{Source, SourceKey, SourceKind};
 pub use while_cut_off::WhileCutOff;

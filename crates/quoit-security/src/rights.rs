@@ -2,7 +2,8 @@
 
 use crate::permission::PermissionSet;
 use crate::role::Role;
-use crate::security::{Scope, Security};
+use crate::scope::Scope;
+use crate::security::Security;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Something granted to a role.

@@ -3,9 +3,9 @@
 use crate::change::Change;
 use crate::permission::PermissionSet;
 use crate::role::{Group, Role, User};
+use crate::scope::Scope;
 use crate::source::{Source, SourceKey};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -21,28 +21,6 @@ pub const GRANTS_MAX: usize = 100_000;
 pub const OPTIONS_MAX: usize = 64;
 /// Most bytes of an option, name and value each.
 pub const OPTION_BYTES_MAX: usize = 1024;
-
-/// The buckets that a grant is about.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Scope {
-    /// All buckets of all types.
-    Any,
-    /// One bucket.
-    Bucket(String, String),
-    /// All buckets of a type.
-    Type(String),
-}
-
-impl fmt::Display for Scope {
-    /// As texts of refusals and tables of grants name it.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Any => formatter.write_str("any"),
-            Self::Type(bucket_type) => formatter.write_str(bucket_type),
-            Self::Bucket(bucket_type, bucket) => write!(formatter, "{bucket_type}/{bucket}"),
-        }
-    }
-}
 
 /// Users, groups, sources, grants, and whether they count. Cloning it costs one reference count for each.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -2,8 +2,8 @@
 
 use crate::audit::AuditLog;
 use crate::folds::Folds;
+use crate::jobs::{Jobs, MapReduceSettings};
 use crate::low_priority::LowPriority;
-use crate::mapreduce::{Jobs, MapReduceSettings};
 use crate::memory::{MemoryBudget, MemorySettings};
 use crate::pace::PaceSettings;
 use crate::readiness::ReadinessGate;

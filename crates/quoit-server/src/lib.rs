@@ -7,10 +7,12 @@ mod audit;
 mod context;
 mod data_types;
 mod disks;
+mod erlang_text;
 mod folds;
 pub mod http;
 mod index_entries;
 mod index_query;
+mod jobs;
 mod listen;
 mod long_work;
 mod low_priority;
@@ -38,9 +40,9 @@ pub use context::{
     ServerContext, ServerSettings,
 };
 pub use folds::Folds;
+pub use jobs::{Jobs, MapReduceSettings};
 pub use listen::{Protocol, Server, bind, bind_local};
 pub use machine::memory_bytes;
-pub use mapreduce::{Jobs, MapReduceSettings};
 pub use memory::{ALLOWANCE_BYTES, Account, MemoryBudget, MemoryFigures, MemorySettings, NoRoom};
 pub use pace::PaceSettings;
 pub use quoit_script::ScriptLimits;

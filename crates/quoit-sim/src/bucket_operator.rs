@@ -1,7 +1,7 @@
 //! Changes of buckets' properties while clients work.
 
-use crate::client::Ground;
 use crate::finish::answer;
+use crate::ground::Ground;
 use crate::history::KeyNumber;
 use crate::names::Name;
 use crate::policy::Policy;

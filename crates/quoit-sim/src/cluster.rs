@@ -3,13 +3,13 @@
 use crate::boot::Surroundings;
 use crate::bucket_operator::initial_replica_counts;
 use crate::check::{self, Violation, check};
-use crate::client::Ground;
 use crate::cluster_plan::ClusterPlan;
 use crate::data_types::DataTypeHistory;
 use crate::drive::{drive, drive_clusters};
 use crate::engine::EngineKind;
 use crate::family::Family;
 use crate::faults::{LATENCY_US, MachineFault, Planned, plan, plan_later};
+use crate::ground::Ground;
 use crate::growth::{SAMPLE_US, check_growth};
 use crate::history::History;
 use crate::looks::{LOOKS_US, look};

@@ -4,8 +4,8 @@
 //! milliseconds before their next sync. So the bytes that a loss of power would leave are looked at instead,
 //! when the client is told that its write is done.
 
-use crate::client::Ground;
 use crate::contents::Contents;
+use crate::ground::Ground;
 use crate::history::{Found, History, KeyNumber, Write, WriteKind, WriteNumber};
 use crate::machine::Machine;
 use crate::names::Name;

@@ -2,14 +2,15 @@
 
 use crate::bucket_operator::BucketOperator;
 use crate::check::{self, Violation};
-use crate::client::{Client, Ground};
+use crate::client::Client;
 use crate::cluster_plan::operated_cluster;
-use crate::data_types::{self, DataTypeClient};
+use crate::data_type_clients::{self, DataTypeClient};
 use crate::finish::{known_by_all, read_back};
 use crate::form::form;
+use crate::ground::Ground;
 use crate::links::{Links, Replication};
 use crate::operator::Operator;
-use crate::registers::{self, RegisterClient};
+use crate::register_clients::{self, RegisterClient};
 use crate::rest::{come_to_rest, replicas_meet};
 use crate::rights::Rights;
 use crate::settings::Settings;
@@ -79,10 +80,10 @@ pub(crate) async fn drive(
     form(&ground).await?;
     let has_data_types = settings.has_data_types(seed);
     if has_data_types {
-        data_types::create_types(&ground).await?;
+        data_type_clients::create_types(&ground).await?;
     }
     if settings.has_registers(seed) {
-        registers::create_type(&ground).await?;
+        register_clients::create_type(&ground).await?;
     }
     let rights = settings.has_rights().then(|| Rights::new(seed));
     if let Some(rights) = &rights {
@@ -132,10 +133,10 @@ pub(crate) async fn drive(
     come_to_rest(&ground, settings.has_exchanges(seed), keeps_tombstones).await?;
     read_back(&ground).await?;
     if has_data_types {
-        data_types::read_back(&ground).await?;
+        data_type_clients::read_back(&ground).await?;
     }
     if settings.has_registers(seed) {
-        registers::read_back(&ground).await?;
+        register_clients::read_back(&ground).await?;
     }
     Ok(())
 }
@@ -154,7 +155,7 @@ pub(crate) async fn drive_clusters(
     for cluster in &clusters {
         form(cluster).await?;
         if has_data_types {
-            data_types::create_types(cluster).await?;
+            data_type_clients::create_types(cluster).await?;
         }
     }
     *stage.lock() = Stage::Work;
@@ -191,7 +192,7 @@ pub(crate) async fn drive_clusters(
     for cluster in &clusters {
         read_back(cluster).await?;
         if has_data_types {
-            data_types::read_back(cluster).await?;
+            data_type_clients::read_back(cluster).await?;
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! After the clients are done: reads everything back, and looks into all nodes.
 
 use crate::check::{Fault, Violation};
-use crate::client::Ground;
 use crate::contents::{Contents, merged};
+use crate::ground::Ground;
 use crate::history::{Entry, Found, KeyNumber, Reader};
 use crate::machine::{Asked, Machine};
 use crate::names::Name;

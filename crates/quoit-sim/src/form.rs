@@ -2,8 +2,8 @@
 
 use crate::boot::NODE_PORT;
 use crate::check::Violation;
-use crate::client::Ground;
 use crate::finish::{answer, insist};
+use crate::ground::Ground;
 use crate::machine::Machine;
 use crate::names::{bucket_type, props};
 use crate::policy::Policy;

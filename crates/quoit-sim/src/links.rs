@@ -12,7 +12,7 @@ mod losses;
 mod trip;
 
 use crate::check::{Fault, Violation};
-use crate::client::Ground;
+use crate::ground::Ground;
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
 use bytes::Bytes;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::data_types::finish::digest_at;
+use crate::data_type_clients::finish::digest_at;
 use excuses::{do_primaries_differ, is_half_written};
 use losses::make_up;
 use trip::Trip;

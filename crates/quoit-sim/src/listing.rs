@@ -4,8 +4,8 @@
 //! missed a write that a majority has. So the stores of all nodes that may be asked are read before and after
 //! the listing: a record that each of them holds both times has to be in the listing.
 
-use crate::client::Ground;
 use crate::contents::Contents;
+use crate::ground::Ground;
 use crate::history::{Entry, KeyNumber, Listed, Listing};
 use crate::machine::{Asked, Machine};
 use crate::names::Name;

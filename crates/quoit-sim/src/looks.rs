@@ -6,8 +6,8 @@
 //! power within moments, or a copy would have to come at the right time.
 
 use crate::check::{Fault, Violation};
-use crate::client::Ground;
 use crate::copies::TELLING_BYTES;
+use crate::ground::Ground;
 use crate::history::Found;
 use crate::machine::Machine;
 use crate::majorities::{check_majorities, settled_values};

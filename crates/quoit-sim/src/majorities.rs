@@ -5,9 +5,9 @@
 //! meet a copy of what was acknowledged, and what has replaced a value that some copy still has.
 
 use crate::check::{Fault, Violation};
-use crate::client::Ground;
 use crate::contents::Contents;
 use crate::copies::is_undisturbed;
+use crate::ground::Ground;
 use crate::history::{Found, History, KeyNumber, Outcome, Write, WriteKind, WriteNumber};
 use crate::names::Name;
 use crate::policy::Policy;

@@ -5,9 +5,9 @@
 //! first is made good takes data with it, in any store that keeps three copies.
 
 use crate::boot::NODE_PORT;
-use crate::client::Ground;
 use crate::family::Family;
 use crate::finish::answer;
+use crate::ground::Ground;
 use crate::machine::{Machine, Use};
 use crate::orders::Order;
 use crate::random::Random;

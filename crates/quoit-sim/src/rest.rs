@@ -4,9 +4,9 @@
 //! anybody, tombstones are reaped. And replicas are the same without any read that repairs them.
 
 use crate::check::{Fault, Violation};
-use crate::client::Ground;
 use crate::contents::Contents;
 use crate::finish::{all_held, check_replicas, contents_of_all, keys, known_by_all, primaries};
+use crate::ground::Ground;
 use crate::growth::{is_quiet, open_calls};
 use crate::machine::Machine;
 use crate::names::Name;

@@ -6,9 +6,9 @@
 //! when; in half of the runs it refuses new logins after a time.
 
 use crate::check::{Fault, Violation};
-use crate::client::Ground;
 use crate::cut_off::{CutOffLook, CutOffWitness};
 use crate::finish::{answer, insist};
+use crate::ground::Ground;
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
 use crate::stage::{Stage, broken};

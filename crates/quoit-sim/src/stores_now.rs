@@ -1,7 +1,7 @@
 //! The stores of all nodes that run, seen from inside at one moment of a run.
 
-use crate::client::Ground;
 use crate::contents::Contents;
+use crate::ground::Ground;
 use crate::history::KeyNumber;
 use crate::machine::Machine;
 use crate::names::Name;

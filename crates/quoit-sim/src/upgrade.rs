@@ -4,9 +4,9 @@
 //! before every member speaks the newer version of the protocol between nodes, and must then.
 
 use crate::check::{Fault, Violation};
-use crate::client::Ground;
 use crate::faults::{MachineFault as Trouble, Planned};
 use crate::finish::{answer, insist};
+use crate::ground::Ground;
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::versions::{NEWER, OLDER};

@@ -1,10 +1,10 @@
 //! `quoit config from-riak`: a configuration made of one of Riak's, with a remark for each key.
 
-use crate::config_command::Format;
 use crate::output::say;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use quoit::config::{self, Meaning, broken_promise, meaning};
+use quoit_cli::Format;
 use quoit_import::advanced_settings;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::Client;
 use super::listing::Frames;
-use crate::connection::answer;
+use crate::answer::answer;
 use crate::error::Error;
 use crate::location::Bucket;
 use crate::options::timeout_ms;

@@ -1,7 +1,8 @@
 //! Lists of buckets and keys, as streams.
 
 use super::Client;
-use crate::connection::{Connection, answer};
+use crate::answer::answer;
+use crate::connection::Connection;
 use crate::error::Error;
 use crate::location::Bucket;
 use crate::options::timeout_ms;

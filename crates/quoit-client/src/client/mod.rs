@@ -1,5 +1,6 @@
 //! The client and its operations, by subject.
 
+mod builder;
 mod data_type;
 mod data_type_query;
 mod index;
@@ -16,7 +17,8 @@ pub use listing::Listing;
 pub use props::{BucketProps, PreflistItem, ServerInfo};
 pub use update::UpdateOptions;
 
-use crate::builder::ClientBuilder;
+pub use builder::ClientBuilder;
+
 use crate::error::Error;
 use crate::pool::{Pool, Repeat};
 use quoit_wire::messages::{RpbPingReq, RpbPingResp};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::json::term_from_json;
+use crate::value::json::term_from_json;
 use proptest::prelude::*;
 use quoit_model::key_bounds::KeyBounds;
 use serde_json::{Value, json};

@@ -2,7 +2,9 @@
 
 use super::{Job, TIMEOUT_MS_DEFAULT, inputs, phases};
 use crate::fault::JobFault;
-use crate::json::{ShownAsJson, member, members, read_bytes_max, take_member, term_from_text};
+use crate::value::json::{
+    ShownAsJson, member, members, read_bytes_max, take_member, term_from_text,
+};
 use quoit_model::etf::Term;
 
 impl Job {

@@ -2,10 +2,10 @@
 
 use super::{Phase, PhaseKind, phases};
 use crate::fault::JobFault;
-use crate::json::no_argument;
 use crate::map::MapFunction;
 use crate::reduce::ReduceFunction;
 use crate::script::{Script, ScriptSource};
+use crate::value::json::no_argument;
 use bytes::Bytes;
 use quoit_model::etf::Term;
 

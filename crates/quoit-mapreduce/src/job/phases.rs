@@ -3,11 +3,11 @@
 use super::json_form::is_object;
 use super::{Phase, PhaseKind};
 use crate::fault::JobFault;
-use crate::input::{Input, bucket_of};
-use crate::json::{ShownAsJson, member, members, no_argument};
 use crate::map::{MapFunction, WhenMissing};
 use crate::reduce::ReduceFunction;
 use crate::script::{Script, ScriptSource};
+use crate::value::input::{Input, bucket_of};
+use crate::value::json::{ShownAsJson, member, members, no_argument};
 use bytes::Bytes;
 use quoit_model::etf::Term;
 

@@ -4,7 +4,7 @@ use super::json_form::timeout_ms;
 use super::{Job, inputs, phases};
 use crate::DEPTH_MAX;
 use crate::fault::JobFault;
-use crate::json::{member, take_member};
+use crate::value::json::{member, take_member};
 use bytes::Bytes;
 use quoit_model::etf::{Limits, Term};
 

@@ -1,6 +1,6 @@
 //! Numbers that are added up.
 
-use crate::datum::Datum;
+use crate::value::datum::Datum;
 use quoit_model::etf::Term;
 
 /// An integer as long as all that was added were integers.

@@ -2,8 +2,8 @@
 
 use super::Ordered;
 use super::number::Number;
-use crate::datum::{Datum, term_bytes};
-use crate::json::members;
+use crate::value::datum::{Datum, term_bytes};
+use crate::value::json::members;
 use quoit_model::etf::Term;
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::Input;
-use crate::json::term_from_json;
+use crate::value::json::term_from_json;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use super::{allow, error};
 use crate::http::{HttpConnection, Method, Refusal};
-use crate::mapreduce::{JobEntry, Jobs};
+use crate::jobs::{JobEntry, Jobs};
 use serde_json::{Value, json};
 
 impl HttpConnection {

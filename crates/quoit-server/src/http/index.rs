@@ -16,7 +16,7 @@ impl From<QueryFault> for Refusal {
     fn from(fault: QueryFault) -> Self {
         Self::bad(match fault {
             QueryFault::Entry(fault) => {
-                format!("Invalid query: {}\n", crate::pb::index_fault_text(&fault))
+                format!("Invalid query: {}\n", crate::erlang_text::index_fault(&fault))
             }
             QueryFault::PatternOfIntegers => {
                 "Can not use term regular expressions on integer queries".into()
@@ -26,7 +26,7 @@ impl From<QueryFault> for Refusal {
                 format!("Invalid term regular expression {text} : {{{reason},{at}}}")
             }
             QueryFault::Continuation(sent) => {
-                let sent = crate::pb::erlang_binary(&sent);
+                let sent = crate::erlang_text::binary(&sent);
                 format!("Invalid query: {{invalid_continuation,{sent}}}\n")
             }
         })

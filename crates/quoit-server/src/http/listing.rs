@@ -446,7 +446,7 @@ fn append_pairs(document: &mut Vec<u8>, matches: &[IndexMatch], is_first: bool) 
 }
 
 pub(super) fn error_document(fault: &RequestError) -> Vec<u8> {
-    let word = crate::pb::request_error_text(fault);
+    let word = crate::erlang_text::request_error(fault);
     json!({"error": word}).to_string().into_bytes()
 }
 

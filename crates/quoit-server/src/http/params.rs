@@ -214,7 +214,7 @@ pub fn parse_timeout(text: &[u8]) -> Result<u32, String> {
 
 /// Prints a text as Erlang prints a string: quoted, or as a list of its bytes.
 pub fn erlang_string(text: &[u8]) -> String {
-    let printed = crate::pb::erlang_binary(text);
+    let printed = crate::erlang_text::binary(text);
     let inner = printed.trim_start_matches("<<").trim_end_matches(">>");
     if inner.starts_with('"') { inner.to_owned() } else { format!("[{inner}]") }
 }

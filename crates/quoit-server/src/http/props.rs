@@ -126,7 +126,7 @@ impl HttpConnection {
         if state.type_state(name) != TypeState::Undefined || name == DEFAULT_BUCKET_TYPE {
             return Ok(());
         }
-        let name = crate::pb::erlang_binary(name);
+        let name = crate::erlang_text::binary(name);
         Err(Refusal::Text(404, format!("Cannot modify unknown bucket type: {name}").into()))
     }
 }

@@ -137,7 +137,7 @@ impl From<RequestError> for Refusal {
             }
             RequestError::DataType(DataTypeError::Update(UpdateError::Apply(
                 ApplyError::NoSuchElement { .. } | ApplyError::NoSuchField { .. },
-            ))) => (500, format!("Error:\n{}\n", crate::pb::request_error_text(&fault))),
+            ))) => (500, format!("Error:\n{}\n", crate::erlang_text::request_error(&fault))),
             RequestError::DataType(_) | RequestError::RemoteDataType(_) => {
                 (400, format!("{fault}\n"))
             }
@@ -149,7 +149,7 @@ impl From<RequestError> for Refusal {
             | RequestError::AllNodesDown
             | RequestError::ObjectTooLarge { .. }
             | RequestError::TooManySiblings(_) => {
-                (500, format!("Error:\n{}\n", crate::pb::request_error_text(&fault)))
+                (500, format!("Error:\n{}\n", crate::erlang_text::request_error(&fault)))
             }
             RequestError::Store(_) | RequestError::Damaged(_) | RequestError::Remote(_) => {
                 tracing::error!(%fault, "request failed");

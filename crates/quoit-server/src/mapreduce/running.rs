@@ -1,9 +1,9 @@
 //! One job under way.
 
-use super::JobEnd;
-use super::registry::Place;
 use crate::context::ServerContext;
 use crate::index_query::{self, Terms};
+use crate::jobs::JobEnd;
+use crate::jobs::Place;
 use crate::memory::{Account, Room};
 use bytes::Bytes;
 use quoit_core::{Deadline, IndexQuery, IndexSelection, JobInputs, JobRun, RequestError};

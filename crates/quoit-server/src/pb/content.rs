@@ -1,7 +1,7 @@
 //! Objects as messages and messages as objects.
 
-use super::text;
-use crate::index_entries::{self, IndexFault};
+use crate::erlang_text;
+use crate::index_entries::{self};
 use bytes::Bytes;
 use quoit_model::object::{Link, Metadata, Object, Sibling, UserMeta, UserMetaForm};
 use quoit_model::sibling_order::sort_for_clients;
@@ -53,7 +53,7 @@ pub(super) fn metadata(content: &mut RpbContent) -> Result<Metadata, String> {
     let pairs = std::mem::take(&mut content.indexes).into_iter();
     let pairs = pairs.map(|pair| (pair.key, pair.value.unwrap_or_default()));
     let indexes = index_entries::parse_all(pairs).map_err(|faults| {
-        let faults: Vec<_> = faults.iter().map(fault_text).collect();
+        let faults: Vec<_> = faults.iter().map(erlang_text::index_fault).collect();
         format!("{{precommit_fail,[{}]}}", faults.join(","))
     })?;
     Ok(Metadata {
@@ -75,18 +75,5 @@ fn link_in(link: RpbLink) -> Link {
         bucket: link.bucket.unwrap_or_default(),
         key: link.key.unwrap_or_default(),
         tag: link.tag.unwrap_or_default(),
-    }
-}
-
-/// The text of a bad entry, and of a query for one.
-pub(crate) fn fault_text(fault: &IndexFault) -> String {
-    match fault {
-        IndexFault::UnknownFieldType(field) => {
-            format!("{{unknown_field_type,{}}}", text::binary(field))
-        }
-        IndexFault::NotAnInteger { field, term } => {
-            let (field, term) = (text::binary(field), text::binary(term));
-            format!("{{field_parsing_failed,{{{field},{term}}}}}")
-        }
     }
 }

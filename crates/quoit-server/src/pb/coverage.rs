@@ -3,7 +3,7 @@
 use super::connection::PbConnection;
 use super::fault::Fault;
 use super::kv::bucket_of;
-use super::text;
+use crate::erlang_text;
 use crate::riak_queue::host_and_port;
 use bytes::Bytes;
 use quoit_core::{CoverageEntry, CoverageError, CoverageRequest, IndexQuery, RequestError};
@@ -64,5 +64,5 @@ impl PbConnection {
 fn invalid_context() -> Fault {
     let reason = "it is none of a plan of this bucket; ask for a plan anew, and send its contexts as \
                   they are";
-    Fault::Text(format!("{{invalid_cover_context,{}}}", text::string(reason)))
+    Fault::Text(format!("{{invalid_cover_context,{}}}", erlang_text::string(reason)))
 }

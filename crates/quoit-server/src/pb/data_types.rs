@@ -4,10 +4,10 @@ use super::connection::PbConnection;
 use super::fault::Fault;
 use super::kv::{quorum, read_options};
 use super::streamed_answer::StreamedAnswer;
-use super::text;
 use crate::data_types::{
     UpdateFault, data_type_of, fetched_value, operation_of, updated_value, within_64_bits,
 };
+use crate::erlang_text;
 use quoit_core::{DataTypeRequest, FetchedDataType, ReadOptions, RequestError, WriteOptions};
 use quoit_model::data_type::{Operation, Value};
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
@@ -46,7 +46,7 @@ impl PbConnection {
     pub(super) fn datatype_of(&self, bucket: BucketRef<'_>) -> Result<Datatype, Unusable> {
         let state = self.context.store.control().read();
         let Ok(props) = state.bucket_props(bucket) else {
-            let name = text::binary(bucket.bucket_type);
+            let name = erlang_text::binary(bucket.bucket_type);
             return Err(Unusable::Text(format!("Error no bucket type `{name}`")));
         };
         if !props.allow_mult {

@@ -1,6 +1,6 @@
 //! Reasons why a request is not answered with its own message.
 
-use super::text;
+use crate::erlang_text;
 use crate::memory::NoRoom;
 use quoit_core::RequestError;
 use quoit_wire::DecodeError;
@@ -21,7 +21,7 @@ impl From<RequestError> for Fault {
         if matches!(fault, RequestError::Store(_) | RequestError::Damaged(_)) {
             tracing::error!(%fault, "request failed");
         }
-        Self::Text(text::request_error(&fault))
+        Self::Text(erlang_text::request_error(&fault))
     }
 }
 

@@ -1,10 +1,9 @@
 //! Queries of secondary indexes, and folds over the objects of a bucket.
 
 use super::connection::PbConnection;
-use super::content::fault_text;
 use super::fault::Fault;
 use super::kv::{bucket_of, get_response};
-use super::text;
+use crate::erlang_text;
 use crate::index_entries::term_text;
 use crate::index_query::{self, QueryFault, Terms};
 use bytes::Bytes;
@@ -32,24 +31,7 @@ const OBJECT_BYTES: usize = 1024 * 1024;
 
 impl From<QueryFault> for Fault {
     fn from(fault: QueryFault) -> Self {
-        Self::Text(query_fault_text(&fault))
-    }
-}
-
-/// Text of a query that can't be made.
-pub(crate) fn query_fault_text(fault: &QueryFault) -> String {
-    match fault {
-        QueryFault::Entry(fault) => fault_text(fault),
-        QueryFault::PatternOfIntegers => {
-            "Can not use term regular expression in integer query".into()
-        }
-        QueryFault::Pattern { text, reason, at } => {
-            let (pattern, reason) = (text::binary(text), text::string(reason));
-            format!("Invalid term regular expression {pattern} : {{{reason},{at}}}")
-        }
-        QueryFault::Continuation(sent) => {
-            format!("{{invalid_continuation,{}}}", text::binary(sent))
-        }
+        Self::Text(erlang_text::query_fault(&fault))
     }
 }
 
@@ -312,7 +294,7 @@ fn set_page(
 
 fn terms_of(request: &RpbIndexReq) -> Result<Terms, Fault> {
     let printed = |term: &Option<Bytes>| {
-        term.as_ref().map_or_else(|| "undefined".to_owned(), |term| text::binary(term))
+        term.as_ref().map_or_else(|| "undefined".to_owned(), |term| erlang_text::binary(term))
     };
     match request.qtype() {
         IndexQueryType::Eq => match &request.key {

@@ -4,7 +4,7 @@ use super::connection::PbConnection;
 use super::fault::Fault;
 use super::index::ENTRY_BYTES;
 use super::kv::bucket_of;
-use super::text;
+use crate::erlang_text;
 use crate::memory::NoRoom;
 use bytes::Bytes;
 use quoit_core::{Deadline, RequestError};
@@ -115,6 +115,6 @@ pub(super) fn listing_fault(fault: RequestError) -> Fault {
         RequestError::NoSuchType(name) => {
             Fault::Text(format!("No bucket-type named '{}'", String::from_utf8_lossy(name)))
         }
-        _ => Fault::Text(text::request_error(&fault)),
+        _ => Fault::Text(erlang_text::request_error(&fault)),
     }
 }

@@ -2,8 +2,9 @@
 
 use super::connection::PbConnection;
 use super::fault::Fault;
-use super::text;
-use crate::mapreduce::{JobEnd, RunningJob, begin, read_job, rights};
+use crate::erlang_text;
+use crate::jobs::JobEnd;
+use crate::mapreduce::{RunningJob, begin, read_job, rights};
 use bytes::Bytes;
 use quoit_mapreduce::{Datum, Job, JobFault, Outputs, append_json};
 use quoit_model::etf::Term;
@@ -41,7 +42,7 @@ impl PbConnection {
                 (Notation::Erlang, Job::term_bytes_max(&request.request))
             }
             other => {
-                let printed = text::binary(other);
+                let printed = erlang_text::binary(other);
                 return Err(Fault::Text(format!("{{unknown_content_type,{printed}}}")));
             }
         };

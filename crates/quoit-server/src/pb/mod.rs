@@ -25,10 +25,6 @@ mod riak_queues;
 mod server_info;
 mod strangers;
 mod streamed_answer;
-mod text;
 mod trees;
 
 pub use connection::serve;
-pub(crate) use content::fault_text as index_fault_text;
-pub(crate) use index::query_fault_text;
-pub(crate) use text::{binary as erlang_binary, request_error as request_error_text};

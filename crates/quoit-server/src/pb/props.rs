@@ -3,8 +3,8 @@
 use super::connection::PbConnection;
 use super::fault::Fault;
 use super::kv::bucket_of;
-use super::text;
 use crate::audit::PropsChange;
+use crate::erlang_text;
 use bytes::Bytes;
 use quoit_cluster::ChangeError;
 use quoit_core::RequestError;
@@ -78,7 +78,7 @@ impl PbConnection {
     pub(super) fn get_bucket_type(&mut self, request: RpbGetBucketTypeReq) -> Result<(), Fault> {
         let state = self.context.store.control().read();
         let Ok(props) = state.type_props(&request.bucket_type) else {
-            let name = text::binary(&request.bucket_type);
+            let name = erlang_text::binary(&request.bucket_type);
             return Err(Fault::Text(format!("Invalid bucket type: {name}")));
         };
         let props = props_message(props);

@@ -25,7 +25,7 @@ enum Sight {
 /// # Errors
 ///
 /// The first violation.
-pub(super) fn check(history: &DataTypeHistory, ends: &[(Record, Seen)]) -> Result<(), Violation> {
+pub(crate) fn check(history: &DataTypeHistory, ends: &[(Record, Seen)]) -> Result<(), Violation> {
     for fetch in &history.fetches {
         let sight = match fetch.is_strict && history.is_nothing_lost() {
             true => Sight::Majority,

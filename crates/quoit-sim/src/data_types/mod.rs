@@ -4,17 +4,11 @@
 //! counted, and how often. Elements are few and long: the same are added and removed again and again, and
 //! records grow into pages and shrink out of them, as do sets in maps.
 
-mod check;
-mod client;
-pub(crate) mod finish;
-mod form;
-mod history;
+pub(crate) mod check;
+pub(crate) mod history;
 #[cfg(test)]
 mod tests;
 
-pub use client::DataTypeClient;
-pub use finish::read_back;
-pub use form::create_types;
 pub use history::DataTypeHistory;
 
 use quoit_model::key::{BucketRef, KeyRef};

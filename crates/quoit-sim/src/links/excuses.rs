@@ -1,8 +1,8 @@
 //! Differences between clusters that stay although nothing is wrong any more.
 
-use crate::client::Ground;
+use crate::data_type_clients::finish::digest_at;
 use crate::data_types::Record;
-use crate::data_types::finish::digest_at;
+use crate::ground::Ground;
 use crate::history::Outcome;
 use crate::machine::Machine;
 use crate::names::{Name, bucket_type, partition_of, primaries_of};

@@ -1,7 +1,7 @@
 //! Entries of queues that are lost with a machine's power: a comparison has to follow by itself.
 
 use super::Way;
-use crate::client::Ground;
+use crate::ground::Ground;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::sleep;

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 /// # Errors
 ///
 /// The first violation: of reads by time, then of writes.
-pub(super) fn check(history: &RegisterHistory) -> Result<(), Violation> {
+pub(crate) fn check(history: &RegisterHistory) -> Result<(), Violation> {
     let ancestors: Vec<_> = (0..history.writes.len() as u32)
         .map(|number| ancestors(history, &BTreeSet::from([WriteNumber(number)])))
         .collect();

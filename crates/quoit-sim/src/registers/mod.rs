@@ -4,40 +4,38 @@
 //! is as it has read it, so each write names the values that it replaces, and the order of the acknowledged
 //! ones is known from the history.
 
-mod check;
-mod client;
-mod history;
+pub(crate) mod check;
+pub(crate) mod history;
 #[cfg(test)]
 mod tests;
 
-pub use client::{RegisterClient, create_type, read_back};
 pub use history::RegisterHistory;
 
 use quoit_model::key::{BucketRef, KeyRef};
 
 /// The bucket type of all registers.
-const BUCKET_TYPE: &str = "sim-registers";
+pub(crate) const BUCKET_TYPE: &str = "sim-registers";
 
 /// A register of the run, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Register(u32);
+pub struct Register(pub(crate) u32);
 
 impl Register {
     /// Registers of a run: few, so that clients meet.
-    const COUNT: u32 = 3;
+    pub(crate) const COUNT: u32 = 3;
 
     /// All registers of a run.
-    fn all() -> impl Iterator<Item = Self> {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
         (0..Self::COUNT).map(Self)
     }
 
     /// Its key.
-    fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         format!("r{}", self.0)
     }
 
     /// Its full name; `name` is [`Register::name`].
-    const fn key_ref(name: &str) -> KeyRef<'_> {
+    pub(crate) const fn key_ref(name: &str) -> KeyRef<'_> {
         let bucket_type = BUCKET_TYPE.as_bytes();
         BucketRef { bucket_type, bucket: b"bucket" }.key(name.as_bytes())
     }

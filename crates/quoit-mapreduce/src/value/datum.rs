@@ -1,7 +1,7 @@
 //! Data that flows between phases.
 
-use crate::found::FoundObject;
-use crate::input::Input;
+use super::found::FoundObject;
+use super::input::Input;
 use bytes::Bytes;
 use quoit_model::etf::Term;
 use std::sync::Arc;

@@ -35,9 +35,9 @@ pub(crate) struct JobEntry {
 }
 
 /// The place of a job among those that run; it is given up when this is dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     jobs: Arc<Jobs>,
-    pub(super) entry: Arc<JobEntry>,
+    pub(crate) entry: Arc<JobEntry>,
 }
 
 impl Jobs {
@@ -63,12 +63,12 @@ impl Jobs {
         self.running.lock().get(&id).cloned()
     }
 
-    pub(super) fn note_failed(&self) {
+    pub(crate) fn note_failed(&self) {
         self.failed_count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes a place for a job.
-    pub(super) fn enter(self: &Arc<Self>, job: &Job, count_max: usize) -> Result<Place, JobEnd> {
+    pub(crate) fn enter(self: &Arc<Self>, job: &Job, count_max: usize) -> Result<Place, JobEnd> {
         let mut running = self.running.lock();
         if running.len() >= count_max {
             self.refused_count.fetch_add(1, Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl JobEntry {
         Arc::clone(&self.progress.lock())
     }
 
-    pub(super) fn set_progress(&self, progress: &Arc<JobProgress>) {
+    pub(crate) fn set_progress(&self, progress: &Arc<JobProgress>) {
         *self.progress.lock() = Arc::clone(progress);
     }
 
@@ -104,7 +104,7 @@ impl JobEntry {
         self.is_stopped.notify_one();
     }
 
-    pub(super) async fn stopped(&self) {
+    pub(crate) async fn stopped(&self) {
         self.is_stopped.notified().await;
     }
 }

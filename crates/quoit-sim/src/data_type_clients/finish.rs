@@ -1,11 +1,11 @@
 //! After the clients are done: reads every record at every node, and looks into all nodes.
 
-use super::Record;
-use super::check::check;
-use super::history::Seen;
 use crate::check::{Fault, Violation};
-use crate::client::Ground;
+use crate::data_types::Record;
+use crate::data_types::check::check;
+use crate::data_types::history::Seen;
 use crate::finish::insist;
+use crate::ground::Ground;
 use crate::machine::Machine;
 use crate::names::{partition_of, primaries_of};
 use crate::replica_counts::N_VAL_DEFAULT;

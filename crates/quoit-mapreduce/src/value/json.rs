@@ -5,8 +5,8 @@ mod read;
 
 pub(crate) use read::{read_bytes_max, term_from_text};
 
-use crate::datum::Datum;
-use crate::input::Input;
+use super::datum::Datum;
+use super::input::Input;
 use bytes::Bytes;
 use quoit_model::etf::Term;
 use serde_json::Value;

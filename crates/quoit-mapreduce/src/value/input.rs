@@ -1,6 +1,6 @@
 //! Inputs of map and link phases: a record with what belongs to it.
 
-use crate::datum::Datum;
+use super::datum::Datum;
 use bytes::Bytes;
 use quoit_model::etf::Term;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
@@ -43,7 +43,7 @@ impl Input {
     /// Memory that it takes, about, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        let data_bytes = self.key_data.as_ref().map_or(0, crate::datum::term_bytes);
+        let data_bytes = self.key_data.as_ref().map_or(0, super::datum::term_bytes);
         INPUT_BYTES + self.bucket.len() + self.key.len() + data_bytes
     }
 

@@ -1,5 +1,7 @@
 //! Error texts of the Protocol Buffers interface: the printed form of Erlang terms, which clients match on.
 
+use crate::index_entries::IndexFault;
+use crate::index_query::QueryFault;
 use quoit_core::{DataTypeError, QuorumKind, RequestError, Unmet};
 use quoit_model::data_type::{ApplyError, UpdateError};
 use quoit_model::riak_data_type::field_module;
@@ -37,7 +39,7 @@ pub(crate) fn binary(bytes: &[u8]) -> String {
 }
 
 /// Prints a text as an Erlang string, in double quotes.
-pub(super) fn string(text: &str) -> String {
+pub(crate) fn string(text: &str) -> String {
     binary(text.as_bytes()).trim_start_matches("<<").trim_end_matches(">>").to_owned()
 }
 
@@ -95,6 +97,36 @@ fn data_type_error(fault: &DataTypeError) -> String {
             missing(format!("{{{},{}}}", binary(&field.name), field_module(field.kind)))
         }
         fault => fault.to_string(),
+    }
+}
+
+/// The text of a bad entry, and of a query for one.
+pub(crate) fn index_fault(fault: &IndexFault) -> String {
+    match fault {
+        IndexFault::UnknownFieldType(field) => {
+            format!("{{unknown_field_type,{}}}", binary(field))
+        }
+        IndexFault::NotAnInteger { field, term } => {
+            let (field, term) = (binary(field), binary(term));
+            format!("{{field_parsing_failed,{{{field},{term}}}}}")
+        }
+    }
+}
+
+/// Text of a query that can't be made.
+pub(crate) fn query_fault(fault: &QueryFault) -> String {
+    match fault {
+        QueryFault::Entry(fault) => index_fault(fault),
+        QueryFault::PatternOfIntegers => {
+            "Can not use term regular expression in integer query".into()
+        }
+        QueryFault::Pattern { text, reason, at } => {
+            let (pattern, reason) = (binary(text), string(reason));
+            format!("Invalid term regular expression {pattern} : {{{reason},{at}}}")
+        }
+        QueryFault::Continuation(sent) => {
+            format!("{{invalid_continuation,{}}}", binary(sent))
+        }
     }
 }
 

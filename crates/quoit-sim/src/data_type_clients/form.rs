@@ -1,9 +1,9 @@
 //! Before the clients begin: the bucket types of the records.
 
-use super::Kind;
 use crate::check::Violation;
-use crate::client::Ground;
+use crate::data_types::Kind;
 use crate::finish::{answer, insist};
+use crate::ground::Ground;
 use crate::machine::Machine;
 use quoit_core::ReplicatedStore;
 use std::sync::Arc;

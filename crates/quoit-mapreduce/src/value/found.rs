@@ -1,7 +1,7 @@
 //! Objects as outputs, and as scripts see them.
 
-use crate::input::Input;
-use crate::json::{NotText, append_text};
+use super::input::Input;
+use super::json::{NotText, append_text};
 use bytes::Bytes;
 use httpdate::HttpDate;
 use quoit_model::context::encode_context;

@@ -82,10 +82,10 @@ impl JobEnd {
             Self::Failed(JobError::Request(RequestError::Timeout)) | Self::Timeout => {
                 "timeout".into()
             }
-            Self::Failed(JobError::Request(fault)) => crate::pb::request_error_text(fault),
+            Self::Failed(JobError::Request(fault)) => crate::erlang_text::request_error(fault),
             Self::Failed(JobError::NotStarted(fault)) => fault.printed(),
             Self::Failed(fault @ (JobError::Phase(_) | JobError::Filter(_))) => fault.to_string(),
-            Self::Index(fault) => crate::pb::query_fault_text(fault),
+            Self::Index(fault) => crate::erlang_text::query_fault(fault),
             Self::Stopped => "an operator has stopped the job".into(),
             Self::TooMany(count) => format!(
                 "overload: this node runs {count} MapReduce jobs already (mapreduce.jobs.maximum); try again \

@@ -1,14 +1,14 @@
 //! Clients of registers: each reads one, and writes on condition that it still is what was read.
 
-use super::check::check;
-use super::history::RegisterRead;
-use super::{BUCKET_TYPE, Register};
 use crate::check::Violation;
-use crate::client::{Ground, patiently};
 use crate::finish::{answer, insist};
+use crate::ground::{Ground, patiently};
 use crate::history::{Found, Outcome, WriteNumber};
 use crate::machine::Machine;
 use crate::random::Random;
+use crate::registers::check::check;
+use crate::registers::history::RegisterRead;
+use crate::registers::{BUCKET_TYPE, Register};
 use crate::requests::Quorums;
 use crate::value::{Events, found_in_object, value_of};
 use quoit_core::{Precondition, PutRequest, ReplicatedStore, WriteOptions};

@@ -1,8 +1,8 @@
 //! A client of data types: asks nodes at random for this and that, and notes what it was answered.
 
-use super::history::{Change, FLAG, Fetch, Seen, Update, element_of};
-use super::{Kind, Record};
-use crate::client::{Ground, patiently};
+use crate::data_types::history::{Change, FLAG, Fetch, Seen, Update, element_of};
+use crate::data_types::{Kind, Record};
+use crate::ground::{Ground, patiently};
 use crate::history::Outcome;
 use crate::machine::Machine;
 use crate::random::Random;

@@ -1,0 +1,73 @@
+//! State that the connections to a peer share, and why one of them is given up.
+
+use crate::address::PeerAddress;
+use crate::dialer::PeerDialer;
+use crate::figures::{PeerFigures, PeerKind};
+use crate::pace::Pace;
+use bytes::Bytes;
+use quoit_client::Error;
+use quoit_core::ReplicatedStore;
+use quoit_riak_peer::PeerError;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, watch};
+
+/// All that a connection's task shares with those beside it.
+#[derive(Clone)]
+pub(crate) struct PeerContext {
+    pub(crate) store: Arc<ReplicatedStore>,
+    pub(crate) dialer: PeerDialer,
+    pub(crate) node_name: Bytes,
+    pub(crate) queue: Bytes,
+    pub(crate) address: PeerAddress,
+    pub(crate) figures: Arc<PeerFigures>,
+    pub(crate) pace: Arc<Pace>,
+    /// Objects that are stored at the same time.
+    pub(crate) workers: Arc<Semaphore>,
+    pub(crate) is_suspended: watch::Receiver<bool>,
+    /// Kind of the peer: found out by its first connection.
+    pub(crate) kind: watch::Sender<Option<PeerKind>>,
+}
+
+/// Why a connection to a peer was given up.
+#[derive(Debug)]
+pub(crate) enum PeerFault {
+    Client(Error),
+    Riak(PeerError),
+    Silent,
+    Malformed,
+    /// It is a node of this very cluster.
+    Itself,
+    NoQuoit,
+}
+
+impl From<Error> for PeerFault {
+    fn from(fault: Error) -> Self {
+        match fault {
+            Error::Server(ref said) if said.message.starts_with("Unknown message code") => {
+                Self::NoQuoit
+            }
+            fault => Self::Client(fault),
+        }
+    }
+}
+
+impl From<PeerError> for PeerFault {
+    fn from(fault: PeerError) -> Self {
+        Self::Riak(fault)
+    }
+}
+
+impl PeerFault {
+    pub(crate) fn text(&self, address: &PeerAddress) -> String {
+        match self {
+            Self::Client(fault) => format!("{address}: {fault}"),
+            Self::Riak(fault) => format!("{address}: {fault}"),
+            Self::Silent => format!("{address} does not answer"),
+            Self::Malformed => format!("{address} answers with what is no answer"),
+            Self::Itself => format!(
+                "{address} is a node of this cluster: take it out of the sink's peers (quoit repl sink add)"
+            ),
+            Self::NoQuoit => format!("{address} is no node of Quoit any more"),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Clients that use data types, and the read of all that they have made at the end of a run.
+
+mod client;
+pub(crate) mod finish;
+mod form;
+
+pub use client::DataTypeClient;
+pub use finish::read_back;
+pub use form::create_types;
