@@ -61,7 +61,7 @@ pub(super) fn check(root: &Path, tree: &BTreeMap<PathBuf, Source>, problems: &mu
     }
 }
 
-/// Crate and module of a file: `quoit-core/src/transfer/hand.rs` is `transfer::hand` of `quoit-core`. `None`
+/// Crate and module of a file: `quoit-core/src/delivery/hand.rs` is `delivery::hand` of `quoit-core`. `None`
 /// for files that are no part of a library.
 fn module_of(below: &Path) -> Option<(String, Vec<String>)> {
     let mut names = below.with_extension("");
