@@ -129,7 +129,7 @@ impl Client {
             });
             (number, expires.map(|(unix_secs, _)| unix_secs))
         };
-        let (size_bytes, layouts) = (self.size_bytes(), ground.known_layouts());
+        let (size_bytes, layouts) = (self.size_bytes(), ground.known_layouts(machine));
         let request = WriteRequest {
             number,
             kind,

@@ -13,6 +13,7 @@ use crate::requests::Quorums;
 use crate::value::{found_in, value_of};
 use memchr::memmem;
 use quoit_cluster::NodeId;
+use quoit_core::ReplicatedStore;
 use quoit_model::layout::Layout;
 use quoit_model::props::Quorum;
 use quoit_store::seam::FaultyDisk;
@@ -26,11 +27,16 @@ pub(crate) const TELLING_BYTES: usize = 60;
 pub struct KnownLayouts(BTreeMap<u64, Arc<Layout>>);
 
 impl Ground {
-    /// The layouts that all running nodes know as live.
-    pub fn known_layouts(&self) -> KnownLayouts {
+    /// The layouts that all running nodes of a machine's cluster know as live; none while its own node does not
+    /// run. A node that has not joined yet is a cluster of its own.
+    pub fn known_layouts(&self, machine: &Machine) -> KnownLayouts {
+        let cluster_of = |store: &ReplicatedStore| store.control().read().cluster_id();
+        let Some(cluster) = machine.store().map(|store| cluster_of(&store)) else {
+            return KnownLayouts(BTreeMap::new());
+        };
         let machines = self.in_service();
         let stores = machines.iter().filter_map(|machine| machine.store());
-        let of_node = stores.map(|store| {
+        let of_node = stores.filter(|store| cluster_of(store) == cluster).map(|store| {
             let state = store.control().read();
             let live = state.layouts().live().iter();
             live.map(|layout| (layout.version(), Arc::clone(layout))).collect::<BTreeMap<_, _>>()
@@ -57,7 +63,7 @@ impl Ground {
         }
         let kind = self.history.lock().writes[number.0 as usize].kind;
         if kind == WriteKind::Put {
-            self.check_copies(number, size_bytes, quorums, before);
+            self.check_copies(number, machine, (size_bytes, quorums), before);
         }
     }
 
@@ -90,8 +96,8 @@ impl Ground {
     fn check_copies(
         &self,
         number: WriteNumber,
-        size_bytes: usize,
-        quorums: Quorums,
+        machine: &Machine,
+        (size_bytes, quorums): (usize, Quorums),
         before: &KnownLayouts,
     ) {
         let mut history = self.history.lock();
@@ -122,7 +128,7 @@ impl Ground {
             taken_at.extend(self.taken_in_memory(number, write.key));
         }
         let resolve = |quorum: Quorum| quorum.resolve(*n_val) as usize;
-        let after = self.known_layouts();
+        let after = self.known_layouts(machine);
         let layouts = after.0.values().filter(|layout| before.0.contains_key(&layout.version()));
         let ring_size = self
             .in_service()
