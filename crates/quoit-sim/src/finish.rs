@@ -12,6 +12,7 @@ use crate::value::{Events, found_in_object};
 use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;
 use quoit_model::object::Object;
+use quoit_model::props::Quorum;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -63,8 +64,13 @@ async fn read_all(
             attempt_count += 1;
             // A copy that was damaged answers with an error until a client writes the key again.
             let is_damaged = ground.history.lock().hardships.is_disk_damaged;
-            let may_leave_out = is_damaged && attempt_count > 5;
-            let quorums = if may_leave_out { Quorums::strict(2_000) } else { Quorums::all(2_000) };
+            let majority = Quorums::strict(2_000);
+            let quorums = match attempt_count {
+                6..=10 if is_damaged => majority,
+                // Of two replicas both are a majority.
+                11.. if is_damaged => Quorums { copies: Quorum::One, ..majority },
+                _ => Quorums::all(2_000),
+            };
             ground.read(machine, key, Reader::Final, quorums)
         };
         let what = format!("read k{} at {}", key.0, machine.name);
