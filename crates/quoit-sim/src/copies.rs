@@ -27,8 +27,8 @@ pub(crate) const TELLING_BYTES: usize = 60;
 pub struct KnownLayouts(BTreeMap<u64, Arc<Layout>>);
 
 impl Ground {
-    /// The layouts that all running nodes of a machine's cluster know as live; none while its own node does not
-    /// run. A node that has not joined yet is a cluster of its own.
+    /// The layouts that all running nodes of a machine's cluster know as live; none while its own node does
+    /// not run. A node that has not joined yet is a cluster of its own.
     pub fn known_layouts(&self, machine: &Machine) -> KnownLayouts {
         let cluster_of = |store: &ReplicatedStore| store.control().read().cluster_id();
         let Some(cluster) = machine.store().map(|store| cluster_of(&store)) else {
