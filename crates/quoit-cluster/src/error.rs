@@ -2,8 +2,8 @@
 
 use crate::departure::Departure;
 use crate::membership_error::MembershipError;
+use crate::outdated::{MembersOutdated, Outdated};
 use crate::trust::TrustError;
-use crate::versions::{MembersOutdated, Outdated};
 use quoit_model::key::KeyError;
 use quoit_model::props::{InvalidProps, TypeError};
 use serde_json::Value;

@@ -32,18 +32,23 @@
 //! ```
 
 mod buckets;
+mod change;
 mod command;
 mod control;
 mod cut_off;
 mod departure;
+mod enrolment;
 mod error;
+mod id_bytes;
 mod join;
 mod layouts;
 mod liveness;
 mod members;
 mod membership;
 mod membership_error;
+mod outdated;
 mod plan;
+mod plan_id;
 mod plane;
 mod readiness;
 mod recover;
@@ -55,9 +60,10 @@ mod state;
 mod tests;
 mod transport;
 mod trust;
-mod versions;
+mod trust_operations;
 
-pub use command::{BUCKET_TYPES_MAX, BUCKETS_WITH_PROPS_MAX, Change, Command};
+pub use change::Change;
+pub use command::{BUCKET_TYPES_MAX, BUCKETS_WITH_PROPS_MAX, Command};
 pub use control::seed_elections;
 pub use cut_off::CutOff;
 pub use departure::Departure;
@@ -67,7 +73,9 @@ pub use layouts::{Layouts, Readers, Served};
 pub use liveness::{Latency, LivenessSettings, PhiDetector};
 pub use members::{Addresses, CAPACITY_DEFAULT, Member, MemberStatus, Members};
 pub use membership_error::MembershipError;
-pub use plan::{Plan, PlanId, PlannedMember, PlannedTransfer};
+pub use outdated::{MembersOutdated, Outdated, PropertyNeed};
+pub use plan::{Plan, PlannedMember, PlannedTransfer};
+pub use plan_id::PlanId;
 pub use plane::{ControlPlane, Settings, Snapshot};
 pub use quoit_model::node::NodeId;
 pub use quoit_wire::internode::VersionRange;
@@ -85,7 +93,6 @@ pub use transport::{
 pub use trust::{
     Holder, IssuedToken, LinkView, MemberLink, TOKENS_MAX, TokenView, Trust, TrustError, TrustToken,
 };
-pub use versions::{MembersOutdated, Outdated, PropertyNeed};
 
 use std::fmt;
 

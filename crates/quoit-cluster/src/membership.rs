@@ -1,11 +1,12 @@
 //! Operations on the members of a cluster.
 
 use crate::NodeId;
-use crate::command::Change;
+use crate::change::Change;
 use crate::error::ChangeError;
 use crate::layouts::Served;
 use crate::membership_error::MembershipError;
-use crate::plan::{Plan, PlanId};
+use crate::plan::Plan;
+use crate::plan_id::PlanId;
 use crate::plane::ControlPlane;
 use crate::staged::StagedChange;
 use crate::state::MembershipCommand;

@@ -2,7 +2,7 @@
 
 use crate::NodeId;
 use crate::members::MemberStatus;
-use crate::versions::{MembersOutdated, Outdated};
+use crate::outdated::{MembersOutdated, Outdated};
 use quoit_model::layout::{CAPACITY_MAX, LOCATION_BYTES_MAX, LayoutError};
 use thiserror::Error;
 

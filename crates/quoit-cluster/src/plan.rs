@@ -1,26 +1,16 @@
 //! Plans of staged changes.
 
 use crate::NodeId;
-use crate::command::Change;
+use crate::change::Change;
 use crate::members::{Member, MemberStatus};
 use crate::membership_error::MembershipError;
+use crate::plan_id::PlanId;
 use crate::staged::StagedChange;
 use crate::state::State;
 use quoit_model::layout::{Layout, LayoutRequest, LayoutWarning, Movement, Replacement};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
-
-/// Names a plan: another plan has another name, but for a chance of 2^-64.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PlanId(pub u64);
-
-impl fmt::Display for PlanId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:016x}", self.0)
-    }
-}
 
 /// A member before and after a plan.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,16 +1,16 @@
 //! Going on after the loss of a majority.
 
-use crate::command::Change;
-use crate::control::decision::Decision;
+use crate::change::Change;
+use crate::change::Decision;
 use crate::control::fence::Voters;
 use crate::control::file::{ControlFile, lock_error};
 use crate::control::types::{Entry, LogId, Membership, RaftId, Vote};
 use crate::error::{OpenError, StoreError};
 use crate::members::MemberStatus;
 use crate::membership_error::MembershipError;
+use crate::outdated::PROPERTY_NEEDS;
 use crate::staged::StagedChange;
 use crate::state::State;
-use crate::versions::PROPERTY_NEEDS;
 use crate::{ClusterId, NodeId};
 use openraft::{CommittedLeaderId, EntryPayload};
 use quoit_model::layout::{Layout, LayoutRequest};

@@ -1,9 +1,10 @@
 //! How a command becomes a change that all agree on.
 
 use crate::ClusterId;
-use crate::command::{Change, Command};
+use crate::change::Change;
+use crate::change::Decision;
+use crate::command::Command;
 use crate::control::codec::encode_decision;
-use crate::control::decision::Decision;
 use crate::control::group::{Agreed, GroupError, STEP_TIMEOUT};
 use crate::control::link::LinkError;
 use crate::control::types::RaftId;

@@ -1,13 +1,12 @@
 //! Changes as messages and as rows of the control file.
 
-use super::cluster_codec::{
-    decode_copies, decode_layout, decode_served, decode_staged, encode_copies, encode_served,
-    encode_staged, id_bytes,
-};
-use super::decision::Decision;
-use crate::NodeId;
-use crate::command::Change;
+use crate::change::{Change, Decision};
+use crate::id_bytes::{id_bytes, node_id};
 use crate::members::{Addresses, Member, MemberStatus};
+use crate::state::cluster_codec::{
+    decode_copies, decode_layout, decode_served, decode_staged, encode_copies, encode_served,
+    encode_staged,
+};
 use crate::trust::{decode_trust, encode_trust};
 use bytes::Bytes;
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
@@ -19,12 +18,6 @@ use quoit_wire::internode::control::{
 use quoit_wire::internode::{VERSION_MIN, VersionRange};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-
-/// Reads an identity.
-pub(crate) fn node_id(bytes: &[u8]) -> Result<NodeId, String> {
-    let id = bytes.try_into().map_err(|_| format!("{} bytes are no identity", bytes.len()))?;
-    Ok(NodeId(id))
-}
 
 pub(crate) fn encode_decision(decision: &Decision) -> DecisionMessage {
     DecisionMessage {
@@ -242,6 +235,7 @@ fn decode_object(json: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::NodeId;
 
     #[test]
     fn changes_of_newer_versions_are_refused_and_not_skipped() {

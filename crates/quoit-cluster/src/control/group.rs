@@ -1,7 +1,6 @@
 //! The node's part in the group that agrees on the log: started, asked, and started again after the
 //! disk has failed it.
 
-use super::decision::Decision;
 use super::demoted::{demoted_at, end_to_compare};
 use super::file::ControlFile;
 use super::link::ControlLink;
@@ -10,7 +9,8 @@ use super::machine::{Machine, Published};
 use super::network::RaftPeers;
 use super::part_metrics::PartMetrics;
 use super::types::{Raft, RaftId, TypeConfig};
-use crate::command::Change;
+use crate::change::Change;
+use crate::change::Decision;
 use crate::departure::Departure;
 use crate::error::{ChangeError, StoreError};
 use crate::state::State;

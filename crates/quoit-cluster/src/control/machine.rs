@@ -1,6 +1,5 @@
 //! The state as `openraft` sees it: entries are applied to it, snapshots are taken of it.
 
-use super::cluster_codec::{decode_cluster, decode_layout};
 use super::codec::{decode_change, encode_change};
 use super::file::{Applied, ControlFile};
 use super::link::ControlLink;
@@ -9,8 +8,9 @@ use super::types::{
     DecisionOutcome, Entry, LogId, SnapshotMeta, StorageError, StoredMembership, TypeConfig,
 };
 use crate::ClusterId;
-use crate::command::Change;
+use crate::change::Change;
 use crate::error::StoreError;
+use crate::state::cluster_codec::{decode_cluster, decode_layout};
 use crate::state::{State, Whole};
 use arc_swap::ArcSwap;
 use bytes::Bytes;

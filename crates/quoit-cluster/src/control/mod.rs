@@ -1,13 +1,10 @@
 //! The replicated log of changes: `openraft` over one `redb` file.
 
-pub(crate) mod cluster_codec;
 pub(crate) mod codec;
-pub(crate) mod decision;
 pub(crate) mod demoted;
 pub(crate) mod fence;
 pub(crate) mod file;
 pub(crate) mod group;
-pub(crate) mod keeper;
 pub(crate) mod link;
 pub(crate) mod log;
 pub(crate) mod machine;
@@ -15,7 +12,6 @@ pub(crate) mod network;
 pub(crate) mod part_metrics;
 pub(crate) mod raft_codec;
 pub(crate) mod runtime;
-pub(crate) mod service;
 pub(crate) mod types;
 pub(crate) mod voters;
 

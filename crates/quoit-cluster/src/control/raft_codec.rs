@@ -1,7 +1,8 @@
 //! `openraft`'s values as messages and back.
 
-use super::codec::{decode_decision, encode_decision, node_id};
+use super::codec::{decode_decision, encode_decision};
 use super::types::{Entry, LogId, Membership, RaftId, StoredMembership, Vote};
+use crate::id_bytes::node_id;
 use bytes::Bytes;
 use openraft::{CommittedLeaderId, EntryPayload};
 use quoit_wire::internode::control::{

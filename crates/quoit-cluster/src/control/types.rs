@@ -1,8 +1,8 @@
 //! The types that `openraft` is used with.
 
-use super::decision::Decision;
 use super::runtime::SeededRuntime;
 use crate::NodeId;
+use crate::change::Decision;
 use std::fmt;
 use std::io::Cursor;
 

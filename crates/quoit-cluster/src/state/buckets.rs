@@ -2,9 +2,9 @@
 
 use super::State;
 use super::raises::Raised;
-use crate::command::Change;
+use crate::change::Change;
 use crate::error::NoSuchType;
-use crate::versions::MembersOutdated;
+use crate::outdated::MembersOutdated;
 use foldhash::fast::RandomState;
 use quoit_model::hash::PlacementRule;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};

@@ -2,11 +2,11 @@
 
 use super::State;
 use crate::NodeId;
-use crate::command::Change;
+use crate::change::Change;
 use crate::layouts::{LIVE_MAX, LIVE_REMOVED_MAX};
 use crate::members::{Introduction, Member, MemberStatus};
 use crate::membership_error::MembershipError;
-use crate::plan::PlanId;
+use crate::plan_id::PlanId;
 use crate::staged::StagedChange;
 use quoit_model::layout::{CAPACITY_MAX, LOCATION_BYTES_MAX};
 use quoit_model::props::{BucketProps, BucketType, TypeState};

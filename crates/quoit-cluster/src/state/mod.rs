@@ -1,19 +1,22 @@
 //! Everything the control plane knows, as one immutable value.
 
 mod buckets;
+pub(crate) mod cluster_codec;
+mod decide;
 mod membership;
 mod raises;
+mod trust;
+mod versions;
 
-use crate::command::Change;
-use crate::control::cluster_codec::{Cluster, encode_cluster};
-use crate::control::decision::Decision;
+use crate::change::{Change, Decision};
 use crate::layouts::{Layouts, Served};
 use crate::members::{Member, MemberStatus, Members};
+use crate::outdated::PropertyNeed;
 use crate::staged::StagedChange;
 use crate::trust::Trust;
-use crate::versions::PropertyNeed;
 use crate::{ClusterId, NodeId};
 use buckets::Buckets;
+use cluster_codec::{Cluster, encode_cluster};
 use quoit_model::hash::RingSize;
 use quoit_model::layout::Layout;
 use quoit_model::props::BucketProps;

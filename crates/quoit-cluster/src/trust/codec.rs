@@ -1,8 +1,7 @@
 //! Trust as a message.
 
 use super::state::{Holder, Trust, TrustToken};
-use crate::control::cluster_codec::id_bytes;
-use crate::control::codec::node_id;
+use crate::id_bytes::{id_bytes, node_id};
 use bytes::Bytes;
 use quoit_tls::Instant;
 use quoit_tls::nodes::{Authority, Fingerprint};

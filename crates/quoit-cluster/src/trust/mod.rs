@@ -17,17 +17,12 @@
 
 mod codec;
 mod commands;
-mod enrolment;
 mod error;
-mod keep;
-mod operate;
-mod renewals;
 mod state;
 mod view;
 
 pub(crate) use codec::{decode_trust, encode_trust};
 pub(crate) use commands::TrustCommand;
 pub use error::TrustError;
-pub(crate) use keep::TrustKeeper;
 pub use state::{Holder, TOKENS_MAX, Trust, TrustToken};
 pub use view::{IssuedToken, LinkView, MemberLink, TokenView};

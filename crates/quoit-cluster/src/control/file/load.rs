@@ -4,12 +4,12 @@ use super::{
     BUCKET_PROPS, BUCKET_TYPES, ControlFile, FORMAT_WITH_RULES, KEY_CLUSTER_ID, KEY_FORMAT,
     KEY_NODE_ID, KEY_RING_SIZE, KEY_STARTS, LAYOUTS, MEMBERS, NODE, RULES,
 };
-use crate::command::Change;
-use crate::control::cluster_codec::{decode_cluster, decode_layout};
+use crate::change::Change;
 use crate::control::codec::{decode_bucket, decode_member, decode_rule, decode_type};
 use crate::control::fence::Voters;
 use crate::error::OpenError;
 use crate::state::Whole;
+use crate::state::cluster_codec::{decode_cluster, decode_layout};
 use crate::{ClusterId, NodeId};
 use prost::Message as _;
 use quoit_model::hash::RingSize;

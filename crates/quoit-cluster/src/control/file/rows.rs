@@ -6,7 +6,7 @@ use super::{
     KEY_TIME, KEY_VERSION, LAYOUTS, LOG, MEMBERS, NODE, RAFT, RULES, STARTS, STORES, commit,
 };
 use crate::NodeId;
-use crate::command::Change;
+use crate::change::Change;
 use crate::control::codec::{encode_member, encode_props, encode_type};
 use crate::control::raft_codec::{
     decode_entry, decode_log_id, decode_stored_membership, decode_vote, encode_entry,

@@ -1,23 +1,28 @@
 //! The control plane itself: the state in memory, the file behind it, and the log between nodes.
 
+mod keeper;
+mod renewals;
+mod service;
+mod trust_keeper;
+
+pub(crate) use trust_keeper::TrustKeeper;
+
 use crate::control::fence::Voters;
 use crate::control::file::{ControlFile, Founding, lock_error};
 use crate::control::group::{Gate, Group};
-use crate::control::keeper::keep;
 use crate::control::link::ControlLink;
 use crate::control::machine::Published;
-use crate::control::service::ControlService;
 use crate::cut_off::{CutOff, CutOffWatch};
 use crate::departure::Departure;
 use crate::error::{ChangeError, NoSuchType, OpenError, StoreError};
 use crate::members::{Addresses, Introduction};
-use crate::plan::PlanId;
+use crate::outdated::{PROPERTY_NEEDS, PropertyNeed};
+use crate::plan_id::PlanId;
 use crate::state::State;
 use crate::transport::Internode;
-use crate::trust::TrustKeeper;
-use crate::versions::{PROPERTY_NEEDS, PropertyNeed};
 use crate::{ClusterId, NodeId};
 use arc_swap::Guard;
+use keeper::keep;
 use parking_lot::Mutex;
 use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
@@ -29,6 +34,7 @@ use quoit_wire::internode::VersionRange;
 use quoit_wire::internode::control::{
     METHOD_ENROL, METHOD_FIRST, METHOD_JOIN, METHOD_LAST, METHOD_STANDING,
 };
+use service::ControlService;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

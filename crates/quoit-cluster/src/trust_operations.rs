@@ -1,13 +1,12 @@
 //! Operators' commands for the authority and for tokens.
 
-use super::commands::TrustCommand;
-use super::error::TrustError;
-use super::state::TrustToken;
-use super::view::{IssuedToken, LinkView, MemberLink, TokenView};
 use crate::error::ChangeError;
 use crate::plane::ControlPlane;
 use crate::state::State;
 use crate::transport::{LinkMode, LinkSecurity};
+use crate::trust::{
+    IssuedToken, LinkView, MemberLink, TokenView, TrustCommand, TrustError, TrustToken,
+};
 use quoit_tls::Instant;
 use quoit_tls::nodes::{Authority, Fingerprint, JoinToken, SharedSecret};
 use std::collections::BTreeSet;

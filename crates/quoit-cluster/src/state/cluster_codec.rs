@@ -1,10 +1,10 @@
 //! Members' changes, layouts and what belongs to them as messages.
 
-use super::codec::node_id;
+use super::RaisedCount;
 use crate::NodeId;
+use crate::id_bytes::{id_bytes, node_id};
 use crate::layouts::{Layouts, LostCopies, Served};
 use crate::staged::StagedChange;
-use crate::state::RaisedCount;
 use crate::trust::{Trust, decode_trust, encode_trust};
 use bytes::Bytes;
 use quoit_model::hash::Partition;
@@ -15,10 +15,6 @@ use quoit_wire::internode::control::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-pub(crate) fn id_bytes(id: NodeId) -> Bytes {
-    Bytes::copy_from_slice(&id.0)
-}
 
 pub(crate) fn encode_staged(staged: &[StagedChange]) -> StagedMessages {
     StagedMessages { staged: staged.iter().map(encode_staged_change).collect() }
@@ -90,14 +86,14 @@ pub(crate) fn decode_copies(message: &Copies) -> Result<(NodeId, Vec<Partition>)
     Ok((node_id(&message.node)?, partitions))
 }
 
-pub(super) fn encode_served(node: NodeId, served: Served) -> Serves {
+pub(crate) fn encode_served(node: NodeId, served: Served) -> Serves {
     let Served { writes: layout_version, reads: reads_version, raises_known, raises_filled } =
         served;
     let node = id_bytes(node);
     Serves { node, layout_version, reads_version, raises_known, raises_filled }
 }
 
-pub(super) fn decode_served(message: &Serves) -> Result<(NodeId, Served), String> {
+pub(crate) fn decode_served(message: &Serves) -> Result<(NodeId, Served), String> {
     let served = Served {
         writes: message.layout_version,
         reads: message.reads_version,

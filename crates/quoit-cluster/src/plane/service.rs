@@ -1,14 +1,14 @@
 //! Requests of other nodes to this one's control plane.
 
-use super::codec::{decode_change, decode_decision, decode_member, encode_member};
-use super::group::{Agreed, Group, GroupError};
-use super::raft_codec::{
+use super::ControlPlane;
+use crate::control::codec::{decode_change, decode_decision, decode_member, encode_member};
+use crate::control::group::{Agreed, Group, GroupError};
+use crate::control::raft_codec::{
     decode_entry, decode_optional_log_id, decode_stored_membership, decode_vote, encode_log_id,
     encode_stored_membership, encode_vote,
 };
-use super::types::{SnapshotMeta, TypeConfig};
+use crate::control::types::{SnapshotMeta, TypeConfig};
 use crate::error::ChangeError;
-use crate::plane::ControlPlane;
 use crate::state::MembershipCommand;
 use crate::transport::{Admission, IncomingRequest, Newcomer, NotAdmitted, Responder, Service};
 use bytes::Bytes;

@@ -1,13 +1,12 @@
 //! How a node that has no certificate gets one: by a token, or by the shared secret.
 
-use super::commands::TrustCommand;
-use super::error::TrustError;
 use crate::error::ChangeError;
 use crate::join::JoinError;
 use crate::members::MemberStatus;
 use crate::membership_error::MembershipError;
 use crate::plane::ControlPlane;
 use crate::transport::{CallError, IncomingRequest, Internode, JoinProof, LinkMode, Proven};
+use crate::trust::{TrustCommand, TrustError};
 use bytes::Bytes;
 use prost::Message as _;
 use quoit_tls::Instant;

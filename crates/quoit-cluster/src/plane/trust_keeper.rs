@@ -1,13 +1,12 @@
 //! Duties of a node: it has a certificate of the authority that issues, shows it, takes those of others
 //! as the cluster has agreed, and tells how far it has come.
 
-use super::commands::TrustCommand;
+use super::ControlPlane;
 use super::renewals::{Endings, Linked, Renewals};
-use super::state::{Holder, Trust};
 use crate::NodeId;
-use crate::plane::ControlPlane;
 use crate::state::State;
 use crate::transport::{InboundNode, Internode, LinkKeys, LinkMode, LinkSecurity, Peer};
+use crate::trust::{Holder, Trust, TrustCommand};
 use quoit_tls::nodes::{Authority, Fingerprint, LinkTrust};
 use quoit_tls::{Identity, Instant, TlsError};
 use std::collections::BTreeSet;

@@ -3,17 +3,17 @@
 
 mod leading;
 
-use super::codec::decode_member;
-use super::fence::{Fence, Passage, Voters};
-use super::group::Gate;
-use super::raft_codec::decode_stored_membership;
-use super::types::RaftId;
+use super::ControlPlane;
+use super::TrustKeeper;
+use crate::control::codec::decode_member;
+use crate::control::fence::{Fence, Passage, Voters};
+use crate::control::group::Gate;
+use crate::control::raft_codec::decode_stored_membership;
+use crate::control::types::RaftId;
 use crate::departure::Departure;
 use crate::members::MemberStatus;
-use crate::plane::ControlPlane;
 use crate::state::{MembershipCommand, State};
 use crate::transport::{Internode, Trouble};
-use crate::trust::TrustKeeper;
 use crate::{ClusterId, NodeId};
 use leading::leads;
 use prost::Message as _;
