@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Seeds that `make test` runs.
 const CHECKED_SEEDS: Range<u64> = 0..500;
 /// Further seeds that it runs, because of what they once found.
-const REGRESSIONS: [(u64, &str); 22] = [
+const REGRESSIONS: [(u64, &str); 23] = [
     (
         4433,
         "a delete without a context was done while only stand-ins had the value, which then came back",
@@ -55,6 +55,10 @@ const REGRESSIONS: [(u64, &str); 22] = [
     ),
     (8835, "a listing missed records whose bucket got fewer replicas while it ran"),
     (11595, "a node that took another one's places did not get what that one had missed"),
+    (
+        16984,
+        "a loss of power while a snapshot was written left a node that had the log without its front",
+    ),
 ];
 /// Seeds that it runs with clients of data types beside the others.
 const DATA_TYPE_SEEDS: Range<u64> = 0..40;

@@ -276,7 +276,8 @@ impl Group {
             ..Config::default()
         };
         let own = RaftId(state.node_id());
-        let log = Log { file: Arc::clone(&self.file) };
+        let applied_index = Some(self.published.applied_index.subscribe());
+        let log = Log { file: Arc::clone(&self.file), applied_index };
         let peers = RaftPeers { link: self.link.clone(), metrics: self.metrics.clone() };
         let machine = Machine::new(Arc::clone(&self.file), Arc::clone(&self.published));
         let raft = Raft::new(own, Arc::new(config), peers, log, machine).await;

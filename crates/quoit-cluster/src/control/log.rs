@@ -7,11 +7,38 @@ use openraft::{AnyError, ErrorSubject, ErrorVerb, OptionalSend, RaftLogReader, S
 use std::fmt::Debug;
 use std::ops::RangeBounds;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// Time that a snapshot has to be written before the entries that it replaces are removed.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The log in the control file.
 #[derive(Clone)]
 pub(crate) struct Log {
     pub(crate) file: Arc<ControlFile>,
+    /// Index of the last entry that the state has on disk; `None` of a log without a state beside it.
+    pub(crate) applied_index: Option<watch::Receiver<u64>>,
+}
+
+impl Log {
+    /// Waits until the state on disk has all entries up to one.
+    ///
+    /// `openraft` removes the entries that a snapshot replaces while another task writes the snapshot. A log
+    /// without its front and without the state that it led to is of no node: the node would not start again
+    /// after a loss of power in between, and has forgotten entries that it has voted for.
+    async fn wait_for_state(&mut self, up_to: &LogId) -> Result<(), CommitError> {
+        let Some(applied_index) = &mut self.applied_index else { return Ok(()) };
+        let has_come = applied_index.wait_for(|applied| *applied >= up_to.index);
+        match timeout(SNAPSHOT_TIMEOUT, has_come).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(CommitError {
+                path: self.file.path().to_owned(),
+                reason: format!("the snapshot up to entry {} was not written", up_to.index),
+            }),
+        }
+    }
 }
 
 /// The error as `openraft` wants it. It ends the node's part in the log until the file is opened again.
@@ -82,6 +109,7 @@ impl RaftLogStorage<TypeConfig> for Log {
     }
 
     async fn purge(&mut self, log_id: LogId) -> Result<(), StorageError> {
+        self.wait_for_state(&log_id).await.map_err(on_log(ErrorVerb::Delete))?;
         self.file.purge(&log_id).map_err(on_log(ErrorVerb::Delete))
     }
 }
