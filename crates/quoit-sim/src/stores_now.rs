@@ -19,6 +19,8 @@ use std::sync::Arc;
 pub(crate) struct StoresNow {
     pub(crate) stores: Vec<(usize, Arc<ReplicatedStore>)>,
     pub(crate) contents: Vec<Contents>,
+    /// The place of the machine whose node founds the cluster.
+    founder: Option<usize>,
 }
 
 impl StoresNow {
@@ -29,21 +31,25 @@ impl StoresNow {
         let stores: Vec<_> = running.collect();
         let contents = stores.iter().map(|(_, store)| Contents::of(store));
         let contents = contents.collect::<Result<_, _>>().ok()?;
-        Some(Self { stores, contents })
+        let founder = ground.machines.iter().find(|machine| ground.has(machine));
+        let founder = founder.map(|machine| machine.index);
+        Some(Self { stores, contents, founder })
     }
 
-    /// The store of the member that knows the newest layouts; of several the first: a spare that has not
-    /// joined yet is a cluster by itself, with layouts of its own. A node that has left knows the cluster
-    /// without it.
+    /// The store of the member that knows the newest layouts; of several the first. A spare that has not
+    /// joined yet is a cluster by itself, with a first layout of its own, and no member. A node that has left
+    /// knows the cluster without it.
     pub(crate) fn newest(&self) -> Option<&Arc<ReplicatedStore>> {
         let version = |(place, store): &&(usize, Arc<ReplicatedStore>)| {
             let state = store.control().read();
             let layouts = state.layouts();
             (layouts.newest().version(), layouts.oldest_version(), Reverse(*place))
         };
-        let is_member = |(_, store): &&(usize, Arc<ReplicatedStore>)| {
+        let is_member = |(place, store): &&(usize, Arc<ReplicatedStore>)| {
             let state = store.control().read();
-            state.members().get(state.node_id()).is_some()
+            let newest = state.layouts().newest();
+            let is_spare = newest.version() == 1 && self.founder != Some(*place);
+            state.members().get(state.node_id()).is_some() && !is_spare
         };
         self.stores.iter().filter(is_member).max_by_key(version).map(|(_, store)| store)
     }
