@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
-use crate::config::LogLevel;
+use crate::log_level::LogLevel;
 
 type Sink = dyn Fn(LogLevel, &str) + Send + Sync;
 

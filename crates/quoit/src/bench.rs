@@ -19,7 +19,7 @@ use quoit_bench::capacity::capacity;
 use quoit_bench::cli::{BenchOptions, check, convert, run};
 use quoit_bench::compare::compare_command;
 use quoit_bench::config::is_url;
-use quoit_bench::growth::crdt_growth;
+use quoit_bench::growth_command::crdt_growth;
 use quoit_bench::report::report;
 use report::ReportArgs;
 use std::path::PathBuf;

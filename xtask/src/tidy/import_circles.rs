@@ -1,8 +1,7 @@
 //! Circles of imports between the parts of a crate.
 //!
-//! A part is a module that the root of a crate declares. A part that takes part in a circle can neither be
-//! read nor tested without the others of it, so that new circles are errors; those that were there when the
-//! rule came are listed, and the list only gets shorter.
+//! A part is a module that the root of a crate declares. Parts that import each other in a circle can only be
+//! read and tested together, so there are none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,15 +10,6 @@ use syn::visit::{self, Visit};
 
 use super::Problem;
 use super::source_tree::{Source, is_test_configuration};
-
-/// Parts that still import each other in circles, by crate.
-const STILL_CIRCULAR: &[(&str, &[&str])] = &[(
-    "quoit-bench",
-    &[
-        "cli", "config", "growth", "keygen", "measure", "notices", "output", "report", "run",
-        "valgen",
-    ],
-)];
 
 /// Parts and the parts that each one imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
@@ -35,10 +25,8 @@ pub(super) fn check(root: &Path, tree: &BTreeMap<PathBuf, Source>, problems: &mu
         }
     }
     for (name, sources) in by_crate {
-        let listed = STILL_CIRCULAR.iter().find(|(of, _)| *of == name);
-        let listed = listed.map_or(&[][..], |(_, parts)| *parts);
         let path = crates.join(&name).join("src/lib.rs");
-        for text in faults(&imports_of(&sources), listed) {
+        for text in faults(&imports_of(&sources)) {
             problems.push(Problem::new(&path, 0, text));
         }
     }
@@ -64,22 +52,19 @@ fn module_of(below: &Path) -> Option<(String, Vec<String>)> {
     }
 }
 
-/// Breaches of the rule among the parts of one crate, of which `listed` may be in circles.
-fn faults(imports: &Imports, listed: &[&str]) -> Vec<String> {
+/// Breaches of the rule among the parts of one crate.
+fn faults(imports: &Imports) -> Vec<String> {
     let mut texts = Vec::new();
     let circular: BTreeSet<&str> = imports
         .keys()
         .map(String::as_str)
         .filter(|part| reachable(imports, part).contains(part))
         .collect();
-    for part in circular.iter().filter(|part| !listed.contains(part)) {
+    for part in circular {
         let back = reachable(imports, part);
         let back: Vec<&str> =
             back.into_iter().filter(|other| reachable(imports, other).contains(part)).collect();
         texts.push(format!("module {part} is in a circle of imports with {}", back.join(", ")));
-    }
-    for part in listed.iter().filter(|part| !circular.contains(**part)) {
-        texts.push(format!("module {part} is in no circle any more; take it off STILL_CIRCULAR"));
     }
     texts
 }
@@ -211,24 +196,16 @@ mod tests {
             ("reaper/scan.rs", "use crate::Store; fn now() { super::super::clock::now() }"),
             ("clock.rs", ""),
         ]);
-        let texts = faults(&found, &[]);
+        let texts = faults(&found);
         assert_eq!(texts.len(), 2, "{texts:?}");
         assert!(texts[0].contains("module reaper is in a circle of imports with reaper, store"));
         assert!(found["reaper"].contains("clock"));
     }
 
     #[test]
-    fn a_listed_part_may_be_in_a_circle_and_has_to_leave_the_list_once_it_is_not() {
-        let found = imports(&[("one.rs", "use crate::two;"), ("two.rs", "use crate::one;")]);
-        assert_eq!(faults(&found, &["one", "two"]), [""; 0]);
-        let found = imports(&[("one.rs", "use crate::two;"), ("two.rs", "")]);
-        assert_eq!(faults(&found, &["one"]).len(), 1);
-    }
-
-    #[test]
     fn imports_of_tests_do_not_count() {
         let found = imports(&[("one.rs", "use crate::two;"), ("two.rs", TESTS)]);
-        assert_eq!(faults(&found, &[]), [""; 0]);
+        assert_eq!(faults(&found), [""; 0]);
     }
 
     const TESTS: &str = "#[cfg(test)] mod tests { use crate::one::First; }";

@@ -206,7 +206,8 @@ mod tests {
     use super::*;
     use crate::campaign::CampaignScale;
     use crate::campaign::state::{CellEnd, CellRecord};
-    use crate::growth::{COLUMNS, FILE_NAME, GrowthRow};
+    use crate::growth::{COLUMNS, GrowthRow};
+    use crate::output::GROWTH_FILE;
     use std::fs;
 
     const GROWING: &str = r#"{title, "t"}. {server, []}. {matrix, [{type, [sets, maps]}]}.
@@ -230,7 +231,7 @@ mod tests {
             let rows: String = (1..=20).map(|number| format!("{}\n", row(number))).collect();
             fs::create_dir(folder.path().join(label)).expect("made");
             let text = COLUMNS.join(", ") + "\n" + &rows;
-            fs::write(folder.path().join(label).join(FILE_NAME), text).expect("written");
+            fs::write(folder.path().join(label).join(GROWTH_FILE), text).expect("written");
         }
         let mut state =
             CampaignState::open(folder.path(), &campaign, CampaignScale::WHOLE).expect("a state");

@@ -4,7 +4,9 @@ mod agents;
 mod check;
 mod convert;
 
-use std::fmt::Display;
+pub use crate::exit_status::ExitStatus;
+pub(crate) use crate::exit_status::failed;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,9 +25,7 @@ use crate::output::environment::Environment;
 use crate::output::text::size_text;
 use crate::output::{RunDirectory, RunLog, Terminal};
 use crate::report::write_after_run;
-use crate::run::{
-    KNEE_FILE, RunEnd, RunError, RunReport, RunSetup, RunSummary, find_knee, run_driver,
-};
+use crate::run::{KNEE_FILE, RunError, RunReport, RunSetup, RunSummary, find_knee, run_driver};
 
 pub use agents::AgentSecurity;
 use agents::plan_agents;
@@ -76,47 +76,6 @@ pub struct BenchOptions {
     pub agent_security: AgentSecurity,
     /// Ask the servers what they are before the run, for its report: one request to each.
     pub asks_servers: bool,
-}
-
-/// How the command ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExitStatus {
-    /// The run ended as planned, or was interrupted and kept its results.
-    Success,
-    /// It could not start, its results could not be kept, it was stopped by an error, or no operation
-    /// succeeded.
-    Failure,
-    /// It was stopped by crashes of workers.
-    Crash,
-    /// Verification has found something wrong, or could not account for everything.
-    Faults,
-    /// The run missed an expectation.
-    Missed,
-}
-
-impl ExitStatus {
-    /// The code that the process exits with: 0, 1 or 2, as basho_bench does, 3 for faults, or 4 for an
-    /// expectation that was missed.
-    pub fn code(self) -> u8 {
-        match self {
-            Self::Success => 0,
-            Self::Failure => 1,
-            Self::Crash => 2,
-            Self::Faults => 3,
-            Self::Missed => 4,
-        }
-    }
-}
-
-impl From<RunEnd> for ExitStatus {
-    fn from(end: RunEnd) -> Self {
-        match end {
-            RunEnd::Completed | RunEnd::Interrupted => Self::Success,
-            RunEnd::Failed | RunEnd::AgentLost => Self::Failure,
-            RunEnd::Crashed => Self::Crash,
-            RunEnd::Missed => Self::Missed,
-        }
-    }
 }
 
 /// Runs the command: progress and summary on the standard output, errors on the standard error.
@@ -186,13 +145,6 @@ pub fn status_of(report: &RunReport) -> ExitStatus {
     let missing = report.lost.join(", ");
     let failure = failed(&format!("the results are incomplete, missing: {missing}"));
     if status == ExitStatus::Success { failure } else { status }
-}
-
-/// Tells why a command failed.
-pub(crate) fn failed(error: &dyn Display) -> ExitStatus {
-    use std::io::Write as _;
-    let _ = writeln!(io::stderr(), "quoit bench: {error}");
-    ExitStatus::Failure
 }
 
 /// Length up to which a run of `--duration` has rows of [`SHORT_RUN_INTERVAL`], unless its configuration says

@@ -25,6 +25,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use crate::log_level::LogLevel;
 pub use agents::AgentPlan;
 pub(crate) use agents::{NamedFile, agent_address};
 pub use convert::to_toml;
@@ -61,23 +62,6 @@ use crate::verify::VerifySettings;
 
 /// Most workers that one process runs.
 const CONCURRENT_MAX: u64 = 100_000;
-
-/// How much of the log is kept, from the most to the least.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    /// Details of the tool itself.
-    Debug,
-    /// Progress of the run.
-    Info,
-    /// Unusual events.
-    Notice,
-    /// Settings and events that are probably not meant.
-    Warning,
-    /// Failures.
-    Error,
-    /// Nothing that the tool writes.
-    Critical,
-}
 
 /// A configuration that can be run.
 #[derive(Debug, Clone)]

@@ -28,7 +28,7 @@ pub enum GrowthKind {
 
 impl GrowthKind {
     /// The bucket type.
-    pub(super) fn bucket_type(self) -> &'static str {
+    pub(crate) fn bucket_type(self) -> &'static str {
         match self {
             Self::Sets => "sets",
             Self::Maps => "maps",
@@ -62,7 +62,7 @@ impl GrowthKind {
 }
 
 /// One client that adds items to containers.
-pub(super) struct Experiment {
+pub(crate) struct Experiment {
     client: Client,
     kind: GrowthKind,
     bucket: Bucket,
@@ -70,7 +70,7 @@ pub(super) struct Experiment {
 
 impl Experiment {
     /// Looks whether the server can do it.
-    pub(super) async fn prepare(
+    pub(crate) async fn prepare(
         address: &str,
         kind: GrowthKind,
         bucket: &str,
@@ -99,7 +99,7 @@ impl Experiment {
     }
 
     /// Adds an item to a container, both numbered from 1, and measures the requests.
-    pub(super) async fn add(&self, item: u64, container: u64) -> Result<GrowthRow, GrowthError> {
+    pub(crate) async fn add(&self, item: u64, container: u64) -> Result<GrowthRow, GrowthError> {
         let location = self.bucket.key(container.to_string());
         let failed = |doing| {
             let location = location.to_string();

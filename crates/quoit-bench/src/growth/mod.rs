@@ -4,13 +4,12 @@
 //! around each write the record is read as the data type that it is and as a plain object. Where a
 //! store reads and writes the whole record for each item, the times grow with it.
 
-mod command;
 mod error;
 mod experiment;
 mod table;
 
-pub use command::{GrowthOptions, GrowthReport, crdt_growth, grow_on};
 pub use error::GrowthError;
+pub(crate) use experiment::Experiment;
 pub use experiment::GrowthKind;
-pub(crate) use table::{COLUMNS, FILE_NAME, ends, median};
+pub(crate) use table::{COLUMNS, ends, median};
 pub use table::{GrowthRow, TIMES, TimeColumn};

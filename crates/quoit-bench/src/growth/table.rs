@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-/// The table in the directory of a run.
-pub(crate) const FILE_NAME: &str = "crdt-growth.csv";
-
 /// Its header, cell by cell.
 pub(crate) const COLUMNS: [&str; 8] = [
     "items",

@@ -5,13 +5,15 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::OutputError;
-use crate::growth;
 
 /// The link in the base directory to the newest run.
 const CURRENT: &str = "current";
 
+/// The table of an experiment with data types that grow.
+pub(crate) const GROWTH_FILE: &str = "crdt-growth.csv";
+
 /// Each run leaves one of them.
-const TABLES: [&str; 2] = ["summary.csv", growth::FILE_NAME];
+const TABLES: [&str; 2] = ["summary.csv", GROWTH_FILE];
 
 /// A directory that belongs to one run.
 #[derive(Debug, Clone)]

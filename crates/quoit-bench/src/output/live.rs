@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::measure::{Latencies, OperationStats, Window};
-use crate::run::ReportedOperation;
+use crate::reported_operation::ReportedOperation;
 
 /// Quantiles of the OpenMetrics file, each with the figure of the latencies that has it.
 const QUANTILES: [(&str, usize); 5] =

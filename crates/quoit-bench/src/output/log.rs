@@ -12,7 +12,7 @@ use file::LogFile;
 use jiff::civil::DateTime;
 
 use super::OutputError;
-use crate::config::LogLevel;
+use crate::log_level::LogLevel;
 
 /// The open log files. Lines are written at once, so that the logs can be followed.
 #[derive(Debug)]

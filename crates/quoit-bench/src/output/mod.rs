@@ -6,7 +6,6 @@ pub mod environment;
 mod live;
 mod log;
 mod reporter;
-mod result_file;
 mod tables;
 mod terminal;
 #[cfg(test)]
@@ -17,10 +16,11 @@ mod viewed;
 use std::io;
 use std::path::PathBuf;
 
+pub(crate) use crate::result_file::ResultFile;
+pub(crate) use directory::GROWTH_FILE;
 pub(crate) use directory::RunDirectory;
 pub(crate) use log::RunLog;
 pub(crate) use reporter::{Finished, Reporter};
-pub(crate) use result_file::ResultFile;
 pub use terminal::Terminal;
 use thiserror::Error;
 

@@ -9,7 +9,8 @@ use super::tables::Tables;
 use super::viewed::ViewedSecond;
 use super::{OutputError, RunLog, Terminal, text};
 use crate::measure::Window;
-use crate::run::{ReportedOperation, RunEnd};
+use crate::reported_operation::ReportedOperation;
+use crate::run_end::RunEnd;
 use crate::view::ViewPhase;
 
 /// Adds up the windows of a run and writes what is due.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{OutputError, ResultFile};
 use crate::measure::{OperationStats, Window};
-use crate::run::ReportedOperation;
+use crate::reported_operation::ReportedOperation;
 use crate::term::Term;
 
 const SUMMARY_HEADER: &str = "elapsed, window, total, successful, failed\n";

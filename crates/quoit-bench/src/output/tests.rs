@@ -3,10 +3,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::config::LogLevel;
+use crate::log_level::LogLevel;
 use crate::measure::tests::closed_loop;
 use crate::measure::{Collector, Recorder, Window};
-use crate::run::{ReportedOperation, RunEnd};
+use crate::reported_operation::ReportedOperation;
+use crate::run_end::RunEnd;
 use crate::term::Term;
 
 fn operations() -> Vec<ReportedOperation> {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::measure::{Latencies, OperationStats, Window};
-use crate::run::{ReportedOperation, RunEnd};
+use crate::reported_operation::ReportedOperation;
+use crate::run_end::RunEnd;
 
 /// How a run ended, after `Test` and before the time. A completed one is told as basho_bench tells it.
 pub(crate) const fn end_text(end: RunEnd) -> &'static str {

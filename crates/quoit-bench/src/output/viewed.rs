@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::measure::{OperationStats, Window};
-use crate::run::ReportedOperation;
+use crate::reported_operation::ReportedOperation;
 use crate::view::{OperationLine, ServerLine, Spectrum, ViewSecond};
 
 /// Reasons of failures that are shown.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{ExitStatus, failed};
+use crate::exit_status::{ExitStatus, failed};
 use crate::output::Terminal;
 use crate::run::RunReport;
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::csv::CsvLines;
 use super::panels::{Facet, Panel, PanelSeries, Sheet, draw_panels};
 use super::{ChartOptions, ReportError};
-use crate::growth::{COLUMNS, FILE_NAME, GrowthRow, TIMES};
+use crate::growth::{COLUMNS, GrowthRow, TIMES};
+use crate::output::GROWTH_FILE;
 
 /// The colours of the times, in their order.
 pub(super) const CLASSES: [&str; 5] = ["median", "mean", "p95", "p99", "max"];
@@ -24,7 +25,7 @@ pub struct Growth {
 impl Growth {
     /// True where an experiment left its table.
     pub(super) fn is_in(directory: &Path) -> bool {
-        directory.join(FILE_NAME).is_file()
+        directory.join(GROWTH_FILE).is_file()
     }
 
     /// Reads the table in `directory`. A last row without its line end is passed over, with a note.
@@ -33,7 +34,7 @@ impl Growth {
     ///
     /// When there is no row, or a line is not of the table's form.
     pub fn read(directory: &Path) -> Result<Self, ReportError> {
-        let path = directory.join(FILE_NAME);
+        let path = directory.join(GROWTH_FILE);
         let mut notes = Vec::new();
         let rows = CsvLines::read(&path)?.table(&COLUMNS, &mut notes, |row| {
             Ok(GrowthRow {

@@ -5,39 +5,8 @@ use std::collections::BTreeMap;
 use crate::config::{ConfigError, OperationEntry, Place, file_label};
 use crate::driver::Driver;
 use crate::random::Random;
+use crate::reported_operation::ReportedOperation;
 use crate::term::Term;
-
-/// Operations that are counted together: the entries of one file label.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReportedOperation {
-    /// The label of the configuration.
-    pub label: Term,
-    /// The operation of the configuration.
-    pub operation: Term,
-    /// The label as it stands in file names.
-    pub file_label: String,
-}
-
-impl ReportedOperation {
-    /// The label as people read it.
-    pub fn name(&self) -> String {
-        Self::name_of(&self.label)
-    }
-
-    /// A label as people read it.
-    pub(crate) fn name_of(label: &Term) -> String {
-        match label {
-            Term::Atom(name) => name.clone(),
-            other => other.to_string(),
-        }
-    }
-
-    /// `{{Label, Operation}, Reason}`: the key of an error in `errors.csv`.
-    pub(crate) fn error_key(&self, reason: &Term) -> Term {
-        let operation = Term::Tuple(vec![self.label.clone(), self.operation.clone()]);
-        Term::Tuple(vec![operation, reason.clone()])
-    }
-}
 
 /// One entry that can be drawn.
 #[derive(Debug, Clone, Copy)]

@@ -37,6 +37,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::reported_operation::ReportedOperation;
+pub use crate::run_end::RunEnd;
 pub use agents::AgentSummary;
 pub(crate) use coordinator::run_driver;
 pub(crate) use events::EVENTS_FILE;
@@ -45,7 +47,6 @@ pub(crate) use expectations::check_expectations;
 pub(crate) use knee::find_knee;
 pub use knee_table::KneeRow;
 pub(crate) use knee_table::{KNEE_COLUMNS, KNEE_FILE};
-pub use mix::ReportedOperation;
 pub(crate) use mix::build_mix;
 pub(crate) use share_run::{ShareCommand, ShareSetup, run_share};
 pub(crate) use signals::Signals;
@@ -120,23 +121,6 @@ pub enum RunError {
     /// The distribution of the seconds cannot be kept.
     #[error(transparent)]
     Intervals(#[from] IntervalError),
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RunEnd {
-    /// After its duration, or when every worker had stopped.
-    Completed,
-    /// By a signal; the results are whole up to there.
-    Interrupted,
-    /// By its first failed operation, as `shutdown_on_error` asks.
-    Failed,
-    /// By crashes of workers.
-    Crashed,
-    /// By an expectation that its first part missed.
-    Missed,
-    /// By the loss of an agent: a share of the load is missing.
-    AgentLost,
 }
 
 /// Report of a run.

@@ -1,6 +1,7 @@
 //! The trace of a run, from which workers take their operations.
 
-use super::mix::{Mix, MixEntry, ReportedOperation};
+use super::mix::{Mix, MixEntry};
+use crate::reported_operation::ReportedOperation;
 use crate::share::Share;
 use crate::term::Term;
 use crate::trace::{Replay, TraceError, TraceReader, TracedKind, TracedOperation};

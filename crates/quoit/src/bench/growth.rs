@@ -1,7 +1,8 @@
 //! `quoit bench crdt-growth`: the cost of a set or a map while it grows.
 
 use clap::{Args, ValueEnum};
-use quoit_bench::growth::{GrowthKind, GrowthOptions};
+use quoit_bench::growth::GrowthKind;
+use quoit_bench::growth_command::GrowthOptions;
 use std::path::PathBuf;
 
 /// Containers that grow, and their place.

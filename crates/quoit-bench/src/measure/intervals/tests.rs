@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::measure::Window;
 use crate::measure::tests::closed_loop;
-use crate::run::ReportedOperation;
+use crate::reported_operation::ReportedOperation;
 use crate::term::Term;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -9,8 +9,8 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Interv
 
 use super::{BREAKDOWN_FOLDER, FOLDER, IntervalError, path_of};
 use crate::measure::{Breakdown, OperationStats, Window};
-use crate::output::ResultFile;
-use crate::run::ReportedOperation;
+use crate::reported_operation::ReportedOperation;
+use crate::result_file::ResultFile;
 
 /// The open logs of a run: one an operation, and one for each distribution of the breakdown. Nothing is kept
 /// in memory between intervals.

@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::error::GrowthError;
-use super::experiment::{Experiment, GrowthKind};
-use super::table::{COLUMNS, FILE_NAME, GrowthRow, TIMES, TimeColumn, ends};
-use crate::cli::{ExitStatus, failed};
 use crate::config::Target;
+use crate::exit_status::{ExitStatus, failed};
+use crate::growth::{
+    COLUMNS, Experiment, GrowthError, GrowthKind, GrowthRow, TIMES, TimeColumn, ends,
+};
 use crate::output::text::ms_text;
-use crate::output::{OutputError, ResultFile, RunDirectory};
+use crate::output::{GROWTH_FILE, OutputError, ResultFile, RunDirectory};
 use crate::report::{ReportOptions, write_reports};
 use crate::run::Signals;
 
@@ -112,7 +112,7 @@ async fn grow(
     let experiment = Experiment::prepare(&target.to_string(), options.kind, &bucket).await?;
     let base = options.results_dir.clone().unwrap_or_else(|| RESULTS_DIR.into());
     let directory = RunDirectory::create(&base, options.name.as_deref())?.path().to_owned();
-    let path = directory.join(FILE_NAME);
+    let path = directory.join(GROWTH_FILE);
     let header = COLUMNS.join(", ") + "\n";
     let mut file =
         ResultFile::create(path.clone(), header.as_bytes()).map_err(OutputError::write(&path))?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Exhausted, position_file};
-use crate::config::LogLevel;
+use crate::log_level::LogLevel;
 use crate::notices::Notices;
 use crate::worker_place::WorkerPlace;
 
