@@ -15,7 +15,7 @@
 //! use quoit_cluster::{ControlPlane, NodeId, Settings};
 //! use quoit_model::key::BucketRef;
 //! use quoit_model::props::PropUpdates;
-//! use quoit_store::seam::RealDisk;
+//! use quoit_seam::RealDisk;
 //! use std::sync::Arc;
 //!
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

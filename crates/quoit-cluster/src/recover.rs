@@ -15,7 +15,7 @@ use crate::{ClusterId, NodeId};
 use openraft::{CommittedLeaderId, EntryPayload};
 use quoit_model::layout::{Layout, LayoutRequest};
 use quoit_model::props::BucketProps;
-use quoit_store::seam::Disk;
+use quoit_seam::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;

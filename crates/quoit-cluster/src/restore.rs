@@ -10,7 +10,7 @@
 use crate::control::file::{ControlFile, lock_error};
 use crate::recover::{Known, RecoverError, changes_without};
 use crate::{ClusterId, NodeId};
-use quoit_store::seam::Disk;
+use quoit_seam::Disk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -33,6 +33,7 @@ pub mod riak_object;
 pub mod secondary_index;
 pub mod segments;
 pub mod sibling_order;
+pub mod store_opening;
 pub mod vtag;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Small files that keep what commands have changed, so that it outlasts the process.
 
+use quoit_seam::{Disk, replace_file};
 use quoit_store::error::StoreError;
-use quoit_store::seam::{Disk, replace_file};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
@@ -49,6 +49,6 @@ impl<T: Serialize + DeserializeOwned> JsonFile<T> {
     pub(crate) fn store(&self, value: &T) -> Result<(), StoreError> {
         let Some(disk) = &self.disk else { return Ok(()) };
         let text = serde_json::to_vec_pretty(value).expect("names and numbers can be written");
-        replace_file(&**disk, self.name, &text).map(drop)
+        Ok(replace_file(&**disk, self.name, &text).map(drop)?)
     }
 }

@@ -4,7 +4,7 @@ use crate::address::PeerAddress;
 use crate::full_sync::FullSyncChange;
 use crate::json_file::JsonFile;
 use crate::sink_definition::SinkDefinition;
-use quoit_store::seam::Disk;
+use quoit_seam::Disk;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

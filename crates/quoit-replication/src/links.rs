@@ -8,8 +8,8 @@
 use crate::command::{ChangeVersion, DEFINITION, ReplicationCommand, SharedChange, SharedChanges};
 use crate::json_file::JsonFile;
 use parking_lot::Mutex;
+use quoit_seam::Disk;
 use quoit_store::error::StoreError;
-use quoit_store::seam::Disk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ fn take(changes: &mut SharedChanges, key: String, change: SharedChange) -> bool 
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use quoit_store::seam::FaultyDisk;
+    use quoit_seam::FaultyDisk;
 
     fn links() -> SharedLinks {
         SharedLinks::new(None).expect("no disk refuses")

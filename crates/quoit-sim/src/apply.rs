@@ -7,7 +7,7 @@ use crate::machine::{Machine, Use};
 use crate::orders::Order;
 use crate::random::Random;
 use crate::versions::NEWER;
-use quoit_store::seam::Disk;
+use quoit_seam::Disk;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use quoit_core::{
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
-use quoit_store::seam::{Clock, FaultyDisk};
+use quoit_seam::{Clock, FaultyDisk};
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -16,7 +16,7 @@ use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;
 use quoit_model::layout::Layout;
 use quoit_model::props::Quorum;
-use quoit_store::seam::FaultyDisk;
+use quoit_seam::FaultyDisk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

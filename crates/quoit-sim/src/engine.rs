@@ -5,12 +5,12 @@ use crate::execution::TaskExecution;
 use crate::random::Random;
 use quoit_core::CounterReserve;
 use quoit_model::hash::RingSize;
-use quoit_store::LastOpening;
+use quoit_model::store_opening::LastOpening;
+use quoit_seam::{Clock, Disk, FaultyDisk};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings};
 use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
-use quoit_store::seam::{Clock, Disk, FaultyDisk};
 use std::sync::Arc;
 
 /// The engines of a run.

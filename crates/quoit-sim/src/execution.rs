@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 use parking_lot::Mutex;
-use quoit_store::seam::{Execution, Next, Pace, Worker, WorkerHandle};
+use quoit_seam::{Execution, Next, Pace, Worker, WorkerHandle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

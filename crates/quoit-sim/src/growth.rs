@@ -87,7 +87,7 @@ mod tests {
     use crate::machine::{Disks, Use};
     use crate::random::Random;
     use crate::time::SimTime;
-    use quoit_store::seam::Disk;
+    use quoit_seam::Disk;
 
     #[test]
     fn what_has_piled_up_is_told_with_its_bound() {

@@ -1,7 +1,7 @@
 //! Losses of disks while no process has them: files, or all that came after an older copy was made.
 
 use crate::random::Random;
-use quoit_store::seam::{Disk, FaultyDisk};
+use quoit_seam::{Disk, FaultyDisk};
 
 /// The end of the name of a segment of the log.
 const SEGMENT: &str = ".log";

@@ -8,7 +8,7 @@ use crate::versions::NEWER;
 use parking_lot::Mutex;
 use quoit_cluster::{Internode, NodeId, VersionRange};
 use quoit_core::ReplicatedStore;
-use quoit_store::seam::{Faults, FaultyDisk};
+use quoit_seam::{Faults, FaultyDisk};
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Time: one for the run, and what each machine takes it for.
 
-use quoit_store::seam::Clock;
+use quoit_seam::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 

@@ -10,11 +10,11 @@
 
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
+use quoit_seam::{RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::engine::{
     Access, Applied, Before, Decision, Engine, Fetch, RecordAt, RecordMeta, RecordRef, Ticket,
 };
-use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::sync::Arc;

@@ -11,13 +11,13 @@
 
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
+use quoit_seam::{Clock, Disk, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::{
     Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef, Shown,
 };
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
-use quoit_store::seam::{Clock, Disk, RealDisk, SystemClock, Threads};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::sync::Arc;

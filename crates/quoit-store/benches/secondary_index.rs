@@ -13,13 +13,13 @@ use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
 use quoit_model::object::{IndexEntry, IndexTerm, Object, Sibling};
 use quoit_model::secondary_index::IndexRange;
+use quoit_seam::{Disk, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::{
     Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
-use quoit_store::seam::{Disk, RealDisk, SystemClock, Threads};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -12,9 +12,9 @@
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 use quoit_model::hash::{Identity, Partition, RingSize};
+use quoit_seam::{Disk, RealDisk};
 use quoit_store::error::StoreError;
 use quoit_store::index::{IndexEntry, Location, PartitionIndex, SizeClass, Tag};
-use quoit_store::seam::{Disk, RealDisk};
 use quoit_store::snapshot::{Snapshot, SnapshotWriter};
 use std::hint::black_box;
 use std::process::Command;
@@ -106,7 +106,7 @@ fn main() -> Result<(), StoreError> {
         Command::new(this).arg(key_count.to_string()).arg(&directory).arg("load").status()
     });
     println!("loading: {loader:?}");
-    Disk::remove(&disk, NAME)
+    Ok(Disk::remove(&disk, NAME)?)
 }
 
 fn lookups(indexes: &[PartitionIndex], key_count: u64) {

@@ -12,13 +12,13 @@
 
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
+use quoit_seam::{Disk, RealDisk};
 use quoit_store::engine::{KeyRange, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_store::index::{IndexEntry, Location, PartitionIndex, SizeClass, Tag};
 use quoit_store::keyfile::{
     KeyFile, KeyListing, KeyRunBuilder, KeySource, MergedEntry, WriteFacts, WriteKind,
 };
-use quoit_store::seam::{Disk, RealDisk};
 use std::sync::Arc;
 
 const SEGMENTS: u32 = 10;
@@ -54,7 +54,7 @@ fn write(disk: &RealDisk, segment: u32, key_count: u64) -> Result<u64, StoreErro
         builder.push(&encoded, &facts);
     }
     builder.sort(segment).write(disk, &file_name(segment))?;
-    disk.open(&file_name(segment), false)?.size_bytes()
+    Ok(disk.open(&file_name(segment), false)?.size_bytes()?)
 }
 
 fn open_all(disk: &RealDisk) -> Result<Vec<KeySource>, StoreError> {
@@ -105,5 +105,5 @@ fn main() -> Result<(), StoreError> {
         });
     }
     println!("merge and index: {:.0} ns a key", each(start));
-    (0..SEGMENTS).try_for_each(|segment| disk.remove(&file_name(segment)))
+    Ok((0..SEGMENTS).try_for_each(|segment| disk.remove(&file_name(segment)))?)
 }

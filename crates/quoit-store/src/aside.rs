@@ -9,9 +9,9 @@
 use crate::error::StoreError;
 use crate::marker::{self, UNMARKED_ENGINE};
 use crate::output::Output;
-use crate::seam::{Disk, DiskLock, RealDisk};
 use crate::store_file::{Meta, MetaFile};
 use quoit_model::hash::RingSize;
+use quoit_seam::{Disk, DiskLock, RealDisk};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -55,7 +55,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     }
     fs::rename(from, to).map_err(|error| io_error("rename", from, &error))?;
     match from.parent() {
-        Some(base) => RealDisk::open(base)?.sync_directory(),
+        Some(base) => Ok(RealDisk::open(base)?.sync_directory()?),
         None => Ok(()),
     }
 }
@@ -65,7 +65,7 @@ fn lock(directory: &Path) -> Result<Box<dyn DiskLock>, StoreError> {
     if !directory.is_dir() {
         return Err(io_error("open", directory, &io::ErrorKind::NotFound.into()));
     }
-    RealDisk::open(directory)?.lock()
+    Ok(RealDisk::open(directory)?.lock()?)
 }
 
 /// Sets the directory of an engine that no process has open aside, and leaves one in its place that says
@@ -122,7 +122,7 @@ impl SalvageWork {
         rename(&with_suffix(directory, WORK_SUFFIX), directory)?;
         let disk = RealDisk::open(directory)?;
         disk.remove(COMPLETE_NAME)?;
-        disk.sync_directory()
+        Ok(disk.sync_directory()?)
     }
 
     /// The directory for the new data.

@@ -1,6 +1,7 @@
 //! Errors of storage engines.
 
 use quoit_model::secondary_index::IndexEntryTooLarge;
+use quoit_seam::DiskError;
 use thiserror::Error;
 
 /// Faults of a storage engine. Cheap to clone, because one failed sync fails many writes.
@@ -105,4 +106,14 @@ pub enum StoreError {
     /// The engine was closed.
     #[error("the storage engine is closed")]
     Closed,
+}
+
+impl From<DiskError> for StoreError {
+    fn from(fault: DiskError) -> Self {
+        match fault {
+            DiskError::DiskFull { path, size_bytes } => Self::DiskFull { path, size_bytes },
+            DiskError::Io { action, path, reason } => Self::Io { action, path, reason },
+            DiskError::Locked { path } => Self::Locked { path },
+        }
+    }
 }

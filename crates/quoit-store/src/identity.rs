@@ -2,8 +2,8 @@
 
 use crate::error::StoreError;
 use crate::file_names::META_NAME;
-use crate::seam::Disk;
 use crate::store_file::{Meta, MetaFile};
+use quoit_seam::Disk;
 
 /// The opened file that says who a store is.
 pub(crate) struct OpenedIdentity {

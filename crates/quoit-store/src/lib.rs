@@ -1,5 +1,5 @@
 //! Storage engines behind one trait: the Bitcask engine, the engines on ordered stores, the memory engine,
-//! several of them behind one, compressed values on any of them, and their disk seam.
+//! several of them behind one, compressed values on any of them.
 
 mod aside;
 pub mod bitcask;
@@ -30,8 +30,6 @@ mod pending;
 mod range;
 mod record;
 mod record_loss;
-pub mod rented;
-pub mod seam;
 pub mod snapshot;
 mod store_file;
 mod tag;
@@ -39,6 +37,6 @@ mod tag;
 pub use aside::{SalvageWork, is_set_aside, needs_salvage_to_finish, set_aside};
 pub use expired::after_expiry;
 pub use index_activity::IndexActivity;
-pub use marker::engine_of;
-pub use opening::{LastOpening, OpeningWatch, TOLD_BYTES, Unwatched};
+pub use marker::{engine_in, engine_of};
+pub use opening::{OpeningWatch, TOLD_BYTES, Unwatched};
 pub use output::is_temporary_name;

@@ -6,8 +6,9 @@
 use crate::error::StoreError;
 use crate::file_names::are_of_bitcask;
 use crate::output::Output;
-use crate::seam::Disk;
 use quoit_model::hash::RingSize;
+use quoit_seam::{Disk, RealDisk};
+use std::path::Path;
 
 /// The file's name.
 const MARKER_NAME: &str = "ENGINE";
@@ -59,6 +60,15 @@ pub fn engine_of(disk: &dyn Disk) -> Result<Option<String>, StoreError> {
     let marker = read(disk, &names)?;
     let unmarked = || are_of_bitcask(&names).then(|| UNMARKED_ENGINE.to_owned());
     Ok(marker.map(|marker| marker.engine).or_else(unmarked))
+}
+
+/// As [`engine_of`], of a directory by its path.
+///
+/// # Errors
+///
+/// As [`engine_of`], and when the directory can't be opened.
+pub fn engine_in(directory: &Path) -> Result<Option<String>, StoreError> {
+    engine_of(&RealDisk::open(directory)?)
 }
 
 /// Checks that a directory has data of this engine or none; whether it has some.

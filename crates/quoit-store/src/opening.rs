@@ -4,8 +4,6 @@
 //! in a number in `STORE`, and the node keeps that number elsewhere before it serves: a store with a lower
 //! one went back in time.
 
-use crate::store_file::Meta;
-
 /// Hears how far the opening of a store is. A large log takes minutes to read after a kill.
 pub trait OpeningWatch: Sync + std::fmt::Debug {
     /// So many bytes of the log were read, of so many. Told about once for each [`TOLD_BYTES`].
@@ -28,28 +26,6 @@ impl OpeningWatch for Unwatched {
     fn partitions_rebuilt(&self, _: u64, _: u64) {}
 }
 
-/// The last opening of a store that the node knows of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LastOpening {
-    /// Random id of the store. One with another id is another store, and nothing is known of it.
-    pub store_id: u64,
-    /// How often the store was opened and closed.
-    pub mark: u64,
-    /// The store's incarnation.
-    pub incarnation: u64,
-}
-
 /// Why a store has lost records that is older than the node knows.
 pub(crate) const OLDER_THAN_THE_NODE: &str = "the store is older than what the node knows of it: \
     it was restored from a copy, or went back in time";
-
-impl LastOpening {
-    pub(crate) const fn of(meta: &Meta) -> Self {
-        Self { store_id: meta.store_id, mark: meta.mark, incarnation: meta.incarnation }
-    }
-
-    /// Whether a store is older than this.
-    pub(crate) const fn is_later_than(&self, meta: &Meta) -> bool {
-        self.store_id == meta.store_id && self.mark > meta.mark
-    }
-}

@@ -1,7 +1,7 @@
 //! A file that is written from front to back under a temporary name.
 
 use crate::error::StoreError;
-use crate::seam::{Disk, DiskFile};
+use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
 
 /// Bytes that are gathered for one write.
@@ -66,7 +66,7 @@ impl<'d> Output<'d> {
         self.flush()?;
         self.file.sync()?;
         self.disk.rename(&format!("{}{TEMPORARY_SUFFIX}", self.name), &self.name)?;
-        self.disk.sync_directory()
+        Ok(self.disk.sync_directory()?)
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {

@@ -38,7 +38,8 @@
 
 use crate::error::StoreError;
 use crate::file_names::{META_NAME, keys_name, log_name};
-use crate::seam::{Disk, DiskFile};
+use quoit_model::store_opening::LastOpening;
+use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -98,6 +99,13 @@ pub struct Meta {
     pub opened_sequence: u64,
     /// Segments whose live records a merge has copied and made durable.
     pub retiring: Vec<u32>,
+}
+
+impl Meta {
+    /// The numbers by which the rest of the node knows this opening.
+    pub(crate) const fn opening(&self) -> LastOpening {
+        LastOpening { store_id: self.store_id, mark: self.mark, incarnation: self.incarnation }
+    }
 }
 
 /// The open file.
@@ -229,7 +237,7 @@ impl MetaFile {
             // that counts more.
             self.generation = generation + 1;
         }
-        written
+        Ok(written?)
     }
 
     /// Notes durably that copies with counters up to `counter` may be given away. Costs nothing if that is
@@ -380,7 +388,7 @@ fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seam::FaultyDisk;
+    use quoit_seam::FaultyDisk;
 
     /// The bytes that version 1 wrote as generation 7: closed in good order, store 0x1122, incarnation 3,
     /// counters up to 9 reserved, segment 5 replaced.

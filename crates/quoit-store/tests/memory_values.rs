@@ -5,9 +5,9 @@
 
 use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
+use quoit_seam::ManualClock;
 use quoit_store::engine::{Access, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::seam::ManualClock;
 use std::sync::Arc;
 
 const VALUES: usize = 10_000;

@@ -1,8 +1,8 @@
 //! Snapshots of the index, and the runs of entries inside them.
 
 use quoit_model::hash::{Identity, Partition, RingSize};
+use quoit_seam::FaultyDisk;
 use quoit_store::index::{ENTRY_BYTES, IndexEntry, Location, PartitionIndex, SizeClass, Tag};
-use quoit_store::seam::FaultyDisk;
 use quoit_store::snapshot::{Snapshot, SnapshotWriter};
 
 use crate::Target;

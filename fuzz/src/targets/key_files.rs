@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
+use quoit_seam::FaultyDisk;
 use quoit_store::engine::RecordMeta;
 use quoit_store::keyfile::{FileCursor, KeyFile, KeyRunBuilder, WriteFacts, WriteKind};
-use quoit_store::seam::FaultyDisk;
 
 use crate::Target;
 

@@ -4,12 +4,12 @@ use std::sync::{Arc, OnceLock};
 
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
+use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SEAL_WORKER};
 use quoit_store::engine::{
     Access, Applied, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
-use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 
 use crate::Target;
 

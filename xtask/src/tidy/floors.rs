@@ -24,6 +24,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("quoit-heap", 1),
     ("quoit-tls", 1),
     ("quoit-model", 1),
+    ("quoit-seam", 1),
     ("quoit-security", 1),
     ("quoit-progress", 0),
     ("quoit-planted", 0),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use quoit_seam::SystemClock;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::seam::SystemClock;
 
 use super::engine::{EngineOperation, EngineWorker, RING_SIZE, Writing};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};

@@ -4,13 +4,13 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quoit_seam::{Disk, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::Durability;
 use quoit_store::engine::Engine as _;
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, TreeSettings,
 };
-use quoit_store::seam::{Disk, RealDisk, SystemClock, Threads};
 
 use super::engine::{EngineOperation, EngineWorker, RING_SIZE, Writing};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};

@@ -27,9 +27,9 @@ use parking_lot::Mutex;
 use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::props::BucketProps;
+use quoit_model::store_opening::LastOpening;
 use quoit_planted::planted;
-use quoit_store::LastOpening;
-use quoit_store::seam::{Disk, DiskLock};
+use quoit_seam::{Disk, DiskLock};
 use quoit_wire::internode::VersionRange;
 use quoit_wire::internode::control::{
     METHOD_ENROL, METHOD_FIRST, METHOD_JOIN, METHOD_LAST, METHOD_STANDING,

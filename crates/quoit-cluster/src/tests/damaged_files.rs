@@ -1,7 +1,7 @@
 //! Control files that are none, or damaged: a clear error, never a panic.
 
 use super::*;
-use quoit_store::seam::FaultyDisk;
+use quoit_seam::FaultyDisk;
 use redb::{Database, TableDefinition};
 use serde_json::json;
 use std::fs;

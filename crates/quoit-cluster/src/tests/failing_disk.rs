@@ -1,7 +1,7 @@
 //! A disk that refuses writes, and then works again.
 
 use super::*;
-use quoit_store::seam::FaultyDisk;
+use quoit_seam::FaultyDisk;
 use serde_json::json;
 
 /// A control plane on a faulty disk, with the active type `t`.

@@ -14,7 +14,7 @@ use crate::{ControlPlane, NodeId, OpenError, Settings};
 use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::props::{BucketProps, PropUpdates};
-use quoit_store::seam::{Disk, RealDisk};
+use quoit_seam::{Disk, RealDisk};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;

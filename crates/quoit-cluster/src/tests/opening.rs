@@ -4,7 +4,7 @@ use super::*;
 use crate::{Addresses, CAPACITY_DEFAULT, MemberStatus};
 use flate2::read::GzDecoder;
 use quoit_model::props::TypeState;
-use quoit_store::LastOpening;
+use quoit_model::store_opening::LastOpening;
 use std::io::Read;
 
 #[test]

@@ -12,7 +12,7 @@ use crate::state::State;
 use openraft::CommittedLeaderId;
 use openraft::storage::RaftLogStorage;
 use openraft::testing::{StoreBuilder, Suite};
-use quoit_store::seam::FaultyDisk;
+use quoit_seam::FaultyDisk;
 use quoit_wire::internode::VersionRange;
 use std::future::ready;
 use std::pin::pin;

@@ -5,7 +5,7 @@
 
 use super::internode::Internode;
 use super::peer::Trouble;
-use quoit_store::seam::Clock;
+use quoit_seam::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -19,7 +19,7 @@ use crate::liveness::PhiDetector;
 use crate::{ClusterId, NodeId};
 use parking_lot::Mutex;
 use prost::Message;
-use quoit_store::seam::Clock;
+use quoit_seam::Clock;
 use quoit_wire::internode::{
     FrameKind, FramePrefix, InternodeDecoder, Payload, Refusal, append_frame, code,
 };

@@ -3,7 +3,7 @@
 use super::security::LinkSecurity;
 use crate::NodeId;
 use crate::liveness::LivenessSettings;
-use quoit_store::seam::Clock;
+use quoit_seam::Clock;
 use quoit_wire::internode::VersionRange;
 use std::fmt;
 use std::sync::Arc;

@@ -6,8 +6,8 @@ use crate::queues::{
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
+use quoit_seam::Disk;
 use quoit_store::error::StoreError;
-use quoit_store::seam::Disk;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -275,7 +275,7 @@ impl ChangeLog {
             state.is_unsynced = true;
             // The system may have dropped what the disk did not take: a later sync says nothing of it.
             state.begin_another_log();
-            return Err(fault);
+            return Err(fault.into());
         }
         let has_changed = {
             let mut state = self.state.lock();

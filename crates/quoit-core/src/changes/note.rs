@@ -8,8 +8,8 @@
 //! sum 0123456789abcdef
 //! ```
 
+use quoit_seam::{Disk, replace_file};
 use quoit_store::error::StoreError;
-use quoit_store::seam::{Disk, replace_file};
 use xxhash_rust::xxh3::xxh3_64;
 
 const NAME: &str = "CHANGES";
@@ -63,7 +63,7 @@ impl ChangeLogNote {
 
     /// Replaces the file, durably.
     pub(super) fn store(self, disk: &dyn Disk) -> Result<(), StoreError> {
-        replace_file(disk, NAME, self.to_text().as_bytes()).map(drop)
+        Ok(replace_file(disk, NAME, self.to_text().as_bytes()).map(drop)?)
     }
 }
 

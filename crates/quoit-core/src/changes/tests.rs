@@ -5,7 +5,7 @@ use super::position::FeedPosition;
 use crate::queues::Cursor;
 use bytes::Bytes;
 use proptest::prelude::*;
-use quoit_store::seam::FaultyDisk;
+use quoit_seam::FaultyDisk;
 use std::sync::Arc;
 use std::time::Duration;
 

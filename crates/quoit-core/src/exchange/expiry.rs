@@ -23,10 +23,10 @@ mod tests {
     use proptest::prelude::*;
     use quoit_model::hash::{Partition, RingSize};
     use quoit_model::key::BucketRef;
+    use quoit_seam::ManualClock;
     use quoit_store::engine::Compare;
     use quoit_store::engine::{Access, Before, Decision, Engine, RecordMeta, RecordRef};
     use quoit_store::memory::{MemoryEngine, MemorySettings};
-    use quoit_store::seam::ManualClock;
     use std::sync::Arc;
 
     const PARTITION: Partition = Partition(5);

@@ -18,8 +18,8 @@
 use super::references::{HintReference, References};
 use quoit_cluster::NodeId;
 use quoit_model::hash::{Identity, Partition, RingSize};
+use quoit_seam::{Disk, DiskFile, replace_file};
 use quoit_store::error::StoreError;
-use quoit_store::seam::{Disk, DiskFile, replace_file};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -5,7 +5,7 @@ use super::file::{HintLine, NAME, header, seal};
 use super::references::HintReference;
 use quoit_cluster::NodeId;
 use quoit_model::hash::{Identity, Partition, RingSize};
-use quoit_store::seam::FaultyDisk;
+use quoit_seam::FaultyDisk;
 use std::sync::Arc;
 
 /// So few that more than these turn into whole partitions.

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use quoit_model::hash::Identity;
-use quoit_store::seam::FaultyDisk;
+use quoit_seam::FaultyDisk;
 
 fn node(number: u8) -> NodeId {
     NodeId([number; 16])

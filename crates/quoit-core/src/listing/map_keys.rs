@@ -10,7 +10,7 @@ use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_mapreduce::ScriptEngine;
-use quoit_store::seam::give_way;
+use quoit_seam::give_way;
 use quoit_wire::internode::maps::{EndJob, MapKeys, MappedKeys};
 use std::sync::Arc;
 use tokio::runtime::Handle;

@@ -12,8 +12,8 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use quoit_model::segments::Segments;
 use quoit_planted::planted;
+use quoit_seam::give_way;
 use quoit_store::engine::{KeyPage, KeyRange, RecordMeta, RecordPlace};
-use quoit_store::seam::give_way;
 use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned, TermSpan};
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use super::work::NodeWork;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_mapreduce::{ScriptCall, ScriptEngine, ScriptFault, ScriptSession};
-use quoit_store::seam::Clock;
+use quoit_seam::Clock;
 use quoit_wire::internode::maps::MapWork;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

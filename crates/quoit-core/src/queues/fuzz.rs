@@ -7,7 +7,7 @@ use super::source_queues::{SourceQueueSettings, SourceQueues};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::BucketRef;
-use quoit_store::seam::FaultyDisk;
+use quoit_seam::FaultyDisk;
 use std::sync::Arc;
 
 /// The only file of the journal.

@@ -9,8 +9,8 @@ mod format;
 
 use super::entry::{EntrySequence, QueueEntry};
 use bytes::Bytes;
+use quoit_seam::{Disk, DiskFile};
 use quoit_store::error::StoreError;
-use quoit_store::seam::{Disk, DiskFile};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ impl Journal {
         file.size_bytes += if written.is_ok() { buffer.len() as u64 } else { 0 };
         self.is_active = written.is_ok();
         self.buffer = buffer;
-        written.map(|()| at)
+        Ok(written.map(|()| at)?)
     }
 
     fn begin_file(&mut self, first: EntrySequence) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@
 //! `COMPLETE` in the directory of the queues says that none is. A file that is removed, and not one that is
 //! made, tells of a loss, because the most frequent reason of one is a disk that has no room for a file.
 
-use quoit_store::seam::Disk;
+use quoit_seam::Disk;
 
 /// The file that says that no loss is outstanding. It is empty.
 const NAME: &str = "COMPLETE";

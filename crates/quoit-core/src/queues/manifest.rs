@@ -26,8 +26,8 @@ use super::entry::{EntrySequence, VisitedCluster};
 use super::filter::QueueFilter;
 use super::journal::QueueNumber;
 use super::queue::Staleness;
+use quoit_seam::{Disk, replace_file};
 use quoit_store::error::StoreError;
-use quoit_store::seam::{Disk, replace_file};
 use std::fmt::Write as _;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -173,7 +173,7 @@ impl Manifest {
     ///
     /// When the disk refuses: the former file still counts.
     pub(super) fn store(&self, disk: &dyn Disk) -> Result<(), StoreError> {
-        replace_file(disk, NAME, self.to_text().as_bytes()).map(drop)
+        Ok(replace_file(disk, NAME, self.to_text().as_bytes()).map(drop)?)
     }
 }
 

@@ -6,7 +6,7 @@
 //! A rename changes the one to the other, which needs no room on the disk and is known after the death of the
 //! process at once; a power loss is a loss of entries anyway (`loss.rs`).
 
-use quoit_store::seam::Disk;
+use quoit_seam::Disk;
 
 const NOTED: &str = "NOTED";
 const MISSED: &str = "MISSED-";

@@ -5,7 +5,7 @@ use super::filter::QueueDefinition;
 use super::source_queues::{SourceQueueSettings, SourceQueues};
 use bytes::Bytes;
 use quoit_model::key::BucketRef;
-use quoit_store::seam::FaultyDisk;
+use quoit_seam::FaultyDisk;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -17,8 +17,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::key::BucketRef;
 use quoit_planted::planted;
+use quoit_seam::Disk;
 use quoit_store::error::StoreError;
-use quoit_store::seam::Disk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
@@ -396,7 +396,7 @@ impl SourceQueues {
             // What is in those files may be lost with the machine.
             state.is_unsynced = true;
             state.note_loss();
-            return Err(fault);
+            return Err(fault.into());
         }
         // Before the manifest, which may have no room until some files are gone.
         let changed = self.retire()?;

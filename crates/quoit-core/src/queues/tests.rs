@@ -6,7 +6,7 @@ use super::source_queues::{Lease, SourceQueueSettings, SourceQueues};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quoit_model::key::{BucketRef, KeyRef};
-use quoit_store::seam::FaultyDisk;
+use quoit_seam::FaultyDisk;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

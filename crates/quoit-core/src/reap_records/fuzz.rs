@@ -3,7 +3,7 @@
 use super::{ReapRecord, ReapRecordLimits, ReapRecords, log, manifest};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition, RingSize};
-use quoit_store::seam::{Disk, FaultyDisk};
+use quoit_seam::{Disk, FaultyDisk};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::xxh3_64;

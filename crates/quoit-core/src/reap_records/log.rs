@@ -5,9 +5,9 @@ use super::manifest::NamedFile;
 use super::table::TableRow;
 use super::{ReapRecord, ReapSequence};
 use bytes::Bytes;
+use quoit_seam::{Disk, DiskFile, ReadAt};
 use quoit_store::engine::Access;
 use quoit_store::error::StoreError;
-use quoit_store::seam::{Disk, DiskFile, ReadAt};
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -173,7 +173,7 @@ impl EntrySource {
     fn read_at(&self, bytes: &mut [u8], access: Access) -> Result<Option<usize>, StoreError> {
         let offset = self.offset.into();
         if access == Access::Wait {
-            return self.file.read_at(bytes, offset).map(Some);
+            return Ok(self.file.read_at(bytes, offset).map(Some)?);
         }
         Ok(match self.file.read_at_nowait(bytes, offset)? {
             ReadAt::Read(count) => Some(count),

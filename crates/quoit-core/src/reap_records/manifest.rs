@@ -22,8 +22,8 @@
 
 use super::ReapSequence;
 use quoit_model::hash::{Partition, RingSize};
+use quoit_seam::{Disk, replace_file};
 use quoit_store::error::StoreError;
-use quoit_store::seam::{Disk, replace_file};
 use std::collections::BTreeSet;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -203,7 +203,7 @@ impl ReapManifest {
     ///
     /// When the disk refuses: the former one may count or this one, until one was written.
     pub(super) fn write(&self, disk: &dyn Disk) -> Result<(), StoreError> {
-        replace_file(disk, NAME, &self.encode()).map(drop)
+        Ok(replace_file(disk, NAME, &self.encode()).map(drop)?)
     }
 }
 

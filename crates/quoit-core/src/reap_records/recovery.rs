@@ -6,9 +6,9 @@ use super::manifest::{FoundManifest, NamedFile, ReapManifest};
 use super::table::{EntryPlace, ReapTable, TableRow};
 use bytes::Bytes;
 use quoit_model::hash::{Partition, RingSize};
+use quoit_seam::Disk;
 use quoit_store::engine::Access;
 use quoit_store::error::StoreError;
-use quoit_store::seam::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -243,5 +243,5 @@ fn settle_end(file: &LogFile, bytes: &Bytes, durable: u64) -> Result<(), StoreEr
         return Ok(());
     }
     file.file.write_at(&bytes[start..end], start as u64)?;
-    file.file.sync()
+    Ok(file.file.sync()?)
 }

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use quoit_model::key::{BucketRef, KeyRef};
-use quoit_store::seam::FaultyDisk;
+use quoit_seam::FaultyDisk;
 
 /// So small that a few records fill a file.
 const LIMITS: ReapRecordLimits = ReapRecordLimits { count_max: 200, file_bytes_max: 2_000 };

@@ -9,8 +9,8 @@ use super::table::{EntryPlace, TableRow};
 use super::{ReapRecord, ReapSequence};
 use parking_lot::RwLock;
 use quoit_model::hash::Partition;
+use quoit_seam::Disk;
 use quoit_store::error::StoreError;
-use quoit_store::seam::Disk;
 use std::mem::take;
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl LogWriter {
             };
             if let Err(fault) = written {
                 self.active = None;
-                return Err(fault);
+                return Err(fault.into());
             }
             let mut shared = shared.write();
             if let Some(file) = shared.files.get_mut(&number) {

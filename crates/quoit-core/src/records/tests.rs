@@ -6,10 +6,10 @@ use quoit_model::data_type::{EventAuthor, Operation, SetChange, Value};
 use quoit_model::hash::RingSize;
 use quoit_model::hash::{Identity, KeyHash, Partition, Placement};
 use quoit_model::hll::Precision;
+use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::index::Tag;
 use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
-use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use std::collections::BTreeSet;
 
 mod branches;

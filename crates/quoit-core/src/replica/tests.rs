@@ -10,9 +10,9 @@ use quoit_model::key::BucketRef;
 use quoit_model::key::KeyRef;
 use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::Metadata;
+use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::Engine;
-use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use std::sync::Arc;
 
 mod large;

@@ -16,7 +16,7 @@ use hot::HotKeys;
 use parking_lot::Mutex;
 use quoit_cluster::NodeId;
 use quoit_model::key::KeyRef;
-use quoit_store::seam::Clock;
+use quoit_seam::Clock;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use top::TopWindow;
@@ -273,7 +273,7 @@ fn is_sampled() -> bool {
 mod tests {
     use super::*;
     use quoit_model::key::BucketRef;
-    use quoit_store::seam::ManualClock;
+    use quoit_seam::ManualClock;
 
     fn request(key: &[u8], total_us: u64, size_bytes: u64) -> Finished<'_> {
         let bucket = BucketRef { bucket_type: b"default", bucket: b"b" };

@@ -5,9 +5,9 @@ use super::part_file::{PartWriter, file_of_entries};
 use super::{KeptTrees, PartName};
 use quoit_model::hash::Partition;
 use quoit_riak::TreeEntry;
+use quoit_seam::FaultyDisk;
 use quoit_store::compare::Leaf;
 use quoit_store::index::Tag;
-use quoit_store::seam::FaultyDisk;
 use std::convert::Infallible;
 use std::sync::Arc;
 

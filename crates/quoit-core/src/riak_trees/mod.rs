@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use part_file::{PartReader, PartWriter};
 use quoit_model::hash::Partition;
 use quoit_model::segments::TreeSize;
-use quoit_store::seam::Disk;
+use quoit_seam::Disk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -28,10 +28,10 @@
 use super::PartName;
 use super::kept::KeptLeaf;
 use quoit_riak::TreeEntry;
+use quoit_seam::{Disk, DiskFile};
 use quoit_store::compare::Leaf;
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
-use quoit_store::seam::{Disk, DiskFile};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};

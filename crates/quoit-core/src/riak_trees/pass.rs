@@ -9,11 +9,11 @@ use bytes::Bytes;
 use quoit_model::data_type::clock_in_riak;
 use quoit_model::hash::{Identity, Partition};
 use quoit_riak::TreeEntry;
+use quoit_seam::give_way;
 use quoit_store::compare::{HashRange, Leaf, Scope, compared_digest, hour_of};
 use quoit_store::engine::Compare;
 use quoit_store::engine::{Record, RecordMeta};
 use quoit_store::index::Tag;
-use quoit_store::seam::give_way;
 use std::sync::atomic::Ordering;
 
 /// Leaves that are taken from the index at once.

@@ -2,10 +2,10 @@ use super::kept::{KeptLeaf, KeptPart, PartPass};
 use super::*;
 use proptest::prelude::*;
 use quoit_riak::TreeEntry;
+use quoit_seam::FaultyDisk;
 use quoit_store::compare::Leaf;
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
-use quoit_store::seam::FaultyDisk;
 use std::collections::BTreeSet;
 
 const NAME: PartName = PartName { n_val: 3, partition: Partition(5) };

@@ -28,10 +28,10 @@ use crate::write_hook::WriteHook;
 use parking_lot::Mutex;
 use quoit_cluster::{ControlPlane, Internode};
 use quoit_model::key::BucketRef;
+use quoit_seam::{Clock, Disk};
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
-use quoit_store::seam::{Clock, Disk};
 use std::sync::Arc;
 
 /// The property `compression` of buckets.

@@ -10,9 +10,9 @@ use quoit_model::hash::RingSize;
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
+use quoit_seam::{Clock, ManualClock, RealDisk};
 use quoit_store::engine::Engine;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::seam::{Clock, ManualClock, RealDisk};
 use serde_json::Value;
 use std::sync::Arc;
 

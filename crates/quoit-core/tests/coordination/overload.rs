@@ -3,8 +3,8 @@
 use crate::fixture::{Fixture, fixture_on, key, put_of, values};
 use crate::slow_disk::{Gate, SlowDisk};
 use quoit_core::{AdmittedRequests, Counter, Limits, ReadOptions, RequestError, StoreSettings};
+use quoit_seam::{FaultyDisk, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
-use quoit_store::seam::{FaultyDisk, Threads};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 

@@ -1,7 +1,6 @@
 //! A disk that answers when the test lets it.
 
-use quoit_store::error::StoreError;
-use quoit_store::seam::{Disk, DiskFile, DiskLock, FaultyDisk, ReadAt};
+use quoit_seam::{Disk, DiskError, DiskFile, DiskLock, FaultyDisk, ReadAt};
 use std::sync::{Arc, Condvar, Mutex};
 
 /// Whether the device answers.
@@ -39,59 +38,59 @@ struct SlowFile {
 }
 
 impl DiskFile for SlowFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, StoreError> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, DiskError> {
         self.gate.pass();
         self.file.read_at(buffer, offset)
     }
 
-    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, StoreError> {
+    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, DiskError> {
         if *self.gate.is_closed.lock().unwrap() {
             return Ok(ReadAt::WouldBlock);
         }
         self.file.read_at_nowait(buffer, offset)
     }
 
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), StoreError> {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
         self.file.write_at(bytes, offset)
     }
 
-    fn sync(&self) -> Result<(), StoreError> {
+    fn sync(&self) -> Result<(), DiskError> {
         self.gate.pass();
         self.file.sync()
     }
 
-    fn size_bytes(&self) -> Result<u64, StoreError> {
+    fn size_bytes(&self) -> Result<u64, DiskError> {
         self.file.size_bytes()
     }
 
-    fn truncate(&self, len: u64) -> Result<(), StoreError> {
+    fn truncate(&self, len: u64) -> Result<(), DiskError> {
         self.file.truncate(len)
     }
 }
 
 impl Disk for SlowDisk {
-    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, StoreError> {
+    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, DiskError> {
         let file = self.disk.open(name, create_new)?;
         Ok(Arc::new(SlowFile { file, gate: Arc::clone(&self.gate) }))
     }
 
-    fn list(&self) -> Result<Vec<String>, StoreError> {
+    fn list(&self) -> Result<Vec<String>, DiskError> {
         self.disk.list()
     }
 
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
         self.disk.remove(name)
     }
 
-    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
         self.disk.rename(from, to)
     }
 
-    fn sync_directory(&self) -> Result<(), StoreError> {
+    fn sync_directory(&self) -> Result<(), DiskError> {
         self.disk.sync_directory()
     }
 
-    fn lock(&self) -> Result<Box<dyn DiskLock>, StoreError> {
+    fn lock(&self) -> Result<Box<dyn DiskLock>, DiskError> {
         self.disk.lock()
     }
 

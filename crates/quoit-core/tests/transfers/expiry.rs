@@ -6,7 +6,7 @@ use quoit_core::{Counter, PutRequest, ReadOptions};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Metadata;
 use quoit_model::props::Quorum;
-use quoit_store::seam::Clock;
+use quoit_seam::Clock;
 use serde_json::json;
 use std::time::Duration;
 

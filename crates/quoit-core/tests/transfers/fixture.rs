@@ -16,13 +16,13 @@ use quoit_model::hash::{Identity, KeyHash, Partition, Placement, PlacementRule, 
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
+use quoit_seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability};
 use quoit_store::engine::{
     Access, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt, RecordRef,
 };
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -5,6 +5,7 @@ use super::{EngineName, EngineOptions, interrupt};
 use anyhow::{Context, Result, ensure};
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey};
+use quoit_seam::{Disk, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::{
     Access, Before, Decision, Engine, Fetch, RecordAt, RecordMeta, RecordRef,
@@ -12,7 +13,6 @@ use quoit_store::engine::{
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
-use quoit_store::seam::{Disk, RealDisk, SystemClock, Threads};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use crate::address::PeerAddress;
 use crate::json_file::JsonFile;
-use quoit_store::seam::Disk;
+use quoit_seam::Disk;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -167,7 +167,7 @@ pub(super) const fn bootstrap_file(disk: Option<Arc<dyn Disk>>) -> BootstrapFile
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quoit_store::seam::FaultyDisk;
+    use quoit_seam::FaultyDisk;
 
     #[test]
     fn a_bootstrap_goes_on_where_a_killed_process_has_left_it() {

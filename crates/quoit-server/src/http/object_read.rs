@@ -14,7 +14,7 @@ use bytes::Bytes;
 use quoit_core::{Confirmation, ReadOptions, ShownInPlace, ShownObject};
 use quoit_model::object::{Object, Sibling};
 use quoit_model::sibling_order::sort_for_clients;
-use quoit_store::seam::Clock;
+use quoit_seam::Clock;
 use std::mem;
 
 const US_PER_SEC: u64 = 1_000_000;

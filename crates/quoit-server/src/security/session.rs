@@ -256,8 +256,8 @@ impl User {
 mod tests {
     use super::*;
     use quoit_cluster::{NodeId, Settings};
+    use quoit_seam::RealDisk;
     use quoit_security::{Command, Permission};
-    use quoit_store::seam::RealDisk;
 
     /// Rules that a test changes.
     struct Rules {

@@ -4,9 +4,9 @@ use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, TokioNet
 use quoit_core::{DotSequence, StoreBuilder, StoreSettings, Unreserved};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
+use quoit_seam::{Clock, ManualClock, RealDisk};
 use quoit_server::{Protocol, Server, ServerContext, ServerSettings, bind};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::seam::{Clock, ManualClock, RealDisk};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::recent::RecentWrites;
 use super::segment::{Origin, PreviousSegment, Segment, SegmentHeader, SegmentTable, next_number};
 use crate::error::StoreError;
 use crate::file_names::log_name;
-use crate::seam::{Clock, Disk};
+use quoit_seam::{Clock, Disk};
 use std::sync::Arc;
 
 /// Makes segments of a store.
@@ -51,7 +51,7 @@ impl Begin<'_> {
         if let Err(error) = file.write_at(&header.encode(), 0) {
             // Best effort: recovery also removes a segment that has no room for a record.
             self.disk.remove(&name).ok();
-            return Err(error);
+            return Err(error.into());
         }
         Ok(Arc::new(Segment::new(number, file, Some(&header))))
     }

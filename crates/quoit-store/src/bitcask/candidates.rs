@@ -6,7 +6,7 @@ use super::report::SegmentsDigest;
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::error::StoreError;
 use crate::file_names::log_name;
-use crate::seam::{Disk, DiskFile};
+use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
 
 /// A segment file, as far as its header tells.

@@ -36,10 +36,10 @@ use super::segment::{SEGMENT_HEADER_BYTES, SegmentCounts, SegmentTable};
 use super::store::LogStore;
 use crate::error::StoreError;
 use crate::index::ENTRY_BYTES;
-use crate::seam::{Next, Pace, Worker};
 use crate::snapshot::SnapshotWriter;
 use quoit_model::hash::Partition;
 use quoit_planted::PlantedFault;
+use quoit_seam::{Next, Pace, Worker};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -296,7 +296,7 @@ impl LogStore {
         for segment in table.all().iter().filter(|segment| !keyed.contains(&segment.number)) {
             self.committer.sync_segment(segment)?;
         }
-        self.disk.sync_directory()
+        Ok(self.disk.sync_directory()?)
     }
 
     /// How long background work has to rest after so many bytes.

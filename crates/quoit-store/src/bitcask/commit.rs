@@ -5,10 +5,10 @@ use super::segment::Segment;
 use crate::durability::Durability;
 use crate::engine::Ticket;
 use crate::error::StoreError;
-use crate::seam::{Clock, Disk, Next, Pace, Worker, WorkerHandle};
 use crate::store_file::MetaFile;
 use parking_lot::Mutex;
 use quoit_planted::planted;
+use quoit_seam::{Clock, Disk, Next, Pace, Worker, WorkerHandle};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
@@ -151,7 +151,7 @@ impl LogCommitter {
             }
             self.sync_count.fetch_add(1, Ordering::Relaxed);
         }
-        result.map_err(|error| self.fail(&error))?;
+        result.map_err(|error| self.fail(&error.into()))?;
         self.synced_write_count.fetch_add(unsynced.sequence - before, Ordering::Relaxed);
         self.synced.store(unsynced.sequence, Ordering::Release);
         if unsynced.sequence > before {
@@ -178,7 +178,7 @@ impl LogCommitter {
         if let Some(failed) = &self.waiting.lock().failed {
             return Err(failed.clone());
         }
-        segment.file.sync().map_err(|error| self.fail(&error))
+        segment.file.sync().map_err(|error| self.fail(&error.into()))
     }
 
     fn fail(&self, error: &StoreError) -> StoreError {

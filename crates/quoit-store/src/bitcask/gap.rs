@@ -21,10 +21,10 @@ use super::scan::{Damage, Scan};
 use super::segment::{Origin, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::error::StoreError;
 use crate::file_names::log_name;
-use crate::seam::DiskFile;
 use crate::snapshot::Snapshot;
 use crate::store_file::Meta;
 use quoit_planted::PlantedFault;
+use quoit_seam::DiskFile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

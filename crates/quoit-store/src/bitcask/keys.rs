@@ -5,9 +5,9 @@ use crate::file_names::keys_name;
 use crate::keyfile::{
     KeyFile, KeyFileWriter, KeyMerge, KeyRun, KeyRunBuilder, KeySource, WriteFacts,
 };
-use crate::seam::Disk;
 use parking_lot::Mutex;
 use quoit_model::key::BucketRef;
+use quoit_seam::Disk;
 use std::sync::{Arc, OnceLock};
 
 /// A chunk is closed, and can be sorted aside, when it takes so much memory.

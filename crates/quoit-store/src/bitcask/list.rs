@@ -11,10 +11,10 @@ use crate::error::StoreError;
 use crate::expired::after_expiry;
 use crate::index::{IndexEntry, Tag};
 use crate::keyfile::{KeyListing, KeySource, MergedEntry, WriteKind};
-use crate::seam::give_way;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
+use quoit_seam::give_way;
 
 /// A listing looks at so many keys for each one that it was asked for, then hands over what it has:
 /// removed keys must not make a chunk take for ever.

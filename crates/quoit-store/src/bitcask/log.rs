@@ -12,10 +12,10 @@ use super::synced::SyncedBefore;
 use crate::engine::RecordMeta;
 use crate::error::StoreError;
 use crate::index::{Location, SizeClass};
-use crate::seam::{Clock, Disk, WorkerHandle};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
+use quoit_seam::{Clock, Disk, WorkerHandle};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -418,6 +418,7 @@ impl Log {
             // gives its room back. That the cut fails too changes nothing.
             let cut = tail.active.file.truncate(tail.end);
             tracing::warn!(%error, cut = cut.is_ok(), "a record could not be appended");
+            let error = StoreError::from(error);
             self.note_failure(&error);
             return Err(error);
         }

@@ -9,8 +9,8 @@ use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::error::StoreError;
 use crate::file_names::META_NAME;
 use crate::file_names::{log_name, number_of_log};
-use crate::seam::Disk;
 use crate::store_file::MetaFile;
+use quoit_seam::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 
 const MOVED_SUFFIX: &str = ".moved";

@@ -89,6 +89,6 @@ impl LogOpening<'_> {
         if has_snapshot && !self.report.from_snapshot {
             self.disk.remove(SNAPSHOT_NAME)?;
         }
-        self.disk.sync_directory()
+        Ok(self.disk.sync_directory()?)
     }
 }

@@ -22,11 +22,11 @@ use crate::keyfile::KeyFile;
 use crate::marker;
 use crate::opening::OLDER_THAN_THE_NODE;
 use crate::record_loss::RecordLoss;
-use crate::seam::{Clock, Disk};
 use crate::store_file::{MARKS_VERSION, Meta, MetaFile};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use quoit_planted::planted;
+use quoit_seam::{Clock, Disk};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -246,7 +246,9 @@ impl<'o> LogOpening<'o> {
             self.check_synced(&meta, candidates)?;
         }
         let mut mark = last.mark + 1;
-        if let Some(known) = self.settings.last_opening.filter(|known| known.is_later_than(&last)) {
+        if let Some(known) =
+            self.settings.last_opening.filter(|known| known.is_later_than(&last.opening()))
+        {
             self.note_loss(|| OLDER_THAN_THE_NODE.to_owned());
             incarnation = self.incarnation_after(incarnation.max(known.incarnation));
             mark = known.mark + 1;
@@ -414,6 +416,6 @@ impl<'o> LogOpening<'o> {
 
     pub(super) fn remove_key_file(&self, number: u32) -> Result<(), StoreError> {
         let name = keys_name(number);
-        if self.disk.list()?.contains(&name) { self.disk.remove(&name) } else { Ok(()) }
+        if self.disk.list()?.contains(&name) { Ok(self.disk.remove(&name)?) } else { Ok(()) }
     }
 }

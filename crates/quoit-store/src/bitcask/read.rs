@@ -8,8 +8,8 @@ use crate::error::StoreError;
 use crate::file_names::log_name;
 use crate::frame;
 use crate::index::IndexEntry;
-use crate::seam::ReadAt;
 use bytes::{Buf, Bytes};
+use quoit_seam::ReadAt;
 use smallvec::SmallVec;
 
 /// The index entries that may be those of a record; mostly at most one.

@@ -4,9 +4,8 @@
 //! a window over its end costs one copy a write, needs no table and no eviction but of the oldest chunk, and
 //! serves a read without a system call. It stands between the log and its files, and behaves like a file.
 
-use crate::error::StoreError;
-use crate::seam::{DiskFile, ReadAt};
 use parking_lot::{Mutex, RwLock};
+use quoit_seam::{DiskError, DiskFile, ReadAt};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -129,18 +128,18 @@ impl RecentFile {
 }
 
 impl DiskFile for RecentFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, StoreError> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, DiskError> {
         self.file.read_at(buffer, offset)
     }
 
-    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, StoreError> {
+    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, DiskError> {
         if self.read_kept(buffer, offset) {
             return Ok(ReadAt::Kept);
         }
         self.file.read_at_nowait(buffer, offset)
     }
 
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), StoreError> {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
         let written = self.file.write_at(bytes, offset);
         match &written {
             Ok(()) => self.keep(bytes, offset),
@@ -150,15 +149,15 @@ impl DiskFile for RecentFile {
         written
     }
 
-    fn sync(&self) -> Result<(), StoreError> {
+    fn sync(&self) -> Result<(), DiskError> {
         self.file.sync()
     }
 
-    fn size_bytes(&self) -> Result<u64, StoreError> {
+    fn size_bytes(&self) -> Result<u64, DiskError> {
         self.file.size_bytes()
     }
 
-    fn truncate(&self, len: u64) -> Result<(), StoreError> {
+    fn truncate(&self, len: u64) -> Result<(), DiskError> {
         self.forget_from(len);
         self.file.truncate(len)
     }

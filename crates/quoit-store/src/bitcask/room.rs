@@ -4,7 +4,7 @@
 //! last block of a disk could not be opened again after a stop that was not in good order, not even to read.
 
 use crate::error::StoreError;
-use crate::seam::Disk;
+use quoit_seam::Disk;
 
 /// The disk is asked at least once in so many bytes: others may write to it as well.
 const ASKED_EVERY_BYTES: u64 = 4 << 20;
@@ -52,7 +52,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::seam::FaultyDisk;
+    use quoit_seam::FaultyDisk;
 
     #[test]
     fn records_take_what_is_beyond_the_kept_room_and_more_when_there_is_more() {

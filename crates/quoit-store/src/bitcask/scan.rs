@@ -5,8 +5,8 @@ use super::record::{
     self, ALIGNMENT_BYTES, BATCH_PREFIX_BYTES, HEADER_BYTES, Position, RecordHeader, RecordKind,
 };
 use crate::error::StoreError;
-use crate::seam::DiskFile;
 use quoit_planted::PlantedFault;
+use quoit_seam::DiskFile;
 use std::sync::Arc;
 
 /// Bytes read at once, unless a record is larger.

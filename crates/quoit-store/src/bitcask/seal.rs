@@ -4,8 +4,8 @@ use super::candidates::closed_segments;
 use super::store::LogStore;
 use crate::engine::{Access, EngineStats};
 use crate::error::StoreError;
-use crate::seam::{Next, Pace, Unpaced, Worker};
 use crate::store_file::Meta;
+use quoit_seam::{Next, Pace, Unpaced, Worker};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

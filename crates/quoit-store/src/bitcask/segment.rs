@@ -22,7 +22,7 @@
 use super::record::ALIGNMENT_BYTES;
 use crate::error::StoreError;
 use crate::index::{Location, SizeClass};
-use crate::seam::DiskFile;
+use quoit_seam::DiskFile;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;

@@ -1,8 +1,9 @@
 //! Settings of the engine.
 
 use crate::durability::Durability;
-use crate::opening::{LastOpening, OpeningWatch, Unwatched};
+use crate::opening::{OpeningWatch, Unwatched};
 use quoit_model::hash::RingSize;
+use quoit_model::store_opening::LastOpening;
 
 /// When merges may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -15,8 +15,8 @@ use crate::engine::{
 use crate::error::StoreError;
 use crate::index::{IndexEntry, Location};
 use crate::keyfile::KeyListing;
-use crate::seam::give_way;
 use bytes::Bytes;
+use quoit_seam::give_way;
 use std::ops::Range;
 
 /// Bytes of the log that are read at once, unless one record is larger.

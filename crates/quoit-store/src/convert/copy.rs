@@ -7,11 +7,11 @@ use crate::compare::hour_of;
 use crate::engine::{Access, BatchWrite, Engine, Fetch, KeyRange, Record, RecordAt, Ticket};
 use crate::error::StoreError;
 use crate::frame;
-use crate::seam::Clock;
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
+use quoit_seam::Clock;
 
 /// Writes are handed over in batches of about so many bytes and records.
 const BATCH_BYTES: usize = 4 << 20;

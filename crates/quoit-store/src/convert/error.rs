@@ -1,6 +1,7 @@
 //! Errors of a conversion.
 
 use crate::error::StoreError;
+use quoit_seam::DiskError;
 use thiserror::Error;
 
 /// Why a conversion can't go on. The old data is as it was, unless it says otherwise.
@@ -57,4 +58,10 @@ pub enum ConvertError {
     /// The new data counts already.
     #[error("the new data is complete and valid already: finish the conversion instead")]
     TooLate,
+}
+
+impl From<DiskError> for ConvertError {
+    fn from(fault: DiskError) -> Self {
+        Self::Store(fault.into())
+    }
 }

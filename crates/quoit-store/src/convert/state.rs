@@ -2,8 +2,8 @@
 
 use crate::error::StoreError;
 use crate::output::{Output, TEMPORARY_SUFFIX};
-use crate::seam::{Disk, RealDisk};
 use quoit_model::hash::Identity;
+use quoit_seam::{Disk, RealDisk};
 use std::path::Path;
 
 /// The file's name.
@@ -127,7 +127,7 @@ impl ConversionState {
     /// Removes the file, durably.
     pub(super) fn remove(disk: &dyn Disk) -> Result<(), StoreError> {
         disk.remove(STATE_NAME)?;
-        disk.sync_directory()
+        Ok(disk.sync_directory()?)
     }
 }
 

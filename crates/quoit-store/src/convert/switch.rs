@@ -5,9 +5,9 @@ use super::state::{ConversionState, UnderWay};
 use crate::error::StoreError;
 use crate::file_names::META_NAME;
 use crate::marker::{self, UNMARKED_ENGINE};
-use crate::seam::{Disk, RealDisk};
 use crate::store_file::{Meta, MetaFile};
 use quoit_model::hash::{Identity, RingSize};
+use quoit_seam::{Disk, RealDisk};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
 /// Names of the entries of a directory; a directory that does not exist is empty. One that is not
 /// there is empty.
 fn names_in(path: &Path) -> Result<Vec<String>, StoreError> {
-    if path.exists() { RealDisk::open(path)?.list() } else { Ok(Vec::new()) }
+    if path.exists() { Ok(RealDisk::open(path)?.list()?) } else { Ok(Vec::new()) }
 }
 
 /// Whether a name in the directory of a conversion is one of its own.
@@ -86,7 +86,7 @@ fn remove_work(work: &Path) -> Result<(), StoreError> {
 }
 
 fn sync(directory: &Path) -> Result<(), StoreError> {
-    RealDisk::open(directory)?.sync_directory()
+    Ok(RealDisk::open(directory)?.sync_directory()?)
 }
 
 /// Reads the store's metadata from an engine's directory.

@@ -4,9 +4,9 @@ use super::block::{self, BlockAt, read_child};
 use super::entry::{KeyEntry, WriteFacts, decode};
 use super::footer::{FOOTER_BYTES, KeyFileFooter, MAGIC};
 use crate::error::StoreError;
-use crate::seam::{Disk, DiskFile};
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
+use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
 
 /// Bytes that a cursor reads at once: a few blocks.

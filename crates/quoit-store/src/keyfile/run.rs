@@ -4,8 +4,8 @@ use super::entry::{KeyEntry, WriteFacts, decode_whole, decode_whole_key, encode}
 use super::footer::KeyFileFooter;
 use super::writer::KeyFileWriter;
 use crate::error::StoreError;
-use crate::seam::Disk;
 use quoit_model::key::KeyRef;
+use quoit_seam::Disk;
 use std::cmp::Ordering;
 
 /// Collects entries in any order; [`KeyRunBuilder::sort`] makes a [`KeyRun`] of them.

@@ -1,10 +1,10 @@
 use super::*;
 use crate::engine::{KeyRange, RecordMeta};
 use crate::error::StoreError;
-use crate::seam::{Disk, FaultyDisk};
 use proptest::prelude::*;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
+use quoit_seam::{Disk, FaultyDisk};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@ use super::entry::{KeyEntry, WriteFacts, WriteKind, encode};
 use super::footer::{KeyFileFooter, MAGIC};
 use crate::error::StoreError;
 use crate::output::Output;
-use crate::seam::Disk;
 use quoit_model::key::KeyRef;
+use quoit_seam::Disk;
 use std::cmp::Ordering;
 
 /// Writes a key file under a temporary name; [`KeyFileWriter::finish`] gives it its own.

@@ -15,14 +15,14 @@ use crate::engine::{
 use crate::error::StoreError;
 use crate::index::Tag;
 use crate::index_activity::IndexActivity;
-use crate::opening::LastOpening;
-use crate::seam::{Disk, DiskLock};
 use crate::store_file::{Meta, MetaFile};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
+use quoit_model::store_opening::LastOpening;
+use quoit_seam::{Disk, DiskLock};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -64,7 +64,7 @@ impl MultiEngine {
     /// This opening, as of [`BitcaskEngine::opening`](crate::bitcask::BitcaskEngine::opening).
     #[must_use]
     pub fn opening(&self) -> LastOpening {
-        LastOpening::of(self.state.lock().meta.meta())
+        self.state.lock().meta.meta().opening()
     }
 
     /// Counters up to this one may have been given out: those above have not. Durable.

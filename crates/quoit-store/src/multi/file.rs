@@ -8,7 +8,7 @@
 use super::assignments::Assignments;
 use crate::error::StoreError;
 use crate::output::Output;
-use crate::seam::Disk;
+use quoit_seam::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -119,8 +119,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::seam::FaultyDisk;
     use proptest::prelude::*;
+    use quoit_seam::FaultyDisk;
 
     fn kept() -> impl Strategy<Value = RoutesFile> {
         let bytes = || prop::collection::vec(any::<u8>(), 0..4);

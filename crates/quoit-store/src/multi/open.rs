@@ -9,11 +9,11 @@ use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::identity;
 use crate::marker;
-use crate::opening::LastOpening;
-use crate::seam::Disk;
 use crate::store_file::Meta;
 use parking_lot::{Mutex, RwLock};
 use quoit_model::hash::RingSize;
+use quoit_model::store_opening::LastOpening;
+use quoit_seam::Disk;
 use std::sync::Arc;
 
 /// The engine's name.
@@ -80,7 +80,7 @@ impl MultiEngine {
             identity::open(&*disk, settings.entropy)?;
         let intact = engines.iter().all(|named| named.is_intact);
         let last = meta.meta().clone();
-        let known = settings.last_opening.filter(|known| known.is_later_than(&last));
+        let known = settings.last_opening.filter(|known| known.is_later_than(&last.opening()));
         let incarnation = match known {
             // Starts that the node knows nothing of may have had others: a random number lies in between.
             Some(known) => last.incarnation.max(known.incarnation) + 1 + (settings.entropy >> 32),

@@ -200,8 +200,8 @@ mod tests {
     use crate::ordered::open::{EngineKind, StoreOpening};
     use crate::ordered::settings::OrderedSettings;
     use crate::ordered::tree::{ENGINE_FILE, TreeSettings, TreeStore};
-    use crate::seam::{Disk, FaultyDisk, ManualClock};
     use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
+    use quoit_seam::{Disk, FaultyDisk, ManualClock};
     use std::sync::Arc;
 
     const BUCKET: BucketRef<'static> = BucketRef::untyped(b"bucket");

@@ -18,14 +18,14 @@ use crate::engine::{
 use crate::error::StoreError;
 use crate::index::Tag;
 use crate::index_activity::IndexActivity;
-use crate::opening::LastOpening;
-use crate::seam::{Clock, Disk, Execution, RealDisk, WorkerHandle};
 use crate::store_file::Meta;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
+use quoit_model::store_opening::LastOpening;
+use quoit_seam::{Clock, Disk, Execution, RealDisk, WorkerHandle};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -188,7 +188,7 @@ impl OrderedEngine {
     /// store went back in time.
     #[must_use]
     pub fn opening(&self) -> LastOpening {
-        LastOpening::of(self.store.meta.lock().meta())
+        self.store.meta.lock().meta().opening()
     }
 
     /// How often the store was opened and closed. Durable.

@@ -6,7 +6,7 @@
 //! There is nothing in them, so they are removed, and the store is made again.
 
 use crate::error::StoreError;
-use crate::seam::DiskFile;
+use quoit_seam::DiskFile;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;

@@ -25,10 +25,10 @@ use super::value::{HEAD_BYTES, ValueHead, encode_meta, read_meta};
 use crate::error::StoreError;
 use crate::index_page::places_of;
 use crate::output::Output;
-use crate::seam::{Disk, DiskFile};
 use bytes::Bytes;
 use quoit_model::hash::{KeyHash, Partition, PlacementRule};
 use quoit_model::key::KeyRef;
+use quoit_seam::{Disk, DiskFile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -127,7 +127,7 @@ pub(super) fn lost(disk: &dyn Disk) -> Result<Option<String>, StoreError> {
 /// When the disk refuses: the next opening is told again.
 pub(super) fn forget_lost(disk: &dyn Disk) -> Result<(), StoreError> {
     disk.remove(LOST_NAME)?;
-    disk.sync_directory()
+    Ok(disk.sync_directory()?)
 }
 
 struct MendRun {

@@ -15,11 +15,11 @@ use crate::identity;
 use crate::marker;
 use crate::opening::OLDER_THAN_THE_NODE;
 use crate::record_loss::RecordLoss;
-use crate::seam::{Clock, Disk};
 use crate::store_file::{Meta, MetaFile};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::{Partition, RingSize};
+use quoit_seam::{Clock, Disk};
 use std::sync::{Arc, OnceLock};
 
 /// Entries that are read at once.
@@ -169,7 +169,7 @@ fn check_mark(
     settings: &OrderedSettings,
 ) -> Result<Option<RecordLoss>, StoreError> {
     let last = meta.meta().clone();
-    let known = settings.last_opening.filter(|known| known.is_later_than(&last));
+    let known = settings.last_opening.filter(|known| known.is_later_than(&last.opening()));
     let stored = overlay.get(Space::Side, &mark_key())?;
     let found = stored.and_then(|stored| stored[..].try_into().ok()).map_or(0, u64::from_be_bytes);
     let reason = match found {

@@ -1,8 +1,9 @@
 //! Settings that every engine on an ordered store has.
 
 use crate::durability::Durability;
-use crate::opening::{LastOpening, OpeningWatch, Unwatched};
+use crate::opening::{OpeningWatch, Unwatched};
 use quoit_model::hash::RingSize;
+use quoit_model::store_opening::LastOpening;
 
 /// Settings of an engine on an ordered store.
 #[derive(Clone, Copy, Debug)]

@@ -12,11 +12,11 @@ use crate::error::StoreError;
 use crate::expired::after_expiry;
 use crate::found_damage::FoundDamage;
 use crate::index_activity::IndexCounters;
-use crate::seam::{Clock, DiskLock, WorkerHandle};
 use crate::store_file::MetaFile;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use quoit_model::hash::{Identity, Partition};
+use quoit_seam::{Clock, DiskLock, WorkerHandle};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 

@@ -12,10 +12,10 @@ use super::value::{HEAD_BYTES, ValueHead};
 use crate::engine::{Access, RecordAt};
 use crate::error::StoreError;
 use crate::index_page::places_of;
-use crate::seam::{Next, Pace, Worker};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
+use quoit_seam::{Next, Pace, Worker};
 use std::sync::Arc;
 
 /// Records that are removed in one step.

@@ -17,9 +17,9 @@ use crate::engine::{
 };
 use crate::error::StoreError;
 use crate::range::{range_contains, range_start};
-use crate::seam::give_way;
 use bytes::Bytes;
 use quoit_model::key::KeyRef;
+use quoit_seam::give_way;
 use std::cell::{Cell, RefCell};
 
 /// Records of the first piece.

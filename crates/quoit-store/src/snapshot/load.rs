@@ -3,8 +3,8 @@
 use super::format::{FOOTER_BYTES, Footer, HEADER_BYTES, ROW_BYTES, Row, VERSION, header};
 use crate::error::StoreError;
 use crate::index::PartitionIndex;
-use crate::seam::{Disk, DiskFile};
 use parking_lot::Mutex;
+use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

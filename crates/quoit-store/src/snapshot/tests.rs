@@ -2,9 +2,9 @@ use super::format::{FOOTER_BYTES, HEADER_BYTES};
 use super::*;
 use crate::error::StoreError;
 use crate::index::{IndexEntry, Location, PartitionIndex, Tag};
-use crate::seam::{Disk, FaultyDisk};
 use proptest::prelude::*;
 use quoit_model::hash::{Partition, RingSize};
+use quoit_seam::{Disk, FaultyDisk};
 use xxhash_rust::xxh3::xxh3_64;
 
 const NAME: &str = "index.snapshot";

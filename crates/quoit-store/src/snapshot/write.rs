@@ -4,8 +4,8 @@ use super::format::{Footer, MAGIC, Row, VERSION, header};
 use crate::error::StoreError;
 use crate::index::{ENTRY_BYTES, PartitionIndex, Tag};
 use crate::output::Output;
-use crate::seam::Disk;
 use quoit_model::hash::{Partition, RingSize};
+use quoit_seam::Disk;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 /// Entries that are copied while a partition is locked: some 30 microseconds.

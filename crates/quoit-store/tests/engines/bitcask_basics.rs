@@ -2,11 +2,11 @@
 
 use crate::support::{Faulty, Name, keys, put, remove, value};
 use quoit_model::hash::{Identity, Partition};
+use quoit_seam::{RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::engine::{
     Access, BatchWrite, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef, SizeBound,
 };
-use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -3,13 +3,13 @@
 use crate::support;
 use crate::support::{Faulty, Name, get, keys, put, try_put, value};
 use quoit_model::hash::{Identity, Partition, RingSize};
+use quoit_seam::{Next, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, SEAL_WORKER};
 use quoit_store::engine::{
     Access, Applied, Before, Body, Decision, Engine, Fetch, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
-use quoit_store::seam::{Next, RealDisk, SystemClock, Threads};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -494,7 +494,7 @@ fn a_loss_that_is_met_at_every_start_begins_one_incarnation() {
 fn somebody_elses_store_file_is_not_overwritten() {
     let mut store = Faulty::new(SEGMENT_BYTES);
     store.kill();
-    store.disk = quoit_store::seam::FaultyDisk::new(5);
+    store.disk = quoit_seam::FaultyDisk::new(5);
     store.disk.put("STORE", b"a list of shops".to_vec());
     let error = store.open().unwrap_err();
     assert!(error.to_string().contains("STORE"), "{error}");

@@ -2,12 +2,12 @@
 
 use crate::support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
 use crate::support::{Faulty, Name, get, keys, put, remove, value};
+use quoit_seam::Next;
 use quoit_store::bitcask::SNAPSHOT_WORKER;
 use quoit_store::engine::{
     Access, Applied, Before, Decision, Engine, RecordMeta, RecordRef, Transaction,
 };
 use quoit_store::error::StoreError;
-use quoit_store::seam::Next;
 
 #[test]
 fn without_index_entries_there_is_no_file_of_them() {

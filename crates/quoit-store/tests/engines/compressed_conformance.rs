@@ -3,12 +3,12 @@
 use crate::conformance;
 use crate::conformance::{Identities, START_SECS, Subject, ring_size};
 use quoit_model::key::BucketRef;
+use quoit_seam::{FaultyDisk, ManualClock, ManualExecution, Next};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings, SNAPSHOT_WORKER};
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::Engine;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
-use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution, Next};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -83,7 +83,7 @@ impl Compressed {
                 Arc::new(BitcaskEngine::open(disk, clock, execution, settings).unwrap().0)
             }
             Which::Innostore => {
-                let disk: Arc<dyn quoit_store::seam::Disk> = Arc::new(self.disk.clone());
+                let disk: Arc<dyn quoit_seam::Disk> = Arc::new(self.disk.clone());
                 let of_tree = TreeSettings { cache_bytes: 1 << 20, ..Default::default() };
                 let opened =
                     OrderedEngine::open_innostore(&disk, clock, execution, ordered, of_tree);

@@ -5,6 +5,7 @@ use crate::support::{BUCKET, Name, expired, get, put, remove, try_put, value};
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
+use quoit_seam::{FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::{
@@ -13,7 +14,6 @@ use quoit_store::engine::{
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
 use std::sync::Arc;
 
 /// Compresses everything or nothing, and notes whom it was asked about.

@@ -7,6 +7,7 @@ use crate::support::{BUCKET, Name, check_sums, put, try_put};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, Placement, RingSize};
 use quoit_model::key::KeyRef;
+use quoit_seam::{ManualClock, ManualExecution, Next, RealDisk};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SNAPSHOT_WORKER};
 use quoit_store::convert::{Conversion, ConvertError, Notes, UnderWay, under_way};
 use quoit_store::engine::{
@@ -15,7 +16,6 @@ use quoit_store::engine::{
 use quoit_store::engine_of;
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedSettings};
-use quoit_store::seam::{ManualClock, ManualExecution, Next, RealDisk};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

@@ -4,12 +4,12 @@ use crate::support::files::copy;
 use crate::support::indexes::{query_all, try_put_indexed};
 use crate::support::ordered::{ORDERED, open_ordered};
 use crate::support::{get, sync};
-use quoit_store::LastOpening;
+use quoit_model::store_opening::LastOpening;
+use quoit_seam::{ManualClock, ManualExecution, RealDisk};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::{Engine, KeyRange};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedReport, OrderedSettings};
-use quoit_store::seam::{ManualClock, ManualExecution, RealDisk};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -3,10 +3,10 @@
 use crate::support::indexes::{check_indexes, query_all, try_put_indexed};
 use crate::support::ordered::open_ordered;
 use crate::support::{Name, check_sums, put, sync, value};
+use quoit_seam::{RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings};
 use quoit_store::engine::{BatchWrite, Engine, RecordMeta};
 use quoit_store::ordered::{LsmSettings, OrderedSettings};
-use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

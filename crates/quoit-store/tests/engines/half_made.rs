@@ -2,10 +2,10 @@
 
 use crate::support::ordered::open_ordered;
 use crate::support::{try_put, value};
+use quoit_seam::{SystemClock, Threads};
 use quoit_store::engine::{Engine, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
-use quoit_store::seam::{SystemClock, Threads};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;

@@ -3,11 +3,11 @@
 use crate::support::files::copy;
 use crate::support::ordered::{ORDERED, open_ordered};
 use crate::support::{Faulty, put, value};
-use quoit_store::LastOpening;
+use quoit_model::store_opening::LastOpening;
+use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{OpenReport, SNAPSHOT_WORKER};
 use quoit_store::engine::Engine;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedReport, OrderedSettings};
-use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -3,9 +3,9 @@
 use crate::support::ordered::open_ordered;
 use crate::support::{get, mix, try_put};
 use quoit_model::hash::RingSize;
+use quoit_seam::{SystemClock, Threads};
 use quoit_store::engine::{Engine, RecordMeta, WriteFailure};
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, salvage};
-use quoit_store::seam::{SystemClock, Threads};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
+use quoit_seam::ManualClock;
 use quoit_store::engine::{
     Access, BatchWrite, Before, Body, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta,
     RecordRef, Shown,
 };
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::seam::ManualClock;
 use std::sync::Arc;
 
 struct InMemory {

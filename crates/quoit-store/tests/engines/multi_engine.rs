@@ -9,6 +9,7 @@ use crate::conformance::{Identities, START_SECS, Subject, ring_size};
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
+use quoit_seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution, Next};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SNAPSHOT_WORKER};
 use quoit_store::compare::Digests;
 use quoit_store::engine::{
@@ -19,7 +20,6 @@ use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::multi::{Assignments, MultiEngine, MultiSettings, NamedEngine, Routing};
 use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
-use quoit_store::seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution, Next};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 

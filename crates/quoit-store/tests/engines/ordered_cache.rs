@@ -4,11 +4,11 @@
 use crate::support::ordered::open_ordered;
 use crate::support::{Name, put, remove, value};
 use quoit_model::hash::Identity;
+use quoit_seam::{Execution, ManualExecution, SystemClock, Threads};
 use quoit_store::engine::{
     Access, Applied, Before, Decision, Engine, Fetch, RecordMeta, SizeBound,
 };
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
-use quoit_store::seam::{Execution, ManualExecution, SystemClock, Threads};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,13 +6,13 @@ use crate::support::ordered::open_ordered;
 use crate::support::{Name, mix, try_put};
 use bytes::Bytes;
 use quoit_model::key::KeyRef;
+use quoit_seam::{ManualClock, ManualExecution};
 use quoit_store::engine::{
     Access, Engine, Fetch, KeyRange, RecordAt, RecordMeta, RecordPlace, RecordVisitor, RecordWalk,
     Visited,
 };
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
-use quoit_store::seam::{ManualClock, ManualExecution};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

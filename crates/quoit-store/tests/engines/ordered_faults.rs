@@ -4,6 +4,7 @@ use crate::support::indexes::{check_indexes, indexed, query_all, try_put_indexed
 use crate::support::ordered::open_ordered;
 use crate::support::{Name, check_sums, get, keys, put, remove, try_put, value};
 use quoit_model::hash::RingSize;
+use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, RealDisk};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::{
     Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, RecordMeta, RecordRef, Ticket,
@@ -13,7 +14,6 @@ use quoit_store::index::Tag;
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, TreeSettings, WRITE_WORKER,
 };
-use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, RealDisk};
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Poll, Waker};

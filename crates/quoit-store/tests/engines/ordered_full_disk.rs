@@ -3,10 +3,10 @@
 
 use crate::support::ordered::open_ordered;
 use crate::support::{check_sums, try_put, value};
+use quoit_seam::{SystemClock, Threads};
 use quoit_store::engine::{Engine, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
-use quoit_store::seam::{SystemClock, Threads};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;

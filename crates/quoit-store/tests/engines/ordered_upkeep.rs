@@ -4,11 +4,11 @@ use crate::support::indexes::{query_all, try_put_indexed};
 use crate::support::ordered::open_ordered;
 use crate::support::{check_sums, expired, keys, put, try_put};
 use quoit_model::hash::{Partition, RingSize};
+use quoit_seam::{ManualClock, ManualExecution, Next};
 use quoit_store::engine::{Engine, RecordMeta};
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedSettings, UPKEEP_WORKER, WRITE_WORKER,
 };
-use quoit_store::seam::{ManualClock, ManualExecution, Next};
 use std::sync::Arc;
 
 const ENGINES: [&str; 3] = ["leveldb", "leveled", "innostore"];

@@ -8,13 +8,13 @@ use crate::support::{check_sums, get, mix, remove, sync, try_put};
 use bytes::Bytes;
 use quoit_model::hash::RingSize;
 use quoit_model::object::Object;
+use quoit_seam::{ManualClock, ManualExecution};
 use quoit_store::engine::{Engine, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, RecordFate, SalvageEvent, Salvaged,
     salvage,
 };
-use quoit_store::seam::{ManualClock, ManualExecution};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,13 +3,13 @@
 
 use crate::support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
 use crate::support::{Faulty, Name, check_sums, get, mix, put};
+use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next};
 use quoit_store::bitcask::SNAPSHOT_WORKER;
 use quoit_store::engine::{
     Access, Applied, Before, Decision, Engine, KeyRange, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{OrderedEngine, OrderedReport, OrderedSettings, TreeSettings};
-use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 

@@ -6,9 +6,9 @@ use super::{EnginePlace, FoundLoss, OnDisk, durability, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit::config::Settings;
 use quoit_model::hash::RingSize;
+use quoit_seam::{Clock, RealDisk, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergePolicy, MergeSettings};
 use quoit_store::engine::Engine;
-use quoit_store::seam::{Clock, RealDisk, Threads};
 use std::sync::Arc;
 
 pub(super) fn open(
@@ -108,8 +108,8 @@ pub(super) mod tests {
     use quoit::config::{self, Sources};
     use quoit_model::hash::{KeyHash, PlacementRule};
     use quoit_model::key::BucketRef;
+    use quoit_seam::SystemClock;
     use quoit_store::engine::{Access, Before, Decision, RecordAt, RecordMeta, RecordRef};
-    use quoit_store::seam::SystemClock;
     use std::path::Path;
 
     /// Writes a record of 500 bytes, for the default number of partitions.

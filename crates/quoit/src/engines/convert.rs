@@ -4,10 +4,10 @@ use super::{EnginePlace, OnDisk, directory, open_one};
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_model::hash::RingSize;
+use quoit_seam::{Clock, SystemClock};
 use quoit_store::convert::{Conversion, Notes, Progress, UnderWay, note_loss, under_way};
 use quoit_store::engine::Engine;
-use quoit_store::engine_of;
-use quoit_store::seam::{Clock, RealDisk, SystemClock};
+use quoit_store::engine_in;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -248,7 +248,7 @@ impl ConversionPlan<'_> {
     fn named_engine(&self, name: &str) -> Result<Storage> {
         let path = self.base().join(name);
         let found = match is_plain(name) && path.is_dir() {
-            true => RealDisk::open(&path).and_then(|disk| engine_of(&disk))?,
+            true => engine_in(&path)?,
             false => None,
         };
         let Some(found) = found else {
@@ -263,12 +263,8 @@ impl ConversionPlan<'_> {
 
     /// In words, what can be named as one of several engines.
     fn choice(&self) -> String {
-        let is_engine = |path: &Path| {
-            path.is_dir()
-                && RealDisk::open(path)
-                    .and_then(|disk| engine_of(&disk))
-                    .is_ok_and(|found| found.is_some())
-        };
+        let is_engine =
+            |path: &Path| path.is_dir() && engine_in(path).is_ok_and(|found| found.is_some());
         let entries = std::fs::read_dir(self.base()).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path()).filter(|path| is_engine(path));
         let mut names: Vec<_> = paths

@@ -2,8 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use quoit::config::Storage;
-use quoit_store::engine_of;
-use quoit_store::seam::RealDisk;
+use quoit_store::engine_in;
 use std::path::{Path, PathBuf};
 
 /// The directory of an engine in the data directory.
@@ -17,7 +16,7 @@ pub(super) fn with_data(data_dir: &Path) -> Result<Vec<Storage>> {
     for storage in Storage::ALL {
         let directory = of(data_dir, storage);
         if storage != Storage::Memory && directory.exists() {
-            let engine = RealDisk::open(&directory).and_then(|disk| engine_of(&disk));
+            let engine = engine_in(&directory);
             if engine.context("looking into the data directory")?.is_some() {
                 found.push(storage);
             }

@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use quoit::config::Settings;
 use quoit_core::{DotSequence, Unreserved};
 use quoit_model::hash::RingSize;
+use quoit_seam::Clock;
 use quoit_store::bitcask::RecordLoss;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::seam::Clock;
 use std::sync::Arc;
 
 pub(super) fn open(

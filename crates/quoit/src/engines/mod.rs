@@ -19,11 +19,11 @@ use quoit::config::{Settings, Storage};
 use quoit_cluster::ControlPlane;
 use quoit_core::DotSequence;
 use quoit_model::hash::RingSize;
-use quoit_store::LastOpening;
+use quoit_model::store_opening::LastOpening;
+use quoit_seam::Clock;
 use quoit_store::bitcask::{Durability, RecordLoss};
 use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
-use quoit_store::seam::Clock;
 use std::path::Path;
 use std::sync::Arc;
 

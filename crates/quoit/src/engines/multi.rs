@@ -7,12 +7,12 @@ use super::{EnginePlace, FoundLoss, OnDisk, memory, open_noted};
 use anyhow::{Context, Result, bail};
 use quoit::config::{NamedStorage, Settings, Storage};
 use quoit_cluster::ControlPlane;
+use quoit_seam::{Clock, RealDisk};
 use quoit_store::engine::Engine;
 use quoit_store::multi::{
     Assignments, MultiEngine, MultiSettings, NamedEngine, Routing, engines_in_use,
 };
-use quoit_store::seam::{Clock, RealDisk};
-use quoit_store::{engine_of, is_set_aside};
+use quoit_store::{engine_in, is_set_aside};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ fn refuse_other_data(
         if is_set_aside(&name) {
             continue;
         }
-        let found = RealDisk::open(&path).and_then(|disk| engine_of(&disk));
+        let found = engine_in(&path);
         let found = found.context("looking into the data directory");
         let found = found.map_err(|error| with_remedy(error, &path, control))?;
         let Some(found) = found else { continue };

@@ -5,10 +5,10 @@ use super::watch::OPENING;
 use super::{EnginePlace, FoundLoss, OnDisk, durability, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit::config::Settings;
+use quoit_seam::{Clock, Disk, RealDisk, Threads};
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, TreeSettings,
 };
-use quoit_store::seam::{Clock, Disk, RealDisk, Threads};
 use std::sync::Arc;
 
 pub(super) fn open_leveldb(

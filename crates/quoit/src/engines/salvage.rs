@@ -4,11 +4,11 @@ use super::{EnginePlace, OnDisk, convert, directory, open_one};
 use anyhow::{Context, Result, anyhow, bail};
 use quoit::config::{Settings, Storage};
 use quoit_cluster::ControlPlane;
+use quoit_seam::{Clock, SystemClock};
 use quoit_store::convert::note_loss;
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{SalvageEvent, Salvaged, salvage};
-use quoit_store::seam::{Clock, RealDisk, SystemClock};
-use quoit_store::{SalvageWork, engine_of, needs_salvage_to_finish, set_aside};
+use quoit_store::{SalvageWork, engine_in, needs_salvage_to_finish, set_aside};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -247,7 +247,7 @@ fn one_of_several(
     if let Some(named) = settings.named_storages().into_iter().find(|named| named.name == name) {
         return Ok((directory, named.storage, named.settings));
     }
-    let told = RealDisk::open(&directory).and_then(|disk| engine_of(&disk)).ok().flatten();
+    let told = engine_in(&directory).ok().flatten();
     match told.as_deref().and_then(Storage::named) {
         Some(storage) => Ok((directory, storage, settings.clone())),
         None => bail!(

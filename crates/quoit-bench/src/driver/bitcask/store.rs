@@ -4,12 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use quoit_seam::{Execution, Next, RealDisk, SystemClock, Threads, Unpaced, Worker, WorkerHandle};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability, MERGE_WORKER};
 use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
-use quoit_store::seam::{
-    Execution, Next, RealDisk, SystemClock, Threads, Unpaced, Worker, WorkerHandle,
-};
 
 use super::settings::StoreSettings;
 use crate::driver::engine::RING_SIZE;

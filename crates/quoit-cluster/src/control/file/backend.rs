@@ -1,14 +1,14 @@
 //! `redb`'s file over the seam of the disk.
 
 use quoit_planted::planted;
-use quoit_store::error::StoreError;
-use quoit_store::seam::DiskFile;
+use quoit_seam::DiskError;
+use quoit_seam::DiskFile;
 use redb::StorageBackend;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// One file of a [`Disk`](quoit_store::seam::Disk) as `redb` wants it.
+/// One file of a [`Disk`](quoit_seam::Disk) as `redb` wants it.
 pub(super) struct Backend {
     pub(super) file: Arc<dyn DiskFile>,
 }
@@ -20,9 +20,9 @@ impl fmt::Debug for Backend {
 }
 
 /// The error as the system's own, with its words.
-pub(super) fn io_error(error: StoreError) -> io::Error {
+pub(super) fn io_error(error: DiskError) -> io::Error {
     match error {
-        StoreError::DiskFull { .. } => io::Error::new(io::ErrorKind::StorageFull, error),
+        DiskError::DiskFull { .. } => io::Error::new(io::ErrorKind::StorageFull, error),
         error => io::Error::other(error),
     }
 }

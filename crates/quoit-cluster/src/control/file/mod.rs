@@ -13,9 +13,9 @@ pub(crate) use rows::{Applied, CommitError};
 use crate::error::OpenError;
 use backend::{Backend, io_error};
 use parking_lot::RwLock;
-use quoit_store::error::StoreError;
-use quoit_store::rented;
-use quoit_store::seam::Disk;
+use quoit_seam::Disk;
+use quoit_seam::DiskError;
+use quoit_seam::rented;
 use redb::{Builder, Database, DatabaseError, StorageError, TableDefinition, WriteTransaction};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -182,10 +182,10 @@ fn open_error(path: &Path, error: DatabaseError) -> OpenError {
 }
 
 /// Why the directory cannot be taken.
-pub(crate) fn lock_error(disk: &dyn Disk, error: StoreError) -> OpenError {
+pub(crate) fn lock_error(disk: &dyn Disk, error: DiskError) -> OpenError {
     let path = Path::new(&disk.path()).join(FILE_NAME);
     match error {
-        StoreError::Locked { .. } => OpenError::InUse { path },
+        DiskError::Locked { .. } => OpenError::InUse { path },
         error => OpenError::Io { path, fault: io_error(error) },
     }
 }

@@ -18,8 +18,8 @@ use crate::members::Members;
 use crate::state::State;
 use openraft::entry::RaftPayload as _;
 use prost::Message;
+use quoit_model::store_opening::LastOpening;
 use quoit_planted::planted;
-use quoit_store::LastOpening;
 use quoit_wire::internode::control::{
     Ballot, ClusterMessage, LogEntry, Position, StoredElectorate,
 };

@@ -25,7 +25,7 @@ use crate::{
     Settings, State, seed_elections,
 };
 use quoit_model::hash::Partition;
-use quoit_store::seam::FaultyDisk;
+use quoit_seam::FaultyDisk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

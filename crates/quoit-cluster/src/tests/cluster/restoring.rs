@@ -3,7 +3,7 @@
 use super::*;
 use crate::tests::{untyped, updates};
 use crate::{ClusterId, RecoverError, RestoreRole, look_at_copy, restore};
-use quoit_store::LastOpening;
+use quoit_model::store_opening::LastOpening;
 use serde_json::json;
 
 const EPOCH: ClusterId = ClusterId([7; 16]);

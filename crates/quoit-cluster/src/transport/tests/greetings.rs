@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::transport::NodeClock;
-use quoit_store::seam::ManualClock;
+use quoit_seam::ManualClock;
 use quoit_wire::internode::{VERSION_MAX, VersionRange, code};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

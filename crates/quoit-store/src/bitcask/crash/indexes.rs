@@ -2,13 +2,13 @@
 
 use crate::engine::Engine;
 use crate::error::StoreError;
-use crate::seam::Random;
 use bytes::Bytes;
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::codec::OBJECT_FORMAT_1;
 use quoit_model::key::BucketRef;
 use quoit_model::object::{IndexEntry, IndexTerm, Object, Sibling};
 use quoit_model::secondary_index::{IndexPosition, IndexRange, index_entries_of};
+use quoit_seam::Random;
 use std::collections::BTreeSet;
 
 const FIELD: &[u8] = b"n_int";

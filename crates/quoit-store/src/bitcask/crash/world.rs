@@ -7,10 +7,10 @@ use crate::engine::{
     RecordRef, Ticket,
 };
 use crate::error::StoreError;
-use crate::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next, Random};
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
+use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next, Random};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -285,7 +285,7 @@ impl Hands {
         }
         let mut value = self.operation.to_be_bytes().to_vec();
         let mut filler = Random(self.operation);
-        value.extend((0..size).map(|_| filler.next() as u8));
+        value.extend((0..size).map(|_| filler.number() as u8));
         value
     }
 

@@ -8,9 +8,9 @@ use crate::engine::Access;
 use crate::error::StoreError;
 use crate::index::{IndexEntry, Tag};
 use crate::index_page::places_of;
-use crate::seam::Pace;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
+use quoit_seam::Pace;
 use std::sync::atomic::Ordering;
 
 /// Bytes that are read between two pauses.

@@ -5,9 +5,9 @@ use crate::error::StoreError;
 use crate::ordered::{
     Figures, OrderedStore, PendingWrites, Space, TreeFile, TreeSettings, TreeStore, Visit,
 };
-use crate::seam::Disk;
 use bytes::Bytes;
 use parking_lot::RwLock;
+use quoit_seam::Disk;
 use std::sync::Arc;
 
 /// Memory for pages of the tree, in bytes.

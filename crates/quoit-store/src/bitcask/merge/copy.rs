@@ -16,11 +16,11 @@ use crate::error::StoreError;
 use crate::expired::after_expiry;
 use crate::index::{IndexEntry, Location, SizeClass, Tag};
 use crate::keyfile::KeyFile;
-use crate::seam::Pace;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_planted::PlantedFault;
+use quoit_seam::Pace;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

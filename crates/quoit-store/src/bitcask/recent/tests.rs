@@ -1,6 +1,6 @@
 use super::*;
-use crate::seam::{Disk, FaultyDisk};
 use proptest::prelude::*;
+use quoit_seam::{Disk, FaultyDisk};
 
 fn file(chunk_bytes: usize, chunk_count_max: usize) -> (Arc<dyn DiskFile>, Arc<dyn DiskFile>) {
     let plain = FaultyDisk::new(1).open("file", true).expect("a new disk takes a file");

@@ -12,11 +12,11 @@
 //! Behind a damaged header the next header that is whole is looked for.
 
 use super::Unread;
-use crate::rented;
 use bytes::Bytes;
 use lsm_tree::table::block::decoder::ParsedItem;
 use lsm_tree::table::{Block, DataBlock};
 use lsm_tree::{CompressionType, InternalValue, ValueType};
+use quoit_seam::rented;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;

@@ -10,8 +10,8 @@ use super::{SalvageSink, Source, Unread, whole_record};
 use crate::error::StoreError;
 use crate::ordered::backend::Space;
 use crate::ordered::tree::{ENGINE_FILE, Take, TreeWalk, visit_leaves, with_saved_header};
-use crate::seam::{Disk, DiskFile};
 use bytes::Bytes;
+use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
 
 /// The file of a store that no process has open.

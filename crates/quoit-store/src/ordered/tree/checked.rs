@@ -18,8 +18,8 @@
 use super::header::{HEADER_BYTES, TreeHeader};
 use super::sums::{BLOCK_BYTES, ChecksumTable, PIECE_SUMS, SumsFile, UNKNOWN, sum_of};
 use crate::error::StoreError;
-use crate::seam::{Disk, DiskFile};
 use parking_lot::{Mutex, RwLock};
+use quoit_seam::{Disk, DiskFile};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,7 +118,7 @@ impl CheckedFile {
     }
 
     pub(super) fn size_bytes(&self) -> Result<u64, StoreError> {
-        self.file.size_bytes()
+        Ok(self.file.size_bytes()?)
     }
 
     /// Reads blocks, or a part of the header.
@@ -156,7 +156,7 @@ impl CheckedFile {
             let mut unsaved = self.unsaved.lock();
             let start = offset as usize;
             unsaved.header.0[start..start + data.len()].copy_from_slice(data);
-            return self.file.write_at(data, offset);
+            return Ok(self.file.write_at(data, offset)?);
         };
         self.file.write_at(data, offset)?;
         let mut unsaved = self.unsaved.lock();
@@ -185,7 +185,7 @@ impl CheckedFile {
     /// Makes what was written durable. A header that stands for a new state counts from now on.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         if self.is_learning() {
-            return self.file.sync();
+            return Ok(self.file.sync()?);
         }
         let (is_written, header) = {
             let mut unsaved = self.unsaved.lock();

@@ -25,7 +25,7 @@
 
 use super::header::{HEADER_BYTES, TreeHeader};
 use crate::error::StoreError;
-use crate::seam::DiskFile;
+use quoit_seam::DiskFile;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
@@ -84,7 +84,7 @@ impl SumsFile {
 
     /// Forgets everything.
     pub(super) fn clear(&mut self) -> Result<(), StoreError> {
-        self.file.truncate(0)
+        Ok(self.file.truncate(0)?)
     }
 
     /// Reads what was saved last; `None` where no slot is whole.

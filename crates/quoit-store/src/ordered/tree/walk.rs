@@ -8,7 +8,7 @@
 use super::header::{HEADER_BYTES, TreeHeader};
 use super::sums::BLOCK_BYTES;
 use crate::error::StoreError;
-use crate::seam::DiskFile;
+use quoit_seam::DiskFile;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_128;
 

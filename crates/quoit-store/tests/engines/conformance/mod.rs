@@ -19,10 +19,10 @@ use program::steps;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
+use quoit_seam::ManualClock;
 use quoit_store::engine::{
     Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef,
 };
-use quoit_store::seam::ManualClock;
 
 /// Partitions of the engines under test.
 pub const RING_SIZE: u16 = 8;

@@ -5,11 +5,11 @@ use super::{Identities, START_SECS, Subject, ring_size};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
+use quoit_seam::Clock;
 use quoit_store::engine::{
     Access, Applied, BatchWrite, Before, Body, Decision, Engine, FRONT_BYTES, Fetch, Interrupted,
     KeyRange, Record, RecordAt, RecordMeta, RecordPlace, RecordRef, Shown, Ticket,
 };
-use quoit_store::seam::Clock;
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
 

@@ -6,10 +6,10 @@ use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::hash::Identity;
 use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::{Metadata, Object};
+use quoit_seam::{Clock, ManualClock};
 use quoit_store::engine::{
     Access, Applied, Before, Decision, Engine, Fetch, Record, RecordMeta, RecordRef,
 };
-use quoit_store::seam::{Clock, ManualClock};
 
 const LIFE_SECS: u32 = 100;
 

@@ -7,6 +7,7 @@ pub mod ordered;
 
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
+use quoit_seam::{FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::compare::{Digests, Leaf, compared_digest, hour_of};
 use quoit_store::engine::{
@@ -15,7 +16,6 @@ use quoit_store::engine::{
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
-use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -219,7 +219,7 @@ impl Faulty {
     }
 
     pub fn names(&self) -> Vec<String> {
-        quoit_store::seam::Disk::list(&self.disk).unwrap()
+        quoit_seam::Disk::list(&self.disk).unwrap()
     }
 
     /// Names of the segments that have records.

@@ -1,10 +1,10 @@
 //! The engines on ordered stores, by their names.
 
+use quoit_seam::{Clock, Disk, Execution, RealDisk};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, TreeSettings,
 };
-use quoit_store::seam::{Clock, Disk, Execution, RealDisk};
 use std::path::Path;
 use std::sync::Arc;
 

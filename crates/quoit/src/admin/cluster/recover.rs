@@ -4,7 +4,7 @@ use crate::admin::print;
 use crate::config_command::Format;
 use anyhow::{Context, Result};
 use clap::Args;
-use quoit_store::seam::RealDisk;
+use quoit_seam::RealDisk;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use crate::config_command::Format;
 use anyhow::{Context, Result};
 use clap::Args;
 use quoit_cluster::{ClusterId, RestoreRole, Restored, look_at_copy, restore};
-use quoit_store::seam::{Disk, RealDisk};
+use quoit_seam::{Disk, RealDisk};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;

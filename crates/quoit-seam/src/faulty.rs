@@ -1,17 +1,18 @@
 //! A disk in memory that does what real ones do on bad days.
 
+mod random;
 mod unsynced;
 
-use super::clock::ManualClock;
-use super::disk::{Disk, DiskFile, DiskLock, ReadAt};
-use crate::error::StoreError;
+use crate::clock::ManualClock;
+use crate::disk::{Disk, DiskFile, DiskLock, ReadAt};
+use crate::error::DiskError;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use unsynced::{FileState, NameChange, UnsyncedChange};
 
-pub(crate) use unsynced::Random;
+pub use random::Random;
 
 /// A data directory in memory, with faults on demand. Everything random follows from its seed.
 ///
@@ -180,7 +181,7 @@ impl FaultyDisk {
         &self,
         what: &'static str,
         name: &str,
-    ) -> Result<MutexGuard<'_, FaultyState>, StoreError> {
+    ) -> Result<MutexGuard<'_, FaultyState>, DiskError> {
         let mut state = self.state.lock();
         if state.boot != self.boot {
             return Err(failed(what, name, "the machine was restarted"));
@@ -199,12 +200,12 @@ impl FaultyDisk {
     }
 }
 
-fn failed(action: &'static str, path: &str, reason: &str) -> StoreError {
-    StoreError::Io { action, path: path.to_owned(), reason: reason.to_owned() }
+fn failed(action: &'static str, path: &str, reason: &str) -> DiskError {
+    DiskError::Io { action, path: path.to_owned(), reason: reason.to_owned() }
 }
 
 impl Disk for FaultyDisk {
-    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, StoreError> {
+    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, DiskError> {
         let mut state = self.running("open", name)?;
         let number = match (state.names.get(name), create_new) {
             (Some(number), false) => *number,
@@ -222,11 +223,11 @@ impl Disk for FaultyDisk {
         Ok(self.handle(name, number))
     }
 
-    fn list(&self) -> Result<Vec<String>, StoreError> {
+    fn list(&self) -> Result<Vec<String>, DiskError> {
         Ok(self.running("list", "faulty disk")?.names.keys().cloned().collect())
     }
 
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
         let mut state = self.running("remove", name)?;
         if !state.names.contains_key(name) {
             return Err(failed("remove", name, "no such file"));
@@ -235,7 +236,7 @@ impl Disk for FaultyDisk {
         Ok(())
     }
 
-    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
         let mut state = self.running("rename", from)?;
         if !state.names.contains_key(from) {
             return Err(failed("rename", from, "no such file"));
@@ -244,7 +245,7 @@ impl Disk for FaultyDisk {
         Ok(())
     }
 
-    fn sync_directory(&self) -> Result<(), StoreError> {
+    fn sync_directory(&self) -> Result<(), DiskError> {
         let mut state = self.running("sync directory", "faulty disk")?;
         if !state.faults.forgets_syncs {
             state.name_changes.clear();
@@ -253,10 +254,10 @@ impl Disk for FaultyDisk {
         Ok(())
     }
 
-    fn lock(&self) -> Result<Box<dyn DiskLock>, StoreError> {
+    fn lock(&self) -> Result<Box<dyn DiskLock>, DiskError> {
         let mut state = self.running("lock", "faulty disk")?;
         if state.locked {
-            return Err(StoreError::Locked { path: self.path() });
+            return Err(DiskError::Locked { path: self.path() });
         }
         state.locked = true;
         Ok(Box::new(FaultyLock { disk: self.clone() }))
@@ -294,13 +295,13 @@ struct FaultyFile {
 }
 
 impl FaultyFile {
-    fn state(&self, what: &'static str) -> Result<MutexGuard<'_, FaultyState>, StoreError> {
+    fn state(&self, what: &'static str) -> Result<MutexGuard<'_, FaultyState>, DiskError> {
         self.disk.running(what, &self.name)
     }
 }
 
 impl DiskFile for FaultyFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, StoreError> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, DiskError> {
         let mut state = self.state("read")?;
         if state.faults.failing_reads > 0 {
             state.faults.failing_reads -= 1;
@@ -316,7 +317,7 @@ impl DiskFile for FaultyFile {
         Ok(count)
     }
 
-    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, StoreError> {
+    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, DiskError> {
         let mut state = self.state("read")?;
         let one_in = state.faults.would_block_one_in;
         if one_in > 0 && state.random.below(one_in) == 0 {
@@ -326,7 +327,7 @@ impl DiskFile for FaultyFile {
         self.read_at(buffer, offset).map(ReadAt::Read)
     }
 
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), StoreError> {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
         let mut state = self.state("write")?;
         if state.file(self.number).is_bad(offset, bytes.len()) {
             return Err(failed("write", &self.name, "a bad sector"));
@@ -344,13 +345,13 @@ impl DiskFile for FaultyFile {
         state.file(self.number).write(&bytes[..part], offset);
         if is_full {
             let size_bytes = bytes.len() as u64;
-            return Err(StoreError::DiskFull { path: self.name.clone(), size_bytes });
+            return Err(DiskError::DiskFull { path: self.name.clone(), size_bytes });
         }
         state.faults.failing_writes -= 1;
         Err(failed("write", &self.name, "input/output error"))
     }
 
-    fn sync(&self) -> Result<(), StoreError> {
+    fn sync(&self) -> Result<(), DiskError> {
         let mut state = self.state("sync")?;
         if let Some((clock, us)) = &state.faults.sync_takes_us {
             clock.advance_us(*us);
@@ -368,15 +369,15 @@ impl DiskFile for FaultyFile {
         Ok(())
     }
 
-    fn size_bytes(&self) -> Result<u64, StoreError> {
+    fn size_bytes(&self) -> Result<u64, DiskError> {
         Ok(self.state("inspect")?.file(self.number).size())
     }
 
-    fn truncate(&self, len: u64) -> Result<(), StoreError> {
+    fn truncate(&self, len: u64) -> Result<(), DiskError> {
         let mut state = self.state("truncate")?;
         let grows = len.saturating_sub(state.file(self.number).size());
         if grows > state.room_bytes() {
-            return Err(StoreError::DiskFull { path: self.name.clone(), size_bytes: grows });
+            return Err(DiskError::DiskFull { path: self.name.clone(), size_bytes: grows });
         }
         let file = state.file(self.number);
         file.bytes.resize(len as usize, 0);

@@ -1,5 +1,6 @@
 //! Changes that a crash may lose: those of files and of names that no sync has covered.
 
+use super::random::Random;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -123,32 +124,5 @@ fn write_sectors(target: &mut Vec<u8>, bytes: &[u8], offset: u64, random: &mut R
             write(target, sector, start);
         }
         start = next;
-    }
-}
-
-/// Sebastiano Vigna's SplitMix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`, which is not 0.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    /// How many of `count` things survive: none, all, or any number.
-    pub(super) fn part_of(&mut self, count: usize) -> usize {
-        match self.below(4) {
-            0 => 0,
-            1 => count,
-            _ => self.below(count as u64 + 1) as usize,
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! A directory of the operating system.
 
-use super::disk::{Disk, DiskFile, DiskLock, ReadAt};
-use crate::error::StoreError;
+use crate::disk::{Disk, DiskFile, DiskLock, ReadAt};
+use crate::error::DiskError;
 use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -27,7 +27,7 @@ impl RealDisk {
     /// # Errors
     ///
     /// When the directory can't be made, is not a directory or can't be written to.
-    pub fn open(directory: impl Into<PathBuf>) -> Result<Self, StoreError> {
+    pub fn open(directory: impl Into<PathBuf>) -> Result<Self, DiskError> {
         let directory = directory.into();
         std::fs::create_dir_all(&directory)
             .map_err(|error| failed("create directory", &directory, 0, &error))?;
@@ -39,18 +39,18 @@ impl RealDisk {
     }
 }
 
-fn failed(action: &'static str, path: &Path, size_bytes: u64, error: &io::Error) -> StoreError {
+fn failed(action: &'static str, path: &Path, size_bytes: u64, error: &io::Error) -> DiskError {
     let path = path.display().to_string();
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            StoreError::DiskFull { path, size_bytes }
+            DiskError::DiskFull { path, size_bytes }
         }
-        _ => StoreError::Io { action, path, reason: error.to_string() },
+        _ => DiskError::Io { action, path, reason: error.to_string() },
     }
 }
 
 impl Disk for RealDisk {
-    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, StoreError> {
+    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, DiskError> {
         let path = self.path_of(name);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(create_new);
@@ -65,7 +65,7 @@ impl Disk for RealDisk {
         Ok(Arc::new(RealFile { file, path, nowait: Arc::clone(&self.nowait) }))
     }
 
-    fn list(&self) -> Result<Vec<String>, StoreError> {
+    fn list(&self) -> Result<Vec<String>, DiskError> {
         let failed = |error: io::Error| failed("list", &self.directory, 0, &error);
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.directory).map_err(failed)? {
@@ -77,23 +77,23 @@ impl Disk for RealDisk {
         Ok(names)
     }
 
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
         let path = self.path_of(name);
         std::fs::remove_file(&path).map_err(|error| failed("remove", &path, 0, &error))
     }
 
-    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
         let (from, to) = (self.path_of(from), self.path_of(to));
         std::fs::rename(&from, &to).map_err(|error| failed("rename", &from, 0, &error))
     }
 
-    fn sync_directory(&self) -> Result<(), StoreError> {
+    fn sync_directory(&self) -> Result<(), DiskError> {
         File::open(&self.directory)
             .and_then(|directory| directory.sync_all())
             .map_err(|error| failed("sync directory", &self.directory, 0, &error))
     }
 
-    fn lock(&self) -> Result<Box<dyn DiskLock>, StoreError> {
+    fn lock(&self) -> Result<Box<dyn DiskLock>, DiskError> {
         let path = self.path_of(LOCK_NAME);
         let file = OpenOptions::new()
             .read(true)
@@ -104,7 +104,7 @@ impl Disk for RealDisk {
             .map_err(|error| failed("open", &path, 0, &error))?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(RealLock { _file: file })),
-            Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: self.path() }),
+            Err(TryLockError::WouldBlock) => Err(DiskError::Locked { path: self.path() }),
             Err(TryLockError::Error(error)) => Err(failed("lock", &path, 0, &error)),
         }
     }
@@ -133,7 +133,7 @@ struct RealFile {
 }
 
 impl DiskFile for RealFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, StoreError> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, DiskError> {
         let mut done = 0;
         while done < buffer.len() {
             match self.file.read_at(&mut buffer[done..], offset + done as u64) {
@@ -146,7 +146,7 @@ impl DiskFile for RealFile {
         Ok(done)
     }
 
-    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, StoreError> {
+    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, DiskError> {
         while self.nowait.load(Ordering::Relaxed) {
             let mut slices = [IoSliceMut::new(buffer)];
             match rustix::io::preadv2(&self.file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
@@ -162,23 +162,23 @@ impl DiskFile for RealFile {
         self.read_at(buffer, offset).map(ReadAt::Read)
     }
 
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), StoreError> {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
         self.file
             .write_all_at(bytes, offset)
             .map_err(|error| failed("write", &self.path, bytes.len() as u64, &error))
     }
 
-    fn sync(&self) -> Result<(), StoreError> {
+    fn sync(&self) -> Result<(), DiskError> {
         self.file.sync_data().map_err(|error| failed("sync", &self.path, 0, &error))
     }
 
-    fn size_bytes(&self) -> Result<u64, StoreError> {
+    fn size_bytes(&self) -> Result<u64, DiskError> {
         let metadata =
             self.file.metadata().map_err(|error| failed("inspect", &self.path, 0, &error))?;
         Ok(metadata.len())
     }
 
-    fn truncate(&self, len: u64) -> Result<(), StoreError> {
+    fn truncate(&self, len: u64) -> Result<(), DiskError> {
         self.file.set_len(len).map_err(|error| failed("truncate", &self.path, 0, &error))
     }
 }

@@ -1,6 +1,6 @@
 //! Files and directories.
 
-use crate::error::StoreError;
+use crate::error::DiskError;
 use std::sync::Arc;
 
 /// Outcome of a positioned read.
@@ -19,22 +19,22 @@ pub enum ReadAt {
 /// One open file. Handles stay readable after the file was removed from its directory.
 pub trait DiskFile: Send + Sync {
     /// Reads at `offset` until `buffer` is full or the file ends; waits for the device.
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, StoreError>;
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, DiskError>;
 
     /// As `read_at`, but gives up with `WouldBlock` instead of waiting for the device.
-    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, StoreError>;
+    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, DiskError>;
 
     /// Writes all of `bytes` at `offset`. After an error any part of them may have been written.
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), StoreError>;
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError>;
 
     /// Makes the file's bytes and length durable.
-    fn sync(&self) -> Result<(), StoreError>;
+    fn sync(&self) -> Result<(), DiskError>;
 
     /// Length in bytes.
-    fn size_bytes(&self) -> Result<u64, StoreError>;
+    fn size_bytes(&self) -> Result<u64, DiskError>;
 
     /// Cuts the file off (or extends it with zeros) at `len`.
-    fn truncate(&self, len: u64) -> Result<(), StoreError>;
+    fn truncate(&self, len: u64) -> Result<(), DiskError>;
 }
 
 /// Held as long as the data directory is ours; dropping it lets go.
@@ -43,22 +43,22 @@ pub trait DiskLock: Send + Sync {}
 /// One data directory. Names are plain file names, without separators.
 pub trait Disk: Send + Sync {
     /// Opens a file for reading and writing; `create_new` makes it and fails if it exists.
-    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, StoreError>;
+    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, DiskError>;
 
     /// Names of all files.
-    fn list(&self) -> Result<Vec<String>, StoreError>;
+    fn list(&self) -> Result<Vec<String>, DiskError>;
 
     /// Removes a file; durable after `sync_directory`.
-    fn remove(&self, name: &str) -> Result<(), StoreError>;
+    fn remove(&self, name: &str) -> Result<(), DiskError>;
 
     /// Renames a file over another; durable after `sync_directory`.
-    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError>;
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError>;
 
     /// Makes creations, removals and renames durable.
-    fn sync_directory(&self) -> Result<(), StoreError>;
+    fn sync_directory(&self) -> Result<(), DiskError>;
 
     /// Takes the directory for this process.
-    fn lock(&self) -> Result<Box<dyn DiskLock>, StoreError>;
+    fn lock(&self) -> Result<Box<dyn DiskLock>, DiskError>;
 
     /// Bytes that files may still grow by; `None` when that can't be told.
     fn room_bytes(&self) -> Option<u64>;
@@ -77,7 +77,7 @@ pub fn replace_file(
     disk: &dyn Disk,
     name: &str,
     bytes: &[u8],
-) -> Result<Arc<dyn DiskFile>, StoreError> {
+) -> Result<Arc<dyn DiskFile>, DiskError> {
     let new_name = format!("{name}.new");
     if disk.list()?.contains(&new_name) {
         disk.remove(&new_name)?;
