@@ -1,4 +1,5 @@
 """Tests of real clusters: nodes that die, stall, restart, come back changed or do not belong."""
+import http.client
 import json
 import os
 import shutil
@@ -104,6 +105,28 @@ class Failures(ClusterCase):
         stalled.process.send_signal(signal.SIGCONT)
         # It waits until it has heard of the others: it neither refuses nor shows what it had.
         self.assertEqual(values(stalled, KEYS), [[b"new"]] * len(KEYS))
+
+    def test_a_read_that_all_primaries_have_to_answer_fails_while_one_is_silent(self):
+        cluster = self.cluster(3)
+        first, silent = cluster[0], cluster[2]
+        put_all(first, ["k"], "v")
+        host, port = first.url.rsplit("/", 1)[1].split(":")
+        kept = http.client.HTTPConnection(host, int(port), timeout=PROMPT_SECONDS)
+        self.addCleanup(kept.close)
+        silent.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(silent.process.send_signal, signal.SIGCONT)
+        os.waitpid(silent.process.pid, os.WUNTRACED)
+        # The local copy is made an answer before the others are heard: no byte of it may be sent.
+        for _ in range(3):
+            kept.request("GET", "/buckets/b/keys/k?pr=3&timeout=300")
+            answer = kept.getresponse()
+            self.assertEqual(answer.status, 503, answer.read())
+            self.assertNotIn(b"v\n", answer.read())
+        with Connection(first.pb) as pb:
+            for _ in range(3):
+                with self.assertRaisesRegex(Refused, "timeout|pr_val_unsatisfied"):
+                    pb.get("b", "k", pr=3, timeout=300)
+            self.assertEqual(pb.call("RpbPingReq"), {})
 
     def test_with_one_and_two_of_three_nodes_down_sloppy_quorums_go_on_and_strict_ones_fail(self):
         cluster = self.cluster(3)

@@ -88,10 +88,13 @@ impl HttpConnection {
             None => Ok(GetInPlace::Declined),
             Some(ShownInPlace::Answer(answered)) => answered,
             Some(ShownInPlace::IfConfirmed(answered, unconfirmed)) => {
-                match context.store.confirm_read(unconfirmed).await? {
+                let confirmed = context.store.confirm_read(unconfirmed).await;
+                if !matches!(confirmed, Ok(Confirmation::Same)) {
+                    out.truncate(start);
+                }
+                match confirmed? {
                     Confirmation::Same => answered,
                     Confirmation::Other(found) => {
-                        out.truncate(start);
                         let object = found.ok_or_else(Refusal::not_found)?;
                         Ok(GetInPlace::Found(object))
                     }
