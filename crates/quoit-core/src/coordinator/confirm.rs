@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Time that replicas have to say the same before the read goes on as a run, which asks others where they are
 /// late.
-const PATIENCE: Duration = Duration::from_millis(10);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(10);
 
 /// As [`PATIENCE`], where a run would put large records together.
 pub(crate) const LARGE_PATIENCE: Duration = Duration::from_millis(500);

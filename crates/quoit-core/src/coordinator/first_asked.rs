@@ -23,6 +23,17 @@ use tokio::time::timeout;
 /// Answer that a run has to judge, and the place of its node.
 pub(in crate::coordinator) type OddAnswer = (NodePlace, Result<Reply, CallError>);
 
+/// The beginning of a read.
+#[expect(clippy::large_enum_variant, reason = "most reads of a cluster ask other replicas")]
+pub(crate) enum FirstStep {
+    /// No node was asked: this node's copy has all the votes that are needed.
+    Own,
+    /// Others were asked.
+    Asked(FirstAsked),
+    /// The read can't be made in this way.
+    NotHere,
+}
+
 /// The replicas that a read has asked, and their answers.
 pub(crate) struct FirstAsked {
     /// Version of the topology that the places of nodes are of.
@@ -44,8 +55,7 @@ pub(crate) struct FirstAsked {
 
 impl FirstAsked {
     /// Asks the fewest replicas that would do beside this node's copy, if it has one that counts: the first
-    /// for `wanted` where this node has none, all others for digests. `None` when the read can't be made in
-    /// this way.
+    /// for `wanted` where this node has none, all others for digests.
     ///
     /// # Errors
     ///
@@ -56,13 +66,20 @@ impl FirstAsked {
         need: &ReadNeed,
         sloppy: bool,
         wanted: Wanted<'_>,
-    ) -> Result<Option<Self>, RequestError> {
+    ) -> Result<FirstStep, RequestError> {
         let voters = readers_of(topology, at.partition, need, sloppy)?;
         // What is missing is looked for further than this way goes.
         if !need.notfound_ok {
-            return Ok(None);
+            return Ok(FirstStep::NotHere);
         }
         let own = topology.own().filter(|own| voters.of(*own).is_some());
+        let mut hoped = ReadTally::new(*need);
+        if let Some(own) = own {
+            hoped.found(own);
+            if hoped.state(&voters) == ReadState::Met {
+                return Ok(FirstStep::Own);
+            }
+        }
         let mut request = FetchRequest::new(topology, at);
         let mut first = Self {
             topology_version: topology.version(),
@@ -74,30 +91,23 @@ impl FirstAsked {
             nodes: AskedNodes::default(),
             key: request.key().clone(),
         };
-        let mut hoped = ReadTally::new(*need);
         if let Some(own) = own {
-            hoped.found(own);
             first.nodes.add(topology.node(own).id);
         }
         while hoped.state(&voters) != ReadState::Met {
             let Some(node) = next_reader(topology, &voters, |node| hoped.has(node)) else {
-                return Ok(None);
+                return Ok(FirstStep::NotHere);
             };
             let is_first = own.is_none() && first.waiting.is_empty();
             let wanted = if is_first { wanted } else { Wanted::Digest };
             if !request.send(topology, node, wanted, &first.replies) {
-                return Ok(None);
+                return Ok(FirstStep::NotHere);
             }
             first.waiting.push(node);
             first.nodes.add(topology.node(node).id);
             hoped.found(node);
         }
-        Ok(Some(first))
-    }
-
-    /// Whether this node's copy has all the votes that are needed.
-    pub(crate) fn needs_nobody(&self) -> bool {
-        self.waiting.is_empty()
+        Ok(FirstStep::Asked(first))
     }
 
     /// Whether this node's copy counts.

@@ -2,7 +2,7 @@
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::confirm::LARGE_PATIENCE;
-use crate::coordinator::first_asked::FirstAsked;
+use crate::coordinator::first_asked::{FirstAsked, FirstStep};
 use crate::coordinator::read_replicas::ReadRequest;
 use crate::coordinator::readers::Wanted;
 use crate::error::RequestError;
@@ -217,10 +217,13 @@ impl Coordinator {
         }
         let topology = self.local.topology();
         let first = FirstAsked::ask(&topology, &read.at, &read.need, read.sloppy, Wanted::Digest)?;
-        let Some(mut first) = first.filter(FirstAsked::has_own) else {
-            return Ok(OwnPages::None);
+        let first = match first {
+            FirstStep::Own => None,
+            FirstStep::Asked(first) if first.has_own() => Some(first),
+            FirstStep::Asked(_) | FirstStep::NotHere => return Ok(OwnPages::None),
         };
         let Some(meta) = self.local.records.head(&read.at)? else { return Ok(OwnPages::None) };
+        let Some(mut first) = first else { return Ok(OwnPages::Newest) };
         if first.agree(Some(meta.digest), LARGE_PATIENCE).await {
             return Ok(OwnPages::Newest);
         }

@@ -9,7 +9,7 @@
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{expiry, policy};
 use crate::coordinator::confirm::{OwnedRead, Seen, Unconfirmed};
-use crate::coordinator::first_asked::FirstAsked;
+use crate::coordinator::first_asked::{FirstAsked, FirstStep};
 use crate::coordinator::get::read_need;
 use crate::coordinator::get::resolve;
 use crate::coordinator::precommit::has_checks;
@@ -184,11 +184,13 @@ impl Coordinator {
         } else {
             let need = read_need(&state, key.bucket, &quorums);
             let read = self.read_of(at, props, need, options);
-            let first = FirstAsked::ask(&topology, &at, &need, read.sloppy, Wanted::Digest)?;
-            let Some(first) = first.filter(FirstAsked::has_own) else { return Ok(None) };
-            if !first.needs_nobody() {
-                let key = first.key.clone();
-                *asked = Some((first, OwnedRead::new(&read, key)));
+            match FirstAsked::ask(&topology, &at, &need, read.sloppy, Wanted::Digest)? {
+                FirstStep::Own => {}
+                FirstStep::Asked(first) if first.has_own() => {
+                    let key = first.key.clone();
+                    *asked = Some((first, OwnedRead::new(&read, key)));
+                }
+                FirstStep::Asked(_) | FirstStep::NotHere => return Ok(None),
             }
         }
         let mut show = Some(show);

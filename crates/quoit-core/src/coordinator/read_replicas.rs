@@ -126,7 +126,8 @@ struct ReadRun<'a> {
     /// When the first replica was asked.
     began: Instant,
     voters: Voters,
-    request: FetchRequest,
+    /// The request to other nodes, once one is asked.
+    request: Option<FetchRequest>,
     answers: SmallVec<[(NodePlace, Copy); 4]>,
     /// Asked and not answered yet; whether for the object.
     waiting: SmallVec<[(NodePlace, bool); 4]>,
@@ -158,14 +159,13 @@ impl<'a> ReadRun<'a> {
         began: Instant,
     ) -> Result<Self, RequestError> {
         let voters = readers_of(&topology, read.at.partition, &read.need, read.sloppy)?;
-        let request = FetchRequest::new(&topology, &read.at);
         Ok(Self {
             coordinator,
             topology,
             read,
             began,
             voters,
-            request,
+            request: None,
             answers: SmallVec::new(),
             waiting: SmallVec::new(),
             failed: SmallVec::new(),
@@ -300,7 +300,9 @@ impl<'a> ReadRun<'a> {
             }
             Reach::Peer(_) => {
                 let wanted = if whole { Wanted::Object } else { Wanted::Digest };
-                match self.request.send(&self.topology, node, wanted, &self.replies) {
+                let (topology, at) = (&self.topology, &self.read.at);
+                let request = self.request.get_or_insert_with(|| FetchRequest::new(topology, at));
+                match request.send(topology, node, wanted, &self.replies) {
                     true => self.waiting.push((node, whole)),
                     false => self.fail(node),
                 }

@@ -6,7 +6,7 @@
 
 use super::datatype_of;
 use crate::coordinator::Coordinator;
-use crate::coordinator::first_asked::FirstAsked;
+use crate::coordinator::first_asked::{FirstAsked, FirstStep};
 use crate::coordinator::get::read_need;
 use crate::coordinator::read_replicas::ReadRequest;
 use crate::coordinator::readers::Wanted;
@@ -105,8 +105,15 @@ impl Coordinator {
         question: &Question,
     ) -> Result<Answered, RequestError> {
         let wanted = Wanted::Part(question);
-        let first = FirstAsked::ask(topology, &read.at, &read.need, read.sloppy, wanted)?;
-        let Some(mut first) = first else { return Ok(Answered::Not) };
+        let mut first = match FirstAsked::ask(topology, &read.at, &read.need, read.sloppy, wanted)?
+        {
+            FirstStep::Own => {
+                let own = self.own_part(&read.at, question).await;
+                return Ok(own.map_or(Answered::Not, Answered::Part));
+            }
+            FirstStep::Asked(first) => first,
+            FirstStep::NotHere => return Ok(Answered::Not),
+        };
         let mut part = None;
         if first.has_own() {
             // Damaged copies are mended the general way.

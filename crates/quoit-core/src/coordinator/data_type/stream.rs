@@ -3,8 +3,8 @@
 
 use super::identity_of;
 use crate::coordinator::Coordinator;
-use crate::coordinator::confirm::LARGE_PATIENCE;
-use crate::coordinator::first_asked::FirstAsked;
+use crate::coordinator::confirm::PATIENCE;
+use crate::coordinator::first_asked::{FirstAsked, FirstStep};
 use crate::coordinator::get::read_need;
 use crate::coordinator::readers::Wanted;
 use crate::error::RequestError;
@@ -102,8 +102,9 @@ impl Coordinator {
             let need = read_need(&self.local.control.read(), key.bucket, &quorums);
             let sloppy = options.is_sloppy();
             match FirstAsked::ask(&topology, &at, &need, sloppy, Wanted::Digest)? {
-                Some(asked) if asked.has_own() => first = Some(asked),
-                Some(_) | None => return Ok(false),
+                FirstStep::Own => {}
+                FirstStep::Asked(asked) if asked.has_own() => first = Some(asked),
+                FirstStep::Asked(_) | FirstStep::NotHere => return Ok(false),
             }
         }
         let mut handing = Handing { sink, identity: identity_of(key, &encoded), read: None };
@@ -115,7 +116,7 @@ impl Coordinator {
         let _waiting = self.waiting_get();
         let own_us = self.local.clock.monotonic_us() - started_us;
         if let Some(mut first) = first {
-            if !first.agree(Some(digest), LARGE_PATIENCE).await {
+            if !first.agree(Some(digest), PATIENCE).await {
                 return Ok(false);
             }
             nodes = first.nodes;
