@@ -94,19 +94,7 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self) -> Result<Box<dyn DiskLock>, DiskError> {
-        let path = self.path_of(LOCK_NAME);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(|error| failed("open", &path, 0, &error))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Box::new(RealLock { _file: file })),
-            Err(TryLockError::WouldBlock) => Err(DiskError::Locked { path: self.path() }),
-            Err(TryLockError::Error(error)) => Err(failed("lock", &path, 0, &error)),
-        }
+        Ok(Box::new(RealLock::take(self)?))
     }
 
     fn room_bytes(&self) -> Option<u64> {
@@ -119,12 +107,38 @@ impl Disk for RealDisk {
     }
 }
 
-/// The lock is the file's, and goes when the file is closed.
+/// The lock is the open file's. It goes when this is dropped, and when the process ends.
 struct RealLock {
-    _file: File,
+    file: File,
+}
+
+impl RealLock {
+    fn take(disk: &RealDisk) -> Result<Self, DiskError> {
+        let path = disk.path_of(LOCK_NAME);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|error| failed("open", &path, 0, &error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { file }),
+            Err(TryLockError::WouldBlock) => Err(DiskError::Locked { path: disk.path() }),
+            Err(TryLockError::Error(error)) => Err(failed("lock", &path, 0, &error)),
+        }
+    }
 }
 
 impl DiskLock for RealLock {}
+
+impl Drop for RealLock {
+    fn drop(&mut self) {
+        // Closing alone is not enough: a child that another thread is starting has the file open too until it
+        // executes its program. A refusal leaves the lock to the closing.
+        let _ = self.file.unlock();
+    }
+}
 
 struct RealFile {
     file: File,
@@ -180,5 +194,22 @@ impl DiskFile for RealFile {
 
     fn truncate(&self, len: u64) -> Result<(), DiskError> {
         self.file.set_len(len).map_err(|error| failed("truncate", &self.path, 0, &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_held_until_it_is_dropped_whoever_has_its_file_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = RealDisk::open(directory.path()).unwrap();
+        let held = RealLock::take(&disk).unwrap();
+        // As a child has it between its fork and the program that it executes.
+        let _inherited = held.file.try_clone().unwrap();
+        assert!(matches!(disk.lock(), Err(DiskError::Locked { .. })));
+        drop(held);
+        disk.lock().unwrap();
     }
 }

@@ -148,7 +148,15 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CampaignError
 /// Holds a directory for this process until it is dropped, or the process ends.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Closing alone is not enough: a server that another thread is starting has the file open too until it
+        // executes its program. A refusal leaves the lock to the closing.
+        let _ = self.file.unlock();
+    }
 }
 
 impl DirectoryLock {
@@ -157,7 +165,7 @@ impl DirectoryLock {
         let path: PathBuf = directory.join(LOCK_FILE);
         let file = File::create(&path).map_err(CampaignError::io(&path, "writing"))?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { file }),
             Err(TryLockError::WouldBlock) => Err(CampaignError::Running(directory.to_owned())),
             Err(TryLockError::Error(error)) => Err(CampaignError::io(&path, "locking")(error)),
         }
