@@ -13,21 +13,17 @@
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 use quoit_cluster::memory_network::MemoryNetwork;
-use quoit_cluster::{
-    Addresses, ControlPlane, Internode, InternodeSettings, NodeId, Settings, seed_elections,
-};
-use quoit_core::{
-    Blocking, Counter, DotSequence, ExchangeSettings, ReplicatedStore, StoreBuilder, StoreSettings,
-    Unreserved,
-};
+use quoit_cluster::{ControlPlane, Internode, seed_elections};
+use quoit_core::{Blocking, Counter, ExchangeSettings, ReplicatedStore, StoreSettings, Unreserved};
 use quoit_model::clock::{Actor, Dot, VersionVector};
-use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
+use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::plain::PlainObject;
-use quoit_seam::{Clock, FaultyDisk, RealDisk, SystemClock, Threads};
+use quoit_seam::{Clock, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability};
-use quoit_store::engine::{Access, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef};
+use quoit_store::engine::{Access, Before, Decision, Engine, RecordMeta, RecordRef};
 use quoit_store::error::StoreError;
+use quoit_testkit::{TestNode, address_of, at_record};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,30 +49,22 @@ impl Node {
         let disk = Arc::new(RealDisk::open(folder.path())?);
         let (engine, _) = BitcaskEngine::open(disk, Arc::clone(&clock), &Threads, settings)?;
         let engine = Arc::new(engine);
-        let (id, name) = (NodeId([number; 16]), format!("n{number}@bench"));
-        let host = network.host(&format!("n{number}"));
-        let listener = host.bind(&address(number)).await?;
-        let addresses = Addresses { node: address(number).into(), ..Addresses::default() };
-        let ring_size = Some(RingSize::DEFAULT);
-        let settings = Settings { ring_size, addresses, ..Settings::new(&name, id) };
-        let control = ControlPlane::open(Arc::new(FaultyDisk::new(seed)), settings)?;
-        let control = Arc::new(control);
-        let internode = Internode::new(InternodeSettings::new(id, name, seed, seed), host);
         // Exchanges begin when they are asked for.
         let interval = Duration::from_secs(86_400);
         let exchanges = ExchangeSettings { interval, ..ExchangeSettings::default() };
-        let builder = StoreBuilder::new(
-            Arc::clone(&engine) as Arc<dyn Engine>,
-            Arc::clone(&control),
-            Arc::clone(&internode),
-            clock,
-            DotSequence::new(Actor(seed.to_be_bytes()[..].into()), Box::new(Unreserved)),
-            StoreSettings { exchanges, blocking: Blocking::Inline, ..StoreSettings::default() },
-        );
-        let store = builder.build();
-        store.serve_replicas();
-        internode.serve(listener)?;
-        control.connect(&internode);
+        let described = TestNode {
+            ring_size: RingSize::DEFAULT,
+            network: Some(network.clone()),
+            settings: StoreSettings {
+                exchanges,
+                blocking: Blocking::Inline,
+                ..StoreSettings::default()
+            },
+            ..TestNode::new(number, host(number), clock)
+        };
+        let actor = Actor(seed.to_be_bytes()[..].into());
+        let described = described.with_engine(engine.clone(), actor, Unreserved);
+        let quoit_node::Node { store, control, internode, .. } = described.start().await?;
         tokio::spawn(Arc::clone(&store).run_background());
         Ok(Self { engine, store, control, internode, _folder: folder })
     }
@@ -85,10 +73,6 @@ impl Node {
     fn write(&self, number: u64, version: u64, value: &[u8]) -> Result<(), StoreError> {
         let key = number.to_be_bytes();
         let key = BUCKET.key(&key);
-        let encoded = key.encoded();
-        let hash = KeyHash::of(&encoded, BUCKET, PlacementRule::BucketAndKey);
-        let partition = RingSize::DEFAULT.partition(hash.placement);
-        let at = RecordAt { key, encoded: &encoded, identity: hash.identity, partition };
         let actor = Actor(number.to_be_bytes()[..].into());
         let dot = Dot { actor, counter: version, time_secs: 1_700_000_000 };
         let mut change = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
@@ -101,7 +85,9 @@ impl Node {
             let digest = object.digest();
             Decision::Put(RecordMeta { digest, n_val_class: 3, ..RecordMeta::default() })
         };
-        self.engine.update(&at, Before::Skip, Access::Wait, &mut change).map(drop)
+        at_record(key, RingSize::DEFAULT, |at| {
+            self.engine.update(at, Before::Skip, Access::Wait, &mut change).map(drop)
+        })
     }
 
     /// Bytes sent to and received from the other node, on connections that this one has dialed.
@@ -123,8 +109,8 @@ impl Node {
     }
 }
 
-fn address(number: u8) -> String {
-    format!("n{number}:1")
+fn host(number: u8) -> String {
+    format!("n{number}")
 }
 
 /// Processor time that this thread has taken, in microseconds.
@@ -163,7 +149,7 @@ async fn run(
     seed_elections(1);
     let network = MemoryNetwork::default();
     let (one, other) = (Node::start(1, &network).await?, Node::start(2, &network).await?);
-    other.control.join(&address(1)).await?;
+    other.control.join(&address_of(&host(1))).await?;
     while one.control.plan().is_err() || one.control.commit_staged(None).await.is_err() {
         sleep(Duration::from_millis(100)).await;
     }

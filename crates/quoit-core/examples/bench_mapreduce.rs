@@ -21,11 +21,9 @@
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 use bytes::Bytes;
-use quoit_cluster::memory_network::MemoryNetwork;
-use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, Settings};
 use quoit_core::{
-    Blocking, DotSequence, JobInputs, JobSettings, PutRequest, ReadOptions, ReplicatedStore,
-    StoreBuilder, StoreSettings, Unreserved, WriteOptions,
+    Blocking, JobInputs, JobSettings, PutRequest, ReadOptions, ReplicatedStore, StoreSettings,
+    Unreserved, WriteOptions,
 };
 use quoit_mapreduce::{BucketName, Job, Outputs, ScriptEngine, append_json};
 use quoit_model::clock::Actor;
@@ -33,12 +31,12 @@ use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::props::Quorum;
 use quoit_script::{QuickJs, ScriptLimits};
-use quoit_seam::{Clock, Disk, FaultyDisk, RealDisk, SystemClock, Threads};
+use quoit_seam::{Clock, Disk, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
-use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
+use quoit_testkit::{TestNode, memory_engine};
 use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
 use std::fs;
@@ -256,13 +254,8 @@ async fn timed_gets(
 fn open(engine: &str, directory: &Path) -> Result<Arc<ReplicatedStore>, Box<dyn Error>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let ring_size = RingSize::new(64).ok_or("a ring size")?;
-    let id = NodeId([1; 16]);
-    let settings = Settings { ring_size: Some(ring_size), ..Settings::new("bench@test", id) };
-    let control = Arc::new(ControlPlane::open(Arc::new(FaultyDisk::new(1)), settings)?);
     let engine: Arc<dyn Engine> = match engine {
-        "memory" => {
-            Arc::new(MemoryEngine::new(MemorySettings::default(), ring_size, Arc::clone(&clock)))
-        }
+        "memory" => memory_engine(ring_size, &clock),
         "bitcask" => {
             let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory)?);
             let settings = BitcaskSettings { ring_size, ..BitcaskSettings::new(1) };
@@ -271,17 +264,10 @@ fn open(engine: &str, directory: &Path) -> Result<Arc<ReplicatedStore>, Box<dyn 
         "leveldb" | "leveled" | "innostore" => ordered(engine, directory, &clock, ring_size)?,
         other => return Err(format!("no engine {other}").into()),
     };
-    let host = MemoryNetwork::default().host("n1");
-    let internode = Internode::new(InternodeSettings::new(id, "bench@test", 1, 1), host);
-    let builder = StoreBuilder::new(
-        engine,
-        control,
-        internode,
-        clock,
-        DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(Unreserved)),
-        StoreSettings { blocking: Blocking::Pool, ..StoreSettings::default() },
-    );
-    Ok(builder.build())
+    let settings = StoreSettings { blocking: Blocking::Pool, ..StoreSettings::default() };
+    let described = TestNode { ring_size, settings, ..TestNode::new(1, "bench", clock) };
+    let actor = Actor(b"actor-01"[..].into());
+    Ok(described.with_engine(engine, actor, Unreserved).assemble()?.store)
 }
 
 fn ordered(

@@ -15,21 +15,18 @@
 
 use bytes::Bytes;
 use quoit_cluster::memory_network::MemoryNetwork;
-use quoit_cluster::{
-    Addresses, ControlPlane, Internode, InternodeSettings, NodeId, Settings, seed_elections,
-};
+use quoit_cluster::{ControlPlane, Internode, seed_elections};
 use quoit_core::{
-    Blocking, DotSequence, IndexQuery, IndexSelection, ReplicatedStore, StoreBuilder,
-    StoreSettings, Unreserved,
+    Blocking, IndexQuery, IndexSelection, ReplicatedStore, StoreSettings, Unreserved,
 };
 use quoit_model::clock::{Actor, Dot, VersionVector};
-use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
+use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::object::{IndexEntry, IndexTerm, Object, Sibling};
 use quoit_model::props::PropUpdates;
-use quoit_seam::{Clock, FaultyDisk, SystemClock};
-use quoit_store::engine::{Access, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef};
-use quoit_store::memory::{MemoryEngine, MemorySettings};
+use quoit_seam::{Clock, SystemClock};
+use quoit_store::engine::{Access, Before, Decision, Engine, RecordMeta, RecordRef};
+use quoit_testkit::{TestNode, address_of, at_record, memory_engine};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -56,29 +53,16 @@ impl Node {
         network: &MemoryNetwork,
     ) -> Result<Self, Box<dyn Error>> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let seed = u64::from(number);
-        let engine = MemoryEngine::new(MemorySettings::default(), ring_size, Arc::clone(&clock));
-        let engine: Arc<dyn Engine> = Arc::new(engine);
-        let (id, name) = (NodeId([number; 16]), format!("n{number}@bench"));
-        let host = network.host(&format!("n{number}"));
-        let listener = host.bind(&address(number)).await?;
-        let addresses = Addresses { node: address(number).into(), ..Addresses::default() };
-        let settings =
-            Settings { ring_size: Some(ring_size), addresses, ..Settings::new(&name, id) };
-        let control = Arc::new(ControlPlane::open(Arc::new(FaultyDisk::new(seed)), settings)?);
-        let internode = Internode::new(InternodeSettings::new(id, name, seed, seed), host);
-        let builder = StoreBuilder::new(
-            Arc::clone(&engine),
-            Arc::clone(&control),
-            Arc::clone(&internode),
-            clock,
-            DotSequence::new(Actor(seed.to_be_bytes()[..].into()), Box::new(Unreserved)),
-            StoreSettings { blocking: Blocking::Inline, ..StoreSettings::default() },
-        );
-        let store = builder.build();
-        store.serve_replicas();
-        internode.serve(listener)?;
-        control.connect(&internode);
+        let engine = memory_engine(ring_size, &clock);
+        let actor = Actor(u64::from(number).to_be_bytes()[..].into());
+        let described = TestNode {
+            ring_size,
+            network: Some(network.clone()),
+            settings: StoreSettings { blocking: Blocking::Inline, ..StoreSettings::default() },
+            ..TestNode::new(number, host(number), clock)
+        };
+        let described = described.with_engine(Arc::clone(&engine), actor, Unreserved);
+        let quoit_node::Node { store, control, internode, .. } = described.start().await?;
         tokio::spawn(Arc::clone(&store).run_background());
         Ok(Self { engine, store, control, _internode: internode })
     }
@@ -92,10 +76,6 @@ impl Node {
     ) -> Result<(), Box<dyn Error>> {
         let key = number.to_be_bytes();
         let key = BucketRef { bucket_type, bucket: BUCKET }.key(&key);
-        let encoded = key.encoded();
-        let hash = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey);
-        let partition = ring_size.partition(hash.placement);
-        let at = RecordAt { key, encoded: &encoded, identity: hash.identity, partition };
         let dot = Dot { actor: Actor(b"a"[..].into()), counter: 1, time_secs: 1_700_000_000 };
         let terms = (0..ENTRIES_PER_RECORD).map(|place| number * ENTRIES_PER_RECORD + place);
         let entry = |term: u64| IndexEntry { field: FIELD, term: IndexTerm::integer(term.into()) };
@@ -109,7 +89,9 @@ impl Node {
             let indexed = true;
             Decision::Put(RecordMeta { digest, indexed, n_val_class: 3, ..RecordMeta::default() })
         };
-        self.engine.update(&at, Before::Skip, Access::Wait, &mut change)?;
+        at_record(key, ring_size, |at| {
+            self.engine.update(at, Before::Skip, Access::Wait, &mut change)
+        })?;
         Ok(())
     }
 
@@ -124,8 +106,8 @@ impl Node {
     }
 }
 
-fn address(number: u8) -> String {
-    format!("n{number}:1")
+fn host(number: u8) -> String {
+    format!("n{number}")
 }
 
 /// How much is asked for.
@@ -144,7 +126,7 @@ async fn run(plan: Plan) -> Result<(), Box<dyn Error>> {
     for number in 1..=NODE_COUNT {
         nodes.push(Node::start(number, plan.ring_size, &network).await?);
         if number > 1 {
-            nodes[usize::from(number) - 1].control.join(&address(1)).await?;
+            nodes[usize::from(number) - 1].control.join(&address_of(&host(1))).await?;
         }
     }
     let control = &nodes[0].control;

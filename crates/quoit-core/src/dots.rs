@@ -9,8 +9,10 @@ use parking_lot::Mutex;
 use quoit_model::clock::{Actor, Dot};
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
+use quoit_store::StoreIdentity;
 use quoit_store::error::StoreError;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters reserved with one durable write.
@@ -29,6 +31,24 @@ pub trait CounterReserve: Send + Sync {
 
     /// Notes durably that copies may be given away that have numbers up to `up_to`.
     fn note_given_away(&self, up_to: u64) -> Result<(), StoreError>;
+}
+
+impl CounterReserve for Arc<StoreIdentity> {
+    fn reserved(&self) -> u64 {
+        self.reserved_counter()
+    }
+
+    fn reserve(&self, up_to: u64) -> Result<(), StoreError> {
+        self.reserve_counter(up_to)
+    }
+
+    fn given_away(&self) -> u64 {
+        self.given_away_counter()
+    }
+
+    fn note_given_away(&self, up_to: u64) -> Result<(), StoreError> {
+        StoreIdentity::note_given_away(self, up_to)
+    }
 }
 
 /// Nothing is made durable: for stores that forget everything, so that nothing they issued comes back.
@@ -88,6 +108,12 @@ impl DotSequence {
             given_away_before: given_away,
             given_away_noted: AtomicU64::new(given_away),
         }
+    }
+
+    /// Events of a store in its present incarnation.
+    #[must_use]
+    pub fn of_store(identity: &Arc<StoreIdentity>) -> Self {
+        Self::new(identity.actor(), Box::new(Arc::clone(identity)))
     }
 
     /// The actor of this store.

@@ -1,21 +1,19 @@
 //! Starts a node on a machine, as the program does on a real one.
 
-use crate::engine::{EngineKind, EngineSizes, NodeEngine, Opening};
+use crate::engine::{EngineKind, EngineSizes, Opening};
 use crate::execution::TaskExecution;
 use crate::links::Replication;
 use crate::machine::Machine;
 use crate::network::{BlockedLinks, MachineNetwork};
 use crate::random::Random;
 use crate::versions::PROPERTY_NEEDS;
-use quoit_cluster::{
-    ControlPlane, Internode, InternodeSettings, Network, NodeClock, OpenError, VersionRange,
-};
+use quoit_cluster::{ControlPlane, Internode, Network, NodeClock, OpenError, VersionRange};
 use quoit_core::{
-    Blocking, DeleteMode, DotSequence, ExchangeSettings, PageRecordsMax, ReapRecordLimits,
-    ReplicatedStore, SourceQueues, StoreBuilder, StoreSettings, TransferLimits,
+    Blocking, DeleteMode, ExchangeSettings, PageRecordsMax, ReapRecordLimits, SourceQueues,
+    StoreSettings, TransferLimits,
 };
-use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
+use quoit_node::{Beside, Node, NodeParts};
 use quoit_seam::{Clock, FaultyDisk};
 use std::error::Error;
 use std::sync::Arc;
@@ -65,14 +63,6 @@ pub struct Surroundings {
     pub ways: BlockedLinks,
 }
 
-/// A node that runs.
-pub struct Node {
-    /// The store that clients send requests to.
-    pub store: Arc<ReplicatedStore>,
-    /// Its connections to others.
-    pub internode: Arc<Internode>,
-}
-
 /// Starts the node of a machine.
 ///
 /// # Errors
@@ -91,48 +81,41 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let clock = Arc::clone(&machine.clock) as Arc<dyn Clock>;
     let compared = around.compares_clocks.then(|| NodeClock(Arc::clone(&clock)));
     let internode = open_internode(&control, network, versions, compared, around, &mut random);
-    internode.set_address(&*address);
     let delay = machine.disk_delay.clone();
     let execution = TaskExecution::new(Random::new(around.seed, "execution", number), delay);
-    let name = around.engine_kind.store_name();
-    let opening = Opening {
-        kind: around.engine_kind,
-        sizes: around.engine_sizes,
-        ring_size: control.ring_size(),
-        last_opening: control.store_opening(name)?,
-        entropy: random.number(),
-        clock: Arc::clone(&clock),
-        execution: &execution,
-    };
-    let (engine, has_lost) = NodeEngine::open(disks.data, opening)?;
-    control.note_store_opening(name, engine.opening())?;
-    let actor = Actor(engine.actor_id().to_be_bytes()[..].into());
-    let dots = DotSequence::new(actor, Box::new(engine.clone()));
-    let settings = store_settings(around);
-    let (connected, of_store) = (Arc::clone(&control), Arc::clone(&internode));
-    let builder = StoreBuilder::new(engine.shared(), control, of_store, clock, dots, settings);
-    let builder = builder.with_hints(Arc::new(disks.hints))?;
-    let builder = builder.with_reap_records(Arc::new(disks.reaped), random.number())?;
-    let builder = match &around.replication {
-        None => builder,
+    let (kind, entropy) = (around.engine_kind, random.number());
+    let engine = quoit_node::open_noted(&control, kind.store_name(), |last_opening| {
+        let opening = Opening {
+            sizes: around.engine_sizes,
+            ring_size: control.ring_size(),
+            last_opening,
+            entropy,
+            clock: Arc::clone(&clock),
+            execution: &execution,
+        };
+        kind.open(disks.data, opening).map_err(StartError::from)
+    })?;
+    let source_queues = match &around.replication {
+        None => None,
         Some(replication) => {
             let settings = replication.source_queues(machine.cluster);
             let boot = machine.power_loss_count() + 1;
             let disk = Arc::new(disks.queues);
-            builder.with_source_queues(SourceQueues::open(disk, settings, boot)?)
+            Some(SourceQueues::open(disk, settings, boot)?)
         }
     };
-    let store = builder.build();
-    let is_lossy = has_lost || store.has_lost_reap_records();
-    if !is_lossy {
-        store.serve_replicas();
-    }
-    connected.connect(&internode);
-    internode.serve(listener)?;
-    if is_lossy {
-        make_up_for_loss(&store, &engine).await?;
-    }
-    Ok(Node { store, internode })
+    let beside = Beside {
+        hints: Some(Arc::new(disks.hints)),
+        reap_records: Some((Arc::new(disks.reaped), random.number())),
+        source_queues,
+        ..Beside::default()
+    };
+    let (engine, settings) = (engine.into(), store_settings(around));
+    let node = NodeParts { engine, control, internode, clock, settings, beside }.assemble()?;
+    node.connect(&address);
+    node.listen(listener)?;
+    node.make_up_for_loss().await?;
+    Ok(node)
 }
 
 /// Settings of a node's store.
@@ -156,17 +139,6 @@ fn store_settings(around: &Surroundings) -> StoreSettings {
         reap_records: ReapRecordLimits { file_bytes_max: 2_000, ..ReapRecordLimits::default() },
         ..StoreSettings::default()
     }
-}
-
-/// Makes up for records that a store has lost, before its node serves.
-async fn make_up_for_loss(
-    store: &Arc<ReplicatedStore>,
-    engine: &NodeEngine,
-) -> Result<(), StartError> {
-    store.settle_loss().await?;
-    engine.settle_loss()?;
-    store.serve_replicas();
-    Ok(())
 }
 
 fn open_control(
@@ -194,12 +166,11 @@ fn open_internode(
     around: &Surroundings,
     random: &mut Random,
 ) -> Arc<Internode> {
-    let state = control.read();
     let (boot_id, seed) = (random.number(), random.number());
-    let mut settings = InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed);
+    let mut settings = control.internode_settings(boot_id, seed);
     (settings.versions, settings.clock) = (versions, clock);
     settings.limits.idle_timeout = around.idle_timeout;
     let internode = Internode::new(settings, Arc::new(network));
-    internode.set_cluster(Some(state.cluster_id()));
+    internode.set_cluster(Some(control.read().cluster_id()));
     internode
 }

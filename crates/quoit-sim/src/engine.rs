@@ -3,12 +3,11 @@
 
 use crate::execution::TaskExecution;
 use crate::random::Random;
-use quoit_core::CounterReserve;
 use quoit_model::hash::RingSize;
 use quoit_model::store_opening::LastOpening;
 use quoit_seam::{Clock, Disk, FaultyDisk};
+use quoit_store::OpenedStore;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings};
-use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
 use std::sync::Arc;
@@ -28,6 +27,33 @@ impl EngineKind {
         match self {
             Self::Bitcask => "bitcask",
             Self::Innostore => "innostore",
+        }
+    }
+
+    /// Opens an engine of this kind on a disk.
+    pub(crate) fn open(
+        self,
+        disk: FaultyDisk,
+        opening: Opening<'_>,
+    ) -> Result<OpenedStore, StoreError> {
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let Opening { sizes, ring_size, entropy, last_opening, clock, execution } = opening;
+        match self {
+            Self::Bitcask => {
+                let settings =
+                    BitcaskSettings { last_opening, ..bitcask_settings(ring_size, sizes, entropy) };
+                Ok(BitcaskEngine::open(disk, clock, execution, settings)?.into())
+            }
+            Self::Innostore => {
+                let settings =
+                    OrderedSettings { last_opening, ring_size, ..OrderedSettings::new(entropy) };
+                // Disks have some thousand bytes where they are nearly full.
+                let of_tree =
+                    TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, has_replicas: true };
+                let opened =
+                    OrderedEngine::open_innostore(&disk, clock, execution, settings, of_tree)?;
+                Ok(opened.into())
+            }
         }
     }
 }
@@ -63,97 +89,12 @@ impl EngineSizes {
 
 /// All that an engine is opened with.
 pub(crate) struct Opening<'o> {
-    pub(crate) kind: EngineKind,
     pub(crate) sizes: EngineSizes,
     pub(crate) ring_size: RingSize,
     pub(crate) entropy: u64,
     pub(crate) last_opening: Option<LastOpening>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) execution: &'o TaskExecution,
-}
-
-/// An open engine, with its identity and the counters of its events.
-#[derive(Clone)]
-pub(crate) enum NodeEngine {
-    Bitcask(Arc<BitcaskEngine>),
-    Innostore(Arc<OrderedEngine>),
-}
-
-/// Calls what both engines have under the same name.
-macro_rules! of_either {
-    ($engine:expr, $method:ident($($argument:expr),*)) => {
-        match $engine {
-            NodeEngine::Bitcask(engine) => engine.$method($($argument),*),
-            NodeEngine::Innostore(engine) => engine.$method($($argument),*),
-        }
-    };
-}
-
-impl NodeEngine {
-    /// Opens the engine on a disk; the engine, and whether it has lost records.
-    pub(crate) fn open(disk: FaultyDisk, opening: Opening<'_>) -> Result<(Self, bool), StoreError> {
-        let disk: Arc<dyn Disk> = Arc::new(disk);
-        let Opening { kind, sizes, ring_size, entropy, last_opening, clock, execution } = opening;
-        match kind {
-            EngineKind::Bitcask => {
-                let settings =
-                    BitcaskSettings { last_opening, ..bitcask_settings(ring_size, sizes, entropy) };
-                let (engine, report) = BitcaskEngine::open(disk, clock, execution, settings)?;
-                Ok((Self::Bitcask(Arc::new(engine)), report.loss.is_some()))
-            }
-            EngineKind::Innostore => {
-                let settings =
-                    OrderedSettings { last_opening, ring_size, ..OrderedSettings::new(entropy) };
-                // Disks have some thousand bytes where they are nearly full.
-                let of_tree =
-                    TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, has_replicas: true };
-                let (engine, report) =
-                    OrderedEngine::open_innostore(&disk, clock, execution, settings, of_tree)?;
-                Ok((Self::Innostore(Arc::new(engine)), report.loss.is_some()))
-            }
-        }
-    }
-
-    /// The engine that the store reads and writes.
-    pub(crate) fn shared(&self) -> Arc<dyn Engine> {
-        match self {
-            Self::Bitcask(engine) => Arc::clone(engine) as Arc<dyn Engine>,
-            Self::Innostore(engine) => Arc::clone(engine) as Arc<dyn Engine>,
-        }
-    }
-
-    /// The number of the actor of this process.
-    pub(crate) fn actor_id(&self) -> u64 {
-        of_either!(self, store_id()).wrapping_add(of_either!(self, incarnation()))
-    }
-
-    /// This opening, by which the next one tells whether the store went back in time.
-    pub(crate) fn opening(&self) -> LastOpening {
-        of_either!(self, opening())
-    }
-
-    /// Notes that lost records were made up for.
-    pub(crate) fn settle_loss(&self) -> Result<(), StoreError> {
-        of_either!(self, settle_loss())
-    }
-}
-
-impl CounterReserve for NodeEngine {
-    fn reserved(&self) -> u64 {
-        of_either!(self, reserved_counter())
-    }
-
-    fn reserve(&self, up_to: u64) -> Result<(), StoreError> {
-        of_either!(self, reserve_counter(up_to))
-    }
-
-    fn given_away(&self) -> u64 {
-        of_either!(self, given_away_counter())
-    }
-
-    fn note_given_away(&self, up_to: u64) -> Result<(), StoreError> {
-        of_either!(self, note_given_away(up_to))
-    }
 }
 
 fn bitcask_settings(ring_size: RingSize, sizes: EngineSizes, entropy: u64) -> BitcaskSettings {

@@ -253,12 +253,12 @@ impl Machine {
         }
     }
 
-    /// Gives requests in hand so much time, and then ends them.
-    pub async fn drain(&self, limit: Duration) {
+    /// Gives requests in hand so much time, and then ends them; whether all ended by themselves.
+    pub async fn drain(&self, limit: Duration) -> bool {
         let mut in_hand = std::mem::take(&mut *self.in_hand.lock());
         let all = async { while in_hand.join_next().await.is_some() {} };
         // What takes longer ends with the process, and its client never learns its outcome.
-        let _ = tokio::time::timeout(limit, all).await;
+        tokio::time::timeout(limit, all).await.is_ok()
     }
 
     /// Notes that the process has ended in good order.

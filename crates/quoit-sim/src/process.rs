@@ -1,10 +1,11 @@
 //! The process of a machine's node, from one start to its end.
 
-use crate::boot::{self, Node, Surroundings};
+use crate::boot::{self, Surroundings};
 use crate::machine::{Machine, Use};
 use crate::trace::Trace;
 use quoit_cluster::{Departure, Readiness};
 use quoit_core::ReplicatedStore;
+use quoit_node::StopLimits;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,29 +13,29 @@ use tokio::sync::watch;
 
 /// A process that could not start is tried again after so long.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
-/// Time that a node which goes gives to requests in hand.
-const STOP_LIMIT: Duration = Duration::from_secs(2);
-/// Time that other nodes then have for what they were sent.
-const ANSWERED_LIMIT: Duration = Duration::from_secs(1);
+/// How long a node that goes waits.
+const STOP_LIMITS: StopLimits =
+    StopLimits { requests: Duration::from_secs(2), answers: Duration::from_secs(1) };
 
 /// The life of a machine's process, as a supervisor would have it.
 pub(crate) async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
     loop {
         match boot::start(machine, around).await {
-            Ok(Node { store, internode }) => {
+            Ok(node) => {
+                let store = &node.store;
                 trace.note(&machine.name, "serves");
-                machine.note_running(Arc::clone(&store));
-                let background = tokio::spawn(Arc::clone(&store).run_background());
+                machine.note_running(Arc::clone(store));
+                let background = tokio::spawn(Arc::clone(store).run_background());
                 let ready = around.waits_for_time.then(|| store.control().readiness(Vec::new()));
                 let serve = async {
                     if let Some(readiness) = ready {
                         until_ready(machine, readiness, trace).await;
                     }
-                    machine.serve(Arc::clone(&store), Arc::clone(&internode)).await;
+                    machine.serve(Arc::clone(store), Arc::clone(&node.internode)).await;
                 };
                 let departure = tokio::select! {
                     biased;
-                    departure = departure(&store) => Some(departure),
+                    departure = departure(store) => Some(departure),
                     () = machine.stopping() => None,
                     () = serve => return,
                 };
@@ -42,13 +43,9 @@ pub(crate) async fn live(machine: &Machine, around: &Surroundings, trace: &Trace
                     trace.note(&machine.name, &format!("goes: {departure}"));
                 }
                 machine.close_door();
-                machine.drain(STOP_LIMIT).await;
-                internode.stop(STOP_LIMIT).await;
-                background.abort();
-                internode.answered(ANSWERED_LIMIT).await;
-                store.control().stop().await;
-                internode.give_up_calls();
-                if let Err(error) = store.flush_hints().and(store.engine().close()) {
+                let clients = machine.drain(STOP_LIMITS.requests);
+                node.finish(STOP_LIMITS, clients, &background.abort_handle()).await;
+                if let Err(error) = node.close() {
                     trace.note(&machine.name, &format!("can't close its disk: {error}"));
                 } else {
                     machine.note_closed();

@@ -23,6 +23,7 @@ pub mod keyfile;
 mod marker;
 pub mod memory;
 pub mod multi;
+mod opened;
 mod opening;
 pub mod ordered;
 mod output;
@@ -36,7 +37,9 @@ mod tag;
 
 pub use aside::{SalvageWork, is_set_aside, needs_salvage_to_finish, set_aside};
 pub use expired::after_expiry;
+pub use identity::StoreIdentity;
 pub use index_activity::IndexActivity;
 pub use marker::{engine_in, engine_of};
+pub use opened::OpenedStore;
 pub use opening::{OpeningWatch, TOLD_BYTES, Unwatched};
 pub use output::is_temporary_name;

@@ -240,6 +240,18 @@ impl MetaFile {
         Ok(written?)
     }
 
+    /// Notes durably that counters up to `counter` may be given out. Costs nothing if that is noted already.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn reserve_counter(&mut self, counter: u64) -> Result<(), StoreError> {
+        if counter <= self.meta.reserved_counter {
+            return Ok(());
+        }
+        self.write(Meta { reserved_counter: counter, ..self.meta.clone() })
+    }
+
     /// Notes durably that copies with counters up to `counter` may be given away. Costs nothing if that is
     /// noted already.
     ///

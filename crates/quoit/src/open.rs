@@ -1,6 +1,6 @@
 //! Opens what a node keeps in its data directory.
 
-use crate::engines::{self, FoundLoss, OpenedEngine};
+use crate::engines;
 use crate::reserve::Reserve;
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
@@ -8,15 +8,13 @@ use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, LinkMode, LinkSecurity, NodeClock,
     NodeId, TokioNetwork,
 };
-use quoit_core::{
-    ChangeLog, DiskRoom, ReplicatedStore, SourceQueueSettings, SourceQueues, StoreBuilder,
-};
+use quoit_core::{ChangeLog, DiskRoom, ReplicatedStore, SourceQueueSettings, SourceQueues};
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};
+use quoit_node::{Beside, Node, NodeParts};
 use quoit_replication::Replication;
 use quoit_riak_files::{discover, is_riak_directory};
-use quoit_seam::{Clock, Disk, RealDisk, SystemClock};
-use quoit_store::bitcask::RecordLoss;
+use quoit_seam::{Clock, Disk, DiskError, RealDisk, SystemClock};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,11 +36,7 @@ const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 
 /// An opened node.
 pub(crate) struct Opened {
-    pub(crate) store: Arc<ReplicatedStore>,
-    /// The way to other nodes.
-    pub(crate) internode: Arc<Internode>,
-    /// Durable records that the store has lost.
-    pub(crate) loss: Option<FoundLoss>,
+    pub(crate) node: Node,
     /// Note for people about how it was opened.
     pub(crate) note: String,
     /// Whether the data directory was empty.
@@ -98,40 +92,42 @@ pub(crate) fn open(
     }
     let control = Arc::new(open_control(data_dir, node_name, addresses, settings)?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let OpenedEngine { engine, dots, loss, note } =
-        engines::open(data_dir, is_new_node, &control, &clock, settings)?;
+    let (engine, note) = engines::open(data_dir, is_new_node, &control, &clock, settings)?;
     let internode = open_internode(&control, settings, data_dir)?;
-    let of_store = Arc::clone(&internode);
-    let builder = StoreBuilder::new(engine, control, of_store, clock, dots, settings.store());
-    let builder = if settings.storage() == Storage::Memory {
+    let (settings, beside) = (settings.store(), open_beside(data_dir, settings)?);
+    let parts = NodeParts { engine, control, internode, clock, settings, beside };
+    let node = parts.assemble()?;
+    let directory = data_dir.to_owned();
+    node.store.set_room_of_disk(move || room_of(&directory));
+    Ok(Opened { node, note, is_new_node })
+}
+
+/// Opens what the node keeps beside its records.
+fn open_beside(data_dir: &Path, settings: &Settings) -> Result<Beside> {
+    if settings.storage() == Storage::Memory {
         // What hints and reap records are about ends with the process.
-        builder.with_source_queues(SourceQueues::in_memory(source_queue_settings(settings)))
-    } else {
-        let builder = builder.with_source_queues(open_source_queues(data_dir, settings)?);
-        let builder = builder.with_change_log(open_change_log(data_dir, settings)?);
-        let disk = RealDisk::open(data_dir.join(HINTS_DIR)).context("opening the hints")?;
-        let builder = builder.with_hints(Arc::new(disk)).context("reading the hints")?;
-        let builder = match RealDisk::open(data_dir.join(RIAK_TREES_DIR)) {
-            Ok(disk) => builder.with_riak_trees(Arc::new(disk)),
+        let source_queues = Some(SourceQueues::in_memory(source_queue_settings(settings)));
+        return Ok(Beside { source_queues, ..Beside::default() });
+    }
+    let disk = |name: &str| -> Result<Arc<dyn Disk>, DiskError> {
+        Ok(Arc::new(RealDisk::open(data_dir.join(name))?))
+    };
+    let entropy = getrandom::u64().context("asking the system for random bytes")?;
+    let reaped = disk(REAPED_DIR).context("opening the reap records")?;
+    Ok(Beside {
+        source_queues: Some(open_source_queues(data_dir, settings)?),
+        change_log: Some(open_change_log(data_dir, settings)?),
+        hints: Some(disk(HINTS_DIR).context("opening the hints")?),
+        riak_trees: match disk(RIAK_TREES_DIR) {
+            Ok(disk) => Some(disk),
             // Nothing is lost without it, so a node starts without it.
             Err(fault) => {
                 tracing::warn!(%fault, "trees for Riak are not kept on disk");
-                builder
+                None
             }
-        };
-        let disk = RealDisk::open(data_dir.join(REAPED_DIR)).context("opening the reap records")?;
-        let entropy = getrandom::u64().context("asking the system for random bytes")?;
-        builder.with_reap_records(Arc::new(disk), entropy).context("reading the reap records")?
-    };
-    let store = builder.build();
-    let directory = data_dir.to_owned();
-    store.set_room_of_disk(move || room_of(&directory));
-    let loss = loss.or_else(|| store.has_lost_reap_records().then(lost_reap_records));
-    // One that has lost records makes up for that first.
-    if loss.is_none() {
-        store.serve_replicas();
-    }
-    Ok(Opened { store, internode, loss, note, is_new_node })
+        },
+        reap_records: Some((reaped, entropy)),
+    })
 }
 
 fn source_queue_settings(settings: &Settings) -> SourceQueueSettings {
@@ -202,12 +198,6 @@ fn room_of(directory: &Path) -> Option<DiskRoom> {
     })
 }
 
-/// The loss of reap records: making up for it ends it.
-fn lost_reap_records() -> FoundLoss {
-    let reason = format!("files in {REAPED_DIR} are damaged or missing");
-    FoundLoss { loss: RecordLoss { reason }, settle: Box::new(|| Ok(())) }
-}
-
 /// The control plane of a node that does not run.
 pub(crate) fn existing_control(data_dir: &Path, settings: &Settings) -> Result<ControlPlane> {
     let file = data_dir.join(CONTROL_FILE);
@@ -226,12 +216,11 @@ fn open_internode(
 ) -> Result<Arc<Internode>> {
     let random = || getrandom::u64().context("asking the system for random bytes");
     let (boot_id, seed) = (random()?, random()?);
-    let state = control.read();
     let settings = InternodeSettings {
         versions: configured.versions(),
         security: Arc::new(link_security(configured, data_dir)?),
         clock: Some(NodeClock(Arc::new(SystemClock::default()))),
-        ..InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed)
+        ..control.internode_settings(boot_id, seed)
     };
     let internode = Internode::new(settings, Arc::new(TokioNetwork));
     Ok(internode)

@@ -3,7 +3,6 @@
 mod announcement;
 mod background;
 
-use crate::engines::FoundLoss;
 use crate::listeners::Listeners;
 use crate::local_socket::LocalSocket;
 use crate::reload::OperatorSignals;
@@ -15,8 +14,9 @@ use anyhow::{Context, Result};
 use background::background;
 use clap::Args;
 use quoit::config::{self, Settings, Sources};
-use quoit_cluster::{Departure, Internode};
+use quoit_cluster::Departure;
 use quoit_core::ReplicatedStore;
+use quoit_node::{Node, StopLimits};
 use quoit_server::{AuditLog, Gate, Server, ServerContext, ServerSettings};
 use sd_notify::NotifyState;
 use std::path::{Path, PathBuf};
@@ -28,10 +28,9 @@ use tokio::task::JoinHandle;
 const FILE_NAME: &str = "quoit.conf";
 /// Riak's setting that is a secret.
 const SECRET_KEY: &str = "distributed_cookie";
-/// Time for requests in hand when the node is told to stop.
-const STOP_LIMIT: Duration = Duration::from_secs(30);
-/// How long other nodes may take for what they were sent before this one stops.
-const ANSWERED_LIMIT: Duration = Duration::from_secs(5);
+/// How long a node that is told to stop waits.
+const STOP_LIMITS: StopLimits =
+    StopLimits { requests: Duration::from_secs(30), answers: Duration::from_secs(5) };
 
 /// Starts a node and serves until SIGTERM or SIGINT.
 #[derive(Args, Debug)]
@@ -157,10 +156,9 @@ async fn serve(
     let gate = certificates::open(settings)?;
     let reachable = listeners.reachable(&node_name);
     let opened = open::open(&data_dir, &node_name, reachable.clone(), settings)?;
-    let (store, internode) = (opened.store, opened.internode);
-    internode.set_address(&*reachable.node);
-    store.control().connect(&internode);
-    let context = server_context(&store, settings, gate, descriptor_limit, &data_dir, &listeners)?;
+    let store = &opened.node.store;
+    opened.node.connect(&reachable.node);
+    let context = server_context(store, settings, gate, descriptor_limit, &data_dir, &listeners)?;
     opened_context.get_or_init(|| Arc::clone(&context));
     warn_of_new_cluster(opened.is_new_node, settings, &data_dir);
     let readiness = store.control().readiness(settings.seeds());
@@ -168,8 +166,8 @@ async fn serve(
     readiness::set(&context.readiness, &readiness.borrow());
     let server = Server::new(Arc::clone(&context));
     let Listeners { clients, node, at } = listeners;
-    internode.serve(Box::new(node)).context("listening for other nodes")?;
-    make_up_for(&store, opened.loss.as_ref()).await?;
+    opened.node.listen(Box::new(node)).context("listening for other nodes")?;
+    make_up_for_loss(&opened.node).await?;
     let local = LocalSocket::open(&data_dir, settings);
     if let Some(path) = local.path() {
         let _ = context.admin_socket.set(path.to_owned());
@@ -191,12 +189,12 @@ async fn serve(
     let serving = announcement.keep_gate(&context.readiness, readiness);
     let departure = tokio::select! {
         biased;
-        departure = until_stopped(&mut stop, &store) => departure,
+        departure = until_stopped(&mut stop, store) => departure,
         failed = serving => return failed,
     };
     tell_supervisor(&NotifyState::Stopping);
     sinks.abort();
-    stop_in_order(server, &internode, &store, &background).await?;
+    stop_in_order(opened.node, server, &background).await?;
     local.remove();
     if let Some(path) = &args.ready_file {
         ready_file::remove(path);
@@ -250,55 +248,33 @@ fn spawn_replication(
     Ok(tokio::spawn(replication.run()))
 }
 
-/// Makes up for lost records, before the node serves. Whoever stops the process meanwhile does so at any
-/// moment: each step can be made again.
-async fn make_up_for(store: &Arc<ReplicatedStore>, found: Option<&FoundLoss>) -> Result<()> {
-    let Some(found) = found else { return Ok(()) };
-    let dropped = store.settle_loss().await.context("making up for lost records")?;
-    (found.settle)().context("noting that lost records were made up for")?;
-    tracing::warn!(
-        reason = found.loss.reason,
-        dropped_record_count = dropped,
-        "the store has lost records: those that differ from whole copies of other nodes are copied from there"
-    );
-    store.serve_replicas();
+async fn make_up_for_loss(node: &Node) -> Result<()> {
+    let removed_count = node.make_up_for_loss().await?;
+    if let Some((loss, removed_count)) = node.loss().zip(removed_count) {
+        tracing::warn!(
+            reason = loss.reason(),
+            dropped_record_count = removed_count,
+            "the store has lost records: those that differ from whole copies of other nodes are copied from \
+             there"
+        );
+    }
     Ok(())
 }
 
 /// Ends what runs, each part when nothing needs it any more.
-async fn stop_in_order(
-    server: Server,
-    internode: &Internode,
-    store: &Arc<ReplicatedStore>,
-    background: &JoinHandle<()>,
-) -> Result<()> {
-    // Both at once: requests of clients may need other nodes to the end, and those of other nodes stop
-    // coming as soon as they are told to ask somebody else.
-    let stopped = tokio::join!(server.stop(STOP_LIMIT), internode.stop(STOP_LIMIT));
-    if stopped != (true, true) {
+async fn stop_in_order(node: Node, server: Server, background: &JoinHandle<()>) -> Result<()> {
+    let clients = server.stop(STOP_LIMITS.requests);
+    let unfinished = node.finish(STOP_LIMITS, clients, &background.abort_handle()).await;
+    if unfinished.requests {
         tracing::warn!("some connections did not end in time and are cut off");
     }
-    background.abort();
-    if !internode.answered(ANSWERED_LIMIT).await {
+    if unfinished.answers {
         tracing::warn!(
             "other nodes have not taken all that was sent to them; it is repaired later"
         );
     }
-    store.control().stop().await;
-    // Primaries that have not answered by now may have missed a write: it becomes a hint before hints close.
-    internode.give_up_calls();
-    let closing = Arc::clone(store);
-    tokio::task::spawn_blocking(move || {
-        let hints = closing.flush_hints();
-        let reaped = closing.flush_reap_records();
-        let queues = closing.source_queues().close();
-        let now_us = closing.clock().unix_us();
-        let changes = closing.change_feeds().log().map_or(Ok(()), |log| log.close(now_us));
-        hints.and(reaped).and(queues).and(changes).and(closing.engine().close())
-    })
-    .await
-    .context("closing the storage engine")?
-    .context("closing the storage engine")
+    let closed = tokio::task::spawn_blocking(move || node.close()).await;
+    closed.context("closing the storage engine")?.context("closing the storage engine")
 }
 
 /// Waits until the process is told to stop, or the node must stop because it no longer belongs to its

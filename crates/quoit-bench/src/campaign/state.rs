@@ -153,8 +153,8 @@ pub(super) struct DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // Closing alone is not enough: a server that another thread is starting has the file open too until it
-        // executes its program. A refusal leaves the lock to the closing.
+        // Closing alone is not enough: a server that another thread is starting has the file open too until
+        // it executes its program. A refusal leaves the lock to the closing.
         let _ = self.file.unlock();
     }
 }

@@ -19,7 +19,7 @@ use crate::members::{Addresses, Introduction};
 use crate::outdated::{PROPERTY_NEEDS, PropertyNeed};
 use crate::plan_id::PlanId;
 use crate::state::State;
-use crate::transport::Internode;
+use crate::transport::{Internode, InternodeSettings};
 use crate::{ClusterId, NodeId};
 use arc_swap::Guard;
 use keeper::keep;
@@ -253,6 +253,14 @@ impl ControlPlane {
     /// When the disk refuses.
     pub fn store_opening(&self, name: &str) -> Result<Option<LastOpening>, StoreError> {
         self.file.store_opening(name)
+    }
+
+    /// Settings of the node's connections to others, with its identity; the rest is as by default. `boot_id`
+    /// and `seed` are random.
+    #[must_use]
+    pub fn internode_settings(&self, boot_id: u64, seed: u64) -> InternodeSettings {
+        let state = self.read();
+        InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed)
     }
 
     /// Notes durably that a store of this node was opened: before the node serves, so that a store that goes

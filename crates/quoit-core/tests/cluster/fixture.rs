@@ -1,26 +1,24 @@
 //! Nodes on a network in memory.
 
-use bytes::Bytes;
 use quoit_cluster::memory_network::MemoryNetwork;
-use quoit_cluster::{
-    Addresses, ControlPlane, Internode, InternodeSettings, NodeId, seed_elections,
-};
+use quoit_cluster::{ControlPlane, Internode, seed_elections};
 use quoit_core::{
-    Blocking, DotSequence, PutRequest, QueueDefinition, ReadOptions, ReplicatedStore, RequestError,
-    SourceQueueSettings, SourceQueues, StoreBuilder, StoreSettings, Unreserved, WriteOptions,
+    Blocking, PutRequest, QueueDefinition, ReadOptions, ReplicatedStore, RequestError,
+    SourceQueueSettings, SourceQueues, StoreSettings, WriteOptions,
 };
-use quoit_model::clock::Actor;
 use quoit_model::hash::{Partition, RingSize};
-use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, PropUpdates, Quorum, Scope};
-use quoit_seam::{Clock, FaultyDisk, ManualClock};
-use quoit_store::memory::{MemoryEngine, MemorySettings};
+use quoit_node::{Beside, NodeEngine};
+use quoit_seam::{Clock, ManualClock};
+use quoit_testkit::{TestNode, address_of, events, memory_engine};
 use quoit_wire::internode::data::METHOD_FETCH;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+
+pub use quoit_testkit::{key_in as key, put_of};
 
 /// Partitions of the clusters.
 pub const RING_SIZE: u16 = 8;
@@ -97,7 +95,7 @@ impl Cluster {
             cluster.nodes.push(node);
         }
         for number in 1..count {
-            cluster.nodes[number].control.join("n0:1").await.unwrap();
+            cluster.nodes[number].control.join(&address_of("n0")).await.unwrap();
         }
         if count > 1 {
             let first = &cluster.nodes[0].control;
@@ -111,45 +109,32 @@ impl Cluster {
 
     async fn start(&self, number: usize, settings: StoreSettings, kind: Kind) -> Node {
         let Kind { untyped_defaults, is_source } = kind;
-        let network = self.network.host(&host(number));
-        let address = format!("{}:1", host(number));
-        let listener = network.bind(&address).await.unwrap();
-        let name = format!("{}@test", host(number));
-        let id = NodeId([number as u8 + 1; 16]);
-        let control_settings = quoit_cluster::Settings {
-            addresses: Addresses { node: address.into(), ..Addresses::default() },
-            ring_size: Some(RingSize::new(RING_SIZE).unwrap()),
-            untyped_defaults,
-            ..quoit_cluster::Settings::new(&name, id)
-        };
-        let disk = Arc::new(FaultyDisk::new(number as u64));
-        let control = Arc::new(ControlPlane::open(disk, control_settings).unwrap());
-        let boot_id = number as u64 + 1;
-        let of_internode = InternodeSettings::new(id, name, boot_id, boot_id);
-        let internode = Internode::new(of_internode, network);
-        internode.serve(listener).unwrap();
-        control.connect(&internode);
-        let clock = || Arc::clone(&self.clock) as Arc<dyn Clock>;
-        let engine = MemoryEngine::new(MemorySettings::default(), control.ring_size(), clock());
+        let id = number as u8 + 1;
+        let node = TestNode::new(id, host(number), Arc::clone(&self.clock) as Arc<dyn Clock>);
+        let ring_size = RingSize::new(RING_SIZE).unwrap();
         let first_actor = if is_source { b'A' } else { b'a' };
-        let actor = Actor([number as u8 + first_actor; 8][..].into());
-        let settings = StoreSettings { blocking: Blocking::Inline, ..settings };
-        let builder = StoreBuilder::new(
-            Arc::new(engine),
-            Arc::clone(&control),
-            Arc::clone(&internode),
-            clock(),
-            DotSequence::new(actor, Box::new(Unreserved)),
-            settings,
-        );
+        let engine = NodeEngine {
+            engine: memory_engine(ring_size, &node.clock),
+            dots: events([number as u8 + first_actor; 8]),
+            loss: None,
+        };
         let queues = SourceQueueSettings {
             is_enabled: is_source,
             queues: QueueDefinition::read_list("out:any").0,
             ..SourceQueueSettings::default()
         };
-        let store = builder.with_source_queues(SourceQueues::in_memory(queues)).build();
-        store.serve_replicas();
-        Node { store, control, internode }
+        let source_queues = Some(SourceQueues::in_memory(queues));
+        let node = TestNode {
+            ring_size,
+            engine: Some(engine),
+            network: Some(self.network.clone()),
+            untyped_defaults,
+            settings: StoreSettings { blocking: Blocking::Inline, ..settings },
+            beside: Beside { source_queues, ..Beside::default() },
+            ..node
+        };
+        let node = node.start().await.unwrap();
+        Node { store: node.store, control: node.control, internode: node.internode }
     }
 
     /// Nothing is stored yet: every copy is complete as it is.
@@ -170,12 +155,8 @@ impl Cluster {
     }
 
     /// Waits for something that must happen.
-    pub async fn until(&self, mut happened: impl FnMut() -> bool) {
-        let end = Instant::now() + PATIENCE;
-        while !happened() {
-            assert!(Instant::now() < end, "in vain");
-            sleep(Duration::from_millis(20)).await;
-        }
+    pub async fn until(&self, happened: impl FnMut() -> bool) {
+        quoit_testkit::until(PATIENCE, "what must happen", happened).await;
     }
 
     /// A node dies; the others notice.
@@ -262,20 +243,9 @@ impl Node {
     }
 }
 
+/// Values that a read has found, in order.
 pub fn values(found: Option<Object>) -> Vec<String> {
-    let live = found.into_iter().flat_map(|object| object.siblings).filter(|each| !each.deleted);
-    let mut values: Vec<_> =
-        live.map(|sibling| String::from_utf8_lossy(&sibling.value).into_owned()).collect();
-    values.sort();
-    values
-}
-
-pub fn key(bucket_type: &'static str, key: &'static str) -> KeyRef<'static> {
-    BucketRef { bucket_type: bucket_type.as_bytes(), bucket: b"bucket" }.key(key.as_bytes())
-}
-
-pub fn put_of(at: KeyRef<'static>, value: &'static str) -> PutRequest<'static> {
-    PutRequest::of(at, Bytes::from_static(value.as_bytes()))
+    found.as_ref().map(quoit_testkit::values).unwrap_or_default()
 }
 
 pub const fn r(count: u32) -> ReadOptions {

@@ -1,20 +1,18 @@
 //! A store on the memory engine, and requests to it.
 
-use bytes::Bytes;
-use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork};
-use quoit_core::{
-    DotSequence, PutRequest, ReadOptions, ReplicatedStore, StoreBuilder, StoreSettings, Unreserved,
-};
-use quoit_model::clock::Actor;
+use quoit_core::{PutRequest, ReadOptions, ReplicatedStore, StoreSettings};
 use quoit_model::hash::RingSize;
-use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
-use quoit_seam::{Clock, ManualClock, RealDisk};
+use quoit_node::NodeEngine;
+use quoit_seam::{Clock, ManualClock};
 use quoit_store::engine::Engine;
-use quoit_store::memory::{MemoryEngine, MemorySettings};
+use quoit_testkit::{TestNode, events, memory_engine};
 use serde_json::Value;
 use std::sync::Arc;
+
+pub use quoit_testkit::{key_in as key, put_of, values};
 
 pub const START_US: u64 = 1_700_000_000_000_000;
 pub const SECOND_US: u64 = 1_000_000;
@@ -23,13 +21,10 @@ pub const SECOND_US: u64 = 1_000_000;
 pub struct Fixture {
     pub store: Arc<ReplicatedStore>,
     pub clock: Arc<ManualClock>,
-    _dir: tempfile::TempDir,
 }
 
 pub fn fixture_with(settings: StoreSettings) -> Fixture {
-    fixture_on(settings, |ring_size, clock| {
-        Arc::new(MemoryEngine::new(MemorySettings::default(), ring_size, clock))
-    })
+    fixture_on(settings, |ring_size, clock| memory_engine(ring_size, &clock))
 }
 
 /// A store on an engine of the test's own.
@@ -37,56 +32,16 @@ pub fn fixture_on(
     settings: StoreSettings,
     engine: impl FnOnce(RingSize, Arc<dyn Clock>) -> Arc<dyn Engine>,
 ) -> Fixture {
-    let dir = tempfile::tempdir().unwrap();
-    let control = ControlPlane::open(
-        Arc::new(RealDisk::open(dir.path()).unwrap()),
-        quoit_cluster::Settings {
-            ring_size: Some(RingSize::new(8).unwrap()),
-            ..quoit_cluster::Settings::new("quoit@test", NodeId([7; 16]))
-        },
-    )
-    .unwrap();
     let clock = Arc::new(ManualClock::at(START_US));
-    let engine = engine(control.ring_size(), Arc::clone(&clock) as Arc<dyn Clock>);
-    let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(Unreserved));
-    let builder = StoreBuilder::new(
-        engine,
-        Arc::new(control),
-        alone(),
-        Arc::clone(&clock) as Arc<dyn Clock>,
-        dots,
-        settings,
-    );
-    Fixture { store: builder.build(), clock, _dir: dir }
-}
-
-/// A way to other nodes where there are none.
-fn alone() -> Arc<Internode> {
-    let settings = InternodeSettings::new(NodeId([7; 16]), "quoit@test", 1, 1);
-    Internode::new(settings, Arc::new(TokioNetwork))
+    let node = TestNode::new(7, "quoit", Arc::clone(&clock) as Arc<dyn Clock>);
+    let engine = engine(node.ring_size, Arc::clone(&node.clock));
+    let engine = Some(NodeEngine { engine, dots: events(*b"actor-01"), loss: None });
+    let node = TestNode { settings, engine, ..node }.assemble().unwrap();
+    Fixture { store: node.store, clock }
 }
 
 pub fn fixture() -> Fixture {
     fixture_with(StoreSettings::default())
-}
-
-pub fn key(bucket_type: &'static str, key: &'static str) -> KeyRef<'static> {
-    BucketRef { bucket_type: bucket_type.as_bytes(), bucket: b"bucket" }.key(key.as_bytes())
-}
-
-pub fn put_of(at: KeyRef<'static>, value: &'static str) -> PutRequest<'static> {
-    PutRequest::of(at, Bytes::from_static(value.as_bytes()))
-}
-
-pub fn values(object: &Object) -> Vec<&str> {
-    let mut values: Vec<_> = object
-        .siblings
-        .iter()
-        .filter(|sibling| !sibling.deleted)
-        .map(|sibling| std::str::from_utf8(&sibling.value).unwrap())
-        .collect();
-    values.sort_unstable();
-    values
 }
 
 impl Fixture {

@@ -3,26 +3,24 @@
 
 use bytes::Bytes;
 use quoit_cluster::memory_network::MemoryNetwork;
-use quoit_cluster::{
-    Addresses, ControlPlane, Internode, InternodeSettings, Limits, NodeId, Settings, StagedChange,
-    seed_elections,
-};
+use quoit_cluster::{ControlPlane, Internode, Limits, NodeId, StagedChange, seed_elections};
 use quoit_core::{
     Blocking, CounterReserve, DeleteRequest, DotSequence, PutRequest, ReadOptions, ReplicatedStore,
-    StoreBuilder, StoreSettings, TransferLimits, WriteOptions,
+    StoreSettings, TransferLimits, WriteOptions,
 };
 use quoit_model::clock::{Actor, VersionVector};
-use quoit_model::hash::{Identity, KeyHash, Partition, Placement, PlacementRule, RingSize};
+use quoit_model::hash::{Identity, KeyHash, Partition, Placement, RingSize};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
+use quoit_node::{Beside, FoundLoss, NodeEngine};
 use quoit_seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability};
 use quoit_store::engine::{
     Access, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt, RecordRef,
 };
 use quoit_store::error::StoreError;
-use quoit_store::memory::{MemoryEngine, MemorySettings};
+use quoit_testkit::{TestNode, address_of, at_record, memory_engine};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -30,14 +28,14 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
+pub use quoit_testkit::{key, key_in};
+
 /// Time in which anything that should happen has happened.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One process.
 struct Process {
-    store: Arc<ReplicatedStore>,
-    control: Arc<ControlPlane>,
-    internode: Arc<Internode>,
+    node: Arc<quoit_node::Node>,
     actor: Actor,
     /// `None` until the node serves.
     background: Option<AbortHandle>,
@@ -140,24 +138,13 @@ pub fn id(number: u8) -> NodeId {
     NodeId([number; 16])
 }
 
-fn address(number: u8) -> String {
-    format!("n{number}:1")
-}
-
-pub fn key(name: &str) -> KeyRef<'_> {
-    key_in("default", name)
-}
-
-pub fn key_in<'a>(bucket_type: &'a str, name: &'a str) -> KeyRef<'a> {
-    BucketRef { bucket_type: bucket_type.as_bytes(), bucket: b"bucket" }.key(name.as_bytes())
+fn host(number: u8) -> String {
+    format!("n{number}")
 }
 
 /// Calls a function with the place of a record.
 fn at<T>(key: KeyRef<'_>, call: impl FnOnce(&RecordAt<'_>) -> T) -> T {
-    let encoded = key.encoded();
-    let hash = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey);
-    let partition = ring_size().partition(hash.placement);
-    call(&RecordAt { key, encoded: &encoded, identity: hash.identity, partition })
+    at_record(key, ring_size(), call)
 }
 
 /// An engine with small segments, whose background work stands still.
@@ -254,7 +241,7 @@ impl TestCluster {
         let clock = self.clock_of(number);
         let data = self.has_disks.then(|| FaultyDisk::new(u64::from(number) << 8));
         let engine: Arc<dyn Engine> = match &data {
-            None => Arc::new(MemoryEngine::new(MemorySettings::default(), ring_size(), clock)),
+            None => memory_engine(ring_size(), &clock),
             Some(data) => Arc::new(on_disk(data, clock)),
         };
         let disk = FaultyDisk::new(u64::from(number));
@@ -267,75 +254,68 @@ impl TestCluster {
     }
 
     pub async fn start(&mut self, number: u8) {
-        self.begin(number).await;
-        self.serve(number);
+        self.begin(number, None).await;
+        self.work(number);
     }
 
     /// Starts a node whose store has lost records: it makes up for that before it serves.
     pub async fn start_after_loss(&mut self, number: u8) {
-        self.begin(number).await;
-        self.store(number).settle_loss().await.unwrap();
-        self.serve(number);
+        self.start_all_after_loss(&[number]).await;
     }
 
     /// Starts nodes whose stores have lost records, all at once.
     pub async fn start_all_after_loss(&mut self, numbers: &[u8]) {
         for number in numbers {
-            self.begin(*number).await;
+            self.begin(*number, Some(FoundLoss::unreported("a test has removed them"))).await;
         }
-        let settle = |number: &u8| {
-            let store = Arc::clone(self.store(*number));
-            tokio::spawn(async move { store.settle_loss().await.unwrap() })
+        let make_up = |number: &u8| {
+            let node = Arc::clone(&self.process(*number).node);
+            tokio::spawn(async move { node.make_up_for_loss().await.unwrap().unwrap() })
         };
-        let settled: Vec<_> = numbers.iter().map(settle).collect();
-        for one in settled {
+        let made_up: Vec<_> = numbers.iter().map(make_up).collect();
+        for one in made_up {
             one.await.unwrap();
         }
-        numbers.iter().for_each(|number| self.serve(*number));
+        numbers.iter().for_each(|number| self.work(*number));
     }
 
-    /// Answers requests of other nodes, and works in the background.
-    fn serve(&mut self, number: u8) {
+    /// Works in the background.
+    fn work(&mut self, number: u8) {
         let store = Arc::clone(self.store(number));
-        store.serve_replicas();
         let background = tokio::spawn(store.run_background()).abort_handle();
         let process = self.nodes[usize::from(number) - 1].process.as_mut();
         process.expect("the node runs").background = Some(background);
     }
 
-    /// Starts a node that does not serve yet.
-    async fn begin(&mut self, number: u8) {
+    /// Starts a node without its background work. One that has lost records does not serve yet.
+    async fn begin(&mut self, number: u8, loss: Option<FoundLoss>) {
         self.boots += 1;
-        let host = self.network.host(&format!("n{number}"));
-        let listener = host.bind(&address(number)).await.unwrap();
-        let addresses = Addresses { node: address(number).into(), ..Addresses::default() };
-        let name = format!("n{number}@test");
-        let ring_size = Some(ring_size());
-        let settings = Settings { ring_size, addresses, ..Settings::new(&name, id(number)) };
         let clock = self.clock_of(number);
         let node = &mut self.nodes[usize::from(number) - 1];
-        let control = ControlPlane::open(Arc::new(node.disk.clone()), settings).unwrap();
-        let control = Arc::new(control);
-        let limits = Limits { frame_bytes_max: self.frame_bytes_max, ..Limits::default() };
-        let settings = InternodeSettings::new(id(number), name, self.boots, self.boots);
-        let settings = InternodeSettings { limits, ..settings };
-        let internode = Internode::new(settings, host);
         let new_actor = || Actor(self.boots.to_be_bytes()[..].into());
         let actor = node.actor.take().unwrap_or_else(new_actor);
-        let builder = StoreBuilder::new(
-            Arc::clone(&node.engine),
-            Arc::clone(&control),
-            Arc::clone(&internode),
-            clock,
-            DotSequence::new(actor.clone(), Box::new(node.counters.clone())),
-            self.settings,
-        );
-        let builder = builder.with_hints(Arc::new(node.hints.clone())).unwrap();
-        let reaped = Arc::new(node.reaped.clone());
-        let store = builder.with_reap_records(reaped, self.boots).unwrap().build();
-        internode.serve(listener).unwrap();
-        control.connect(&internode);
-        node.process = Some(Process { store, control, internode, actor, background: None });
+        let engine = NodeEngine {
+            engine: Arc::clone(&node.engine),
+            dots: DotSequence::new(actor.clone(), Box::new(node.counters.clone())),
+            loss,
+        };
+        let started = TestNode {
+            ring_size: ring_size(),
+            network: Some(self.network.clone()),
+            control_disk: Arc::new(node.disk.clone()),
+            engine: Some(engine),
+            settings: self.settings,
+            beside: Beside {
+                hints: Some(Arc::new(node.hints.clone())),
+                reap_records: Some((Arc::new(node.reaped.clone()), self.boots)),
+                ..Beside::default()
+            },
+            limits: Limits { frame_bytes_max: self.frame_bytes_max, ..Limits::default() },
+            boot_id: self.boots,
+            ..TestNode::new(number, host(number), clock)
+        };
+        let running = Arc::new(started.start().await.unwrap());
+        node.process = Some(Process { node: running, actor, background: None });
     }
 
     /// A node is stopped in good order: its store goes on with the same actor.
@@ -408,15 +388,15 @@ impl TestCluster {
     }
 
     pub fn store(&self, number: u8) -> &Arc<ReplicatedStore> {
-        &self.process(number).store
+        &self.process(number).node.store
     }
 
     pub fn internode(&self, number: u8) -> &Arc<Internode> {
-        &self.process(number).internode
+        &self.process(number).node.internode
     }
 
     pub fn control(&self, number: u8) -> &Arc<ControlPlane> {
-        &self.process(number).control
+        &self.process(number).node.control
     }
 
     pub fn running(&self) -> Vec<u8> {
@@ -426,7 +406,7 @@ impl TestCluster {
     }
 
     pub async fn join(&self, number: u8) {
-        self.control(number).join(&address(1)).await.unwrap();
+        self.control(number).join(&address_of(&host(1))).await.unwrap();
         self.until("the node has joined", || {
             self.control(number).read().members().get(id(1)).is_some()
         })
@@ -475,14 +455,9 @@ impl TestCluster {
         &self,
         patience: Duration,
         what: &str,
-        mut happened: impl FnMut() -> bool,
+        happened: impl FnMut() -> bool,
     ) {
-        let end = Instant::now() + patience;
-        let pause = (patience / 2_000).max(Duration::from_millis(50));
-        while !happened() {
-            assert!(Instant::now() < end, "in vain: {what}");
-            sleep(pause).await;
-        }
+        quoit_testkit::until(patience, what, happened).await;
     }
 
     pub fn set_limits(&self, limits: TransferLimits) {
@@ -748,10 +723,10 @@ impl TestCluster {
     }
 
     pub fn primaries_of(&self, number: u8, key: KeyRef<'_>, n_val: u32) -> BTreeSet<NodeId> {
-        let hash = KeyHash::of(&key.encoded(), key.bucket, PlacementRule::BucketAndKey);
+        let partition = at(key, |at| at.partition);
         let state = self.control(number).read();
         let layout = state.layouts().newest();
-        let primaries = layout.primaries(ring_size().partition(hash.placement), n_val).iter();
+        let primaries = layout.primaries(partition, n_val).iter();
         primaries.map(|node| layout.nodes()[usize::from(*node)]).collect()
     }
 }

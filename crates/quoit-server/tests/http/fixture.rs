@@ -1,12 +1,8 @@
 //! A server on the memory engine, and an HTTP client that sends bytes as they are.
 
-use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork};
-use quoit_core::{DotSequence, StoreBuilder, StoreSettings, Unreserved};
-use quoit_model::clock::Actor;
-use quoit_model::hash::RingSize;
-use quoit_seam::{Clock, ManualClock, RealDisk};
+use quoit_seam::{Clock, ManualClock};
 use quoit_server::{Protocol, Server, ServerContext, ServerSettings, bind};
-use quoit_store::memory::{MemoryEngine, MemorySettings};
+use quoit_testkit::TestNode;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -25,7 +21,6 @@ pub struct Node {
     pub context: Arc<ServerContext>,
     server: Option<Server>,
     runtime: Runtime,
-    _dir: tempfile::TempDir,
 }
 
 impl Node {
@@ -54,32 +49,10 @@ impl Node {
     }
 
     fn made(settings: ServerSettings, runtime: Runtime) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let control = ControlPlane::open(
-            Arc::new(RealDisk::open(dir.path()).unwrap()),
-            quoit_cluster::Settings {
-                ring_size: Some(RingSize::new(8).unwrap()),
-                ..quoit_cluster::Settings::new("quoit@test", NodeId([7; 16]))
-            },
-        )
-        .unwrap();
         let clock = Arc::new(ManualClock::at(START_US));
-        let ring_size = control.ring_size();
-        let of_engine = Arc::clone(&clock) as Arc<dyn Clock>;
-        let engine = MemoryEngine::new(MemorySettings::default(), ring_size, of_engine);
-        let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(Unreserved));
-        let of_store = Arc::clone(&clock) as Arc<dyn Clock>;
-        let internode = InternodeSettings::new(NodeId([7; 16]), "quoit@test", 1, 1);
-        let builder = StoreBuilder::new(
-            Arc::new(engine),
-            Arc::new(control),
-            Internode::new(internode, Arc::new(TokioNetwork)),
-            of_store,
-            dots,
-            StoreSettings::default(),
-        );
-        let context =
-            ServerContext::new(builder.build(), "quoit@test".to_owned(), "memory", settings);
+        let node = TestNode::new(7, "quoit", Arc::clone(&clock) as Arc<dyn Clock>);
+        let node = node.assemble().unwrap();
+        let context = ServerContext::new(node.store, "quoit@test".to_owned(), "memory", settings);
         let context = Arc::new(context);
         let server = Server::new(Arc::clone(&context));
         let serve = |protocol| {
@@ -90,7 +63,7 @@ impl Node {
             address
         };
         let (address, pb_address) = (serve(Protocol::Http), serve(Protocol::Pb));
-        Self { address, pb_address, clock, context, server: Some(server), runtime, _dir: dir }
+        Self { address, pb_address, clock, context, server: Some(server), runtime }
     }
 
     pub fn connect(&self) -> Client {

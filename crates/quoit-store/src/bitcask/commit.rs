@@ -5,7 +5,7 @@ use super::segment::Segment;
 use crate::durability::Durability;
 use crate::engine::Ticket;
 use crate::error::StoreError;
-use crate::store_file::MetaFile;
+use crate::identity::StoreIdentity;
 use parking_lot::Mutex;
 use quoit_planted::planted;
 use quoit_seam::{Clock, Disk, Next, Pace, Worker, WorkerHandle};
@@ -23,7 +23,7 @@ pub(super) struct LogCommitter {
     log: Arc<Log>,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
-    meta: Arc<Mutex<MetaFile>>,
+    identity: Arc<StoreIdentity>,
     durability: Durability,
     sync_interval_us: u64,
     /// Everything up to this sequence is durable.
@@ -49,7 +49,7 @@ impl LogCommitter {
     pub(super) fn new(
         log: Arc<Log>,
         disk: Arc<dyn Disk>,
-        (clock, meta): (Arc<dyn Clock>, Arc<Mutex<MetaFile>>),
+        (clock, identity): (Arc<dyn Clock>, Arc<StoreIdentity>),
         durability: Durability,
         sync_interval_us: u64,
         synced: u64,
@@ -59,7 +59,7 @@ impl LogCommitter {
             log,
             disk,
             clock,
-            meta,
+            identity,
             durability,
             sync_interval_us,
             synced: AtomicU64::new(synced),
@@ -156,7 +156,7 @@ impl LogCommitter {
         self.synced.store(unsynced.sequence, Ordering::Release);
         if unsynced.sequence > before {
             self.log.note_synced(&unsynced);
-            let mut meta = self.meta.lock();
+            let mut meta = self.identity.file();
             if let Err(error) = meta.note_begun(unsynced.active) {
                 // The records are durable. Until the next commit has noted it, a missing file would not be
                 // noticed.

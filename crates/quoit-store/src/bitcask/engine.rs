@@ -13,6 +13,7 @@ use crate::engine::{
     RecordWalk, Shown, SizeBound, Ticket, Verified,
 };
 use crate::error::StoreError;
+use crate::identity::StoreIdentity;
 use crate::index::Tag;
 use crate::index_activity::IndexActivity;
 use bytes::Bytes;
@@ -20,10 +21,8 @@ use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
-use quoit_model::store_opening::LastOpening;
 use quoit_seam::{Clock, Disk, Execution, WorkerHandle};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 
 /// Name of the worker that syncs.
@@ -73,79 +72,10 @@ impl BitcaskEngine {
         Ok((engine, report))
     }
 
-    /// Random id that the store got when it was made.
+    /// Identity of the store.
     #[must_use]
-    pub fn store_id(&self) -> u64 {
-        self.store.reader.store_id
-    }
-
-    /// 1 when the store was made, one more after each stop that was not in good order, and when records
-    /// turned out to be lost after one that was.
-    #[must_use]
-    pub fn incarnation(&self) -> u64 {
-        self.store.meta.lock().meta().incarnation
-    }
-
-    /// Counters up to this one may have been given out: those above have not. Durable.
-    #[must_use]
-    pub fn reserved_counter(&self) -> u64 {
-        self.store.meta.lock().meta().reserved_counter
-    }
-
-    /// Reserves counters up to `counter`, durably, before any of them is given out. Costs a write and a
-    /// sync, unless they are reserved already.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses: nothing is reserved then.
-    pub fn reserve_counter(&self, counter: u64) -> Result<(), StoreError> {
-        self.store.check_open()?;
-        let mut meta = self.store.meta.lock();
-        if counter <= meta.meta().reserved_counter {
-            return Ok(());
-        }
-        let reserved = crate::store_file::Meta { reserved_counter: counter, ..meta.meta().clone() };
-        meta.write(reserved)
-    }
-
-    /// This opening of the store. Who keeps it elsewhere, durably, can tell the next opening whether the
-    /// store went back in time.
-    #[must_use]
-    pub fn opening(&self) -> LastOpening {
-        self.store.meta.lock().meta().opening()
-    }
-
-    /// How often the store was opened and closed. Durable.
-    #[must_use]
-    pub fn mark(&self) -> u64 {
-        self.store.meta.lock().meta().mark
-    }
-
-    /// Notes durably that the node has made up for lost records ([`OpenReport::loss`]).
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses: the next start reports the loss again.
-    pub fn settle_loss(&self) -> Result<(), StoreError> {
-        self.store.check_open()?;
-        self.store.meta.lock().settle_loss()
-    }
-
-    /// Counters up to this one may have been in copies that were given away. Durable.
-    #[must_use]
-    pub fn given_away_counter(&self) -> u64 {
-        self.store.meta.lock().meta().given_away_counter
-    }
-
-    /// Notes durably that copies with counters up to `counter` may be given away, before they are. Costs a
-    /// write and a sync, unless it is noted already.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses: nothing may be given away then.
-    pub fn note_given_away(&self, counter: u64) -> Result<(), StoreError> {
-        self.store.check_open()?;
-        self.store.meta.lock().note_given_away(counter)
+    pub fn identity(&self) -> &Arc<StoreIdentity> {
+        &self.store.identity
     }
 
     /// Describes each index entry and the record that it refers to.
@@ -307,7 +237,7 @@ impl Engine for BitcaskEngine {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        if self.store.closed.swap(true, Ordering::AcqRel) {
+        if !self.store.identity.begin_close() {
             return Err(StoreError::Closed);
         }
         self.store.log.refuse(StoreError::Closed);

@@ -18,6 +18,7 @@ use crate::error::StoreError;
 use crate::file_names::META_NAME;
 use crate::file_names::{keys_name, log_name};
 use crate::found_damage::FoundDamage;
+use crate::identity::StoreIdentity;
 use crate::keyfile::KeyFile;
 use crate::marker;
 use crate::opening::OLDER_THAN_THE_NODE;
@@ -29,7 +30,7 @@ use quoit_planted::planted;
 use quoit_seam::{Clock, Disk};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 pub(super) struct LogOpening<'o> {
     pub(super) disk: &'o dyn Disk,
@@ -98,10 +99,10 @@ impl LogStore {
             table: table.clone(),
             recent: RecentWrites::new(settings.recent_writes_bytes),
         };
-        let identity = LogIdentity { store_id: report.store_id, incarnation: report.incarnation };
+        let of_log = LogIdentity { store_id: report.store_id, incarnation: report.incarnation };
         let start = LogStart { next_sequence, ..start };
-        let meta = Arc::new(Mutex::new(meta));
-        let (log, committer) = begin_log(seams, &settings, identity, (start, &meta), unkeyed)?;
+        let identity = Arc::new(StoreIdentity::new(meta));
+        let (log, committer) = begin_log(seams, &settings, of_log, (start, &identity), unkeyed)?;
         report.key_count = loaded.stripes.iter().map(|stripe| stripe.read().key_count()).sum();
         report.elapsed_us = clock.monotonic_us().saturating_sub(started_us);
         let store = Self {
@@ -118,10 +119,9 @@ impl LogStore {
             buckets: BucketList::default(),
             sealing: Mutex::new(()),
             checkpointing: Mutex::new(()),
-            meta,
+            identity,
             counters: Counters::default(),
             found_damage: FoundDamage::default(),
-            closed: AtomicBool::new(false),
             _lock: lock,
         };
         store.begin_counters(&report);
@@ -142,16 +142,16 @@ impl LogStore {
 fn begin_log(
     seams: LogSeams,
     settings: &BitcaskSettings,
-    identity: LogIdentity,
-    (start, meta): (LogStart, &Arc<Mutex<MetaFile>>),
+    of_log: LogIdentity,
+    (start, identity): (LogStart, &Arc<StoreIdentity>),
     unkeyed: Vec<Sealed>,
 ) -> Result<(Arc<Log>, Arc<LogCommitter>), StoreError> {
     let (disk, clock) = (Arc::clone(&seams.disk), Arc::clone(&seams.clock));
-    let log = Arc::new(Log::begin(seams, LogLimits::of(settings), identity, start, unkeyed)?);
+    let log = Arc::new(Log::begin(seams, LogLimits::of(settings), of_log, start, unkeyed)?);
     let committer = Arc::new(LogCommitter::new(
         Arc::clone(&log),
         disk,
-        (clock, Arc::clone(meta)),
+        (clock, Arc::clone(identity)),
         settings.durability,
         settings.sync_interval_us,
         start.next_sequence - 1,

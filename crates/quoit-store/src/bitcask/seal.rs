@@ -91,7 +91,7 @@ impl LogStore {
             tracing::warn!(%error, "no snapshot of the index could be written");
         }
         drop(checkpointing);
-        let mut meta = self.meta.lock();
+        let mut meta = self.identity.file();
         let last = meta.meta().clone();
         let closed_segments = closed_segments(&*self.disk, &last.retiring)?;
         let mark = last.mark + 1;

@@ -12,9 +12,9 @@ use crate::compare::compared_digest;
 use crate::engine::{Access, DataPlace, RecordAt, RecordMeta};
 use crate::error::StoreError;
 use crate::found_damage::FoundDamage;
+use crate::identity::StoreIdentity;
 use crate::index::{IndexEntry, Location, PartitionIndex, SizeClass, Tag};
 use crate::keyfile::KeyFile;
-use crate::store_file::MetaFile;
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use quoit_model::hash::Partition;
@@ -50,10 +50,9 @@ pub(super) struct LogStore {
     pub(super) sealing: Mutex<()>,
     /// Held while a snapshot is written.
     pub(super) checkpointing: Mutex<()>,
-    pub(super) meta: Arc<Mutex<MetaFile>>,
+    pub(super) identity: Arc<StoreIdentity>,
     pub(super) counters: Counters,
     pub(super) found_damage: FoundDamage,
-    pub(super) closed: AtomicBool,
     /// Held until the store is dropped.
     pub(super) _lock: Box<dyn DiskLock>,
 }
@@ -73,7 +72,7 @@ pub(super) struct Counters {
 
 impl LogStore {
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
-        if self.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+        self.identity.check_open()
     }
 
     /// The stripe of a partition.

@@ -209,7 +209,7 @@ fn a_store_that_has_become_another_one_since_the_conversion_began_is_not_gone_on
     let execution = ManualExecution::default();
     let new = OrderedEngine::open_innostore(&disk, clock.clone(), &execution, settings, of_tree);
     let new = new.unwrap().0;
-    assert_eq!((old.store_id(), new.store_id()), (1, 2));
+    assert_eq!((old.identity().store_id(), new.identity().store_id()), (1, 2));
     put(&old, "key", b"value", 0);
     let notes = Notes { every_bytes: 1, clock: &*clock, accepts_damage: false };
     let observe = &mut |_: &Progress| panic!("something was copied");

@@ -13,15 +13,15 @@ use crate::engine::{
     RecordRef, RecordVisitor, RecordWalk, Shown, SizeBound, Ticket, Verified, visit_listed,
 };
 use crate::error::StoreError;
+use crate::identity::StoreIdentity;
 use crate::index::Tag;
 use crate::index_activity::IndexActivity;
-use crate::store_file::{Meta, MetaFile};
+use crate::store_file::Meta;
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
-use quoit_model::store_opening::LastOpening;
 use quoit_seam::{Disk, DiskLock};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -36,77 +36,17 @@ pub struct MultiEngine {
     pub(super) routes: RwLock<Routes>,
     pub(super) routing: Arc<dyn Routing>,
     pub(super) tickets: Tickets,
-    pub(super) state: Mutex<MultiState>,
+    pub(super) identity: Arc<StoreIdentity>,
     pub(super) disk: Arc<dyn Disk>,
     /// Held until the engine is dropped.
     pub(super) _lock: Box<dyn DiskLock>,
 }
 
-pub(super) struct MultiState {
-    pub(super) meta: MetaFile,
-    pub(super) is_closed: bool,
-}
-
 impl MultiEngine {
-    /// Random id that the store got when it was made.
+    /// Identity of the store: of all of its engines together.
     #[must_use]
-    pub fn store_id(&self) -> u64 {
-        self.state.lock().meta.meta().store_id
-    }
-
-    /// 1 when the store was made, one more after each stop that was not in good order, and whenever one of
-    /// the engines may have forgotten something.
-    #[must_use]
-    pub fn incarnation(&self) -> u64 {
-        self.state.lock().meta.meta().incarnation
-    }
-
-    /// This opening, as of [`BitcaskEngine::opening`](crate::bitcask::BitcaskEngine::opening).
-    #[must_use]
-    pub fn opening(&self) -> LastOpening {
-        self.state.lock().meta.meta().opening()
-    }
-
-    /// Counters up to this one may have been given out: those above have not. Durable.
-    #[must_use]
-    pub fn reserved_counter(&self) -> u64 {
-        self.state.lock().meta.meta().reserved_counter
-    }
-
-    /// Reserves counters up to `counter`, durably, before any of them is given out. Costs a write and a
-    /// sync, unless they are reserved already.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses: nothing is reserved then.
-    pub fn reserve_counter(&self, counter: u64) -> Result<(), StoreError> {
-        let mut state = self.open_state()?;
-        if counter <= state.meta.meta().reserved_counter {
-            return Ok(());
-        }
-        let reserved = Meta { reserved_counter: counter, ..state.meta.meta().clone() };
-        state.meta.write(reserved)
-    }
-
-    /// Counters up to this one may have been in copies that were given away. Durable.
-    #[must_use]
-    pub fn given_away_counter(&self) -> u64 {
-        self.state.lock().meta.meta().given_away_counter
-    }
-
-    /// Notes durably that copies with counters up to `counter` may be given away, before they are. Costs a
-    /// write and a sync, unless it is noted already.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses: nothing may be given away then.
-    pub fn note_given_away(&self, counter: u64) -> Result<(), StoreError> {
-        self.open_state()?.meta.note_given_away(counter)
-    }
-
-    fn open_state(&self) -> Result<parking_lot::MutexGuard<'_, MultiState>, StoreError> {
-        let state = self.state.lock();
-        if state.is_closed { Err(StoreError::Closed) } else { Ok(state) }
+    pub const fn identity(&self) -> &Arc<StoreIdentity> {
+        &self.identity
     }
 
     /// Name and figures of each engine.
@@ -379,13 +319,15 @@ impl Engine for MultiEngine {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        self.open_state()?.is_closed = true;
+        if !self.identity.begin_close() {
+            return Err(StoreError::Closed);
+        }
         // Changes that are under way may still need the counter. All of them, whatever happens to one.
         let closed: Vec<Result<(), StoreError>> =
             self.named.engines.iter().map(|engine| engine.close()).collect();
         closed.into_iter().collect::<Result<(), _>>()?;
-        let mut state = self.state.lock();
-        let closed = Meta { clean: true, ..state.meta.meta().clone() };
-        state.meta.write(closed)
+        let mut file = self.identity.file();
+        let closed = Meta { clean: true, ..file.meta().clone() };
+        file.write(closed)
     }
 }

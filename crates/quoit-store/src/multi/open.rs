@@ -1,16 +1,16 @@
 //! Opening: who the store is, and which engine each bucket has.
 
 use super::assignments::Routing;
-use super::engine::{MultiEngine, MultiState};
+use super::engine::MultiEngine;
 use super::file;
 use super::routes::{NamedEngines, Routes};
 use super::tickets::Tickets;
 use crate::engine::Engine;
 use crate::error::StoreError;
-use crate::identity;
+use crate::identity::{self, StoreIdentity};
 use crate::marker;
 use crate::store_file::Meta;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use quoit_model::hash::RingSize;
 use quoit_model::store_opening::LastOpening;
 use quoit_seam::Disk;
@@ -104,7 +104,7 @@ impl MultiEngine {
             named,
             routes: RwLock::new(routes),
             routing,
-            state: Mutex::new(MultiState { meta, is_closed: false }),
+            identity: Arc::new(StoreIdentity::new(meta)),
             disk,
             _lock: lock,
         };

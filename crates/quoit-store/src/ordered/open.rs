@@ -11,13 +11,12 @@ use super::tallies::Tallies;
 use crate::buckets::BucketList;
 use crate::error::StoreError;
 use crate::found_damage::FoundDamage;
-use crate::identity;
+use crate::identity::{self, StoreIdentity};
 use crate::marker;
 use crate::opening::OLDER_THAN_THE_NODE;
 use crate::record_loss::RecordLoss;
 use crate::store_file::{Meta, MetaFile};
 use bytes::Bytes;
-use parking_lot::Mutex;
 use quoit_model::hash::{Partition, RingSize};
 use quoit_seam::{Clock, Disk};
 use std::sync::{Arc, OnceLock};
@@ -123,23 +122,22 @@ impl StoreShared {
             buckets: BucketList::default(),
             verified_to: Default::default(),
             upkeep: OnceLock::new(),
-            meta: Mutex::new(meta),
+            identity: Arc::new(StoreIdentity::new(meta)),
             corrupt_records: Default::default(),
             found_damage: FoundDamage::default(),
             index_counters: Default::default(),
-            closed: Default::default(),
             _lock: lock,
         };
         if stale {
             let rebuilt = store.rebuild_derived(!restored.is_damaged);
             rebuilt.map_err(|error| store.overlay.backend.diagnosed(error))?;
-            let mut meta = store.meta.lock();
+            let mut meta = store.identity.file();
             let fits = Meta { derived_stale: false, ..meta.meta().clone() };
             meta.write(fits)?;
         }
         let key_counts = store.partitions.iter();
         let key_count = key_counts.map(|state| state.tallies.read().sums().key_count()).sum();
-        let meta = store.meta.lock().meta().clone();
+        let meta = store.identity.file().meta().clone();
         let Meta { store_id, incarnation, .. } = meta;
         let report = OrderedReport { created, clean, loss, store_id, incarnation, key_count };
         Ok((store, report))

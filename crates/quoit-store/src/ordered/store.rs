@@ -11,13 +11,13 @@ use crate::engine::{Record, RecordAt, RecordMeta};
 use crate::error::StoreError;
 use crate::expired::after_expiry;
 use crate::found_damage::FoundDamage;
+use crate::identity::StoreIdentity;
 use crate::index_activity::IndexCounters;
-use crate::store_file::MetaFile;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use quoit_model::hash::{Identity, Partition};
 use quoit_seam::{Clock, DiskLock, WorkerHandle};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A partition's state in memory.
@@ -60,18 +60,17 @@ pub(super) struct StoreShared {
     /// Where verification has arrived among names or index entries.
     pub(super) verified_to: Mutex<Bytes>,
     pub(super) upkeep: OnceLock<Arc<dyn WorkerHandle>>,
-    pub(super) meta: Mutex<MetaFile>,
+    pub(super) identity: Arc<StoreIdentity>,
     pub(super) corrupt_records: AtomicU64,
     pub(super) found_damage: FoundDamage,
     pub(super) index_counters: IndexCounters,
-    pub(super) closed: AtomicBool,
     /// Held until the store is dropped.
     pub(super) _lock: Box<dyn DiskLock>,
 }
 
 impl StoreShared {
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
-        if self.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+        self.identity.check_open()
     }
 
     /// The state of a partition.

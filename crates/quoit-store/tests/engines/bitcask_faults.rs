@@ -449,7 +449,7 @@ fn damage_after_a_clean_stop_begins_an_incarnation() {
         let report = store.open().unwrap();
         assert!(report.clean && report.incarnation == last + 1, "byte {at}: {report:?}");
         assert!(report.lost_after_clean_stop, "byte {at}");
-        assert_eq!(store.engine().incarnation(), last + 1);
+        assert_eq!(store.engine().identity().incarnation(), last + 1);
         last = report.incarnation;
         // For good, whatever happens next.
         store.crash();

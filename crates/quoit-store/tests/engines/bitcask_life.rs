@@ -102,32 +102,32 @@ fn an_opening_tells_how_much_of_the_log_it_has_read() {
 #[test]
 fn counters_are_reserved_for_good() {
     let mut store = Faulty::new(1 << 20);
-    assert_eq!(store.engine().reserved_counter(), 0);
-    store.engine().reserve_counter(1_000).unwrap();
-    store.engine().reserve_counter(500).unwrap();
+    assert_eq!(store.engine().identity().reserved_counter(), 0);
+    store.engine().identity().reserve_counter(1_000).unwrap();
+    store.engine().identity().reserve_counter(500).unwrap();
     store.crash();
     store.open().unwrap();
-    assert_eq!(store.engine().reserved_counter(), 1_000);
+    assert_eq!(store.engine().identity().reserved_counter(), 1_000);
     store.disk.set_faults(|faults| faults.failing_syncs = 1);
-    store.engine().reserve_counter(2_000).unwrap_err();
-    assert_eq!(store.engine().reserved_counter(), 1_000);
-    store.engine().reserve_counter(3_000).unwrap();
+    store.engine().identity().reserve_counter(2_000).unwrap_err();
+    assert_eq!(store.engine().identity().reserved_counter(), 1_000);
+    store.engine().identity().reserve_counter(3_000).unwrap();
     store.crash();
     store.open().unwrap();
-    assert_eq!(store.engine().reserved_counter(), 3_000);
+    assert_eq!(store.engine().identity().reserved_counter(), 3_000);
 }
 
 #[test]
 fn counters_in_copies_that_are_given_away_are_noted_for_good() {
     let mut store = Faulty::new(1 << 20);
-    assert_eq!(store.engine().given_away_counter(), 0);
-    store.engine().note_given_away(1_000).unwrap();
-    store.engine().note_given_away(500).unwrap();
+    assert_eq!(store.engine().identity().given_away_counter(), 0);
+    store.engine().identity().note_given_away(1_000).unwrap();
+    store.engine().identity().note_given_away(500).unwrap();
     store.disk.set_faults(|faults| faults.failing_syncs = 1);
-    store.engine().note_given_away(2_000).unwrap_err();
+    store.engine().identity().note_given_away(2_000).unwrap_err();
     store.crash();
     store.open().unwrap();
-    assert_eq!(store.engine().given_away_counter(), 1_000);
+    assert_eq!(store.engine().identity().given_away_counter(), 1_000);
 }
 
 /// Fills segments of a store and overwrites most of it.

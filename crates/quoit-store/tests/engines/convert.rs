@@ -13,9 +13,9 @@ use quoit_store::convert::{Conversion, ConvertError, Notes, UnderWay, under_way}
 use quoit_store::engine::{
     Access, BatchWrite, Engine, Fetch, KeyRange, Record, RecordAt, RecordMeta,
 };
-use quoit_store::engine_of;
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedSettings};
+use quoit_store::{OpenedStore, StoreIdentity, engine_of};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -45,12 +45,21 @@ const WAY: [&str; 13] = [
 
 struct Opened {
     engine: Arc<dyn Engine>,
-    store_id: u64,
-    incarnation: u64,
-    counters: (u64, u64),
-    /// Notes both counters.
-    count: Box<dyn Fn(u64, u64)>,
+    identity: Arc<StoreIdentity>,
     execution: ManualExecution,
+}
+
+impl Opened {
+    /// Counters that were reserved, and that were given away.
+    fn counters(&self) -> (u64, u64) {
+        (self.identity.reserved_counter(), self.identity.given_away_counter())
+    }
+
+    /// Notes both counters.
+    fn count(&self, reserved: u64, given_away: u64) {
+        self.identity.reserve_counter(reserved).unwrap();
+        self.identity.note_given_away(given_away).unwrap();
+    }
 }
 
 fn try_open(engine: &str, path: &Path) -> Result<Opened, StoreError> {
@@ -58,40 +67,17 @@ fn try_open(engine: &str, path: &Path) -> Result<Opened, StoreError> {
     let execution = ManualExecution::default();
     let settings = OrderedSettings::new(5);
     let of_trees = LsmSettings { cache_bytes: 1 << 20, ..LsmSettings::default() };
-    let ordered = match engine {
+    let opened: OpenedStore = match engine {
         "bitcask" => {
             let disk = Arc::new(RealDisk::open(path)?);
             let settings =
                 BitcaskSettings { max_file_size_bytes: 20_000, ..BitcaskSettings::new(5) };
-            let opened = Arc::new(BitcaskEngine::open(disk, clock, &execution, settings)?.0);
-            let counting = Arc::clone(&opened);
-            return Ok(Opened {
-                store_id: opened.store_id(),
-                incarnation: opened.incarnation(),
-                counters: (opened.reserved_counter(), opened.given_away_counter()),
-                count: Box::new(move |reserved, given_away| {
-                    counting.reserve_counter(reserved).unwrap();
-                    counting.note_given_away(given_away).unwrap();
-                }),
-                engine: opened,
-                execution,
-            });
+            BitcaskEngine::open(disk, clock, &execution, settings)?.into()
         }
-        _ => open_ordered(engine, path, clock, &execution, settings, of_trees)?.0,
+        _ => open_ordered(engine, path, clock, &execution, settings, of_trees)?.into(),
     };
-    let opened = Arc::new(ordered);
-    let counting = Arc::clone(&opened);
-    Ok(Opened {
-        store_id: opened.store_id(),
-        incarnation: opened.incarnation(),
-        counters: (opened.reserved_counter(), opened.given_away_counter()),
-        count: Box::new(move |reserved, given_away| {
-            counting.reserve_counter(reserved).unwrap();
-            counting.note_given_away(given_away).unwrap();
-        }),
-        engine: opened,
-        execution,
-    })
+    let OpenedStore { engine, identity, .. } = opened;
+    Ok(Opened { engine, identity, execution })
 }
 
 fn open(engine: &str, base: &Path) -> Opened {
@@ -234,8 +220,8 @@ fn everything_moves_from_each_engine_to_each_other_one() {
     let opened = open(WAY[0], base);
     fill(&*opened.engine);
     let expected = everything(&*opened.engine);
-    (opened.count)(1_000, 70);
-    let (store_id, mut incarnation) = (opened.store_id, opened.incarnation);
+    opened.count(1_000, 70);
+    let (store_id, mut incarnation) = (opened.identity.store_id(), opened.identity.incarnation());
     close(opened);
     for (number, step) in WAY.windows(2).enumerate() {
         let [from, to] = step else { unreachable!() };
@@ -247,7 +233,7 @@ fn everything_moves_from_each_engine_to_each_other_one() {
         }
         // The new directory was made with those of before.
         let opened = open(from, base);
-        (opened.count)(counters.0, counters.1);
+        opened.count(counters.0, counters.1);
         close(opened);
         assert!(run(base, from, to, &NOTES, |_| false).unwrap());
         assert_eq!(under_way(base).unwrap(), None);
@@ -261,9 +247,9 @@ fn everything_moves_from_each_engine_to_each_other_one() {
         check_indexes(&*moved.engine);
         check_pages(&*moved.engine);
         // No event is made twice: counters go on, in this incarnation or in an unused one.
-        assert_eq!((moved.store_id, moved.counters), (store_id, counters));
-        assert!(moved.incarnation >= incarnation);
-        incarnation = moved.incarnation;
+        assert_eq!((moved.identity.store_id(), moved.counters()), (store_id, counters));
+        assert!(moved.identity.incarnation() >= incarnation);
+        incarnation = moved.identity.incarnation();
         put(&*moved.engine, "after", b"a write");
         assert_eq!(support::value(&*moved.engine, "after").unwrap(), b"a write");
         support::remove(&*moved.engine, "after");
@@ -311,7 +297,7 @@ fn damaged_records_stop_a_conversion_until_they_are_given_up() {
     for number in 0..50 {
         put(&*opened.engine, &format!("k{number}"), &[number; 300]);
     }
-    let incarnation = opened.incarnation;
+    let incarnation = opened.identity.incarnation();
     let whole = everything(&*opened.engine);
     close(opened);
     let segment = base.join("bitcask/0000001.log");
@@ -335,7 +321,7 @@ fn damaged_records_stop_a_conversion_until_they_are_given_up() {
     assert_eq!(found.len(), 49);
     assert!(found.iter().all(|(name, record)| whole[name] == *record));
     // Events of this store that only the damaged record had must not be made again.
-    assert!(moved.incarnation > incarnation);
+    assert!(moved.identity.incarnation() > incarnation);
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn a_store_that_lacks_a_file_says_so() {
                 sync(&opened);
             }
         }
-        let known = opened.opening();
+        let known = opened.identity().opening();
         opened.close().unwrap();
         drop(opened);
         // What keyspaces and the store are known by.

@@ -50,7 +50,7 @@ fn open_bitcask(directory: &Path) -> Opened {
     let clock = Arc::new(SystemClock::default());
     let (engine, report) = BitcaskEngine::open(disk, clock, &Threads, settings).unwrap();
     assert!(report.damages.is_empty(), "damaged by a kill: {:?}", report.damages);
-    let (clean, incarnation) = (report.clean, engine.incarnation());
+    let (clean, incarnation) = (report.clean, engine.identity().incarnation());
     Opened { engine: Box::new(engine), clean, incarnation }
 }
 

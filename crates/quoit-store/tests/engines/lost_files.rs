@@ -39,7 +39,7 @@ fn check_until_settled(store: &mut Faulty, found: &OpenReport) {
     assert!(again.loss.is_some(), "nobody has made up for it: {again:?}");
     assert!(!again.lost_after_clean_stop, "it was known: {again:?}");
     assert_eq!(again.incarnation, found.incarnation);
-    store.engine().settle_loss().unwrap();
+    store.engine().identity().settle_loss().unwrap();
     store.kill();
     assert_eq!(store.open().unwrap().loss, None);
     store.close();
@@ -141,7 +141,7 @@ fn a_synced_segment_that_was_cut_before_another_one_is_noticed_after_a_kill_once
     let found = store.open().unwrap();
     assert!(found.loss.is_some(), "{found:?}");
     assert!(value(store.engine(), "key29").is_some(), "what was durable is not cut off");
-    store.engine().settle_loss().unwrap();
+    store.engine().identity().settle_loss().unwrap();
     store.kill();
     assert_eq!(store.open().unwrap().loss, None);
 }
@@ -165,7 +165,7 @@ fn a_newest_segment_that_was_cut_off_is_noticed_after_a_kill_once_and_a_torn_wri
         assert_eq!(found.loss.is_some(), torn_bytes == 0, "{found:?}");
         assert!(value(store.engine(), "key1").is_some());
         assert_eq!(value(store.engine(), "key29").is_some(), torn_bytes > 0);
-        store.engine().settle_loss().unwrap();
+        store.engine().identity().settle_loss().unwrap();
         store.kill();
         assert_eq!(store.open().unwrap().loss, None);
     }
@@ -209,7 +209,7 @@ fn writes_behind_one_that_was_durable_and_is_damaged_stay_and_the_loss_is_told_o
     assert!(found.loss.is_some(), "{found:?}");
     let values = ["before", "gap", "behind"].map(|key| value(store.engine(), key));
     assert_eq!(values, [Some(vec![1; 100]), None, Some(vec![3; 100])]);
-    store.engine().settle_loss().unwrap();
+    store.engine().identity().settle_loss().unwrap();
     store.kill();
     assert_eq!(store.open().unwrap().loss, None);
 }
@@ -237,7 +237,7 @@ fn a_store_that_was_restored_as_a_whole_is_older_than_the_node_knows() {
         let copy: Vec<_> = store.names().into_iter().map(|name| bytes_of(&store, name)).collect();
         store.open().unwrap();
         put(store.engine(), "later", b"value");
-        let known = store.engine().opening();
+        let known = store.engine().identity().opening();
         store.settings.last_opening = Some(known);
         if closes {
             store.close()
@@ -255,7 +255,10 @@ fn a_store_that_was_restored_as_a_whole_is_older_than_the_node_knows() {
         let found = store.open().unwrap();
         assert!(found.clean && found.loss.is_some(), "{found:?}");
         assert!(found.incarnation > known.incarnation, "{found:?}");
-        assert!(store.engine().mark() > known.mark, "the next restoration is found as well");
+        assert!(
+            store.engine().identity().mark() > known.mark,
+            "the next restoration is found as well"
+        );
         check_until_settled(&mut store, &found);
     }
 }
@@ -269,7 +272,7 @@ fn bytes_of(store: &Faulty, name: String) -> (String, Vec<u8>) {
 fn another_store_is_not_older_than_what_is_known_of_the_former_one() {
     let mut store = closed_store();
     store.open().unwrap();
-    let known = store.engine().opening();
+    let known = store.engine().identity().opening();
     let (store_id, mark) = (known.store_id ^ 1, known.mark + 10);
     store.settings.last_opening = Some(LastOpening { store_id, mark, ..known });
     store.close();
@@ -356,7 +359,7 @@ fn an_ordered_store_whose_parts_went_back_in_time_says_so() {
         drop(opened);
         let (opened, report) = open(engine, &live, true);
         assert_eq!(report.loss.is_some(), is_found, "nobody has made up for it: {report:?}");
-        opened.settle_loss().unwrap();
+        opened.identity().settle_loss().unwrap();
         drop(opened);
         let (_, report) = open(engine, &live, true);
         assert_eq!(report.loss, None, "{engine}, {restored:?}");
@@ -375,7 +378,7 @@ fn an_ordered_store_that_was_restored_as_a_whole_is_older_than_the_node_knows() 
         drop(opened);
         copy(&live, &saved);
         let (opened, _) = open(engine, &live, true);
-        let known = opened.opening();
+        let known = opened.identity().opening();
         opened.close().unwrap();
         drop(opened);
         std::fs::remove_dir_all(&live).unwrap();
@@ -383,9 +386,9 @@ fn an_ordered_store_that_was_restored_as_a_whole_is_older_than_the_node_knows() 
         let (opened, report) = open_known(engine, &live, true, Some(known));
         assert!(report.clean && report.loss.is_some(), "{engine}: {report:?}");
         assert!(report.incarnation > known.incarnation, "{engine}: {report:?}");
-        let now = opened.opening();
+        let now = opened.identity().opening();
         assert!(now.mark > known.mark, "{engine}: the next restoration is found as well");
-        opened.settle_loss().unwrap();
+        opened.identity().settle_loss().unwrap();
         opened.close().unwrap();
         drop(opened);
         assert_eq!(open_known(engine, &live, true, Some(now)).1.loss, None, "{engine}");

@@ -461,20 +461,27 @@ fn engines_that_drop_records_are_left_out_of_comparisons() {
 #[test]
 fn an_engine_that_forgets_begins_a_new_incarnation_of_the_store() {
     let mut several = Several::new(&[]);
-    assert_eq!(several.multi().incarnation(), 1);
+    assert_eq!(several.multi().identity().incarnation(), 1);
     several.restart();
-    assert_eq!(several.multi().incarnation(), 1, "closed in good order");
+    assert_eq!(several.multi().identity().incarnation(), 1, "closed in good order");
     several.restart();
-    assert_eq!(several.multi().incarnation(), 2, "not closed");
+    assert_eq!(several.multi().identity().incarnation(), 2, "not closed");
     several.memory = Some(MemorySettings::default());
     several.restart();
-    assert_eq!(several.multi().incarnation(), 3, "closed, but with an engine that forgets");
-    assert_eq!(several.multi().store_id(), 7);
-    several.multi().reserve_counter(500).unwrap();
-    several.multi().note_given_away(400).unwrap();
+    assert_eq!(
+        several.multi().identity().incarnation(),
+        3,
+        "closed, but with an engine that forgets"
+    );
+    assert_eq!(several.multi().identity().store_id(), 7);
+    several.multi().identity().reserve_counter(500).unwrap();
+    several.multi().identity().note_given_away(400).unwrap();
     several.restart();
     let multi = several.multi();
-    assert_eq!((multi.reserved_counter(), multi.given_away_counter()), (500, 400));
+    assert_eq!(
+        (multi.identity().reserved_counter(), multi.identity().given_away_counter()),
+        (500, 400)
+    );
 }
 
 #[test]
@@ -508,7 +515,7 @@ fn closing_closes_all_and_what_comes_later_fails() {
         assert!(matches!(error, StoreError::Closed), "{error}");
     }
     assert!(matches!(several.multi().close(), Err(StoreError::Closed)));
-    assert!(matches!(several.multi().reserve_counter(1), Err(StoreError::Closed)));
+    assert!(matches!(several.multi().identity().reserve_counter(1), Err(StoreError::Closed)));
     let fold = several.multi().fold(Partition(3), Identity(0), 10, false);
     assert!(matches!(fold, Err(StoreError::Closed)));
     assert!(several.multi().list_keys(KeyRange::All, None, 10).is_err());

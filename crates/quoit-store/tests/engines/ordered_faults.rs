@@ -337,8 +337,8 @@ fn an_engine_in_use_is_not_opened_again() {
 fn what_was_closed_is_clean_and_keeps_its_counters() {
     let mut tree = Tree::new();
     put(tree.engine(), "key", b"value");
-    tree.engine().reserve_counter(500).unwrap();
-    tree.engine().note_given_away(400).unwrap();
+    tree.engine().identity().reserve_counter(500).unwrap();
+    tree.engine().identity().note_given_away(400).unwrap();
     tree.engine().close().unwrap();
     assert!(matches!(
         tree.engine().get(&Name::new("key").at(), Access::Wait),
@@ -348,8 +348,8 @@ fn what_was_closed_is_clean_and_keeps_its_counters() {
     let report = tree.open().unwrap();
     assert!(report.clean && !report.created);
     assert_eq!((report.incarnation, report.key_count, report.store_id), (1, 1, 7));
-    assert_eq!(tree.engine().reserved_counter(), 500);
-    assert_eq!(tree.engine().given_away_counter(), 400);
+    assert_eq!(tree.engine().identity().reserved_counter(), 500);
+    assert_eq!(tree.engine().identity().given_away_counter(), 400);
     assert_eq!(keys(tree.engine()), ["key"]);
 }
 

@@ -1,21 +1,20 @@
 //! Opens the Bitcask engine.
 
-use super::counter::dots;
 use super::watch::OPENING;
-use super::{EnginePlace, FoundLoss, OnDisk, durability, sync_interval_us};
+use super::{EnginePlace, durability, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit::config::Settings;
 use quoit_model::hash::RingSize;
 use quoit_seam::{Clock, RealDisk, Threads};
+use quoit_store::OpenedStore;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergePolicy, MergeSettings};
-use quoit_store::engine::Engine;
 use std::sync::Arc;
 
 pub(super) fn open(
     place: &EnginePlace<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
-) -> Result<OnDisk> {
+) -> Result<OpenedStore> {
     let disk = RealDisk::open(place.directory).context("opening the data directory")?;
     let settings = BitcaskSettings {
         is_expected: place.is_expected,
@@ -25,7 +24,6 @@ pub(super) fn open(
     };
     let opened = BitcaskEngine::open(Arc::new(disk), Arc::clone(clock), &Threads, settings);
     let (engine, report) = opened.context("opening the storage engine")?;
-    let engine = Arc::new(engine);
     if report.damage_count > 0 {
         tracing::warn!(damage_count = report.damage_count, "the store was opened with damage");
     }
@@ -33,17 +31,7 @@ pub(super) fn open(
         let files = report.foreign_files.join(" ");
         tracing::warn!(files, "files in the data directory that are not ours are left alone");
     }
-    let of_loss = Arc::clone(&engine);
-    let found = |loss| FoundLoss { loss, settle: Box::new(move || of_loss.settle_loss()) };
-    Ok(OnDisk {
-        dots: dots(&engine),
-        created: report.created,
-        clean: report.clean && !report.lost_after_clean_stop,
-        loss: report.loss.map(found),
-        key_count: engine.stats().key_count,
-        opening: engine.opening(),
-        engine,
-    })
+    Ok((engine, report).into())
 }
 
 fn bitcask_settings(ring_size: RingSize, settings: &Settings) -> Result<BitcaskSettings> {
@@ -109,7 +97,7 @@ pub(super) mod tests {
     use quoit_model::hash::{KeyHash, PlacementRule};
     use quoit_model::key::BucketRef;
     use quoit_seam::SystemClock;
-    use quoit_store::engine::{Access, Before, Decision, RecordAt, RecordMeta, RecordRef};
+    use quoit_store::engine::{Access, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef};
     use std::path::Path;
 
     /// Writes a record of 500 bytes, for the default number of partitions.
@@ -171,10 +159,10 @@ pub(super) mod tests {
         lose_records(directory.path());
         let opened = reopen();
         assert!(!opened.clean, "events may be lost that were acknowledged");
-        let found = opened.loss.unwrap();
-        (found.settle)().unwrap();
+        assert!(opened.loss.is_some());
+        opened.identity.settle_loss().unwrap();
         opened.engine.close().unwrap();
-        drop((found, opened.engine, opened.dots));
+        drop(opened);
         assert!(reopen().loss.is_none());
     }
 }

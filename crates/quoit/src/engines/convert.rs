@@ -1,13 +1,13 @@
 //! Moves the data of a node that does not run from one engine to another.
 
-use super::{EnginePlace, OnDisk, directory, open_one};
+use super::{EnginePlace, directory, open_one};
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_model::hash::RingSize;
 use quoit_seam::{Clock, SystemClock};
 use quoit_store::convert::{Conversion, Notes, Progress, UnderWay, note_loss, under_way};
 use quoit_store::engine::Engine;
-use quoit_store::engine_in;
+use quoit_store::{OpenedStore, engine_in};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ impl ConversionPlan<'_> {
             };
             open_one(storage, &place, &clock, &settings)
         };
-        let OnDisk { engine: old, created, clean, .. } =
+        let OpenedStore { engine: old, created, clean, .. } =
             open(from, &base.join(&what.old_name)).context("opening the old data")?;
         if created || !clean {
             // Closing it in good order would hide that from the next start, whatever becomes of this run.

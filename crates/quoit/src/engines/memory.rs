@@ -1,13 +1,11 @@
 //! Makes the memory engine.
 
-use super::counter::actor;
-use super::{FoundLoss, OpenedEngine};
+use super::NotedEngine;
 use anyhow::{Context, Result};
 use quoit::config::Settings;
-use quoit_core::{DotSequence, Unreserved};
 use quoit_model::hash::RingSize;
+use quoit_node::{FoundLoss, NodeEngine};
 use quoit_seam::Clock;
-use quoit_store::bitcask::RecordLoss;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use std::sync::Arc;
 
@@ -16,20 +14,17 @@ pub(super) fn open(
     forgets: bool,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
-) -> Result<OpenedEngine> {
+) -> Result<NotedEngine> {
     let engine = engine(ring_size, clock, settings);
-    // Nothing survives, so every start is a new store with a new actor.
-    let id = getrandom::u64().context("asking for random bytes")?;
-    let dots = DotSequence::new(actor(id, 1), Box::new(Unreserved));
+    let entropy = getrandom::u64().context("asking for random bytes")?;
+    let opened = NodeEngine::in_memory(engine, entropy);
     let note = "memory only: nothing is kept across a restart".to_owned();
-    let loss = forgets.then(forgotten);
-    Ok(OpenedEngine { engine, dots, loss, note })
+    Ok((opened.with_loss(forgets.then(forgotten)), note))
 }
 
 /// The loss of everything that an engine in memory had before the start.
 pub(super) fn forgotten() -> FoundLoss {
-    let loss = RecordLoss { reason: "the engine keeps records in memory only".to_owned() };
-    FoundLoss { loss, settle: Box::new(|| Ok(())) }
+    FoundLoss::unreported("the engine keeps records in memory only")
 }
 
 /// The engine alone.

@@ -2,7 +2,6 @@
 
 mod bitcask;
 mod convert;
-mod counter;
 mod directory;
 mod memory;
 mod multi;
@@ -14,37 +13,20 @@ pub(crate) use convert::{ConversionPlan, Converted, free_bytes};
 pub(crate) use directory::refuse_orphaned_data;
 pub(crate) use salvage::{DamagedStore, is_in_cluster, remedy};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use quoit::config::{Settings, Storage};
 use quoit_cluster::ControlPlane;
-use quoit_core::DotSequence;
 use quoit_model::hash::RingSize;
 use quoit_model::store_opening::LastOpening;
+use quoit_node::{FoundLoss, NodeEngine};
 use quoit_seam::Clock;
-use quoit_store::bitcask::{Durability, RecordLoss};
-use quoit_store::engine::Engine;
-use quoit_store::error::StoreError;
+use quoit_store::OpenedStore;
+use quoit_store::bitcask::Durability;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An opened engine.
-pub(crate) struct OpenedEngine {
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) dots: DotSequence,
-    /// Durable records that are gone.
-    pub(crate) loss: Option<FoundLoss>,
-    /// Note for people about how it was opened.
-    pub(crate) note: String,
-}
-
-/// Durable records that an engine has lost, and how it learns that the node has made up for them.
-pub(crate) struct FoundLoss {
-    pub(crate) loss: RecordLoss,
-    pub(crate) settle: SettleLoss,
-}
-
-/// Notes durably that the node has made up for lost records.
-pub(crate) type SettleLoss = Box<dyn Fn() -> Result<(), StoreError> + Send + Sync>;
+/// An opened engine, and a note for people about how it was opened.
+pub(crate) type NotedEngine = (NodeEngine, String);
 
 /// Opens the engine that is set, or makes it new in its directory.
 pub(crate) fn open(
@@ -53,14 +35,14 @@ pub(crate) fn open(
     control: &Arc<ControlPlane>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
-) -> Result<OpenedEngine> {
+) -> Result<NotedEngine> {
     let storage = settings.storage();
     let ring_size = control.ring_size();
     convert::refuse_converting(data_dir)?;
     let directory = directory::of(data_dir, storage);
     directory::refuse_other_engines(data_dir, storage)
         .map_err(|error| salvage::with_remedy(error, &directory, control))?;
-    let opened = match storage {
+    let (opened, loss) = match storage {
         Storage::Memory => {
             // Nobody has anything that could be copied to a node alone.
             let forgets = !is_new_node && control.read().members().iter().nth(1).is_some();
@@ -77,25 +59,27 @@ pub(crate) fn open(
                 has_replicas,
                 last_opening: None,
             };
-            open_noted(storage, name, place, control, clock, settings)?
+            let opened = open_noted(storage, name, place, control, clock, settings)?;
+            let loss = FoundLoss::of(&opened);
+            (opened, loss)
         }
     };
-    if let Some(found) = &opened.loss {
+    if let Some(loss) = &loss {
         tracing::error!(
             store = %directory.display(),
-            reason = found.loss.reason,
+            reason = loss.reason(),
             "the store has lost records: check that the right disk is mounted"
         );
     }
     let note = match (opened.created, opened.clean) {
         (true, _) => "new".to_owned(),
-        (false, _) if opened.loss.is_some() => {
+        (false, _) if loss.is_some() => {
             format!("{} keys, and others are lost", opened.key_count)
         }
         (false, true) => format!("{} keys, closed in good order", opened.key_count),
         (false, false) => format!("{} keys, recovered", opened.key_count),
     };
-    Ok(OpenedEngine { engine: opened.engine, dots: opened.dots, loss: opened.loss, note })
+    Ok((NodeEngine { loss, ..opened.into() }, note))
 }
 
 /// Where an engine's data is.
@@ -120,13 +104,12 @@ fn open_noted(
     control: &ControlPlane,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
-) -> Result<OnDisk> {
-    let last_opening = control.store_opening(name).context("reading what is known of the store")?;
-    salvage::refuse_unfinished(place.directory, control)?;
-    let opened = open_one(storage, &EnginePlace { last_opening, ..place }, clock, settings)
-        .map_err(|error| salvage::with_remedy(error, place.directory, control))?;
-    control.note_store_opening(name, opened.opening).context("noting that the store was opened")?;
-    Ok(opened)
+) -> Result<OpenedStore> {
+    quoit_node::open_noted(control, name, |last_opening| {
+        salvage::refuse_unfinished(place.directory, control)?;
+        open_one(storage, &EnginePlace { last_opening, ..place }, clock, settings)
+            .map_err(|error| salvage::with_remedy(error, place.directory, control))
+    })
 }
 
 /// Opens one engine that keeps its data in a directory.
@@ -135,7 +118,7 @@ fn open_one(
     place: &EnginePlace<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
-) -> Result<OnDisk> {
+) -> Result<OpenedStore> {
     match storage {
         Storage::Bitcask => bitcask::open(place, clock, settings),
         Storage::Leveldb => ordered::open_leveldb(place, clock, settings),
@@ -143,17 +126,6 @@ fn open_one(
         Storage::Innostore => ordered::open_innostore(place, clock, settings),
         Storage::Memory | Storage::Multi => unreachable!("these have openers of their own"),
     }
-}
-
-/// An engine that was opened in its directory.
-struct OnDisk {
-    engine: Arc<dyn Engine>,
-    dots: DotSequence,
-    created: bool,
-    clean: bool,
-    loss: Option<FoundLoss>,
-    key_count: u64,
-    opening: LastOpening,
 }
 
 fn durability(settings: &Settings) -> Durability {

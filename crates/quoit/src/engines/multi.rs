@@ -1,18 +1,17 @@
 //! Opens several engines behind one.
 
 use super::convert::refuse_converting;
-use super::counter::dots;
 use super::salvage::{is_in_cluster, with_remedy};
-use super::{EnginePlace, FoundLoss, OnDisk, memory, open_noted};
+use super::{EnginePlace, memory, open_noted};
 use anyhow::{Context, Result, bail};
 use quoit::config::{NamedStorage, Settings, Storage};
 use quoit_cluster::ControlPlane;
+use quoit_node::FoundLoss;
 use quoit_seam::{Clock, RealDisk};
-use quoit_store::engine::Engine;
 use quoit_store::multi::{
     Assignments, MultiEngine, MultiSettings, NamedEngine, Routing, engines_in_use,
 };
-use quoit_store::{engine_in, is_set_aside};
+use quoit_store::{OpenedStore, engine_in, is_set_aside};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ pub(super) fn open(
     control: &Arc<ControlPlane>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
-) -> Result<OnDisk> {
+) -> Result<(OpenedStore, Option<FoundLoss>)> {
     let disk = RealDisk::open(directory).context("opening the data directory")?;
     let storages = settings.named_storages();
     refuse_converting(directory)?;
@@ -47,44 +46,24 @@ pub(super) fn open(
             let opened = open_noted(storage, &name, place, control, clock, &settings)
                 .with_context(|| format!("opening the storage engine {name}"))?;
             let is_intact = !opened.created && opened.clean && opened.loss.is_none();
-            losses.extend(opened.loss);
+            losses.extend(FoundLoss::of(&opened));
             NamedEngine { name, engine: opened.engine, is_intact }
         };
         engines.push(opened);
     }
-    let settings = MultiSettings {
-        entropy: getrandom::u64().context("asking the system for random bytes")?,
-        ring_size,
-        last_opening: control
-            .store_opening(OWN_NAME)
-            .context("reading what is known of the store")?,
-        default: settings.default_storage(),
-    };
+    let entropy = getrandom::u64().context("asking the system for random bytes")?;
+    let default = settings.default_storage();
     let routing = Arc::new(Properties(Arc::clone(control)));
-    let opened = MultiEngine::open(Arc::new(disk), engines, routing, &settings);
-    let (engine, report) = opened.context("opening the storage engines")?;
-    let engine = Arc::new(engine);
-    let opening = engine.opening();
-    control.note_store_opening(OWN_NAME, opening).context("noting that the stores were opened")?;
-    for (name, stats) in engine.stats_by_name() {
-        tracing::info!(name, key_count = stats.key_count, "storage engine opened");
-    }
-    Ok(OnDisk {
-        dots: dots(&engine),
-        created: report.created,
-        clean: report.clean,
-        loss: together(losses),
-        key_count: engine.stats().key_count,
-        opening,
-        engine,
-    })
-}
-
-/// The losses of several engines as one.
-fn together(losses: Vec<FoundLoss>) -> Option<FoundLoss> {
-    let loss = losses.first()?.loss.clone();
-    let settle = Box::new(move || losses.iter().try_for_each(|found| (found.settle)()));
-    Some(FoundLoss { loss, settle })
+    let opened = quoit_node::open_noted(control, OWN_NAME, |last_opening| {
+        let settings = MultiSettings { entropy, ring_size, last_opening, default };
+        let opened = MultiEngine::open(Arc::new(disk), engines, routing, &settings);
+        let (engine, report) = opened.context("opening the storage engines")?;
+        for (name, stats) in engine.stats_by_name() {
+            tracing::info!(name, key_count = stats.key_count, "storage engine opened");
+        }
+        anyhow::Ok(OpenedStore::from((engine, report)))
+    })?;
+    Ok((opened, FoundLoss::together(losses)))
 }
 
 /// Data of an engine that is not named any more, or is another one now, would seem to be lost.

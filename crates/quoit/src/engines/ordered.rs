@@ -1,11 +1,12 @@
 //! Opens the engines on ordered stores.
 
-use super::counter::dots;
 use super::watch::OPENING;
-use super::{EnginePlace, FoundLoss, OnDisk, durability, sync_interval_us};
+use super::{EnginePlace, durability, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit::config::Settings;
 use quoit_seam::{Clock, Disk, RealDisk, Threads};
+use quoit_store::OpenedStore;
+use quoit_store::error::StoreError;
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, TreeSettings,
 };
@@ -15,7 +16,7 @@ pub(super) fn open_leveldb(
     place: &EnginePlace<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
-) -> Result<OnDisk> {
+) -> Result<OpenedStore> {
     let defaults = LsmSettings::default();
     let bytes = |name: &str, default: u64| settings.size_bytes(name).unwrap_or(default);
     let block_bytes = bytes("leveldb.block.size", u64::from(defaults.block_bytes));
@@ -35,7 +36,7 @@ pub(super) fn open_leveled(
     place: &EnginePlace<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
-) -> Result<OnDisk> {
+) -> Result<OpenedStore> {
     let memory = Memory::of(settings, "leveled.maximum_memory");
     let of_trees = LsmSettings {
         cache_bytes: memory.block_bytes,
@@ -50,7 +51,7 @@ pub(super) fn open_innostore(
     place: &EnginePlace<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
-) -> Result<OnDisk> {
+) -> Result<OpenedStore> {
     let memory = Memory::of(settings, "innostore.buffer_pool_size");
     let of_tree = TreeSettings {
         cache_bytes: memory.block_bytes,
@@ -102,15 +103,6 @@ fn ordered_settings(
     })
 }
 
-fn opened(
-    opened: Result<(OrderedEngine, OrderedReport), quoit_store::error::StoreError>,
-) -> Result<OnDisk> {
-    let (engine, report) = opened.context("opening the storage engine")?;
-    let engine = Arc::new(engine);
-    let OrderedReport { created, clean, loss, key_count, .. } = report;
-    let of_loss = Arc::clone(&engine);
-    let found = |loss| FoundLoss { loss, settle: Box::new(move || of_loss.settle_loss()) };
-    let loss = loss.map(found);
-    let opening = engine.opening();
-    Ok(OnDisk { dots: dots(&engine), engine, created, clean, loss, key_count, opening })
+fn opened(opened: Result<(OrderedEngine, OrderedReport), StoreError>) -> Result<OpenedStore> {
+    Ok(opened.context("opening the storage engine")?.into())
 }

@@ -1,6 +1,6 @@
 //! Stores that can't be opened, or can't go on: which command helps, and what it does.
 
-use super::{EnginePlace, OnDisk, convert, directory, open_one};
+use super::{EnginePlace, convert, directory, open_one};
 use anyhow::{Context, Result, anyhow, bail};
 use quoit::config::{Settings, Storage};
 use quoit_cluster::ControlPlane;
@@ -8,7 +8,7 @@ use quoit_seam::{Clock, SystemClock};
 use quoit_store::convert::note_loss;
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{SalvageEvent, Salvaged, salvage};
-use quoit_store::{SalvageWork, engine_in, needs_salvage_to_finish, set_aside};
+use quoit_store::{OpenedStore, SalvageWork, engine_in, needs_salvage_to_finish, set_aside};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -195,7 +195,7 @@ impl<'s> DamagedStore<'s> {
             has_replicas: false,
             last_opening: None,
         };
-        let OnDisk { engine, .. } =
+        let OpenedStore { engine, .. } =
             open_one(self.storage, &place, &clock, &self.settings).context("making a new store")?;
         let salvaged = salvage(&self.directory, &*engine, ring_size, watch);
         let closed = engine.close();

@@ -54,7 +54,7 @@ impl Merger {
     /// Merges once if it is worth it. False when there is nothing more to do now, or it was told to stop.
     fn merge(&self, pace: &dyn Pace) -> Result<bool, StoreError> {
         let store = &*self.store;
-        store.meta.lock().remove_retired(&*store.disk)?;
+        store.identity.file().remove_retired(&*store.disk)?;
         let now_secs = store.clock.unix_secs();
         if !policy::is_allowed(store.settings.merge.policy, now_secs) {
             return Ok(false);
@@ -179,7 +179,7 @@ impl LogStore {
         if !is_safe {
             return Ok(RetiredSegments::NotNow);
         }
-        let mut meta = self.meta.lock();
+        let mut meta = self.identity.file();
         let retired_sequence = self.counters.checkpointed_sequence.load(Ordering::Relaxed);
         let retiring = victims.to_vec();
         let retiring = Meta { retiring, retired_sequence, ..meta.meta().clone() };
@@ -193,7 +193,7 @@ impl LogStore {
         }
         self.log.forget_segments(victims);
         self.counters.merges.fetch_add(1, Ordering::Relaxed);
-        self.meta.lock().remove_retired(&*self.disk)?;
+        self.identity.file().remove_retired(&*self.disk)?;
         Ok(RetiredSegments::All)
     }
 

@@ -51,7 +51,7 @@ impl Node {
         self.data_dir.path().join("multi").join(NAME)
     }
 
-    fn open(&self, storage: Storage) -> OnDisk {
+    fn open(&self, storage: Storage) -> OpenedStore {
         let (ring_size, is_expected) = (RingSize::DEFAULT, false);
         let directory = &self.directory();
         let place = EnginePlace {
@@ -80,7 +80,7 @@ impl Node {
         let opened = MultiEngine::open(Arc::new(disk), vec![named], routing, &settings);
         let engine = opened.unwrap().0;
         engine.close().unwrap();
-        engine.incarnation()
+        engine.identity().incarnation()
     }
 
     fn plan(&self) -> ConversionPlan<'_> {

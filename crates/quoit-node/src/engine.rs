@@ -1,0 +1,114 @@
+//! The engine of a node, with the events that it issues and the records that it has lost.
+
+use quoit_cluster::{ControlPlane, StoreError as ControlError};
+use quoit_core::{DotSequence, Unreserved};
+use quoit_model::store_opening::LastOpening;
+use quoit_store::bitcask::RecordLoss;
+use quoit_store::engine::Engine;
+use quoit_store::error::StoreError;
+use quoit_store::{OpenedStore, StoreIdentity};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// An opened engine.
+pub struct NodeEngine {
+    /// The engine.
+    pub engine: Arc<dyn Engine>,
+    /// Events of its records.
+    pub dots: DotSequence,
+    /// Durable records that are gone.
+    pub loss: Option<FoundLoss>,
+}
+
+/// Durable records that are gone, and the stores that report them until the node has made up for them.
+#[derive(Clone)]
+pub struct FoundLoss {
+    loss: RecordLoss,
+    reported_by: Vec<Arc<StoreIdentity>>,
+}
+
+impl NodeEngine {
+    /// An engine that keeps nothing over a restart: each start is a new store, whose random id is `entropy`.
+    #[must_use]
+    pub fn in_memory(engine: Arc<dyn Engine>, entropy: u64) -> Self {
+        let actor = StoreIdentity::actor_of(entropy, 1);
+        Self { engine, dots: DotSequence::new(actor, Box::new(Unreserved)), loss: None }
+    }
+
+    /// Adds a loss to those of the engine.
+    #[must_use]
+    pub fn with_loss(self, loss: Option<FoundLoss>) -> Self {
+        Self { loss: FoundLoss::together(self.loss.into_iter().chain(loss)), ..self }
+    }
+}
+
+impl From<OpenedStore> for NodeEngine {
+    fn from(opened: OpenedStore) -> Self {
+        let loss = FoundLoss::of(&opened);
+        Self { dots: DotSequence::of_store(&opened.identity), engine: opened.engine, loss }
+    }
+}
+
+impl FoundLoss {
+    /// A loss that no store has noted: making up for it ends it.
+    #[must_use]
+    pub fn unreported(reason: impl Into<String>) -> Self {
+        Self { loss: RecordLoss { reason: reason.into() }, reported_by: Vec::new() }
+    }
+
+    /// The loss that a store has found, if there is one.
+    #[must_use]
+    pub fn of(opened: &OpenedStore) -> Option<Self> {
+        let loss = opened.loss.clone()?;
+        Some(Self { loss, reported_by: vec![Arc::clone(&opened.identity)] })
+    }
+
+    /// Several losses as one, with the reason of the first.
+    #[must_use]
+    pub fn together(losses: impl IntoIterator<Item = Self>) -> Option<Self> {
+        losses.into_iter().reduce(|mut first, other| {
+            first.reported_by.extend(other.reported_by);
+            first
+        })
+    }
+
+    /// How the loss was found out, for operators.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.loss.reason
+    }
+
+    /// Notes durably, in each store that has reported it, that the node has made up for the loss.
+    pub(crate) fn settle(&self) -> Result<(), StoreError> {
+        self.reported_by.iter().try_for_each(|identity| identity.settle_loss())
+    }
+}
+
+/// Why the control plane's file could not be asked or told about a store.
+#[derive(Debug, Error)]
+pub enum NotedOpeningError {
+    /// The last opening can't be read.
+    #[error("reading what is known of the store")]
+    Read(#[source] ControlError),
+    /// The present opening can't be written.
+    #[error("noting that the store was opened")]
+    Write(#[source] ControlError),
+}
+
+/// Opens the store `name` with what the control plane knows of its last opening, and notes durably that it
+/// was opened: a store that was restored from a copy beside a current control plane is older than that says.
+///
+/// # Errors
+///
+/// When `open` fails, or the control plane's file can't be read or written.
+pub fn open_noted<E: From<NotedOpeningError>>(
+    control: &ControlPlane,
+    name: &str,
+    open: impl FnOnce(Option<LastOpening>) -> Result<OpenedStore, E>,
+) -> Result<OpenedStore, E> {
+    let last = control.store_opening(name).map_err(NotedOpeningError::Read)?;
+    let opened = open(last)?;
+    let noted = control.note_store_opening(name, opened.identity.opening());
+    noted.map_err(NotedOpeningError::Write)?;
+    Ok(opened)
+}

@@ -1,0 +1,92 @@
+//! Parts of a node, and how they are put together.
+
+use crate::engine::{FoundLoss, NodeEngine};
+use crate::node::Node;
+use quoit_cluster::{ControlPlane, Internode};
+use quoit_core::{ChangeLog, SourceQueues, StoreBuilder, StoreSettings};
+use quoit_seam::{Clock, Disk};
+use quoit_store::error::StoreError;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Parts of a node, each ready for use.
+pub struct NodeParts {
+    /// The engine of its records.
+    pub engine: NodeEngine,
+    /// Its end of the control plane.
+    pub control: Arc<ControlPlane>,
+    /// Its connections to other nodes.
+    pub internode: Arc<Internode>,
+    /// Its clock.
+    pub clock: Arc<dyn Clock>,
+    /// Settings of its store.
+    pub settings: StoreSettings,
+    /// Data that it keeps beside its records.
+    pub beside: Beside,
+}
+
+/// Data that a node keeps beside its records. Whatever gets no disk is in memory, and ends with the process.
+#[derive(Default)]
+pub struct Beside {
+    /// Hints.
+    pub hints: Option<Arc<dyn Disk>>,
+    /// Reap records, and a random number. Without them what was deleted and reaped may come back with copies
+    /// that are older.
+    pub reap_records: Option<(Arc<dyn Disk>, u64)>,
+    /// Hashes for Riak's trees. In memory they are kept within a bound.
+    pub riak_trees: Option<Arc<dyn Disk>>,
+    /// Queues of writes for other clusters. Without them nobody replicates from this node.
+    pub source_queues: Option<SourceQueues>,
+    /// The log of change feeds. Without it there are none.
+    pub change_log: Option<ChangeLog>,
+}
+
+/// Why a node could not be put together.
+#[derive(Debug, Error)]
+pub enum AssemblyError {
+    /// Hints can't be read.
+    #[error("reading the hints")]
+    Hints(#[source] StoreError),
+    /// Reap records can't be read.
+    #[error("reading the reap records")]
+    ReapRecords(#[source] StoreError),
+}
+
+impl NodeParts {
+    /// Puts the node together. It answers other nodes as soon as it listens, unless it has lost records: then
+    /// [`Node::make_up_for_loss`] comes first.
+    ///
+    /// # Errors
+    ///
+    /// When what is kept beside the records can't be read.
+    pub fn assemble(self) -> Result<Node, AssemblyError> {
+        let Self { engine: NodeEngine { engine, dots, loss }, control, internode, .. } = self;
+        let Beside { hints, reap_records, riak_trees, source_queues, change_log } = self.beside;
+        let (of_store, connections) = (Arc::clone(&control), Arc::clone(&internode));
+        let mut builder =
+            StoreBuilder::new(engine, of_store, connections, self.clock, dots, self.settings);
+        if let Some(disk) = hints {
+            builder = builder.with_hints(disk).map_err(AssemblyError::Hints)?;
+        }
+        if let Some((disk, entropy)) = reap_records {
+            builder =
+                builder.with_reap_records(disk, entropy).map_err(AssemblyError::ReapRecords)?;
+        }
+        if let Some(disk) = riak_trees {
+            builder = builder.with_riak_trees(disk);
+        }
+        if let Some(queues) = source_queues {
+            builder = builder.with_source_queues(queues);
+        }
+        if let Some(log) = change_log {
+            builder = builder.with_change_log(log);
+        }
+        let store = builder.build();
+        let lost_reap_records = || FoundLoss::unreported("reap records are damaged or missing");
+        let loss = loss.or_else(|| store.has_lost_reap_records().then(lost_reap_records));
+        if loss.is_none() {
+            store.serve_replicas();
+        }
+        Ok(Node { store, control, internode, loss })
+    }
+}
