@@ -13,6 +13,8 @@ pub struct Package {
     /// Names of the packages that its own code is compiled against: dependencies and build
     /// dependencies, without those of tests only.
     pub dependencies: Vec<String>,
+    /// Those of them that are compiled with the feature `testing`.
+    pub testing_dependencies: Vec<String>,
     pub targets: Vec<Target>,
 }
 
@@ -49,17 +51,21 @@ fn parse(json: &[u8]) -> Option<Vec<Package>> {
 }
 
 fn package(json: &Value) -> Option<Package> {
-    let dependencies = json["dependencies"]
-        .as_array()?
-        .iter()
-        .filter(|dependency| dependency["kind"] != "dev")
-        .filter_map(|dependency| dependency["name"].as_str().map(str::to_string))
-        .collect();
+    let all = json["dependencies"].as_array()?;
+    let of_code = || all.iter().filter(|dependency| dependency["kind"] != "dev");
+    let has_testing = |dependency: &&Value| {
+        let features = dependency["features"].as_array();
+        features.is_some_and(|features| features.iter().any(|feature| feature == "testing"))
+    };
+    let name = |dependency: &Value| dependency["name"].as_str().map(str::to_string);
+    let dependencies = of_code().filter_map(name).collect();
+    let testing_dependencies = of_code().filter(has_testing).filter_map(name).collect();
     let targets = json["targets"].as_array()?.iter().map(target).collect::<Option<Vec<_>>>()?;
     Some(Package {
         name: json["name"].as_str()?.to_string(),
         manifest: json["manifest_path"].as_str()?.into(),
         dependencies,
+        testing_dependencies,
         targets,
     })
 }

@@ -84,11 +84,13 @@ pub use recover::{RecoverError, Recovered, recover};
 pub use restore::{RestoreRole, Restored, look_at_copy, restore};
 pub use staged::StagedChange;
 pub use state::{ChosenBackend, Placements, RaisedCount, State, ToldProps, TypeStatus};
+#[cfg(any(test, feature = "testing"))]
+pub use transport::memory_network;
 pub use transport::{
     Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings,
     JoinProof, Lane, LateFaults, Limits, LinkMode, LinkSecurity, Listener, MethodCounts, Network,
     Newcomer, NodeClock, NotAdmitted, Peer, PeerStatistics, PlainLink, PlainLinks, Proven, Replies,
-    Reply, Responder, Service, ServiceStatistics, Stream, TokioNetwork, Traffic, memory_network,
+    Reply, Responder, Service, ServiceStatistics, Stream, TokioNetwork, Traffic,
 };
 pub use trust::{
     Holder, IssuedToken, LinkView, MemberLink, TOKENS_MAX, TokenView, Trust, TrustError, TrustToken,

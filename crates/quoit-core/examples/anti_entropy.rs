@@ -21,7 +21,7 @@ use quoit_model::key::BucketRef;
 use quoit_model::plain::PlainObject;
 use quoit_seam::{Clock, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability};
-use quoit_store::engine::{Access, Before, Decision, Engine, RecordMeta, RecordRef};
+use quoit_store::engine::{Access, Before, Decision, PointAccess, RecordMeta, RecordRef};
 use quoit_store::error::StoreError;
 use quoit_testkit::{TestNode, address_of, at_record};
 use std::error::Error;

@@ -70,7 +70,6 @@ pub use exchange::{
     AntiEntropy, CopyElsewhere, ExchangeStats, PartitionExchanges, RangesAnswer, RangesQuestion,
 };
 pub use folds::{Fold, FoldFound, FoldKind, FoldProgress, Folds, Method};
-pub use hints::{fuzz_hint_file, hint_file_samples};
 pub use jobs::{JobError, JobInputs, JobProgress, JobRun, JobSettings, Jobs};
 pub use listing::{
     BucketFold, BucketListing, CoverageEntry, CoverageError, CoverageRequest, Deadline, IndexMatch,
@@ -83,10 +82,9 @@ pub use preflist::PreflistPlace;
 pub use queues::{
     ChangeQueueError, CheckNumber, EntrySequence, Lease, QUEUE_COUNT_MAX, QueueCounts,
     QueueDefinition, QueueDefinitionError, QueueFilter, QueueLengths, QueuePriority, QueueStatus,
-    SourceQueueSettings, SourceQueues, Visited, VisitedCluster, fuzz_source_journal,
-    source_journal_samples,
+    SourceQueueSettings, SourceQueues, Visited, VisitedCluster,
 };
-pub use reap_records::{ReapRecordLimits, ReapRecordStats, fuzz_reap_records, reap_record_samples};
+pub use reap_records::{ReapRecordLimits, ReapRecordStats};
 pub use reaper::{ReapRecordsHeldUp, Reaper, TombstonesHeldUp};
 pub use replication::{
     ArcRange, Arrival, ArrivedDelta, BatchBounds, BucketConflicts, COMPARED_RANGE_COUNT_MAX,
@@ -97,9 +95,7 @@ pub use replication::{
 pub use request_log::{
     HotKey, LargeObject, RequestKind, RequestLog, RequestLogSettings, SlowRequest,
 };
-pub use riak_trees::{
-    RiakTreeFigures, RiakTrees, TreeClock, fuzz_riak_tree_file, riak_tree_file_samples,
-};
+pub use riak_trees::{RiakTreeFigures, RiakTrees, TreeClock};
 pub use settings::{
     DeleteMode, ExchangeSettings, HintCountMax, Limits, PageRecordsMax, StoreSettings,
     TIMEOUT_MS_DEFAULT, TransferLimits, TransferShareMin,
@@ -110,3 +106,10 @@ pub use stats::{
 };
 pub use store::{ReplicatedStore, StoreBuilder};
 pub use transfer::{NodeTransfers, PlanEstimate, TransferEstimate, Transfers};
+#[cfg(any(test, feature = "testing"))]
+pub use {
+    hints::{fuzz_hint_file, hint_file_samples},
+    queues::{fuzz_source_journal, source_journal_samples},
+    reap_records::{fuzz_reap_records, reap_record_samples},
+    riak_trees::{fuzz_riak_tree_file, riak_tree_file_samples},
+};

@@ -85,7 +85,7 @@ impl Records {
         xxh3_64(&seed)
     }
 
-    /// As [`Engine::head`].
+    /// As [`PointAccess::head`].
     pub(crate) fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
         self.engine.head(at)
     }
@@ -102,7 +102,7 @@ impl Records {
         Ok((shown != Shown::WouldBlock).then_some(is_paged))
     }
 
-    /// As [`Engine::show`].
+    /// As [`PointAccess::show`].
     pub(crate) fn show(
         &self,
         at: &RecordAt<'_>,
@@ -128,7 +128,7 @@ impl Records {
         })
     }
 
-    /// As [`Engine::update`] for records that are not in pages, by a change that stores no data type.
+    /// As [`PointAccess::update`] for records that are not in pages, by a change that stores no data type.
     pub(crate) fn update_plain(
         &self,
         at: &RecordAt<'_>,
@@ -144,7 +144,8 @@ impl Records {
         Ok(if is_paged { Updated::InPages } else { Updated::Applied(applied) })
     }
 
-    /// As [`Engine::update`] for records that are not in pages; what has become large is divided into some.
+    /// As [`PointAccess::update`] for records that are not in pages; what has become large is divided into
+    /// some.
     /// The change may be called again where others have changed the record meanwhile. One that becomes large
     /// counts as one that has to wait, and is not changed: it is not known of all engines without waiting
     /// that they have no such pages.
@@ -199,7 +200,7 @@ impl Records {
         })
     }
 
-    /// As [`Engine::update`] with [`Before::Skip`], of a record that is damaged: its pages go as well,
+    /// As [`PointAccess::update`] with [`Before::Skip`], of a record that is damaged: its pages go as well,
     /// whether or not anything leads to them any more. Counts as a call that has to wait.
     pub(crate) fn replace_damaged(
         &self,
@@ -249,7 +250,7 @@ impl Records {
         }
     }
 
-    /// As [`Engine::update`], wherever the record lies: what is in pages is put together for the change.
+    /// As [`PointAccess::update`], wherever the record lies: what is in pages is put together for the change.
     pub(crate) fn update_whole(
         &self,
         at: &RecordAt<'_>,

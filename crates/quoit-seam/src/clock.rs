@@ -1,6 +1,5 @@
 //! Time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Where time comes from.
@@ -36,34 +35,5 @@ impl Clock for SystemClock {
 
     fn monotonic_us(&self) -> u64 {
         self.start.elapsed().as_micros() as u64
-    }
-}
-
-/// A clock that moves only when told to.
-#[derive(Debug, Default)]
-pub struct ManualClock {
-    unix_us: AtomicU64,
-}
-
-impl ManualClock {
-    /// A clock that stands at `unix_us`.
-    #[must_use]
-    pub const fn at(unix_us: u64) -> Self {
-        Self { unix_us: AtomicU64::new(unix_us) }
-    }
-
-    /// Moves the clock forward.
-    pub fn advance_us(&self, by_us: u64) {
-        self.unix_us.fetch_add(by_us, Ordering::Relaxed);
-    }
-}
-
-impl Clock for ManualClock {
-    fn unix_us(&self) -> u64 {
-        self.unix_us.load(Ordering::Relaxed)
-    }
-
-    fn monotonic_us(&self) -> u64 {
-        self.unix_us()
     }
 }

@@ -3,9 +3,9 @@
 mod random;
 mod unsynced;
 
-use crate::clock::ManualClock;
 use crate::disk::{Disk, DiskFile, DiskLock, ReadAt};
 use crate::error::DiskError;
+use crate::manual::ManualClock;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;

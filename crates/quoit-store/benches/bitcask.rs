@@ -13,7 +13,8 @@ use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_seam::{RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, Fetch, RecordAt, RecordMeta, RecordRef, Ticket,
+    Access, Applied, Before, Decision, Fetch, Maintenance, PointAccess, RecordAt, RecordMeta,
+    RecordRef, Ticket,
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;

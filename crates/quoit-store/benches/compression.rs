@@ -15,7 +15,7 @@ use quoit_seam::{Clock, Disk, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef, Shown,
+    Access, Applied, Before, Decision, Engine, Maintenance, RecordAt, RecordMeta, RecordRef, Shown,
 };
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
 use rustix::time::{ClockId, clock_gettime};

@@ -15,7 +15,9 @@ use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
 use quoit_seam::{RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
-use quoit_store::engine::{Access, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef};
+use quoit_store::engine::{
+    Access, Before, Decision, Maintenance, PointAccess, RecordAt, RecordMeta, RecordRef,
+};
 use quoit_store::error::StoreError;
 use std::path::Path;
 use std::process::Command;

@@ -8,7 +8,9 @@
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
 use quoit_seam::{Disk, ManualExecution, RealDisk, SystemClock};
-use quoit_store::engine::{Access, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef};
+use quoit_store::engine::{
+    Access, Before, Decision, Engine, Maintenance, RecordAt, RecordMeta, RecordRef,
+};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
 use rustix::time::{ClockId, clock_gettime};

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// The tombstone that stays of a record that has expired, where the value is an object that has replaced
 /// older ones ([`Object::after_expiry`]). Engines show it in the record's place where a single record is
 /// looked at, in folds and to changes, and store it instead of the record when they take back its room or
-/// [`Engine::update`](crate::engine::Engine::update) has shown it. `None` where nothing stays.
+/// [`PointAccess::update`](crate::engine::PointAccess::update) has shown it. `None` where nothing stays.
 #[must_use]
 pub fn after_expiry(record: &Record) -> Option<Record> {
     if planted!(ForgetsExpired) {

@@ -6,7 +6,7 @@
 use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
 use quoit_seam::ManualClock;
-use quoit_store::engine::{Access, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef};
+use quoit_store::engine::{Access, Before, Decision, PointAccess, RecordAt, RecordMeta, RecordRef};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use std::sync::Arc;
 

@@ -7,7 +7,8 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SEAL_WORKER};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta, RecordRef,
+    Access, Applied, Before, Decision, Fetch, KeyRange, Maintenance, PointAccess, RecordAt,
+    RecordMeta, RecordRef, ScanAccess,
 };
 use quoit_store::error::StoreError;
 

@@ -60,6 +60,12 @@ pub(super) fn check(packages: &[Package]) -> Vec<Problem> {
                 "the crate {name} has no floor; give it one in tidy and in ARCHITECTURE.md"
             ));
         }
+        for used in package.testing_dependencies.iter().filter(|_| !beside) {
+            say(format!(
+                "{name} uses {used} with its feature testing; only dependencies of tests may, so that the \
+                 released program has no faulty disk in it"
+            ));
+        }
         for used in package.dependencies.iter().map(String::as_str) {
             if BESIDE.contains(&used) {
                 say(format!("{name} uses {used}, which stands beside the house"));

@@ -11,6 +11,7 @@ fn package(name: &str, uses: &[&str]) -> Package {
         name: name.into(),
         manifest: PathBuf::from(format!("{name}/Cargo.toml")),
         dependencies: uses.iter().map(|used| used.to_string()).collect(),
+        testing_dependencies: Vec::new(),
         targets: Vec::new(),
     }
 }
@@ -45,6 +46,15 @@ fn a_crate_uses_only_lower_floors() {
         ("quoit-client", "quoit-store"),
     ] {
         assert_eq!(floors::check(&[package(name, &[used])]).len(), 1, "{name} uses {used}");
+    }
+}
+
+#[test]
+fn only_crates_beside_the_house_are_compiled_with_faulty_disks() {
+    for (name, problem_count) in [("quoit-core", 1), ("quoit-sim", 0)] {
+        let testing_dependencies = vec!["quoit-seam".to_owned()];
+        let package = Package { testing_dependencies, ..package(name, &["quoit-seam"]) };
+        assert_eq!(floors::check(&[package]).len(), problem_count, "{name}");
     }
 }
 

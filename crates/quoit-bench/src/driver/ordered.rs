@@ -1,12 +1,12 @@
 //! The drivers of the engines on ordered stores, in this process: `eleveldb`, `leveled`, `innostore`.
 
+use quoit_store::engine::Maintenance;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quoit_seam::{Disk, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::Durability;
-use quoit_store::engine::Engine as _;
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, TreeSettings,

@@ -60,7 +60,7 @@ fn run_here<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
     join(threads)?;
     finish_beside(beside, |text| recording.notice(&format!("warning: {text}")));
     let conducted = conducted?;
-    faults(&shared).iter().for_each(|fault| recording.notice(&format!("error: {fault}")));
+    shared.faults().iter().for_each(|fault| recording.notice(&format!("error: {fault}")));
     let verification = finish_verification(&shared, &mut recording);
     let report = conclude(config, directory, conducted, Vec::new(), verification, recording);
     tell(&report, terminal, &log);
@@ -156,13 +156,6 @@ fn draws_values<D: Driver>(config: &Config, mix: &Mix<D::Operation>) -> bool {
         Some(_) => mix.all_operations().any(D::draws_values),
         None => mix.operations().any(D::draws_values),
     }
-}
-
-/// Faults of a trace or a script that have ended the run.
-pub(super) fn faults<D: Driver>(shared: &Shared<D>) -> Vec<String> {
-    let of_trace = shared.replaying.as_ref().and_then(Replaying::fault);
-    let of_script = shared.script_faults.get().map(|fault| fault.to_string());
-    of_trace.into_iter().chain(of_script).collect()
 }
 
 /// Makes the blocks of bytes that the generators draw from.

@@ -41,6 +41,11 @@ pub(super) trait RunCrew {
 
     /// The times without a success of each member.
     fn gaps(&self) -> Vec<Gaps>;
+
+    /// Faults of a trace or a script that have ended the run. Agents report theirs themselves.
+    fn faults(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 impl<D: Driver> RunCrew for Shared<D> {
@@ -82,5 +87,11 @@ impl<D: Driver> RunCrew for Shared<D> {
 
     fn gaps(&self) -> Vec<Gaps> {
         self.collector.gaps()
+    }
+
+    fn faults(&self) -> Vec<String> {
+        let of_trace = self.replaying.as_ref().and_then(Replaying::fault);
+        let of_script = self.script_faults.get().map(|fault| fault.to_string());
+        of_trace.into_iter().chain(of_script).collect()
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 
 use super::control::Release;
-use super::coordinator::{Prepared, event_loop, faults};
+use super::coordinator::{Prepared, event_loop};
 use super::crew::RunCrew;
 use super::mix::build_mix;
 use super::threads::{join, start_threads};
@@ -16,7 +16,7 @@ use super::{RunEnd, RunError};
 use crate::config::Config;
 use crate::driver::Driver;
 use crate::link::{FromAgent, GapsForm, ShareEnd, ShareResult};
-use crate::measure::{Gaps, ThreadLoad, common_gaps, process_cpu_time};
+use crate::measure::{Gaps, ThreadLoad, common_gaps};
 use crate::output::RunLog;
 
 /// Commands of the coordinator.
@@ -52,7 +52,7 @@ pub(crate) fn run_share<D: Driver>(setup: ShareSetup<'_>) -> Result<(), RunError
     let prepared = Prepared::<D> { plan, mix, operations: &operations, verifier: None };
     let shared: Arc<Shared<D>> = prepared.shared(config, log, ready)?;
     let threads = start_threads(&shared, config.thread_count as usize)?;
-    let course = ShareCourse { shared: &shared, config, told: &told };
+    let course = ShareCourse { crew: &*shared, config, told: &told };
     let ran = event_loop()?.block_on(async {
         match course.wait_for_start(&mut connected, &mut commands).await? {
             Some(at) => course.run(at, &mut commands).await,
@@ -66,14 +66,14 @@ pub(crate) fn run_share<D: Driver>(setup: ShareSetup<'_>) -> Result<(), RunError
     Ok(())
 }
 
-/// A share while it goes on.
-struct ShareCourse<'a, D: Driver> {
-    shared: &'a Arc<Shared<D>>,
+/// A share while it goes on, whatever its driver.
+struct ShareCourse<'a> {
+    crew: &'a dyn RunCrew,
     config: &'a Config,
     told: &'a mpsc::Sender<FromAgent>,
 }
 
-impl<D: Driver> ShareCourse<'_, D> {
+impl ShareCourse<'_> {
     /// Waits until all workers are connected, says so, and waits for the start; nothing when the run is
     /// stopped before.
     async fn wait_for_start(
@@ -81,10 +81,10 @@ impl<D: Driver> ShareCourse<'_, D> {
         connected: &mut mpsc::Receiver<Result<(), RunError>>,
         commands: &mut mpsc::Receiver<ShareCommand>,
     ) -> Result<Option<Instant>, RunError> {
-        for _ in 0..self.shared.member_count() {
+        for _ in 0..self.crew.member_count() {
             tokio::select! {
                 ready = connected.recv() => ready.unwrap_or(Err(RunError::StartCrash))?,
-                () = self.shared.control.end_requested() => return Err(RunError::StartCrash),
+                () = self.crew.control().end_requested() => return Err(RunError::StartCrash),
                 _ = commands.recv() => return Ok(None),
             }
         }
@@ -103,8 +103,8 @@ impl<D: Driver> ShareCourse<'_, D> {
         at: Instant,
         commands: &mut mpsc::Receiver<ShareCommand>,
     ) -> Result<ShareResult, RunError> {
-        let control = &self.shared.control;
-        let cpu_before = process_cpu_time();
+        let (control, collector) = (self.crew.control(), self.crew.collector());
+        let cpu_before = self.crew.process_cpu();
         let measured_from = at + self.config.warmup;
         let deadline = self.config.length.bound().map(|length| measured_from + length);
         let release = Release { at, measured_from, deadline };
@@ -112,26 +112,26 @@ impl<D: Driver> ShareCourse<'_, D> {
         let mut stopped_at = None;
         let mut has_asked = false;
         loop {
-            let completed = self.shared.collector.take_completed();
+            let completed = collector.take_completed();
             for (second, window) in completed.windows {
                 self.tell(FromAgent::Second { second, window: Box::new(window.to_form()) }).await;
             }
             if completed.is_finished {
                 self.ask_for_end(&mut has_asked).await;
                 let over_at = release.end_by(stopped_at.unwrap_or_else(Instant::now));
-                let gaps = common_gaps(&self.shared.collector.gaps());
+                let gaps = common_gaps(&self.crew.gaps());
                 return Ok(ShareResult {
-                    elapsed_ns: nanos(measured_from.elapsed()),
-                    unstarted: self.shared.unstarted(over_at.saturating_duration_since(at)),
-                    process_cpu_ns: nanos(process_cpu_time().saturating_sub(cpu_before)),
-                    loads: self.shared.loads().into_iter().map(ThreadLoad::to_form).collect(),
+                    elapsed_ns: nanos(self.crew.elapsed(measured_from)),
+                    unstarted: self.crew.unstarted(over_at.saturating_duration_since(at)),
+                    process_cpu_ns: nanos(self.crew.process_cpu().saturating_sub(cpu_before)),
+                    loads: self.crew.loads().into_iter().map(ThreadLoad::to_form).collect(),
                     gaps: form_of_gaps(&gaps),
                 });
             }
-            let loads = self.shared.loads().into_iter().map(ThreadLoad::to_form).collect();
+            let loads = self.crew.loads().into_iter().map(ThreadLoad::to_form).collect();
             self.tell(FromAgent::Passed { seconds: completed.through_second, loads }).await;
             tokio::select! {
-                () = self.shared.collector.changed() => {}
+                () = collector.changed() => {}
                 () = control.end_requested(), if !has_asked => self.ask_for_end(&mut has_asked).await,
                 command = commands.recv(), if stopped_at.is_none() => match command {
                     Some(ShareCommand::Start(_)) => {}
@@ -146,7 +146,7 @@ impl<D: Driver> ShareCourse<'_, D> {
 
     /// Passes on that a worker asks for the end of the run; once.
     async fn ask_for_end(&self, has_asked: &mut bool) {
-        let Some(requested) = self.shared.control.requested_end().filter(|_| !*has_asked) else {
+        let Some(requested) = self.crew.control().requested_end().filter(|_| !*has_asked) else {
             return;
         };
         *has_asked = true;
@@ -154,7 +154,7 @@ impl<D: Driver> ShareCourse<'_, D> {
             RunEnd::Crashed => ShareEnd::Crashed,
             _ => ShareEnd::Failed,
         };
-        self.tell(FromAgent::EndRequested { end, reason: faults(self.shared).join("; ") }).await;
+        self.tell(FromAgent::EndRequested { end, reason: self.crew.faults().join("; ") }).await;
     }
 
     /// Tells the coordinator; one that is gone hears nothing, and the end of its commands stops the workers.

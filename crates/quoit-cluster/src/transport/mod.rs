@@ -19,12 +19,14 @@ mod inbound_driver;
 mod inbounds;
 mod internode;
 mod lane;
+#[cfg(any(test, feature = "testing"))]
 pub mod memory_network;
 mod network;
 mod notices;
 mod outbound;
 mod outbox;
 mod peer;
+#[cfg(any(test, feature = "testing"))]
 mod pipe;
 mod plain_links;
 mod reachability;

@@ -25,7 +25,7 @@ mod tests {
     use quoit_model::key::BucketRef;
     use quoit_seam::ManualClock;
     use quoit_store::engine::Compare;
-    use quoit_store::engine::{Access, Before, Decision, Engine, RecordMeta, RecordRef};
+    use quoit_store::engine::{Access, Before, Decision, PointAccess, RecordMeta, RecordRef};
     use quoit_store::memory::{MemoryEngine, MemorySettings};
     use std::sync::Arc;
 

@@ -6,10 +6,12 @@
 //! wait for that.
 
 mod file;
+#[cfg(any(test, feature = "testing"))]
 mod fuzz;
 mod missed;
 mod references;
 
+#[cfg(any(test, feature = "testing"))]
 pub use fuzz::{fuzz_hint_file, hint_file_samples};
 pub(crate) use missed::MissedWrites;
 

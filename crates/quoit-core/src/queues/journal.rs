@@ -15,8 +15,10 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+#[cfg(any(test, feature = "testing"))]
+pub(super) use format::journal_bytes;
 use format::{FILE_HEAD_BYTES, PREFIX, decode, encode, length_of, read_head};
-pub(super) use format::{file_head, file_name, journal_bytes};
+pub(super) use format::{file_head, file_name};
 
 /// A file that has grown to this is followed by a new one.
 const FILE_BYTES_MAX: u64 = 16 << 20;

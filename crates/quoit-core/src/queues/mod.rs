@@ -2,6 +2,7 @@
 
 mod entry;
 mod filter;
+#[cfg(any(test, feature = "testing"))]
 mod fuzz;
 mod journal;
 mod loss;
@@ -14,6 +15,7 @@ mod source_queues;
 pub(crate) use entry::{EntryReference, QueueEntry};
 pub use entry::{EntrySequence, QueuePriority, Visited, VisitedCluster};
 pub use filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
+#[cfg(any(test, feature = "testing"))]
 pub use fuzz::{fuzz_source_journal, source_journal_samples};
 pub(crate) use journal::{Cursor, Journal, JournalEntry};
 pub use missed::CheckNumber;

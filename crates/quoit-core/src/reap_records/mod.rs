@@ -15,6 +15,7 @@
 //! A damaged part is lost and is told: the node can't tell deleted from missing there any more.
 
 mod entry;
+#[cfg(any(test, feature = "testing"))]
 mod fuzz;
 mod log;
 mod manifest;
@@ -23,6 +24,7 @@ mod shared;
 mod table;
 mod writer;
 
+#[cfg(any(test, feature = "testing"))]
 pub use fuzz::{fuzz_reap_records, reap_record_samples};
 
 use bytes::Bytes;

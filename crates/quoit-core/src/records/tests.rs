@@ -8,6 +8,7 @@ use quoit_model::hash::{Identity, KeyHash, Partition, Placement};
 use quoit_model::hll::Precision;
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
+use quoit_store::engine::Maintenance;
 use quoit_store::index::Tag;
 use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
 use std::collections::BTreeSet;

@@ -12,7 +12,7 @@ use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::Metadata;
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
-use quoit_store::engine::Engine;
+use quoit_store::engine::{Maintenance, PointAccess};
 use std::sync::Arc;
 
 mod large;

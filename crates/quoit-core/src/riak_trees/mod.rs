@@ -6,6 +6,7 @@
 //! nothing, and a tree is never behind the records. `docs/design/riak-trees.md` has the numbers.
 
 mod ask;
+#[cfg(any(test, feature = "testing"))]
 mod fuzz;
 mod kept;
 mod part_file;
@@ -15,6 +16,7 @@ mod serve;
 mod tests;
 
 pub use ask::TreeClock;
+#[cfg(any(test, feature = "testing"))]
 pub use fuzz::{fuzz_riak_tree_file, riak_tree_file_samples};
 
 use crate::local_node::LocalNode;

@@ -84,6 +84,7 @@ impl KeptLeaf {
 }
 
 /// A file with these bytes as the entries of its only block, for fuzzing.
+#[cfg(any(test, feature = "testing"))]
 pub(super) fn file_of_entries(name: PartName, bytes: &[u8]) -> Vec<u8> {
     let count = (bytes.len() / ENTRY_BYTES).min(BLOCK_COUNT);
     let entries = &bytes[..count * ENTRY_BYTES];

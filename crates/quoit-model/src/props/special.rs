@@ -1,6 +1,6 @@
 //! Which changes of properties are allowed.
 
-use super::set::{boolean, check_size, shown};
+use super::forms::{boolean, check_size, shown};
 use super::{BucketProps, Datatype, InvalidProps, PropError, PropUpdates, Reason, Scope};
 use serde_json::Value;
 

@@ -76,7 +76,7 @@ impl LogCommitter {
         assert!(self.handle.set(handle).is_ok(), "a committer is attached once");
     }
 
-    /// See `Engine::poll_durable`. No lock when the ticket is durable already.
+    /// See `PointAccess::poll_durable`. No lock when the ticket is durable already.
     pub(super) fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>> {
         if self.synced.load(Ordering::Acquire) >= ticket.0 {
             return Poll::Ready(Ok(()));

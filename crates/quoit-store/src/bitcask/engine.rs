@@ -6,11 +6,10 @@ use super::report::OpenReport;
 use super::seal::Sealer;
 use super::settings::BitcaskSettings;
 use super::store::LogStore;
-use crate::engine::Compare;
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
-    IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor,
-    RecordWalk, Shown, SizeBound, Ticket, Verified,
+    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, EngineStats, Fetch,
+    IndexPage, KeyPage, KeyRange, Maintenance, PointAccess, RecordAt, RecordMeta, RecordPage,
+    RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown, SizeBound, Ticket, Verified,
 };
 use crate::error::StoreError;
 use crate::identity::StoreIdentity;
@@ -112,7 +111,7 @@ impl Drop for BitcaskEngine {
     }
 }
 
-impl Engine for BitcaskEngine {
+impl PointAccess for BitcaskEngine {
     fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
         self.store.get(at, access)
     }
@@ -160,7 +159,9 @@ impl Engine for BitcaskEngine {
     fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>> {
         self.store.committer.poll(ticket, waker)
     }
+}
 
+impl ScanAccess for BitcaskEngine {
     fn list_keys(
         &self,
         range: KeyRange<'_>,
@@ -210,7 +211,9 @@ impl Engine for BitcaskEngine {
     fn compared(&self) -> Option<&dyn Compare> {
         Some(&*self.store)
     }
+}
 
+impl Maintenance for BitcaskEngine {
     fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
         self.store.found_damage.take()
     }

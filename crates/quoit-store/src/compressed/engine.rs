@@ -1,11 +1,11 @@
 //! The engine before an engine.
 
 use super::transact::Packing;
-use crate::engine::Compare;
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
-    Fetch, IndexPage, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordPlace,
-    RecordRef, RecordVisitor, RecordWalk, Shown, SizeBound, Ticket, Verified, Visited,
+    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, Decision, Engine,
+    EngineStats, Fetch, IndexPage, KeyPage, KeyRange, Maintenance, PointAccess, Record, RecordAt,
+    RecordMeta, RecordPage, RecordPlace, RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown,
+    SizeBound, Ticket, Verified, Visited,
 };
 use crate::error::StoreError;
 use crate::frame;
@@ -156,7 +156,7 @@ impl RecordVisitor for UnpackingVisitor<'_> {
     }
 }
 
-impl Engine for CompressedEngine {
+impl PointAccess for CompressedEngine {
     fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
         match self.engine.get(at, access)? {
             Fetch::Found(record) => Ok(Fetch::Found(unpacked(at.key, record)?)),
@@ -266,7 +266,9 @@ impl Engine for CompressedEngine {
     fn joined(&self, one: Ticket, other: Ticket) -> Ticket {
         self.engine.joined(one, other)
     }
+}
 
+impl ScanAccess for CompressedEngine {
     fn list_keys(
         &self,
         range: KeyRange<'_>,
@@ -317,7 +319,9 @@ impl Engine for CompressedEngine {
     fn compared(&self) -> Option<&dyn Compare> {
         self.engine.compared().is_some().then_some(self)
     }
+}
 
+impl Maintenance for CompressedEngine {
     fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
         self.engine.take_found_damage()
     }

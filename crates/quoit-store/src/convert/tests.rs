@@ -5,7 +5,7 @@
 
 use super::*;
 use crate::bitcask::{BitcaskEngine, BitcaskSettings};
-use crate::engine::{BatchWrite, Engine, RecordMeta};
+use crate::engine::{BatchWrite, Engine, Maintenance, RecordMeta};
 use crate::engine_of;
 use crate::identity;
 use crate::ordered::{OrderedEngine, OrderedSettings, TreeSettings};

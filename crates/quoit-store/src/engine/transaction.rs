@@ -23,7 +23,7 @@ pub enum BatchWrite<'a> {
 }
 
 /// Reads and changes of records of one partition that count all or not at all. See
-/// [`Engine::transact`](super::Engine::transact).
+/// [`PointAccess::transact`](super::PointAccess::transact).
 pub trait Transaction {
     /// The record as it was before the transaction.
     ///

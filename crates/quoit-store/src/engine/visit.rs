@@ -1,6 +1,6 @@
 //! Walks over the records of a range with their values.
 
-use super::{Access, Engine, KeyPage, KeyRange, RecordAt, RecordMeta, RecordRef, Shown};
+use super::{Access, KeyPage, KeyRange, RecordAt, RecordMeta, RecordRef, ScanAccess, Shown};
 use crate::error::StoreError;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
@@ -49,8 +49,8 @@ pub struct RecordWalk<'w> {
     pub bytes_max: u64,
 }
 
-/// As [`Engine::visit_records`], by a listing and a look at each record.
-pub(crate) fn visit_listed<E: Engine + ?Sized>(
+/// As [`ScanAccess::visit_records`], by a listing and a look at each record.
+pub(crate) fn visit_listed<E: ScanAccess + ?Sized>(
     engine: &E,
     walk: RecordWalk<'_>,
     visitor: &mut dyn RecordVisitor,

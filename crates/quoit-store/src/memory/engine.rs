@@ -6,11 +6,11 @@ use super::stripe::{Bounds, MemoryStripe, cost_bytes};
 use super::transact::{Done, OpenTransaction};
 use crate::buckets::{BucketList, Keys, Witness};
 use crate::compare::{Digests, HashRange, LeafPage, Scope};
-use crate::engine::Compare;
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
-    Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, Record, RecordAt, RecordMeta,
-    RecordPage, RecordRef, Shown, SizeBound, Ticket, Verified, listing_place,
+    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, Decision, EngineStats,
+    Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, Maintenance, PointAccess,
+    Record, RecordAt, RecordMeta, RecordPage, RecordRef, ScanAccess, Shown, SizeBound, Ticket,
+    listing_place,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -118,7 +118,7 @@ fn fitted(value: Vec<u8>) -> Bytes {
     }
 }
 
-impl Engine for MemoryEngine {
+impl PointAccess for MemoryEngine {
     fn get(&self, at: &RecordAt<'_>, _: Access) -> Result<Fetch, StoreError> {
         let mut stripe = self.stripe(at.partition)?;
         let found = stripe.get(at, self.clock.unix_secs());
@@ -268,7 +268,9 @@ impl Engine for MemoryEngine {
     fn poll_durable(&self, _: Ticket, _: &Waker) -> Poll<Result<(), StoreError>> {
         Poll::Ready(Ok(()))
     }
+}
 
+impl ScanAccess for MemoryEngine {
     fn list_keys(
         &self,
         range: KeyRange<'_>,
@@ -318,16 +320,9 @@ impl Engine for MemoryEngine {
     fn compared(&self) -> Option<&dyn Compare> {
         (self.settings == MemorySettings::default()).then_some(self)
     }
+}
 
-    fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
-        Vec::new()
-    }
-
-    fn verify(&self, _: Option<DataPlace>, _: u64) -> Result<Verified, StoreError> {
-        // There is nothing on a disk.
-        Ok(Verified::default())
-    }
-
+impl Maintenance for MemoryEngine {
     fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
         self.stripe(partition)?.clear();
         Ok(self.next_ticket())

@@ -6,11 +6,11 @@ use super::merge;
 use super::routes::{NamedEngines, Routes, bucket_of};
 use super::tickets::{self, Tickets};
 use super::transact::{Probe, Within};
-use crate::engine::Compare;
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
-    IndexPage, Interrupted, Interruption, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage,
-    RecordRef, RecordVisitor, RecordWalk, Shown, SizeBound, Ticket, Verified, visit_listed,
+    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, Engine, EngineStats,
+    Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, Maintenance, PointAccess,
+    RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown,
+    SizeBound, Ticket, Verified, visit_listed,
 };
 use crate::error::StoreError;
 use crate::identity::StoreIdentity;
@@ -124,7 +124,7 @@ impl MultiEngine {
     }
 }
 
-impl Engine for MultiEngine {
+impl PointAccess for MultiEngine {
     fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
         let routes = self.routes();
         self.engine(routes.of_key(at.key)).get(at, access)
@@ -207,7 +207,9 @@ impl Engine for MultiEngine {
     fn joined(&self, one: Ticket, other: Ticket) -> Ticket {
         tickets::joined(one, other)
     }
+}
 
+impl ScanAccess for MultiEngine {
     fn list_keys(
         &self,
         range: KeyRange<'_>,
@@ -276,7 +278,9 @@ impl Engine for MultiEngine {
     fn compared(&self) -> Option<&dyn Compare> {
         self.complete().next().is_some().then_some(self)
     }
+}
 
+impl Maintenance for MultiEngine {
     fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
         self.named.engines.iter().flat_map(|engine| engine.take_found_damage()).collect()
     }

@@ -101,8 +101,8 @@ impl Tickets {
         }
     }
 
-    /// As `Engine::poll_durable`, of the engines that a ticket covers; `poll_engine` asks the engine of a
-    /// number. No lock is held while it does.
+    /// As `PointAccess::poll_durable`, of the engines that a ticket covers; `poll_engine` asks the engine of
+    /// a number. No lock is held while it does.
     pub(super) fn poll(
         &self,
         ticket: Ticket,

@@ -123,7 +123,7 @@ impl StoreShared {
         reached.load(Ordering::Acquire) >= ticket.0
     }
 
-    /// See `Engine::poll_durable`. No lock when the ticket is durable already.
+    /// See `PointAccess::poll_durable`. No lock when the ticket is durable already.
     pub(super) fn poll_durable(
         &self,
         ticket: Ticket,

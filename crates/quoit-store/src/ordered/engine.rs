@@ -9,11 +9,10 @@ use super::settings::OrderedSettings;
 use super::store::StoreShared;
 use super::tree::{ENGINE_FILE, TreeSettings, TreeStore};
 use super::upkeep::{Release, Upkeep};
-use crate::engine::Compare;
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
-    IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor,
-    RecordWalk, Shown, SizeBound, Ticket, Verified,
+    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, EngineStats, Fetch,
+    IndexPage, KeyPage, KeyRange, Maintenance, PointAccess, RecordAt, RecordMeta, RecordPage,
+    RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown, SizeBound, Ticket, Verified,
 };
 use crate::error::StoreError;
 use crate::identity::StoreIdentity;
@@ -168,7 +167,7 @@ impl Drop for OrderedEngine {
     }
 }
 
-impl Engine for OrderedEngine {
+impl PointAccess for OrderedEngine {
     fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
         self.store.get(at, access)
     }
@@ -223,7 +222,9 @@ impl Engine for OrderedEngine {
     fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>> {
         self.store.poll_durable(ticket, waker)
     }
+}
 
+impl ScanAccess for OrderedEngine {
     fn list_keys(
         &self,
         range: KeyRange<'_>,
@@ -273,7 +274,9 @@ impl Engine for OrderedEngine {
     fn compared(&self) -> Option<&dyn Compare> {
         Some(&*self.store)
     }
+}
 
+impl Maintenance for OrderedEngine {
     fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
         self.store.found_damage.take()
     }

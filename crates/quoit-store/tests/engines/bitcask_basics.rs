@@ -5,7 +5,8 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_seam::{RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::engine::{
-    Access, BatchWrite, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef, SizeBound,
+    Access, BatchWrite, Before, Decision, Maintenance, PointAccess, RecordAt, RecordMeta,
+    RecordRef, ScanAccess, SizeBound,
 };
 use std::path::Path;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use crate::conformance;
 use crate::conformance::{Identities, START_SECS, Subject, ring_size};
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next, RealDisk};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings, SNAPSHOT_WORKER};
-use quoit_store::engine::Engine;
+use quoit_store::engine::{Engine, Maintenance};
 use std::sync::Arc;
 
 struct Bitcask {

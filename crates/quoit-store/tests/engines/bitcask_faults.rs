@@ -6,7 +6,8 @@ use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_seam::{Next, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, SEAL_WORKER};
 use quoit_store::engine::{
-    Access, Applied, Before, Body, Decision, Engine, Fetch, RecordAt, RecordMeta, RecordRef,
+    Access, Applied, Before, Body, Decision, Fetch, Maintenance, PointAccess, RecordAt, RecordMeta,
+    RecordRef, ScanAccess,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;

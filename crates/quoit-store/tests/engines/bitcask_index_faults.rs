@@ -5,7 +5,7 @@ use crate::support::{Faulty, Name, get, keys, put, remove, value};
 use quoit_seam::Next;
 use quoit_store::bitcask::SNAPSHOT_WORKER;
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, RecordMeta, RecordRef, Transaction,
+    Access, Applied, Before, Decision, Maintenance, PointAccess, RecordMeta, RecordRef, Transaction,
 };
 use quoit_store::error::StoreError;
 

@@ -5,7 +5,10 @@ use crate::support::{Faulty, Name, keys, put, remove, try_put, value};
 use quoit_model::hash::{Identity, Partition};
 use quoit_seam::{Clock, Next};
 use quoit_store::bitcask::{COMMIT_WORKER, Durability, MERGE_WORKER, SEAL_WORKER};
-use quoit_store::engine::{Access, BatchWrite, Before, Decision, Engine, RecordMeta, RecordRef};
+use quoit_store::engine::{
+    Access, BatchWrite, Before, Decision, Maintenance, PointAccess, RecordMeta, RecordRef,
+    ScanAccess,
+};
 use quoit_store::{OpeningWatch, TOLD_BYTES};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -2,7 +2,9 @@
 
 use crate::support::{BUCKET, Faulty, Name, get, keys, put};
 use quoit_model::hash::Partition;
-use quoit_store::engine::{Access, Before, Decision, Engine, KeyRange, RecordMeta, RecordRef};
+use quoit_store::engine::{
+    Access, Before, Decision, KeyRange, Maintenance, PointAccess, RecordMeta, RecordRef, ScanAccess,
+};
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use std::collections::BTreeSet;

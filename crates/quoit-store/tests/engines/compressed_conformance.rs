@@ -6,7 +6,7 @@ use quoit_model::key::BucketRef;
 use quoit_seam::{FaultyDisk, ManualClock, ManualExecution, Next};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings, SNAPSHOT_WORKER};
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
-use quoit_store::engine::Engine;
+use quoit_store::engine::{Engine, Maintenance};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
 use std::sync::Arc;

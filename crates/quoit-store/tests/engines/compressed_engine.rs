@@ -9,7 +9,8 @@ use quoit_seam::{FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, RecordAt, RecordMeta, RecordRef,
+    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, PointAccess, RecordAt,
+    RecordMeta, RecordRef, ScanAccess,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;

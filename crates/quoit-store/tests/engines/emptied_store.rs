@@ -7,7 +7,7 @@ use crate::support::{get, sync};
 use quoit_model::store_opening::LastOpening;
 use quoit_seam::{ManualClock, ManualExecution, RealDisk};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
-use quoit_store::engine::{Engine, KeyRange};
+use quoit_store::engine::{Engine, KeyRange, Maintenance};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedReport, OrderedSettings};
 use std::path::{Path, PathBuf};

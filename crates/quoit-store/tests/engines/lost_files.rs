@@ -6,7 +6,7 @@ use crate::support::{Faulty, put, value};
 use quoit_model::store_opening::LastOpening;
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{OpenReport, SNAPSHOT_WORKER};
-use quoit_store::engine::Engine;
+use quoit_store::engine::Maintenance;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedReport, OrderedSettings};
 use std::path::Path;
 use std::sync::Arc;

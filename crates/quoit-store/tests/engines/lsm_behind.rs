@@ -5,7 +5,7 @@ use crate::support::{try_put, value};
 use fjall::compaction::Leveled;
 use fjall::{Database, KeyspaceCreateOptions};
 use quoit_seam::{Execution, SystemClock, Threads, Worker, WorkerHandle};
-use quoit_store::engine::{Engine, RecordMeta};
+use quoit_store::engine::{Maintenance, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
 use std::path::Path;

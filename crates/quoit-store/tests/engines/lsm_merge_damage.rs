@@ -4,7 +4,7 @@ use crate::support::ordered::open_ordered;
 use crate::support::{get, mix, try_put};
 use quoit_model::hash::RingSize;
 use quoit_seam::{SystemClock, Threads};
-use quoit_store::engine::{Engine, RecordMeta, WriteFailure};
+use quoit_store::engine::{Engine, Maintenance, RecordMeta, WriteFailure};
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, salvage};
 use std::path::Path;
 use std::sync::Arc;

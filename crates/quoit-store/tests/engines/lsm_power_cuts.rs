@@ -5,7 +5,7 @@ use crate::support::indexes::{check_indexes, query_all, try_put_indexed};
 use crate::support::ordered::open_ordered;
 use crate::support::{Name, check_sums, mix, put, value};
 use quoit_seam::{ManualClock, ManualExecution};
-use quoit_store::engine::{BatchWrite, Engine, RecordMeta};
+use quoit_store::engine::{BatchWrite, Engine, Maintenance, RecordMeta};
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, WRITE_WORKER};
 use std::fs::File;
 use std::io::{Read as _, Write as _};

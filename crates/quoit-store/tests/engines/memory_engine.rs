@@ -9,8 +9,8 @@ use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_seam::ManualClock;
 use quoit_store::engine::{
-    Access, BatchWrite, Before, Body, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta,
-    RecordRef, Shown,
+    Access, BatchWrite, Before, Body, Decision, Engine, Fetch, KeyRange, Maintenance, PointAccess,
+    RecordAt, RecordMeta, RecordRef, ScanAccess, Shown,
 };
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};

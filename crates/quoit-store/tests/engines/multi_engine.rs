@@ -13,8 +13,8 @@ use quoit_seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution, Next};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SNAPSHOT_WORKER};
 use quoit_store::compare::Digests;
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta,
-    RecordRef, Ticket,
+    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, Maintenance,
+    PointAccess, RecordAt, RecordMeta, RecordRef, ScanAccess, Ticket,
 };
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};

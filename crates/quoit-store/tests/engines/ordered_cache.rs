@@ -6,7 +6,8 @@ use crate::support::{Name, put, remove, value};
 use quoit_model::hash::Identity;
 use quoit_seam::{Execution, ManualExecution, SystemClock, Threads};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, Fetch, RecordMeta, SizeBound,
+    Access, Applied, Before, Decision, Engine, Fetch, Maintenance, PointAccess, RecordMeta,
+    ScanAccess, SizeBound,
 };
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
 use std::path::Path;

@@ -3,7 +3,7 @@
 use crate::conformance;
 use crate::conformance::{Identities, START_SECS, Subject, ring_size};
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, RealDisk};
-use quoit_store::engine::Engine;
+use quoit_store::engine::{Engine, Maintenance};
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedSettings, TreeSettings, UPKEEP_WORKER, WRITE_WORKER,
 };

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use quoit_model::key::KeyRef;
 use quoit_seam::{ManualClock, ManualExecution};
 use quoit_store::engine::{
-    Access, Engine, Fetch, KeyRange, RecordAt, RecordMeta, RecordPlace, RecordVisitor, RecordWalk,
-    Visited,
+    Access, Fetch, KeyRange, Maintenance, PointAccess, RecordAt, RecordMeta, RecordPlace,
+    RecordVisitor, RecordWalk, ScanAccess, Visited,
 };
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};

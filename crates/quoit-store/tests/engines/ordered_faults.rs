@@ -7,7 +7,8 @@ use quoit_model::hash::RingSize;
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, RealDisk};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, RecordMeta, RecordRef, Ticket,
+    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, Maintenance, PointAccess,
+    RecordMeta, RecordRef, Ticket,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;

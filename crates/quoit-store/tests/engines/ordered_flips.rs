@@ -9,7 +9,7 @@ use crate::support::{Name, check_sums, get, mix, put, remove, sync, try_put};
 use quoit_model::hash::Partition;
 use quoit_model::secondary_index::{IndexPosition, index_entries_of};
 use quoit_seam::{ManualClock, ManualExecution};
-use quoit_store::engine::{Engine, KeyRange, RecordMeta};
+use quoit_store::engine::{KeyRange, Maintenance, RecordMeta, ScanAccess};
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedReport, OrderedSettings};

@@ -4,7 +4,7 @@
 use crate::support::ordered::open_ordered;
 use crate::support::{check_sums, try_put, value};
 use quoit_seam::{SystemClock, Threads};
-use quoit_store::engine::{Engine, RecordMeta};
+use quoit_store::engine::{Engine, Maintenance, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
 use std::io::Write as _;

@@ -5,7 +5,7 @@ use crate::support::ordered::open_ordered;
 use crate::support::{check_sums, expired, keys, put, try_put};
 use quoit_model::hash::{Partition, RingSize};
 use quoit_seam::{ManualClock, ManualExecution, Next};
-use quoit_store::engine::{Engine, RecordMeta};
+use quoit_store::engine::{Maintenance, RecordMeta};
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedSettings, UPKEEP_WORKER, WRITE_WORKER,
 };

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use quoit_model::hash::RingSize;
 use quoit_model::object::Object;
 use quoit_seam::{ManualClock, ManualExecution};
-use quoit_store::engine::{Engine, RecordMeta};
+use quoit_store::engine::{Engine, Maintenance, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, RecordFate, SalvageEvent, Salvaged,

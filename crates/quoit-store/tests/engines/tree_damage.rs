@@ -6,7 +6,7 @@ use crate::support::{Faulty, Name, check_sums, get, mix, put};
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next};
 use quoit_store::bitcask::SNAPSHOT_WORKER;
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, KeyRange, RecordMeta, RecordRef,
+    Access, Applied, Before, Decision, Engine, KeyRange, Maintenance, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{OrderedEngine, OrderedReport, OrderedSettings, TreeSettings};

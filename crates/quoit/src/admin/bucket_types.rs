@@ -6,7 +6,7 @@ use crate::output::say;
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use quoit_cli::names::BucketName;
-use quoit_model::props::PROPERTY_NAMES;
+use quoit_model::props::property_names;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -82,12 +82,11 @@ fn warn_of_unknown(props: &Value) {
 
 fn unknown(props: &Value) -> Vec<String> {
     let names = props.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-    let unknown = names.filter(|name| !PROPERTY_NAMES.contains(name));
+    let unknown = names.filter(|name| !property_names().any(|known| known == *name));
     let told = unknown.map(|name| {
         let distances =
-            PROPERTY_NAMES.map(|known| (strsim::damerau_levenshtein(known, name), known));
-        let near =
-            distances.into_iter().min().filter(|(distance, _)| *distance <= name.len() / 3 + 1);
+            property_names().map(|known| (strsim::damerau_levenshtein(known, name), known));
+        let near = distances.min().filter(|(distance, _)| *distance <= name.len() / 3 + 1);
         let hint = near.map_or_else(String::new, |(_, known)| format!("; did you mean {known}?"));
         format!("{name} is no property of buckets: it is kept and has no effect{hint}")
     });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use quoit_seam::{Execution, Next, RealDisk, SystemClock, Threads, Unpaced, Worker, WorkerHandle};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability, MERGE_WORKER};
-use quoit_store::engine::Engine;
+use quoit_store::engine::Maintenance;
 use quoit_store::error::StoreError;
 
 use super::settings::StoreSettings;

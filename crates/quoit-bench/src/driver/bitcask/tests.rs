@@ -1,7 +1,6 @@
+use quoit_store::engine::Maintenance;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use quoit_store::engine::Engine as _;
 
 use super::settings::StoreSettings;
 use super::store::BenchStore;

@@ -140,6 +140,7 @@ pub(super) fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u
 }
 
 /// Entries as they stand in a file behind its head.
+#[cfg(any(test, feature = "testing"))]
 pub(in crate::queues) fn journal_bytes(entries: &[QueueEntry], queues: &[QueueNumber]) -> Vec<u8> {
     let mut bytes = Vec::new();
     entries.iter().for_each(|entry| encode(entry, queues, &mut bytes));

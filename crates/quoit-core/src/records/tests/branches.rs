@@ -4,6 +4,9 @@ use super::*;
 use crate::placement::Place;
 use quoit_model::data_type::{FieldKind, FieldName, FieldOperation, FieldUpdate, MapOperation};
 use quoit_model::key::{ENCODED_KEY_BYTES_MAX, KeyRef};
+use quoit_store::engine::Maintenance;
+use quoit_store::engine::PointAccess;
+use quoit_store::engine::ScanAccess;
 use std::collections::BTreeMap;
 
 /// The elements of each of the sets of a map.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::placement::Place;
+use quoit_store::engine::Maintenance;
 
 use quoit_model::data_type::pages::{ItemHash, PageName};
 

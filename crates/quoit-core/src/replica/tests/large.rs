@@ -9,7 +9,7 @@ use quoit_model::data_type::{
 use quoit_model::hash::Partition;
 use quoit_model::hll::Precision;
 use quoit_model::key::PIECE_TYPE;
-use quoit_store::engine::{Fetch, KeyRange};
+use quoit_store::engine::{Fetch, KeyRange, Maintenance, PointAccess, ScanAccess};
 
 const PARTITION: Partition = Partition(3);
 

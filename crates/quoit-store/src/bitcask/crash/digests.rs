@@ -2,7 +2,7 @@
 
 use super::super::BitcaskEngine;
 use crate::compare::{Digests, HashRange, Leaf, Scope, compared_digest};
-use crate::engine::Engine;
+use crate::engine::ScanAccess;
 use crate::error::StoreError;
 use crate::index::Tag;
 use quoit_model::hash::{Identity, Partition};

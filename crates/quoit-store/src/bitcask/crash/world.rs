@@ -3,8 +3,8 @@
 use super::model::{End, Model, ModelState, meta_of};
 use crate::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport, SNAPSHOT_WORKER};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Decision, Engine, Fetch, KeyRange, RecordAt,
-    RecordRef, Ticket,
+    Access, Applied, BatchWrite, Before, Body, Decision, Fetch, KeyRange, Maintenance, PointAccess,
+    RecordAt, RecordRef, ScanAccess, Ticket,
 };
 use crate::error::StoreError;
 use parking_lot::Mutex;

@@ -11,8 +11,8 @@ use quoit_seam::{FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::compare::{Digests, Leaf, compared_digest, hour_of};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta, RecordRef,
-    Ticket,
+    Access, Applied, Before, Decision, Engine, Fetch, KeyRange, Maintenance, RecordAt, RecordMeta,
+    RecordRef, Ticket,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;

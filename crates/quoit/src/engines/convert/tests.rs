@@ -8,6 +8,7 @@ use crate::engines::bitcask::tests::{lose_records, put};
 use crate::engines::memory;
 use quoit::config::{self, Sources};
 use quoit_seam::RealDisk;
+use quoit_store::engine::Maintenance;
 use quoit_store::multi::{Assignments, MultiEngine, MultiSettings, NamedEngine, Routing};
 
 /// The engine that is converted.

@@ -1,0 +1,18 @@
+//! Requests to stores of several nodes in one process: a network in memory, time that is paused.
+
+mod arriving_deltas;
+mod compression;
+mod conditional;
+mod coverage;
+mod data_types;
+mod failures;
+mod fixture;
+mod folds;
+mod index;
+mod jobs;
+mod large_fields;
+mod listing;
+mod overload;
+mod reads;
+mod reaping;
+mod writes;

@@ -1,0 +1,14 @@
+//! Promises of the store to its clients, on one node.
+
+mod conditions;
+mod data_types;
+mod deletes;
+mod fixture;
+mod given;
+mod in_place;
+mod life;
+mod overload;
+mod refusals;
+mod riak_trees;
+mod slow_disk;
+mod writes;

@@ -1,0 +1,126 @@
+//! A clock and an execution in the hands of a test.
+
+use crate::clock::Clock;
+use crate::execution::{Execution, Next, Pace, Worker, WorkerHandle};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A clock that moves only when told to.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    unix_us: AtomicU64,
+}
+
+impl ManualClock {
+    /// A clock that stands at `unix_us`.
+    #[must_use]
+    pub const fn at(unix_us: u64) -> Self {
+        Self { unix_us: AtomicU64::new(unix_us) }
+    }
+
+    /// Moves the clock forward.
+    pub fn advance_us(&self, by_us: u64) {
+        self.unix_us.fetch_add(by_us, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn unix_us(&self) -> u64 {
+        self.unix_us.load(Ordering::Relaxed)
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.unix_us()
+    }
+}
+
+/// Steps run when the driver of a test or of the simulator says so.
+#[derive(Default)]
+pub struct ManualExecution {
+    workers: Mutex<Vec<Arc<ManualWorker>>>,
+    meanwhile: Arc<Mutex<Option<Box<Meanwhile>>>>,
+}
+
+/// Runs while a worker pauses; gets the worker's name.
+pub type Meanwhile = dyn FnMut(&'static str) + Send;
+
+struct ManualWorker {
+    name: &'static str,
+    /// Taken out when the worker is stopped.
+    worker: Mutex<Option<Arc<dyn Worker>>>,
+    woken: Mutex<bool>,
+    meanwhile: Arc<Mutex<Option<Box<Meanwhile>>>>,
+}
+
+impl Pace for ManualWorker {
+    fn pause(&self, _us: u64) -> bool {
+        // Taken out while it runs: it may step other workers, which then don't pause.
+        let meanwhile = self.meanwhile.lock().take();
+        if let Some(mut meanwhile) = meanwhile {
+            meanwhile(self.name);
+            self.meanwhile.lock().get_or_insert(meanwhile);
+        }
+        self.worker.lock().is_some()
+    }
+}
+
+impl ManualExecution {
+    /// Lets `meanwhile` run whenever a worker pauses.
+    pub fn set_meanwhile(&self, meanwhile: Option<Box<Meanwhile>>) {
+        *self.meanwhile.lock() = meanwhile;
+    }
+
+    /// Makes one step of each running worker of this name. Says what the last of them wants next, `None`
+    /// when there is none.
+    pub fn step(&self, name: &str) -> Option<Next> {
+        let named: Vec<_> =
+            self.workers.lock().iter().filter(|worker| worker.name == name).cloned().collect();
+        let mut next = None;
+        for worker in named {
+            let running = worker.worker.lock().clone();
+            if let Some(running) = running {
+                *worker.woken.lock() = false;
+                next = Some(running.step(&*worker));
+            }
+        }
+        next
+    }
+
+    /// Names of the running workers, in the order of their start.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        let workers = self.workers.lock();
+        let running = workers.iter().filter(|worker| worker.worker.lock().is_some());
+        running.map(|worker| worker.name).collect()
+    }
+
+    /// Names of the workers that were woken since their last step, in the order of their start.
+    #[must_use]
+    pub fn woken(&self) -> Vec<&'static str> {
+        let workers = self.workers.lock();
+        workers.iter().filter(|worker| *worker.woken.lock()).map(|worker| worker.name).collect()
+    }
+}
+
+impl Execution for ManualExecution {
+    fn start(&self, name: &'static str, worker: Arc<dyn Worker>) -> Arc<dyn WorkerHandle> {
+        let worker = Mutex::new(Some(worker));
+        let meanwhile = Arc::clone(&self.meanwhile);
+        let entry = Arc::new(ManualWorker { name, worker, woken: Mutex::new(false), meanwhile });
+        let mut workers = self.workers.lock();
+        workers.retain(|worker| worker.worker.lock().is_some());
+        workers.push(Arc::clone(&entry));
+        entry
+    }
+}
+
+impl WorkerHandle for ManualWorker {
+    fn wake(&self) {
+        *self.woken.lock() = true;
+    }
+
+    fn stop(&self) {
+        self.worker.lock().take();
+    }
+}
