@@ -165,7 +165,7 @@ impl Pool {
         });
     }
 
-    /// Asks a node for the layout. Whoever calls holds `learning`.
+    /// Asks a node for the layout. The caller holds `learning`.
     ///
     /// A server that knows no layouts, or does not answer, leaves the client as wise as before.
     async fn learn(&self) {
@@ -218,7 +218,7 @@ impl Pool {
         match timeout_at(deadline, pipeline.call(frame, slot)).await {
             Ok(outcome) => Some(outcome),
             Err(_) => {
-                // Whoever came next on this connection would wait behind the same request.
+                // The next request on this connection would wait behind the same one.
                 node.retire(&pipeline);
                 None
             }

@@ -168,7 +168,7 @@ impl DotSequence {
     ///
     /// When that can't be made durable; no copy may be removed then.
     pub fn give_away(&self, partition: Partition) -> Result<(), StoreError> {
-        // What is reserved covers all that was issued, so that the next pages need no further write.
+        // Reserved counters cover all that were issued, so that the next pages need no further write.
         let up_to = self.reserved.load(Ordering::Acquire);
         if self.given_away_noted.load(Ordering::Acquire) < up_to {
             self.reserve.lock().note_given_away(up_to)?;

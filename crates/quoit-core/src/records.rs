@@ -172,7 +172,7 @@ impl Records {
             && matches!(updated, Updated::Applied(Applied::Written(_)))
             && let Err(fault) = self.divide(at)
         {
-            // What was written stands, and will be divided when it is next written.
+            // The record is stored as it was written, and will be divided by the next write.
             tracing::warn!(%fault, "a large set or map could not be divided into pages");
         }
         Ok(updated)

@@ -179,8 +179,8 @@ impl Replica {
         let is_gone = is_expired && tombstone.is_none();
         let incoming = tombstone.as_ref().unwrap_or(incoming);
         let admitted = |access| match is_gone {
-            // What has expired is gone, also where it was merged away: nobody brings it back. Nothing has to
-            // stay of it.
+            // An expired value is gone, also where it was merged away: no replica brings it back. Nothing
+            // has to stay of it.
             true => Ok(Admitted::Nothing),
             false if planted!(ForgetsReaped) => Ok(Admitted::AsItCame),
             false => self.admitted(at, incoming, access),
@@ -285,8 +285,8 @@ fn take(
     around: &Around<'_>,
 ) -> Result<Option<ApplyOutcome>, RequestError> {
     let Around { admitted, merged, forget, .. } = around;
-    // Most objects replace what they find, which its front is enough to see. What is damaged is replaced
-    // unseen: whatever it was, this replica has lost it.
+    // Most objects replace what they find, which its front is enough to see. A damaged object is
+    // replaced unseen: whatever it was, this replica has lost it.
     let mut is_damaged = around.is_damaged;
     let steps = [Before::Front, Before::Read, Before::Skip];
     for before in steps.into_iter().skip(if is_damaged { 2 } else { 0 }) {

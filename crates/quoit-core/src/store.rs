@@ -279,8 +279,8 @@ impl ReplicatedStore {
         self.local.preflist(key)
     }
 
-    /// Clock of the tombstone that was reaped under a name, as far as this node remembers it. What it stores
-    /// under that name has seen the tombstone, except where the last write wins.
+    /// Clock of the tombstone that was reaped under a name, as far as this node remembers it. A record that
+    /// it stores under that name has seen the tombstone, except where the last write wins.
     ///
     /// # Errors
     ///

@@ -132,8 +132,8 @@ impl Topology {
         self.version
     }
 
-    /// Version of the layout that serves reads of a partition. Whoever knows that of a partition's newest
-    /// layout may be asked although the ones before it have retired there already.
+    /// Version of the layout that serves reads of a partition. A node that knows that of a partition's
+    /// newest layout may be asked although the ones before it have retired there already.
     pub(crate) fn read_layout(&self, partition: Partition) -> u64 {
         self.layouts[usize::from(self.reads[usize::from(partition.0)])].layout.version()
     }

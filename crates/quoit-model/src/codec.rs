@@ -127,7 +127,7 @@ impl Object {
         Ok(object)
     }
 
-    /// Reads only the clock of the stored form. What follows it is not looked at, so a prefix of
+    /// Reads only the clock of the stored form. The bytes behind it are not read, so a prefix of
     /// the stored bytes will do.
     ///
     /// # Errors

@@ -201,7 +201,7 @@ impl Object {
     /// have merged with what is stored (`asis`).
     #[must_use]
     pub fn given(clock: VersionVector, mut new: NewValue) -> Self {
-        // What it has replaced elsewhere is not known.
+        // Which values it has replaced elsewhere is not known.
         new.meta.replaces = new.meta.expires_at_secs.is_some();
         Self { clock, siblings: one(new.into_sibling(None)) }
     }

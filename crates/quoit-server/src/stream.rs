@@ -23,7 +23,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Whether the client came through the administration socket. Who may open it may read and change
+    /// Whether the client came through the administration socket. A user who may open it may read and change
     /// everything that the node keeps, so that such a client needs no password.
     #[must_use]
     pub const fn is_operator(&self) -> bool {

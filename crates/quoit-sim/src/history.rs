@@ -234,7 +234,7 @@ pub type Event = (Vec<u8>, u64);
 
 impl History {
     /// Whether a write was made twice: a node passes it on again when the first one does not answer, and
-    /// may not have been the first to make it. Who replaces one of the two leaves the other.
+    /// may not have been the first to make it. A write that replaces one of the two leaves the other.
     #[must_use]
     pub fn is_made_twice(&self, number: WriteNumber) -> bool {
         let are_several = |events: &BTreeSet<Event>| events.len() > 1;

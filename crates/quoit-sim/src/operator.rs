@@ -237,7 +237,7 @@ impl Operator {
         if let Some(new) = change.newcomer() {
             self.join(new).await;
         }
-        // Who has gone does so because it is made.
+        // A node goes because the change is made.
         let old = change.old().map(|old| Arc::clone(&self.ground.machines[old]));
         let is_gone = || old.as_ref().is_some_and(|old| old.used() == Use::Retired);
         let is_made = move |control| step(control, change);

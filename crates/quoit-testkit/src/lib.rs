@@ -1,8 +1,8 @@
 //! Nodes for tests, examples and benchmarks.
 //!
 //! A [`TestNode`] is put together as the program does it ([`quoit_node`]), from parts that leave nothing
-//! behind: disks, engine and network are in memory unless a test brings its own. What tests of several crates
-//! say about keys and values stands beside it.
+//! behind: disks, engine and network are in memory unless a test brings its own. Keys, values and waiting of
+//! tests of several crates stand beside it.
 
 mod node;
 mod objects;

@@ -14,7 +14,7 @@ pub(crate) fn remove_stale(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes the file. Who waits for it never sees half of it.
+/// Writes the file. A program that waits for it never sees half of it.
 pub(crate) fn write(path: &Path, record: &Value) -> Result<()> {
     let partial = path.with_extension("partial");
     std::fs::write(&partial, format!("{record}\n"))

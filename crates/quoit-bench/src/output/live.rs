@@ -141,8 +141,8 @@ fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Replaces a file in one step, so that no reader sees half of it. Whoever may read a new file of this
-/// process may read it: collectors run as users of their own.
+/// Replaces a file in one step, so that no reader sees half of it. Every user
+/// who may read a new file of this process may read it: collectors run as users of their own.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o666);

@@ -133,7 +133,7 @@ fn ambiguous(name: &RecordName, object: &Object) -> anyhow::Error {
     )
 }
 
-/// A single value on standard output. What is no text is kept off a terminal.
+/// A single value on standard output. A value that is no text is not written to a terminal.
 fn show_value(sibling: &Sibling) -> Result<()> {
     if !std::io::stdout().is_terminal() {
         output::bytes(&sibling.value);

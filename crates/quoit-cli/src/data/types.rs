@@ -190,7 +190,8 @@ impl Place {
         Ok(())
     }
 
-    /// Carries an operation out. What takes something away says what it has seen: the context of a reading.
+    /// Carries an operation out. One that removes something needs the context of a read, which says what the
+    /// client has seen.
     fn change(
         &self,
         kind: Kind,

@@ -341,7 +341,7 @@ impl Group {
         let _turn = self.telling.lock().await;
         match answered.try_recv() {
             Ok(agreed) => return agreed,
-            // Who had taken it along was given up: nobody knows what came of it.
+            // The call that took it along was given up: its outcome is not known.
             Err(oneshot::error::TryRecvError::Closed) => return Err(GroupError::NotLeader),
             Err(oneshot::error::TryRecvError::Empty) => {}
         }

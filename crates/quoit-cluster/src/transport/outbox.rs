@@ -1,6 +1,6 @@
 //! Output of a connection: a buffer that many append to and one writes.
 //!
-//! Each connection has one task, its driver. Who appends either writes at once, if nobody is writing
+//! Each connection has one task, its driver. A task that appends either writes at once, if none is writing
 //! ([`Urgency::Now`]), or leaves it to the driver, which writes when all tasks that are ready now have
 //! appended ([`Urgency::Soon`]): then one system call carries the messages of many.
 
@@ -176,7 +176,7 @@ impl<T> Outbox<T> {
             }
         };
         let epoch = inner.epoch;
-        // Whoever closes the connection while this writes can't know how far it has come.
+        // If the connection is closed while this writes, how far the write has come is not known.
         inner.left_bytes += (bytes.len() - from) as u64;
         drop(inner);
         let outcome = poll_write_all(&mut writer, context, &bytes, &mut from);

@@ -29,8 +29,8 @@ impl Responder {
         }
     }
 
-    /// Sends an answer after which more follow. Who sends a stream waits for [`ready`](Self::ready) before
-    /// each.
+    /// Sends an answer after which more follow. The sender of a stream waits for [`ready`](Self::ready)
+    /// before each.
     pub fn send_more(&self, header: &impl Message, payload: &(impl Payload + ?Sized)) {
         if !self.is_done.load(Ordering::Relaxed)
             && !self.inbound.answer(&self.request, false, header, payload)

@@ -32,7 +32,7 @@ pub(super) async fn run<T: Send + 'static>(
 ) -> Option<Result<T, Box<dyn Any + Send>>> {
     let (answer, answered) = oneshot::channel();
     let step = move || {
-        // Who asked may be gone: before the step's turn came, or while it is done.
+        // The caller may be gone: before the step's turn came, or while it is done.
         if !answer.is_closed() {
             let _ = answer.send(catch_unwind(AssertUnwindSafe(step)));
         }

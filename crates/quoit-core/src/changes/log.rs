@@ -145,8 +145,8 @@ impl ChangeLog {
         Ok(Self { settings, state: Mutex::new(state), filled: Notify::new() })
     }
 
-    /// Appends a write: one write to the disk, without a sync. What the disk does not take is a gap, and the
-    /// log another one from then on.
+    /// Appends a write: one write to the disk, without a sync. A refusal of the disk leaves a gap, and
+    /// from then on the log is another one.
     pub(super) fn append(&self, key: Bytes, is_delete: bool, context: Bytes, now_us: u64) {
         let mut state = self.state.lock();
         if state.is_closed {

@@ -63,7 +63,7 @@ impl ChangeFeeds {
         for _ in 0..PIECE_COUNT_MAX {
             let read = match log.read(from, self.local.clock.unix_us())? {
                 Ok(read) => read,
-                // What was read before it is told first.
+                // Changes that were read before the gap are sent first.
                 Err(_) if !told.changes.is_empty() => break,
                 Err(LogGap { text, resume }) => {
                     told.gap = text;

@@ -210,7 +210,7 @@ impl Coordinator {
                     Err(fault) => Err(fault),
                 };
                 break match applied {
-                    // Nobody else has it: what was there is lost, and must not keep the key from use.
+                    // No other node has it: the record is lost, and must not keep the key from use.
                     Err(StoreError::Corrupt { .. }) if !replicates => {
                         self.local.records.replace_damaged(at, access, &mut apply)?
                     }

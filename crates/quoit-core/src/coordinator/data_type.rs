@@ -2,7 +2,7 @@
 //!
 //! An update is a put whose new value comes from the stored one: the replica that coordinates it does the
 //! operation under the record's lock, as events of an incarnation of its own, and sends the others the whole
-//! object. What a client had seen goes along as an opaque context.
+//! object. The events that a client had seen go along as an opaque context.
 
 mod query;
 mod stream;
@@ -265,7 +265,7 @@ impl Coordinator {
             InPages::Operation(&mut in_pages),
             replicates,
         )?;
-        // What was told before the record left its pages does not count.
+        // A delta that was made before the record left its pages does not count.
         let delta = made.transpose()?.filter(|_| object.is_none());
         if ticket.is_some() {
             let written = match &delta {

@@ -68,7 +68,7 @@ impl FirstAsked {
         wanted: Wanted<'_>,
     ) -> Result<FirstStep, RequestError> {
         let voters = readers_of(topology, at.partition, need, sloppy)?;
-        // What is missing is looked for further than this way goes.
+        // A missing record has to be asked of more replicas than this step does.
         if !need.notfound_ok {
             return Ok(FirstStep::NotHere);
         }

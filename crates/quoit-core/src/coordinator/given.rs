@@ -110,7 +110,7 @@ impl Coordinator {
         let started_us = self.local.clock.monotonic_us();
         let mut bytes = Vec::new();
         let mut records = Vec::with_capacity(objects.len());
-        // What follows another object of its name must not be written before that one.
+        // Objects of one name are written in their order.
         let mut names_left = HashSet::new();
         for (done, mut given) in objects.into_iter().enumerate() {
             if done % OBJECTS_WITHOUT_PAUSE == OBJECTS_WITHOUT_PAUSE - 1 {

@@ -1,8 +1,8 @@
 //! Reads and writes of plain objects where they lie: the short way of most requests.
 //!
 //! An object of one value is answered from the buffer that it was read into, and replaced without
-//! taking apart what was there. What is not plain, or has to wait for the disk, is declined, and
-//! the caller takes the general way ([`ReplicatedStore::get`](crate::ReplicatedStore::get),
+//! taking apart what was there. A request that is not plain, or has to wait for the disk, is declined,
+//! and the caller takes the general way ([`ReplicatedStore::get`](crate::ReplicatedStore::get),
 //! [`ReplicatedStore::put`](crate::ReplicatedStore::put)), which starts from the beginning. Both ways follow
 //! the same rules.
 
@@ -389,7 +389,7 @@ fn ticket_of(
     fault: Option<RequestError>,
 ) -> Result<Option<Ticket>, RequestError> {
     let applied = match updated {
-        // What to do with a damaged copy or a full disk is decided on the general way.
+        // The general way decides about a damaged copy or a full disk.
         Err(StoreError::Corrupt { .. } | StoreError::DiskFull { .. }) => return Ok(None),
         Ok(Updated::InPages) => return Ok(None),
         Ok(Updated::Applied(applied)) => applied,

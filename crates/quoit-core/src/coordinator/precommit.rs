@@ -12,7 +12,7 @@ impl Coordinator {
     /// properties.
     pub(crate) fn check_precommit(&self, request: &PutRequest<'_>) -> Result<(), RequestError> {
         let state = self.local.control.read();
-        // What is wrong with the name is told by the write.
+        // The write reports a fault of the name.
         match bucket_props(&state, request.key.bucket) {
             Ok(props) if !props.precommit.is_empty() && !request.deleted => {
                 check(props, &request.value)

@@ -277,7 +277,7 @@ impl Coordinator {
             for sibling in object.siblings.iter_mut().filter(|sibling| !sibling.deleted) {
                 if sibling.meta.expires_at_secs.is_none() {
                     sibling.meta.expires_at_secs = Some(expiry(sibling.last_modified_us, ttl_secs));
-                    // What it has replaced elsewhere is not known here.
+                    // Which values it has replaced elsewhere is not known here.
                     sibling.meta.replaces = true;
                 }
             }

@@ -87,7 +87,7 @@ impl Throttle {
     }
 
     pub(crate) fn set(&self, limits: TransferLimits) {
-        // What has passed was allowed for by the former rate.
+        // The time until now counts at the former rate.
         self.meter.lock().count(self.bytes_per_sec_max.load(Ordering::Relaxed));
         self.partition_count_max.store(limits.partition_count_max.max(1), Ordering::Relaxed);
         self.bytes_per_sec_max.store(limits.bytes_per_sec_max, Ordering::Relaxed);

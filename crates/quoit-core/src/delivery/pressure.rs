@@ -1,11 +1,11 @@
 //! How much transfers must hold back for clients' requests.
 //!
 //! Pure: it is told latencies and answers with figures. Two ideas are others'. Background work measures how
-//! long things take while it does little, and yields when they take longer: LEDBAT (RFC 6817). What it takes
-//! grows by steps and shrinks by halves, so that many who do the same without talking to each other come to
-//! equal parts: additive increase, multiplicative decrease (Chiu and Jain, 1989). Until requests are slow
-//! for the first time the share doubles, as TCP's slow start has it (RFC 5681): many short transfers that
-//! all begin at once with all of the time would be over before a client could notice.
+//! long things take while it does little, and yields when they take longer: LEDBAT (RFC 6817). The share that
+//! it takes grows by steps and shrinks by halves, so that many who do the same without talking to each other
+//! come to equal parts: additive increase, multiplicative decrease (Chiu and Jain, 1989). Until requests are
+//! slow for the first time the share doubles, as TCP's slow start has it (RFC 5681): many short transfers
+//! that all begin at once with all of the time would be over before a client could notice.
 
 /// Requests of a kind in an interval, at least, for their latency to say anything.
 pub(super) const SAMPLES_MIN: u64 = 10;
@@ -49,7 +49,7 @@ impl Judge {
     /// Takes the high percentile of an interval, if there were enough requests.
     pub(super) fn observe(&mut self, interval_us: Option<u64>, moved: Moved) {
         let Some(interval_us) = interval_us.map(|interval_us| interval_us as f64) else {
-            // What nobody waits for is not slow.
+            // Without requests nothing is slow.
             self.present_us = None;
             return;
         };

@@ -34,8 +34,8 @@ impl Deliveries {
         Ok(())
     }
 
-    /// Tells a node of reaps that it has missed, those of records of which it is a primary. What it is not
-    /// told now it is told when its copies are compared the next time.
+    /// Tells a node of reaps that it has missed, those of records of which it is a primary. Of the rest
+    /// it hears when its copies are compared the next time.
     pub(crate) async fn tell_missed_reaps(
         self: &Arc<Self>,
         node: NodeId,

@@ -21,7 +21,7 @@ pub(crate) struct ComparedClasses {
 
 impl AntiEntropy {
     /// The tags in which this node's copy of a partition differs from that of another node, whether the two
-    /// are complete or not; `None` when there are more than `count_max`. What has expired counts as there.
+    /// are complete or not; `None` when there are more than `count_max`. Expired records count as present.
     ///
     /// As in exchanges, a tombstone that the other side knows nothing of is no difference. Two calls have
     /// different salts: what is equal by chance in one of them differs in the other.

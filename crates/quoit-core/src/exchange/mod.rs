@@ -1,9 +1,9 @@
 //! Anti-entropy: finds out in which records complete copies of partitions differ, and repairs exactly
 //! those.
 //!
-//! Two nodes compare the digests of all partitions that they share with one message. Where these differ,
-//! they compare those of ever smaller ranges of hashes ([`walk`]), down to single records. What differs for
-//! longer than a moment is fetched or delivered ([`repair`]). Whose turn it is says [`schedule`]. Beside
+//! Two nodes compare the digests of all partitions that they share with one message. Where these differ, they
+//! compare those of ever smaller ranges of hashes ([`walk`]), down to single records. Records that differ for
+//! longer than a moment are fetched or delivered ([`repair`]). Whose turn it is says [`schedule`]. Beside
 //! that each node reads its own data over and over, and fetches what is damaged ([`verify`]).
 //!
 //! `docs/design/anti-entropy.md` has the reasons.

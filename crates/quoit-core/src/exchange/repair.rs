@@ -1,5 +1,5 @@
 //! Repairs what an exchange has found: fetches what is newer on the other side, delivers what is newer
-//! here. What is concurrent is merged here and delivered.
+//! here. Concurrent objects are merged here and delivered.
 
 use super::AntiEntropy;
 use super::ExchangeError;

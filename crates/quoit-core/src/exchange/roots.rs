@@ -20,8 +20,9 @@ pub(super) struct SharedPartition {
     pub(super) classes: u32,
 }
 
-/// The partitions that two nodes can compare: both are primaries by the newest layout, and have all that
-/// a primary has. What a node keeps for others, or is getting yet, is never compared. In order of partitions.
+/// The partitions that two nodes can compare: both are primaries by the newest layout, and have all that a
+/// primary has. Copies that a node keeps for others, or is still getting, are never compared. In order of
+/// partitions.
 pub(super) fn shared(state: &State, one: NodeId, other: NodeId) -> Vec<SharedPartition> {
     let layouts = state.layouts();
     let common = CommonClasses::new(state, one, other);

@@ -197,7 +197,7 @@ impl AntiEntropy {
             peer,
             layout_version: self.local.state().layouts().newest().version(),
             hour_min,
-            // Nobody gains by knowing it.
+            // Neither side gains by knowing it.
             salt: self.local.internode.boot_id().wrapping_add(number),
         }
     }

@@ -50,7 +50,8 @@ impl Schedule {
         Self { turns: BTreeMap::new(), interval, return_pause, next: now + interval + own_pause }
     }
 
-    /// Tells who is there, and whether they can be reached. Who could not and can again has its turn soon.
+    /// Sets the nodes that there are, and whether each can be reached. One that can be reached again has its
+    /// turn soon.
     pub(super) fn set_nodes(&mut self, nodes: &BTreeMap<NodeId, bool>, now: Instant) {
         self.turns.retain(|node, turn| turn.is_running || nodes.contains_key(node));
         for (node, is_up) in nodes {

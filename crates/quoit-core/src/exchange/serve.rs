@@ -133,7 +133,7 @@ impl AntiEntropy {
                     continue;
                 }
                 match known.map_or(Newer::Here, |(_, known)| self.newer(&key, &record, known)) {
-                    // Who lacks a deleted record is not sent its tombstone.
+                    // A node that lacks a deleted record is not sent its tombstone.
                     Newer::Here
                         if known.is_none() && record.meta.tombstone && !pull.with_tombstones => {}
                     Newer::Here => {

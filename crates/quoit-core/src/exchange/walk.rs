@@ -267,7 +267,7 @@ fn answer_ranges(
             answer.counts.push(0);
             continue;
         }
-        // What is "ours" to the asking side is theirs here.
+        // "Ours" of the asking side is "theirs" here.
         let differing = differences(theirs, &states(&page.leaves, salt));
         answer.counts.push(differing.len() as u32);
         let is_live = |side: Option<TagState>| side.is_some_and(|state| state.live);

@@ -78,8 +78,8 @@ impl MissedWrites {
         }
     }
 
-    /// Makes hints of what has failed when nobody waited for it any more. Who failed is not known, so
-    /// all primaries are offered the record.
+    /// Makes hints of writes that failed when no request waited for them any more. Which primaries failed is
+    /// not known, so all of them are offered the record.
     fn note_late(&self) {
         let (keys, overflow) = self.hints.take_late();
         let topology = self.local.topology_now();

@@ -26,7 +26,7 @@ pub(super) enum NoteResult {
 #[derive(Default)]
 struct Target {
     waiting: BTreeSet<HintReference>,
-    /// References that are being delivered. What is written meanwhile makes them wait again.
+    /// References that are being delivered. A write meanwhile makes them wait again.
     under_way: BTreeSet<HintReference>,
     whole_waiting: BTreeSet<Partition>,
     whole_under_way: BTreeSet<Partition>,

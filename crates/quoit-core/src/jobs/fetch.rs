@@ -120,7 +120,7 @@ impl Fetching {
             read_bytes += object.as_ref().map_or(0, object_bytes);
             apply(kind, phase, input, object, outputs, for_script)?;
         }
-        // What was not begun has its turn in the next batch.
+        // Inputs that were not begun have their turn in the next batch.
         waiting.rev().for_each(|input| self.inputs.push_front(input));
         Ok(())
     }

@@ -300,7 +300,7 @@ impl JobRun {
                     return Err(PhaseFault { phase, error, input, kind: "error", stack }.into());
                 }
                 MapOutputKind::Counts(counts) => {
-                    // What came by its name was counted when it came.
+                    // Inputs that came by name were counted when they came.
                     if matches!(self.inputs, InputStream::Mapped(_)) && phase == 0 {
                         self.progress.input_count.fetch_add(counts.inputs, Ordering::Relaxed);
                     }

@@ -87,8 +87,8 @@ impl<'w> NodeMapper<'w> {
         self.failed = Some(MapFailure { phase, error, input, stack, of_filter: false });
     }
 
-    /// Reads this node's copy of a record and maps it. What is not here, or can't be read, is left to the
-    /// node that runs the job.
+    /// Reads this node's copy of a record and maps it. A record that is not here, or can't be read, is left
+    /// to the node that runs the job.
     ///
     /// # Errors
     ///

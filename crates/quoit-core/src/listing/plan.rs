@@ -55,7 +55,7 @@ impl CoveragePlans {
         if let Some(plan) = found {
             return Ok(Arc::clone(&plan.shares));
         }
-        // What was up is looked at first: who dies meanwhile is found out by the next request.
+        // Nodes that were up are asked first: one that died meanwhile is noticed by the request to it.
         let is_up: Vec<bool> = is_up.collect();
         let wanted = PartitionSet::all(topology.partition_count());
         let shares: Arc<[NodeShare]> = shares(topology, &wanted, replicas, &[])?.into();

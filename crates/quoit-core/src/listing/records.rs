@@ -172,7 +172,7 @@ impl Listings {
         };
         let Some(object) = object else { return Ok(None) };
         let clock = clock_of(&record);
-        // What lies in pages is not put together for a look at its size.
+        // A record in pages is not put together for its size alone.
         let size_bytes = match riak_form && !is_paged {
             true => riak_size_of(&object),
             false => size_of(&record),

@@ -275,7 +275,7 @@ impl Sources {
         sources.into_iter().try_for_each(|source| self.share_anew(source))
     }
 
-    /// Other sources for what one had left. What it has answered and was not taken stays: it is true.
+    /// Other sources for what one had left. Entries that it has answered and that were not taken yet stay.
     fn share_anew(&mut self, source: ListingSource) -> Result<(), RequestError> {
         let ListingSource { share, after, positions, is_complete, .. } = source;
         if !is_complete {
@@ -361,7 +361,7 @@ mod tests {
                 parts.iter().map(|(bytes, is_complete)| source(bytes, *is_complete)).collect();
             let mut all: Vec<u8> = parts.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
             all.sort_unstable();
-            // What comes later from a source is above all that it has answered.
+            // A source answers in order: later entries are above all earlier ones.
             let open = parts.iter().filter(|(_, is_complete)| !is_complete);
             let known_to = open.filter_map(|(bytes, _)| bytes.iter().max()).min();
             let taken: Vec<u8> = merge(&mut sources, count_max).iter().map(|each| each[0]).collect();

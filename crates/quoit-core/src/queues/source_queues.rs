@@ -393,7 +393,7 @@ impl SourceQueues {
         };
         if let Some(fault) = files.iter().find_map(|file| file.sync().err()) {
             let mut state = self.state.lock();
-            // What is in those files may be lost with the machine.
+            // Entries of those files may be lost with the machine.
             state.is_unsynced = true;
             state.note_loss();
             return Err(fault.into());

@@ -155,7 +155,7 @@ impl ReapManifest {
         let retired = retired.chunks_exact(8).map(|each| ReapSequence(number(each, 0)));
         let retired: Vec<_> = retired.collect();
         let lost = (0..).map(Partition).zip(lost).filter(|(_, is_lost)| **is_lost != 0);
-        // What is made next must not count as retired, and the file that grows is the last one.
+        // Records that are made next must not count as retired, and the file that grows is the last one.
         let sequence = ReapSequence(number(content, 16));
         let is_ordered = files.is_sorted_by(|one, next| one.number < next.number);
         if !is_ordered || retired.iter().any(|up_to| *up_to > sequence) || sequence.0 > SEQUENCE_MAX

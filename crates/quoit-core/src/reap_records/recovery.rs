@@ -232,7 +232,7 @@ fn sound_end(parts: &[(Range<usize>, FoundPart)]) -> usize {
     sound.map_or(FILE_HEAD_BYTES, |(range, _)| range.end)
 }
 
-/// Makes the last entries of a file durable. What is behind them is overwritten by those that come next.
+/// Makes the last entries of a file durable. Bytes behind them are overwritten by the entries that come next.
 ///
 /// The former process may have written its last entries and failed to sync them. Pages of a failed sync look
 /// clean afterwards, so that another sync does not write them: they are written again.

@@ -210,7 +210,7 @@ impl Records {
             }
             (Ok(_), Err(unstaged)) => Ok(unstaged),
             (Ok(_), Ok(_)) => Ok(Unstaged::Known),
-            // What is there is damaged: a whole object replaces it.
+            // The stored record is damaged: a whole object replaces it.
             (Err(StoreError::Corrupt { .. }), _) => Ok(Unstaged::NeedsWhole),
             (Err(fault), _) => Err(fault),
         }

@@ -108,8 +108,8 @@ impl Replica {
         }
     }
 
-    /// Clock of the tombstone that was reaped under a name, as far as this node remembers it. What it stores
-    /// under that name has seen the tombstone, except where the last write wins.
+    /// Clock of the tombstone that was reaped under a name, as far as this node remembers it. A record that
+    /// it stores under that name has seen the tombstone, except where the last write wins.
     ///
     /// # Errors
     ///
@@ -228,8 +228,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Makes reap records, on the disk when this returns. What is stored under their names is the caller's
-    /// business.
+    /// Makes reap records, on the disk when this returns. The caller decides
+    /// about records that are stored under their names.
     pub(crate) fn add_reap_records(&self, records: Vec<ReapRecord>) -> Result<(), RequestError> {
         let merged = |former: &Bytes, new: &Bytes| match (decode(former), decode(new)) {
             (Ok(former), Ok(new)) => {

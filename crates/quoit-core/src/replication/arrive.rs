@@ -92,7 +92,7 @@ impl Replication {
     /// # Errors
     ///
     /// Bad names, bucket types that are not here, quorums, engine faults, and objects with events of this
-    /// node that it has never made. What was stored of it stays.
+    /// node that it has never made. Copies that were stored stay.
     pub async fn store_arrived(
         &self,
         encoded: &Bytes,
@@ -181,7 +181,7 @@ impl Replication {
             own = OwnWrite::Settled;
             if let ApplyOutcome::Written(ticket, meta) = taken {
                 own = OwnWrite::Logged(ticket);
-                // What is stored is neither what was there nor what came: both had news.
+                // The stored object is neither the former nor the arrived one: both had news.
                 if before.is_some_and(|before| before != meta.digest)
                     && meta.digest != replicated.meta.digest
                 {

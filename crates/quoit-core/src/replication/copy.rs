@@ -126,7 +126,7 @@ impl Replication {
     /// # Errors
     ///
     /// Bucket types that are not here, malformed objects, objects with events of this node that it has never
-    /// made, engine faults, and too few replicas. What was stored stays.
+    /// made, engine faults, and too few replicas. Copies that were stored stay.
     pub async fn store_copied(
         self: &Arc<Self>,
         records: Vec<CopiedRecord>,

@@ -69,7 +69,7 @@ fn direction(
     theirs: Option<&ComparedRecord>,
 ) -> Option<DifferenceDirection> {
     match (ours, theirs) {
-        // Who lacks a deleted record lacks nothing.
+        // A cluster that lacks a deleted record lacks nothing.
         (Some(only), None) | (None, Some(only)) if only.is_tombstone => None,
         // The other cluster may have deleted it and reaped the tombstone, which it sends then.
         (Some(_), None) | (None, Some(_)) => Some(DifferenceDirection::Both),

@@ -137,7 +137,7 @@ impl PartPass {
         }
     }
 
-    /// Ends the pass. What it has written counts when `put_in_place` has put it in the place of the file.
+    /// Ends the pass. The written part counts when `put_in_place` has put it in the place of the file.
     pub(super) fn end(mut self, part: &mut KeptPart, put_in_place: impl FnOnce(&str) -> bool) {
         let written = self.writer.take().and_then(|writer| writer.end().ok());
         let in_place = written.filter(|(_, new_name)| put_in_place(new_name));

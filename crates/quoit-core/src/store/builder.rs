@@ -131,7 +131,7 @@ impl StoreBuilder {
     #[must_use]
     pub fn build(self) -> Arc<ReplicatedStore> {
         let Self { local, hints, reap_records, riak_trees, source_queues, change_log } = self;
-        // Nobody has looked yet.
+        // Whether the store has records that belong to others only is not known yet.
         local.control.set_clear_by(0);
         let tombstones = Arc::new(NotedTombstones::new(local.clock.unix_us()));
         let healing = Arc::<Healing>::default();

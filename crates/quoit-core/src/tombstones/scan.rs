@@ -1,7 +1,7 @@
 //! The scan for tombstones that are not in the queue.
 //!
 //! A scan goes through all partitions once, page by page. It stops where the queue is full and goes on there
-//! when there is room, so that the work for many tombstones grows with their number. What asks for a scan
+//! when there is room, so that the work for many tombstones grows with their number. A request for a scan
 //! meanwhile gets another one after it.
 
 use super::{QUEUE_COUNT_MAX, SCAN_PAGE};

@@ -5,8 +5,8 @@
 //! number. Until all have handed over, reads count the new copies like fallbacks
 //! (`quoit_cluster::State::filled_n_val`).
 //!
-//! Records are filed under the `n_val` that their bucket had when they were written. Whoever walks through
-//! them files them anew, else replicas would compare them by a number that holds no more.
+//! Records are filed under the `n_val` that their bucket had when they were written. The fill files
+//! them anew, else replicas would compare them by a number that holds no more.
 
 use super::Transfers;
 use super::copies::REAPED_PER_RECORD;

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Time that members have to tell about themselves. Who is slower is shown as one that does not answer.
+/// Time that members have to report. A slower one is shown as a member that does not answer.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Records that a node stores and hands over.
@@ -66,8 +66,8 @@ impl Transfers {
         self.ask_members(&members, METHOD_ASK_TRANSFERS, &AskTransfers {}, || {}).await
     }
 
-    /// Changes the limits of members, and gives what they are then. Who is not in the answer could not be
-    /// asked: its limits may or may not have changed.
+    /// Changes the limits of members, and gives what they are then. A member that is missing in the answer
+    /// could not be asked: its limits may or may not have changed.
     pub async fn change_limits(
         &self,
         members: &[NodeId],
@@ -209,7 +209,7 @@ fn read_report(report: TransferReport) -> NodeTransfers {
             stray_partition_count: report.stray_partition_count,
             record_count: report.record_count,
             byte_count: report.byte_count,
-            // Who does not yield does not tell.
+            // A node that does not yield reports no share.
             share: if report.share > 0.0 { report.share } else { 1.0 },
         },
         figures: report.figures.unwrap_or_default(),

@@ -77,7 +77,8 @@ impl Transfers {
                     });
                 }
             }
-            // What nobody else has either is lost for a copy that stays, and may still be read for a stray.
+            // A record that no other node has either is lost for a copy that stays; of a stray it may still
+            // be read.
             if page.damage == Damage::Open || page.damage == Damage::Nowhere && !shares {
                 walked = Walked::Unfinished;
             }
@@ -215,7 +216,7 @@ impl Transfers {
         nodes.retain(|node| state.members().get(*node).is_some());
         let stays = nodes.remove(&state.node_id());
         if stays {
-            // Who is marked as absent is not waited for.
+            // A member that is marked as absent is not waited for.
             nodes.retain(|node| shares && is_there(state, *node));
         }
         let missing = self.local.unreachable(&nodes);

@@ -91,7 +91,7 @@ impl Voters {
             voters.voters.push(Voter { node, primary: 0, stand_in: 1 });
             orphaned -= 1;
         }
-        // Nobody is left: those who are there already answer for the rest, evenly.
+        // No further node is left: those that were chosen answer for the rest, evenly.
         for _ in 0..orphaned {
             let Some(fewest) = voters.voters.iter_mut().min_by_key(|voter| voter.votes()) else {
                 break;

@@ -1,6 +1,6 @@
 //! From an operation to the change that it makes: the rules of each type for one request.
 //!
-//! The state is only looked at. What the request has changed so far is in the change that is being made,
+//! The state is not changed. Earlier changes of the request are in the change that is being made,
 //! so that later parts of a request find what earlier parts left, and a request that fails halfway has
 //! done nothing.
 
@@ -20,7 +20,7 @@ use thiserror::Error;
 
 /// Most runs of events that what is read of a record for an operation may be waiting for because somebody
 /// removed what they wrote: all of the record, or of one in pages, its root and the pages that the operation
-/// is about. What waits in other pages is not counted.
+/// is about. Removes that wait in other pages are not counted.
 ///
 /// A replica refuses removes that would make more. Only contexts that claim events nobody here has seen
 /// lead there.
@@ -192,7 +192,7 @@ impl<'a> Request<'a> {
         Ok(Dot { actor: actor.clone(), counter: self.last, time_secs })
     }
 
-    /// Adds up a counter. What this incarnation had counted and the new sum become one write.
+    /// Adds up a counter. The amount that this incarnation had counted and the new one become one write.
     fn count(
         &mut self,
         item: Option<&Item<Totals>>,
@@ -356,7 +356,7 @@ impl<'a> Request<'a> {
         found.sort_unstable_by(|a, b| order(a).cmp(&order(b)));
         found.into_iter().for_each(|dot| change.undone.insert_dot(dot));
         if self.context.is_none() {
-            // What the same request has made of the field goes as well.
+            // Earlier changes of the field by the same request go as well.
             any |= change.presence.write.is_some();
             change.presence = ItemChange::default();
             change.content.clear();

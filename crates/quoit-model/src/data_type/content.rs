@@ -25,8 +25,8 @@ pub(super) enum Content {
     Map(BTreeMap<FieldName, MapField>),
     /// Each write has all elements that its coordinator had seen.
     Hll(Item<Arc<HyperLogLog>>),
-    /// A large set or map in a field, of which only this much is in the page of the field. Whoever looks
-    /// into it, or changes anything in it, has opened it before; whole states have none.
+    /// A large set or map in a field, of which only this much is in the page of the field. It is
+    /// opened before anything looks into it or changes it; whole states have none.
     Branch(Box<Branch>),
 }
 
@@ -198,7 +198,8 @@ impl Content {
                 field.undo(events);
                 !field.is_void()
             }),
-            // What is undone is opened. What the fields around wait for has never been written here.
+            // A branch is opened before anything in it is undone; removes that wait concern nothing that is
+            // here.
             Self::Branch(_) => {}
         }
     }

@@ -1,6 +1,6 @@
 //! Data types: values that merge by rules of their own instead of becoming siblings.
 //!
-//! Clients send [`Operation`]s, not values. What kind of data type a record holds is a property of its
+//! Clients send [`Operation`]s, not values. The kind of data type of a record is a property of its
 //! bucket type ([`Datatype`](crate::props::Datatype)); maps hold fields, each named by bytes and a
 //! [`FieldKind`].
 //!

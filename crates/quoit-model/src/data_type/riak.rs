@@ -1,7 +1,7 @@
 //! States in Riak's form: what is shown to clients that read a data type as an object.
 //!
-//! Riak's form repeats the clock in every set, map and flag. What it can't say is left out: removes that
-//! wait for what they remove, which Riak keeps by whole clocks.
+//! Riak's form repeats the clock in every set, map and flag. It has no form for removes that
+//! wait for what they remove, so these are left out, which Riak keeps by whole clocks.
 
 use super::content::{Assigned, Content, MapField, Totals};
 use super::from_riak::actor_in_riak;

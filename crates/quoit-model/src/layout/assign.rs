@@ -1,8 +1,8 @@
 //! Chooses which nodes hold a partition: fills rows until every node holds its quota.
 //!
 //! Nodes and rows are two sides of a matroid intersection: a node may be in as many rows as its
-//! quota says, a row may hold any nodes that leave room for enough locations. What is missing is
-//! therefore found by shortest chains of exchanges (a node takes a position from another, which
+//! quota says, a row may hold any nodes that leave room for enough locations. Missing positions
+//! are therefore filled by shortest chains of exchanges (a node takes a position from another, which
 //! takes one from a third, until a node has one to spare or a position is empty), and such a chain
 //! exists as long as a node is below its quota.
 
@@ -104,7 +104,8 @@ impl<'t, 's> Assignment<'t, 's> {
         }
     }
 
-    /// Gives empty positions to the nodes that miss most. What would break a rule stays empty.
+    /// Gives empty positions to the nodes that miss most. A position that no node may take by the rules stays
+    /// empty.
     fn fill_empty(&mut self) {
         for partition in self.partitions() {
             for _ in 0..self.table.width {

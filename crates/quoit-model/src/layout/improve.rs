@@ -146,7 +146,7 @@ impl Improvement<'_, '_> {
     fn chain(&mut self, loser: u16, winner: u16) -> Option<Vec<ImprovementStep>> {
         let held = |node: u16| self.table.held()[usize::from(node)];
         let keeps = held(winner) <= self.ceils[usize::from(winner)];
-        // Who loses at the end of the chain still has it here; the first loser has not.
+        // The loser at the end of the chain still has its partition here; the first one has not.
         let spares = |node: u16| keeps && held(node) > self.floors[usize::from(node)];
         if keeps && held(loser) >= self.floors[usize::from(loser)] {
             return Some(Vec::new());

@@ -61,7 +61,7 @@ impl Movement {
             primaries.map(|node| layout.nodes[usize::from(*node)]).collect()
         };
         let (before, after) = (ids(old), ids(new));
-        // Who goes gives its position to who comes there, the others to the others in order.
+        // A node that goes gives its position to one that comes there; the others are matched in order.
         let goes = |node: &NodeId| !after.contains(node);
         let comes = |node: &NodeId| !before.contains(node);
         let at_place = |place: usize| before.get(place).copied().filter(goes);

@@ -137,7 +137,7 @@ impl<'t, 's> Level<'t, 's> {
                 let row = &self.table.row(partition)[..=self.first];
                 let place = row.iter().position(|other| *other == node);
                 for position in 0..self.first {
-                    // Who gives is before the last and gives to it; who takes is last.
+                    // A node that gives stands before the last one, and gives to it; one that takes is last.
                     let other = match place {
                         Some(place) if gives && place == position => row[self.first],
                         Some(place) if !gives && place == self.first => row[position],

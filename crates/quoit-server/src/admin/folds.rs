@@ -127,7 +127,7 @@ impl HttpConnection {
             std::str::from_utf8(&text).ok().and_then(|text| text.parse::<u64>().ok())
         });
         let wait = Duration::from_millis(wait_ms.unwrap_or(0).min(WAIT_MS_MAX));
-        // Who asks for the head gets nothing of what is taken.
+        // A request for the head is sent nothing of what would be taken.
         let count_max = if method == HttpMethod::Head { 0 } else { FOUND_MAX };
         let found = job.take_found(count_max, wait).await;
         let mut document = shown(&job);

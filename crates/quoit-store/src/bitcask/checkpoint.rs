@@ -112,10 +112,10 @@ impl CheckpointState {
         bytes
     }
 
-    /// Whose index entries are known to who reads the log from the position on.
+    /// The records whose index entries are known to a reader that begins with the log at the position.
     pub(super) fn known_entries(&self) -> KnownEntries {
         match (self.indexed, self.tree) {
-            // What has some was written since.
+            // A record that has some was written since.
             (false, _) => KnownEntries::All,
             (true, tree) => tree.map_or(KnownEntries::None, KnownEntries::InTree),
         }

@@ -335,7 +335,7 @@ impl Log {
         self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
     }
 
-    /// Takes segments out of the table. Who holds the former table can still read them.
+    /// Takes segments out of the table. A holder of the former table can still read them.
     pub(super) fn forget_segments(&self, numbers: &[u32]) {
         // The lock makes changes of the table come one after the other.
         let _tail = self.tail.lock();

@@ -53,8 +53,8 @@ pub trait ScanAccess: PointAccess {
     ) -> Result<IndexPage, StoreError>;
 
     /// The next `limit` or fewer buckets of a bucket type that hold a live key, tombstones included, as
-    /// (bucket type, bucket) in order. `after` is the last one of the former call. Who has written a live key
-    /// finds its bucket listed. May wait for the disk.
+    /// (bucket type, bucket) in order. `after` is the last one of the former call. After a write of a
+    /// live key its bucket is listed. May wait for the disk.
     fn list_buckets(
         &self,
         bucket_type: &[u8],

@@ -206,7 +206,7 @@ impl PointAccess for MemoryEngine {
         }
         let Done { writes, reads } = open.into_done();
         for name in &reads {
-            // What has ended is removed with its pieces before anything else is stored in its place.
+            // An expired record is removed with its pieces before anything else is stored in its place.
             if stripe.end(name.identity(), name.encoded(), now_secs) {
                 continue;
             }

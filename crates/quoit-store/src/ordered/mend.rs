@@ -1,6 +1,6 @@
 //! Copies what can be read of a damaged tree into a new file, which takes its place.
 //!
-//! A damaged page costs the entries that it had. What they were is told from the rest, since a record has
+//! A damaged page costs the entries that it had. They are found from the rest, since a record has
 //! its name, its index entries and the mark of its expiry beside it:
 //!
 //! - Of a record that is lost the name is left. It gets a record that can't be read: to read it is an error,

@@ -111,7 +111,7 @@ mod tests {
         assert!(!retired.look(&keyspace), "nothing has changed");
 
         keyspace.major_compact().unwrap();
-        // What was merged is forgotten with the next change.
+        // Merged tables are forgotten with the next change.
         write_table(&keyspace, 4);
         write_table(&keyspace, 5);
         let left_count = file_count(directory.path()) - others_count - keyspace.table_count();

@@ -206,7 +206,7 @@ async fn whoever_dies_on_its_way_holds_nothing_up_once_the_operator_has_said_so(
     ];
     for course in courses {
         for votes in [true, false] {
-            // Who has just come does not vote.
+            // A node that has just come does not vote.
             if votes && matches!(course, Course::Joining | Course::Newcomer) {
                 continue;
             }

@@ -195,7 +195,7 @@ impl TestCluster {
         let own = state.node_id();
         let missing = state.layouts().incomplete().filter(|(_, node)| *node == own);
         let missing: Vec<Partition> = missing.map(|(partition, _)| partition).collect();
-        // Who has nothing to report may be gone already.
+        // A node that has nothing to report may be gone already.
         if !missing.is_empty() {
             self.control(number).report_moved(&missing).await.unwrap();
         }

@@ -91,7 +91,7 @@ async fn nodes_whose_clocks_are_far_apart_refuse_each_other_and_say_by_how_much(
         assert!(peer.trouble().unwrap().contains(expected), "{:?}", peer.trouble());
         assert!(peer.trouble_for(Trouble::Clock, Duration::ZERO).is_some());
         assert!(peer.trouble_for(Trouble::Double, Duration::ZERO).is_none());
-        // Who tells no time is taken as before.
+        // A node that tells no time is taken as before.
         echo(&one.peer(id(3)).unwrap(), b"x").await.unwrap();
         assert!(!peer.is_up());
     }

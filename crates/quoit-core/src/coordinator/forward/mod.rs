@@ -242,7 +242,7 @@ impl Coordinator {
             return reply.refuse(REFUSED_STALE_LAYOUT, "the layout is no longer live");
         }
         let Ok(_entered) = self.admit_put() else {
-            // Who forwarded the write looks for a node that has less to do.
+            // The node that forwarded the write looks for one that has less to do.
             return reply.refuse(REFUSED_OVERLOAD, "overload");
         };
         let outcome = match message {
@@ -266,7 +266,7 @@ impl Coordinator {
             }
         };
         if needs_another(&outcome) {
-            // Who forwarded the write has another replica coordinate it.
+            // The node that forwarded the write has another replica coordinate it.
             return reply
                 .refuse(REFUSED_STORAGE, "this node's copy is damaged, or its disk is full");
         }

@@ -95,7 +95,7 @@ impl ReadRun<'_> {
     fn repair(&self, digest: u64, object: &Object) {
         let behind = |copy: &Copy| match copy {
             Copy::Found(theirs, _) => *theirs != digest,
-            // Who has never heard of a deleted record need not hear of it.
+            // A replica that has never heard of a deleted record need not hear of it.
             Copy::Missing => !object.is_tombstone(),
         };
         if !self.own_is_damaged && !self.answers.iter().any(|(_, copy)| behind(copy)) {

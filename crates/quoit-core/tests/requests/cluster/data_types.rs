@@ -293,7 +293,7 @@ async fn a_node_without_a_large_set_takes_changes_of_it() {
         let first = DataTypeRequest { options: all, ..one_copy(at, add_all(numbered(0..500))) };
         update(&cluster.nodes[0], first).await;
     }
-    // Whoever stands in for it has never heard of these sets.
+    // The node that stands in for it has never heard of these sets.
     cluster.kill(4).await;
     for name in KEYS {
         let at = key("set", name);

@@ -61,8 +61,8 @@ impl PagedObject {
         stored.len() > DIVIDE_BYTES && PlainObject::read(stored).is_none()
     }
 
-    /// Whether an object holds a state that should be divided. What expires is not: nobody would
-    /// remove its pages.
+    /// Whether an object holds a state that should be divided. One that expires is not: no node
+    /// would remove its pages.
     #[must_use]
     pub fn should_be(object: &Object) -> bool {
         let is_large = |sibling: &Sibling| {
@@ -148,7 +148,7 @@ impl PagedObject {
     ///
     /// # Errors
     ///
-    /// As [`PagedObject::whole`]. What was shown until then has no meaning.
+    /// As [`PagedObject::whole`]. After an error the items shown before it have no meaning.
     pub fn each_item<P: Pages>(
         &self,
         is_exact: bool,

@@ -42,7 +42,7 @@ impl PagedObject {
             }
         };
         field.content = content.wanted(seed, wanted, &mut last);
-        // Whoever reads a field reads all of it.
+        // A read of a field reads all of it.
         let (opening, mut opened) = (Opening::All, BTreeMap::new());
         field.content.open_fields(seed, opening, path.len() + 1, pages, &mut opened)?;
         Ok(Some(ItemRange { state: State::from_record(datatype, field), last, size }))

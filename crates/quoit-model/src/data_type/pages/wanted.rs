@@ -95,7 +95,7 @@ impl WantedItems {
         let mut wanted = Self::default();
         for (name, change) in changes {
             let field = ItemHash::of_field_in(name, seed);
-            // What is undone may be anywhere in the field.
+            // Writes that are undone may be anywhere in the field.
             let within = match &change.content {
                 _ if !change.undone.is_empty() => Some(Within::All),
                 ContentChange::Set(changes) => {

@@ -22,7 +22,7 @@ const WAITING: u8 = 64;
 
 impl State {
     /// Equal where the same writes count, different (but for chance, 2^-64) where others do. A write
-    /// stands for what it wrote. What waits for events to come is not in it, since the clock decides it.
+    /// stands for what it wrote. Removes that wait for events are not in it, since the clock decides them.
     ///
     /// The sum of the digests of all items, in any order: that of an element or field changes alone.
     #[must_use]

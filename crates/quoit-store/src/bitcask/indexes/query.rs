@@ -134,7 +134,7 @@ impl LogStore {
         })
     }
 
-    /// Whether an entry that was read is one of a record that is there. What is not is removed.
+    /// Whether an entry that was read is one of a record that is there. One that is not is removed.
     fn counts(
         &self,
         key: &Bytes,

@@ -61,7 +61,7 @@ impl LogStore {
         let (mut entries, table) = {
             let index = self.stripe(partition).read();
             let entries: Vec<IndexEntry> = index.iter().filter(|entry| entry.indexed).collect();
-            // Who holds the table can read its segments.
+            // Segments of a table that is held can be read.
             (entries, self.table.load_full())
         };
         entries.sort_unstable_by_key(|entry| entry.location);

@@ -44,7 +44,7 @@ impl LazyTree {
 
     /// Removes the file: the tree holds nothing again.
     pub(super) fn remove(&self) -> Result<(), StoreError> {
-        // Who still reads the removed file keeps it until then.
+        // A query that still reads the removed file keeps it until it ends.
         self.tree.write().take();
         TreeStore::remove(&*self.disk, FILE)
     }

@@ -184,7 +184,7 @@ const fn compression(settings: &LsmSettings) -> CompressionType {
 }
 
 fn options_of(settings: &LsmSettings) -> KeyspaceCreateOptions {
-    // What is young is soon written again: only tables that stay are compressed.
+    // Young tables are soon written again: only tables that stay are compressed.
     let policy = [CompressionType::None, CompressionType::None, compression(settings)];
     KeyspaceCreateOptions::default()
         .max_memtable_size(settings.write_buffer_bytes)
