@@ -70,7 +70,7 @@ pub fn crdt_growth(options: &GrowthOptions) -> ExitStatus {
             let files = written.files.iter().map(|file| file.display().to_string());
             format!("Report: {}", files.collect::<Vec<_>>().join(", "))
         }
-        // What ended before its first item has nothing to show.
+        // A run that ended before its first item has nothing to show.
         (Err(_), true) => String::new(),
         (Err(error), false) => {
             status = ExitStatus::Failure;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// A file that is written record by record, so that it can be followed.
 ///
 /// Records that cannot be written are lost and counted; the ones after them are tried again, since
-/// a full disk may be given room. What is there is always whole records.
+/// a full disk may be given room. The file has whole records only.
 #[derive(Debug)]
 pub(crate) struct ResultFile {
     path: PathBuf,

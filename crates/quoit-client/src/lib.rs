@@ -46,8 +46,8 @@
 //! # Failures
 //!
 //! Every request ends within its timeout, with an answer or an [`Error`] that says whether the
-//! server may have carried it out. What was surely not carried out is tried again on another
-//! node, and so are reads, also when a node does not answer within some seconds; a write is never
+//! server may have carried it out. A request that was surely not carried out is tried again on
+//! another node, and so are reads, also when a node does not answer within some seconds; a write is never
 //! sent twice unless its options allow it.
 //!
 //! # Concurrent writes

@@ -80,7 +80,7 @@ impl Pool {
         self.settings.request_timeout.max(server_timeout.map_or(Duration::ZERO, with_margin))
     }
 
-    /// Sends a request on a shared connection and waits for its one answer. What is `about` a key
+    /// Sends a request on a shared connection and waits for its one answer. A request `about` a key
     /// goes to one of its replicas, if the client is to find them.
     pub(crate) async fn call<Q: Body, A: Body>(
         self: &Arc<Self>,

@@ -40,7 +40,7 @@ pub enum Departure {
     /// Its data directory is older than what the cluster knows of it.
     #[error(
         "the data directory is an old copy: it counts {starts} starts of this node, and the cluster has seen \
-         start {known_starts}. What the node has written and promised since is missing, so it does not take \
+         start {known_starts}. Writes and promises of the node since then are missing, so it does not take \
          part. If another process runs with the right directory, stop this one; if the right directory is \
          lost, start with an empty one under another name, join, and `cluster force-replace` this node by \
          the new one"

@@ -25,8 +25,8 @@ impl ControlPlane {
     pub(crate) async fn enrol(&self, request: &IncomingRequest) -> Result<Enrolled, ChangeError> {
         let asked = EnrolAsked::decode(request.header.clone());
         let asked = asked.map_err(|fault| TrustError::Malformed(fault.to_string()))?;
-        // What the node says of its identity is not proved yet, and a certificate of a member's is that
-        // member.
+        // The node has not proved its identity yet, and a certificate of a member's identity would make it
+        // that member.
         let known = self.state().members().get(request.from).cloned();
         if let Some(member) = known.filter(|member| member.status != MemberStatus::Joining) {
             let name = member.name.to_string();

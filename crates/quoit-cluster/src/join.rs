@@ -133,7 +133,7 @@ impl ControlPlane {
             self.check_alone()?;
             self.ask_certificate(&internode, address, proof).await?;
         }
-        // What this node has agreed on with itself meanwhile has to come along, too.
+        // Changes that this node has agreed on with itself meanwhile have to come along, too.
         while !self.join_as_it_is(address).await? {}
         Ok(())
     }

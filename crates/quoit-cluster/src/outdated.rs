@@ -3,7 +3,7 @@
 //! A node of an older version would misunderstand what a newer one sends. So nothing that needs a newer
 //! version is begun before all members speak it, and once it is begun, no node is let in that does not.
 //!
-//! The first version knows all that there is. What a later one adds to the properties of buckets gets a row
+//! The first version knows all that there is. A property of buckets that a later one adds gets a row
 //! in [`PROPERTY_NEEDS`]; tests and the simulator have rows for a version that is made up.
 
 use quoit_model::props::BucketProps;

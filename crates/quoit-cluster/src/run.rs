@@ -43,7 +43,7 @@ impl From<GroupError> for Attempt {
 
 impl From<LinkError> for Attempt {
     fn from(error: LinkError) -> Self {
-        // What the leader has made of it shows when the command is decided again.
+        // Whether the leader has carried it out shows when the command is decided again.
         if !matches!(error, LinkError::Call(CallError::Refused { code: REFUSED_NOT_LEADER, .. })) {
             tracing::debug!(%error, "the leader gave no answer");
         }

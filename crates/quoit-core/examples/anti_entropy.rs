@@ -161,7 +161,7 @@ async fn run(
         one.write(number, 1, &value)?;
         other.write(number, 1, &value)?;
     }
-    // What the nodes do of themselves when they meet is over then.
+    // Transfers and exchanges that begin when nodes meet are over then.
     sleep(Duration::from_secs(25)).await;
     let nodes = [&one, &other];
     compare("in sync", nodes, 0).await;

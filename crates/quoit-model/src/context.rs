@@ -118,8 +118,8 @@ fn put_entries(out: &mut Vec<u8>, entries: &[&Dot]) {
     }
 }
 
-/// The context for a clock as a Riak node makes it: with the times of the entries. What a Riak node is
-/// told of a record has this form, and [`decode_context`] takes it, too.
+/// The context for a clock as a Riak node makes it: with the times of the entries. Messages
+/// to Riak nodes have this form, and [`decode_context`] takes it, too.
 #[must_use]
 pub fn encode_riak_context(clock: &VersionVector) -> Bytes {
     let mut term = Vec::new();

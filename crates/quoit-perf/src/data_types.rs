@@ -76,7 +76,7 @@ pub(crate) fn data_types(common: &Common) -> Result<()> {
     let mut lines = lines();
     let target = node.target();
     for line in &lines {
-        // What is read has to be there.
+        // The records have to be there before they are read.
         let first = Load { sequential: true, ..load(common, line, line.key_count.min(20_000)) };
         if matches!(line.exchange, Exchange::PbPut { .. }) {
             drive(&target, &first)?;

@@ -2,8 +2,8 @@
 //! others, and answer when the first of these has confirmed it.
 //!
 //! One thread and one epoll each, sizes that are fixed, nothing kept; what a round of events has for a
-//! connection leaves in one write. What an operation costs more among many of these processes than among
-//! three is the machine's doing: smaller batches, more switches between processes, colder caches.
+//! connection leaves in one write. Higher costs of an operation among many of these processes than among
+//! three are the machine's doing: smaller batches, more switches between processes, colder caches.
 
 use crate::drive::Target;
 use crate::echo::Sizes;
@@ -234,7 +234,7 @@ impl Process {
     fn flush(&mut self) {
         for place in self.written_to.drain(..) {
             let Some(connection) = &mut self.connections[place] else { continue };
-            // What is under way fits into the sockets' buffers: every client waits for its answer.
+            // All output under way fits into the sockets' buffers: every client waits for its answer.
             if connection.stream.write_all(&connection.output).is_err() {
                 self.connections[place] = None;
                 continue;

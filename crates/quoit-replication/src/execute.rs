@@ -123,7 +123,7 @@ impl Replication {
         command: ReplicationCommand,
     ) -> BTreeMap<String, Result<Value, String>> {
         let own = self.execute(command.clone()).await.map_err(|fault| fault.to_string());
-        // What is refused here is no change that others have to learn of.
+        // Other nodes need not learn of a change that is refused here.
         let shared = own.as_ref().ok().and_then(|_| self.shared_form(&command));
         let mut all = self.ask_others(shared.as_ref().unwrap_or(&command)).await;
         if shared.is_some() {

@@ -89,7 +89,7 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
     let (mut done, mut is_new) = (Done::default(), true);
     loop {
         if *context.is_suspended.borrow() {
-            // What was stored is confirmed before the connection rests.
+            // Stored objects are confirmed before the connection rests.
             let farewell = request(context, std::mem::take(&mut done), 0);
             if let Err(fault) = take(&mut connection, &farewell).await {
                 return fault;

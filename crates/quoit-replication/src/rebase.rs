@@ -26,7 +26,8 @@ impl Replication {
         let peer = peer.map_err(ChangeSinkError::from)?;
         let mut faults = Vec::new();
         if from == RebaseFrom::There && !is_dry_run {
-            // What waits is of the cluster that is wrong. Full-sync sends what both have and is newer here.
+            // Waiting writes are of the cluster that is wrong. Full-sync sends records that both have and
+            // that are newer here.
             let clear = ReplicationCommand::QueueClear { name: name.clone() };
             faults.extend(self.faults_of_all(clear).await);
         }

@@ -124,7 +124,7 @@ impl Storing {
             match self.store_waiting(&entry, wait_count).await {
                 Ok(EntryOutcome::Stored) => {
                     outcome.stored.push(sequence);
-                    // What lacked something before comes again, and may find it.
+                    // Objects that lacked a bucket type come again, and may find it.
                     lacking = None;
                 }
                 // The object of the last one has all that the others have changed.

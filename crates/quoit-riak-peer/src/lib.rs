@@ -1,9 +1,9 @@
 //! A client of Riak's replication: fetches from and pushes to queues of another cluster, asks for its trees
 //! and clocks, and compares two clusters by them.
 //!
-//! A peer is a Riak 3 node, or a Quoit node, which answers the same. What is fetched is stored, and what
-//! differs is repaired, by `quoit-replication`; this crate knows both protocols and the order of an exchange,
-//! and neither the store nor a schedule.
+//! A peer is a Riak 3 node, or a Quoit node, which answers the same. `quoit-replication` stores fetched
+//! objects and repairs differences; this crate knows both protocols and the order of an exchange, and neither
+//! the store nor a schedule.
 //!
 //! [`RiakPeer`] is a connection, [`exchange()`] compares two [`Side`]s: the peer is one, the own store
 //! another.

@@ -176,13 +176,13 @@ impl Cluster {
     fn start(&mut self, place: usize) {
         let machine = self.machine(place);
         if machine.is_stopping() {
-            // What has not come to its end by now is killed.
+            // A process that has not ended by now is killed.
             self.stop(place, true);
         }
         if !self.sim.is_host_running(machine.name.as_str()) {
             self.note(place, "START");
             if self.damaged.contains(&place) {
-                // What is damaged can't be told from what was never there when the index is rebuilt.
+                // A rebuilt index can't tell damaged records from those that were never there.
                 self.note_lost_files(false);
             }
             self.release(place);

@@ -263,7 +263,7 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &Ground) -> Vec<Planne
     if settings.family == Some(Family::WithoutExchanges) {
         planned.retain(|planned| planned.fault.keeps_what_is_known());
     }
-    // What is wrong when a lull begins stays so as long as it lasts.
+    // Faults that there are when a lull begins stay as long as it lasts.
     let later = planned.iter_mut().filter(|planned| planned.at_us >= tempo.middle_us());
     later.for_each(|planned| planned.at_us += tempo.lull_us);
     planned.sort_by_key(|planned| planned.at_us);

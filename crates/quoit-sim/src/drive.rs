@@ -124,7 +124,7 @@ pub(crate) async fn drive(
         upgrades.await.map_err(broken)??;
         use_new_things(&ground).await?;
     }
-    // What stays of expired values is stored, and then reaped, when a merge takes back their room.
+    // Tombstones of expired values are stored, and then reaped, when a merge takes back their room.
     let keeps_tombstones =
         settings.delete_mode(seed) == DeleteMode::Keep || settings.has_expiring();
     if settings.has_expiring() {

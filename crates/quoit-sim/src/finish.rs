@@ -103,7 +103,7 @@ async fn check_listings(
             let history = ground.history.lock();
             history.writes_of(*key).any(|(_, write)| write.expires_us.is_some())
         };
-        // What a damaged disk had kept from a read may be found meanwhile.
+        // A record that a damaged disk had kept from a read may be found meanwhile.
         let is_found_since = |key: &KeyNumber| {
             let is_damaged = ground.history.lock().hardships.is_disk_damaged;
             let has_it = |contents: &Contents| contents.objects.contains_key(key);

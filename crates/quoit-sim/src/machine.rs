@@ -257,7 +257,7 @@ impl Machine {
     pub async fn drain(&self, limit: Duration) -> bool {
         let mut in_hand = std::mem::take(&mut *self.in_hand.lock());
         let all = async { while in_hand.join_next().await.is_some() {} };
-        // What takes longer ends with the process, and its client never learns its outcome.
+        // A request that takes longer ends with the process, and its client never learns the outcome.
         tokio::time::timeout(limit, all).await.is_ok()
     }
 

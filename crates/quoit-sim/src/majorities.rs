@@ -189,7 +189,7 @@ fn replaced_by(history: &History, key: KeyNumber, write: &Write) -> Option<(Sett
     let policy = history.keys[key.0 as usize];
     let hardships = &history.hardships;
     let is_decided_by_clocks = policy.shows_one() && hardships.are_clocks_wrong;
-    // What an expired value leaves behind is no matter of this.
+    // Expired values are not the matter of this check.
     if hardships.is_disk_damaged || is_decided_by_clocks || write.expires_us.is_some() {
         return None;
     }

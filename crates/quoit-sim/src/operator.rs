@@ -278,8 +278,8 @@ impl Operator {
             sleep(EXIT_LOOK).await;
         }
         self.members.remove(&old);
-        // What operators are told to do about a member that died on its way, and will not come back: mark
-        // it as down, and remove it.
+        // The instruction to operators for a member that died on its way, and will not come back: mark it as
+        // down, and remove it.
         let is_marked = move |control: Arc<ControlPlane>| async move {
             if control.read().members().get(id).is_none() {
                 return Ok(true);

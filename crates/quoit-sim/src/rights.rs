@@ -280,7 +280,7 @@ impl Watch {
             self.silent_since_us = None;
             return Ok(());
         }
-        // What was acknowledged five seconds ago counts, and the node has run for as long.
+        // Changes that were acknowledged five seconds ago count, and the node has run for as long.
         let Some(outdated) = outdated(LIMIT_US) else {
             self.silent_since_us.get_or_insert(now_us);
             return Ok(());

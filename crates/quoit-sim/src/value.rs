@@ -91,7 +91,7 @@ pub enum Events {
 #[must_use]
 pub fn found_in_object(object: Option<&Object>, events: Events) -> Vec<Found> {
     let siblings = object.map_or(&[][..], |object| &object.siblings).iter();
-    // What stays of an expired value is nothing to a client, and no delete's tombstone.
+    // The rest of an expired value is nothing to a client, and no tombstone of a delete.
     let shown =
         siblings.filter(|sibling| !sibling.deleted || sibling.meta.expires_at_secs.is_none());
     let mut found: Vec<Found> = shown.map(found_in).collect();

@@ -137,8 +137,8 @@ impl<'a> PlainPut<'a> {
                 (5, VARINT) => once(&mut put.w, fields.u32()?)?,
                 (6, VARINT) => once(&mut put.dw, fields.u32()?)?,
                 (8, VARINT) => once(&mut put.pw, fields.u32()?)?,
-                // What asks for an object back, a condition or the context as it is may be absent
-                // or denied.
+                // Fields that ask for an object back, a condition or the context as it is may be absent
+                // or false.
                 (7 | 9 | 10 | 11 | 13, VARINT) if !fields.bool()? => {}
                 (12, VARINT) => once(&mut put.timeout, fields.u32()?)?,
                 (14, VARINT) => once(&mut put.sloppy_quorum, fields.bool()?)?,

@@ -105,7 +105,7 @@ pub(crate) fn open(
 /// Opens what the node keeps beside its records.
 fn open_beside(data_dir: &Path, settings: &Settings) -> Result<Beside> {
     if settings.storage() == Storage::Memory {
-        // What hints and reap records are about ends with the process.
+        // The records of hints and reap records end with the process.
         let source_queues = Some(SourceQueues::in_memory(source_queue_settings(settings)));
         return Ok(Beside { source_queues, ..Beside::default() });
     }

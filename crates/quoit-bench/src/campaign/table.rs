@@ -83,7 +83,7 @@ impl CampaignTables {
         for cell in cells {
             let record = state.record(&cell.label);
             let own = directory.join(&cell.label);
-            // What a cell left that is not done does not count.
+            // Results of a cell that is not done do not count.
             let measured = match state.is_done(&cell.label) {
                 true => MeasuredCell::read(&own, cell.server.node_count),
                 false => MeasuredCell::nothing(cell.server.node_count),

@@ -70,7 +70,7 @@ pub(super) fn compare(
     let measured_runs = of_base.count + of_other.count - 2.0;
     let freedom = measured_runs + USUAL_RUNS;
     let squares = of_base.squares + of_other.squares + USUAL_RUNS * usual_spread.powi(2);
-    // What runs differ by has what is uncertain within them already; the usual spread has not.
+    // The differences between runs include the uncertainty within them; the usual spread does not.
     let within = USUAL_RUNS / freedom;
     let variance = |side: &Side| (squares / freedom + within * side.within) / side.count;
     let error = (variance(&of_base) + variance(&of_other)).sqrt();

@@ -154,7 +154,7 @@ pub trait Driver: Sized + 'static {
     fn draws_values(operation: Self::Operation) -> bool;
 
     /// Prepares the system under test, once, before the workers connect; gives what should be
-    /// told of it. What fails here does not stop the run.
+    /// told of it. A failure here does not stop the run.
     fn prepare(_plan: &Self::Plan) -> impl Future<Output = Vec<String>> {
         async { Vec::new() }
     }

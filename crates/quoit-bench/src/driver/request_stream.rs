@@ -60,7 +60,7 @@ impl RequestStream {
         };
         match timeout(self.limit, exchange).await {
             Ok(Ok(outcome)) => outcome,
-            // What comes late must not be taken for the next answer.
+            // A late answer must not be taken for the next one.
             Ok(Err(_)) => self.reconnect("disconnected").await,
             Err(_) => self.reconnect("timeout").await,
         }

@@ -62,7 +62,7 @@ impl fmt::Display for GrowthRow {
     }
 }
 
-/// The medians of a column's first and last tenth. What was not there to be read is left out.
+/// The medians of a column's first and last tenth. Items without a value are left out.
 pub(crate) fn ends(rows: &[GrowthRow], time_s: fn(&GrowthRow) -> f64) -> Option<(f64, f64)> {
     let times: Vec<f64> = rows.iter().map(time_s).filter(|seconds| *seconds > 0.0).collect();
     let count = times.len().div_ceil(10);

@@ -1,7 +1,7 @@
 //! The link between a coordinator and an agent: messages, their frames, the proof of both sides, and the
 //! difference of their clocks. `docs/design/bench-agents.md` describes the protocol.
 //!
-//! This part is data and bytes. What a run does with them is in [`run`](crate::run), and the agent itself in
+//! This part is data and bytes. The course of a run is in [`run`](crate::run), and the agent itself in
 //! [`agent`](crate::agent).
 
 mod clock;

@@ -95,7 +95,7 @@ impl Growth {
         draw_panels(&sheet, &[size, times])
     }
 
-    /// A column over the items. What was not there to be read has no point.
+    /// A column over the items. Items without a value have no point.
     fn series(
         &self,
         class: &'static str,

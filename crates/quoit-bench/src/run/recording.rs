@@ -40,8 +40,8 @@ pub(super) struct Recorded {
     pub(super) lost: Vec<String>,
 }
 
-/// Successes in the whole seconds of the planned length. What ends after it, when one worker
-/// after the other stops, belongs to no steady rate.
+/// Successes in the whole seconds of the planned length. Operations that end after it, when one
+/// worker after the other stops, belong to no steady rate.
 struct Steady {
     seconds: u64,
     counts: Vec<u64>,

@@ -99,7 +99,7 @@ pub(super) async fn work<D: Driver>(
     let _ = shared.ready.try_send(Ok(()));
     let Some(release) = released(&mut phases).await else { return };
     let recorder = local.recorder(&shared, release);
-    // What the driver sent to prepare itself belongs to no operation.
+    // Bytes that the driver sent to prepare itself belong to no operation.
     take_sent();
     let mut now = Instant::now();
     let mut pauses = Pauses::default();

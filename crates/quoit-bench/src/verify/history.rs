@@ -272,7 +272,7 @@ impl History {
             let oldest = self.writes.remove(oldest);
             self.lenient.0 = self.lenient.0.max(oldest.sequence);
             self.lenient.1 |= oldest.kind == WriteKind::Delete;
-            // What it may have replaced is not known any more.
+            // The writes that it may have replaced are not known any more.
             self.writes.iter_mut().for_each(|write| write.is_optional = true);
         }
     }

@@ -270,7 +270,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Any [`Error`]. What the server does not take as a query is [`Error::Server`].
+    /// Any [`Error`]. A query that the server refuses is [`Error::Server`].
     pub async fn query(&self, query: &IndexQuery) -> Result<IndexResults, Error> {
         let frames = self.frames(&query.request(true), query.timeout).await?;
         Ok(IndexResults { frames, continuation: None })

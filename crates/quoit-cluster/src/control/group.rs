@@ -189,7 +189,7 @@ impl Group {
             if started_at.is_some_and(|at| at.elapsed() < RESTART_PAUSE) {
                 return Err(GroupError::NotLeader);
             }
-            // What is left of the part that ended no longer writes.
+            // Tasks that are left of the part that ended no longer write.
             *raft = None;
             self.reload()?;
             self.is_suspect.store(false, Ordering::Relaxed);

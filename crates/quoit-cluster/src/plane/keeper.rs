@@ -181,7 +181,7 @@ impl Keeper {
         if let Some(words) = told(Trouble::Double).next() {
             return Some(Departure::Double { words });
         }
-        // What one of them says all have agreed on.
+        // All members have agreed on the answer of one.
         if let Some(words) = told(Trouble::Outdated).next() {
             return Some(Departure::Outdated { words });
         }

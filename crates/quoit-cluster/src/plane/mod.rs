@@ -191,8 +191,8 @@ impl ControlPlane {
         })
     }
 
-    /// Starts the part of a node that has no connections to others. What does not wait for it starts it at
-    /// the first change.
+    /// Starts the part of a node that has no connections to others. A change that comes
+    /// first starts it, too.
     ///
     /// # Errors
     ///

@@ -64,7 +64,7 @@ impl Admission for ControlService {
     fn check_versions(&self, other: &Newcomer) -> Result<(), NotAdmitted> {
         let Some(plane) = self.plane.upgrade() else { return Ok(()) };
         if plane.awaits_cluster() {
-            // What it knows is its own, and not what its cluster has agreed on.
+            // Its state is its own, not one that its cluster has agreed on.
             return Ok(());
         }
         let checked = plane.read().check_speaks(&other.node_name, other.versions);

@@ -260,7 +260,7 @@ impl Internode {
         }
     }
 
-    /// The requests of other nodes to this one. What this one has asked them, [`Peer::statistics`] tells.
+    /// The requests of other nodes to this one. [`Peer::statistics`] has those of this node to others.
     #[must_use]
     pub fn statistics(&self) -> ServiceStatistics {
         self.context.inbounds.statistics()

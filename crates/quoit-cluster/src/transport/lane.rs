@@ -58,7 +58,7 @@ impl LaneState {
         }
     }
 
-    /// Takes a connection into use. What waited for it is sent.
+    /// Takes a connection into use. Frames that waited for it are sent.
     pub(super) fn open(
         &self,
         frame_bytes_max: u32,

@@ -212,7 +212,7 @@ impl<'a> OutboundDriver<'a> {
         };
         if silence * 10 >= patience * 9 {
             let mut inner = self.lane.outbox.lock();
-            // What has not been written yet will show just as well whether the peer lives.
+            // Unwritten bytes will show just as well whether the peer lives.
             if inner.unwritten_bytes() == 0 {
                 inner.append_small(FramePrefix::new(FrameKind::Ping, 0), &(), &[]);
                 self.lane.outbox.flush(inner, Urgency::Now);

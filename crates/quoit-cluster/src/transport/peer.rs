@@ -134,7 +134,7 @@ impl Peer {
     }
 
     /// The newest version of the protocol that the node itself spoke when it was connected last, whether this
-    /// one speaks it or not; `None` if it never was. What the two say to each other is the business of
+    /// one speaks it or not; `None` if it never was. The version that the two speak with each other is
     /// [`Peer::speaks`].
     #[must_use]
     pub fn version_max(&self) -> Option<u32> {
@@ -383,8 +383,8 @@ impl Peer {
         self.lane(lane).close(reason, error);
     }
 
-    /// A process of the node is about to stop: it gets no new calls; those under way go on. What comes late
-    /// from a process says nothing about its successor, which one lane may be connected to already.
+    /// A process of the node is about to stop: it gets no new calls; those under way go on. A late word
+    /// of a process says nothing about its successor, which one lane may be connected to already.
     pub(super) fn said_goodbye(&self, boot_id: u64) {
         for lane in [Lane::Small, Lane::Large] {
             if self.boot_ids[lane.number() as usize].load(Ordering::Relaxed) != boot_id {

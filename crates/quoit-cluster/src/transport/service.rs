@@ -29,7 +29,7 @@ pub struct IncomingRequest {
 /// Serves requests.
 pub trait Service: Send + Sync {
     /// Takes a request. Called on the task of the connection, between reading and writing: it must not
-    /// block. What is answered before it returns costs no system call of its own; the responder may
+    /// block. An answer that is given before it returns costs no system call of its own; the responder may
     /// be kept and used later, from anywhere.
     fn serve(&self, request: IncomingRequest, reply: Responder);
 }

@@ -287,8 +287,8 @@ fn sources_of(state: &State, copy: NewCopy) -> BTreeSet<NodeId> {
     sources(complete, layouts.newest(), n_val_max, copy.partition, copy.to, is_there)
 }
 
-/// Whether all members that are not marked as absent write by the newest layout. What was acknowledged
-/// before is with the sources by then.
+/// Whether all members that are not marked as absent write by the newest layout. Writes that were
+/// acknowledged before are with the sources by then.
 fn everybody_serves(state: &State) -> bool {
     // The only layout is live because all members serve with it.
     if !state.layouts().is_moving() {

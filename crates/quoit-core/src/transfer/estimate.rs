@@ -56,7 +56,7 @@ fn estimate(
         let byte_count = sizes
             .of(transfer.from)
             .map(|copy_bytes| (copy_bytes * f64::from(transfer.partition_count)).round() as u64);
-        // What nobody hands over any more is made anew by others: as fast as the slowest of them.
+        // Copies that no node hands over any more are made anew by others: as fast as the slowest of them.
         let sender = told.get(&transfer.from).filter(|_| transfer.has_source);
         let rate = sender.map_or(slowest, |sender| sender.limits.bytes_per_sec_max);
         let secs = byte_count.filter(|_| rate > 0).map(|bytes| bytes as f64 / rate as f64);

@@ -144,7 +144,7 @@ impl Transfers {
             let (records, damaged);
             (records, damaged, left) = self.local.settings.blocking.behind(read).await?;
             self.deliver_those(peer, partition, &records, report).await?;
-            // What is healed is delivered with the next try.
+            // Healed records are delivered with the next try.
             if !damaged.is_empty() {
                 let tags = damaged.iter().copied().map(Tag::of).collect();
                 self.heal_walked(partition, tags).await;

@@ -41,8 +41,8 @@ impl Transfers {
     }
 
     /// Changes how much transfers of this node may take: bytes a second at once, all else from the next batch
-    /// and round on. What is switched off ends with the batch that is under way, and goes on from there when
-    /// it is switched on again.
+    /// and round on. Transfers that are switched off end with the batch that is under way, and go on from
+    /// there when they are switched on again.
     pub fn set_limits(&self, limits: TransferLimits) {
         self.delivery.throttle.set(limits);
     }

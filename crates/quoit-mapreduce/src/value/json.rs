@@ -120,7 +120,7 @@ pub struct NotText;
 ///
 /// # Errors
 ///
-/// Bytes that are not UTF-8. What was appended by then is no JSON.
+/// Bytes that are not UTF-8. The bytes that were appended by then are no JSON.
 pub fn append_json(out: &mut Vec<u8>, datum: &Datum) -> Result<(), NotText> {
     match datum {
         Datum::Term(term) => append_term(out, term),
@@ -169,7 +169,7 @@ fn append_term(out: &mut Vec<u8>, term: &Term) -> Result<(), NotText> {
             let _ = serde_json::to_writer(&mut *out, &crate::print_term(term));
         }
         Term::Float(float) => {
-            // What is no number in JSON becomes null.
+            // A float that JSON has no number for becomes null.
             let _ = serde_json::to_writer(&mut *out, float);
         }
         Term::Atom(name) if [&b"true"[..], b"false", b"null"].contains(&&**name) => {

@@ -81,7 +81,7 @@ impl ContentChange {
 }
 
 impl FieldChange {
-    /// Whether it does nothing. What changes in the field's content is an update of the field, too.
+    /// Whether it does nothing. A change of the field's content is an update of the field, too.
     pub(super) fn is_none(&self) -> bool {
         self.undone.is_empty() && self.presence.is_none()
     }

@@ -98,7 +98,7 @@ fn measure(options: &EngineOptions, engine: EngineName) -> Result<String> {
 
 fn open(engine: EngineName, path: &Path) -> Result<Box<dyn Engine>> {
     let clock = Arc::new(SystemClock::default());
-    // What the stores below do is measured, not what is kept in front of them.
+    // This measures the stores below, not the cache in front of them.
     let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
     let of_trees = LsmSettings { write_buffer_bytes: WRITE_BUFFER_BYTES, ..LsmSettings::default() };
     Ok(match engine {
@@ -128,7 +128,7 @@ fn open(engine: EngineName, path: &Path) -> Result<Box<dyn Engine>> {
 fn again(opened: Box<dyn Engine>, engine: EngineName, path: &Path) -> Result<Box<dyn Engine>> {
     close(&*opened)?;
     drop(opened);
-    // What is not on the device yet can't be forgotten.
+    // Pages that are not on the device yet can't be dropped from the cache.
     rustix::fs::sync();
     forget_cached(path);
     open(engine, path)

@@ -89,8 +89,8 @@ fn reads_of(text: &str, major: u32, minor: u32) -> Option<u64> {
     fields.get(3)?.parse().ok()
 }
 
-/// Asks the system to forget what it has cached of the files below a directory. What is not written yet
-/// stays.
+/// Asks the system to forget what it has cached of the files below a directory. Unwritten pages
+/// stay.
 pub(super) fn forget_cached(directory: &Path) {
     // A file that is removed meanwhile has nothing cached.
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -28,7 +28,8 @@ pub(super) struct BootstrapPlan {
 }
 
 impl BootstrapPlan {
-    /// A plan for these partitions. What a former one by the same peers has copied stays so.
+    /// A plan for these partitions. Partitions that a former plan with the same peers has copied count as
+    /// done.
     pub(super) fn begun(
         peers: Vec<String>,
         partitions: Vec<u16>,

@@ -105,7 +105,7 @@ impl FullSync {
             if !is_off && (wants_more || is_due) {
                 let kind = if wants_more { CheckKind::All } else { self.kind_of(turn) };
                 let report = self.check(kind).await;
-                // What was found is sent meanwhile; then it is looked whether that was all.
+                // Differences are sent meanwhile; the next comparison shows whether those were all.
                 // One that was wanted and did not come to its end is made up for.
                 if wants_more && report.lacks_nothing_there() {
                     self.store.source_queues().settle_losses();

@@ -258,7 +258,7 @@ impl<'a> Walk<'a> {
         let there = peer.ask(arc_count, self.hour_min, ranges, true);
         let (here, there) = tokio::join!(here, there);
         let (here, there) = (here?, there?);
-        // What nobody could tell of is not missing.
+        // Records that neither side could report do not count as missing.
         let missing_count = here.missing.len() + there.missing_arcs.len();
         match self.rebase {
             Some(_) if missing_count > 0 => return Err(FullSyncError::Missing(missing_count)),

@@ -1,7 +1,7 @@
 //! Checkers: is what clients were answered what a store that keeps its promises would have answered?
 //!
 //! They look at the history of a run alone, after its end, and know nothing of how the store works: no
-//! clocks, no layouts. What a write replaces follows from what its writer was shown.
+//! clocks, no layouts. The values that a write replaces follow from those that its writer was shown.
 
 mod causes;
 mod listings;

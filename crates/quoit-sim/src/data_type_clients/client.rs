@@ -162,7 +162,7 @@ impl DataTypeClient {
             _ => None,
         };
         if matches!(change, Change::Undo { knew: Some(_), .. }) && context.is_none() {
-            // What is not there has no context, and nothing to be removed.
+            // A record that is not there has no context, and nothing to be removed.
             return self.fetch(machine, record, quorums).await;
         }
         let what = format!("{change:?} d{}", record.0);

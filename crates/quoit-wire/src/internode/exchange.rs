@@ -1,9 +1,9 @@
 //! Messages by which two nodes find out what their copies of partitions differ in.
 //!
 //! First the digests of whole partitions are compared, then those of ever smaller ranges of hashes of the
-//! partitions that differ, then tags and states of single records. What differs is pulled, or delivered
-//! as in transfers. Everything here is smaller than what it saves: states and digests of ranges are cut to
-//! 32 bits and salted, so that what one exchange overlooks is found by the next.
+//! partitions that differ, then tags and states of single records. Records that differ are pulled, or
+//! delivered as in transfers. Everything here is smaller than what it saves: states and digests of ranges are
+//! cut to 32 bits and salted, so that what one exchange overlooks is found by the next.
 //!
 //! The n_val class of a record is the number of replicas of its bucket, capped at 15. Tags are the highest
 //! 40 bits of a record's identity. Ranges of hashes are numbered as the nodes of a binary tree are: all

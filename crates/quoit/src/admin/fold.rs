@@ -334,8 +334,8 @@ fn follow(api: &Api, id: &Value, wanted: &Value, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// Takes what a fold finds as it finds it, and shows how far it is where somebody looks. What is known of the
-/// fold when it has ended.
+/// Takes what a fold finds as it finds it, and shows how far it is where somebody looks. Gives the state of
+/// the fold when it has ended.
 fn each_found(
     api: &Api,
     id: &Value,

@@ -62,7 +62,8 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The variables of this process. What is not UTF-8 in them is replaced, and so no right value.
+    /// The variables of this process. Bytes in them that are not UTF-8 are replaced, so that the value is
+    /// refused.
     #[must_use]
     pub fn process_environment() -> Vec<(String, String)> {
         let text = |words: OsString| words.to_string_lossy().into_owned();

@@ -154,7 +154,7 @@ impl Starting {
         std::fs::create_dir_all(&place.dir).with_context(|| {
             format!("can't make the directory {}; see --base-dir", place.dir.display())
         })?;
-        // What a killed node has left tells addresses at which nobody answers.
+        // The file of a killed node has addresses at which no process answers.
         let _ = std::fs::remove_file(place.ready_file());
         let log = place.log();
         let opened = File::options().create(true).append(true).open(&log);

@@ -55,7 +55,7 @@ pub(super) fn refuse_other_engines(data_dir: &Path, wanted: Storage) -> Result<(
         return Ok(());
     }
     let wanted_name = wanted.name();
-    // What the converter refuses is no way out.
+    // The converter is named only where it would not refuse.
     let conversion = if is_convertible(*other) && is_convertible(wanted) {
         format!(
             "move the data to the other engine with quoit admin engine convert {wanted_name}, or "

@@ -22,8 +22,9 @@ pub(crate) struct Log {
 
 /// The messages that are written, by the configured level.
 fn filter_of(settings: &Settings) -> EnvFilter {
-    // What libraries say below a warning, of the consensus below an error, is for those who debug them. What
-    // the consensus says of a peer that does not answer, many times a second, the transport tells once.
+    // Messages of libraries below a warning, and of the consensus below an error, are for those who debug
+    // them. The consensus warns many times a second of a peer that does not answer; the transport tells it
+    // once.
     EnvFilter::new(match settings.log_level() {
         level @ ("debug" | "trace") => level.to_owned(),
         level => {

@@ -136,7 +136,7 @@ impl Sequence {
         Ok(integer)
     }
 
-    /// Keeps the position. What goes wrong is told and does not stop the run.
+    /// Keeps the position. A failure is reported and does not stop the run.
     #[cold]
     fn save(&self) {
         let Some(file) = &self.file else { return };

@@ -30,8 +30,8 @@ pub(in crate::report) fn draw_growth_page(growth: &Growth) -> String {
         ("Record", size_text(last_bytes), "before the last write"),
         ("Write", growth_text(&growth.rows, |row| row.write_s), "last tenth to first"),
     ]);
-    let hint = "Medians of the first and of the last tenth of the items. What costs the same \
-                however large the record is has a ratio near 1.";
+    let hint = "Medians of the first and of the last tenth of the items. An operation that \
+                costs the same however large the record is has a ratio near 1.";
     main.push_str(&parts::section("growth", "Growth", hint, &table(&growth.rows)));
     let groups = groups(&growth.rows);
     let hint = match groups.first().map_or(1, |group| group.len()) {

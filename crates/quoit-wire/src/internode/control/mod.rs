@@ -1,5 +1,5 @@
 //! Messages of the control plane: entries of its log, snapshots, and what its nodes ask of each
-//! other. What is kept on disk and what travels is the same.
+//! other. The forms on disk and on the wire are the same.
 //!
 //! Identities of nodes are 16 bytes. Fields that a reader does not know are skipped; a change that
 //! it does not know at all is an error, because skipping it would make nodes differ.
