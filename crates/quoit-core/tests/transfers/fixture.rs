@@ -15,7 +15,7 @@ use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
 use quoit_node::{Beside, FoundLoss, NodeEngine};
 use quoit_seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution};
-use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability};
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, Durability};
 use quoit_store::engine::{
     Access, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt, RecordRef,
 };
@@ -98,6 +98,8 @@ struct Node {
     engine: Arc<dyn Engine>,
     /// Disk of the engine, if it has one.
     data: Option<FaultyDisk>,
+    /// Background work of an engine with a disk. It stands still unless a test steps it.
+    execution: ManualExecution,
     counters: Counters,
     /// The actor of the store, of one that was stopped in good order.
     actor: Option<Actor>,
@@ -111,7 +113,8 @@ pub struct TestCluster {
     settings: StoreSettings,
     nodes: Vec<Node>,
     boots: u64,
-    has_disks: bool,
+    /// Whether writes of engines with disks are durable when they are synced; nothing: there are no disks.
+    disks: Option<Durability>,
     /// How far the clock of each node is ahead of that of the one before.
     skew_us: u64,
     /// The longest frame that nodes take which start from now on.
@@ -147,17 +150,21 @@ fn at<T>(key: KeyRef<'_>, call: impl FnOnce(&RecordAt<'_>) -> T) -> T {
     at_record(key, ring_size(), call)
 }
 
-/// An engine with small segments, whose background work stands still.
-fn on_disk(data: &FaultyDisk, clock: Arc<dyn Clock>) -> BitcaskEngine {
+/// An engine with small segments, and its background work.
+fn on_disk(
+    data: &FaultyDisk,
+    clock: Arc<dyn Clock>,
+    durability: Durability,
+) -> (Arc<dyn Engine>, ManualExecution) {
     let settings = BitcaskSettings {
         ring_size: ring_size(),
-        durability: Durability::Relaxed,
+        durability,
         max_file_size_bytes: 4_000,
         ..BitcaskSettings::new(1)
     };
     let execution = ManualExecution::default();
     let opened = BitcaskEngine::open(Arc::new(data.clone()), clock, &execution, settings);
-    opened.unwrap().0
+    (Arc::new(opened.unwrap().0), execution)
 }
 
 fn ring_size() -> RingSize {
@@ -171,16 +178,22 @@ impl TestCluster {
     }
 
     pub async fn with(count: u8, settings: StoreSettings) -> Self {
-        Self::found(count, settings, false, 0).await
+        Self::found(count, settings, None, 0).await
     }
 
     /// As [`TestCluster::joined_on_disks`]; the clock of each node is `skew_us` ahead of that of the
     /// one before.
     pub async fn joined_with_skew(count: u8, skew_us: u64) -> Self {
-        Self::found(count, StoreSettings::default(), true, skew_us).await.together().await
+        let disks = Some(Durability::Relaxed);
+        Self::found(count, StoreSettings::default(), disks, skew_us).await.together().await
     }
 
-    async fn found(count: u8, settings: StoreSettings, has_disks: bool, skew_us: u64) -> Self {
+    async fn found(
+        count: u8,
+        settings: StoreSettings,
+        disks: Option<Durability>,
+        skew_us: u64,
+    ) -> Self {
         seed_elections(7);
         let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
         let settings = StoreSettings { blocking: Blocking::Inline, ..settings };
@@ -192,7 +205,7 @@ impl TestCluster {
             settings,
             nodes: Vec::new(),
             boots,
-            has_disks,
+            disks,
             skew_us,
             frame_bytes_max: Limits::default().frame_bytes_max,
         };
@@ -213,12 +226,20 @@ impl TestCluster {
 
     /// As [`TestCluster::joined`], with engines that write to disks.
     pub async fn joined_on_disks(count: u8) -> Self {
-        Self::found(count, StoreSettings::default(), true, 0).await.together().await
+        Self::joined_on_disks_with(count, StoreSettings::default()).await
+    }
+
+    /// As [`TestCluster::joined_on_disks`], where a write is durable when [`TestCluster::sync_log`] has
+    /// synced it.
+    pub async fn joined_on_strict_disks(count: u8) -> Self {
+        let disks = Some(Durability::Strict);
+        Self::found(count, StoreSettings::default(), disks, 0).await.together().await
     }
 
     /// As [`TestCluster::joined_on_disks`], with these settings.
     pub async fn joined_on_disks_with(count: u8, settings: StoreSettings) -> Self {
-        Self::found(count, settings, true, 0).await.together().await
+        let disks = Some(Durability::Relaxed);
+        Self::found(count, settings, disks, 0).await.together().await
     }
 
     pub async fn together(self) -> Self {
@@ -239,17 +260,29 @@ impl TestCluster {
     pub async fn add(&mut self) {
         let number = self.nodes.len() as u8 + 1;
         let clock = self.clock_of(number);
-        let data = self.has_disks.then(|| FaultyDisk::new(u64::from(number) << 8));
-        let engine: Arc<dyn Engine> = match &data {
-            None => memory_engine(ring_size(), &clock),
-            Some(data) => Arc::new(on_disk(data, clock)),
+        let data =
+            self.disks.map(|durability| (FaultyDisk::new(u64::from(number) << 8), durability));
+        let (engine, execution) = match &data {
+            None => (memory_engine(ring_size(), &clock), ManualExecution::default()),
+            Some((data, durability)) => on_disk(data, clock, *durability),
         };
+        let data = data.map(|(data, _)| data);
         let disk = FaultyDisk::new(u64::from(number));
         let hints = FaultyDisk::new(u64::from(number));
         let reaped = FaultyDisk::new(u64::from(number));
         let (counters, actor) = Default::default();
         let process = None;
-        self.nodes.push(Node { disk, hints, reaped, engine, data, counters, actor, process });
+        self.nodes.push(Node {
+            disk,
+            hints,
+            reaped,
+            engine,
+            data,
+            execution,
+            counters,
+            actor,
+            process,
+        });
         self.start(number).await;
     }
 
@@ -344,10 +377,17 @@ impl TestCluster {
     pub fn lose_power(&mut self, number: u8) {
         self.kill(number);
         let clock = self.clock_of(number);
+        let durability = self.disks.expect("nodes have disks");
         let node = &mut self.nodes[usize::from(number) - 1];
         let data = node.data.as_ref().expect("it has a disk").crash();
-        node.engine = Arc::new(on_disk(&data, clock));
+        (node.engine, node.execution) = on_disk(&data, clock, durability);
         node.data = Some(data);
+    }
+
+    /// Has the background work of a node's engine sync what its log has by now.
+    pub fn sync_log(&self, number: u8) {
+        let execution = &self.nodes[usize::from(number) - 1].execution;
+        execution.step(COMMIT_WORKER).expect("the engine has a log");
     }
 
     /// Has a node's disk keep all that was written so far, whatever becomes of the machine.

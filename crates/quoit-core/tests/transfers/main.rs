@@ -6,6 +6,7 @@ mod damage;
 mod data_types;
 mod deletes;
 mod differences;
+mod durability;
 mod expiry;
 mod fixture;
 mod hints;
