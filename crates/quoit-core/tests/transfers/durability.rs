@@ -23,3 +23,27 @@ async fn a_put_is_acknowledged_when_as_many_disks_as_dw_wants_have_it() {
         (1..=3).for_each(|number| cluster.sync(number));
     }
 }
+
+/// The disk of a node that has returned syncs late: a hint stays until the disk has what it was about, since a
+/// loss of power would take the record from there.
+#[tokio::test(start_paused = true)]
+async fn a_hint_goes_when_the_disk_of_its_node_has_the_record() {
+    let mut cluster = TestCluster::joined_on_strict_disks(3).await;
+    cluster.kill(3);
+    let store = Arc::clone(cluster.store(1));
+    let put = tokio::spawn(async move { store.put(put_of(key("k"), "value")).await });
+    cluster.until("the others have it", || cluster.holders("k").len() == 2).await;
+    (1..=2).for_each(|number| cluster.sync_log(number));
+    put.await.unwrap().unwrap();
+    cluster.until("a hint is kept", || cluster.hint_counts(1).0 == 1).await;
+    cluster.start(3).await;
+    cluster.until("the record is delivered", || cluster.holders("k").len() == 3).await;
+    cluster.pass(Duration::from_secs(1)).await;
+    assert_eq!(cluster.hint_counts(1).0, 1, "the record is on no disk of the node yet");
+    cluster
+        .until("the hint goes", || {
+            cluster.sync_log(3);
+            cluster.hint_counts(1).0 == 0
+        })
+        .await;
+}
