@@ -24,8 +24,8 @@ async fn a_put_is_acknowledged_when_as_many_disks_as_dw_wants_have_it() {
     }
 }
 
-/// The disk of a node that has returned syncs late: a hint stays until the disk has what it was about, since a
-/// loss of power would take the record from there.
+/// The disk of a node that has returned syncs late: a hint stays until the disk has the record, since a loss
+/// of power would take it from there.
 #[tokio::test(start_paused = true)]
 async fn a_hint_goes_when_the_disk_of_its_node_has_the_record() {
     let mut cluster = TestCluster::joined_on_strict_disks(3).await;

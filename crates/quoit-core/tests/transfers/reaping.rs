@@ -58,6 +58,38 @@ async fn what_a_primary_agrees_on_is_on_its_disk() {
     }
 }
 
+/// A primary that falls silent, at whatever moment, has not agreed: no tombstone goes from the others while
+/// the silent one still has it.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_reaped_that_a_silent_primary_still_has() {
+    for silent_after_ms in (2_000..5_000).step_by(200) {
+        let cluster = TestCluster::joined(3).await;
+        cluster.put_many(1, COUNT).await;
+        for index in 0..COUNT {
+            cluster.delete(1, &name(index)).await;
+        }
+        cluster.pass(Duration::from_millis(silent_after_ms)).await;
+        for other in ["n1", "n2"] {
+            cluster.network.silence(other, "n3");
+            cluster.network.silence("n3", other);
+        }
+        cluster.pass(Duration::from_secs(30)).await;
+        for holders in (0..COUNT).map(|index| cluster.holders(&name(index))) {
+            assert!(
+                !holders.contains(&id(3)) || holders.len() == 3,
+                "{silent_after_ms} ms: {holders:?}"
+            );
+        }
+        for other in ["n1", "n2"] {
+            cluster.network.heal(other, "n3");
+            cluster.network.heal("n3", other);
+        }
+        cluster.pass(Duration::from_secs(60)).await;
+        assert_eq!(left(&cluster, "default"), 0, "all are reaped");
+        assert_eq!(shown(&cluster, "default").await, 0);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn former_primaries_of_a_bucket_with_fewer_replicas_do_not_bring_back_what_is_deleted() {
     let mut cluster = TestCluster::joined(5).await;
