@@ -21,7 +21,6 @@ pub struct NodeEngine {
 }
 
 /// Durable records that are gone, and the stores that report them until the node has made up for them.
-#[derive(Clone)]
 pub struct FoundLoss {
     loss: RecordLoss,
     reported_by: Vec<Arc<StoreIdentity>>,
@@ -33,12 +32,6 @@ impl NodeEngine {
     pub fn in_memory(engine: Arc<dyn Engine>, entropy: u64) -> Self {
         let actor = StoreIdentity::actor_of(entropy, 1);
         Self { engine, dots: DotSequence::new(actor, Box::new(Unreserved)), loss: None }
-    }
-
-    /// Adds a loss to those of the engine.
-    #[must_use]
-    pub fn with_loss(self, loss: Option<FoundLoss>) -> Self {
-        Self { loss: FoundLoss::together(self.loss.into_iter().chain(loss)), ..self }
     }
 }
 

@@ -17,13 +17,14 @@ pub(super) fn open(
 ) -> Result<NotedEngine> {
     let engine = engine(ring_size, clock, settings);
     let entropy = getrandom::u64().context("asking for random bytes")?;
-    let opened = NodeEngine::in_memory(engine, entropy);
+    let loss = forgets.then(forgotten);
+    let opened = NodeEngine { loss, ..NodeEngine::in_memory(engine, entropy) };
     let note = "memory only: nothing is kept across a restart".to_owned();
-    Ok((opened.with_loss(forgets.then(forgotten)), note))
+    Ok((opened, note))
 }
 
 /// The loss of everything that an engine in memory had before the start.
-pub(super) fn forgotten() -> FoundLoss {
+fn forgotten() -> FoundLoss {
     FoundLoss::unreported("the engine keeps records in memory only")
 }
 
