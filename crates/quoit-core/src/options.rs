@@ -7,6 +7,7 @@ use quoit_model::object::Object;
 use quoit_model::props::{
     BucketProps, Quorum, ReadParams, ReadQuorums, SyncOnWrite, WriteParams, WriteQuorums,
 };
+use quoit_planted::planted;
 
 /// Options of a read. `None` = the bucket's property.
 #[derive(Clone, Copy, Debug, Default)]
@@ -174,10 +175,14 @@ impl Precondition {
         {
             return Err(Unmet::Http);
         }
+        let is_version = |object: &Object, clock: &VersionVector| {
+            object.clock == *clock
+                || planted!(AcceptsNewerVersions) && object.clock.descends(clock)
+        };
         match (&self.clock, live) {
             (None, _) => Ok(()),
             (Some(_), None) => Err(Unmet::Missing),
-            (Some(clock), Some(object)) if object.clock == *clock => Ok(()),
+            (Some(clock), Some(object)) if is_version(object, clock) => Ok(()),
             (Some(_), Some(_)) => Err(Unmet::Modified),
         }
     }

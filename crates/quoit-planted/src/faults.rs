@@ -132,6 +132,12 @@ faults! {
         "a forwarded write does not wait until its coordinator knows the bucket's properties";
     TakesReplacedGrants, "takes-replaced-grants", Coordination,
         "a primary takes a conditional write whose grant was followed by another one";
+    DeletesUnread, "deletes-unread", Coordination,
+        "a delete without a context does not read what other replicas have";
+    DeletesUnseen, "deletes-unseen", Coordination,
+        "a delete with a context replaces also what its client had not read";
+    AcceptsNewerVersions, "accepts-newer-versions", Coordination,
+        "the condition on a version holds where the stored object has seen that version and more";
     AgreesUnsynced, "agrees-unsynced", Reaping,
         "a primary agrees that a tombstone is reaped before the tombstone is on its disk";
     ReapsOnSilence, "reaps-on-silence", Reaping,
@@ -150,6 +156,8 @@ faults! {
         "the only node of the layouts reaps without reap records although a member is still leaving";
     OverlooksLoweredReplicas, "overlooks-lowered-replicas", Reaping,
         "former primaries of a bucket do not look for strays when its n_val is lowered";
+    KeepsFirstReap, "keeps-first-reap", Reaping,
+        "a reap record stays as it is when another tombstone of its name is reaped";
     DropsHints, "drops-hints", Hints,
         "a write that primaries have missed is not noted for them";
     DropsLateHints, "drops-late-hints", Hints,
@@ -160,6 +168,8 @@ faults! {
         "what a node has missed that is no primary any more is not for those that took its places";
     KeepsHintsInMemory, "keeps-hints-in-memory", Hints,
         "hints are not written to the disk";
+    CountsSentAsReached, "counts-sent-as-reached", Hints,
+        "a node that was sent a write and failed counts as one that has it";
     ClaimsCopies, "claims-copies", Transfers,
         "a node reports its copy complete before its sources are through";
     KeepsWhatDiffers, "keeps-what-differs", Transfers,
@@ -188,6 +198,8 @@ faults! {
         "copies that a raised n_val has added get no reap records";
     FillsEarly, "fills-early", Transfers,
         "copies that a raised n_val has added are filled before all members write to them";
+    HearsOneSource, "hears-one-source", Transfers,
+        "a copy that lost records is complete when one of its whole sources is through";
     RepairsOneSide, "repairs-one-side", Exchange,
         "an exchange repairs what the other node lacks, not what the beginner lacks";
     PassesOverDeletes, "passes-over-deletes", Exchange,
@@ -218,6 +230,10 @@ faults! {
         "a merge drops writes of an item that the other side has not seen";
     ForgetsDeferred, "forgets-deferred", DataTypes,
         "a remove forgets what it undoes and has not come yet";
+    AbsorbsTotals, "absorbs-totals", DataTypes,
+        "an increment takes over what other incarnations have counted";
+    ComparesVectorsAlone, "compares-vectors-alone", DataTypes,
+        "a state has seen all of another one by their vectors, whatever is beyond gaps";
     ReadsNewestLayout, "reads-newest-layout", Layouts,
         "reads go by the newest layout before its copies are complete";
     RetiresLayoutsEarly, "retires-layouts-early", Layouts,
@@ -242,6 +258,8 @@ faults! {
         "changed rights have the epoch of those before, so that connections do not look at them";
     RefusesUnasked, "refuses-unasked", ControlPlane,
         "a node that is cut off refuses logins although no setting says so";
+    AppliesOutdated, "applies-outdated", ControlPlane,
+        "a decision is applied although the state that it was made on has changed";
     ForgetsSyncs, "forgets-syncs", Engine,
         "a commit of the log does not sync its segments";
     SyncsActiveOnly, "syncs-active-only", Engine,
@@ -274,6 +292,10 @@ faults! {
         "a start keeps writes behind others that are lost, and relies on what they say of those";
     ForgetsYoungSegments, "forgets-young-segments", Engine,
         "a start does not read the segments that were begun while the snapshot was written";
+    ReusesSequences, "reuses-sequences", Engine,
+        "a start goes on with sequences that records of the last segment have already";
+    ReplacesSilently, "replaces-silently", Engine,
+        "a record says that it replaces nothing unless all of what it replaces was read";
     ForgetsDigests, "forgets-digests", Index,
         "the digests of a partition do not change when a record is replaced";
     MovesEntriesUnsynced, "moves-entries-unsynced", Index,

@@ -20,6 +20,7 @@ use cluster_codec::{Cluster, encode_cluster};
 use quoit_model::hash::RingSize;
 use quoit_model::layout::Layout;
 use quoit_model::props::BucketProps;
+use quoit_planted::planted;
 use quoit_security::Security;
 use quoit_wire::internode::control::ClusterMessage;
 use std::sync::Arc;
@@ -216,7 +217,7 @@ impl State {
 
     /// This state after a decision; `None` when the decision was made on another state.
     pub(crate) fn decided(&self, decision: &Decision) -> Option<Self> {
-        if decision.base.is_some_and(|base| base != self.revision) {
+        if decision.base.is_some_and(|base| base != self.revision) && !planted!(AppliesOutdated) {
             return None;
         }
         let mut next = self.clone();

@@ -19,6 +19,7 @@ use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::{Metadata, Object};
 use quoit_model::props::BucketProps;
 use quoit_model::vtag::{make_vtag, riak_secs};
+use quoit_planted::planted;
 use quoit_store::engine::{Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Ticket};
 use quoit_store::error::StoreError;
 use std::borrow::Cow;
@@ -334,11 +335,14 @@ impl Coordinator {
     ) -> Result<Option<NewWrite>, RequestError> {
         let shown = stored.map(|object| shown(object, props));
         change.precondition.check(shown.as_deref())?;
-        let context = match (&change.context, shown.as_deref()) {
+        let mut context = match (&change.context, shown.as_deref()) {
             (Context::Given(context), _) => (*context).clone(),
             (Context::Stored, Some(object)) if !object.is_tombstone() => object.clock.clone(),
             (Context::Stored, _) => return Ok(None),
         };
+        if let Some(object) = shown.as_deref().filter(|_| change.deleted && planted!(DeletesUnseen)) {
+            context.merge(&object.clock);
+        }
         if let Some(fault) = &change.refused {
             return Err(fault.clone());
         }

@@ -9,6 +9,7 @@
 use quoit_cluster::NodeId;
 use quoit_model::hash::Partition;
 use quoit_model::layout::{Layout, Movement};
+use quoit_planted::planted;
 use std::collections::BTreeSet;
 
 /// The nodes that `to` has to have heard of before its copy of the partition is complete; none if there
@@ -46,7 +47,9 @@ pub(super) fn sources_after_loss(
     others: &BTreeSet<NodeId>,
     is_whole: impl Fn(NodeId) -> bool,
 ) -> BTreeSet<NodeId> {
-    let whole: BTreeSet<NodeId> = others.iter().copied().filter(|node| is_whole(*node)).collect();
+    let count = if planted!(HearsOneSource) { 1 } else { others.len() };
+    let whole = others.iter().copied().filter(|node| is_whole(*node));
+    let whole: BTreeSet<NodeId> = whole.take(count).collect();
     if whole.is_empty() { others.clone() } else { whole }
 }
 

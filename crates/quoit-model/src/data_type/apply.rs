@@ -14,6 +14,7 @@ use super::{
 use crate::clock::{Actor, Dot};
 use crate::hll::{HyperLogLog, Precision};
 use bytes::Bytes;
+use quoit_planted::planted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
@@ -203,7 +204,7 @@ impl<'a> Request<'a> {
         let mut totals = change.write.take().map_or_else(Totals::default, |write| write.payload);
         let actor = self.coordinator.actor;
         undo_where(item, change, around, |write| {
-            let own = write.dot.actor == *actor;
+            let own = write.dot.actor == *actor || planted!(AbsorbsTotals);
             if own {
                 totals.add(write.payload);
             }

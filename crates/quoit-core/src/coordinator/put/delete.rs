@@ -16,6 +16,7 @@ use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Metadata;
 use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
+use quoit_planted::planted;
 use std::sync::Arc;
 
 /// A delete.
@@ -127,7 +128,7 @@ impl Coordinator {
             let read = ReadOptions { timeout_ms: request.write.timeout_ms, ..read };
             if !request.precondition.is_none() {
                 fence = self.fence(&topology, request.key, &read).await?;
-            } else if !topology.is_alone() {
+            } else if !topology.is_alone() && !planted!(DeletesUnread) {
                 self.refresh_own(request.key, &read).await?;
             }
         }
