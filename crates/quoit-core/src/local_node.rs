@@ -166,7 +166,7 @@ impl LocalNode {
         n_val: u32,
     ) -> ReplicaCount {
         if topology.raised_at() == 0 {
-            return n_val.into();
+            return ReplicaCount::all_filled(n_val);
         }
         let key = KeyRef::decode(encoded).ok();
         let state = self.control.read();

@@ -176,8 +176,7 @@ impl Precondition {
             return Err(Unmet::Http);
         }
         let is_version = |object: &Object, clock: &VersionVector| {
-            object.clock == *clock
-                || planted!(AcceptsNewerVersions) && object.clock.descends(clock)
+            object.clock == *clock || planted!(AcceptsNewerVersions) && object.clock.descends(clock)
         };
         match (&self.clock, live) {
             (None, _) => Ok(()),

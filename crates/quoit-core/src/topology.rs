@@ -213,7 +213,9 @@ impl Topology {
     /// Whether this node's copy of a partition has lost records, while another's that is up has not.
     pub(crate) fn knows_less(&self, partition: Partition, n_val: u32) -> bool {
         let own_has_lost = self.own.is_some_and(|own| self.has_lost(partition, own));
-        own_has_lost && self.readers(partition, n_val, false, &[]).primary_votes() > 0
+        own_has_lost
+            && self.readers(partition, ReplicaCount::all_filled(n_val), false, &[]).primary_votes()
+                > 0
     }
 
     /// Nodes that answer reads of a partition, `failed` ones left out. Copies that have lost records answer
@@ -221,11 +223,11 @@ impl Topology {
     pub(crate) fn readers(
         &self,
         partition: Partition,
-        replicas: impl Into<ReplicaCount>,
+        replicas: ReplicaCount,
         sloppy: bool,
         failed: &[NodePlace],
     ) -> Voters {
-        let ReplicaCount { n_val, filled_n_val } = replicas.into();
+        let ReplicaCount { n_val, filled_n_val } = replicas;
         let live = &self.layouts[usize::from(self.reads[usize::from(partition.0)])];
         let mut voters = self.voters(live, partition, n_val, sloppy, failed);
         if filled_n_val < n_val && !planted!(CountsUnfilled) {
@@ -262,7 +264,7 @@ impl Topology {
     /// The node that answers for each of the `n_val` positions of a partition, and whether it is the
     /// position's own node: fallbacks take the places of primaries that are down. As reads have it.
     pub(crate) fn positions(&self, partition: Partition, n_val: u32) -> Vec<(NodePlace, bool)> {
-        let voters = self.readers(partition, n_val, true, &[]);
+        let voters = self.readers(partition, ReplicaCount::all_filled(n_val), true, &[]);
         let mut stand_ins = voters.iter().flat_map(|voter| (0..voter.stand_in).map(|_| voter.node));
         let live = &self.layouts[usize::from(self.reads[usize::from(partition.0)])];
         let primaries = live.layout.primaries(partition, n_val);

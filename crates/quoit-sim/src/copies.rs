@@ -17,6 +17,7 @@ use quoit_core::ReplicatedStore;
 use quoit_model::layout::Layout;
 use quoit_model::props::Quorum;
 use quoit_seam::FaultyDisk;
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -68,7 +69,7 @@ impl Ground {
     }
 
     /// Nodes whose store has the value of a write.
-    fn taken_in_memory(&self, number: WriteNumber, key: KeyNumber) -> Vec<NodeId> {
+    fn taken_in_memory(&self, number: WriteNumber, key: KeyNumber) -> BTreeSet<NodeId> {
         let has = |machine: &&Arc<Machine>| {
             let contents = machine.running_store().map(|store| Contents::of(&store));
             let object = contents.and_then(Result::ok)?.objects.remove(&key)?;
@@ -122,11 +123,8 @@ impl Ground {
         };
         let is_it = |bytes: &[u8]| telling.find(bytes).is_some();
         let synced_at = holders(&|disk| disk.has_durable(is_it));
-        let mut taken_at = holders(&|disk| disk.has_written(is_it));
-        if quorums.asks_primaries {
-            // Of an engine that writes later.
-            taken_at.extend(self.taken_in_memory(number, write.key));
-        }
+        let written_at = holders(&|disk| disk.has_written(is_it));
+        let in_memory = LazyCell::new(|| self.taken_in_memory(number, write.key));
         let resolve = |quorum: Quorum| quorum.resolve(*n_val) as usize;
         let after = self.known_layouts(machine);
         let layouts = after.0.values().filter(|layout| before.0.contains_key(&layout.version()));
@@ -148,7 +146,11 @@ impl Ground {
                 true => resolve(quorums.copies).min(most),
                 false => 0,
             };
-            let taken = &taken_at & &primaries;
+            let mut taken = &written_at & &primaries;
+            if taken.len() < taken_wanted {
+                // Of an engine that writes later.
+                taken.extend(in_memory.intersection(&primaries));
+            }
             if synced.len() < synced_wanted || taken.len() < taken_wanted {
                 let text = format!(
                     "{number} was acknowledged at {} ms; {synced:?} have it synced ({synced_wanted} asked \

@@ -4,12 +4,14 @@
 //! the whole process, so that a seed which follows another one would not always go the same way.
 #![allow(clippy::print_stdout, reason = "a tool for the terminal")]
 
+mod many_runs;
 mod soak;
+mod test_seeds;
 
 use clap::{Args, Parser, Subcommand};
+use many_runs::Extremes;
 use quoit_planted::PlantedFault;
 use quoit_sim::{Settings, run};
-use soak::Extremes;
 use std::process::ExitCode;
 use std::time::Duration;
 use tracing::Level;
@@ -66,7 +68,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => run_one(&args),
         Command::Soak(args) => soak::soak(&args),
-        Command::Check => soak::check(),
+        Command::Check => test_seeds::check(),
         Command::Faults => list_faults(),
     }
 }

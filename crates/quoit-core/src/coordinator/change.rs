@@ -340,7 +340,8 @@ impl Coordinator {
             (Context::Stored, Some(object)) if !object.is_tombstone() => object.clock.clone(),
             (Context::Stored, _) => return Ok(None),
         };
-        if let Some(object) = shown.as_deref().filter(|_| change.deleted && planted!(DeletesUnseen)) {
+        if let Some(object) = shown.as_deref().filter(|_| change.deleted && planted!(DeletesUnseen))
+        {
             context.merge(&object.clock);
         }
         if let Some(fault) = &change.refused {

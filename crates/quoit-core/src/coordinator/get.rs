@@ -13,7 +13,7 @@ use crate::request_log::{AskedNodes, Finished, RequestCourse, RequestKind};
 use crate::stats::Sizes;
 use crate::stored::{decode, wait_if_blocked};
 use crate::topology::Topology;
-use crate::votes::{ReadNeed, ReadTally};
+use crate::votes::{ReadNeed, ReadTally, ReplicaCount};
 use quoit_cluster::State;
 use quoit_model::data_type::ShownForm;
 use quoit_model::hash::Partition;
@@ -239,7 +239,8 @@ impl Coordinator {
         quorums: &ReadQuorums,
         sloppy: bool,
     ) -> Result<(), RequestError> {
-        let voters = topology.readers(partition, quorums.n_val, sloppy, &[]);
+        let voters =
+            topology.readers(partition, ReplicaCount::all_filled(quorums.n_val), sloppy, &[]);
         ReadTally::check(&ReadNeed::from(quorums), &voters)
     }
 

@@ -362,6 +362,11 @@ impl<'a> ReadRun<'a> {
         self.waiting.retain(|(other, _)| *other != node);
         self.answers.retain(|(other, _)| *other != node);
         self.failed.push(node);
+        self.choose_voters();
+    }
+
+    /// Chooses the nodes that answer among those that have not failed.
+    fn choose_voters(&mut self) {
         let ReadRequest { at, need, sloppy, .. } = self.read;
         let replicas = need.replica_count();
         self.voters = self.topology.readers(at.partition, replicas, *sloppy, &self.failed);

@@ -421,9 +421,8 @@ impl Drop for WriteRun<'_> {
         }
         if !self.goes_to_all() {
             let sent = self.sent.iter().copied();
-            let has_it = |node: &NodePlace| {
-                !self.failed.contains(node) || planted!(CountsSentAsReached)
-            };
+            let has_it =
+                |node: &NodePlace| !self.failed.contains(node) || planted!(CountsSentAsReached);
             let reached: SmallVec<[NodePlace; 6]> = sent.filter(has_it).collect();
             let (partition, n_val) = (made.partition, made.quorums.n_val);
             coordinator.missed.note(&self.topology, &made.key, partition, n_val, &reached);

@@ -10,7 +10,7 @@ use crate::partition_set::PartitionSet;
 use crate::placement::bucket_props;
 use crate::stats::{LongRequest, UnderWay};
 use crate::topology::{Reach, Topology};
-use crate::votes::NodePlace;
+use crate::votes::{NodePlace, ReplicaCount};
 use bytes::Bytes;
 use quoit_cluster::{Lane, State};
 use quoit_model::key::BucketRef;
@@ -265,8 +265,8 @@ fn sources(
 ) -> Result<Vec<BucketSource>, RequestError> {
     // First primaries hold every bucket, whatever its n_val; the others those of the least n_val.
     let wanted = PartitionSet::all(topology.partition_count());
-    let shared = shares(topology, &wanted, 1, failed)
-        .or_else(|_| shares(topology, &wanted, n_val, failed))?;
+    let of = |n_val| shares(topology, &wanted, ReplicaCount::all_filled(n_val), failed);
+    let shared = of(1).or_else(|_| of(n_val))?;
     let source = |node| BucketSource { node, names: VecDeque::new(), complete: false };
     Ok(shared.into_iter().map(|share| source(share.node)).collect())
 }

@@ -84,10 +84,9 @@ impl CoveragePlans {
 pub(crate) fn shares(
     topology: &Topology,
     wanted: &PartitionSet,
-    replicas: impl Into<ReplicaCount>,
+    replicas: ReplicaCount,
     failed: &[NodePlace],
 ) -> Result<Vec<NodeShare>, RequestError> {
-    let replicas = replicas.into();
     let holders: Vec<(Partition, Vec<NodePlace>)> = wanted
         .iter()
         .map(|partition| {

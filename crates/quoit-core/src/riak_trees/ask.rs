@@ -6,6 +6,7 @@ use crate::error::RequestError;
 use crate::listing::{NodeShare, shares};
 use crate::partition_set::PartitionSet;
 use crate::topology::{Reach, Topology};
+use crate::votes::ReplicaCount;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Lane};
@@ -161,11 +162,12 @@ impl RiakTrees {
         n_val: u32,
         question: &Q,
     ) -> Result<Vec<Q::Told>, RequestError> {
+        let replicas = ReplicaCount::all_filled(n_val);
         let mut topology = self.local.settled_topology(None).await;
         let mut left = PartitionSet::all(self.local.ring_size().get());
         let (mut told, mut failed, mut fault) = (Vec::new(), Vec::new(), None);
         while left.iter().next().is_some() {
-            let shared = shares(&topology, &left, n_val, &failed)
+            let shared = shares(&topology, &left, replicas, &failed)
                 .map_err(|nobody| fault.take().unwrap_or(nobody))?;
             for share in shared {
                 match self.ask_node(&topology, &share, question).await {

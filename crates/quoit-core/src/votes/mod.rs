@@ -28,8 +28,10 @@ pub(crate) struct ReplicaCount {
     pub(crate) filled_n_val: u32,
 }
 
-impl From<u32> for ReplicaCount {
-    fn from(n_val: u32) -> Self {
+impl ReplicaCount {
+    /// So many replicas that all have the bucket's records, or are taken to have them where it does not matter
+    /// who answers for what is missing.
+    pub(crate) const fn all_filled(n_val: u32) -> Self {
         Self { n_val, filled_n_val: n_val }
     }
 }

@@ -230,8 +230,7 @@ impl LogStore {
         let header = RecordHeader {
             sequence: 0,
             kind: if decision == Decision::Remove { RecordKind::Remove } else { RecordKind::Put },
-            replaces: old.is_some()
-                && (before == Before::Read || !planted!(ReplacesSilently)),
+            replaces: old.is_some() && (before == Before::Read || !planted!(ReplacesSilently)),
             shares_tag: candidate_count > usize::from(old.is_some()),
             in_batch: false,
             partition: at.partition,

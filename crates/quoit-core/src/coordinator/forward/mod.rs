@@ -31,7 +31,7 @@ use crate::settings::TIMEOUT_MS_DEFAULT;
 use crate::stats::Counter;
 use crate::stored::decode;
 use crate::topology::{Topology, cost_us};
-use crate::votes::NodePlace;
+use crate::votes::{NodePlace, ReplicaCount};
 use bytes::Bytes;
 use message::{FORWARD_LANE_BYTES, Forwarding};
 use prost::Message;
@@ -216,7 +216,7 @@ impl Coordinator {
         let (partition, bucket_n_val) = self.local.partition_of(key)?;
         let n_val =
             n_val.filter(|n_val| (1..=bucket_n_val).contains(n_val)).unwrap_or(bucket_n_val);
-        let voters = topology.readers(partition, n_val, sloppy, tried);
+        let voters = topology.readers(partition, ReplicaCount::all_filled(n_val), sloppy, tried);
         let reachable = voters.iter().filter_map(|voter| {
             let peer = topology.peer(voter.node)?;
             Some((voter.primary == 0, cost_us(peer), voter.node, peer))

@@ -29,8 +29,7 @@ impl ReadRun<'_> {
         (self.own_is_damaged, self.own_is_healed) = (false, true);
         let own = self.topology.own();
         self.failed.retain(|node| Some(*node) != own);
-        let (partition, n_val) = (self.read.at.partition, self.read.need.n_val);
-        self.voters = self.topology.readers(partition, n_val, self.read.sloppy, &self.failed);
+        self.choose_voters();
         Ok(true)
     }
 

@@ -1,0 +1,121 @@
+//! Many runs, each in a process of its own, as many at a time as there are processors.
+
+use clap::Args;
+use quoit_planted::PlantedFault;
+use quoit_sim::Family;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Output};
+use std::sync::Mutex;
+
+/// More trouble than the runs of the test command have.
+#[derive(Args, Clone, Copy, Default)]
+pub(crate) struct Extremes {
+    /// Let disks rot in all runs, not only in some
+    #[arg(long)]
+    pub(crate) rot: bool,
+    /// Let runs have this trouble for certain; its names are in docs/design/simulation.md
+    #[arg(long)]
+    pub(crate) family: Option<Family>,
+    /// Let worlds be large: up to twenty machines, 64 partitions, minutes of simulated time
+    #[arg(long)]
+    pub(crate) large: bool,
+    /// Let clients work on data types too, in runs whose machines all know them
+    #[arg(long)]
+    pub(crate) data_types: bool,
+}
+
+impl Extremes {
+    /// The arguments that ask for them.
+    pub(crate) fn arguments(self) -> Vec<&'static str> {
+        let asked =
+            [(self.rot, "--rot"), (self.data_types, "--data-types"), (self.large, "--large")];
+        let asked =
+            asked.into_iter().filter_map(|(is_asked, argument)| is_asked.then_some(argument));
+        let family = self.family.map(|family| ["--family", family.name()]);
+        asked.chain(family.into_iter().flatten()).collect()
+    }
+}
+
+/// One run: a seed and the trouble that it has for certain.
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    pub(crate) seed: u64,
+    pub(crate) extremes: Extremes,
+}
+
+impl Run {
+    /// Runs it in a process of its own, with a planted fault if one is given.
+    pub(crate) fn output(self, planted: Option<PlantedFault>) -> Output {
+        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("quoit-sim"));
+        let mut command = Command::new(program);
+        command.arg("run").arg("--seed").arg(self.seed.to_string());
+        command.args(self.extremes.arguments());
+        if let Some(fault) = planted {
+            command.arg("--planted").arg(fault.name());
+        }
+        command.output().expect("the program can start itself")
+    }
+
+    /// The command that runs it again and shows its story.
+    fn again(self) -> String {
+        let arguments =
+            self.extremes.arguments().into_iter().map(|argument| format!(" {argument}"));
+        format!("cargo xtask soak --seed {}{} --trace", self.seed, arguments.collect::<String>())
+    }
+}
+
+/// Totals of many runs.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: Vec<Run>,
+    /// Failures of other checks, as they are told.
+    pub(crate) others: Vec<String>,
+}
+
+impl Tally {
+    /// Counts a run, and prints what it printed when it has failed.
+    pub(crate) fn count(&mut self, run: Run, output: &Output) {
+        if output.status.success() {
+            self.passed += 1;
+        } else {
+            print!("{}", String::from_utf8_lossy(&output.stdout));
+            print!("{}", String::from_utf8_lossy(&output.stderr));
+            self.failed.push(run);
+        }
+    }
+
+    /// Prints the totals, and how to run again what has failed.
+    pub(crate) fn finish(mut self) -> ExitCode {
+        self.failed.sort_unstable_by_key(|run| run.seed);
+        for run in &self.failed {
+            println!("failed: {}", run.again());
+        }
+        for other in &self.others {
+            println!("failed: {other}");
+        }
+        let failed_count = self.failed.len() + self.others.len();
+        println!("{} passed, {failed_count} failed", self.passed);
+        if failed_count == 0 && self.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// Does `work` with each item, `jobs` at a time: as many as there are processors if that is left out.
+pub(crate) fn each_of<T>(
+    items: impl Iterator<Item = T> + Send,
+    jobs: Option<usize>,
+    work: impl Fn(T) + Sync,
+) {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let items = Mutex::new(items);
+    let next = || items.lock().expect("a thread that panics ends the program").next();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.unwrap_or(processors).max(1) {
+            scope.spawn(|| {
+                while let Some(item) = next() {
+                    work(item);
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,178 @@
+//! The seeds that belong to every test of the repository, and what is asked of them.
+
+use crate::many_runs::{Extremes, Run, Tally, each_of};
+use quoit_planted::PlantedFault;
+use quoit_sim::Family;
+use std::ops::Range;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+/// Seeds that `make test` runs.
+const CHECKED_SEEDS: Range<u64> = 0..1000;
+/// Further seeds that it runs, because of what they once found.
+const REGRESSIONS: [(u64, &str); 23] = [
+    (
+        4433,
+        "a delete without a context was done while only stand-ins had the value, which then came back",
+    ),
+    (539, "transfers that waited by a low rate went on waiting when it was raised"),
+    (930, "a walk for strays waited by a low rate when it was raised"),
+    (964, "the last node of a cluster did not reap what the others were to reap"),
+    (779, "a tombstone whose removal went with a machine's power stayed"),
+    (613, "a listing missed what a reaped tombstone of a clock ahead kept out"),
+    (
+        668,
+        "two replicas had a value that the third kept out by a reaped tombstone of a clock ahead",
+    ),
+    (960, "the same, with the coordinator's clock behind"),
+    (
+        830,
+        "a lost member of an older version was to be replaced by a node that brought what is new",
+    ),
+    (1648, "the same"),
+    (859, "a node that activated a data type while it joined sent the old members away"),
+    (1816, "a node that was away did not let in the leader, which had joined meanwhile"),
+    (3054, "the same, after a stall"),
+    (1770, "a write that one node had counted twice was held to two copies when its disk rotted"),
+    (
+        1997,
+        "a record with a damaged name was taken for absent, and what it had was claimed as seen",
+    ),
+    (2612, "a listing failed where names and records were damaged that other nodes had"),
+    (3619, "who is up was asked from outside of the machine, whose clock is another one"),
+    (3621, "primaries with different tombstones of one key never came together"),
+    (
+        4000,
+        "a node that was away did not know the way to the only voter, which had joined meanwhile",
+    ),
+    (
+        4451,
+        "a listing missed what a reaped tombstone of a clock ahead kept out while a disk rotted",
+    ),
+    (8835, "a listing missed records whose bucket got fewer replicas while it ran"),
+    (11595, "a node that took another one's places did not get what that one had missed"),
+    (
+        16984,
+        "a loss of power while a snapshot was written left a node that had the log without its front",
+    ),
+];
+/// Seeds that it runs with clients of data types beside the others.
+const DATA_TYPE_SEEDS: Range<u64> = 0..40;
+/// Further seeds that it runs of some families, the first two for what one of them once found: entries of a
+/// source queue that no node of the other cluster called synced, since the object had been reaped there; and
+/// a deleted value that a leaving node brought back.
+const FAMILY_SEEDS: [(Family, Range<u64>); 3] =
+    [(Family::Clusters, 0..14), (Family::Blackouts, 40..48), (Family::WrongStarts, 0..10)];
+/// Planted faults that it looks for among them.
+const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 9] = [
+    (Family::Rights, PlantedFault::KeepsEpoch),
+    (Family::Rights, PlantedFault::ForgetsSince),
+    (Family::Rights, PlantedFault::RefusesUnasked),
+    (Family::Expiring, PlantedFault::ForgetsExpired),
+    (Family::WrongStarts, PlantedFault::ServesBeforeTime),
+    (Family::WithoutExchanges, PlantedFault::DropsHints),
+    (Family::Members, PlantedFault::ReadsNewestLayout),
+    (Family::HungDisks, PlantedFault::AgreesUnsynced),
+    (Family::LostFiles, PlantedFault::OverlooksLosses),
+];
+/// Seeds of which the same story is asked for twice.
+const REPEATED_SEEDS: Range<u64> = 0..10;
+/// Planted faults that it looks for: some of those that few seeds are enough for.
+/// `cargo xtask sensitivity` measures all of them.
+const PLANTED: [PlantedFault; 8] = [
+    PlantedFault::CountsWritesShort,
+    PlantedFault::DropsConcurrent,
+    PlantedFault::KeepsReplaced,
+    PlantedFault::ForgetsSyncs,
+    PlantedFault::LeavesIndexBehind,
+    PlantedFault::ListsShort,
+    PlantedFault::AcknowledgesUnsynced,
+    PlantedFault::CountsStandInsAsPrimaries,
+];
+/// Each of them has to be found within so many seeds.
+const PLANTED_SEEDS: Range<u64> = 0..60;
+
+/// Something that the test command asks of the simulator.
+#[derive(Clone, Copy)]
+enum Check {
+    /// A run finds nothing.
+    Passes(Run),
+    /// A run finds nothing, as it once did not.
+    PassesAgain(Run, &'static str),
+    /// A second run of a seed goes the same way as the first.
+    Repeats(Run),
+    /// One of [`PLANTED_SEEDS`] finds a planted fault.
+    Finds(PlantedFault, Option<Family>),
+}
+
+impl Check {
+    /// All of them, the longest first, so that no processor waits for the last one alone.
+    fn all() -> impl Iterator<Item = Self> {
+        let of_mix = |seed| Run { seed, extremes: Extremes::default() };
+        let in_families = PLANTED_IN_FAMILIES.map(|(family, fault)| (fault, Some(family)));
+        let planted = PLANTED.map(|fault| (fault, None)).into_iter().chain(in_families);
+        let finds = planted.map(|(fault, family)| Self::Finds(fault, family));
+        let former = Extremes { family: Some(Family::Former), ..Extremes::default() };
+        let again = REGRESSIONS
+            .into_iter()
+            .map(move |(seed, found)| Self::PassesAgain(Run { seed, extremes: former }, found));
+        let of_families = FAMILY_SEEDS.into_iter().flat_map(|(family, seeds)| {
+            let extremes = Extremes { family: Some(family), ..Extremes::default() };
+            seeds.map(move |seed| Self::Passes(Run { seed, extremes }))
+        });
+        let data_types = Extremes { data_types: true, ..Extremes::default() };
+        let of_data_types =
+            DATA_TYPE_SEEDS.map(move |seed| Self::Passes(Run { seed, extremes: data_types }));
+        let repeats = REPEATED_SEEDS.map(move |seed| Self::Repeats(of_mix(seed)));
+        let passes = CHECKED_SEEDS.map(move |seed| Self::Passes(of_mix(seed)));
+        finds.chain(repeats).chain(again).chain(of_families).chain(of_data_types).chain(passes)
+    }
+
+    fn run(self, tally: &Mutex<Tally>) {
+        let locked = || tally.lock().expect("a thread that panics ends the program");
+        match self {
+            Self::Passes(run) => {
+                let output = run.output(None);
+                locked().count(run, &output);
+            }
+            Self::PassesAgain(run, found) => {
+                let output = run.output(None);
+                locked().count(run, &output);
+                if !output.status.success() {
+                    println!("seed {} once found this: {found}", run.seed);
+                }
+            }
+            Self::Repeats(run) => {
+                let is_same = run.output(None).stdout == run.output(None).stdout;
+                let mut tally = locked();
+                if is_same {
+                    tally.passed += 1;
+                } else {
+                    let text = "the second run went another way than the first";
+                    tally.others.push(format!("seed {}: {text}", run.seed));
+                }
+            }
+            Self::Finds(fault, family) => {
+                let extremes = Extremes { family, ..Extremes::default() };
+                let runs = PLANTED_SEEDS.map(|seed| Run { seed, extremes });
+                let found = runs.into_iter().find(|run| !run.output(Some(fault)).status.success());
+                let name = fault.name();
+                let mut tally = locked();
+                if let Some(Run { seed, .. }) = found {
+                    println!("planted fault {name}: found with seed {seed}");
+                    tally.passed += 1;
+                } else {
+                    let text = format!("not found with {PLANTED_SEEDS:?}");
+                    tally.others.push(format!("planted fault {name}: {text}"));
+                }
+            }
+        }
+    }
+}
+
+/// Runs all of them.
+pub(crate) fn check() -> ExitCode {
+    let tally = Mutex::new(Tally::default());
+    each_of(Check::all(), None, |check| check.run(&tally));
+    tally.into_inner().expect("a thread that panics ends the program").finish()
+}
