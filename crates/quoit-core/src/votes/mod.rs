@@ -29,8 +29,7 @@ pub(crate) struct ReplicaCount {
 }
 
 impl ReplicaCount {
-    /// So many replicas that all have the bucket's records, or are taken to have them where it does not matter
-    /// who answers for what is missing.
+    /// So many replicas that all have the bucket's records, or for which it does not matter whether they do.
     pub(crate) const fn all_filled(n_val: u32) -> Self {
         Self { n_val, filled_n_val: n_val }
     }
