@@ -150,6 +150,10 @@ faults! {
         "a member that was started again between two rounds of reports counts as one that was asked in both";
     ForgetsReaped, "forgets-reaped", Reaping,
         "what a reaped tombstone covered is stored when it arrives late";
+    AgreesEmptyHanded, "agrees-empty-handed", Reaping,
+        "a primary that has nothing agrees that a tombstone is reaped, and keeps no reap record of it";
+    ForgetsReapRecords, "forgets-reap-records", Reaping,
+        "reap records are not written to the disk";
     KeepsOutSilently, "keeps-out-silently", Reaping,
         "a node that keeps a reaped value out does not tell the node which has it";
     ForgetsLeavers, "forgets-leavers", Reaping,
@@ -190,8 +194,10 @@ faults! {
         "a stray is removed although it was written again since it was handed over";
     HandsToOnePrimary, "hands-to-one-primary", Transfers,
         "a stray goes to the first of its primaries only";
+    PassesOverDamage, "passes-over-damage", Transfers,
+        "a walk through a partition does not heal damaged records, and leaves them out";
     TakesAnyForSuperseded, "takes-any-for-superseded", Transfers,
-        "an offered record counts as superseded when the clock here is as new";
+        "an offered record counts as superseded by any copy that is here";
     CountsUnfilled, "counts-unfilled", Transfers,
         "reads count copies that a raised n_val has added before they are filled";
     FillsWithoutReaped, "fills-without-reaped", Transfers,

@@ -4,6 +4,7 @@
 //! milliseconds before their next sync. So the bytes that a loss of power would leave are looked at instead,
 //! when the client is told that its write is done.
 
+use crate::check::{Fault, Violation};
 use crate::contents::Contents;
 use crate::ground::Ground;
 use crate::history::{Found, History, KeyNumber, Write, WriteKind, WriteNumber};
@@ -88,7 +89,7 @@ impl Ground {
         if skew_us != 0 && machine.running_store().is_some() {
             let text = format!("{number} was acknowledged by {}, {skew_us} us ahead", machine.name);
             self.trace.note("run", &text);
-            self.history.lock().short_writes.push(text);
+            self.history.lock().broken_promises.push(Violation::new(Fault::Unsynced, text));
         }
     }
 
@@ -159,7 +160,7 @@ impl Ground {
                     layout.version()
                 );
                 self.trace.note("run", &text);
-                history.short_writes.push(text);
+                history.broken_promises.push(Violation::new(Fault::Unsynced, text));
                 return;
             }
         }

@@ -1,5 +1,6 @@
 //! Requests of clients and their answers.
 
+use crate::check::Violation;
 use crate::policy::Policy;
 use crate::replica_counts::ReplicaCounts;
 use std::collections::{BTreeMap, BTreeSet};
@@ -225,8 +226,8 @@ pub struct History {
     pub replica_counts: ReplicaCounts,
     /// Hardships of the run meanwhile.
     pub hardships: Hardships,
-    /// Acknowledged writes that were on fewer disks than they had asked for, in words.
-    pub short_writes: Vec<String>,
+    /// Promises that were broken when they were looked at, in the middle of the run.
+    pub broken_promises: Vec<Violation>,
 }
 
 /// Event that a store makes of a write: actor and counter.

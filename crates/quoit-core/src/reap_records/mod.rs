@@ -31,6 +31,7 @@ use bytes::Bytes;
 use log::ReadEntry;
 use parking_lot::{Mutex, RwLock};
 use quoit_model::hash::{Identity, Partition, RingSize};
+use quoit_planted::planted;
 use quoit_seam::Disk;
 use quoit_store::engine::{Access, RecordAt};
 use quoit_store::error::StoreError;
@@ -160,7 +161,7 @@ impl ReapRecords {
                 files,
                 in_memory: BTreeMap::new(),
             }),
-            writer: Mutex::new(Some(writer)),
+            writer: Mutex::new((!planted!(ForgetsReapRecords)).then_some(writer)),
             limits,
         };
         opened.settle();

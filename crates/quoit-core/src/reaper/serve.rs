@@ -78,6 +78,7 @@ impl Reaper {
                 Ok(Some(meta)) if meta.digest == tombstone.digest => held.set(index),
                 Ok(Some(_)) if planted!(ReapsOnDifference) => held.set(index),
                 Ok(Some(_)) => {}
+                Ok(None) if planted!(AgreesEmptyHanded) => held.set(index),
                 Ok(None) => {
                     lacking.push((index, reap_record(&at, tombstone.object.clone())?));
                 }

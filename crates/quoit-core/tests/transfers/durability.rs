@@ -1,6 +1,7 @@
 //! Acknowledged writes, and the disks that have them.
 
 use crate::fixture::{TestCluster, key};
+use quoit_core::{DeleteRequest, PutRequest};
 use quoit_testkit::put_of;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,4 +47,50 @@ async fn a_hint_goes_when_the_disk_of_its_node_has_the_record() {
             cluster.hint_counts(1).0 == 0
         })
         .await;
+}
+
+/// The disk of one of three primaries syncs late. The tombstones go when it has them, too: after a loss of
+/// power it has them, or reap records, and not the values from before the deletes.
+#[tokio::test(start_paused = true)]
+async fn a_tombstone_is_reaped_when_the_disk_of_each_primary_has_it() {
+    const COUNT: usize = 20;
+    let mut cluster = TestCluster::joined_on_strict_disks(3).await;
+    let names: Vec<String> = (0..COUNT).map(|index| format!("key {index}")).collect();
+    for name in &names {
+        let (store, of_put) = (Arc::clone(cluster.store(1)), name.clone());
+        let put = tokio::spawn(async move {
+            store.put(PutRequest::of(key(&of_put), "value".into())).await.map(drop)
+        });
+        cluster.until("all replicas have it", || cluster.holders(name).len() == 3).await;
+        (1..=3).for_each(|number| {
+            cluster.sync_log(number);
+            cluster.sync(number);
+        });
+        put.await.unwrap().unwrap();
+    }
+    let is_deleted = |cluster: &TestCluster, number, name: &str| {
+        cluster.stored(number, key(name)).is_none_or(|object| object.is_tombstone())
+    };
+    for name in &names {
+        let (store, of_delete) = (Arc::clone(cluster.store(1)), name.clone());
+        let delete = tokio::spawn(async move {
+            store.delete(DeleteRequest::of(key(&of_delete))).await.map(drop)
+        });
+        cluster
+            .until("all replicas have the tombstone", || {
+                (1..=3).all(|number| is_deleted(&cluster, number, name))
+            })
+            .await;
+        (1..=2).for_each(|number| cluster.sync_log(number));
+        delete.await.unwrap().unwrap();
+    }
+    let is_reaped =
+        |name: &String| (1..=3).all(|number| cluster.stored(number, key(name)).is_none());
+    while !names.iter().all(is_reaped) {
+        cluster.pass(Duration::from_secs(1)).await;
+    }
+    cluster.lose_power(3);
+    for name in &names {
+        assert!(is_deleted(&cluster, 3, name), "{name}");
+    }
 }

@@ -187,6 +187,62 @@ async fn new_primaries_get_the_reap_records_of_what_they_kept() {
     }
 }
 
+/// A member that is cut off takes a write in the place of the only primary that it knows of, and hands it to
+/// that one before it hears of the raise. The copies are filled when no member writes by the former number
+/// any more: the primary passes the write on.
+#[tokio::test(start_paused = true)]
+async fn a_write_by_the_former_n_val_is_on_all_primaries_when_the_raise_is_over() {
+    let mut cluster = with_records(4, 1).await;
+    let primaries = |cluster: &TestCluster, name: &str, n_val| {
+        cluster.primaries_of(1, key_in("t", name), n_val)
+    };
+    let late = (COUNT..COUNT + 1_000)
+        .map(name)
+        .find(|name| !primaries(&cluster, name, 3).contains(&id(1)))
+        .expect("some key is there");
+    let key = key_in("t", &late);
+    let [first, added, unaware] = [1, 2, 3].map(|n_val| {
+        let (fewer, more) =
+            (primaries(&cluster, &late, n_val - 1), primaries(&cluster, &late, n_val));
+        (&more - &fewer).first().expect("one is added").0[0]
+    });
+    let silence = |cluster: &TestCluster, from: u8| {
+        cluster.network.silence(&format!("n{from}"), &format!("n{unaware}"));
+    };
+    let heal = |cluster: &TestCluster, from: u8| {
+        cluster.network.heal(&format!("n{from}"), &format!("n{unaware}"));
+    };
+    silence(&cluster, 1);
+    silence(&cluster, added);
+    cluster.update_type("t", json!({ "n_val": 2 })).await;
+    let knows = |cluster: &TestCluster, number| !cluster.control(number).read().raises().is_empty();
+    cluster
+        .until("the others know", || [1, first, added].iter().all(|each| knows(&cluster, *each)))
+        .await;
+    cluster.kill(first);
+    cluster
+        .until("it is alone", || {
+            let control = cluster.control(unaware);
+            [1, first, added].iter().all(|each| !control.is_reachable(id(*each)))
+        })
+        .await;
+    cluster.put_in(unaware, "t", &late, "late").await;
+    silence(&cluster, first);
+    cluster.start(first).await;
+    cluster.pass(Duration::from_secs(5)).await;
+    heal(&cluster, first);
+    cluster
+        .until("the primary has it alone", || {
+            cluster.holders_of(key) == BTreeSet::from([id(first)])
+        })
+        .await;
+    assert!(!knows(&cluster, unaware), "it has heard of the raise");
+    heal(&cluster, 1);
+    heal(&cluster, added);
+    cluster.until("all are filled", || is_filled(&cluster)).await;
+    assert_eq!(cluster.holders_of(key), cluster.primaries_of(1, key, 2));
+}
+
 /// Records that were written by the former n_val are filed under it. Replicas that compared by that number
 /// handed each other the same records for ever.
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
-use crate::fixture::{TestCluster, id, key};
+use crate::fixture::{TestCluster, id, key, key_in};
 use quoit_cluster::StagedChange;
 use quoit_core::{DeleteMode, StoreSettings, TransferLimits};
+use serde_json::json;
 use std::time::Duration;
 
 const COUNT: usize = 100;
@@ -217,4 +218,37 @@ async fn what_a_leaver_still_has_does_not_bring_back_what_the_last_node_has_reap
         }
         cluster.stop(2);
     }
+}
+
+/// The node becomes a primary of its stray while it waits for the answer of the primary that it has handed
+/// the stray to.
+#[tokio::test(start_paused = true)]
+async fn a_stray_stays_where_its_node_has_become_a_primary() {
+    const STRAY: u8 = 4;
+    let mut cluster = TestCluster::joined(4).await;
+    cluster.create_type("t", json!({ "n_val": 3 })).await;
+    let name = (0..)
+        .map(|index| format!("key {index}"))
+        .find(|name| !cluster.primaries_of(1, key_in("t", name), 3).contains(&id(STRAY)))
+        .expect("some key is not there");
+    let key = key_in("t", &name);
+    cluster.kill(3);
+    cluster.put_in(1, "t", &name, "value").await;
+    cluster.until("a fallback has it", || cluster.holders_of(key).contains(&id(STRAY))).await;
+    // No hint of the coordinator's comes before the stray.
+    cluster.network.silence("n1", "n3");
+    cluster.start(3).await;
+    cluster.until("it is back", || cluster.control(STRAY).is_reachable(id(3))).await;
+    cluster.network.set_delay("n3", "n4", Duration::from_secs(2));
+    cluster.until("it has the stray", || cluster.holders_of(key).contains(&id(3))).await;
+    cluster.update_type("t", json!({ "n_val": 4 })).await;
+    let is_primary = || cluster.primaries_of(STRAY, key, 4).contains(&id(STRAY));
+    cluster.until_within(Duration::from_secs(1), "the node is a primary", is_primary).await;
+    let strays = || cluster.store(STRAY).transfers().stats().stray_partition_count;
+    cluster
+        .until("there are no strays", || {
+            assert!(cluster.holders_of(key).contains(&id(STRAY)), "a primary's copy was removed");
+            strays() == 0
+        })
+        .await;
 }

@@ -1,13 +1,13 @@
 //! Causal histories: which writes a write has replaced.
 //!
 //! The naive model: a write replaces the values that its writer was shown, and everything that those values
-//! had replaced. Readers are not told which writes a tombstone stands for, nor which values a delete without
-//! a read has met. So each history is known between two bounds: the writes that it *surely* holds, and those
+//! had replaced. Readers are not told which writes a tombstone stands for, nor all values that a delete without
+//! a context has met. So each history is known between two bounds: the writes that it *surely* holds, and those
 //! that it *may* hold. Promises to keep values are checked against the writes that may have been replaced,
 //! promises to drop them against those that surely were: there are no false alarms.
 
 use crate::history::{
-    Event, Found, History, KeyNumber, Outcome, Read, Write, WriteKind, WriteNumber,
+    Event, Found, History, KeyNumber, Outcome, Read, Reader, Write, WriteKind, WriteNumber,
 };
 use crate::policy::Policy;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +61,7 @@ impl<'h> Causes<'h> {
                 // Made late, it meets what was written after its client had given up.
                 let until_us = if write.may_be_made_late() { u64::MAX } else { write.end_us };
                 seen.maybe = self.history.possible_before(write.key, until_us);
+                seen.surely = self.surely_met(write);
             }
             WriteKind::Put | WriteKind::Delete => {
                 if let Some(context) = write.context {
@@ -76,6 +77,25 @@ impl<'h> Causes<'h> {
         seen.surely.insert(number);
         seen.maybe.insert(number);
         seen
+    }
+
+    /// The writes that a delete without a context has surely met: it begins with a read, which shows what any
+    /// read of a majority of the primaries at its time has to show. Where the last write wins the delete
+    /// replaces values by its time alone.
+    fn surely_met(&self, delete: &Write) -> Writes {
+        let policy = self.history.keys[delete.key.0 as usize];
+        let is_told = delete.outcome == Outcome::Acknowledged && !delete.may_be_made_late();
+        let by_context = matches!(policy, Policy::Siblings | Policy::Latest);
+        if !(is_told && delete.is_strict && by_context) {
+            return Writes::new();
+        }
+        let Write { key, start_us, end_us, .. } = *delete;
+        let read = Read { key, reader: Reader::Strict, start_us, end_us, found: Vec::new() };
+        let met = self.history.writes_of(key).filter(|(number, write)| {
+            let is_value = write.kind == WriteKind::Put && write.cluster == delete.cluster;
+            is_value && self.must_show(&read, *number, write)
+        });
+        met.flat_map(|(number, _)| &self.seen[number.0 as usize].surely).copied().collect()
     }
 
     /// The writes that the values of a read have replaced, together, themselves included.

@@ -37,6 +37,8 @@ pub enum Fault {
     Diverged,
     /// A request fails though nothing is wrong any more.
     Unanswered,
+    /// An acknowledged change of the cluster was undone.
+    Undone,
     /// A listing lacks keys, or has keys that do not exist.
     WrongListing,
     /// A feature may be used that some member would misunderstand.
@@ -86,8 +88,8 @@ impl fmt::Display for Violation {
 ///
 /// The first violation: of acknowledgements and listings by time, then of reads by key and time.
 pub fn check(history: &History) -> Result<(), Violation> {
-    if let Some(text) = history.short_writes.first() {
-        return Err(Violation::new(Fault::Unsynced, text));
+    if let Some(broken) = history.broken_promises.first() {
+        return Err(broken.clone());
     }
     history.listings.iter().try_for_each(|listing| check_listing(history, listing))?;
     let twice = history.made_by.iter().find(|(_, writes)| writes.len() > 1);

@@ -72,7 +72,7 @@ impl Causes<'_> {
     }
 
     /// Whether the write has to show in the read: there, or replaced.
-    fn must_show(&self, read: &Read, number: WriteNumber, write: &Write) -> bool {
+    pub(super) fn must_show(&self, read: &Read, number: WriteNumber, write: &Write) -> bool {
         let hardships = &self.history.hardships;
         let came_before = write.outcome == Outcome::Acknowledged && write.end_us < read.start_us;
         match read.reader {

@@ -341,6 +341,23 @@ fn a_delete_that_sees_for_itself_may_not_see_what_another_cluster_has() {
 }
 
 #[test]
+fn a_delete_that_sees_for_itself_has_met_what_majorities_had_when_it_began() {
+    let mut script = Script::new(Policy::Siblings);
+    let put = script.put(None);
+    let delete = script.write(WriteKind::DeleteUnseen, None);
+    let beside = script.put(None);
+    script.read(Reader::Strict, [Found::Value(beside)]);
+    assert_eq!(script.fault(), None);
+    script.read(Reader::Strict, [Found::Value(put), Found::Value(beside)]);
+    assert_eq!(script.fault(), Some(Fault::Resurrected));
+    script.history.writes[delete.0 as usize].is_strict = false;
+    assert_eq!(script.fault(), None, "its read may have met stand-ins");
+    script.history.writes[delete.0 as usize].is_strict = true;
+    script.history.writes[put.0 as usize].outcome = Outcome::Unknown;
+    assert_eq!(script.fault(), None, "the put may have been made after it");
+}
+
+#[test]
 fn what_one_machine_may_have_alone_may_go_with_its_disk() {
     let mut script = Script::new(Policy::Siblings);
     let number = script.put(None);
