@@ -1,6 +1,7 @@
 use crate::fixture::{TestCluster, id, key, key_in};
 use quoit_cluster::StagedChange;
 use quoit_core::{DeleteMode, StoreSettings, TransferLimits};
+use quoit_testkit::values;
 use serde_json::json;
 use std::time::Duration;
 
@@ -218,6 +219,30 @@ async fn what_a_leaver_still_has_does_not_bring_back_what_the_last_node_has_reap
         }
         cluster.stop(2);
     }
+}
+
+/// The primary has an older copy, and hears of the newer one from the stray alone.
+#[tokio::test(start_paused = true)]
+async fn a_stray_replaces_an_older_copy_of_a_primary() {
+    const STRAY: u8 = 4;
+    let mut cluster = TestCluster::joined(4).await;
+    let name = (0..)
+        .map(|index| format!("key {index}"))
+        .find(|name| !cluster.primaries(1, name).contains(&id(STRAY)))
+        .expect("some key is not there");
+    cluster.put(1, &name, "old").await;
+    cluster.until("all primaries have it", || cluster.holders(&name).len() == 3).await;
+    cluster.kill(3);
+    cluster.update(1, &name, "new").await;
+    cluster.until("a fallback has it", || cluster.holders(&name).contains(&id(STRAY))).await;
+    cluster.network.silence("n1", "n3");
+    cluster.network.silence("n2", "n3");
+    cluster.start(3).await;
+    cluster
+        .until("the stray is gone", || cluster.holders(&name) == cluster.primaries(1, &name))
+        .await;
+    let values = cluster.stored(3, key(&name)).map(|object| values(&object));
+    assert_eq!(values, Some(vec!["new".to_owned()]));
 }
 
 /// The node becomes a primary of its stray while it waits for the answer of the primary that it has handed
